@@ -1,0 +1,364 @@
+/* THE pipeline. A candidate is a policy that has been carried through to a priced schedule; whether
+ * it fits is known when it is packed. Candidates do not depend on the budget, so more budget never
+ * gives a slower plan. */
+#include "compile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fuse.h"
+#include "lower.h"
+#include "passes.h"
+#include "place.h"
+#include "price.h"
+#include "rewrite.h"
+#include "schedule.h"
+
+struct pipeline {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_compile_settings *settings;
+    const struct remat_graph *graph; /* after the last pass */
+    uint64_t limit_bytes;            /* budget - reserve; UINT64_MAX without a budget */
+    struct remat_notes notes;
+};
+
+/* A policy carried through to a schedule; everything lies in the arena it was made in. */
+struct candidate {
+    const struct remat_policy *policy;
+    struct remat_graph *graph;
+    struct remat_kernel_list kernels;
+    struct remat_price *prices;
+    uint32_t *order;
+    struct remat_lifespans lifespans;
+    uint64_t step_ns;
+};
+
+/* What is kept of each candidate while they are compared. */
+struct rung {
+    const struct remat_policy *policy;
+    uint64_t step_ns, live_peak_bytes;
+    uint32_t index;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+typedef remat_status pass_function(remat_context *, struct remat_arena *,
+                                   const struct remat_graph *, struct remat_graph **);
+
+static remat_status run_pass(struct pipeline *p, const char *name, pass_function *pass)
+{
+    struct remat_graph *result;
+    uint64_t start = p->settings->pass_time ? now_ns() : 0;
+    remat_status st = pass(p->ctx, p->arena, p->graph, &result);
+    if (st != REMAT_OK)
+        return st;
+    p->graph = result;
+    if (p->settings->pass_time)
+        p->settings->pass_time(p->settings->pass_time_user, name, now_ns() - start);
+    if (p->settings->after_pass)
+        p->settings->after_pass(p->settings->after_pass_user, name, result);
+    return remat_graph_verify(p->ctx, result);
+}
+
+const char *const *remat_compile_passes(void)
+{
+    static const char *const names[] = {"autodiff", "optimizer",      "eliminate_common", "expand",
+                                        "fold",     "eliminate_dead", "rewrite",          NULL};
+    return names;
+}
+
+/* From the graph as written to the one that decisions are made on. */
+static remat_status prepare(struct pipeline *p)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(run_pass(p, "autodiff", remat_pass_autodiff));
+    REMAT_TRY(run_pass(p, "optimizer", remat_pass_optimizer));
+    REMAT_TRY(run_pass(p, "eliminate_common", remat_pass_eliminate_common));
+    REMAT_TRY(run_pass(p, "expand", remat_pass_expand));
+    REMAT_TRY(run_pass(p, "fold", remat_pass_fold));
+    REMAT_TRY(run_pass(p, "eliminate_dead", remat_pass_eliminate_dead));
+fail:
+    return st;
+}
+
+/* decide, clone, fuse, schedule, measure lifespans, price. */
+static remat_status evaluate(struct pipeline *p, struct remat_arena *arena,
+                             const struct remat_policy *policy,
+                             const struct remat_policy_settings *pins, struct remat_notes *notes,
+                             struct candidate *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_graph *cloned;
+    *out = (struct candidate){.policy = policy};
+    REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &decision, notes));
+    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &decision, &cloned));
+    REMAT_TRY(remat_pass_eliminate_dead(p->ctx, arena, cloned, &out->graph));
+    REMAT_TRY(remat_fuse(p->ctx, arena, out->graph, &out->kernels));
+    REMAT_TRY(remat_schedule(p->ctx, arena, out->graph, &out->kernels, &out->order));
+    REMAT_TRY(
+        remat_lifespans(p->ctx, arena, out->graph, &out->kernels, out->order, &out->lifespans));
+    REMAT_NEW(arena, out->prices, out->kernels.count);
+    for (uint32_t k = 0; k < out->kernels.count; k++) {
+        out->prices[k] =
+            remat_price_kernel(out->graph, &out->kernels.kernels[k], &p->settings->device);
+        out->step_ns += out->prices[k].ns;
+    }
+fail:
+    return st;
+}
+
+static int compare_rungs(const void *a, const void *b)
+{
+    const struct rung *x = a, *y = b;
+    if (x->step_ns != y->step_ns)
+        return x->step_ns < y->step_ns ? -1 : 1;
+    if (x->live_peak_bytes != y->live_peak_bytes)
+        return x->live_peak_bytes < y->live_peak_bytes ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Evaluates every policy in scratch memory and sorts them, the fastest first. */
+static remat_status compare(struct pipeline *p, struct remat_policy *policies, uint32_t count,
+                            struct rung **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    struct rung *rungs;
+    remat_arena_init(&scratch, p->ctx);
+    REMAT_NEW(p->arena, rungs, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct candidate candidate;
+        struct remat_notes ignored = {0};
+        REMAT_TRY(evaluate(p, &scratch, &policies[i], &p->settings->policy, &ignored, &candidate));
+        rungs[i] =
+            (struct rung){&policies[i], candidate.step_ns, candidate.lifespans.live_peak_bytes, i};
+        remat_arena_release(&scratch);
+    }
+    qsort(rungs, count, sizeof *rungs, compare_rungs);
+    *out = rungs;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+static remat_status pack_candidate(struct pipeline *p, const struct remat_policy *policy,
+                                   struct remat_arena *arena, struct remat_notes *notes,
+                                   struct candidate *out, uint64_t *out_arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(evaluate(p, arena, policy, &p->settings->policy, notes, out));
+    REMAT_TRY(
+        remat_place(p->ctx, arena, &out->lifespans, p->settings->guard_bytes, out_arena_bytes));
+fail:
+    return st;
+}
+
+#define RESIDENTS_NAMED 3
+
+/* "\"a\" (5 B), ..." : the largest buffers that live at the peak. */
+static void append_residents(const struct candidate *c, struct remat_text *text)
+{
+    const struct remat_lifespans *l = &c->lifespans;
+    uint64_t below = UINT64_MAX;
+    for (int named = 0; named < RESIDENTS_NAMED; named++) {
+        uint32_t best = REMAT_NONE;
+        for (uint32_t v = 0; v < c->graph->value_count; v++) {
+            if (remat_is_none(l->buffer_of[v]))
+                continue;
+            const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v]];
+            if (b->begin <= l->peak_position && b->end > l->peak_position && b->bytes < below &&
+                (remat_is_none(best) || b->bytes > l->buffers[l->buffer_of[best]].bytes))
+                best = v;
+        }
+        if (remat_is_none(best))
+            return;
+        below = l->buffers[l->buffer_of[best]].bytes;
+        remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", named ? ", " : "",
+                          c->graph->values[best].name, below);
+    }
+}
+
+static remat_status infeasible(struct pipeline *p, const struct candidate *c, uint64_t arena_bytes,
+                               bool ladder)
+{
+    struct remat_text residents = {.arena = p->arena};
+    const struct remat_lifespans *l = &c->lifespans;
+    uint64_t reserve = p->settings->reserve_bytes;
+    uint32_t k = c->order[l->peak_position];
+    append_residents(c, &residents);
+    return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
+                       "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
+                       " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
+                       " B static). Binding command: \"%s\" (%s). Largest residents: %s",
+                       p->settings->budget_bytes,
+                       ladder ? "the smallest feasible budget of the ladder" : "this policy",
+                       arena_bytes + reserve, arena_bytes, reserve, l->live_peak_bytes,
+                       l->static_bytes, c->graph->values[c->kernels.kernels[k].name.i].name,
+                       remat_phase_name(c->kernels.kernels[k].phase),
+                       residents.items ? residents.items : "none");
+}
+
+/* The rung with the smallest packed arena. Packing never goes below the live peak, so rungs whose
+ * live peak is no better than the best arena are skipped. */
+static remat_status smallest(struct pipeline *p, const struct rung *rungs, uint32_t count,
+                             const struct remat_policy **out_policy)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    uint64_t best = UINT64_MAX;
+    remat_arena_init(&scratch, p->ctx);
+    for (uint32_t i = count; i-- > 0;) {
+        struct candidate candidate;
+        struct remat_notes ignored = {0};
+        uint64_t arena_bytes;
+        if (rungs[i].live_peak_bytes >= best)
+            continue;
+        REMAT_TRY(pack_candidate(p, rungs[i].policy, &scratch, &ignored, &candidate, &arena_bytes));
+        if (arena_bytes < best) {
+            best = arena_bytes;
+            *out_policy = rungs[i].policy;
+        }
+        remat_arena_release(&scratch);
+    }
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* The fastest rung whose packed arena fits. */
+static remat_status choose(struct pipeline *p, struct remat_policy *policies, uint32_t count,
+                           struct candidate *out, uint64_t *out_arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy *policy = NULL;
+    struct rung *rungs;
+    REMAT_TRY(compare(p, policies, count, &rungs));
+    for (uint32_t i = 0; i < count; i++) {
+        if (rungs[i].live_peak_bytes > p->limit_bytes)
+            continue;
+        p->notes.count = 0;
+        REMAT_TRY(pack_candidate(p, rungs[i].policy, p->arena, &p->notes, out, out_arena_bytes));
+        if (*out_arena_bytes <= p->limit_bytes)
+            return REMAT_OK;
+    }
+    REMAT_TRY(smallest(p, rungs, count, &policy));
+    REMAT_TRY(pack_candidate(p, policy, p->arena, &p->notes, out, out_arena_bytes));
+    st = infeasible(p, out, *out_arena_bytes, count > 1);
+fail:
+    return st;
+}
+
+/* Step time with everything saved. */
+static remat_status base_time(struct pipeline *p, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
+    struct remat_arena scratch;
+    struct candidate candidate;
+    const struct remat_policy_settings no_pins = {0};
+    struct remat_notes ignored = {0};
+    remat_arena_init(&scratch, p->ctx);
+    REMAT_TRY(evaluate(p, &scratch, &none, &no_pins, &ignored, &candidate));
+    *out_ns = candidate.step_ns;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* The bits depend on the graph before any decision and on the rules of docs/numerics.md. */
+#define NUMERICS_VERSION "1: rows 64 lanes, columns 256, gemm k 384, attention q 64 kv 4096"
+
+static remat_status describe(struct pipeline *p, const struct remat_graph *input,
+                             const struct remat_graph *prepared, const struct candidate *c,
+                             uint64_t arena_bytes, struct remat_program *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_compile_settings *s = p->settings;
+    struct remat_setting *settings;
+    out->producer = "remat " REMAT_VERSION;
+    out->graph_name = input->name;
+    out->target = s->device.name;
+    out->policy = c->policy->name;
+    out->graph_hash = remat_graph_hash(input);
+    out->numerics_hash = remat_hash_string(NUMERICS_VERSION, remat_graph_hash(prepared));
+    out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
+    out->reserve_bytes = s->reserve_bytes;
+    out->arena_bytes = remat_align_up(arena_bytes, REMAT_ALIGNMENT);
+    REMAT_NEW(p->arena, settings, s->setting_count);
+    if (s->setting_count)
+        memcpy(settings, s->settings, s->setting_count * sizeof *settings);
+    out->settings = settings;
+    out->setting_count = s->setting_count;
+    out->notes = p->notes.items;
+    out->note_count = (uint32_t)p->notes.count;
+    REMAT_TRY(base_time(p, &out->base_step_ns));
+fail:
+    return st;
+}
+
+static remat_status set_limit(struct pipeline *p)
+{
+    const struct remat_compile_settings *s = p->settings;
+    p->limit_bytes = UINT64_MAX;
+    if (!s->has_budget)
+        return REMAT_OK;
+    if (s->budget_bytes <= s->reserve_bytes)
+        return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
+                           "budget %" PRIu64 " B does not cover the reserve of %" PRIu64
+                           " B (device description \"%s\"; --reserve replaces it)",
+                           s->budget_bytes, s->reserve_bytes, s->device.name);
+    p->limit_bytes = s->budget_bytes - s->reserve_bytes;
+    return REMAT_OK;
+}
+
+/* The policies to choose from: the one that was given, or the ladder when there is only a budget.
+ */
+static remat_status candidates(struct pipeline *p, struct remat_policy **out, uint32_t *out_count)
+{
+    const struct remat_policy_settings *given = &p->settings->policy;
+    if (p->settings->has_budget && !remat_policy_given(given))
+        return remat_policy_ladder(p->ctx, p->arena, p->graph, out_count, out);
+    *out_count = 1;
+    *out = remat_arena_array(p->arena, 1, sizeof **out);
+    return *out ? remat_policy_resolve(p->ctx, p->arena, p->graph, given, *out)
+                : REMAT_ERROR_MEMORY;
+}
+
+remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph,
+                           const struct remat_compile_settings *settings,
+                           struct remat_program **out)
+{
+    remat_status st = REMAT_OK;
+    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings, .graph = graph};
+    struct remat_policy *policies;
+    struct candidate best;
+    uint32_t count;
+    uint64_t arena_bytes;
+
+    REMAT_TRY(set_limit(&p));
+    REMAT_TRY(prepare(&p));
+    REMAT_TRY(candidates(&p, &policies, &count));
+    REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
+    if (settings->after_pass)
+        settings->after_pass(settings->after_pass_user, "rewrite", best.graph);
+    REMAT_TRY(remat_graph_verify(ctx, best.graph));
+
+    struct remat_lowering lowering = {best.graph, &best.kernels, best.order, best.prices,
+                                      &best.lifespans};
+    REMAT_NEW(arena, *out, 1);
+    REMAT_TRY(remat_lower(ctx, arena, &lowering, *out));
+    REMAT_TRY(describe(&p, graph, p.graph, &best, arena_bytes, *out));
+    REMAT_TRY(remat_program_verify(ctx, *out));
+    REMAT_TRY(remat_program_simulate(ctx, *out));
+fail:
+    return st;
+}

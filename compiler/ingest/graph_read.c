@@ -1,0 +1,473 @@
+#include "ingest.h"
+
+#include "ops.h"
+#include "reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define SCOPES_MAX     16384u
+#define ATTRIBUTES_MAX 32u
+
+struct ingest {
+    struct remat_reader reader;
+    struct remat_fb_graph_Graph root;
+    struct remat_graph *graph;
+    uint16_t *ops;    /* by the file's opcode index */
+    uint32_t *scopes; /* by the file's scope index */
+};
+
+/* --- tables that nodes refer to --- */
+
+static remat_status read_opcodes(struct ingest *in)
+{
+    remat_status st = REMAT_OK;
+    struct remat_reader *r = &in->reader;
+    REMAT_TRY(remat_reader_claim(r, in->root.opcodes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_NEW(r->arena, in->ops, in->root.opcodes.count);
+    for (uint32_t i = 0; i < in->root.opcodes.count; i++) {
+        struct remat_fb_graph_OpCode from;
+        const char *name;
+        remat_fb_read_graph_OpCode(in->root.opcodes, i, &from);
+        REMAT_TRY(remat_reader_text(r, from.name, "opcodes", i, &name));
+        if (!remat_op_find(name, strlen(name), &in->ops[i]))
+            REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: opcodes[%u]: unknown op \"%.200s\"",
+                       r->name, i, name);
+        if (from.version != 1)
+            REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
+                       "%s: opcodes[%u] \"%s\": version %u; this compiler knows version 1", r->name,
+                       i, name, from.version);
+    }
+fail:
+    return st;
+}
+
+static remat_status read_scopes(struct ingest *in)
+{
+    remat_status st = REMAT_OK;
+    struct remat_reader *r = &in->reader;
+    uint32_t count = in->root.scopes.count;
+    if (count > SCOPES_MAX)
+        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: %u scopes, the limit is %u", r->name, count,
+                   SCOPES_MAX);
+    REMAT_TRY(remat_reader_claim(r, count, REMAT_READER_TABLE_BYTES));
+    REMAT_NEW(r->arena, in->scopes, count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct remat_fb_graph_Scope from;
+        const char *path;
+        remat_fb_read_graph_Scope(in->root.scopes, i, &from);
+        REMAT_TRY(remat_reader_text(r, from.path, "scopes", i, &path));
+        if ((in->scopes[i] = remat_graph_scope(r->arena, in->graph, path)) == REMAT_NONE)
+            return REMAT_ERROR_MEMORY;
+    }
+fail:
+    return st;
+}
+
+static remat_status unbound_symbol(struct ingest *in, uint32_t value, const char *name,
+                                   uint32_t axis, int64_t dim)
+{
+    struct remat_reader *r = &in->reader;
+    struct remat_fb_graph_Symbol symbol;
+    const char *symbol_name;
+    uint64_t index = (uint64_t)(-(dim + 1));
+    if (index >= in->root.symbols.count)
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "%s: values[%u] \"%.200s\": axis %u refers to symbol %llu, which is out "
+                           "of range (%u symbols)",
+                           r->name, value, name, axis, (unsigned long long)index,
+                           in->root.symbols.count);
+    remat_fb_read_graph_Symbol(in->root.symbols, (uint32_t)index, &symbol);
+    remat_status st = remat_reader_text(r, symbol.name, "symbols", (uint32_t)index, &symbol_name);
+    if (st != REMAT_OK)
+        return st;
+    return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                       "%s: values[%u] \"%.200s\": axis %u has the length \"%.200s\", a symbol; "
+                       "graphs with symbols are not supported yet, export it with fixed lengths",
+                       r->name, value, name, axis, symbol_name);
+}
+
+static remat_status read_shape(struct ingest *in, uint32_t value, const char *name,
+                               struct remat_fb_array dims, uint64_t element_bytes,
+                               struct remat_shape *out)
+{
+    struct remat_reader *r = &in->reader;
+    uint64_t bytes = element_bytes;
+    if (dims.count > REMAT_RANK_MAX)
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "%s: values[%u] \"%.200s\": %u axes, the limit is %d", r->name, value,
+                           name, dims.count, REMAT_RANK_MAX);
+    out->rank = dims.count;
+    for (uint32_t d = 0; d < dims.count; d++) {
+        int64_t dim = out->dims[d] = remat_fb_i64(dims, d);
+        if (dim < 0)
+            return unbound_symbol(in, value, name, d, dim);
+        if (dim == 0)
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                               "%s: values[%u] \"%.200s\": axis %u is empty", r->name, value, name,
+                               d);
+        if (!remat_mul_u64(bytes, (uint64_t)dim, &bytes) || bytes > INT64_MAX)
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                               "%s: values[%u] \"%.200s\": its shape has more than 2^63 bytes",
+                               r->name, value, name);
+    }
+    return remat_reader_claim(r, dims.count, sizeof(int64_t));
+}
+
+/* --- values --- */
+
+static remat_status check_enum(struct ingest *in, uint32_t value, const char *name,
+                               const char *field, uint32_t number, uint32_t limit)
+{
+    if (number < limit)
+        return REMAT_OK;
+    return remat_error(in->reader.ctx, REMAT_ERROR_INVALID,
+                       "%s: values[%u] \"%.200s\": unknown %s %u", in->reader.name, value, name,
+                       field, number);
+}
+
+static remat_status read_value(struct ingest *in, uint32_t i)
+{
+    remat_status st = REMAT_OK;
+    struct remat_reader *r = &in->reader;
+    struct remat_fb_graph_Value from;
+    remat_value id;
+    remat_fb_read_graph_Value(in->root.values, i, &from);
+    struct remat_value_info info = {.dtype = (remat_dtype)from.dtype,
+                                    .role = from.role,
+                                    .pin = from.pin,
+                                    .initializer = from.initializer,
+                                    .trainable = from.trainable,
+                                    .init_mean = from.init_mean + 0.0, /* no negative zero */
+                                    .init_std = from.init_std + 0.0,
+                                    .node = REMAT_NONE};
+    REMAT_TRY(remat_reader_text(r, from.name, "values", i, &info.name));
+    if (!*info.name)
+        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: values[%u]: it has no name", r->name, i);
+    if (!remat_dtype_name(info.dtype))
+        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: values[%u] \"%.200s\": unknown dtype %u",
+                   r->name, i, info.name, from.dtype);
+    REMAT_TRY(check_enum(in, i, info.name, "role", from.role, REMAT_ROLE_COUNT));
+    REMAT_TRY(check_enum(in, i, info.name, "pin", from.pin, REMAT_PIN_RECOMPUTE + 1));
+    REMAT_TRY(check_enum(in, i, info.name, "initializer", from.initializer, REMAT_INIT_NORMAL + 1));
+    if (!(from.init_mean - from.init_mean == 0) || !(from.init_std - from.init_std == 0))
+        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
+                   "%s: values[%u] \"%.200s\": an initial value is not finite", r->name, i,
+                   info.name);
+    REMAT_TRY(read_shape(in, i, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
+    REMAT_TRY(remat_graph_add_value(r->arena, in->graph, &info, &id));
+fail:
+    return st;
+}
+
+static remat_status read_values(struct ingest *in)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_reader_claim(&in->reader, in->root.values.count, REMAT_READER_TABLE_BYTES));
+    for (uint32_t i = 0; i < in->root.values.count; i++)
+        REMAT_TRY(read_value(in, i));
+fail:
+    return st;
+}
+
+/* A value that no node computes is given from outside, and its role says as what. */
+static remat_status check_inputs_given(struct ingest *in)
+{
+    for (uint32_t i = 0; i < in->graph->value_count; i++)
+        if (in->graph->values[i].node == REMAT_NONE &&
+            in->graph->values[i].role == REMAT_ROLE_ACTIVATION)
+            return remat_error(in->reader.ctx, REMAT_ERROR_INVALID,
+                               "%s: values[%u] \"%.200s\": an activation that no node computes",
+                               in->reader.name, i, in->graph->values[i].name);
+    return REMAT_OK;
+}
+
+/* --- nodes --- */
+
+/* `nodes[17] "NAME" (op)`, the name being that of the first output where it has a valid one. */
+static remat_status node_error(struct ingest *in, uint32_t i,
+                               const struct remat_fb_graph_Node *node, const char *format, ...)
+    REMAT_PRINTF(4, 5);
+
+static remat_status node_error(struct ingest *in, uint32_t i,
+                               const struct remat_fb_graph_Node *node, const char *format, ...)
+{
+    char what[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    uint32_t output = node->outputs.count ? (uint32_t)remat_fb_i32(node->outputs, 0) : REMAT_NONE;
+    bool known = node->op >= 0 && (uint32_t)node->op < in->root.opcodes.count;
+    return remat_error(in->reader.ctx, REMAT_ERROR_INVALID, "%s: nodes[%u] \"%.200s\" (%s): %s",
+                       in->reader.name, i,
+                       output < in->graph->value_count ? in->graph->values[output].name : "",
+                       known ? remat_op_info(in->ops[node->op])->name : "?", what);
+}
+
+static remat_status read_attributes(struct ingest *in, uint32_t n,
+                                    const struct remat_fb_graph_Node *node,
+                                    struct remat_attribute **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_reader *r = &in->reader;
+    REMAT_TRY(remat_reader_claim(r, node->attributes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_NEW(r->arena, *out, node->attributes.count);
+    for (uint32_t a = 0; a < node->attributes.count; a++) {
+        struct remat_fb_graph_Attribute from;
+        struct remat_attribute *to = &(*out)[a];
+        int64_t *ints;
+        remat_fb_read_graph_Attribute(node->attributes, a, &from);
+        REMAT_TRY(remat_reader_text(r, from.key, "nodes", n, &to->key));
+        if (from.kind > REMAT_ATTRIBUTE_INTS)
+            return node_error(in, n, node, "attribute \"%.100s\": unknown kind %u", to->key,
+                              from.kind);
+        for (uint32_t b = 0; b < a; b++)
+            if (strcmp((*out)[b].key, to->key) == 0)
+                return node_error(in, n, node, "attribute \"%.100s\" is given twice", to->key);
+        to->kind = from.kind;
+        to->i = from.kind == REMAT_ATTRIBUTE_INT ? from.i : 0;
+        to->f = from.kind == REMAT_ATTRIBUTE_FLOAT ? from.f : 0;
+        if (from.kind != REMAT_ATTRIBUTE_INTS)
+            continue;
+        REMAT_TRY(remat_reader_claim(r, from.ints.count, sizeof *ints));
+        REMAT_NEW(r->arena, ints, from.ints.count);
+        for (uint32_t k = 0; k < from.ints.count; k++)
+            ints[k] = remat_fb_i64(from.ints, k);
+        to->ints = ints;
+        to->count = from.ints.count;
+    }
+fail:
+    return st;
+}
+
+static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_fb_graph_Node *node,
+                             struct remat_fb_array ids, const char *what, remat_value **out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_reader_claim(&in->reader, ids.count, sizeof(int32_t)));
+    REMAT_NEW(in->reader.arena, *out, ids.count);
+    for (uint32_t k = 0; k < ids.count; k++) {
+        int32_t id = remat_fb_i32(ids, k);
+        if (id < 0 || (uint32_t)id >= in->graph->value_count)
+            return node_error(in, n, node, "%s value %d is out of range (%u values)", what, id,
+                              in->graph->value_count);
+        (*out)[k].i = (uint32_t)id;
+    }
+fail:
+    return st;
+}
+
+/* Each value is computed once; what a node reads is computed before it. */
+static remat_status check_order(struct ingest *in, uint32_t n,
+                                const struct remat_fb_graph_Node *node,
+                                const struct remat_node_info *info, const bool *given)
+{
+    const struct remat_graph *g = in->graph;
+    for (uint32_t k = 0; k < info->input_count; k++) {
+        uint32_t v = info->inputs[k].i;
+        if (!given[v] && g->values[v].node == REMAT_NONE)
+            return node_error(in, n, node, "input %u: \"%.200s\" (values[%u]) is computed later", k,
+                              g->values[v].name, v);
+    }
+    for (uint32_t k = 0; k < info->output_count; k++) {
+        uint32_t v = info->outputs[k].i;
+        if (g->values[v].node != REMAT_NONE)
+            return node_error(in, n, node,
+                              "output %u: \"%.200s\" (values[%u]) is computed by nodes[%u] already",
+                              k, g->values[v].name, v, g->values[v].node);
+        for (uint32_t j = 0; j < k; j++)
+            if (info->outputs[j].i == v)
+                return node_error(in, n, node, "outputs %u and %u are both \"%.200s\"", j, k,
+                                  g->values[v].name);
+    }
+    return REMAT_OK;
+}
+
+static remat_status read_node_head(struct ingest *in, uint32_t n,
+                                   const struct remat_fb_graph_Node *from,
+                                   struct remat_node_info *out)
+{
+    uint32_t opcodes = in->root.opcodes.count, nodes = in->root.nodes.count;
+    uint32_t scope = (uint32_t)from->scope;
+    if (from->op < 0 || (uint32_t)from->op >= opcodes)
+        return node_error(in, n, from, "opcode %d is out of range (%u opcodes)", from->op, opcodes);
+    if (from->origin < -1 || (from->origin >= 0 && (uint32_t)from->origin >= opcodes))
+        return node_error(in, n, from, "origin %d is out of range (%u opcodes)", from->origin,
+                          opcodes);
+    if (from->origin_group < -1 ||
+        (from->origin_group >= 0 && (uint32_t)from->origin_group >= nodes))
+        return node_error(in, n, from, "origin_group %d is out of range (%u nodes)",
+                          from->origin_group, nodes);
+    if (scope >= in->root.scopes.count && scope != 0)
+        return node_error(in, n, from, "scope %d is out of range (%u scopes)", from->scope,
+                          in->root.scopes.count);
+    if (from->attributes.count > ATTRIBUTES_MAX)
+        return node_error(in, n, from, "%u attributes, the limit is %u", from->attributes.count,
+                          ATTRIBUTES_MAX);
+    if (from->phase >= REMAT_PHASE_COUNT)
+        return node_error(in, n, from, "unknown phase %u", from->phase);
+    *out = (struct remat_node_info){.op = in->ops[from->op],
+                                    .origin = in->ops[from->origin < 0 ? from->op : from->origin],
+                                    .phase = from->phase,
+                                    .origin_group =
+                                        from->origin_group < 0 ? n : (uint32_t)from->origin_group,
+                                    .scope = in->root.scopes.count ? in->scopes[scope] : 0,
+                                    .input_count = from->inputs.count,
+                                    .output_count = from->outputs.count,
+                                    .attribute_count = from->attributes.count,
+                                    .instance = from->instance};
+    const struct remat_op_info *op = remat_op_info(out->op);
+    if (out->input_count < op->inputs_min || out->input_count > op->inputs_max)
+        return node_error(in, n, from, "%u inputs, expected %u to %u", out->input_count,
+                          op->inputs_min, op->inputs_max);
+    if (out->output_count != op->outputs)
+        return node_error(in, n, from, "%u outputs, expected %u", out->output_count, op->outputs);
+    return REMAT_OK;
+}
+
+static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
+{
+    remat_status st = REMAT_OK;
+    struct remat_fb_graph_Node from;
+    struct remat_node_info info;
+    remat_value *inputs, *outputs;
+    struct remat_attribute *attributes;
+    remat_fb_read_graph_Node(in->root.nodes, n, &from);
+    REMAT_TRY(read_node_head(in, n, &from, &info));
+    REMAT_TRY(read_ids(in, n, &from, from.inputs, "input", &inputs));
+    REMAT_TRY(read_ids(in, n, &from, from.outputs, "output", &outputs));
+    REMAT_TRY(read_attributes(in, n, &from, &attributes));
+    info.inputs = inputs;
+    info.outputs = outputs;
+    info.attributes = attributes;
+    REMAT_TRY(check_order(in, n, &from, &info, given));
+    REMAT_TRY(remat_graph_add_node(in->reader.arena, in->graph, &info, NULL));
+fail:
+    return st;
+}
+
+/* given[v]: no node lists v among its outputs. */
+static remat_status find_given(struct ingest *in, bool **out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(in->reader.arena, *out, in->graph->value_count);
+    memset(*out, 1, in->graph->value_count);
+    for (uint32_t n = 0; n < in->root.nodes.count; n++) {
+        struct remat_fb_graph_Node node;
+        remat_fb_read_graph_Node(in->root.nodes, n, &node);
+        for (uint32_t k = 0; k < node.outputs.count && k < UINT8_MAX; k++) {
+            uint32_t v = (uint32_t)remat_fb_i32(node.outputs, k);
+            if (v < in->graph->value_count)
+                (*out)[v] = false;
+        }
+    }
+fail:
+    return st;
+}
+
+static remat_status read_nodes(struct ingest *in)
+{
+    remat_status st = REMAT_OK;
+    bool *given;
+    REMAT_TRY(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_TRY(find_given(in, &given));
+    for (uint32_t n = 0; n < in->root.nodes.count; n++)
+        REMAT_TRY(read_node(in, n, given));
+fail:
+    return st;
+}
+
+/* --- results and optimizer --- */
+
+static remat_status result_index(struct ingest *in, const char *table, uint32_t i, int32_t id,
+                                 remat_value *out)
+{
+    if (id < 0 || (uint32_t)id >= in->graph->value_count)
+        return remat_error(in->reader.ctx, REMAT_ERROR_INVALID,
+                           "%s: %s[%u]: value %d is out of range (%u values)", in->reader.name,
+                           table, i, id, in->graph->value_count);
+    out->i = (uint32_t)id;
+    return REMAT_OK;
+}
+
+static remat_status read_results(struct ingest *in)
+{
+    remat_status st = REMAT_OK;
+    struct remat_reader *r = &in->reader;
+    struct remat_graph *g = in->graph;
+    struct remat_fb_array outputs = in->root.outputs, updates = in->root.updates;
+    REMAT_TRY(remat_reader_claim(r, outputs.count, sizeof(int32_t)));
+    REMAT_TRY(remat_reader_claim(r, updates.count, sizeof(struct remat_fb_update)));
+    REMAT_NEW(r->arena, g->outputs, outputs.count);
+    REMAT_NEW(r->arena, g->updates, updates.count);
+    g->output_count = outputs.count;
+    g->update_count = updates.count;
+    for (uint32_t i = 0; i < outputs.count; i++)
+        REMAT_TRY(result_index(in, "outputs", i, remat_fb_i32(outputs, i), &g->outputs[i]));
+    for (uint32_t i = 0; i < updates.count; i++) {
+        int32_t state = remat_fb_i32(updates, 2 * i), value = remat_fb_i32(updates, 2 * i + 1);
+        REMAT_TRY(result_index(in, "updates", i, state, &g->updates[i].state));
+        REMAT_TRY(result_index(in, "updates", i, value, &g->updates[i].value));
+    }
+fail:
+    return st;
+}
+
+static remat_status read_optimizer(struct ingest *in)
+{
+    struct remat_fb_graph_Optimizer from;
+    remat_context *ctx = in->reader.ctx;
+    if (in->root.optimizers.count == 0)
+        return REMAT_OK;
+    if (in->root.optimizers.count > 1)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%s: %u optimizers, at most one is possible",
+                           in->reader.name, in->root.optimizers.count);
+    remat_fb_read_graph_Optimizer(in->root.optimizers, 0, &from);
+    if (from.kind > 1)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%s: optimizers[0]: unknown kind %u",
+                           in->reader.name, from.kind);
+    if (!(from.beta1 >= 0 && from.beta1 < 1 && from.beta2 >= 0 && from.beta2 < 1 &&
+          from.epsilon >= 0 && from.epsilon < 1 && from.weight_decay >= 0 &&
+          from.weight_decay < 1e6))
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "%s: optimizers[0]: beta1 %g, beta2 %g, epsilon %g or weight_decay %g is "
+            "out of range",
+            in->reader.name, from.beta1, from.beta2, from.epsilon, from.weight_decay);
+    if (from.kind == 0)
+        return REMAT_OK;
+    in->graph->optimizer = (struct remat_optimizer){.adamw = true,
+                                                    .beta1 = from.beta1 + 0.0,
+                                                    .beta2 = from.beta2 + 0.0,
+                                                    .epsilon = from.epsilon + 0.0,
+                                                    .weight_decay = from.weight_decay + 0.0};
+    return REMAT_OK;
+}
+
+remat_status remat_graph_read(remat_context *ctx, const char *name, const void *data, size_t bytes,
+                              struct remat_arena *arena, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct ingest in = {0};
+    struct remat_reader *r = &in.reader;
+    const char *graph_name;
+    REMAT_TRY(remat_reader_open(ctx, name, data, bytes, arena, REMAT_GRAPH_IDENTIFIER, r));
+    REMAT_TRY(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
+    REMAT_TRY(remat_reader_versions(r, in.root.producer, in.root.format_version,
+                                    in.root.min_reader_version, in.root.required_features));
+    REMAT_TRY(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
+    if (!(in.graph = remat_graph_create(ctx, arena, graph_name)))
+        return REMAT_ERROR_MEMORY;
+    REMAT_TRY(read_opcodes(&in));
+    REMAT_TRY(read_scopes(&in));
+    REMAT_TRY(read_values(&in));
+    REMAT_TRY(read_nodes(&in));
+    REMAT_TRY(check_inputs_given(&in));
+    REMAT_TRY(read_results(&in));
+    REMAT_TRY(read_optimizer(&in));
+    REMAT_TRY(remat_reader_prefix(r, remat_graph_verify(ctx, in.graph)));
+    *out = in.graph;
+fail:
+    return st;
+}

@@ -1,0 +1,19 @@
+/* Graph files (schemas/graph.fbs, docs/formats.md): bytes nobody trusts -> struct remat_graph, and
+ * back. */
+#ifndef REMAT_INGEST_H
+#define REMAT_INGEST_H
+
+#include "graph.h"
+
+/* Verifies the structure with the FlatBuffers library, then every index, shape, type, attribute and
+ * the order in one pass, then remat_graph_verify. Messages are located:
+ * `model.fbs: nodes[17] "h.3.attn.qkv" (linear): input value 9021 is out of range (812 values)`.
+ * `name` starts every message. The graph lies in `arena` and does not refer to `data`. */
+remat_status remat_graph_read(remat_context *ctx, const char *name, const void *data, size_t bytes,
+                              struct remat_arena *arena, struct remat_graph **out);
+
+/* Graph -> file bytes in `arena`. Same graph, same bytes. */
+remat_status remat_graph_write(remat_context *ctx, const struct remat_graph *graph,
+                               struct remat_arena *arena, const void **out_data, size_t *out_bytes);
+
+#endif

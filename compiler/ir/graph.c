@@ -1,0 +1,319 @@
+#include "graph.h"
+
+/* An index beyond this is no layer: side arrays are indexed by layer. */
+#define LAYER_DIGITS_MAX 5
+
+/* The array with room for one more item, or NULL when out of memory. */
+static void *reserve(struct remat_arena *arena, void *items, uint32_t count, size_t *capacity,
+                     size_t size)
+{
+    if (count < *capacity)
+        return items;
+    if (count >= REMAT_NONE - 1) {
+        remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: more than %u items", count);
+        return NULL;
+    }
+    return remat_arena_grow(arena, items, count, capacity, size);
+}
+
+static void *duplicate(struct remat_arena *arena, const void *items, size_t count, size_t size)
+{
+    void *copy = remat_arena_array(arena, count, size);
+    if (copy && count)
+        memcpy(copy, items, count * size);
+    return copy;
+}
+
+#define DUPLICATE(arena, pointer, count)                                                           \
+    do {                                                                                           \
+        if (!((pointer) = duplicate((arena), (pointer), (count), sizeof *(pointer)))) {            \
+            st = REMAT_ERROR_MEMORY;                                                               \
+            goto fail;                                                                             \
+        }                                                                                          \
+    } while (0)
+
+/* --- shapes --- */
+
+int64_t remat_shape_elements(const struct remat_shape *shape)
+{
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < shape->rank; d++)
+        elements *= shape->dims[d];
+    return elements;
+}
+
+bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b)
+{
+    return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+}
+
+uint64_t remat_value_bytes(const struct remat_value_info *value)
+{
+    return (uint64_t)remat_shape_elements(&value->shape) * remat_dtype_bytes(value->dtype);
+}
+
+/* --- scopes --- */
+
+/* The layer that a path element names, -1 for none; *out_name is the length of NAME. */
+static int32_t parse_layer(const char *element, size_t length, size_t *out_name)
+{
+    size_t digits = 0;
+    while (digits < length && element[length - 1 - digits] >= '0' &&
+           element[length - 1 - digits] <= '9')
+        digits++;
+    if (digits == 0 || digits > LAYER_DIGITS_MAX || length < digits + 2 ||
+        element[length - 1 - digits] != '.')
+        return -1;
+    int32_t layer = 0;
+    for (size_t k = length - digits; k < length; k++)
+        layer = layer * 10 + (element[k] - '0');
+    *out_name = length - digits - 1;
+    return layer;
+}
+
+static bool scope_init(struct remat_arena *arena, const char *path, struct remat_scope *out)
+{
+    *out = (struct remat_scope){.layer = -1};
+    out->path = remat_arena_string(arena, path, strlen(path));
+    if (!out->path)
+        return false;
+    for (const char *element = path; *element && out->layer < 0;) {
+        size_t length = strcspn(element, "/"), name = 0;
+        out->layer = parse_layer(element, length, &name);
+        if (out->layer >= 0) {
+            out->stack = remat_arena_string(arena, path, (size_t)(element - path) + name);
+            return out->stack != NULL;
+        }
+        element += length + (element[length] == '/');
+    }
+    return true;
+}
+
+uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path)
+{
+    /* Nodes come scope by scope, so the newest one is the likeliest. */
+    for (uint32_t s = graph->scope_count; s-- > 0;)
+        if (strcmp(graph->scopes[s].path, path) == 0)
+            return s;
+    void *scopes = reserve(arena, graph->scopes, graph->scope_count, &graph->scope_capacity,
+                           sizeof *graph->scopes);
+    if (!scopes)
+        return REMAT_NONE;
+    graph->scopes = scopes;
+    if (!scope_init(arena, path, &graph->scopes[graph->scope_count]))
+        return REMAT_NONE;
+    return graph->scope_count++;
+}
+
+/* --- building --- */
+
+struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *arena,
+                                       const char *name)
+{
+    (void)ctx;
+    struct remat_graph *graph = remat_arena_array(arena, 1, sizeof *graph);
+    if (!graph)
+        return NULL;
+    graph->name = remat_arena_string(arena, name, strlen(name));
+    if (!graph->name || remat_graph_scope(arena, graph, "") == REMAT_NONE)
+        return NULL;
+    return graph;
+}
+
+remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
+                                   const struct remat_value_info *info, remat_value *out)
+{
+    void *values = reserve(arena, graph->values, graph->value_count, &graph->value_capacity,
+                           sizeof *graph->values);
+    if (!values)
+        return REMAT_ERROR_MEMORY;
+    graph->values = values;
+    graph->values[graph->value_count] = *info;
+    *out = (remat_value){graph->value_count++};
+    return REMAT_OK;
+}
+
+static remat_status copy_attributes(struct remat_arena *arena, struct remat_node_info *node)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_attribute *from = node->attributes;
+    struct remat_attribute *to;
+    REMAT_NEW(arena, to, node->attribute_count);
+    for (uint32_t a = 0; a < node->attribute_count; a++) {
+        to[a] = from[a];
+        if (to[a].kind == REMAT_ATTRIBUTE_INTS)
+            DUPLICATE(arena, to[a].ints, to[a].count);
+    }
+    node->attributes = to;
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
+                                  const struct remat_node_info *info, remat_node *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_node_info node = *info;
+    DUPLICATE(arena, node.inputs, node.input_count);
+    DUPLICATE(arena, node.outputs, node.output_count);
+    REMAT_TRY(copy_attributes(arena, &node));
+    void *nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
+                          sizeof *graph->nodes);
+    if (!nodes)
+        return REMAT_ERROR_MEMORY;
+    graph->nodes = nodes;
+
+    uint32_t id = graph->node_count++;
+    if (node.origin_group == REMAT_NONE) {
+        node.origin = node.op;
+        node.origin_group = id;
+    }
+    graph->nodes[id] = node;
+    for (uint32_t k = 0; k < node.output_count; k++) {
+        graph->values[node.outputs[k].i].node = id;
+        graph->values[node.outputs[k].i].result = k;
+    }
+    if (out)
+        *out = (remat_node){id};
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_graph **out)
+{
+    (void)ctx;
+    remat_status st = REMAT_OK;
+    struct remat_graph *copy;
+    REMAT_NEW(arena, copy, 1);
+    *copy = *graph;
+    DUPLICATE(arena, copy->values, copy->value_count);
+    DUPLICATE(arena, copy->nodes, copy->node_count);
+    DUPLICATE(arena, copy->scopes, copy->scope_count);
+    DUPLICATE(arena, copy->outputs, copy->output_count);
+    DUPLICATE(arena, copy->updates, copy->update_count);
+    copy->value_capacity = copy->value_count;
+    copy->node_capacity = copy->node_count;
+    copy->scope_capacity = copy->scope_count;
+    *out = copy;
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+/* --- reading --- */
+
+const struct remat_attribute *remat_node_attribute(const struct remat_node_info *node,
+                                                   const char *key)
+{
+    for (uint32_t a = 0; a < node->attribute_count; a++)
+        if (strcmp(node->attributes[a].key, key) == 0)
+            return &node->attributes[a];
+    return NULL;
+}
+
+int64_t remat_node_int(const struct remat_node_info *node, const char *key, int64_t otherwise)
+{
+    const struct remat_attribute *attribute = remat_node_attribute(node, key);
+    return attribute && attribute->kind == REMAT_ATTRIBUTE_INT ? attribute->i : otherwise;
+}
+
+double remat_node_float(const struct remat_node_info *node, const char *key, double otherwise)
+{
+    const struct remat_attribute *attribute = remat_node_attribute(node, key);
+    return attribute && attribute->kind == REMAT_ATTRIBUTE_FLOAT ? attribute->f : otherwise;
+}
+
+uint32_t remat_graph_layers(const struct remat_graph *graph)
+{
+    int32_t last = -1;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        int32_t layer = graph->scopes[graph->nodes[n].scope].layer;
+        last = layer > last ? layer : last;
+    }
+    return (uint32_t)(last + 1);
+}
+
+/* --- hash --- */
+
+static uint64_t hash_u64(uint64_t h, uint64_t word)
+{
+    return remat_hash(&word, sizeof word, h);
+}
+
+static uint64_t hash_double(uint64_t h, double number)
+{
+    return remat_hash(&number, sizeof number, h);
+}
+
+static uint64_t hash_ids(uint64_t h, const remat_value *ids, uint32_t count)
+{
+    h = hash_u64(h, count);
+    return remat_hash(ids, count * sizeof *ids, h);
+}
+
+static uint64_t hash_value(uint64_t h, const struct remat_value_info *value)
+{
+    h = hash_u64(h, value->shape.rank);
+    h = remat_hash(value->shape.dims, value->shape.rank * sizeof value->shape.dims[0], h);
+    h = hash_u64(h, value->dtype);
+    h = hash_u64(h, value->role);
+    h = hash_u64(h, value->trainable);
+    h = hash_u64(h, value->initializer);
+    h = hash_double(h, value->init_mean);
+    return hash_double(h, value->init_std);
+}
+
+static uint64_t hash_attribute(uint64_t h, const struct remat_attribute *attribute)
+{
+    h = remat_hash_string(attribute->key, h);
+    h = hash_u64(h, attribute->kind);
+    switch (attribute->kind) {
+    case REMAT_ATTRIBUTE_INT:
+        return hash_u64(h, (uint64_t)attribute->i);
+    case REMAT_ATTRIBUTE_FLOAT:
+        return hash_double(h, attribute->f);
+    default:
+        h = hash_u64(h, attribute->count);
+        return remat_hash(attribute->ints, attribute->count * sizeof attribute->ints[0], h);
+    }
+}
+
+static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
+                          const struct remat_node_info *node)
+{
+    h = hash_u64(h, node->op);
+    h = hash_u64(h, node->phase);
+    h = hash_u64(h, node->instance);
+    h = remat_hash_string(graph->scopes[node->scope].path, h);
+    h = hash_ids(h, node->inputs, node->input_count);
+    h = hash_ids(h, node->outputs, node->output_count);
+    h = hash_u64(h, node->attribute_count);
+    for (uint32_t a = 0; a < node->attribute_count; a++)
+        h = hash_attribute(h, &node->attributes[a]);
+    return h;
+}
+
+uint64_t remat_graph_hash(const struct remat_graph *graph)
+{
+    uint64_t h = hash_u64(0, graph->optimizer.adamw);
+    if (graph->optimizer.adamw) {
+        h = hash_double(h, graph->optimizer.beta1);
+        h = hash_double(h, graph->optimizer.beta2);
+        h = hash_double(h, graph->optimizer.epsilon);
+        h = hash_double(h, graph->optimizer.weight_decay);
+    }
+    h = hash_u64(h, graph->value_count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        h = hash_value(h, &graph->values[v]);
+    h = hash_u64(h, graph->node_count);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        h = hash_node(h, graph, &graph->nodes[n]);
+    h = hash_ids(h, graph->outputs, graph->output_count);
+    h = hash_u64(h, graph->update_count);
+    for (uint32_t u = 0; u < graph->update_count; u++)
+        h = hash_u64(hash_u64(h, graph->updates[u].state.i), graph->updates[u].value.i);
+    return h;
+}

@@ -1,0 +1,137 @@
+/* The graph: what the compiler works on from ingest to fusion.
+ *
+ * SSA with dense typed ids. A node computes one or more values from values; its id order is a valid
+ * execution order and, until scheduling, *the* order. A graph and all it points to lie in one arena
+ * and never change once a pass has returned it: a pass makes a new graph in a fresh arena. There
+ * are no use lists; an analysis is a side array indexed by id.
+ *
+ * Shapes are row-major and dense; a view (op fact VIEW) is a value that owns no bytes. */
+#ifndef REMAT_GRAPH_H
+#define REMAT_GRAPH_H
+
+#include "base.h"
+#include "program.h" /* enum remat_role, enum remat_phase, enum remat_initializer, REMAT_RANK_MAX */
+
+typedef struct remat_value {
+    uint32_t i;
+} remat_value;
+typedef struct remat_node {
+    uint32_t i;
+} remat_node;
+
+#define REMAT_NO_VALUE ((remat_value){REMAT_NONE})
+#define REMAT_NO_NODE  ((remat_node){REMAT_NONE})
+static inline bool remat_is_none(uint32_t i)
+{
+    return i == REMAT_NONE;
+}
+
+enum remat_pin { REMAT_PIN_NONE = 0, REMAT_PIN_SAVE = 1, REMAT_PIN_RECOMPUTE = 2 };
+
+struct remat_shape {
+    uint32_t rank;
+    int64_t dims[REMAT_RANK_MAX]; /* > 0; unused ones are 0 */
+};
+/* Product of the dims; the ingest has checked that it and the bytes fit 63 bits. */
+int64_t remat_shape_elements(const struct remat_shape *shape);
+bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b);
+
+/* Where a value comes from: node REMAT_NONE for graph inputs (parameters, states, inputs). */
+struct remat_value_info {
+    const char *name; /* unique in the graph, except that a clone's value has its original's name */
+    struct remat_shape shape;
+    remat_dtype dtype;
+    uint8_t role;        /* enum remat_role */
+    uint8_t pin;         /* enum remat_pin */
+    uint8_t initializer; /* enum remat_initializer: parameters and states */
+    bool trainable;      /* parameters: autodiff makes a gradient */
+    double init_mean, init_std;
+    uint32_t node;   /* producer, REMAT_NONE for graph inputs */
+    uint32_t result; /* which output of the producer */
+};
+
+enum remat_attribute_kind { REMAT_ATTRIBUTE_INT, REMAT_ATTRIBUTE_FLOAT, REMAT_ATTRIBUTE_INTS };
+
+struct remat_attribute {
+    const char *key;
+    uint8_t kind;
+    uint32_t count; /* of ints */
+    int64_t i;
+    double f;
+    const int64_t *ints;
+};
+
+struct remat_node_info {
+    uint16_t op;     /* enum remat_op of ops.h */
+    uint16_t origin; /* the composite op that this node was expanded from; its own op otherwise */
+    uint8_t phase;
+    uint32_t origin_group; /* equal for the nodes expanded from one composite node, else own id */
+    uint32_t scope;
+    uint32_t input_count, output_count, attribute_count;
+    const remat_value *inputs;
+    const remat_value *outputs;
+    const struct remat_attribute *attributes;
+    uint32_t instance; /* 0: original; k: the k-th recomputation */
+};
+
+/* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and
+ * layer INDEX (at most five digits); the outermost one counts. */
+struct remat_scope {
+    const char *path; /* "" is the top level */
+    const char
+        *stack;    /* "layers" (with the path before it, "encoder/layers"), NULL outside layers */
+    int32_t layer; /* index in the stack, -1 outside */
+};
+
+struct remat_update { /* the new version of a state at the end of the step */
+    remat_value state, value;
+};
+
+struct remat_optimizer { /* what the optimizer pass appends */
+    bool adamw;          /* false: none (forward and backward only) */
+    double beta1, beta2, epsilon, weight_decay;
+};
+
+struct remat_graph {
+    const char *name;
+    struct remat_optimizer optimizer;
+    uint32_t value_count, node_count, scope_count, output_count, update_count;
+    size_t value_capacity, node_capacity, scope_capacity;
+    struct remat_value_info *values;
+    struct remat_node_info *nodes;
+    struct remat_scope *scopes; /* scopes[0] is the top level */
+    remat_value *outputs;       /* the loss first */
+    struct remat_update *updates;
+};
+
+/* --- building --- */
+struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *arena,
+                                       const char *name);
+/* Finds or adds a scope; REMAT_NONE when out of memory. */
+uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path);
+/* Appends a value (node and result as given in `info`); pointers in `info` must live in `arena`. */
+remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
+                                   const struct remat_value_info *info, remat_value *out);
+/* Appends a node; sets node/result of its outputs, which must already be values of the graph. Id
+ * lists, attributes and their ints are copied, keys are not. origin_group REMAT_NONE: the node's
+ * own id, and origin its own op. `out` may be NULL. */
+remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
+                                  const struct remat_node_info *info, remat_node *out);
+/* A copy into another arena, same ids and contents, whose tables can be changed and appended to;
+ * strings, attributes and the nodes' id lists stay shared with the original. */
+remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_graph **out);
+
+/* --- reading --- */
+const struct remat_attribute *remat_node_attribute(const struct remat_node_info *node,
+                                                   const char *key);
+int64_t remat_node_int(const struct remat_node_info *node, const char *key, int64_t otherwise);
+double remat_node_float(const struct remat_node_info *node, const char *key, double otherwise);
+uint64_t remat_value_bytes(const struct remat_value_info *value);
+/* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 when there
+ * are no layer scopes. */
+uint32_t remat_graph_layers(const struct remat_graph *graph);
+/* Structure, dtypes, shapes, attributes, roles, initialisers and scopes; not value names. */
+uint64_t remat_graph_hash(const struct remat_graph *graph);
+
+#endif

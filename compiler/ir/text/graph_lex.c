@@ -1,0 +1,311 @@
+#include "graph_lex.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define NUMBER_BYTES 64
+
+const char *remat_lex_role(uint32_t role)
+{
+    return role == REMAT_ROLE_OPTIMIZER_STATE ? "state" : remat_role_name(role);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_';
+}
+
+static bool is_name(char c)
+{
+    return is_word(c) || c == '.' || c == '-' || c == '/';
+}
+
+static bool is_number(char c)
+{
+    return is_word(c) || c == '.' || c == '-' || c == '+';
+}
+
+static int hex_digit(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Skips blanks, comments and line ends; true when there was a line end. */
+static bool skip(struct remat_lexer *lexer)
+{
+    bool newline = false;
+    while (lexer->at < lexer->end) {
+        char c = *lexer->at;
+        if (c == '#') {
+            while (lexer->at < lexer->end && *lexer->at != '\n')
+                lexer->at++;
+        } else if (c == '\n') {
+            newline = true;
+            lexer->line++;
+            lexer->at++;
+        } else if (c == ' ' || c == '\t' || c == '\r') {
+            lexer->at++;
+        } else {
+            break;
+        }
+    }
+    return newline;
+}
+
+static void take(struct remat_lexer *lexer, enum remat_token_kind kind, bool (*belongs)(char))
+{
+    lexer->token.kind = kind;
+    lexer->token.text = lexer->at;
+    while (lexer->at < lexer->end && belongs(*lexer->at))
+        lexer->at++;
+    lexer->token.length = (size_t)(lexer->at - lexer->token.text);
+}
+
+static remat_status lex_escape(struct remat_lexer *lexer, char *out)
+{
+    remat_status st = REMAT_OK;
+    size_t left = (size_t)(lexer->end - lexer->at);
+    if (left >= 1 && (lexer->at[0] == '"' || lexer->at[0] == '\\')) {
+        *out = *lexer->at++;
+        return REMAT_OK;
+    }
+    if (left >= 3 && lexer->at[0] == 'x' && hex_digit(lexer->at[1]) >= 0 &&
+        hex_digit(lexer->at[2]) >= 0) {
+        *out = (char)(hex_digit(lexer->at[1]) * 16 + hex_digit(lexer->at[2]));
+        lexer->at += 3;
+        if (*out)
+            return REMAT_OK;
+    }
+    REMAT_LEX_FAIL(lexer, "bad escape in a string; accepted: %s", "\\\", \\\\, \\x01 to \\xff");
+fail:
+    return st;
+}
+
+/* After the opening quote. */
+static remat_status lex_string(struct remat_lexer *lexer)
+{
+    remat_status st = REMAT_OK;
+    const char *close = lexer->at;
+    while (close < lexer->end && *close != '"' && *close != '\n')
+        close += *close == '\\' && close + 1 < lexer->end ? 2 : 1;
+    if (close >= lexer->end || *close != '"')
+        REMAT_LEX_FAIL(lexer, "string without a closing %c", '"');
+
+    char *text;
+    REMAT_NEW(lexer->arena, text, (size_t)(close - lexer->at) + 1);
+    size_t length = 0;
+    while (lexer->at < close) {
+        char c = *lexer->at++;
+        if ((unsigned char)c < 0x20)
+            REMAT_LEX_FAIL(lexer, "control byte 0x%02x in a string; write \\x%02x",
+                           (unsigned char)c, (unsigned char)c);
+        if (c == '\\')
+            REMAT_TRY(lex_escape(lexer, &c));
+        text[length++] = c;
+    }
+    lexer->at = close + 1;
+    lexer->token.kind = REMAT_TOKEN_STRING;
+    lexer->token.text = text;
+    lexer->token.length = length;
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+static remat_status lex_instance(struct remat_lexer *lexer)
+{
+    remat_status st = REMAT_OK;
+    uint64_t instance = 0;
+    while (lexer->at < lexer->end && is_digit(*lexer->at) && instance <= INT32_MAX)
+        instance = instance * 10 + (uint64_t)(*lexer->at++ - '0');
+    if (instance == 0 || instance > INT32_MAX)
+        REMAT_LEX_FAIL(lexer, "the instance after '@' must be 1 to %d", INT32_MAX);
+    lexer->token.instance = (uint32_t)instance;
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+/* After the '%'. */
+static remat_status lex_value(struct remat_lexer *lexer)
+{
+    remat_status st = REMAT_OK;
+    if (lexer->at < lexer->end && *lexer->at == '"') {
+        lexer->at++;
+        REMAT_TRY(lex_string(lexer));
+    } else {
+        take(lexer, REMAT_TOKEN_VALUE, is_name);
+        lexer->token.text =
+            remat_arena_string(lexer->arena, lexer->token.text, lexer->token.length);
+        if (!lexer->token.text)
+            return REMAT_ERROR_MEMORY;
+    }
+    lexer->token.kind = REMAT_TOKEN_VALUE;
+    if (lexer->token.length == 0)
+        REMAT_LEX_FAIL(lexer, "no name after '%c'", '%');
+    if (lexer->at < lexer->end && *lexer->at == '@') {
+        lexer->at++;
+        REMAT_TRY(lex_instance(lexer));
+    }
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+remat_status remat_lex(struct remat_lexer *lexer)
+{
+    remat_status st = REMAT_OK;
+    uint32_t line = lexer->line;
+    bool newline = skip(lexer);
+    lexer->token = (struct remat_token){.line = newline ? line : lexer->line};
+    if (newline) {
+        lexer->token.kind = REMAT_TOKEN_NEWLINE;
+        return REMAT_OK;
+    }
+    if (lexer->at == lexer->end)
+        return REMAT_OK;
+
+    char c = *lexer->at;
+    if (is_digit(c) || c == '-') {
+        take(lexer, REMAT_TOKEN_NUMBER, is_number);
+    } else if (is_word(c)) {
+        take(lexer, REMAT_TOKEN_WORD, is_word);
+    } else if (c == '"') {
+        lexer->at++;
+        REMAT_TRY(lex_string(lexer));
+    } else if (c == '%') {
+        lexer->at++;
+        REMAT_TRY(lex_value(lexer));
+    } else if (c && strchr("=:,{}[]()", c)) {
+        lexer->token.kind = REMAT_TOKEN_MARK;
+        lexer->token.text = lexer->at++;
+        lexer->token.length = 1;
+    } else {
+        REMAT_LEX_FAIL(lexer, "unexpected byte 0x%02x", (unsigned char)c);
+    }
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+bool remat_lex_is(const struct remat_lexer *lexer, enum remat_token_kind kind, const char *text)
+{
+    const struct remat_token *token = &lexer->token;
+    return token->kind == kind && token->length == strlen(text) &&
+           memcmp(token->text, text, token->length) == 0;
+}
+
+remat_status remat_lex_accept(struct remat_lexer *lexer, enum remat_token_kind kind,
+                              const char *text, bool *out_accepted)
+{
+    *out_accepted = remat_lex_is(lexer, kind, text);
+    return *out_accepted ? remat_lex(lexer) : REMAT_OK;
+}
+
+remat_status remat_lex_expected(struct remat_lexer *lexer, const char *what)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_token *token = &lexer->token;
+    int shown = token->length > 60 ? 60 : (int)token->length;
+    switch (token->kind) {
+    case REMAT_TOKEN_END:
+        REMAT_LEX_FAIL(lexer, "expected %s, found the end of the text", what);
+    case REMAT_TOKEN_NEWLINE:
+        REMAT_LEX_FAIL(lexer, "expected %s, found the end of the line", what);
+    case REMAT_TOKEN_VALUE:
+        REMAT_LEX_FAIL(lexer, "expected %s, found %%%.*s", what, shown, token->text);
+    case REMAT_TOKEN_STRING:
+        REMAT_LEX_FAIL(lexer, "expected %s, found \"%.*s\"", what, shown, token->text);
+    default:
+        REMAT_LEX_FAIL(lexer, "expected %s, found '%.*s'", what, shown, token->text);
+    }
+fail:
+    return st;
+}
+
+remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark)
+{
+    char what[] = {'\'', mark[0], '\'', 0};
+    if (!remat_lex_is(lexer, REMAT_TOKEN_MARK, mark))
+        return remat_lex_expected(lexer, what);
+    return remat_lex(lexer);
+}
+
+/* The token as a terminated string for strtoll and strtod; false when it is no plain number. */
+static bool number_text(const struct remat_token *token, const char *accepted,
+                        char out[NUMBER_BYTES])
+{
+    if (token->kind != REMAT_TOKEN_NUMBER || token->length >= NUMBER_BYTES)
+        return false;
+    memcpy(out, token->text, token->length);
+    out[token->length] = 0;
+    return strspn(out, accepted) == token->length;
+}
+
+remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, const char *what,
+                           int64_t *out)
+{
+    remat_status st = REMAT_OK;
+    char text[NUMBER_BYTES], *rest;
+    if (!number_text(&lexer->token, "0123456789-", text))
+        return remat_lex_expected(lexer, what);
+    errno = 0;
+    long long number = strtoll(text, &rest, 10);
+    if (*rest)
+        return remat_lex_expected(lexer, what);
+    if (errno == ERANGE || number < min || number > max)
+        REMAT_LEX_FAIL(lexer, "%s: %s is out of range; accepted: %lld to %lld", what, text,
+                       (long long)min, (long long)max);
+    *out = number;
+    return remat_lex(lexer);
+fail:
+    return st;
+}
+
+static bool special_float(const struct remat_lexer *lexer, double *out)
+{
+    if (remat_lex_is(lexer, REMAT_TOKEN_WORD, "inf"))
+        *out = INFINITY;
+    else if (remat_lex_is(lexer, REMAT_TOKEN_NUMBER, "-inf"))
+        *out = -INFINITY;
+    else if (remat_lex_is(lexer, REMAT_TOKEN_WORD, "nan"))
+        *out = NAN;
+    else
+        return false;
+    return true;
+}
+
+bool remat_lex_is_float(const struct remat_lexer *lexer)
+{
+    double special;
+    char text[NUMBER_BYTES];
+    return special_float(lexer, &special) ||
+           (number_text(&lexer->token, "0123456789+-.eE", text) && strpbrk(text, ".eE"));
+}
+
+remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double *out)
+{
+    remat_status st = REMAT_OK;
+    char text[NUMBER_BYTES], *rest;
+    if (special_float(lexer, out))
+        return remat_lex(lexer);
+    if (!number_text(&lexer->token, "0123456789+-.eE", text))
+        return remat_lex_expected(lexer, what);
+    *out = strtod(text, &rest);
+    if (*rest)
+        return remat_lex_expected(lexer, what);
+    if (isinf(*out))
+        REMAT_LEX_FAIL(lexer, "%s: %s is out of range of a double", what, text);
+    return remat_lex(lexer);
+fail:
+    return st;
+}

@@ -1,0 +1,60 @@
+/* Tokens and words of the graph's text form. */
+#ifndef REMAT_GRAPH_LEX_H
+#define REMAT_GRAPH_LEX_H
+
+#include "program.h"
+
+enum remat_token_kind {
+    REMAT_TOKEN_END,
+    REMAT_TOKEN_NEWLINE, /* one for any number of line ends, blanks and comments */
+    REMAT_TOKEN_WORD,    /* graph, f32, layer_norm */
+    REMAT_TOKEN_NUMBER,  /* 12, -1, 1e-05, inf */
+    REMAT_TOKEN_STRING,  /* "...", unescaped */
+    REMAT_TOKEN_VALUE,   /* %name, %"a name", %name@2 */
+    REMAT_TOKEN_MARK,    /* one of = : , { } [ ] ( ) */
+};
+
+struct remat_token {
+    enum remat_token_kind kind;
+    uint32_t line;
+    const char *text; /* in the source; STRING and VALUE: the name, in the arena */
+    size_t length;
+    uint32_t instance; /* VALUE: what follows '@', else 0 */
+};
+
+struct remat_lexer {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const char *file; /* starts every message */
+    const char *at, *end;
+    uint32_t line;
+    struct remat_token token; /* the current one */
+};
+
+/* Fails with `file:line: ...` of the current token. */
+#define REMAT_LEX_FAIL(lexer, format, ...)                                                         \
+    REMAT_FAIL((lexer)->ctx, REMAT_ERROR_INVALID, "%s:%u: " format, (lexer)->file,                 \
+               (lexer)->token.line, __VA_ARGS__)
+
+/* A role in one word, REMAT_ROLE_COUNT of them. */
+const char *remat_lex_role(uint32_t role);
+
+/* Moves to the next token; the first call reads the first one. */
+remat_status remat_lex(struct remat_lexer *lexer);
+
+bool remat_lex_is(const struct remat_lexer *lexer, enum remat_token_kind kind, const char *text);
+/* Moves past a WORD or MARK if it is the current token. */
+remat_status remat_lex_accept(struct remat_lexer *lexer, enum remat_token_kind kind,
+                              const char *text, bool *out_accepted);
+remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark);
+/* Fails with "expected WHAT, found TOKEN". */
+remat_status remat_lex_expected(struct remat_lexer *lexer, const char *what);
+
+/* Reads a number and moves past it; a word such as inf or nan is one where a float is wanted. */
+remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, const char *what,
+                           int64_t *out);
+remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double *out);
+/* Whether the current token is written as a float: with a point, an exponent, inf or nan. */
+bool remat_lex_is_float(const struct remat_lexer *lexer);
+
+#endif

@@ -1,0 +1,241 @@
+#include "graph_lex.h"
+#include "graph_text.h"
+#include "ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void print_quoted(struct remat_text *text, const char *name)
+{
+    remat_text_append(text, "\"");
+    for (const char *c = name; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            remat_text_append(text, "\\%c", *c);
+        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            remat_text_append(text, "\\x%02x", (unsigned char)*c);
+        else
+            remat_text_append(text, "%c", *c);
+    }
+    remat_text_append(text, "\"");
+}
+
+/* As few digits as give the same double again, and a mark that tells it from an integer. */
+static void print_float(struct remat_text *text, double number)
+{
+    char digits[32];
+    if (isnan(number)) {
+        remat_text_append(text, "nan");
+        return;
+    }
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, number);
+        if (strtod(digits, NULL) == number)
+            break;
+    }
+    remat_text_append(text, "%s%s", digits, strpbrk(digits, ".ei") ? "" : ".0");
+}
+
+static void print_ints(struct remat_text *text, const int64_t *ints, uint32_t count,
+                       const char *separator)
+{
+    remat_text_append(text, "[");
+    for (uint32_t k = 0; k < count; k++)
+        remat_text_append(text, "%s%lld", k ? separator : "", (long long)ints[k]);
+    remat_text_append(text, "]");
+}
+
+/* --- values --- */
+
+static uint32_t instance_of(const struct remat_graph *graph, remat_value value)
+{
+    uint32_t node = graph->values[value.i].node;
+    return remat_is_none(node) ? 0 : graph->nodes[node].instance;
+}
+
+static void print_name(struct remat_text *text, const struct remat_graph *graph, remat_value value)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
+    const char *name = graph->values[value.i].name;
+    remat_text_append(text, "%%");
+    if (name[strspn(name, plain)] == 0)
+        remat_text_append(text, "%s", name);
+    else
+        print_quoted(text, name);
+    if (instance_of(graph, value))
+        remat_text_append(text, "@%u", instance_of(graph, value));
+}
+
+static void print_names(struct remat_text *text, const struct remat_graph *graph,
+                        const remat_value *values, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        remat_text_append(text, " ");
+        print_name(text, graph, values[k]);
+    }
+}
+
+static void print_type(struct remat_text *text, const struct remat_value_info *value)
+{
+    remat_text_append(text, " : %s", remat_dtype_name(value->dtype));
+    print_ints(text, value->shape.dims, value->shape.rank, ",");
+}
+
+static void print_pin(struct remat_text *text, const struct remat_value_info *value)
+{
+    if (value->pin != REMAT_PIN_NONE)
+        remat_text_append(text, " pin %s", value->pin == REMAT_PIN_SAVE ? "save" : "recompute");
+}
+
+static void print_source(struct remat_text *text, const struct remat_graph *graph,
+                         remat_value value)
+{
+    const struct remat_value_info *info = &graph->values[value.i];
+    remat_text_append(text, "%s ", remat_lex_role(info->role));
+    print_name(text, graph, value);
+    print_type(text, info);
+    if (info->initializer == REMAT_INIT_CONSTANT) {
+        remat_text_append(text, " = constant(");
+        print_float(text, info->init_mean);
+        remat_text_append(text, ")");
+    } else if (info->initializer == REMAT_INIT_NORMAL) {
+        remat_text_append(text, " = normal(");
+        print_float(text, info->init_mean);
+        remat_text_append(text, ", ");
+        print_float(text, info->init_std);
+        remat_text_append(text, ")");
+    }
+    if (info->trainable != (info->role == REMAT_ROLE_PARAMETER))
+        remat_text_append(text, info->trainable ? " trainable" : " frozen");
+    print_pin(text, info);
+    remat_text_append(text, "\n");
+}
+
+static void print_result(struct remat_text *text, const struct remat_graph *graph,
+                         remat_value value)
+{
+    const struct remat_value_info *info = &graph->values[value.i];
+    print_name(text, graph, value);
+    print_type(text, info);
+    if (info->role != REMAT_ROLE_ACTIVATION)
+        remat_text_append(text, " %s", remat_lex_role(info->role));
+    print_pin(text, info);
+}
+
+/* --- nodes --- */
+
+static void print_attribute(struct remat_text *text, const struct remat_attribute *attribute)
+{
+    remat_text_append(text, "%s = ", attribute->key);
+    if (attribute->kind == REMAT_ATTRIBUTE_INT)
+        remat_text_append(text, "%lld", (long long)attribute->i);
+    else if (attribute->kind == REMAT_ATTRIBUTE_FLOAT)
+        print_float(text, attribute->f);
+    else
+        print_ints(text, attribute->ints, attribute->count, ", ");
+}
+
+static void print_node(struct remat_text *text, const struct remat_graph *graph, uint32_t id)
+{
+    const struct remat_node_info *node = &graph->nodes[id];
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        remat_text_append(text, k ? ", " : "");
+        print_result(text, graph, node->outputs[k]);
+    }
+    remat_text_append(text, " = %s", remat_op_info(node->op)->name);
+    print_names(text, graph, node->inputs, node->input_count);
+    for (uint32_t a = 0; a < node->attribute_count; a++) {
+        remat_text_append(text, a ? ", " : " { ");
+        print_attribute(text, &node->attributes[a]);
+    }
+    remat_text_append(text, "%s phase %s", node->attribute_count ? " }" : "",
+                      remat_phase_name(node->phase));
+    const char *path = graph->scopes[node->scope].path;
+    if (*path) {
+        remat_text_append(text, " scope ");
+        print_quoted(text, path);
+    }
+    if (node->origin != node->op || node->origin_group != id)
+        remat_text_append(text, " origin %s group %u", remat_op_info(node->origin)->name,
+                          node->origin_group);
+    remat_text_append(text, "\n");
+}
+
+/* --- the graph --- */
+
+static void print_heading(struct remat_text *text, const struct remat_graph *graph)
+{
+    remat_text_append(text, "graph ");
+    print_quoted(text, graph->name);
+    remat_text_append(text, "\n");
+    if (graph->optimizer.adamw) {
+        remat_text_append(text, "optimizer adamw { beta1 = ");
+        print_float(text, graph->optimizer.beta1);
+        remat_text_append(text, ", beta2 = ");
+        print_float(text, graph->optimizer.beta2);
+        remat_text_append(text, ", epsilon = ");
+        print_float(text, graph->optimizer.epsilon);
+        remat_text_append(text, ", weight_decay = ");
+        print_float(text, graph->optimizer.weight_decay);
+        remat_text_append(text, " }\n");
+    }
+    remat_text_append(text, "\n");
+}
+
+/* Prints the graph inputs among values [begin, end). */
+static void print_sources(struct remat_text *text, const struct remat_graph *graph, uint32_t begin,
+                          uint32_t end)
+{
+    for (uint32_t v = begin; v < end; v++)
+        if (remat_is_none(graph->values[v].node))
+            print_source(text, graph, (remat_value){v});
+}
+
+/* Nodes in order, and each graph input before the first node whose results come after it, so that
+ * parsing gives the same value ids. */
+static void print_body(struct remat_text *text, const struct remat_graph *graph)
+{
+    uint32_t printed = 0; /* sources among the values before this one are printed */
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        uint32_t until = printed;
+        for (uint32_t k = 0; k < node->input_count; k++)
+            until = node->inputs[k].i >= until ? node->inputs[k].i + 1 : until;
+        if (node->output_count && node->outputs[0].i > until)
+            until = node->outputs[0].i;
+        print_sources(text, graph, printed, until);
+        if (n == 0)
+            remat_text_append(text, "\n");
+        printed = until;
+        print_node(text, graph, n);
+    }
+    print_sources(text, graph, printed, graph->value_count);
+}
+
+static void print_ends(struct remat_text *text, const struct remat_graph *graph)
+{
+    remat_text_append(text, "\n");
+    for (uint32_t k = 0; k < graph->output_count; k++) {
+        remat_text_append(text, "output");
+        print_names(text, graph, &graph->outputs[k], 1);
+        remat_text_append(text, "\n");
+    }
+    for (uint32_t u = 0; u < graph->update_count; u++) {
+        remat_text_append(text, "update");
+        print_names(text, graph, &graph->updates[u].state, 1);
+        remat_text_append(text, " =");
+        print_names(text, graph, &graph->updates[u].value, 1);
+        remat_text_append(text, "\n");
+    }
+}
+
+remat_status remat_graph_print(remat_context *ctx, const struct remat_graph *graph,
+                               struct remat_text *text)
+{
+    (void)ctx; /* out of memory is in it already, from the arena */
+    print_heading(text, graph);
+    print_body(text, graph);
+    print_ends(text, graph);
+    return text->failed ? REMAT_ERROR_MEMORY : REMAT_OK;
+}

@@ -1,0 +1,156 @@
+#include "device_description.h"
+
+#include <jansson.h>
+#include <math.h>
+
+#include "device_table.h"
+
+struct reader {
+    remat_context *ctx;
+    const char *name;   /* starts every message: "built-in description" or a path */
+    const char *object; /* "matmul." within an object, else "" */
+};
+
+static remat_status fail_key(const struct reader *r, const char *key, const char *what)
+{
+    return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"%s%s\" %s", r->name, r->object, key,
+                       what);
+}
+
+/* Every key is known, once there, and none is missing. */
+static remat_status check_keys(const struct reader *r, json_t *object, const char *const *keys)
+{
+    const char *key;
+    json_t *item;
+    json_object_foreach(object, key, item)
+    {
+        uint32_t k = 0;
+        while (keys[k] && strcmp(keys[k], key) != 0)
+            k++;
+        if (!keys[k])
+            return fail_key(r, key, "is unknown");
+    }
+    for (uint32_t k = 0; keys[k]; k++)
+        if (!json_object_get(object, keys[k]))
+            return fail_key(r, keys[k], "is missing");
+    return REMAT_OK;
+}
+
+static remat_status read_bytes(const struct reader *r, json_t *object, const char *key,
+                               uint64_t *out)
+{
+    json_t *item = json_object_get(object, key);
+    if (!json_is_integer(item) || json_integer_value(item) < 0)
+        return fail_key(r, key, "must be an integer, 0 or more");
+    *out = (uint64_t)json_integer_value(item);
+    return REMAT_OK;
+}
+
+static remat_status read_number(const struct reader *r, json_t *object, const char *key,
+                                double least, double most, double *out)
+{
+    json_t *item = json_object_get(object, key);
+    *out = json_number_value(item);
+    if (!json_is_number(item) || !isfinite(*out) || *out < least || *out > most)
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "%s: \"%s%s\" must be a number from %g to %g", r->name, r->object, key,
+                           least, most);
+    return REMAT_OK;
+}
+
+/* {"PEAK": per second, "efficiency": share of it} -> achievable per nanosecond */
+static remat_status read_rate(const struct reader *r, json_t *root, const char *key,
+                              const char *peak, double *out)
+{
+    remat_status st = REMAT_OK;
+    const char *const keys[] = {peak, "efficiency", NULL};
+    double per_second, efficiency;
+    char prefix[32] = "";
+    json_t *object = json_object_get(root, key);
+    if (!json_is_object(object))
+        return fail_key(r, key, "must be an object");
+    memcpy(prefix, key, strlen(key));
+    prefix[strlen(key)] = '.';
+    struct reader inner = {r->ctx, r->name, prefix};
+    REMAT_TRY(check_keys(&inner, object, keys));
+    REMAT_TRY(read_number(&inner, object, peak, 1, 1e18, &per_second));
+    REMAT_TRY(read_number(&inner, object, "efficiency", 1e-3, 1, &efficiency));
+    *out = per_second * efficiency / 1e9;
+fail:
+    return st;
+}
+
+static remat_status read_description(const struct reader *r, struct remat_arena *arena,
+                                     json_t *root, struct remat_device_description *out)
+{
+    static const char *const keys[] = {"name",      "source", "capacity_bytes", "reserve_bytes",
+                                       "launch_ns", "memory", "matmul",         "attention",
+                                       "pointwise", NULL};
+    remat_status st = REMAT_OK;
+    if (!json_is_object(root))
+        return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: not an object", r->name);
+    REMAT_TRY(check_keys(r, root, keys));
+    json_t *name = json_object_get(root, "name");
+    if (!json_is_string(name) || json_string_length(name) == 0)
+        return fail_key(r, "name", "must be a string that is not empty");
+    if (!json_is_string(json_object_get(root, "source")))
+        return fail_key(r, "source", "must be a string");
+    out->name = remat_arena_string(arena, json_string_value(name), json_string_length(name));
+    if (!out->name)
+        return REMAT_ERROR_MEMORY;
+    REMAT_TRY(read_bytes(r, root, "capacity_bytes", &out->capacity_bytes));
+    REMAT_TRY(read_bytes(r, root, "reserve_bytes", &out->reserve_bytes));
+    REMAT_TRY(read_number(r, root, "launch_ns", 0, 1e9, &out->launch_ns));
+    REMAT_TRY(read_rate(r, root, "memory", "peak_bytes_per_s", &out->memory_bytes_per_ns));
+    REMAT_TRY(read_rate(r, root, "matmul", "peak_flops_per_s", &out->matmul_flops_per_ns));
+    REMAT_TRY(read_rate(r, root, "attention", "peak_flops_per_s", &out->attention_flops_per_ns));
+    REMAT_TRY(read_rate(r, root, "pointwise", "peak_flops_per_s", &out->pointwise_flops_per_ns));
+fail:
+    return st;
+}
+
+static remat_status parse(remat_context *ctx, struct remat_arena *arena, const char *name,
+                          const char *text, size_t bytes, struct remat_device_description *out)
+{
+    json_error_t error;
+    struct reader reader = {ctx, name, ""};
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!root)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", name, error.line, error.text);
+    remat_status st = read_description(&reader, arena, root, out);
+    json_decref(root);
+    return st;
+}
+
+static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, const char *name)
+{
+    struct remat_text names = {.arena = arena};
+    for (unsigned i = 0; i < remat_device_text_count; i++)
+        remat_text_append(&names, "%s%s", i ? ", " : "", remat_device_names[i]);
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "--target '%s' is unknown (accepted: %s, or a description file NAME.json)",
+                       name, names.items ? names.items : "");
+}
+
+remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
+                                           const char *name, struct remat_device_description *out)
+{
+    remat_status st = REMAT_OK;
+    char *text;
+    size_t bytes, length = strlen(name);
+    for (unsigned i = 0; i < remat_device_text_count; i++)
+        if (strcmp(remat_device_texts[i].name, name) == 0)
+            return parse(ctx, arena, name, remat_device_texts[i].json,
+                         strlen(remat_device_texts[i].json), out);
+    if (length < 5 || strcmp(name + length - 5, ".json") != 0)
+        return fail_unknown(ctx, arena, name);
+    REMAT_TRY(remat_file_read(ctx, name, arena, &text, &bytes));
+    REMAT_TRY(parse(ctx, arena, name, text, bytes, out));
+fail:
+    return st;
+}
+
+const char *const *remat_device_description_names(void)
+{
+    return remat_device_names;
+}

@@ -1,0 +1,12 @@
+/* The descriptions in schemas/devices, built in by schemas/devices/embed.py. */
+#ifndef REMAT_DEVICE_TABLE_H
+#define REMAT_DEVICE_TABLE_H
+
+struct remat_device_text {
+    const char *name, *json;
+};
+extern const struct remat_device_text remat_device_texts[];
+extern const unsigned remat_device_text_count;
+extern const char *const remat_device_names[]; /* NULL-terminated */
+
+#endif

@@ -1,0 +1,377 @@
+/* Greedy fusion in graph order (rules in fuse.h). Groups are collected first; then each group's
+ * body is written, when it is known which of its values are read elsewhere. */
+#include "fuse.h"
+
+#include "kernel_body.h"
+#include "ops.h"
+
+enum group_kind { GROUP_POINTWISE, GROUP_ROW, GROUP_COLUMN, GROUP_NAMED };
+
+struct node_list {
+    remat_node *items;
+    size_t count, capacity;
+};
+
+struct group {
+    enum group_kind kind;
+    struct remat_shape space;
+    struct node_list nodes;
+    bool consumed; /* a node outside has read from it: closed */
+    uint8_t bucket;
+};
+
+struct group_list {
+    struct group *items;
+    size_t count, capacity;
+};
+
+struct fuser {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    struct group_list groups;
+    uint32_t *group_of; /* by node */
+    uint32_t *readers;  /* by value: number of nodes that read it directly */
+};
+
+#define GROUP_INSTRUCTIONS_MAX 48
+
+static bool is_inline(uint16_t op)
+{
+    return op == REMAT_OP_constant || op == REMAT_OP_column;
+}
+
+/* Forward and loss may mix; nothing else does. */
+static uint8_t bucket_of(const struct remat_node_info *node)
+{
+    return node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase;
+}
+
+static const struct remat_shape *shape_of(const struct fuser *f, remat_value v)
+{
+    return &f->graph->values[v.i].shape;
+}
+
+/* The index space a node needs. */
+static struct remat_shape space_of(const struct fuser *f, const struct remat_node_info *node)
+{
+    bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
+    struct remat_shape space = *shape_of(f, reduces ? node->inputs[0] : node->outputs[0]);
+    if (space.rank == 0)
+        space = (struct remat_shape){.rank = 1, .dims = {1}};
+    return space;
+}
+
+static bool is_row_of(const struct remat_shape *shape, const struct remat_shape *space)
+{
+    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
+        return false;
+    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
+}
+
+static bool reads_only_through_itself(const struct fuser *f, const struct group *group,
+                                      const struct remat_node_info *node)
+{
+    for (size_t k = 0; k < group->nodes.count; k++) {
+        const struct remat_node_info *member = &f->graph->nodes[group->nodes.items[k].i];
+        for (uint32_t o = 0; o < member->output_count; o++) {
+            uint32_t inside = 0;
+            for (size_t j = 0; j < group->nodes.count; j++) {
+                const struct remat_node_info *reader = &f->graph->nodes[group->nodes.items[j].i];
+                for (uint32_t i = 0; i < reader->input_count; i++)
+                    inside += reader->inputs[i].i == member->outputs[o].i;
+            }
+            for (uint32_t i = 0; i < node->input_count; i++)
+                inside += node->inputs[i].i == member->outputs[o].i;
+            bool kept = f->graph->values[member->outputs[o].i].role != REMAT_ROLE_ACTIVATION;
+            bool reduced = remat_op_has(member->op, REMAT_FACT_COLUMN_REDUCE);
+            if (!reduced && (kept || inside != f->readers[member->outputs[o].i]))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* All inputs come from the group itself or can be loaded over its space; none is a view of what the
+ * group computes. */
+static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat_node_info *node,
+                       const struct remat_shape *space, bool row)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_value in = node->inputs[i], root = remat_storage_root(f->graph, in);
+        uint32_t producer = f->graph->values[in.i].node;
+        uint32_t root_producer = f->graph->values[root.i].node;
+        if (!remat_is_none(producer) && is_inline(f->graph->nodes[producer].op))
+            continue;
+        bool inside = !remat_is_none(root_producer) && f->group_of[root_producer] == group;
+        if (inside && root.i != in.i)
+            return false;
+        const struct remat_shape *shape = shape_of(f, in);
+        if (inside ? row && !is_row_of(shape, space)
+                   : row && shape->rank && shape->dims[shape->rank - 1] != 1)
+            return false;
+    }
+    return true;
+}
+
+static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
+{
+    const struct group *group = &f->groups.items[id];
+    if (group->kind == GROUP_NAMED || group->consumed || group->bucket != bucket_of(node) ||
+        group->nodes.count >= GROUP_INSTRUCTIONS_MAX)
+        return false;
+    bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
+    bool column_reduce = remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
+    struct remat_shape space = space_of(f, node);
+    bool same = remat_shape_equal(&space, &group->space);
+    bool row = !same && group->kind == GROUP_ROW && !row_reduce && !column_reduce &&
+               is_row_of(&space, &group->space);
+    if (!same && !row)
+        return false;
+    if (row_reduce && group->kind == GROUP_COLUMN)
+        return false;
+    if (column_reduce && (group->kind == GROUP_ROW || !reads_only_through_itself(f, group, node)))
+        return false;
+    if (!column_reduce && group->kind == GROUP_COLUMN)
+        return false;
+    return inputs_fit(f, id, node, &group->space, row);
+}
+
+/* The latest group that computes a direct input of the node and accepts it. */
+static uint32_t find_group(const struct fuser *f, const struct remat_node_info *node)
+{
+    uint32_t best = REMAT_NONE;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        uint32_t producer = f->graph->values[node->inputs[i].i].node;
+        uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
+        if (!remat_is_none(group) && (remat_is_none(best) || group > best) &&
+            can_join(f, group, node))
+            best = group;
+    }
+    return best;
+}
+
+static bool reads_root(const struct fuser *f, const struct group *group, remat_value root)
+{
+    for (size_t k = 0; k < group->nodes.count; k++) {
+        const struct remat_node_info *member = &f->graph->nodes[group->nodes.items[k].i];
+        for (uint32_t i = 0; i < member->input_count; i++)
+            if (remat_storage_root(f->graph, member->inputs[i]).i == root.i)
+                return true;
+    }
+    return false;
+}
+
+/* A column reduction of a value that the latest column kernel of the same scope reads anyway. */
+static uint32_t find_sibling(const struct fuser *f, const struct remat_node_info *node)
+{
+    if (!remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE) || f->groups.count == 0)
+        return REMAT_NONE;
+    for (size_t back = 1; back <= 8 && back <= f->groups.count; back++) {
+        uint32_t id = (uint32_t)(f->groups.count - back);
+        const struct group *group = &f->groups.items[id];
+        if (group->kind == GROUP_COLUMN &&
+            f->graph->nodes[group->nodes.items[0].i].scope == node->scope &&
+            reads_root(f, group, remat_storage_root(f->graph, node->inputs[0])) &&
+            can_join(f, id, node))
+            return id;
+    }
+    return REMAT_NONE;
+}
+
+static enum group_kind kind_of(uint16_t op)
+{
+    if (remat_op_has(op, REMAT_FACT_NAMED))
+        return GROUP_NAMED;
+    if (remat_op_has(op, REMAT_FACT_ROW_REDUCE))
+        return GROUP_ROW;
+    return remat_op_has(op, REMAT_FACT_COLUMN_REDUCE) ? GROUP_COLUMN : GROUP_POINTWISE;
+}
+
+static remat_status new_group(struct fuser *f, const struct remat_node_info *node, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    struct group group = {.kind = kind_of(node->op), .bucket = bucket_of(node)};
+    if (group.kind != GROUP_NAMED)
+        group.space = space_of(f, node);
+    REMAT_PUSH(f->arena, &f->groups, group);
+    *out = (uint32_t)f->groups.count - 1;
+fail:
+    return st;
+}
+
+static void mark_consumed(struct fuser *f, const struct remat_node_info *node, uint32_t own)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        remat_value root = remat_storage_root(f->graph, node->inputs[i]);
+        uint32_t producer = f->graph->values[root.i].node;
+        uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
+        if (!remat_is_none(group) && group != own)
+            f->groups.items[group].consumed = true;
+    }
+}
+
+/* Moves the nodes of `from` into `to`, in graph order. */
+static remat_status merge(struct fuser *f, uint32_t from, uint32_t to)
+{
+    remat_status st = REMAT_OK;
+    struct group *source = &f->groups.items[from], *target = &f->groups.items[to];
+    struct node_list merged = {0};
+    size_t s = 0, t = 0;
+    while (s < source->nodes.count || t < target->nodes.count) {
+        bool take =
+            t == target->nodes.count ||
+            (s < source->nodes.count && source->nodes.items[s].i < target->nodes.items[t].i);
+        REMAT_PUSH(f->arena, &merged, take ? source->nodes.items[s++] : target->nodes.items[t++]);
+    }
+    for (size_t k = 0; k < source->nodes.count; k++)
+        f->group_of[source->nodes.items[k].i] = to;
+    if (target->kind == GROUP_POINTWISE)
+        target->kind = source->kind;
+    target->nodes = merged;
+    source->nodes.count = 0;
+fail:
+    return st;
+}
+
+/* The other kernels that compute inputs of the node and that it could have joined become one with
+ * its own: neither has been read from outside, so no cycle can arise. */
+static remat_status merge_producers(struct fuser *f, const struct remat_node_info *node,
+                                    uint32_t id)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        uint32_t producer = f->graph->values[node->inputs[i].i].node;
+        uint32_t other = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
+        if (remat_is_none(other) || other == id || !can_join(f, other, node))
+            continue;
+        struct group *a = &f->groups.items[other], *b = &f->groups.items[id];
+        bool mixed = (a->kind == GROUP_COLUMN) != (b->kind == GROUP_COLUMN);
+        if (!mixed && remat_shape_equal(&a->space, &b->space) &&
+            a->nodes.count + b->nodes.count < GROUP_INSTRUCTIONS_MAX)
+            REMAT_TRY(merge(f, other, id));
+    }
+fail:
+    return st;
+}
+
+static remat_status place_node(struct fuser *f, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_node_info *node = &f->graph->nodes[n];
+    uint32_t id = REMAT_NONE;
+    if (!remat_op_has(node->op, REMAT_FACT_NAMED)) {
+        id = find_group(f, node);
+        if (remat_is_none(id))
+            id = find_sibling(f, node);
+        else
+            REMAT_TRY(merge_producers(f, node, id));
+    }
+    if (remat_is_none(id))
+        REMAT_TRY(new_group(f, node, &id));
+    struct group *group = &f->groups.items[id];
+    if (group->kind == GROUP_POINTWISE)
+        group->kind = kind_of(node->op);
+    REMAT_PUSH(f->arena, &group->nodes, (remat_node){n});
+    f->group_of[n] = id;
+    mark_consumed(f, node, id);
+fail:
+    return st;
+}
+
+/* stored[v]: a root that some other kernel reads, directly or through a view, or that outlives the
+ * step's commands as output, state or gradient. */
+static void find_stored(const struct fuser *f, uint8_t *stored)
+{
+    const struct remat_graph *g = f->graph;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        if (remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            remat_value root = remat_storage_root(g, g->nodes[n].inputs[i]);
+            uint32_t producer = g->values[root.i].node;
+            if (!remat_is_none(producer) && f->group_of[producer] != f->group_of[n])
+                stored[root.i] = 1;
+        }
+    }
+    for (uint32_t o = 0; o < g->output_count; o++)
+        stored[remat_storage_root(g, g->outputs[o]).i] = 1;
+    for (uint32_t u = 0; u < g->update_count; u++)
+        stored[remat_storage_root(g, g->updates[u].value).i] = 1;
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if (g->values[v].role == REMAT_ROLE_GRADIENT)
+            stored[remat_storage_root(g, (remat_value){v}).i] = 1;
+}
+
+/* Drops the groups that merging has emptied and renumbers in order of first nodes. */
+static remat_status compact(struct fuser *f)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *renamed, count = 0;
+    struct group *groups;
+    REMAT_NEW(f->arena, renamed, f->groups.count);
+    REMAT_NEW(f->arena, groups, f->groups.count);
+    memset(renamed, 0xff, f->groups.count * sizeof *renamed);
+    for (uint32_t n = 0; n < f->graph->node_count; n++) {
+        uint32_t group = f->group_of[n];
+        if (remat_is_none(group))
+            continue;
+        if (remat_is_none(renamed[group])) {
+            renamed[group] = count;
+            groups[count++] = f->groups.items[group];
+        }
+        f->group_of[n] = renamed[group];
+    }
+    f->groups.items = groups;
+    f->groups.count = count;
+fail:
+    return st;
+}
+
+static remat_status write_kernel(struct fuser *f, const struct group *group, const uint8_t *stored,
+                                 struct remat_fused_kernel *kernel)
+{
+    const struct remat_node_info *first = &f->graph->nodes[group->nodes.items[0].i];
+    *kernel = (struct remat_fused_kernel){
+        .kind = group->kind == GROUP_NAMED ? remat_op_info(first->op)->executor
+                                           : (uint32_t)REMAT_KERNEL_program,
+        .phase = first->phase,
+        .instance = first->instance,
+        .scope = first->scope,
+        .nodes = group->nodes.items,
+        .node_count = (uint32_t)group->nodes.count,
+        .space = group->space,
+        .name = first->outputs[0],
+    };
+    return group->kind == GROUP_NAMED
+               ? remat_named_body(f->ctx, f->arena, f->graph, kernel)
+               : remat_program_body(f->ctx, f->arena, f->graph, stored, kernel);
+}
+
+remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_graph *graph, struct remat_kernel_list *out)
+{
+    remat_status st = REMAT_OK;
+    struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph};
+    uint8_t *stored;
+    REMAT_NEW(arena, f.group_of, graph->node_count);
+    REMAT_NEW(arena, f.readers, graph->value_count);
+    REMAT_NEW(arena, stored, graph->value_count);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        f.group_of[n] = REMAT_NONE;
+        for (uint32_t i = 0; i < graph->nodes[n].input_count; i++)
+            f.readers[graph->nodes[n].inputs[i].i]++;
+    }
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (!remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW) && !is_inline(graph->nodes[n].op))
+            REMAT_TRY(place_node(&f, n));
+    REMAT_TRY(compact(&f));
+    find_stored(&f, stored);
+    *out =
+        (struct remat_kernel_list){.count = (uint32_t)f.groups.count, .kernel_of_node = f.group_of};
+    REMAT_NEW(arena, out->kernels, f.groups.count);
+    for (uint32_t k = 0; k < out->count; k++)
+        REMAT_TRY(write_kernel(&f, &f.groups.items[k], stored, &out->kernels[k]));
+fail:
+    return st;
+}

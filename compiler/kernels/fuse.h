@@ -1,0 +1,54 @@
+/* fuse: which nodes of an expanded graph run in one kernel, and what each kernel is.
+ *
+ * Pure: the kernel list is a function of the graph alone (the decision is in the graph as clones),
+ * so that extraction, exact evaluation, lowering and report all see the same list. */
+#ifndef REMAT_FUSE_H
+#define REMAT_FUSE_H
+
+#include "view.h"
+
+/* How a kernel sees memory. Of a kernel program the view is over the index space; of a named kernel
+ * over the axes that its row in named_kernels.def gives. */
+struct remat_kernel_operand {
+    remat_value value;    /* the storage root that is read, or the value that is written */
+    remat_value previous; /* UPDATE: the storage root of the version that is replaced */
+    uint8_t access;       /* enum remat_access */
+    struct remat_view view;
+};
+
+struct remat_fused_kernel {
+    uint32_t kind; /* enum remat_kernel_kind */
+    uint8_t phase;
+    uint32_t instance, scope;
+    uint32_t node_count, operand_count, parameter_count;
+    remat_node *nodes; /* in graph order */
+    struct remat_kernel_operand *operands;
+    double *parameters;
+    struct remat_shape space;            /* of a kernel program */
+    struct remat_kernel_program program; /* of a kernel program */
+    remat_value name; /* the first value it computes: what the kernel is called */
+};
+
+struct remat_kernel_list {
+    uint32_t count;
+    struct remat_fused_kernel *kernels; /* in order of their first node */
+    uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
+};
+
+/* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
+ * inputs when both run over the same index space in the same phase, and nothing outside that kernel
+ * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
+ * Column reductions stand alone but for producers that nobody else reads and for siblings of the
+ * same composite op that read the same value. Constants and column indices are made in each kernel
+ * that uses them. O(nodes). */
+remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_graph *graph, struct remat_kernel_list *out);
+
+/* True when operand `written` may lie in the memory of operand `read`: same dtype and bytes, both
+ * dense over the same space, and every element is read before it is written under the rules of
+ * kernel.h (reductions make executors read again in a later stage). */
+bool remat_kernel_may_share(const struct remat_graph *graph,
+                            const struct remat_fused_kernel *kernel, uint32_t read,
+                            uint32_t written);
+
+#endif

@@ -1,0 +1,372 @@
+/* Writes a kernel's operands and, for a kernel program, its instructions.
+ *
+ * Nodes come in graph order, so each argument is a register of the same kernel, an inline constant
+ * or column index, or a load of another kernel's value. Stores come last. */
+#include "kernel_body.h"
+
+#include "ops.h"
+
+struct instruction_list {
+    struct remat_instruction *items;
+    size_t count, capacity;
+};
+struct operand_list {
+    struct remat_kernel_operand *items;
+    size_t count, capacity;
+};
+struct parameter_list {
+    double *items;
+    size_t count, capacity;
+};
+struct binding { /* value -> register */
+    uint32_t value;
+    uint16_t reg;
+};
+struct binding_list {
+    struct binding *items;
+    size_t count, capacity;
+};
+
+struct body {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    const struct remat_fused_kernel *kernel;
+    struct instruction_list instructions;
+    struct operand_list operands;
+    struct binding_list bindings; /* few: searched linearly */
+};
+
+static uint16_t bound(const struct body *b, remat_value v)
+{
+    for (size_t i = b->bindings.count; i-- > 0;)
+        if (b->bindings.items[i].value == v.i)
+            return b->bindings.items[i].reg;
+    return REMAT_NO_REGISTER;
+}
+
+static remat_status emit(struct body *b, struct remat_instruction instruction, uint32_t value)
+{
+    remat_status st = REMAT_OK;
+    struct binding binding = {value, (uint16_t)b->instructions.count};
+    REMAT_PUSH(b->arena, &b->instructions, instruction);
+    REMAT_PUSH(b->arena, &b->bindings, binding);
+fail:
+    return st;
+}
+
+static struct remat_instruction instruction(uint16_t opcode)
+{
+    return (struct remat_instruction){
+        .opcode = opcode, .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
+}
+
+static remat_status load(struct body *b, remat_value v)
+{
+    remat_status st = REMAT_OK;
+    struct remat_view view;
+    struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
+    operand.value = view.root;
+    if (!remat_view_broadcast(&view, &b->kernel->space, &operand.view))
+        REMAT_FAIL(b->ctx, REMAT_ERROR_INTERNAL, "node \"%s\": operand does not fit its kernel",
+                   b->graph->values[v.i].name);
+    struct remat_instruction i =
+        instruction(operand.view.strides[operand.view.rank - 1] == 0 ? REMAT_INSTRUCTION_load_row
+                                                                     : REMAT_INSTRUCTION_load);
+    if (b->kernel->space.dims[b->kernel->space.rank - 1] == 1)
+        i.opcode = REMAT_INSTRUCTION_load;
+    i.operand = (uint16_t)b->operands.count;
+    REMAT_PUSH(b->arena, &b->operands, operand);
+    REMAT_TRY(emit(b, i, v.i));
+fail:
+    return st;
+}
+
+/* The register that holds `v`, made if need be. */
+static remat_status argument(struct body *b, remat_value v, uint16_t *out)
+{
+    remat_status st = REMAT_OK;
+    if ((*out = bound(b, v)) != REMAT_NO_REGISTER)
+        return REMAT_OK;
+    uint32_t producer = b->graph->values[v.i].node;
+    const struct remat_node_info *node =
+        remat_is_none(producer) ? NULL : &b->graph->nodes[producer];
+    if (node && node->op == REMAT_OP_constant) {
+        struct remat_instruction i = instruction(REMAT_INSTRUCTION_constant);
+        i.immediate = (float)remat_node_float(node, "value", 0);
+        REMAT_TRY(emit(b, i, v.i));
+    } else if (node && node->op == REMAT_OP_column) {
+        REMAT_TRY(emit(b, instruction(REMAT_INSTRUCTION_column), v.i));
+    } else {
+        REMAT_TRY(load(b, v));
+    }
+    *out = bound(b, v);
+fail:
+    return st;
+}
+
+static remat_status node_instruction(struct body *b, const struct remat_node_info *node)
+{
+    remat_status st = REMAT_OK;
+    struct remat_instruction i = instruction(remat_op_info(node->op)->executor);
+    if (node->op == REMAT_OP_assign) { /* the new version is the value in its register */
+        uint16_t reg;
+        REMAT_TRY(argument(b, node->inputs[1], &reg));
+        struct binding binding = {node->outputs[0].i, reg};
+        REMAT_PUSH(b->arena, &b->bindings, binding);
+        return REMAT_OK;
+    }
+    for (uint32_t a = 0; a < node->input_count; a++)
+        REMAT_TRY(argument(b, node->inputs[a], &i.args[a]));
+    REMAT_TRY(emit(b, i, node->outputs[0].i));
+fail:
+    return st;
+}
+
+static remat_status store(struct body *b, const struct remat_node_info *node, remat_value v)
+{
+    remat_status st = REMAT_OK;
+    struct remat_instruction i = instruction(REMAT_INSTRUCTION_store);
+    struct remat_kernel_operand operand = {
+        .value = v, .access = REMAT_ACCESS_WRITE, .previous = REMAT_NO_VALUE};
+    struct remat_view view;
+    if (node->op == REMAT_OP_assign) {
+        operand.access = REMAT_ACCESS_UPDATE;
+        operand.previous = remat_storage_root(b->graph, node->inputs[0]);
+    }
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
+    if (!remat_view_broadcast(&view, &b->kernel->space, &operand.view))
+        REMAT_FAIL(b->ctx, REMAT_ERROR_INTERNAL, "node \"%s\": result does not fit its kernel",
+                   b->graph->values[v.i].name);
+    i.args[0] = bound(b, v);
+    i.operand = (uint16_t)b->operands.count;
+    REMAT_PUSH(b->arena, &b->operands, operand);
+    REMAT_PUSH(b->arena, &b->instructions, i);
+fail:
+    return st;
+}
+
+remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_graph *graph, const uint8_t *stored,
+                                struct remat_fused_kernel *kernel)
+{
+    remat_status st = REMAT_OK;
+    struct body b = {.ctx = ctx, .arena = arena, .graph = graph, .kernel = kernel};
+    for (uint32_t n = 0; n < kernel->node_count; n++)
+        REMAT_TRY(node_instruction(&b, &graph->nodes[kernel->nodes[n].i]));
+    for (uint32_t n = 0; n < kernel->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[kernel->nodes[n].i];
+        if (stored[node->outputs[0].i] || node->op == REMAT_OP_assign)
+            REMAT_TRY(store(&b, node, node->outputs[0]));
+    }
+    kernel->program = (struct remat_kernel_program){
+        .instruction_count = (uint32_t)b.instructions.count,
+        .instructions = b.instructions.items,
+        .operand_count = (uint32_t)b.operands.count,
+    };
+    kernel->operands = b.operands.items;
+    kernel->operand_count = (uint32_t)b.operands.count;
+fail:
+    return st;
+}
+
+/* The parameters of each named kernel are attributes of its op, in this order. */
+static const struct {
+    uint16_t op;
+    const char *keys[3];
+    double defaults[3];
+} named_parameters[] = {
+    {REMAT_OP_attention, {"scale", "causal"}, {1, 0}},
+    {REMAT_OP_attention_backward, {"scale", "causal"}, {1, 0}},
+    {REMAT_OP_adamw_coefficients, {"beta1", "beta2", "weight_decay"}, {0.9, 0.999, 0}},
+    {REMAT_OP_concat, {"axis"}, {0}},
+    {REMAT_OP_pad, {"axis", "begin"}, {0, 0}},
+};
+
+static double number(const struct remat_node_info *node, const char *key, double otherwise)
+{
+    const struct remat_attribute *a = remat_node_attribute(node, key);
+    if (!a)
+        return otherwise;
+    return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
+}
+
+static remat_status parameters(struct remat_arena *arena, const struct remat_graph *graph,
+                               const struct remat_node_info *node, struct parameter_list *out)
+{
+    remat_status st = REMAT_OK;
+    for (size_t row = 0; row < sizeof named_parameters / sizeof named_parameters[0]; row++)
+        for (int k = 0; named_parameters[row].op == node->op && k < 3; k++)
+            if (named_parameters[row].keys[k]) {
+                double value =
+                    number(node, named_parameters[row].keys[k], named_parameters[row].defaults[k]);
+                if (strcmp(named_parameters[row].keys[k], "axis") == 0 && value < 0)
+                    value += graph->values[node->outputs[0].i].shape.rank;
+                REMAT_PUSH(arena, out, value);
+            }
+    if (node->op == REMAT_OP_embedding_backward)
+        REMAT_PUSH(arena, out, 0.0);
+    if (node->op == REMAT_OP_embedding_accumulate)
+        REMAT_PUSH(arena, out, 1.0);
+fail:
+    return st;
+}
+
+static void swap_last_axes(struct remat_view *view)
+{
+    uint32_t a = view->rank - 2, b = view->rank - 1;
+    int64_t length = view->shape[a], stride = view->strides[a];
+    view->shape[a] = view->shape[b], view->strides[a] = view->strides[b];
+    view->shape[b] = length, view->strides[b] = stride;
+}
+
+static remat_status named_operand(struct body *b, remat_value v, uint8_t access, bool transpose)
+{
+    remat_status st = REMAT_OK;
+    struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &operand.view));
+    operand.value = operand.view.root;
+    if (transpose)
+        swap_last_axes(&operand.view);
+    REMAT_PUSH(b->arena, &b->operands, operand);
+fail:
+    return st;
+}
+
+remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_fused_kernel *kernel)
+{
+    remat_status st = REMAT_OK;
+    struct body b = {.ctx = ctx, .arena = arena, .graph = graph, .kernel = kernel};
+    struct parameter_list list = {0};
+    const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
+    bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
+    for (uint32_t i = in_place; i < node->input_count; i++) {
+        bool transpose = node->op == REMAT_OP_matmul &&
+                         remat_node_int(node, i ? "transpose_b" : "transpose_a", 0);
+        REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose));
+    }
+    for (uint32_t o = 0; o < node->output_count; o++)
+        REMAT_TRY(named_operand(&b, node->outputs[o],
+                                in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE, false));
+    if (in_place)
+        b.operands.items[b.operands.count - 1].previous =
+            remat_storage_root(graph, node->inputs[0]);
+    REMAT_TRY(parameters(arena, graph, node, &list));
+    kernel->operands = b.operands.items;
+    kernel->operand_count = (uint32_t)b.operands.count;
+    kernel->parameters = list.items;
+    kernel->parameter_count = (uint32_t)list.count;
+fail:
+    return st;
+}
+
+/* --- sharing memory between an operand that is read and one that is written ---
+ *
+ * Executors run a program in stages, one per depth of row reductions, over tiles of a row; an
+ * element that a later stage needs is computed again from its loads. So the written operand may lie
+ * over the read one when (a) each instruction that depends on the load, other than through the
+ * stored register, comes no later (by stage, then position) than the instruction that makes the
+ * stored register, and (b) nothing that depends on the load is needed per element in a later stage.
+ */
+
+struct reach {
+    const struct remat_kernel_program *program;
+    uint16_t stages[512]; /* of each instruction */
+    uint16_t needed[512]; /* latest stage in which it is computed per element */
+};
+
+static bool is_reduction(uint16_t opcode)
+{
+    return remat_opcode_is_row_reduction(opcode) || remat_opcode_is_column_reduction(opcode);
+}
+
+static bool find_stages(struct reach *r)
+{
+    const struct remat_kernel_program *p = r->program;
+    if (p->instruction_count > 512)
+        return false;
+    for (uint32_t i = 0; i < p->instruction_count; i++) {
+        r->stages[i] = 0;
+        for (int a = 0; a < 3; a++) {
+            uint16_t arg = p->instructions[i].args[a];
+            if (arg == REMAT_NO_REGISTER)
+                continue;
+            uint16_t stage = (uint16_t)(r->stages[arg] +
+                                        remat_opcode_is_row_reduction(p->instructions[arg].opcode));
+            if (stage > r->stages[i])
+                r->stages[i] = stage;
+        }
+        r->needed[i] = r->stages[i];
+    }
+    for (uint32_t i = p->instruction_count; i-- > 0;)
+        for (int a = 0; a < 3; a++) {
+            uint16_t arg = p->instructions[i].args[a];
+            if (arg != REMAT_NO_REGISTER && !is_reduction(p->instructions[arg].opcode) &&
+                r->needed[arg] < r->needed[i])
+                r->needed[arg] = r->needed[i];
+        }
+    return true;
+}
+
+static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint8_t *reached,
+                    uint16_t except)
+{
+    for (int a = 0; a < 3; a++) {
+        uint16_t arg = p->instructions[i].args[a];
+        if (arg != REMAT_NO_REGISTER && reached[arg] && arg != except &&
+            !is_reduction(p->instructions[arg].opcode))
+            return true;
+    }
+    return false;
+}
+
+static bool read_before_written(const struct remat_kernel_program *p, uint32_t read,
+                                uint32_t written)
+{
+    struct reach r = {.program = p};
+    uint8_t reached[512] = {0}, aside[512] = {0};
+    uint16_t def = REMAT_NO_REGISTER;
+    if (!find_stages(&r))
+        return false;
+    for (uint32_t i = 0; i < p->instruction_count; i++)
+        if (p->instructions[i].opcode == REMAT_INSTRUCTION_store &&
+            p->instructions[i].operand == written)
+            def = p->instructions[i].args[0];
+    if (def == REMAT_NO_REGISTER)
+        return false;
+    for (uint32_t i = 0; i < p->instruction_count; i++) {
+        uint16_t opcode = p->instructions[i].opcode;
+        if (opcode == REMAT_INSTRUCTION_load_row && p->instructions[i].operand == read)
+            return false;
+        bool loads = opcode == REMAT_INSTRUCTION_load && p->instructions[i].operand == read;
+        reached[i] = loads || depends(p, i, reached, REMAT_NO_REGISTER);
+        aside[i] = loads || depends(p, i, aside, def);
+        if (reached[i] && !is_reduction(opcode) && r.needed[i] > r.stages[def])
+            return false;
+        if (aside[i] && !loads && i > def && r.stages[i] == r.stages[def])
+            return false;
+    }
+    return true;
+}
+
+bool remat_kernel_may_share(const struct remat_graph *graph,
+                            const struct remat_fused_kernel *kernel, uint32_t read,
+                            uint32_t written)
+{
+    const struct remat_kernel_operand *in = &kernel->operands[read];
+    const struct remat_kernel_operand *out = &kernel->operands[written];
+    const struct remat_value_info *a = &graph->values[in->value.i];
+    const struct remat_value_info *b = &graph->values[out->value.i];
+    if (kernel->kind != REMAT_KERNEL_program || in->access != REMAT_ACCESS_READ ||
+        out->access != REMAT_ACCESS_WRITE || a->dtype != b->dtype ||
+        remat_value_bytes(a) != remat_value_bytes(b))
+        return false;
+    if (!remat_view_is_dense(&in->view) || !remat_view_is_dense(&out->view))
+        return false;
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if (o != read && kernel->operands[o].value.i == in->value.i)
+            return false; /* also read in another way */
+    return read_before_written(&kernel->program, read, written);
+}

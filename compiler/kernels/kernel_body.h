@@ -1,0 +1,15 @@
+/* From the nodes of one kernel to its operands and instructions; used by fuse.c only. */
+#ifndef REMAT_KERNEL_BODY_H
+#define REMAT_KERNEL_BODY_H
+
+#include "fuse.h"
+
+/* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
+ * operands, program and parameters of a kernel whose nodes, kind and space are set. */
+remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_graph *graph, const uint8_t *stored,
+                                struct remat_fused_kernel *kernel);
+remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_fused_kernel *kernel);
+
+#endif

@@ -1,0 +1,28 @@
+/* How a value lies in the storage that it is a view of. */
+#ifndef REMAT_VIEW_H
+#define REMAT_VIEW_H
+
+#include "graph.h"
+
+struct remat_view {
+    remat_value root; /* the value that owns the bytes */
+    uint32_t rank;
+    int64_t shape[REMAT_RANK_MAX];
+    int64_t strides[REMAT_RANK_MAX]; /* elements of the root's dtype */
+    uint64_t offset_elements;
+};
+
+/* Composes the chain of view ops from the root to `value`. A reshape that strides cannot express is
+ * REMAT_ERROR_INVALID: the graph needs a copy there. */
+remat_status remat_view_of(remat_context *ctx, const struct remat_graph *graph, remat_value value,
+                           struct remat_view *out);
+
+/* The view over the axes of `space` (same rank, right-aligned): repeated axes get stride 0. False
+ * when the shapes do not broadcast to the space. */
+bool remat_view_broadcast(const struct remat_view *view, const struct remat_shape *space,
+                          struct remat_view *out);
+
+/* Row-major without gaps, starting at element 0. */
+bool remat_view_is_dense(const struct remat_view *view);
+
+#endif

@@ -1,0 +1,147 @@
+/* Edges as two compressed arrays (before, after), then a depth-first walk in graph order; optimizer
+ * kernels are held back from the walk and emitted when the last kernel they wait for is. */
+#include "schedule.h"
+
+struct edge {
+    uint32_t from, to; /* `from` runs before `to` */
+};
+struct edge_list {
+    struct edge *items;
+    size_t count, capacity;
+};
+struct adjacency {
+    uint32_t *begin; /* kernel_count + 1 */
+    uint32_t *items;
+};
+
+struct scheduler {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    const struct remat_kernel_list *kernels;
+    struct edge_list edges;
+    struct adjacency before, after;
+    uint32_t *waiting; /* optimizer kernels: edges not yet satisfied */
+    uint8_t *state;    /* 0 new, 1 on the walk's stack, 2 emitted */
+    uint32_t *order;
+    uint32_t count;
+};
+
+static bool is_optimizer(const struct scheduler *s, uint32_t k)
+{
+    return s->kernels->kernels[k].phase == REMAT_PHASE_OPTIMIZER;
+}
+
+static uint32_t producer_of(const struct scheduler *s, remat_value v)
+{
+    uint32_t node = s->graph->values[v.i].node;
+    return remat_is_none(node) ? REMAT_NONE : s->kernels->kernel_of_node[node];
+}
+
+static remat_status add_edge(struct scheduler *s, uint32_t from, uint32_t to)
+{
+    remat_status st = REMAT_OK;
+    if (!remat_is_none(from) && from != to)
+        REMAT_PUSH(s->arena, &s->edges, ((struct edge){from, to}));
+fail:
+    return st;
+}
+
+/* replacer[v]: the kernel that replaces version v in place. */
+static remat_status collect_edges(struct scheduler *s)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *replacer;
+    REMAT_NEW(s->arena, replacer, s->graph->value_count);
+    memset(replacer, 0xff, s->graph->value_count * sizeof *replacer);
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++)
+            if (s->kernels->kernels[k].operands[o].access == REMAT_ACCESS_UPDATE)
+                replacer[s->kernels->kernels[k].operands[o].previous.i] = k;
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
+            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
+            remat_value read =
+                operand->access == REMAT_ACCESS_UPDATE ? operand->previous : operand->value;
+            if (operand->access == REMAT_ACCESS_WRITE)
+                continue;
+            REMAT_TRY(add_edge(s, producer_of(s, read), k));
+            if (!remat_is_none(replacer[read.i]))
+                REMAT_TRY(add_edge(s, k, replacer[read.i]));
+        }
+fail:
+    return st;
+}
+
+static remat_status compress(struct scheduler *s, bool reverse, struct adjacency *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t n = s->kernels->count;
+    REMAT_NEW(s->arena, out->begin, n + 2);
+    REMAT_NEW(s->arena, out->items, s->edges.count);
+    for (size_t e = 0; e < s->edges.count; e++)
+        out->begin[(reverse ? s->edges.items[e].to : s->edges.items[e].from) + 2]++;
+    for (uint32_t k = 0; k < n; k++)
+        out->begin[k + 2] += out->begin[k + 1];
+    for (size_t e = 0; e < s->edges.count; e++) {
+        struct edge edge = s->edges.items[e];
+        out->items[out->begin[(reverse ? edge.to : edge.from) + 1]++] =
+            reverse ? edge.from : edge.to;
+    }
+fail:
+    return st;
+}
+
+static void emit(struct scheduler *s, uint32_t k)
+{
+    s->state[k] = 2;
+    s->order[s->count++] = k;
+    for (uint32_t e = s->after.begin[k]; e < s->after.begin[k + 1]; e++) {
+        uint32_t next = s->after.items[e];
+        if (is_optimizer(s, next) && --s->waiting[next] == 0)
+            emit(s, next);
+    }
+}
+
+/* Depth is bounded by the longest chain that graph order does not already satisfy. */
+static remat_status visit(struct scheduler *s, uint32_t k)
+{
+    if (s->state[k] == 2)
+        return REMAT_OK;
+    if (s->state[k] == 1)
+        return remat_error(s->ctx, REMAT_ERROR_INTERNAL, "schedule: kernel \"%s\" waits for itself",
+                           s->graph->values[s->kernels->kernels[k].name.i].name);
+    s->state[k] = 1;
+    for (uint32_t e = s->before.begin[k]; e < s->before.begin[k + 1]; e++) {
+        remat_status st = visit(s, s->before.items[e]);
+        if (st != REMAT_OK)
+            return st;
+    }
+    if (s->state[k] != 2)
+        emit(s, k);
+    return REMAT_OK;
+}
+
+remat_status remat_schedule(remat_context *ctx, struct remat_arena *arena,
+                            const struct remat_graph *graph,
+                            const struct remat_kernel_list *kernels, uint32_t **out_order)
+{
+    remat_status st = REMAT_OK;
+    struct scheduler s = {.ctx = ctx, .arena = arena, .graph = graph, .kernels = kernels};
+    REMAT_TRY(collect_edges(&s));
+    REMAT_TRY(compress(&s, true, &s.before));
+    REMAT_TRY(compress(&s, false, &s.after));
+    REMAT_NEW(arena, s.waiting, kernels->count);
+    REMAT_NEW(arena, s.state, kernels->count);
+    REMAT_NEW(arena, s.order, kernels->count);
+    for (uint32_t k = 0; k < kernels->count; k++)
+        s.waiting[k] = s.before.begin[k + 1] - s.before.begin[k];
+    for (uint32_t k = 0; k < kernels->count; k++)
+        if (is_optimizer(&s, k) && s.waiting[k] == 0 && s.state[k] == 0)
+            emit(&s, k);
+    for (uint32_t k = 0; k < kernels->count; k++)
+        REMAT_TRY(visit(&s, k));
+    *out_order = s.order;
+fail:
+    return st;
+}

@@ -1,0 +1,108 @@
+/* Sorting the slots and compressing time to the positions where something begins or ends. */
+#include "instance.h"
+
+#include <stdlib.h>
+
+struct entry {
+    struct remat_slot slot;
+    uint32_t index;
+};
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    if (a->slot.begin != b->slot.begin)
+        return a->slot.begin < b->slot.begin ? -1 : 1;
+    if (a->slot.end != b->slot.end)
+        return a->slot.end > b->slot.end ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return (a > b) - (a < b);
+}
+
+static remat_status sort_slots(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_slot *slots, uint32_t count,
+                               struct remat_instance *out)
+{
+    remat_status st = REMAT_OK;
+    struct entry *entries;
+    uint64_t total_bytes = 0;
+    REMAT_NEW(arena, entries, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t bytes;
+        REMAT_TRY(remat_slot_need(ctx, slots, i, &total_bytes, &bytes));
+        if (bytes == 0)
+            continue;
+        entries[out->count++] = (struct entry){{slots[i].begin, slots[i].end, bytes}, i};
+    }
+    qsort(entries, out->count, sizeof *entries, compare_entries);
+    REMAT_NEW(arena, out->slots, out->count);
+    REMAT_NEW(arena, out->index, out->count);
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->slots[i] = entries[i].slot;
+        out->index[i] = entries[i].index;
+    }
+fail:
+    return st;
+}
+
+static uint32_t position_of(const struct remat_instance *in, uint32_t time)
+{
+    uint32_t low = 0, high = in->positions;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (in->times[middle] < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static remat_status compress_time(struct remat_arena *arena, struct remat_instance *out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(arena, out->times, 2 * (size_t)out->count + 1);
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->times[2 * (size_t)i] = out->slots[i].begin;
+        out->times[2 * (size_t)i + 1] = out->slots[i].end;
+    }
+    qsort(out->times, 2 * (size_t)out->count, sizeof *out->times, compare_times);
+    uint32_t last = 0; /* of the distinct times */
+    for (size_t t = 1; t < 2 * (size_t)out->count; t++)
+        if (out->times[t] != out->times[last])
+            out->times[++last] = out->times[t];
+    out->positions = last;
+    REMAT_NEW(arena, out->first_at, (size_t)last + 1);
+    for (uint32_t i = 0; i < out->count; i++) {
+        struct remat_slot *s = &out->slots[i];
+        s->begin = position_of(out, s->begin);
+        s->end = position_of(out, s->end);
+        out->first_at[s->begin + 1]++;
+    }
+    for (uint32_t p = 0; p < last; p++)
+        out->first_at[p + 1] += out->first_at[p];
+fail:
+    return st;
+}
+
+remat_status remat_instance_create(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_slot *slots, uint32_t count,
+                                   struct remat_instance *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct remat_instance){0};
+    REMAT_TRY(sort_slots(ctx, arena, slots, count, out));
+    REMAT_TRY(compress_time(arena, out));
+    REMAT_NEW(arena, out->live, out->positions);
+    REMAT_TRY(remat_live_profile(ctx, out->slots, out->count, out->positions, out->live));
+    for (uint32_t p = 0; p < out->positions; p++)
+        if (out->live[p] > out->live_peak_bytes)
+            out->live_peak_bytes = out->live[p];
+fail:
+    return st;
+}

@@ -1,0 +1,196 @@
+/* A ladder of attempts, cheapest first; the lowest result is kept (notes/memory.md 1.3). */
+#include "pack.h"
+
+#include "fit.h"
+#include "order.h"
+#include "skyline.h"
+
+enum {
+    SLOTS_MAX = 1 << 28,
+    SEARCH_SLOTS_MAX = 20000, /* more get the skyline keys only */
+    PERTURBED_SLOTS = 500000, /* slots packed by all perturbations together */
+    PERTURBATIONS_MAX = 1000,
+};
+
+enum packer { SKYLINE, FIRST_FIT, BEST_FIT };
+
+struct attempt {
+    enum packer packer;
+    const char *key, *name;
+};
+
+static const struct attempt attempts[] = {
+    {SKYLINE, "OZ", "OZ"},
+    {SKYLINE, "TAW", "TAW"},
+    {SKYLINE, "TWA", "TWA"},
+    {SKYLINE, "L", "L"},
+    {SKYLINE, "WAT", "WAT"},
+    {SKYLINE, "AT", "AT"},
+    {SKYLINE, "TZW", "TZW"},
+    {SKYLINE, "ZAT", "ZAT"},
+    {BEST_FIT, "ZAT", "ZAT best fit"},
+    {BEST_FIT, "TAW", "TAW best fit"},
+    {FIRST_FIT, "ZAT", "ZAT first fit"},
+    {FIRST_FIT, "TAW", "TAW first fit"},
+};
+enum { ATTEMPT_COUNT = sizeof attempts / sizeof attempts[0] };
+
+/* What the attempts on one instance share. All memory is of the scratch arena; offsets are indexed
+ * by slot of the instance. */
+struct packer_state {
+    struct remat_instance in;
+    struct remat_traits *traits;
+    struct remat_skyline *skyline;
+    struct remat_ranked *ranked;
+    struct remat_fit_block *blocks;
+    uint32_t *order, *last_order;                    /* to try; of the last attempt that was kept */
+    uint64_t *offsets, *last_offsets, *best_offsets; /* best: the first of least height */
+    uint64_t best_bytes;                             /* UINT64_MAX at first */
+    uint64_t enough_bytes;                           /* stop at this height */
+    struct attempt best;
+    uint32_t tried;
+};
+
+static remat_status prepare(remat_context *ctx, struct remat_arena *scratch,
+                            const struct remat_slot *slots, uint32_t count, uint64_t limit_bytes,
+                            struct packer_state *s)
+{
+    remat_status st = REMAT_OK;
+    if (count > SLOTS_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%u memory slots: at most %d", count, SLOTS_MAX);
+    REMAT_TRY(remat_instance_create(ctx, scratch, slots, count, &s->in));
+    REMAT_TRY(remat_traits_create(scratch, &s->in, &s->traits));
+    REMAT_TRY(remat_skyline_create(scratch, &s->in, &s->skyline));
+    REMAT_NEW(scratch, s->ranked, s->in.count);
+    REMAT_NEW(scratch, s->blocks, s->in.count);
+    REMAT_NEW(scratch, s->order, s->in.count);
+    REMAT_NEW(scratch, s->last_order, s->in.count);
+    REMAT_NEW(scratch, s->offsets, s->in.count);
+    REMAT_NEW(scratch, s->last_offsets, s->in.count);
+    REMAT_NEW(scratch, s->best_offsets, s->in.count);
+    s->best_bytes = UINT64_MAX;
+    s->enough_bytes = s->in.live_peak_bytes;
+    if (limit_bytes > s->enough_bytes)
+        s->enough_bytes = limit_bytes;
+fail:
+    return st;
+}
+
+/* Packs in s->order; a height below bound_bytes is kept as the last, one below the best as that. */
+static void attempt(struct packer_state *s, const struct attempt *a, uint64_t bound_bytes)
+{
+    uint64_t bytes = a->packer == SKYLINE
+                         ? remat_skyline_pack(s->skyline, s->order, bound_bytes, s->offsets)
+                         : remat_fit_pack(&s->in, s->order, a->packer == BEST_FIT, bound_bytes,
+                                          s->blocks, s->offsets);
+    s->tried++;
+    if (bytes >= bound_bytes)
+        return;
+    uint32_t *order = s->last_order;
+    uint64_t *offsets = s->last_offsets;
+    s->last_order = s->order;
+    s->last_offsets = s->offsets;
+    s->order = order;
+    s->offsets = offsets;
+    if (bytes < s->best_bytes) {
+        memcpy(s->best_offsets, s->last_offsets, s->in.count * sizeof *offsets);
+        s->best_bytes = bytes;
+        s->best = *a;
+    }
+}
+
+static void run_attempts(struct packer_state *s)
+{
+    for (int k = 0; k < ATTEMPT_COUNT && s->best_bytes > s->enough_bytes; k++) {
+        if (attempts[k].packer != SKYLINE && s->in.count > SEARCH_SLOTS_MAX)
+            continue;
+        remat_order_by_key(s->traits, s->in.count, attempts[k].key, s->ranked, s->order);
+        attempt(s, &attempts[k], s->best_bytes);
+    }
+}
+
+static uint64_t draw(uint64_t *seed, uint64_t bound) /* splitmix64 */
+{
+    uint64_t z = *seed += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (z ^ (z >> 31)) % bound;
+}
+
+/* The last order kept with slots moved forward: up to eight or so at random, or (above) those that
+ * end above the live peak. A place is a rank in units of 1/1024. */
+static void perturb_order(struct packer_state *s, uint64_t *seed)
+{
+    uint32_t count = s->in.count, few = 1 + (uint32_t)draw(seed, 8);
+    bool above = draw(seed, 2);
+    uint64_t scale = draw(seed, 1024);
+    for (uint32_t rank = 0; rank < count; rank++) {
+        uint32_t slot = s->last_order[rank];
+        uint64_t top = s->last_offsets[slot] + s->in.slots[slot].bytes;
+        uint64_t place = rank * UINT64_C(1024);
+        if (above && top > s->in.live_peak_bytes)
+            place = rank * scale;
+        else if (!above && draw(seed, count) < few)
+            place = rank * draw(seed, 1024);
+        s->ranked[rank] = (struct remat_ranked){{UINT64_MAX - place, 0, 0}, slot};
+    }
+    remat_sort_ranked(s->ranked, count, s->order);
+}
+
+/* Climbs from the best attempt; a change that keeps the height is taken as well. */
+static void run_perturbations(struct packer_state *s)
+{
+    if (s->in.count == 0 || s->in.count > SEARCH_SLOTS_MAX)
+        return;
+    struct attempt best = s->best;
+    uint64_t seed = 1;
+    uint32_t rounds = PERTURBED_SLOTS / s->in.count;
+    if (rounds > PERTURBATIONS_MAX)
+        rounds = PERTURBATIONS_MAX;
+    for (uint32_t k = 0; k < rounds && s->best_bytes > s->enough_bytes; k++) {
+        perturb_order(s, &seed);
+        attempt(s, &best, s->best_bytes + 1);
+    }
+}
+
+static remat_status report(struct remat_arena *arena, const struct packer_state *s, uint32_t count,
+                           struct remat_packing *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_instance *in = &s->in;
+    *out = (struct remat_packing){.arena_bytes = s->best_bytes,
+                                  .live_peak_bytes = in->live_peak_bytes,
+                                  .key = s->best.name,
+                                  .keys_tried = s->tried};
+    REMAT_NEW(arena, out->offsets, count);
+    for (uint32_t i = 0; i < in->count; i++)
+        out->offsets[in->index[i]] = s->best_offsets[i];
+    uint64_t saturated = 0;
+    for (uint32_t p = in->positions; p-- > 0;) {
+        if (in->live[p] >= in->live_peak_bytes - in->live_peak_bytes / 100)
+            saturated += in->times[p + 1] - in->times[p];
+        if (in->live[p] == in->live_peak_bytes)
+            out->peak_position = in->times[p];
+    }
+    if (in->positions)
+        out->saturation = (double)saturated / (in->times[in->positions] - in->times[0]);
+fail:
+    return st;
+}
+
+remat_status remat_pack(remat_context *ctx, struct remat_arena *arena,
+                        const struct remat_slot *slots, uint32_t count, uint64_t limit_bytes,
+                        struct remat_packing *out)
+{
+    remat_status st = REMAT_OK;
+    struct packer_state state = {0};
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, ctx);
+    REMAT_TRY(prepare(ctx, &scratch, slots, count, limit_bytes, &state));
+    run_attempts(&state);
+    run_perturbations(&state);
+    REMAT_TRY(report(arena, &state, count, out));
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}

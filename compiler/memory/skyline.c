@@ -1,0 +1,189 @@
+/* Min-offset-first packing without a conflict graph (notes/memory.md 1.2).
+ *
+ * Segments of equal height tile the time axis. Repeatedly take the lowest segment, leftmost of
+ * equals, and put on it the first slot in order whose lifespan lies within it; when none does, the
+ * segment rises to its lower neighbour. This equals placing the slot whose lowest feasible offset
+ * above all placed slots that it overlaps is least. A slot adds at most two segments, so there are
+ * O(N) steps; each searches a tree over the slots, which prunes well but has no good worst case. */
+#include "skyline.h"
+
+#define NONE UINT32_MAX
+
+struct slot_node { /* over the slots not yet placed of a range; NONE when there are none */
+    uint32_t min_end, min_rank;
+};
+
+struct remat_skyline {
+    const struct remat_instance *in;
+    struct slot_node *slots; /* segment tree; leaf slot_leaves + i is slot i */
+    uint32_t *lowest;        /* tournament tree: the start of the lowest segment of a range */
+    uint32_t slot_leaves, position_leaves;
+    /* A segment is known by its first position p: end[p], previous[p] (a start), height[p]. */
+    uint32_t *end, *previous;
+    uint64_t *height; /* height[positions] is a wall */
+};
+
+static uint32_t leaves_for(uint32_t count)
+{
+    uint32_t leaves = 1;
+    while (leaves < count)
+        leaves *= 2;
+    return leaves;
+}
+
+remat_status remat_skyline_create(struct remat_arena *arena, const struct remat_instance *in,
+                                  struct remat_skyline **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_skyline *s;
+    REMAT_NEW(arena, s, 1);
+    s->in = in;
+    s->slot_leaves = leaves_for(in->count);
+    s->position_leaves = leaves_for(in->positions);
+    REMAT_NEW(arena, s->slots, 2 * (size_t)s->slot_leaves);
+    REMAT_NEW(arena, s->lowest, 2 * (size_t)s->position_leaves);
+    REMAT_NEW(arena, s->end, (size_t)in->positions + 1);
+    REMAT_NEW(arena, s->previous, (size_t)in->positions + 1);
+    REMAT_NEW(arena, s->height, (size_t)in->positions + 1);
+    *out = s;
+fail:
+    return st;
+}
+
+static void join_slots(struct remat_skyline *s, uint32_t node)
+{
+    struct slot_node a = s->slots[2 * node], b = s->slots[2 * node + 1];
+    s->slots[node].min_end = a.min_end < b.min_end ? a.min_end : b.min_end;
+    s->slots[node].min_rank = a.min_rank < b.min_rank ? a.min_rank : b.min_rank;
+}
+
+static void reset(struct remat_skyline *s, const uint32_t *order)
+{
+    const struct remat_instance *in = s->in;
+    for (uint32_t i = 0; i < s->slot_leaves; i++)
+        s->slots[s->slot_leaves + i] = (struct slot_node){NONE, NONE};
+    for (uint32_t rank = 0; rank < in->count; rank++)
+        s->slots[s->slot_leaves + order[rank]] =
+            (struct slot_node){in->slots[order[rank]].end, rank};
+    for (uint32_t node = s->slot_leaves - 1; node > 0; node--)
+        join_slots(s, node);
+    for (uint32_t node = 1; node < 2 * s->position_leaves; node++)
+        s->lowest[node] = NONE;
+    for (uint32_t node = s->position_leaves; node > 0; node /= 2)
+        s->lowest[node] = 0; /* one segment */
+    s->end[0] = in->positions;
+    s->previous[0] = NONE;
+    s->height[0] = 0;
+    s->previous[in->positions] = 0;
+    s->height[in->positions] = UINT64_MAX;
+}
+
+/* Tells the tournament that the segment at `start` is new, has moved or (present = false) is gone.
+ */
+static void touch(struct remat_skyline *s, uint32_t start, bool present)
+{
+    uint32_t node = s->position_leaves + start;
+    for (s->lowest[node] = present ? start : NONE; node > 1; node /= 2) {
+        uint32_t a = s->lowest[node & ~1u], b = s->lowest[node | 1u];
+        bool right = a == NONE || (b != NONE && s->height[b] < s->height[a]);
+        s->lowest[node / 2] = right ? b : a;
+    }
+}
+
+static void absorb_next_if_level(struct remat_skyline *s, uint32_t start)
+{
+    uint32_t next = s->end[start];
+    if (s->height[next] != s->height[start])
+        return;
+    s->end[start] = s->end[next];
+    s->previous[s->end[next]] = start;
+    touch(s, next, false);
+}
+
+/* The segment at `start` has a new height. */
+static void settle(struct remat_skyline *s, uint32_t start)
+{
+    touch(s, start, true);
+    absorb_next_if_level(s, start);
+    if (s->previous[start] != NONE)
+        absorb_next_if_level(s, s->previous[start]);
+}
+
+static void raise_to_neighbour(struct remat_skyline *s, uint32_t start)
+{
+    uint64_t left = s->previous[start] == NONE ? UINT64_MAX : s->height[s->previous[start]];
+    uint64_t right = s->height[s->end[start]];
+    s->height[start] = left < right ? left : right;
+    settle(s, start);
+}
+
+/* Puts `slot` on the segment at `start`, which it may split into three. */
+static void put(struct remat_skyline *s, uint32_t start, const struct remat_slot *slot)
+{
+    uint32_t end = s->end[start];
+    uint64_t height = s->height[start];
+    s->end[slot->begin] = slot->end;
+    s->height[slot->begin] = height + slot->bytes;
+    if (slot->begin > start) {
+        s->end[start] = slot->begin;
+        s->previous[slot->begin] = start;
+    }
+    if (slot->end < end) {
+        s->end[slot->end] = end;
+        s->previous[end] = slot->end;
+        s->height[slot->end] = height;
+        touch(s, slot->end, true);
+    }
+    s->previous[slot->end] = slot->begin;
+    settle(s, slot->begin);
+}
+
+struct search {
+    uint32_t first, last; /* slots that begin within the segment */
+    uint32_t end;         /* of the segment */
+};
+
+/* The least rank below `best` of a slot in [first, last) of the search that ends by its end. */
+static uint32_t find(const struct slot_node *slots, uint32_t node, uint32_t begin, uint32_t width,
+                     const struct search *search, uint32_t best)
+{
+    if (begin >= search->last || begin + width <= search->first ||
+        slots[node].min_end > search->end || slots[node].min_rank >= best)
+        return best;
+    if (width == 1)
+        return slots[node].min_rank;
+    uint32_t half = width / 2;
+    bool right = slots[2 * node + 1].min_rank < slots[2 * node].min_rank;
+    for (int k = 0; k < 2; k++, right = !right)
+        best = find(slots, 2 * node + right, begin + (right ? half : 0), half, search, best);
+    return best;
+}
+
+uint64_t remat_skyline_pack(struct remat_skyline *s, const uint32_t *order, uint64_t bound_bytes,
+                            uint64_t *offsets)
+{
+    const struct remat_instance *in = s->in;
+    uint64_t top = 0;
+    reset(s, order);
+    for (uint32_t placed = 0; placed < in->count;) {
+        uint32_t start = s->lowest[1];
+        struct search search = {in->first_at[start], in->first_at[s->end[start]], s->end[start]};
+        uint32_t rank = find(s->slots, 1, 0, s->slot_leaves, &search, NONE);
+        if (rank == NONE) {
+            raise_to_neighbour(s, start);
+            continue;
+        }
+        uint32_t slot = order[rank], node = s->slot_leaves + slot;
+        offsets[slot] = s->height[start];
+        put(s, start, &in->slots[slot]);
+        s->slots[node] = (struct slot_node){NONE, NONE};
+        while (node /= 2)
+            join_slots(s, node);
+        if (offsets[slot] + in->slots[slot].bytes > top)
+            top = offsets[slot] + in->slots[slot].bytes;
+        if (top >= bound_bytes)
+            return UINT64_MAX;
+        placed++;
+    }
+    return top;
+}

@@ -1,0 +1,83 @@
+/* Activations. The tanh form of gelu, x (1 + tanh u) / 2, is x sigmoid(2 u): one exponential and no
+ * cancellation where the result is small. */
+#include "family.h"
+
+#include <math.h>
+
+/* 2 u = x (LINEAR + CUBIC x^2) */
+#define LINEAR (2 * 0.7978845608028654) /* sqrt(2 / pi) */
+#define CUBIC  (LINEAR * 0.044715)
+
+OP_SHAPE(activation)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_flag(ctx, node, "approximate"));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 0, REMAT_ANY_RANK));
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = *remat_input_shape(graph, node, 0);
+fail:
+    return st;
+}
+
+/* The factor of x in gelu, for a square of x in the tanh form. */
+static remat_value tanh_gate(struct remat_builder *b, remat_value x, remat_value square)
+{
+    remat_value slope = OP2(add, OP2(mul, square, NUMBER(CUBIC)), NUMBER(LINEAR));
+    return OP1(sigmoid, OP2(mul, x, slope));
+}
+
+static remat_value erf_gate(struct remat_builder *b, remat_value x)
+{
+    remat_value e = OP1(erf, OP2(mul, x, NUMBER(M_SQRT1_2)));
+    return OP2(add, OP2(mul, e, NUMBER(0.5)), NUMBER(0.5));
+}
+
+OP_EXPAND(gelu)
+{
+    remat_value x = inputs[0];
+    remat_value gate =
+        remat_node_int(info, "approximate", 0) ? tanh_gate(b, x, OP2(mul, x, x)) : erf_gate(b, x);
+    outputs[0] = OP2(mul, x, gate);
+    return b->status;
+}
+
+/* s + x s (1 - s) (2 u)' = s (1 + x (1 - s) (LINEAR + 3 CUBIC x^2)) */
+static remat_value tanh_derivative(struct remat_builder *b, remat_value x)
+{
+    remat_value square = OP2(mul, x, x);
+    remat_value s = tanh_gate(b, x, square);
+    remat_value slope = OP2(add, OP2(mul, square, NUMBER(3 * CUBIC)), NUMBER(LINEAR));
+    remat_value rest = OP2(mul, OP2(mul, x, OP2(sub, NUMBER(1), s)), slope);
+    return OP2(mul, s, OP2(add, rest, NUMBER(1)));
+}
+
+/* gate + x exp(-x^2 / 2) / sqrt(2 pi) */
+static remat_value erf_derivative(struct remat_builder *b, remat_value x)
+{
+    remat_value bell = OP1(exp, OP2(mul, OP2(mul, x, x), NUMBER(-0.5)));
+    remat_value density = OP2(mul, bell, NUMBER(0.5 * M_SQRT1_2 * M_2_SQRTPI));
+    return OP2(add, erf_gate(b, x), OP2(mul, x, density));
+}
+
+OP_DERIVE(gelu)
+{
+    const struct remat_node_info *n = &b->graph->nodes[node.i];
+    remat_value x = n->inputs[0];
+    remat_value derivative =
+        remat_node_int(n, "approximate", 0) ? tanh_derivative(b, x) : erf_derivative(b, x);
+    in_gradients[0] = remat_build_product(b, out_gradients[0], derivative);
+    return b->status;
+}
+
+OP_EXPAND(relu)
+{
+    outputs[0] = OP2(maximum, NUMBER(0), inputs[0]); /* in this order a NaN stays */
+    return b->status;
+}
+
+OP_DERIVE(relu)
+{
+    remat_value positive = OP2(less, NUMBER(0), b->graph->nodes[node.i].inputs[0]);
+    in_gradients[0] = OP3(select, positive, out_gradients[0], NUMBER(0));
+    return b->status;
+}

@@ -1,0 +1,105 @@
+/* Scaled dot-product attention, whole: softmax(scale q k^T, masked) v with grouped key heads. Its
+ * second output, the log of each row's sum of exponentials, is all that the gradient needs to
+ * compute the probabilities again. */
+#include "family.h"
+
+static remat_status check_operands(remat_context *ctx, const struct remat_graph *graph,
+                                   const struct remat_node_info *node, uint32_t first)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "scale"));
+    REMAT_TRY(remat_check_flag(ctx, node, "causal"));
+    for (uint32_t k = first; k < first + 3; k++)
+        REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 4, 4));
+    const struct remat_shape *q = remat_input_shape(graph, node, first);
+    const struct remat_shape *k = remat_input_shape(graph, node, first + 1);
+    struct remat_shape expected = {4, {q->dims[0], k->dims[1], k->dims[2], q->dims[3]}};
+    REMAT_TRY(remat_check_shape(ctx, graph, node, first + 1, &expected));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, first + 2, &expected));
+    if (q->dims[2] % k->dims[2] != 0)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%lld query heads are no multiple of %lld key heads",
+                   (long long)q->dims[2], (long long)k->dims[2]);
+    if (remat_node_int(node, "causal", 0) && q->dims[1] > k->dims[1])
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "causal attention of %lld queries to %lld keys: the first queries see no key",
+                   (long long)q->dims[1], (long long)k->dims[1]);
+fail:
+    return st;
+}
+
+static struct remat_shape sums_shape(const struct remat_shape *q)
+{
+    return (struct remat_shape){3, {q->dims[0], q->dims[2], q->dims[1]}};
+}
+
+OP_SHAPE(attention)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(check_operands(ctx, graph, node, 0));
+    const struct remat_shape *q = remat_input_shape(graph, node, 0);
+    outputs[0].dtype = outputs[1].dtype = REMAT_F32;
+    outputs[0].shape = *q;
+    outputs[1].shape = sums_shape(q);
+fail:
+    return st;
+}
+
+OP_SHAPE(attention_backward)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(check_operands(ctx, graph, node, 1));
+    const struct remat_shape *q = remat_input_shape(graph, node, 1);
+    struct remat_shape sums = sums_shape(q);
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 0, q));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 4, q));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 5, &sums));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 4, 4));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 4, REMAT_F32, 4, 4));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 5, REMAT_F32, 3, 3));
+    for (uint32_t k = 0; k < 3; k++) {
+        outputs[k].dtype = REMAT_F32;
+        outputs[k].shape = *remat_input_shape(graph, node, 1 + k);
+    }
+fail:
+    return st;
+}
+
+/* Pairs of a query and a key that it sees, all heads; query i sees Tk - Tq + 1 + i keys. */
+static uint64_t visible_pairs(const struct remat_graph *graph, const struct remat_node_info *node,
+                              uint32_t first)
+{
+    const struct remat_shape *q = remat_input_shape(graph, node, first);
+    uint64_t tq = (uint64_t)q->dims[1];
+    uint64_t tk = (uint64_t)remat_input_shape(graph, node, first + 1)->dims[1];
+    bool causal = remat_node_int(node, "causal", 0);
+    uint64_t pairs = causal ? tq * (tk - tq) + tq * (tq + 1) / 2 : tq * tk;
+    return pairs * (uint64_t)q->dims[0] * (uint64_t)q->dims[2];
+}
+
+/* Two products of depth D and the softmax. */
+OP_FLOPS(attention)
+{
+    uint64_t depth = (uint64_t)remat_input_shape(graph, node, 0)->dims[3];
+    return visible_pairs(graph, node, 0) * (4 * depth + 20);
+}
+
+/* Five products: the scores again, dp, dv, dk, dq. */
+OP_FLOPS(attention_backward)
+{
+    uint64_t depth = (uint64_t)remat_input_shape(graph, node, 1)->dims[3];
+    return visible_pairs(graph, node, 1) * (10 * depth + 22);
+}
+
+OP_DERIVE(attention)
+{
+    remat_status st = REMAT_OK;
+    struct remat_node_info n = b->graph->nodes[node.i];
+    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
+    const remat_value inputs[] = {out_gradients[0], n.inputs[0],  n.inputs[1],
+                                  n.inputs[2],      n.outputs[0], n.outputs[1]};
+    remat_build(b, REMAT_OP_attention_backward, inputs, 6, n.attributes, n.attribute_count,
+                in_gradients);
+    st = b->status;
+fail:
+    return st;
+}

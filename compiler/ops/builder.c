@@ -1,0 +1,303 @@
+/* Appending nodes so that a rewrite reads like its formula. The first failure sticks, so formulas
+ * need no checks in between. */
+#include "family.h"
+
+void remat_builder_init(struct remat_builder *b, remat_context *ctx, struct remat_arena *arena,
+                        struct remat_graph *graph)
+{
+    *b = (struct remat_builder){.ctx = ctx, .arena = arena, .graph = graph};
+}
+
+static remat_value fail(struct remat_builder *b, remat_status status)
+{
+    b->status = status;
+    return REMAT_NO_VALUE;
+}
+
+static const char *result_name(struct remat_builder *b, const char *first, uint16_t op, uint32_t k)
+{
+    if (k > 0)
+        return remat_arena_format(b->arena, "%s.%u", first, k);
+    if (b->name) {
+        const char *name = b->name;
+        b->name = NULL;
+        return name;
+    }
+    return remat_arena_format(b->arena, "%s%s%s_%u", b->prefix ? b->prefix : "",
+                              b->prefix ? "." : "", remat_op_info(op)->name, b->counter++);
+}
+
+static remat_status add_results(struct remat_builder *b, const struct remat_node_info *node,
+                                struct remat_value_info *infos, remat_value *outputs)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        infos[k].name = result_name(b, infos[0].name, node->op, k);
+        infos[k].role = REMAT_ROLE_ACTIVATION;
+        infos[k].node = REMAT_NONE;
+        if (!infos[k].name)
+            return REMAT_ERROR_MEMORY;
+        REMAT_TRY(remat_graph_add_value(b->arena, b->graph, &infos[k], &outputs[k]));
+    }
+    REMAT_TRY(remat_graph_add_node(b->arena, b->graph, node, NULL));
+fail:
+    return st;
+}
+
+static remat_status infer(struct remat_builder *b, const struct remat_node_info *node,
+                          struct remat_value_info *infos)
+{
+    remat_status st = remat_op_infer(b->ctx, b->graph, node, infos);
+    if (st == REMAT_OK)
+        return REMAT_OK;
+    char reason[sizeof b->ctx->message];
+    memcpy(reason, b->ctx->message, sizeof reason);
+    return remat_error(b->ctx, st, "building %s for \"%s\": %.900s", remat_op_info(node->op)->name,
+                       b->name     ? b->name
+                       : b->prefix ? b->prefix
+                                   : "",
+                       reason);
+}
+
+#define RESULTS_MAX 8
+
+remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                        uint32_t input_count, const struct remat_attribute *attributes,
+                        uint32_t attribute_count, remat_value *outputs)
+{
+    if (b->status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    for (uint32_t k = 0; k < input_count; k++)
+        if (remat_is_none(inputs[k].i))
+            return fail(b, remat_error(b->ctx, REMAT_ERROR_INTERNAL, "building %s without input %u",
+                                       remat_op_info(op)->name, k));
+    remat_value results[RESULTS_MAX];
+    struct remat_value_info infos[RESULTS_MAX];
+    struct remat_node_info node = {
+        .op = op,
+        .origin = b->keep_origin ? b->origin : op,
+        .phase = b->phase,
+        .origin_group = b->keep_origin ? b->origin_group : b->graph->node_count,
+        .scope = b->scope,
+        .input_count = input_count,
+        .output_count = remat_op_info(op)->outputs,
+        .attribute_count = attribute_count,
+        .inputs = inputs,
+        .outputs = results,
+        .attributes = attributes,
+        .instance = b->instance,
+    };
+    remat_status st = infer(b, &node, infos);
+    if (st == REMAT_OK)
+        st = add_results(b, &node, infos, results);
+    if (st != REMAT_OK)
+        return fail(b, st);
+    if (outputs)
+        memcpy(outputs, results, node.output_count * sizeof *outputs);
+    return results[0];
+}
+
+remat_value remat_build1(struct remat_builder *b, uint16_t op, remat_value x)
+{
+    return remat_build(b, op, &x, 1, NULL, 0, NULL);
+}
+
+remat_value remat_build2(struct remat_builder *b, uint16_t op, remat_value x, remat_value y)
+{
+    const remat_value inputs[] = {x, y};
+    return remat_build(b, op, inputs, 2, NULL, 0, NULL);
+}
+
+remat_value remat_build3(struct remat_builder *b, uint16_t op, remat_value x, remat_value y,
+                         remat_value z)
+{
+    const remat_value inputs[] = {x, y, z};
+    return remat_build(b, op, inputs, 3, NULL, 0, NULL);
+}
+
+void remat_push(struct remat_builder *b, remat_value operand)
+{
+    if (b->operand_count < REMAT_BUILDER_DEPTH)
+        b->operands[b->operand_count++] = operand;
+    else if (b->status == REMAT_OK)
+        b->status = remat_error(b->ctx, REMAT_ERROR_INTERNAL, "a formula is nested too deep");
+}
+
+remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count)
+{
+    b->operand_count -= count < b->operand_count ? count : b->operand_count;
+    return remat_build(b, op, &b->operands[b->operand_count], count, NULL, 0, NULL);
+}
+
+remat_value remat_build_constant(struct remat_builder *b, double value)
+{
+    const struct remat_attribute attribute = remat_attribute_float("value", value);
+    return remat_build(b, REMAT_OP_constant, NULL, 0, &attribute, 1, NULL);
+}
+
+static bool constant_value(const struct remat_graph *graph, remat_value x, double *out)
+{
+    uint32_t node = graph->values[x.i].node;
+    if (node == REMAT_NONE || graph->nodes[node].op != REMAT_OP_constant)
+        return false;
+    *out = remat_node_float(&graph->nodes[node], "value", 0);
+    return true;
+}
+
+remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y)
+{
+    if (b->status != REMAT_OK || remat_is_none(x.i) || remat_is_none(y.i))
+        return remat_build2(b, REMAT_OP_mul, x, y);
+    double x_number = 0, y_number = 0;
+    bool x_constant = constant_value(b->graph, x, &x_number);
+    bool y_constant = constant_value(b->graph, y, &y_number);
+    if (x_constant && y_constant)
+        return remat_build_constant(b, x_number * y_number);
+    if (x_constant && x_number == 1)
+        return y;
+    if (y_constant && y_number == 1)
+        return x;
+    return remat_build2(b, REMAT_OP_mul, x, y);
+}
+
+remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_value like)
+{
+    if (b->status != REMAT_OK ||
+        remat_shape_equal(&b->graph->values[x.i].shape, &b->graph->values[like.i].shape))
+        return x;
+    remat_value column = remat_build1(b, REMAT_OP_column, like);
+    return remat_build3(b, REMAT_OP_select, column, x, x);
+}
+
+remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const int64_t *dims,
+                                uint32_t rank)
+{
+    if (b->status != REMAT_OK || remat_is_none(x.i))
+        return remat_build1(b, REMAT_OP_reshape, x);
+    struct remat_shape to = {rank, {0}};
+    for (uint32_t d = 0; d < rank; d++)
+        to.dims[d] = dims[d];
+    if (remat_shape_equal(&b->graph->values[x.i].shape, &to))
+        return x;
+    const struct remat_attribute shape = {
+        .key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = to.dims};
+    if (!remat_can_reshape(b->graph, x, &to)) {
+        const struct remat_attribute axis = remat_attribute_int("axis", 0);
+        x = remat_build(b, REMAT_OP_concat, &x, 1, &axis, 1, NULL);
+    }
+    return remat_build(b, REMAT_OP_reshape, &x, 1, &shape, 1, NULL);
+}
+
+remat_value remat_build_rows(struct remat_builder *b, remat_value x)
+{
+    if (b->status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    const struct remat_shape *shape = &b->graph->values[x.i].shape;
+    const int64_t dims[] = {remat_shape_rows(shape), shape->dims[shape->rank - 1]};
+    return remat_build_reshape(b, x, dims, 2);
+}
+
+remat_value remat_build_matmul(struct remat_builder *b, remat_value x, remat_value y,
+                               bool transpose_x, bool transpose_y)
+{
+    const remat_value inputs[] = {x, y};
+    const struct remat_attribute attributes[] = {remat_attribute_int("transpose_a", transpose_x),
+                                                 remat_attribute_int("transpose_b", transpose_y)};
+    return remat_build(b, REMAT_OP_matmul, inputs, 2, attributes, 2, NULL);
+}
+
+remat_value remat_build_slice(struct remat_builder *b, remat_value x, uint32_t axis, int64_t begin,
+                              int64_t end)
+{
+    const struct remat_attribute attributes[] = {remat_attribute_int("axis", axis),
+                                                 remat_attribute_int("begin", begin),
+                                                 remat_attribute_int("end", end)};
+    return remat_build(b, REMAT_OP_slice, &x, 1, attributes, 3, NULL);
+}
+
+/* --- sums over repeated axes --- */
+
+/* The axes of a gradient joined into alternating runs of kept and summed ones; axes of length 1
+ * join any run. */
+struct runs {
+    uint32_t count;
+    int64_t lengths[REMAT_RANK_MAX];
+    bool summed[REMAT_RANK_MAX];
+};
+
+static struct runs find_runs(const struct remat_shape *from, const struct remat_shape *to)
+{
+    struct runs runs = {0};
+    uint32_t lead = from->rank - to->rank;
+    for (uint32_t d = 0; d < from->rank; d++) {
+        if (from->dims[d] == 1)
+            continue;
+        bool summed = d < lead || to->dims[d - lead] == 1;
+        if (runs.count == 0 || runs.summed[runs.count - 1] != summed) {
+            runs.lengths[runs.count] = 1;
+            runs.summed[runs.count++] = summed;
+        }
+        runs.lengths[runs.count - 1] *= from->dims[d];
+    }
+    return runs;
+}
+
+static void drop_run(struct runs *runs, uint32_t r)
+{
+    for (uint32_t k = r; k + 1 < runs->count; k++) {
+        runs->lengths[k] = runs->lengths[k + 1];
+        runs->summed[k] = runs->summed[k + 1];
+    }
+    runs->count--;
+    if (r > 0 && r < runs->count) { /* its neighbours were both kept */
+        runs->lengths[r - 1] *= runs->lengths[r];
+        for (uint32_t k = r; k + 1 < runs->count; k++) {
+            runs->lengths[k] = runs->lengths[k + 1];
+            runs->summed[k] = runs->summed[k + 1];
+        }
+        runs->count--;
+    }
+}
+
+/* Sums run r away: leading ones by columns, trailing ones by rows, inner ones by rows of a view
+ * that has them last. */
+static remat_value sum_run(struct remat_builder *b, remat_value x, const struct runs *runs,
+                           uint32_t r)
+{
+    int64_t before = 1, after = 1;
+    for (uint32_t k = 0; k < runs->count; k++)
+        if (k != r)
+            *(k < r ? &before : &after) *= runs->lengths[k];
+    if (r == 0 && runs->count > 1) {
+        x = remat_build_reshape(b, x, (int64_t[]){runs->lengths[r], after}, 2);
+        return remat_build1(b, REMAT_OP_column_sum, x);
+    }
+    if (r + 1 == runs->count) {
+        x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r]}, 2);
+        return remat_build1(b, REMAT_OP_row_sum, x);
+    }
+    static const int64_t last[] = {0, 2, 1};
+    const struct remat_attribute permutation = {
+        .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = 3, .ints = last};
+    x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r], after}, 3);
+    x = remat_build(b, REMAT_OP_transpose, &x, 1, &permutation, 1, NULL);
+    return remat_build1(b, REMAT_OP_row_sum, x);
+}
+
+remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
+                               const struct remat_shape *to)
+{
+    if (b->status != REMAT_OK || remat_is_none(gradient.i))
+        return remat_build1(b, REMAT_OP_row_sum, gradient);
+    struct runs runs = find_runs(&b->graph->values[gradient.i].shape, to);
+    while (runs.count > 0) {
+        uint32_t r = 0;
+        if (!runs.summed[0])
+            r = runs.summed[runs.count - 1] ? runs.count - 1 : 1;
+        if (r >= runs.count || !runs.summed[r])
+            break;
+        gradient = sum_run(b, gradient, &runs, r);
+        drop_run(&runs, r);
+    }
+    return remat_build_reshape(b, gradient, to->dims, to->rank);
+}

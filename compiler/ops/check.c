@@ -1,0 +1,101 @@
+/* Checks that several ops share, and how shapes are written in messages. */
+#include "family.h"
+
+#include <stdio.h>
+
+const char *remat_shape_text(const struct remat_shape *shape, char text[REMAT_SHAPE_TEXT])
+{
+    size_t at = 0;
+    text[at++] = '[';
+    for (uint32_t d = 0; d < shape->rank && d < REMAT_RANK_MAX; d++)
+        at += (size_t)snprintf(text + at, REMAT_SHAPE_TEXT - at, "%s%lld", d ? ", " : "",
+                               (long long)shape->dims[d]);
+    snprintf(text + at, REMAT_SHAPE_TEXT - at, "]");
+    return text;
+}
+
+int64_t remat_shape_rows(const struct remat_shape *shape)
+{
+    int64_t rows = 1;
+    for (uint32_t d = 0; d + 1 < shape->rank; d++)
+        rows *= shape->dims[d];
+    return rows;
+}
+
+remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                               uint32_t rank_min, uint32_t rank_max)
+{
+    const struct remat_value_info *value = remat_input(graph, node, k);
+    if (value->dtype != dtype)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has type %s, expected %s", k,
+                           remat_dtype_name(value->dtype), remat_dtype_name(dtype));
+    if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
+        return REMAT_OK;
+    char text[REMAT_SHAPE_TEXT];
+    return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has shape %s, expected rank %s%u", k,
+                       remat_shape_text(&value->shape, text),
+                       rank_min == rank_max           ? ""
+                       : value->shape.rank < rank_min ? "at least "
+                                                      : "at most ",
+                       value->shape.rank < rank_min ? rank_min : rank_max);
+}
+
+remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k,
+                               const struct remat_shape *expected)
+{
+    const struct remat_shape *shape = remat_input_shape(graph, node, k);
+    if (remat_shape_equal(shape, expected))
+        return REMAT_OK;
+    char text[REMAT_SHAPE_TEXT], expected_text[REMAT_SHAPE_TEXT];
+    return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has shape %s, expected %s", k,
+                       remat_shape_text(shape, text), remat_shape_text(expected, expected_text));
+}
+
+remat_status remat_check_attributes(remat_context *ctx, const struct remat_node_info *node,
+                                    const char *keys)
+{
+    while (*keys) {
+        int length = (int)strcspn(keys, " ");
+        bool found = false;
+        for (uint32_t a = 0; a < node->attribute_count && !found; a++)
+            found = strlen(node->attributes[a].key) == (size_t)length &&
+                    memcmp(node->attributes[a].key, keys, (size_t)length) == 0;
+        if (!found)
+            return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%.*s\" is missing", length,
+                               keys);
+        keys += length + (keys[length] == ' ');
+    }
+    return REMAT_OK;
+}
+
+remat_status remat_check_flag(remat_context *ctx, const struct remat_node_info *node,
+                              const char *key)
+{
+    int64_t flag = remat_node_int(node, key, 0);
+    if (flag == 0 || flag == 1)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is %lld, expected 0 or 1", key,
+                       (long long)flag);
+}
+
+remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)
+{
+    int64_t axis = remat_node_int(node, "axis", -1);
+    if (axis >= 0 && axis < rank)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_INVALID, "axis %lld of a value of rank %u", (long long)axis,
+                       rank);
+}
+
+remat_status remat_check_only_first(struct remat_builder *b, remat_node node,
+                                    const remat_value *out_gradients)
+{
+    const struct remat_node_info *n = &b->graph->nodes[node.i];
+    for (uint32_t k = 1; k < n->output_count; k++)
+        if (!remat_is_none(out_gradients[k].i))
+            return remat_error(b->ctx, REMAT_ERROR_INVALID, "no derivative by output %u (\"%s\")",
+                               k, b->graph->values[n->outputs[k].i].name);
+    return REMAT_OK;
+}

@@ -1,0 +1,80 @@
+/* Rows of a table by index, and the sum of gradients into the rows that they came from. */
+#include "family.h"
+
+/* [leading axes of ids, last] */
+static remat_status rows_shape(remat_context *ctx, const struct remat_shape *ids, int64_t last,
+                               struct remat_shape *out)
+{
+    if (ids->rank + 1 > REMAT_RANK_MAX)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "indices of rank %u, at most %d are supported",
+                           ids->rank, REMAT_RANK_MAX - 1);
+    *out = *ids;
+    out->dims[out->rank++] = last;
+    return REMAT_OK;
+}
+
+OP_SHAPE(embedding)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 2, 2));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
+    outputs[0].dtype = REMAT_F32;
+    REMAT_TRY(rows_shape(ctx, remat_input_shape(graph, node, 1),
+                         remat_input_shape(graph, node, 0)->dims[1], &outputs[0].shape));
+fail:
+    return st;
+}
+
+/* dout is input `first`, ids the one after it. */
+static remat_status check_gradient(remat_context *ctx, const struct remat_graph *graph,
+                                   const struct remat_node_info *node, uint32_t first,
+                                   int64_t columns)
+{
+    remat_status st = REMAT_OK;
+    struct remat_shape expected;
+    REMAT_TRY(remat_check_input(ctx, graph, node, first + 1, REMAT_I32, 0, REMAT_ANY_RANK));
+    REMAT_TRY(rows_shape(ctx, remat_input_shape(graph, node, first + 1), columns, &expected));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, first, &expected));
+fail:
+    return st;
+}
+
+OP_SHAPE(embedding_backward)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "rows"));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    const struct remat_shape *gradient = remat_input_shape(graph, node, 0);
+    int64_t columns = gradient->dims[gradient->rank - 1];
+    int64_t rows = remat_node_int(node, "rows", 0);
+    REMAT_TRY(check_gradient(ctx, graph, node, 0, columns));
+    if (rows < 1)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a table of %lld rows", (long long)rows);
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = (struct remat_shape){2, {rows, columns}};
+fail:
+    return st;
+}
+
+OP_SHAPE(embedding_accumulate)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 2, 2));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, REMAT_ANY_RANK));
+    const struct remat_shape *table = remat_input_shape(graph, node, 0);
+    REMAT_TRY(check_gradient(ctx, graph, node, 1, table->dims[1]));
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = *table;
+fail:
+    return st;
+}
+
+OP_DERIVE(embedding)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    const struct remat_attribute rows =
+        remat_attribute_int("rows", remat_input_shape(b->graph, &n, 0)->dims[0]);
+    const remat_value inputs[] = {out_gradients[0], n.inputs[1]};
+    in_gradients[0] = remat_build(b, REMAT_OP_embedding_backward, inputs, 2, &rows, 1, NULL);
+    return b->status;
+}

@@ -1,0 +1,93 @@
+/* What the op families share: the declarations of all functions that ops.def names, and the checks
+ * that their messages come from. Private to this folder. */
+#ifndef REMAT_FAMILY_H
+#define REMAT_FAMILY_H
+
+#include "ops.h"
+
+#define MAYBE_UNUSED __attribute__((unused))
+#define OP_SHAPE(name)                                                                             \
+    remat_status remat_shape_##name(                                                               \
+        MAYBE_UNUSED remat_context *ctx, MAYBE_UNUSED const struct remat_graph *graph,             \
+        MAYBE_UNUSED const struct remat_node_info *node, struct remat_value_info *outputs)
+#define OP_FLOPS(name)                                                                             \
+    uint64_t remat_flops_##name(MAYBE_UNUSED const struct remat_graph *graph,                      \
+                                MAYBE_UNUSED const struct remat_node_info *node)
+#define OP_DERIVE(name)                                                                            \
+    remat_status remat_derive_##name(                                                              \
+        MAYBE_UNUSED struct remat_builder *b, MAYBE_UNUSED remat_node node,                        \
+        MAYBE_UNUSED const remat_value *out_gradients, MAYBE_UNUSED remat_value *in_gradients)
+#define OP_EXPAND(name)                                                                            \
+    remat_status remat_expand_##name(struct remat_builder *b,                                      \
+                                     MAYBE_UNUSED const struct remat_node_info *info,              \
+                                     const remat_value *inputs, remat_value *outputs)
+
+/* A row's `none` declares a function that exists nowhere; ops.c reads it as NULL. */
+#define OP(name, facts, inputs_min, inputs_max, outputs, executor, attributes, shape, flops,       \
+           derive, expand)                                                                         \
+    OP_SHAPE(shape);                                                                               \
+    OP_FLOPS(flops);                                                                               \
+    OP_DERIVE(derive);                                                                             \
+    OP_EXPAND(expand);
+#include "ops.def"
+#undef OP
+
+/* Formulas; each needs a builder `b`. Operands are built from left to right, which the arguments of
+ * a C function need not be: the order of nodes must not depend on the compiler. */
+#define OP1(op, x)    remat_build1(b, REMAT_OP_##op, x)
+#define OP2(op, x, y) (remat_push(b, x), remat_push(b, y), remat_apply(b, REMAT_OP_##op, 2))
+#define OP3(op, x, y, z)                                                                           \
+    (remat_push(b, x), remat_push(b, y), remat_push(b, z), remat_apply(b, REMAT_OP_##op, 3))
+#define NUMBER(value) remat_build_constant(b, value)
+void remat_push(struct remat_builder *b, remat_value operand);
+/* Builds an op from the newest `count` operands and takes them off. */
+remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count);
+
+static inline const struct remat_value_info *
+remat_input(const struct remat_graph *graph, const struct remat_node_info *node, uint32_t k)
+{
+    return &graph->values[node->inputs[k].i];
+}
+static inline const struct remat_shape *
+remat_input_shape(const struct remat_graph *graph, const struct remat_node_info *node, uint32_t k)
+{
+    return &remat_input(graph, node, k)->shape;
+}
+
+#define REMAT_SHAPE_TEXT 128
+/* "[2, 3]" in `text`, which it returns. */
+const char *remat_shape_text(const struct remat_shape *shape, char text[REMAT_SHAPE_TEXT]);
+
+#define REMAT_ANY_RANK UINT32_MAX
+remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                               uint32_t rank_min, uint32_t rank_max);
+remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k,
+                               const struct remat_shape *expected);
+/* That the blank-separated keys are present. */
+remat_status remat_check_attributes(remat_context *ctx, const struct remat_node_info *node,
+                                    const char *keys);
+remat_status remat_check_flag(remat_context *ctx, const struct remat_node_info *node,
+                              const char *key);
+/* Axis attribute in [0, rank). */
+remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node,
+                              uint32_t rank);
+/* That the outputs after the first have no gradient: what they are there for is the backward pass.
+ */
+remat_status remat_check_only_first(struct remat_builder *b, remat_node node,
+                                    const remat_value *out_gradients);
+
+remat_value remat_build_matmul(struct remat_builder *b, remat_value x, remat_value y,
+                               bool transpose_x, bool transpose_y);
+remat_value remat_build_slice(struct remat_builder *b, remat_value x, uint32_t axis, int64_t begin,
+                              int64_t end);
+/* [.., n] -> [product of .., n] */
+remat_value remat_build_rows(struct remat_builder *b, remat_value x);
+/* That a reshape of x is a view. */
+bool remat_can_reshape(const struct remat_graph *graph, remat_value x,
+                       const struct remat_shape *to);
+/* How many rows of the last axis a shape has. */
+int64_t remat_shape_rows(const struct remat_shape *shape);
+
+#endif

@@ -1,0 +1,127 @@
+/* Matrix products. Transposes are attributes, so that no derivative moves data. */
+#include "family.h"
+
+struct extents {
+    int64_t m, n, k, batch;
+};
+
+static struct extents extents_of(const struct remat_graph *graph,
+                                 const struct remat_node_info *node)
+{
+    const struct remat_shape *a = remat_input_shape(graph, node, 0);
+    const struct remat_shape *c = &graph->values[node->outputs[0].i].shape;
+    int64_t k = a->dims[a->rank - (remat_node_int(node, "transpose_a", 0) ? 2 : 1)];
+    int64_t m = c->rank > 1 ? c->dims[c->rank - 2] : 1, n = c->dims[c->rank - 1];
+    return (struct extents){m, n, k, remat_shape_elements(c) / (m * n)};
+}
+
+OP_SHAPE(matmul)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_flag(ctx, node, "transpose_a"));
+    REMAT_TRY(remat_check_flag(ctx, node, "transpose_b"));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 2, REMAT_ANY_RANK));
+    const struct remat_shape *x = remat_input_shape(graph, node, 0);
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, x->rank, x->rank));
+    const struct remat_shape *y = remat_input_shape(graph, node, 1);
+    uint32_t rank = x->rank;
+    bool transpose_a = remat_node_int(node, "transpose_a", 0);
+    bool transpose_b = remat_node_int(node, "transpose_b", 0);
+    bool fits = x->dims[rank - (transpose_a ? 2 : 1)] == y->dims[rank - (transpose_b ? 1 : 2)];
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        fits = fits && x->dims[d] == y->dims[d];
+    if (!fits) {
+        char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "shapes %s%s and %s%s do not multiply",
+                   remat_shape_text(x, a_text), transpose_a ? " (transposed)" : "",
+                   remat_shape_text(y, b_text), transpose_b ? " (transposed)" : "");
+    }
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = *x;
+    outputs[0].shape.dims[rank - 2] = x->dims[rank - (transpose_a ? 1 : 2)];
+    outputs[0].shape.dims[rank - 1] = y->dims[rank - (transpose_b ? 2 : 1)];
+fail:
+    return st;
+}
+
+OP_SHAPE(linear)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_flag(ctx, node, "transpose_weight"));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 2, 2));
+    const struct remat_shape *x = remat_input_shape(graph, node, 0);
+    const struct remat_shape *w = remat_input_shape(graph, node, 1);
+    bool transposed = remat_node_int(node, "transpose_weight", 0);
+    int64_t n = w->dims[transposed ? 0 : 1];
+    if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0]) {
+        char x_text[REMAT_SHAPE_TEXT], w_text[REMAT_SHAPE_TEXT];
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "input %s does not fit weight %s%s",
+                   remat_shape_text(x, x_text), remat_shape_text(w, w_text),
+                   transposed ? " (transposed)" : "");
+    }
+    if (node->input_count > 2) {
+        REMAT_TRY(remat_check_input(ctx, graph, node, 2, REMAT_F32, 1, 1));
+        REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
+    }
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = *x;
+    outputs[0].shape.dims[x->rank - 1] = n;
+fail:
+    return st;
+}
+
+OP_FLOPS(matmul)
+{
+    struct extents e = extents_of(graph, node);
+    return 2 * (uint64_t)e.batch * (uint64_t)e.m * (uint64_t)e.n * (uint64_t)e.k;
+}
+
+OP_FLOPS(linear)
+{
+    struct extents e = extents_of(graph, node);
+    uint64_t rows = (uint64_t)e.batch * (uint64_t)e.m, bias = node->input_count > 2;
+    return rows * (uint64_t)e.n * (2 * (uint64_t)e.k + bias);
+}
+
+/* The gradient of b comes first: where b is a weight, it can be used up before a's is made. */
+OP_DERIVE(matmul)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    bool ta = remat_node_int(&n, "transpose_a", 0), tb = remat_node_int(&n, "transpose_b", 0);
+    remat_value x = n.inputs[0], y = n.inputs[1], g = out_gradients[0];
+    in_gradients[1] =
+        tb ? remat_build_matmul(b, g, x, true, ta) : remat_build_matmul(b, x, g, !ta, false);
+    in_gradients[0] =
+        ta ? remat_build_matmul(b, y, g, tb, true) : remat_build_matmul(b, g, y, false, !tb);
+    return b->status;
+}
+
+OP_DERIVE(linear)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    bool transposed = remat_node_int(&n, "transpose_weight", 0);
+    struct remat_shape shape = *remat_input_shape(b->graph, &n, 0);
+    remat_value g = out_gradients[0];
+    remat_value x_rows = remat_build_rows(b, n.inputs[0]), g_rows = remat_build_rows(b, g);
+    in_gradients[1] = transposed ? remat_build_matmul(b, g_rows, x_rows, true, false)
+                                 : remat_build_matmul(b, x_rows, g_rows, true, false);
+    if (n.input_count > 2)
+        in_gradients[2] = OP1(column_sum, g);
+    remat_value x_gradient = remat_build_matmul(b, g_rows, n.inputs[1], false, !transposed);
+    in_gradients[0] = remat_build_reshape(b, x_gradient, shape.dims, shape.rank);
+    return b->status;
+}
+
+OP_EXPAND(linear)
+{
+    bool transposed = remat_node_int(info, "transpose_weight", 0);
+    struct remat_shape shape = b->graph->values[inputs[0].i].shape;
+    shape.dims[shape.rank - 1] = b->graph->values[inputs[1].i].shape.dims[transposed ? 0 : 1];
+    remat_value rows = remat_build_rows(b, inputs[0]);
+    remat_value product = remat_build_matmul(b, rows, inputs[1], false, transposed);
+    outputs[0] = remat_build_reshape(b, product, shape.dims, shape.rank);
+    if (info->input_count > 2)
+        outputs[0] = OP2(add, outputs[0], inputs[2]);
+    return b->status;
+}

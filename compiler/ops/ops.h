@@ -1,0 +1,141 @@
+/* The op table: everything the compiler knows about an op, one row of ops.def each. Facts live only
+ * here. A row names the functions of its family file (pointwise.c, matmul.c, norm.c, ...); a
+ * missing one does not link. Adding an op: docs/adding_an_op.md. */
+#ifndef REMAT_OPS_H
+#define REMAT_OPS_H
+
+#include "graph.h"
+
+enum remat_op {
+#define OP(name, facts, inputs_min, inputs_max, outputs, executor, attributes, shape, flops,       \
+           derive, expand)                                                                         \
+    REMAT_OP_##name,
+#include "ops.def"
+#undef OP
+    REMAT_OP_COUNT
+};
+
+enum remat_op_fact {
+    REMAT_FACT_COMPOSITE = 1 << 0,  /* expanded into primitive ops before fusion */
+    REMAT_FACT_POINTWISE = 1 << 1,  /* out[i] from in[i], operands broadcast; executor: an opcode */
+    REMAT_FACT_ROW_REDUCE = 1 << 2, /* [.., n] -> [.., 1]; executor: an opcode */
+    REMAT_FACT_COLUMN_REDUCE = 1 << 3, /* [.., n] -> [n]; executor: an opcode */
+    REMAT_FACT_VIEW = 1 << 4,          /* owns no bytes */
+    REMAT_FACT_NAMED = 1 << 5,         /* executor: a named kernel */
+    REMAT_FACT_IN_PLACE =
+        1 << 6, /* output i is the new version of input i for the leading outputs */
+    REMAT_FACT_COMPUTE_HEAVY = 1 << 7, /* saved by the default per-op policy */
+    REMAT_FACT_RANDOM = 1 << 8,
+    REMAT_FACT_STATEFUL = 1 << 9, /* never recomputed */
+    REMAT_FACT_COLLECTIVE = 1 << 10,
+};
+
+struct remat_builder;
+
+struct remat_op_info {
+    const char *name;
+    uint32_t facts;
+    uint8_t inputs_min, inputs_max, outputs;
+    uint16_t executor;      /* enum remat_opcode or enum remat_kernel_kind, by the facts */
+    const char *attributes; /* the keys it accepts, separated by blanks */
+    /* Checks inputs and attributes and fills dtype and shape of outputs[0 ... op.outputs - 1]. The
+     * message names what is wrong; the caller puts the node before it. */
+    remat_status (*shape)(remat_context *ctx, const struct remat_graph *graph,
+                          const struct remat_node_info *node, struct remat_value_info *outputs);
+    /* Floating-point operations of the whole node. */
+    uint64_t (*flops)(const struct remat_graph *graph, const struct remat_node_info *node);
+    /* Builds the gradients of the inputs. out_gradients[k] is REMAT_NO_VALUE where output k has no
+     * gradient; in_gradients arrives filled with REMAT_NO_VALUE and keeps it where the derivative
+     * is zero. NULL: not differentiable. */
+    remat_status (*derive)(struct remat_builder *builder, remat_node node,
+                           const remat_value *out_gradients, remat_value *in_gradients);
+    /* Builds primitive nodes that compute the node's outputs from `inputs` (ids in the new graph;
+     * node is described by `info`, whose attributes hold). NULL for primitive ops. */
+    remat_status (*expand)(struct remat_builder *builder, const struct remat_node_info *info,
+                           const remat_value *inputs, remat_value *outputs);
+};
+
+const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */
+bool remat_op_find(const char *name, size_t length, uint16_t *out);
+bool remat_op_has(uint16_t op, uint32_t facts); /* any of these facts */
+bool remat_op_recomputable(uint16_t op);        /* derived: not in place, stateful or collective */
+
+/* Checks arity, attribute keys, and calls shape(). The message does not name the node. */
+remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
+                            const struct remat_node_info *node, struct remat_value_info *outputs);
+
+/* The value whose bytes `value` uses: follows VIEW nodes to their first input. */
+remat_value remat_storage_root(const struct remat_graph *graph, remat_value value);
+
+/* Where the elements of a value lie in its storage root, in elements. */
+struct remat_layout {
+    int64_t offset;
+    int64_t strides[REMAT_RANK_MAX];
+};
+/* Follows the views. False only where a reshape meets strides that it cannot view, which verified
+ * graphs do not contain (a copy is a concat of one input), or beyond REMAT_VIEW_CHAIN_MAX views. */
+#define REMAT_VIEW_CHAIN_MAX 64
+bool remat_value_layout(const struct remat_graph *graph, remat_value value,
+                        struct remat_layout *out);
+
+/* Semantic check of a whole graph: ids in range and defined before use, arity, attributes, inferred
+ * shapes and dtypes equal those recorded, unique names, updates in order. Message:
+ * `node "NAME" (op): ...`. */
+remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph);
+
+/* --- builder: appends nodes to a graph so that a rewrite reads like the formula ---
+ *
+ *     v = remat_build2(b, REMAT_OP_mul, x, remat_build1(b, REMAT_OP_rsqrt, variance));
+ *
+ * The first failure sticks in b->status; later calls return REMAT_NO_VALUE and do nothing, and
+ * remat_build on REMAT_NO_VALUE fails. New nodes take scope, phase, origin, group and instance from
+ * the builder. Names: `name` when set (used once, for the first output; further outputs get it with
+ * the suffix ".1", ".2"), else prefix "." op "_" counter. */
+#define REMAT_BUILDER_DEPTH 32
+struct remat_builder {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    struct remat_graph *graph;
+    uint32_t scope;
+    uint8_t phase;
+    bool keep_origin; /* take origin and origin_group from here instead of from the new node */
+    uint16_t origin;
+    uint32_t origin_group;
+    uint32_t instance;
+    const char *name, *prefix;
+    uint32_t counter;
+    remat_status status;
+    remat_value operands[REMAT_BUILDER_DEPTH]; /* of formulas being written out */
+    uint32_t operand_count;
+};
+void remat_builder_init(struct remat_builder *b, remat_context *ctx, struct remat_arena *arena,
+                        struct remat_graph *graph);
+/* outputs may be NULL for one output; returns the first output. Attributes are copied. */
+remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                        uint32_t input_count, const struct remat_attribute *attributes,
+                        uint32_t attribute_count, remat_value *outputs);
+remat_value remat_build1(struct remat_builder *b, uint16_t op, remat_value x);
+remat_value remat_build2(struct remat_builder *b, uint16_t op, remat_value x, remat_value y);
+remat_value remat_build3(struct remat_builder *b, uint16_t op, remat_value x, remat_value y,
+                         remat_value z);
+remat_value remat_build_constant(struct remat_builder *b, double value); /* f32, rank 0 */
+remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const int64_t *dims,
+                                uint32_t rank); /* x itself when the shape is equal; copies x first
+                                                   where its strides allow no view */
+/* x * y without the node where a factor is the constant 1 or both are constants. */
+remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y);
+/* x repeated to the shape of `like`. */
+remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_value like);
+/* Sums a gradient over the axes along which an operand of shape `to` was broadcast. */
+remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
+                               const struct remat_shape *to);
+static inline struct remat_attribute remat_attribute_int(const char *key, int64_t i)
+{
+    return (struct remat_attribute){.key = key, .kind = REMAT_ATTRIBUTE_INT, .i = i};
+}
+static inline struct remat_attribute remat_attribute_float(const char *key, double f)
+{
+    return (struct remat_attribute){.key = key, .kind = REMAT_ATTRIBUTE_FLOAT, .f = f};
+}
+
+#endif

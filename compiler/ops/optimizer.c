@@ -1,0 +1,92 @@
+/* AdamW with PyTorch's formulas and order of operations. What depends on the step alone is computed
+ * once by adamw_coefficients; `assign` makes each new value the new version of its state. */
+#include "family.h"
+
+static remat_status check_open_unit(remat_context *ctx, const struct remat_node_info *node,
+                                    const char *key)
+{
+    double value = remat_node_float(node, key, 0);
+    if (value >= 0 && value < 1)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is %g, expected in [0, 1)", key,
+                       value);
+}
+
+OP_SHAPE(adamw_coefficients)
+{
+    remat_status st = REMAT_OK;
+    struct remat_shape one = {1, {1}};
+    REMAT_TRY(remat_check_attributes(ctx, node, "beta1 beta2 weight_decay"));
+    REMAT_TRY(check_open_unit(ctx, node, "beta1"));
+    REMAT_TRY(check_open_unit(ctx, node, "beta2"));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, 1));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_I32, 1, 1));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 0, &one));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &one));
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = (struct remat_shape){1, {3}};
+fail:
+    return st;
+}
+
+OP_SHAPE(adamw)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "beta1 beta2 epsilon"));
+    REMAT_TRY(check_open_unit(ctx, node, "beta1"));
+    REMAT_TRY(check_open_unit(ctx, node, "beta2"));
+    for (uint32_t k = 0; k < 5; k++)
+        REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
+    const struct remat_shape *parameter = remat_input_shape(graph, node, 0);
+    for (uint32_t k = 1; k < 4; k++)
+        REMAT_TRY(remat_check_shape(ctx, graph, node, k, parameter));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 4, &(struct remat_shape){1, {3}}));
+    for (uint32_t k = 0; k < 3; k++) {
+        outputs[k].dtype = REMAT_F32;
+        outputs[k].shape = *parameter;
+    }
+fail:
+    return st;
+}
+
+OP_SHAPE(assign)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_value_info *state = remat_input(graph, node, 0);
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, state->dtype, 0, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &state->shape));
+    outputs[0].dtype = state->dtype;
+    outputs[0].shape = state->shape;
+fail:
+    return st;
+}
+
+/* Coefficient k, in a shape that broadcasts to any parameter without adding an axis. */
+static remat_value coefficient(struct remat_builder *b, remat_value coefficients, int64_t k,
+                               uint32_t rank)
+{
+    remat_value slice = remat_build_slice(b, coefficients, 0, k, k + 1);
+    return rank == 0 ? remat_build_reshape(b, slice, NULL, 0) : slice;
+}
+
+OP_EXPAND(adamw)
+{
+    remat_value p = inputs[0], m = inputs[1], v = inputs[2], g = inputs[3];
+    uint32_t rank = b->graph->values[p.i].shape.rank;
+    double beta1 = remat_node_float(info, "beta1", 0), beta2 = remat_node_float(info, "beta2", 0);
+    double epsilon = remat_node_float(info, "epsilon", 0);
+    remat_value decay = coefficient(b, inputs[4], 0, rank);
+    remat_value step_size = coefficient(b, inputs[4], 1, rank);
+    remat_value correction = coefficient(b, inputs[4], 2, rank);
+
+    remat_value new_m = OP2(add, m, OP2(mul, OP2(sub, g, m), NUMBER(1 - beta1)));
+    remat_value square = OP2(mul, OP2(mul, g, NUMBER(1 - beta2)), g);
+    remat_value new_v = OP2(add, OP2(mul, v, NUMBER(beta2)), square);
+    remat_value root = OP2(div, OP1(sqrt, new_v), correction);
+    remat_value change = OP2(div, OP2(mul, new_m, step_size), OP2(add, root, NUMBER(epsilon)));
+    remat_value new_p = OP2(sub, OP2(mul, p, decay), change);
+    outputs[0] = OP2(assign, p, new_p);
+    outputs[1] = OP2(assign, m, new_m);
+    outputs[2] = OP2(assign, v, new_v);
+    return b->status;
+}

@@ -1,0 +1,36 @@
+/* Row reductions [.., n] -> [.., 1] and column sums [.., n] -> [n]. */
+#include "family.h"
+
+OP_SHAPE(row_reduce)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = *remat_input_shape(graph, node, 0);
+    outputs[0].shape.dims[outputs[0].shape.rank - 1] = 1;
+fail:
+    return st;
+}
+
+OP_SHAPE(column_reduce)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    const struct remat_shape *shape = remat_input_shape(graph, node, 0);
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = (struct remat_shape){1, {shape->dims[shape->rank - 1]}};
+fail:
+    return st;
+}
+
+OP_DERIVE(row_sum)
+{
+    in_gradients[0] = remat_build_repeat(b, out_gradients[0], b->graph->nodes[node.i].inputs[0]);
+    return b->status;
+}
+
+OP_DERIVE(column_sum)
+{
+    in_gradients[0] = remat_build_repeat(b, out_gradients[0], b->graph->nodes[node.i].inputs[0]);
+    return b->status;
+}

@@ -1,0 +1,244 @@
+/* The semantic check of a whole graph, in one pass over the nodes. Besides structure and inference
+ * it follows versions: once a node has updated a value in place, nobody may read the old one. */
+#include "family.h"
+
+#include <stdlib.h>
+
+struct verifier {
+    remat_context *ctx;
+    const struct remat_graph *graph;
+    struct remat_arena scratch;
+    uint32_t *producer;   /* of each value: the node seen so far that computes it */
+    uint32_t *superseded; /* of each storage root: the node that updated it in place */
+};
+
+static const char *node_name(const struct verifier *v, uint32_t n)
+{
+    const struct remat_node_info *node = &v->graph->nodes[n];
+    if (node->output_count == 0 || node->outputs[0].i >= v->graph->value_count)
+        return "";
+    return v->graph->values[node->outputs[0].i].name;
+}
+
+/* The message so far, with the node before it. */
+static remat_status locate(struct verifier *v, uint32_t n, remat_status status)
+{
+    const struct remat_node_info *node = &v->graph->nodes[n];
+    char reason[sizeof v->ctx->message];
+    memcpy(reason, v->ctx->message, sizeof reason);
+    const char *op = node->op < REMAT_OP_COUNT ? remat_op_info(node->op)->name : "?";
+    return remat_error(v->ctx, status, "node \"%.200s\" (%s): %.700s", node_name(v, n), op, reason);
+}
+
+/* --- values --- */
+
+static remat_status check_value(struct verifier *v, uint32_t i)
+{
+    const struct remat_value_info *value = &v->graph->values[i];
+    const char *fault = NULL;
+    if (!value->name || !*value->name)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "value %u has no name", i);
+    if (!remat_dtype_name(value->dtype))
+        fault = "unknown type";
+    else if (value->role >= REMAT_ROLE_COUNT)
+        fault = "unknown role";
+    else if (value->pin > REMAT_PIN_RECOMPUTE)
+        fault = "unknown pin";
+    else if (value->initializer > REMAT_INIT_NORMAL)
+        fault = "unknown initializer";
+    else if (value->shape.rank > REMAT_RANK_MAX)
+        fault = "too many axes";
+    uint64_t bytes = fault ? 0 : remat_dtype_bytes(value->dtype);
+    for (uint32_t d = 0; !fault && d < value->shape.rank; d++)
+        if (value->shape.dims[d] <= 0)
+            fault = "an axis is empty";
+        else if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
+            fault = "the shape is too large";
+    if (!fault && value->trainable &&
+        (value->role != REMAT_ROLE_PARAMETER || value->dtype != REMAT_F32))
+        fault = "trainable, but no f32 parameter";
+    if (fault)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\": %s", value->name, fault);
+    return REMAT_OK;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool is_clone(const struct remat_graph *graph, const struct remat_value_info *value)
+{
+    return value->node != REMAT_NONE && graph->nodes[value->node].instance > 0;
+}
+
+static remat_status check_names(struct verifier *v)
+{
+    remat_status st = REMAT_OK;
+    const char **names;
+    uint32_t count = 0;
+    REMAT_NEW(&v->scratch, names, v->graph->value_count);
+    for (uint32_t i = 0; i < v->graph->value_count; i++)
+        if (!is_clone(v->graph, &v->graph->values[i]))
+            names[count++] = v->graph->values[i].name;
+    qsort(names, count, sizeof *names, compare_names);
+    for (uint32_t i = 1; i < count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "two values are named \"%.200s\"", names[i]);
+fail:
+    return st;
+}
+
+/* --- nodes --- */
+
+static remat_status check_inputs(struct verifier *v, uint32_t n)
+{
+    const struct remat_graph *graph = v->graph;
+    const struct remat_node_info *node = &graph->nodes[n];
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        uint32_t i = node->inputs[k].i;
+        if (i >= graph->value_count)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "input %u is no value", k);
+        if (graph->values[i].node != REMAT_NONE && v->producer[i] == REMAT_NONE)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "input %u (\"%.200s\") is computed later or not at all", k,
+                               graph->values[i].name);
+        uint32_t newer = v->superseded[remat_storage_root(graph, node->inputs[k]).i];
+        if (newer != REMAT_NONE)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "input %u (\"%.200s\") has been updated in place by \"%.200s\"", k,
+                               graph->values[i].name, node_name(v, newer));
+    }
+    return REMAT_OK;
+}
+
+static remat_status check_outputs(struct verifier *v, uint32_t n)
+{
+    const struct remat_graph *graph = v->graph;
+    const struct remat_node_info *node = &graph->nodes[n];
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        uint32_t i = node->outputs[k].i;
+        if (i >= graph->value_count)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "output %u is no value", k);
+        if (graph->values[i].node != n || graph->values[i].result != k ||
+            v->producer[i] != REMAT_NONE)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "output %u (\"%.200s\") belongs to another node", k,
+                               graph->values[i].name);
+        v->producer[i] = n;
+    }
+    return REMAT_OK;
+}
+
+static remat_status check_inferred(struct verifier *v, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *graph = v->graph;
+    const struct remat_node_info *node = &graph->nodes[n];
+    struct remat_value_info *inferred;
+    REMAT_NEW(&v->scratch, inferred, node->output_count);
+    REMAT_TRY(remat_op_infer(v->ctx, graph, node, inferred));
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        const struct remat_value_info *value = &graph->values[node->outputs[k].i];
+        if (value->dtype == inferred[k].dtype &&
+            remat_shape_equal(&value->shape, &inferred[k].shape))
+            continue;
+        char has[REMAT_SHAPE_TEXT], should[REMAT_SHAPE_TEXT];
+        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "output %u is %s %s, expected %s %s", k,
+                   remat_dtype_name(value->dtype), remat_shape_text(&value->shape, has),
+                   remat_dtype_name(inferred[k].dtype),
+                   remat_shape_text(&inferred[k].shape, should));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_node(struct verifier *v, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_node_info *node = &v->graph->nodes[n];
+    if (node->scope >= v->graph->scope_count)
+        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown scope");
+    if (node->phase >= REMAT_PHASE_COUNT)
+        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown phase");
+    if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
+        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown op");
+    REMAT_TRY(check_inputs(v, n));
+    REMAT_TRY(check_outputs(v, n));
+    REMAT_TRY(check_inferred(v, n));
+    if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
+        for (uint32_t k = 0; k < node->output_count; k++) {
+            uint32_t root = remat_storage_root(v->graph, node->inputs[k]).i;
+            if (v->superseded[root] != REMAT_NONE)
+                REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "input %u is updated twice", k);
+            v->superseded[root] = n;
+        }
+fail:
+    return st;
+}
+
+/* --- graph --- */
+
+static bool is_defined(const struct verifier *v, remat_value value)
+{
+    return value.i < v->graph->value_count &&
+           (v->graph->values[value.i].node == REMAT_NONE || v->producer[value.i] != REMAT_NONE);
+}
+
+static remat_status check_results(struct verifier *v)
+{
+    const struct remat_graph *graph = v->graph;
+    for (uint32_t i = 0; i < graph->value_count; i++)
+        if (!is_defined(v, (remat_value){i}))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "value \"%.200s\" names a producer that does not compute it",
+                               graph->values[i].name);
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        if (!is_defined(v, graph->outputs[k]))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "graph output %u is no value", k);
+    for (uint32_t k = 0; k < graph->update_count; k++) {
+        struct remat_update update = graph->updates[k];
+        if (!is_defined(v, update.state) || !is_defined(v, update.value))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "update %u names no value", k);
+        const struct remat_value_info *state = &graph->values[update.state.i];
+        const struct remat_value_info *value = &graph->values[update.value.i];
+        if (state->node != REMAT_NONE || value->node == REMAT_NONE ||
+            state->dtype != value->dtype || !remat_shape_equal(&state->shape, &value->shape))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "update of \"%.200s\" by \"%.200s\": expected a graph input and a "
+                               "computed value of the same type and shape",
+                               state->name, value->name);
+    }
+    return REMAT_OK;
+}
+
+static remat_status verify(struct verifier *v)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *graph = v->graph;
+    REMAT_NEW(&v->scratch, v->producer, graph->value_count);
+    REMAT_NEW(&v->scratch, v->superseded, graph->value_count);
+    for (uint32_t i = 0; i < graph->value_count; i++) {
+        v->producer[i] = v->superseded[i] = REMAT_NONE;
+        REMAT_TRY(check_value(v, i));
+        if (graph->values[i].node != REMAT_NONE && graph->values[i].node >= graph->node_count)
+            REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\" names no node",
+                       graph->values[i].name);
+    }
+    REMAT_TRY(check_names(v));
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if ((st = check_node(v, n)) != REMAT_OK)
+            return st == REMAT_ERROR_INVALID ? locate(v, n, st) : st;
+    REMAT_TRY(check_results(v));
+fail:
+    return st;
+}
+
+remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph)
+{
+    struct verifier v = {.ctx = ctx, .graph = graph};
+    remat_arena_init(&v.scratch, ctx);
+    remat_status st = verify(&v);
+    remat_arena_release(&v.scratch);
+    return st;
+}

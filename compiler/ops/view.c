@@ -1,0 +1,296 @@
+/* Views (reshape, slice, transpose) and what undoes them (pad, concat).
+ *
+ * A view owns no bytes: its elements lie in its storage root at an offset with strides. Reshaping
+ * strided elements is a view only where the axes that it joins lie evenly; where they do not, the
+ * graph has to say that it copies. */
+#include "family.h"
+
+/* --- layout --- */
+
+static void dense_strides(const struct remat_shape *shape, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (uint32_t d = shape->rank; d-- > 0;) {
+        strides[d] = stride;
+        stride *= shape->dims[d];
+    }
+}
+
+/* Splits the old axes into the longest runs that lie evenly, from the last one on, and gives each
+ * run the new axes with the same number of elements; false when there are none. */
+static bool reshape_strides(const struct remat_shape *from, const int64_t *strides,
+                            const struct remat_shape *to, int64_t *out)
+{
+    uint32_t left = to->rank;
+    int64_t run = 1, base = from->rank ? strides[from->rank - 1] : 1;
+    for (uint32_t d = from->rank; d-- > 0;) {
+        run *= from->dims[d];
+        if (d > 0 && (from->dims[d - 1] == 1 || strides[d - 1] == run * base))
+            continue;
+        int64_t taken = 1;
+        while (left > 0 && (taken < run || to->dims[left - 1] == 1)) {
+            left--;
+            out[left] = taken * base;
+            taken *= to->dims[left];
+        }
+        if (taken != run)
+            return false;
+        run = 1;
+        base = d > 0 ? strides[d - 1] : 1;
+    }
+    while (left > 0)
+        out[--left] = base;
+    return true;
+}
+
+/* The layout of a view node's output, in place of that of its input. */
+static bool apply_view(const struct remat_graph *graph, const struct remat_node_info *node,
+                       const struct remat_shape *to, struct remat_layout *layout)
+{
+    struct remat_layout from = *layout;
+    if (node->op == REMAT_OP_slice) {
+        int64_t axis = remat_node_int(node, "axis", 0);
+        layout->offset += remat_node_int(node, "begin", 0) * from.strides[axis];
+    } else if (node->op == REMAT_OP_transpose) {
+        const struct remat_attribute *permutation = remat_node_attribute(node, "permutation");
+        for (uint32_t d = 0; d < permutation->count; d++)
+            layout->strides[d] = from.strides[permutation->ints[d]];
+    } else {
+        return reshape_strides(remat_input_shape(graph, node, 0), from.strides, to,
+                               layout->strides);
+    }
+    return true;
+}
+
+bool remat_value_layout(const struct remat_graph *graph, remat_value value,
+                        struct remat_layout *out)
+{
+    uint32_t chain[REMAT_VIEW_CHAIN_MAX], length = 0;
+    for (;;) {
+        uint32_t node = graph->values[value.i].node;
+        if (node == REMAT_NONE || !remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))
+            break;
+        if (length == REMAT_VIEW_CHAIN_MAX)
+            return false;
+        chain[length++] = node;
+        value = graph->nodes[node].inputs[0];
+    }
+    *out = (struct remat_layout){0};
+    dense_strides(&graph->values[value.i].shape, out->strides);
+    while (length > 0) {
+        const struct remat_node_info *node = &graph->nodes[chain[--length]];
+        if (!apply_view(graph, node, &graph->values[node->outputs[0].i].shape, out))
+            return false;
+    }
+    return true;
+}
+
+bool remat_can_reshape(const struct remat_graph *graph, remat_value x, const struct remat_shape *to)
+{
+    struct remat_layout layout;
+    int64_t strides[REMAT_RANK_MAX];
+    return remat_value_layout(graph, x, &layout) &&
+           reshape_strides(&graph->values[x.i].shape, layout.strides, to, strides);
+}
+
+/* --- shapes --- */
+
+static remat_status check_dims(remat_context *ctx, const struct remat_attribute *attribute)
+{
+    if (attribute->count > REMAT_RANK_MAX)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%u axes, at most %d are supported",
+                           attribute->count, REMAT_RANK_MAX);
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < attribute->count; d++) {
+        if (attribute->ints[d] <= 0)
+            return remat_error(ctx, REMAT_ERROR_INVALID, "axis %u has length %lld", d,
+                               (long long)attribute->ints[d]);
+        if (__builtin_mul_overflow(elements, attribute->ints[d], &elements))
+            return remat_error(ctx, REMAT_ERROR_INVALID, "the shape is too large");
+    }
+    return REMAT_OK;
+}
+
+OP_SHAPE(reshape)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "shape"));
+    const struct remat_attribute *dims = remat_node_attribute(node, "shape");
+    REMAT_TRY(check_dims(ctx, dims));
+    const struct remat_value_info *x = remat_input(graph, node, 0);
+    struct remat_shape shape = {dims->count, {0}};
+    for (uint32_t d = 0; d < dims->count; d++)
+        shape.dims[d] = dims->ints[d];
+    if (remat_shape_elements(&shape) != remat_shape_elements(&x->shape)) {
+        char from[REMAT_SHAPE_TEXT], to[REMAT_SHAPE_TEXT];
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "shape %s has not as many elements as %s",
+                   remat_shape_text(&shape, to), remat_shape_text(&x->shape, from));
+    }
+    if (!remat_can_reshape(graph, node->inputs[0], &shape))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "\"%s\" is a strided view that cannot be reshaped without a copy (concat of it "
+                   "alone makes one)",
+                   x->name);
+    outputs[0].dtype = x->dtype;
+    outputs[0].shape = shape;
+fail:
+    return st;
+}
+
+static remat_status check_chain(remat_context *ctx, const struct remat_graph *graph, remat_value x)
+{
+    struct remat_layout layout;
+    if (remat_value_layout(graph, x, &layout))
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_INVALID, "a chain of more than %d views",
+                       REMAT_VIEW_CHAIN_MAX);
+}
+
+OP_SHAPE(slice)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_value_info *x = remat_input(graph, node, 0);
+    REMAT_TRY(remat_check_attributes(ctx, node, "axis begin end"));
+    REMAT_TRY(check_chain(ctx, graph, node->inputs[0]));
+    REMAT_TRY(remat_check_axis(ctx, node, x->shape.rank));
+    int64_t axis = remat_node_int(node, "axis", 0);
+    int64_t begin = remat_node_int(node, "begin", 0), end = remat_node_int(node, "end", 0);
+    if (begin < 0 || begin >= end || end > x->shape.dims[axis])
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "range [%lld, %lld) of an axis of length %lld",
+                   (long long)begin, (long long)end, (long long)x->shape.dims[axis]);
+    outputs[0].dtype = x->dtype;
+    outputs[0].shape = x->shape;
+    outputs[0].shape.dims[axis] = end - begin;
+fail:
+    return st;
+}
+
+OP_SHAPE(transpose)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_value_info *x = remat_input(graph, node, 0);
+    REMAT_TRY(remat_check_attributes(ctx, node, "permutation"));
+    REMAT_TRY(check_chain(ctx, graph, node->inputs[0]));
+    const struct remat_attribute *permutation = remat_node_attribute(node, "permutation");
+    bool seen[REMAT_RANK_MAX] = {false};
+    bool valid = permutation->count == x->shape.rank;
+    for (uint32_t d = 0; valid && d < permutation->count; d++) {
+        int64_t axis = permutation->ints[d];
+        valid = axis >= 0 && axis < x->shape.rank && !seen[axis];
+        if (valid)
+            seen[axis] = true;
+    }
+    if (!valid)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "permutation is not one of the %u axes of \"%s\"",
+                   x->shape.rank, x->name);
+    outputs[0].dtype = x->dtype;
+    outputs[0].shape = x->shape;
+    for (uint32_t d = 0; d < permutation->count; d++)
+        outputs[0].shape.dims[d] = x->shape.dims[permutation->ints[d]];
+fail:
+    return st;
+}
+
+OP_SHAPE(pad)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_value_info *x = remat_input(graph, node, 0);
+    REMAT_TRY(remat_check_attributes(ctx, node, "axis begin length"));
+    REMAT_TRY(remat_check_axis(ctx, node, x->shape.rank));
+    int64_t axis = remat_node_int(node, "axis", 0);
+    int64_t begin = remat_node_int(node, "begin", 0), length = remat_node_int(node, "length", 0);
+    if (begin < 0 || length < 1 || begin > length || x->shape.dims[axis] > length - begin)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%lld elements from %lld on do not fit length %lld",
+                   (long long)x->shape.dims[axis], (long long)begin, (long long)length);
+    outputs[0].dtype = x->dtype;
+    outputs[0].shape = x->shape;
+    outputs[0].shape.dims[axis] = length;
+fail:
+    return st;
+}
+
+OP_SHAPE(concat)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_value_info *x = remat_input(graph, node, 0);
+    REMAT_TRY(remat_check_attributes(ctx, node, "axis"));
+    REMAT_TRY(remat_check_axis(ctx, node, x->shape.rank));
+    int64_t axis = remat_node_int(node, "axis", 0);
+    int64_t length = 0;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        const struct remat_shape *shape = remat_input_shape(graph, node, k);
+        struct remat_shape expected = x->shape;
+        if (shape->rank == expected.rank)
+            expected.dims[axis] = shape->dims[axis];
+        REMAT_TRY(remat_check_shape(ctx, graph, node, k, &expected));
+        REMAT_TRY(remat_check_input(ctx, graph, node, k, x->dtype, 1, REMAT_ANY_RANK));
+        if (__builtin_add_overflow(length, shape->dims[axis], &length))
+            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the result is too large");
+    }
+    outputs[0].dtype = x->dtype;
+    outputs[0].shape = x->shape;
+    outputs[0].shape.dims[axis] = length;
+fail:
+    return st;
+}
+
+/* --- derivatives --- */
+
+OP_DERIVE(reshape)
+{
+    const struct remat_node_info *n = &b->graph->nodes[node.i];
+    struct remat_shape shape = *remat_input_shape(b->graph, n, 0);
+    in_gradients[0] = remat_build_reshape(b, out_gradients[0], shape.dims, shape.rank);
+    return b->status;
+}
+
+OP_DERIVE(slice)
+{
+    const struct remat_node_info *n = &b->graph->nodes[node.i];
+    int64_t axis = remat_node_int(n, "axis", 0);
+    const struct remat_attribute attributes[] = {
+        remat_attribute_int("axis", axis),
+        remat_attribute_int("begin", remat_node_int(n, "begin", 0)),
+        remat_attribute_int("length", remat_input_shape(b->graph, n, 0)->dims[axis]),
+    };
+    in_gradients[0] = remat_build(b, REMAT_OP_pad, &out_gradients[0], 1, attributes, 3, NULL);
+    return b->status;
+}
+
+OP_DERIVE(transpose)
+{
+    const struct remat_attribute *permutation =
+        remat_node_attribute(&b->graph->nodes[node.i], "permutation");
+    int64_t inverse[REMAT_RANK_MAX];
+    for (uint32_t d = 0; d < permutation->count; d++)
+        inverse[permutation->ints[d]] = d;
+    const struct remat_attribute attribute = {.key = "permutation",
+                                              .kind = REMAT_ATTRIBUTE_INTS,
+                                              .count = permutation->count,
+                                              .ints = inverse};
+    in_gradients[0] = remat_build(b, REMAT_OP_transpose, &out_gradients[0], 1, &attribute, 1, NULL);
+    return b->status;
+}
+
+OP_DERIVE(pad)
+{
+    const struct remat_node_info *n = &b->graph->nodes[node.i];
+    int64_t axis = remat_node_int(n, "axis", 0), begin = remat_node_int(n, "begin", 0);
+    int64_t end = begin + remat_input_shape(b->graph, n, 0)->dims[axis];
+    in_gradients[0] = remat_build_slice(b, out_gradients[0], (uint32_t)axis, begin, end);
+    return b->status;
+}
+
+OP_DERIVE(concat)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    int64_t axis = remat_node_int(&n, "axis", 0), begin = 0;
+    for (uint32_t k = 0; k < n.input_count; k++) {
+        int64_t end = begin + remat_input_shape(b->graph, &n, k)->dims[axis];
+        in_gradients[k] = n.input_count == 1
+                              ? out_gradients[0]
+                              : remat_build_slice(b, out_gradients[0], (uint32_t)axis, begin, end);
+        begin = end;
+    }
+    return b->status;
+}

@@ -1,0 +1,144 @@
+/* Merges a node with an earlier equal one: same op, inputs, attributes, scope and phase. Nodes of
+ * different scopes stay apart, so that equal layers stay equal and none holds another's values
+ * alive. Pointwise nodes with operands are left alone: doing them twice costs nothing inside a
+ * kernel, while a shared result would have to be stored for the second kernel that reads it. */
+#include "rebuild.h"
+
+struct table {
+    uint32_t *slots; /* old node ids */
+    size_t mask;
+};
+
+static bool may_merge(const struct remat_node_info *node)
+{
+    if (node->instance > 0 ||
+        remat_op_has(node->op, REMAT_FACT_RANDOM | REMAT_FACT_STATEFUL | REMAT_FACT_IN_PLACE |
+                                   REMAT_FACT_COLLECTIVE))
+        return false;
+    if (remat_op_has(node->op, REMAT_FACT_POINTWISE) && node->input_count > 0)
+        return false;
+    return true;
+}
+
+/* Whether something besides nodes knows the node's results by name. */
+static bool is_visible(const struct remat_graph *graph, const struct remat_node_info *node,
+                       const bool *named)
+{
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        const struct remat_value_info *value = &graph->values[node->outputs[k].i];
+        if (named[node->outputs[k].i] || value->role != REMAT_ROLE_ACTIVATION ||
+            value->pin != REMAT_PIN_NONE)
+            return true;
+    }
+    return false;
+}
+
+static bool equal_attributes(const struct remat_node_info *a, const struct remat_node_info *b)
+{
+    if (a->attribute_count != b->attribute_count)
+        return false;
+    for (uint32_t k = 0; k < a->attribute_count; k++) {
+        const struct remat_attribute *x = &a->attributes[k];
+        const struct remat_attribute *y = remat_node_attribute(b, x->key);
+        if (!y || x->kind != y->kind)
+            return false;
+        if (x->kind == REMAT_ATTRIBUTE_INT && x->i != y->i)
+            return false;
+        if (x->kind == REMAT_ATTRIBUTE_FLOAT && memcmp(&x->f, &y->f, sizeof x->f) != 0)
+            return false;
+        if (x->kind == REMAT_ATTRIBUTE_INTS &&
+            (x->count != y->count || memcmp(x->ints, y->ints, x->count * sizeof *x->ints) != 0))
+            return false;
+    }
+    return true;
+}
+
+static bool equal_nodes(const struct remat_rebuild *r, const struct remat_node_info *a,
+                        const struct remat_node_info *b)
+{
+    if (a->op != b->op || a->scope != b->scope || a->phase != b->phase ||
+        a->input_count != b->input_count || !equal_attributes(a, b))
+        return false;
+    for (uint32_t k = 0; k < a->input_count; k++)
+        if (remat_rebuild_value(r, a->inputs[k]).i != remat_rebuild_value(r, b->inputs[k]).i)
+            return false;
+    return true;
+}
+
+static uint64_t hash_node(const struct remat_rebuild *r, const struct remat_node_info *node)
+{
+    const uint32_t head[] = {node->op, node->scope, node->phase};
+    uint64_t h = remat_hash(head, sizeof head, 0);
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        uint32_t input = remat_rebuild_value(r, node->inputs[k]).i;
+        h = remat_hash(&input, sizeof input, h);
+    }
+    for (uint32_t k = 0; k < node->attribute_count; k++) /* in any order */
+        h += remat_hash_string(node->attributes[k].key, (uint64_t)node->attributes[k].i);
+    return h;
+}
+
+/* The earlier equal node; else REMAT_NONE, and the node is in the table. */
+static uint32_t find_or_insert(const struct remat_rebuild *r, struct table *table, uint32_t n)
+{
+    const struct remat_node_info *nodes = r->from->nodes;
+    size_t at = hash_node(r, &nodes[n]) & table->mask;
+    for (; table->slots[at] != REMAT_NONE; at = (at + 1) & table->mask)
+        if (equal_nodes(r, &nodes[table->slots[at]], &nodes[n]))
+            return table->slots[at];
+    table->slots[at] = n;
+    return REMAT_NONE;
+}
+
+static remat_status make_table(struct remat_arena *arena, uint32_t nodes, struct table *table)
+{
+    remat_status st = REMAT_OK;
+    size_t size = 16;
+    while (size < 2 * (size_t)nodes)
+        size *= 2;
+    REMAT_NEW(arena, table->slots, size);
+    memset(table->slots, 0xff, size * sizeof *table->slots);
+    table->mask = size - 1;
+fail:
+    return st;
+}
+
+static remat_status find_named(struct remat_arena *arena, const struct remat_graph *graph,
+                               bool **out)
+{
+    remat_status st = REMAT_OK;
+    bool *named;
+    REMAT_NEW(arena, named, graph->value_count);
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        named[graph->outputs[k].i] = true;
+    for (uint32_t k = 0; k < graph->update_count; k++)
+        named[graph->updates[k].value.i] = true;
+    *out = named;
+fail:
+    return st;
+}
+
+REMAT_PASS(eliminate_common)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rebuild r;
+    struct table table;
+    bool *named;
+    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    REMAT_TRY(make_table(arena, graph->node_count, &table));
+    REMAT_TRY(find_named(arena, graph, &named));
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        uint32_t equal = REMAT_NONE;
+        if (may_merge(node) && !is_visible(graph, node, named))
+            equal = find_or_insert(&r, &table, n);
+        if (equal == REMAT_NONE)
+            REMAT_TRY(remat_rebuild_copy(&r, n));
+        else
+            for (uint32_t k = 0; k < node->output_count; k++)
+                r.values[node->outputs[k].i] = r.values[graph->nodes[equal].outputs[k].i];
+    }
+    REMAT_TRY(remat_rebuild_finish(&r, out));
+fail:
+    return st;
+}

@@ -1,0 +1,220 @@
+/* Peepholes over sums of gradients, each of which saves buffers and passes over memory:
+ *
+ *     add(x, embedding_backward(g, ids))  ->  embedding_accumulate(x, g, ids), in place
+ *     add(pad(a), pad(b), ...)            ->  concat(a, b, ...), where the pads tile the axis
+ *
+ * The first needs x to die there: one use, own bytes. The second undoes what the derivatives of
+ * slices (q, k, v of one product) leave. Replaced nodes disappear; the result takes over the name
+ * and role of the sum. */
+#include "rebuild.h"
+
+#define PARTS_MAX 16
+
+struct parts { /* of a sum of pads */
+    uint32_t count;
+    uint32_t pads[PARTS_MAX]; /* node ids, by position along the axis */
+    uint32_t sum_count;
+    uint32_t sums[PARTS_MAX]; /* the sums but the last */
+};
+
+/* Side arrays over the nodes. */
+struct fold {
+    const struct remat_graph *graph;
+    uint32_t *uses;       /* of each value */
+    bool *skipped;        /* absorbed by a replacement */
+    uint32_t *embedding;  /* 1 + the operand of a sum that is the embedding's gradient */
+    struct parts **parts; /* of a sum to be a concat */
+};
+
+/* The node that computes a value for this one reader; NULL when there are other readers, or none.
+ */
+static const struct remat_node_info *sole_producer(const struct fold *f, remat_value value)
+{
+    const struct remat_value_info *info = &f->graph->values[value.i];
+    if (info->node == REMAT_NONE || f->uses[value.i] != 1 || info->role != REMAT_ROLE_ACTIVATION ||
+        f->graph->nodes[info->node].instance > 0 || f->skipped[info->node])
+        return NULL;
+    return &f->graph->nodes[info->node];
+}
+
+static bool same_shape(const struct fold *f, remat_value a, remat_value b)
+{
+    return remat_shape_equal(&f->graph->values[a.i].shape, &f->graph->values[b.i].shape);
+}
+
+/* --- embedding_accumulate --- */
+
+/* Which operand of the sum is the embedding's gradient; REMAT_NONE when the pattern is not there.
+ */
+static uint32_t find_embedding(const struct fold *f, const struct remat_node_info *sum)
+{
+    for (uint32_t k = 2; k-- > 0;) {
+        const struct remat_node_info *gradient = sole_producer(f, sum->inputs[k]);
+        const struct remat_node_info *other = sole_producer(f, sum->inputs[1 - k]);
+        if (gradient && gradient->op == REMAT_OP_embedding_backward && other &&
+            !remat_op_has(other->op, REMAT_FACT_VIEW) &&
+            same_shape(f, sum->inputs[0], sum->inputs[1]))
+            return k;
+    }
+    return REMAT_NONE;
+}
+
+static void mark_accumulate(struct fold *f, uint32_t n)
+{
+    uint32_t k = find_embedding(f, &f->graph->nodes[n]);
+    if (k == REMAT_NONE)
+        return;
+    f->embedding[n] = 1 + k;
+    f->skipped[f->graph->values[f->graph->nodes[n].inputs[k].i].node] = true;
+}
+
+/* --- concat --- */
+
+static int64_t pad_int(const struct fold *f, uint32_t pad, const char *key)
+{
+    return remat_node_int(&f->graph->nodes[pad], key, 0);
+}
+
+static bool add_pad(const struct fold *f, struct parts *parts, uint32_t pad)
+{
+    if (parts->count == PARTS_MAX ||
+        (parts->count > 0 && pad_int(f, pad, "axis") != pad_int(f, parts->pads[0], "axis")))
+        return false;
+    uint32_t at = parts->count++;
+    while (at > 0 && pad_int(f, parts->pads[at - 1], "begin") > pad_int(f, pad, "begin")) {
+        parts->pads[at] = parts->pads[at - 1];
+        at--;
+    }
+    parts->pads[at] = pad;
+    return true;
+}
+
+/* Takes the sum apart as far as it consists of sums and pads that nobody else reads. */
+static bool find_parts(const struct fold *f, uint32_t n, struct parts *parts)
+{
+    uint32_t pending[PARTS_MAX] = {n}, count = 1;
+    while (count > 0) {
+        const struct remat_node_info *sum = &f->graph->nodes[pending[--count]];
+        for (uint32_t k = 0; k < 2; k++) {
+            const struct remat_node_info *part = sole_producer(f, sum->inputs[k]);
+            if (!part || !same_shape(f, sum->inputs[k], sum->outputs[0]))
+                return false;
+            uint32_t id = f->graph->values[sum->inputs[k].i].node;
+            if (part->op == REMAT_OP_add && count < PARTS_MAX && parts->sum_count < PARTS_MAX)
+                parts->sums[parts->sum_count++] = pending[count++] = id;
+            else if (part->op != REMAT_OP_pad || !add_pad(f, parts, id))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool is_tiled(const struct fold *f, const struct parts *parts)
+{
+    int64_t axis = pad_int(f, parts->pads[0], "axis"), at = 0;
+    for (uint32_t p = 0; p < parts->count; p++) {
+        const struct remat_node_info *pad = &f->graph->nodes[parts->pads[p]];
+        if (pad_int(f, parts->pads[p], "begin") != at)
+            return false;
+        at += f->graph->values[pad->inputs[0].i].shape.dims[axis];
+    }
+    return at == pad_int(f, parts->pads[0], "length");
+}
+
+static remat_status mark_concat(struct remat_arena *arena, struct fold *f, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    struct parts parts = {0};
+    if (!find_parts(f, n, &parts) || !is_tiled(f, &parts))
+        return REMAT_OK;
+    REMAT_NEW(arena, f->parts[n], 1);
+    *f->parts[n] = parts;
+    for (uint32_t p = 0; p < parts.count; p++)
+        f->skipped[parts.pads[p]] = true;
+    for (uint32_t s = 0; s < parts.sum_count; s++)
+        f->skipped[parts.sums[s]] = true;
+fail:
+    return st;
+}
+
+/* --- the pass --- */
+
+static remat_status replace(struct remat_rebuild *r, uint32_t n, uint16_t op,
+                            const remat_value *inputs, uint32_t count,
+                            const struct remat_attribute *attributes, uint32_t attribute_count)
+{
+    const struct remat_node_info *sum = &r->from->nodes[n];
+    struct remat_builder b;
+    remat_builder_init(&b, r->ctx, r->arena, r->to);
+    b.scope = sum->scope;
+    b.phase = sum->phase;
+    b.name = r->from->values[sum->outputs[0].i].name;
+    remat_value value = remat_build(&b, op, inputs, count, attributes, attribute_count, NULL);
+    if (b.status == REMAT_OK)
+        remat_rebuild_replace(r, sum->outputs[0], value);
+    return b.status;
+}
+
+static remat_status replace_accumulate(const struct fold *f, struct remat_rebuild *r, uint32_t n)
+{
+    const remat_value *terms = f->graph->nodes[n].inputs;
+    uint32_t k = f->embedding[n] - 1;
+    const struct remat_node_info *gradient = &f->graph->nodes[f->graph->values[terms[k].i].node];
+    const remat_value inputs[] = {remat_rebuild_value(r, terms[1 - k]),
+                                  remat_rebuild_value(r, gradient->inputs[0]),
+                                  remat_rebuild_value(r, gradient->inputs[1])};
+    return replace(r, n, REMAT_OP_embedding_accumulate, inputs, 3, NULL, 0);
+}
+
+static remat_status replace_concat(const struct fold *f, struct remat_rebuild *r, uint32_t n)
+{
+    const struct parts *parts = f->parts[n];
+    remat_value inputs[PARTS_MAX];
+    for (uint32_t p = 0; p < parts->count; p++)
+        inputs[p] = remat_rebuild_value(r, f->graph->nodes[parts->pads[p]].inputs[0]);
+    const struct remat_attribute axis =
+        remat_attribute_int("axis", pad_int(f, parts->pads[0], "axis"));
+    return replace(r, n, REMAT_OP_concat, inputs, parts->count, &axis, 1);
+}
+
+/* Sums are marked from the last to the first, so that a chain of them is seen whole. */
+static remat_status mark(struct remat_arena *arena, struct fold *f)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_count_uses(arena, f->graph, &f->uses));
+    REMAT_NEW(arena, f->skipped, f->graph->node_count);
+    REMAT_NEW(arena, f->embedding, f->graph->node_count);
+    REMAT_NEW(arena, f->parts, f->graph->node_count);
+    for (uint32_t n = f->graph->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &f->graph->nodes[n];
+        if (node->op != REMAT_OP_add || node->instance > 0 || f->skipped[n])
+            continue;
+        REMAT_TRY(mark_concat(arena, f, n));
+        if (!f->parts[n])
+            mark_accumulate(f, n);
+    }
+fail:
+    return st;
+}
+
+REMAT_PASS(fold)
+{
+    remat_status st = REMAT_OK;
+    struct fold f = {.graph = graph};
+    struct remat_rebuild r;
+    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    REMAT_TRY(mark(arena, &f));
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        if (f.skipped[n])
+            continue;
+        if (f.parts[n])
+            REMAT_TRY(replace_concat(&f, &r, n));
+        else if (f.embedding[n])
+            REMAT_TRY(replace_accumulate(&f, &r, n));
+        else
+            REMAT_TRY(remat_rebuild_copy(&r, n));
+    }
+    REMAT_TRY(remat_rebuild_finish(&r, out));
+fail:
+    return st;
+}

@@ -1,0 +1,120 @@
+/* Making a new graph from an old one node by node. Groups of nodes that came from one composite
+ * stay groups; a group's number is the id of its first node in the new graph. */
+#include "rebuild.h"
+
+remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
+                                 struct remat_arena *arena, const struct remat_graph *from)
+{
+    remat_status st = REMAT_OK;
+    *r = (struct remat_rebuild){.ctx = ctx, .arena = arena, .from = from};
+    r->to = remat_graph_create(ctx, arena, from->name);
+    if (!r->to)
+        return REMAT_ERROR_MEMORY;
+    r->to->optimizer = from->optimizer;
+    for (uint32_t s = 0; s < from->scope_count; s++)
+        if (remat_graph_scope(arena, r->to, from->scopes[s].path) != s)
+            REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "scope \"%s\" occurs twice",
+                       from->scopes[s].path);
+    REMAT_NEW(arena, r->values, from->value_count);
+    REMAT_NEW(arena, r->groups, from->node_count);
+    for (uint32_t n = 0; n < from->node_count; n++)
+        r->groups[n] = REMAT_NONE;
+    for (uint32_t v = 0; v < from->value_count; v++) {
+        r->values[v] = REMAT_NO_VALUE;
+        if (from->values[v].node == REMAT_NONE)
+            REMAT_TRY(remat_graph_add_value(arena, r->to, &from->values[v], &r->values[v]));
+    }
+fail:
+    return st;
+}
+
+remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old)
+{
+    return r->values[old.i];
+}
+
+remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node)
+{
+    remat_value *inputs = remat_arena_array(r->arena, node->input_count, sizeof *inputs);
+    for (uint32_t k = 0; inputs && k < node->input_count; k++)
+        inputs[k] = remat_rebuild_value(r, node->inputs[k]);
+    return inputs;
+}
+
+static uint32_t new_group(struct remat_rebuild *r, uint32_t old)
+{
+    if (old >= r->from->node_count)
+        return r->to->node_count;
+    if (r->groups[old] == REMAT_NONE)
+        r->groups[old] = r->to->node_count;
+    return r->groups[old];
+}
+
+remat_status remat_rebuild_copy(struct remat_rebuild *r, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    struct remat_node_info node = r->from->nodes[n];
+    const remat_value *old = node.outputs;
+    remat_value *inputs = remat_rebuild_inputs(r, &node), *outputs;
+    if (!inputs)
+        return REMAT_ERROR_MEMORY;
+    REMAT_NEW(r->arena, outputs, node.output_count);
+    for (uint32_t k = 0; k < node.output_count; k++) {
+        REMAT_TRY(remat_graph_add_value(r->arena, r->to, &r->from->values[old[k].i], &outputs[k]));
+        r->values[old[k].i] = outputs[k];
+    }
+    node.inputs = inputs;
+    node.outputs = outputs;
+    node.origin_group = new_group(r, node.origin_group);
+    REMAT_TRY(remat_graph_add_node(r->arena, r->to, &node, NULL));
+fail:
+    return st;
+}
+
+void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value)
+{
+    struct remat_value_info info = r->from->values[old.i];
+    struct remat_value_info *to = &r->to->values[value.i];
+    info.node = to->node;
+    info.result = to->result;
+    *to = info;
+    r->values[old.i] = value;
+}
+
+remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *from = r->from;
+    r->to->output_count = from->output_count;
+    r->to->update_count = from->update_count;
+    REMAT_NEW(r->arena, r->to->outputs, from->output_count);
+    REMAT_NEW(r->arena, r->to->updates, from->update_count);
+    for (uint32_t k = 0; k < from->output_count; k++)
+        r->to->outputs[k] = remat_rebuild_value(r, from->outputs[k]);
+    for (uint32_t k = 0; k < from->update_count; k++)
+        r->to->updates[k] = (struct remat_update){remat_rebuild_value(r, from->updates[k].state),
+                                                  remat_rebuild_value(r, from->updates[k].value)};
+    *out = r->to;
+fail:
+    return st;
+}
+
+remat_status remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph,
+                              uint32_t **out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *uses;
+    REMAT_NEW(arena, uses, graph->value_count);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t k = 0; k < graph->nodes[n].input_count; k++)
+            uses[graph->nodes[n].inputs[k].i]++;
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        uses[graph->outputs[k].i]++;
+    for (uint32_t k = 0; k < graph->update_count; k++) {
+        uses[graph->updates[k].state.i]++;
+        uses[graph->updates[k].value.i]++;
+    }
+    *out = uses;
+fail:
+    return st;
+}

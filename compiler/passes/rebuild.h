@@ -1,0 +1,33 @@
+/* Making a new graph from an old one node by node: what the passes here share. Private. */
+#ifndef REMAT_REBUILD_H
+#define REMAT_REBUILD_H
+
+#include "passes.h"
+
+struct remat_rebuild {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_graph *from;
+    struct remat_graph *to;
+    remat_value *values; /* of each old value: its new one, REMAT_NO_VALUE so far */
+    uint32_t *groups;    /* of each old node id: the new group of the old group of that id */
+};
+
+/* An empty graph with the scopes and the graph inputs of `from`. */
+remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
+                                 struct remat_arena *arena, const struct remat_graph *from);
+remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old);
+/* New ids of the node's inputs, in the arena; NULL when out of memory. */
+remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
+/* Copies a node and the values it computes. */
+remat_status remat_rebuild_copy(struct remat_rebuild *r, uint32_t node);
+/* Lets `value` of the new graph stand for `old`: it takes over all that was said of it. */
+void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value);
+/* Outputs and updates. */
+remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **out);
+
+/* Of each value of a graph: how many nodes' inputs, graph outputs and updates name it. */
+remat_status remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph,
+                              uint32_t **out);
+
+#endif

@@ -1,0 +1,328 @@
+/* Policy + pins -> decision.
+ *
+ * A policy divides the forward nodes into groups that are replayed on their own: k layers, or one
+ * module of one layer. What a group computes is recomputed, except what nodes outside it read. */
+#include "facts.h"
+#include "ops.h"
+#include "pins.h"
+#include "policy.h"
+#include "region.h"
+#include "rules.h"
+
+struct decider {
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    const struct remat_policy *policy;
+    struct remat_facts facts;
+    uint32_t *group; /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
+    bool *discard;   /* by scope: what leaves the group is recomputed as well */
+    bool *outside;   /* by root: read by a forward or loss node of another group, or by the host */
+};
+
+/* --- groups --- */
+
+/* Numbers the stacks, so that layer 3 of two stacks are two layers. */
+static remat_status number_stacks(struct decider *d, uint32_t *stack_of_scope)
+{
+    remat_status st = REMAT_OK;
+    const char **stacks;
+    uint32_t count = 0;
+    REMAT_NEW(d->arena, stacks, d->graph->scope_count);
+    for (uint32_t s = 0; s < d->graph->scope_count; s++) {
+        const char *stack = d->graph->scopes[s].stack;
+        uint32_t i = 0;
+        while (stack && i < count && strcmp(stacks[i], stack) != 0)
+            i++;
+        if (stack && i == count)
+            stacks[count++] = stack;
+        stack_of_scope[s] = i;
+    }
+fail:
+    return st;
+}
+
+static uint32_t find_module(uint32_t mask, const struct remat_scope *scope)
+{
+    for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
+        if ((mask >> m & 1) && remat_module_contains(m, scope))
+            return m;
+    return REMAT_NONE;
+}
+
+static remat_status find_groups(struct decider *d)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy *policy = d->policy;
+    uint32_t *stacks, mask = policy->modules ? remat_module_mask(policy->modules) : 0;
+    REMAT_NEW(d->arena, stacks, d->graph->scope_count);
+    REMAT_NEW(d->arena, d->group, d->graph->scope_count);
+    REMAT_NEW(d->arena, d->discard, d->graph->scope_count);
+    REMAT_TRY(number_stacks(d, stacks));
+    for (uint32_t s = 0; s < d->graph->scope_count; s++) {
+        const struct remat_scope *scope = &d->graph->scopes[s];
+        d->group[s] = REMAT_NONE;
+        if (scope->layer < 0 || (uint32_t)scope->layer >= policy->layer_count ||
+            !policy->recomputed[scope->layer])
+            continue;
+        uint32_t layer = stacks[s] * policy->layer_count + (uint32_t)scope->layer / policy->group;
+        uint32_t module = find_module(mask, scope);
+        if (policy->granularity != REMAT_POLICY_SELECTIVE)
+            d->group[s] = layer;
+        else if (module != REMAT_NONE) {
+            d->group[s] = layer * REMAT_MODULE_COUNT + module;
+            d->discard[s] = remat_modules[module].discards_output;
+        }
+    }
+fail:
+    return st;
+}
+
+static const struct remat_node_info *producer(const struct remat_graph *graph, uint32_t value)
+{
+    uint32_t node = graph->values[value].node;
+    return node == REMAT_NONE ? NULL : &graph->nodes[node];
+}
+
+static bool is_forward(const struct remat_node_info *node)
+{
+    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+}
+
+static remat_status find_outside(struct decider *d)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *graph = d->graph;
+    REMAT_NEW(d->arena, d->outside, graph->value_count);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (!is_forward(node) || remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t root = d->facts.root[node->inputs[i].i];
+            const struct remat_node_info *source = producer(graph, root);
+            if (source && d->group[source->scope] != d->group[node->scope])
+                d->outside[root] = true;
+        }
+    }
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        d->outside[v] |= d->facts.output[v];
+fail:
+    return st;
+}
+
+/* --- the policy --- */
+
+static void recompute_groups(struct decider *d, struct remat_decision *out)
+{
+    for (uint32_t v = 0; v < d->graph->value_count; v++) {
+        if (!d->facts.forward[v])
+            continue;
+        uint32_t scope = producer(d->graph, v)->scope;
+        if (d->group[scope] == REMAT_NONE)
+            continue;
+        bool kept = d->facts.output[v] || (d->outside[v] && !d->discard[scope]);
+        out->actions[v] =
+            d->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE;
+        out->reasons[v] = "policy";
+    }
+}
+
+/* --- OPS: the outputs of some ops stay saved --- */
+
+static bool is_matmul(uint16_t op)
+{
+    return op == REMAT_OP_matmul || op == REMAT_OP_linear;
+}
+
+static void mark_listed_ops(const char *list, bool saved[REMAT_OP_COUNT])
+{
+    struct remat_word word;
+    uint16_t op;
+    memset(saved, 0, REMAT_OP_COUNT * sizeof *saved);
+    for (op = 0; !list && op < REMAT_OP_COUNT; op++)
+        saved[op] = remat_op_has(op, REMAT_FACT_COMPUTE_HEAVY);
+    while (remat_list_next(&list, &word))
+        if (remat_op_find(word.text, (size_t)word.length, &op))
+            saved[op] = true;
+}
+
+/* What the nodes of one composite have in common; their own id where the graph says nothing usable.
+ */
+static uint32_t instance_of(const struct remat_graph *graph, const struct remat_node_info *node)
+{
+    return node->origin_group < graph->node_count ? node->origin_group
+                                                  : (uint32_t)(node - graph->nodes);
+}
+
+/* By instance: its outputs are saved. By default every second matmul of a layer is not. */
+static remat_status find_saved_instances(struct decider *d, bool *saved_instance)
+{
+    remat_status st = REMAT_OK;
+    bool saved_op[REMAT_OP_COUNT], *seen;
+    uint32_t *matmuls;
+    REMAT_NEW(d->arena, seen, d->graph->node_count);
+    REMAT_NEW(d->arena, matmuls, (size_t)d->graph->scope_count * d->policy->layer_count);
+    mark_listed_ops(d->policy->save_ops, saved_op);
+    for (uint32_t n = 0; n < d->graph->node_count; n++) {
+        const struct remat_node_info *node = &d->graph->nodes[n];
+        uint32_t layer = d->group[node->scope], instance = instance_of(d->graph, node);
+        if (node->phase != REMAT_PHASE_FORWARD || layer == REMAT_NONE || seen[instance])
+            continue;
+        seen[instance] = true;
+        bool second = is_matmul(node->origin) && ++matmuls[layer] % 2 == 0;
+        saved_instance[instance] = saved_op[node->origin] && (d->policy->save_ops || !second);
+    }
+fail:
+    return st;
+}
+
+static remat_status save_op_outputs(struct decider *d, struct remat_decision *out)
+{
+    remat_status st = REMAT_OK;
+    bool *saved_instance;
+    REMAT_NEW(d->arena, saved_instance, d->graph->node_count);
+    REMAT_TRY(find_saved_instances(d, saved_instance));
+    for (uint32_t n = 0; n < d->graph->node_count; n++) {
+        const struct remat_node_info *node = &d->graph->nodes[n];
+        if (remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t root = d->facts.root[node->inputs[i].i];
+            const struct remat_node_info *source = producer(d->graph, root);
+            /* An output of the composite: read by a node that is not part of it. */
+            if (d->facts.forward[root] &&
+                instance_of(d->graph, source) != instance_of(d->graph, node) &&
+                saved_instance[instance_of(d->graph, source)])
+                out->actions[root] = REMAT_ACTION_SAVE;
+        }
+    }
+fail:
+    return st;
+}
+
+/* --- pins --- */
+
+static remat_status apply_pin(struct decider *d, const struct remat_pin_match *match,
+                              uint32_t value, uint8_t action, struct remat_decision *out)
+{
+    const char *reason =
+        match ? remat_arena_format(d->arena, "pin %s %s", match->setting, match->glob)
+              : "pin in the graph";
+    out->actions[value] = action;
+    out->reasons[value] = reason;
+    return reason ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+/* Those in the graph first: the command line overrides them. */
+static remat_status apply_pins(struct decider *d, const struct remat_pins *pins,
+                               struct remat_decision *out)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t v = 0; v < d->graph->value_count; v++) {
+        uint32_t root = d->facts.root[v];
+        uint8_t pin = d->graph->values[v].pin;
+        if (pin == REMAT_PIN_SAVE && d->facts.forward[root])
+            REMAT_TRY(apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out));
+        else if (pin == REMAT_PIN_RECOMPUTE && d->facts.recomputable[root])
+            REMAT_TRY(apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out));
+    }
+    for (uint32_t v = 0; v < d->graph->value_count; v++) {
+        if (pins->save[v] != REMAT_NONE)
+            REMAT_TRY(apply_pin(d, &pins->matches[pins->save[v]], v, REMAT_ACTION_SAVE, out));
+        if (pins->recompute[v] != REMAT_NONE)
+            REMAT_TRY(
+                apply_pin(d, &pins->matches[pins->recompute[v]], v, REMAT_ACTION_RECOMPUTE, out));
+    }
+fail:
+    return st;
+}
+
+static remat_status decide_pins(remat_context *ctx, struct decider *d,
+                                const struct remat_policy_settings *settings,
+                                struct remat_decision *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_pins pins;
+    REMAT_TRY(remat_pins_match(d->arena, d->graph, &d->facts, settings, &pins));
+    struct remat_rule_case c = {
+        .arena = d->arena, .settings = settings, .graph = d->graph, .pins = &pins};
+    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
+    REMAT_TRY(apply_pins(d, &pins, out));
+fail:
+    return st;
+}
+
+/* --- what the report should say --- */
+
+struct savings {
+    uint64_t saved;   /* bytes of the module that the backward pass reads and that are recomputed */
+    uint64_t forward; /* bytes of all forward values in layers that the backward pass reads */
+    bool fused;       /* a fused attention computes the module */
+};
+
+static struct savings measure_core_attn(const struct decider *d,
+                                        const struct remat_decision *decision)
+{
+    struct savings s = {0};
+    for (uint32_t v = 0; v < d->graph->value_count; v++) {
+        if (!d->facts.forward[v] || !d->facts.needed[v])
+            continue;
+        const struct remat_node_info *node = producer(d->graph, v);
+        const struct remat_scope *scope = &d->graph->scopes[node->scope];
+        uint64_t bytes = remat_value_bytes(&d->graph->values[v]);
+        if (scope->layer < 0)
+            continue;
+        s.forward += bytes;
+        if (!remat_module_contains(REMAT_MODULE_CORE_ATTN, scope))
+            continue;
+        s.fused |= node->op == REMAT_OP_attention;
+        if (decision->actions[v] == REMAT_ACTION_RECOMPUTE)
+            s.saved += bytes;
+    }
+    return s;
+}
+
+static remat_status note_fused_attention(struct decider *d, const struct remat_decision *decision,
+                                         struct remat_notes *notes)
+{
+    remat_status st = REMAT_OK;
+    if (d->policy->granularity != REMAT_POLICY_SELECTIVE ||
+        !(remat_module_mask(d->policy->modules) >> REMAT_MODULE_CORE_ATTN & 1))
+        return st;
+    struct savings s = measure_core_attn(d, decision);
+    if (!s.fused || s.saved > s.forward / 50)
+        return st;
+    const char *note = remat_arena_format(
+        d->arena,
+        "selective core_attn saves %llu B of %llu B of activations in layers: attention is fused, "
+        "its "
+        "scores are never stored, and its context stays saved for the projection that reads it",
+        (unsigned long long)s.saved, (unsigned long long)s.forward);
+    if (!note)
+        return REMAT_ERROR_MEMORY;
+    REMAT_PUSH(d->arena, notes, note);
+fail:
+    return st;
+}
+
+remat_status remat_policy_decide(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph, const struct remat_policy *policy,
+                                 const struct remat_policy_settings *pins,
+                                 struct remat_decision *out, struct remat_notes *notes)
+{
+    remat_status st = REMAT_OK;
+    struct decider d = {.arena = arena, .graph = graph, .policy = policy};
+    REMAT_TRY(remat_decision_create(arena, graph->value_count, out));
+    REMAT_TRY(remat_facts_create(arena, graph, &d.facts));
+    if (policy->granularity != REMAT_POLICY_NONE) {
+        REMAT_TRY(find_groups(&d));
+        REMAT_TRY(find_outside(&d));
+        recompute_groups(&d, out);
+    }
+    if (policy->granularity == REMAT_POLICY_OPS)
+        REMAT_TRY(save_op_outputs(&d, out));
+    REMAT_TRY(decide_pins(ctx, &d, pins, out));
+    REMAT_TRY(note_fused_attention(&d, out, notes));
+fail:
+    return st;
+}

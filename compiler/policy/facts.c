@@ -1,0 +1,52 @@
+#include "facts.h"
+
+#include "ops.h"
+
+static void find_roots(const struct remat_graph *graph, struct remat_facts *facts)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        facts->root[v] = v;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            uint32_t v = node->outputs[i].i;
+            if (view)
+                facts->root[v] = facts->root[node->inputs[0].i];
+            facts->forward[v] = !view && node->phase == REMAT_PHASE_FORWARD && node->instance == 0;
+            facts->recomputable[v] = facts->forward[v] && remat_op_recomputable(node->op);
+        }
+    }
+}
+
+static void find_needed(const struct remat_graph *graph, struct remat_facts *facts)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool late = node->phase == REMAT_PHASE_BACKWARD || node->phase == REMAT_PHASE_OPTIMIZER;
+        if (!late || remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++)
+            facts->needed[facts->root[node->inputs[i].i]] = true;
+    }
+}
+
+remat_status remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                struct remat_facts *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = graph->value_count;
+    REMAT_NEW(arena, out->root, count);
+    REMAT_NEW(arena, out->forward, count);
+    REMAT_NEW(arena, out->recomputable, count);
+    REMAT_NEW(arena, out->needed, count);
+    REMAT_NEW(arena, out->output, count);
+    find_roots(graph, out);
+    find_needed(graph, out);
+    for (uint32_t i = 0; i < graph->output_count; i++)
+        out->output[out->root[graph->outputs[i].i]] = true;
+    for (uint32_t i = 0; i < graph->update_count; i++)
+        out->output[out->root[graph->updates[i].value.i]] = true;
+fail:
+    return st;
+}

@@ -1,0 +1,18 @@
+/* Facts about the values of a graph that decisions rest on. */
+#ifndef REMAT_POLICY_FACTS_H
+#define REMAT_POLICY_FACTS_H
+
+#include "graph.h"
+
+struct remat_facts {
+    uint32_t *root;     /* by value: whose bytes it uses, itself unless a view */
+    bool *forward;      /* by value: owns bytes and is computed by an original forward node */
+    bool *recomputable; /* by value: forward, and its op may run again */
+    bool *needed;       /* by root: the backward pass or the optimizer reads it */
+    bool *output;       /* by root: an output of the graph */
+};
+
+remat_status remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                struct remat_facts *out);
+
+#endif

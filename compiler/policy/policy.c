@@ -1,0 +1,153 @@
+/* Settings -> policy, and the ladder of policies. */
+#include "policy.h"
+
+#include "rules.h"
+
+bool remat_policy_given(const struct remat_policy_settings *s)
+{
+    return s->recompute_granularity || s->recompute_activations || s->recompute_method ||
+           s->has_recompute_num_layers || s->recompute_modules || s->ac_mode || s->ac_option ||
+           s->save_ops || s->enable_activation_checkpointing || s->distribute_saved_activations;
+}
+
+enum { NO_LAYER, FIRST_LAYERS, EVERY_LAYERS };
+
+/* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
+static remat_status create(struct remat_arena *arena, const struct remat_graph *graph,
+                           enum remat_granularity granularity, int which, uint32_t number,
+                           const char *name, struct remat_policy *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct remat_policy){.name = name, .granularity = granularity, .group = 1};
+    if (!name)
+        return REMAT_ERROR_MEMORY;
+    out->layer_count = granularity == REMAT_POLICY_NONE ? 0 : remat_graph_layers(graph);
+    REMAT_NEW(arena, out->recomputed, out->layer_count);
+    for (uint32_t l = 0; l < out->layer_count; l++)
+        out->recomputed[l] = which == FIRST_LAYERS ? l < number : (l + 1) % number == 0;
+fail:
+    return st;
+}
+
+static remat_status create_none(struct remat_arena *arena, const struct remat_graph *graph,
+                                struct remat_policy *out)
+{
+    return create(arena, graph, REMAT_POLICY_NONE, NO_LAYER, 1, "none", out);
+}
+
+static remat_status create_full(struct remat_arena *arena, const struct remat_graph *graph,
+                                struct remat_policy *out)
+{
+    return create(arena, graph, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full", out);
+}
+
+static remat_status create_block(struct remat_arena *arena, const struct remat_graph *graph,
+                                 uint32_t layers, struct remat_policy *out)
+{
+    return create(arena, graph, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
+                  remat_arena_format(arena, "block %u", layers), out);
+}
+
+static remat_status create_uniform(struct remat_arena *arena, const struct remat_graph *graph,
+                                   uint32_t group, struct remat_policy *out)
+{
+    remat_status st = create(arena, graph, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1,
+                             remat_arena_format(arena, "uniform %u", group), out);
+    out->group = group;
+    return st;
+}
+
+static remat_status create_every(struct remat_arena *arena, const struct remat_graph *graph,
+                                 uint32_t step, struct remat_policy *out)
+{
+    return create(arena, graph, REMAT_POLICY_LAYERS, EVERY_LAYERS, step ? step : 1,
+                  remat_arena_format(arena, "every %u", step ? step : 1), out);
+}
+
+static remat_status create_selective(struct remat_arena *arena, const struct remat_graph *graph,
+                                     const char *modules, struct remat_policy *out)
+{
+    remat_status st = create(arena, graph, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
+                             remat_arena_format(arena, "selective %s", modules), out);
+    out->modules = modules;
+    return st;
+}
+
+static remat_status create_ops(struct remat_arena *arena, const struct remat_graph *graph,
+                               const char *save_ops, struct remat_policy *out)
+{
+    const char *name =
+        save_ops ? remat_arena_format(arena, "save ops %s", save_ops) : "save ops by default";
+    remat_status st = create(arena, graph, REMAT_POLICY_OPS, EVERY_LAYERS, 1, name, out);
+    out->save_ops = save_ops;
+    return st;
+}
+
+/* Settings that have passed every rule. */
+static remat_status create_from(struct remat_arena *arena, const struct remat_graph *graph,
+                                const struct remat_policy_settings *s, struct remat_policy *out)
+{
+    int64_t every;
+    uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
+    if (remat_settings_selective(s))
+        return create_selective(arena, graph,
+                                s->recompute_modules ? s->recompute_modules : "core_attn", out);
+    if (remat_setting_is(s->recompute_method, "block"))
+        return create_block(arena, graph, layers, out);
+    if (remat_setting_is(s->recompute_method, "uniform"))
+        return create_uniform(arena, graph, layers, out);
+    if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full"))
+        return create_full(arena, graph, out);
+    if (remat_setting_is(s->ac_option, "op"))
+        return create_ops(arena, graph, s->save_ops, out);
+    if (remat_ac_option_number(s->ac_option, &every))
+        return create_every(arena, graph, (uint32_t)every, out);
+    return create_none(arena, graph, out);
+}
+
+remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_graph *graph,
+                                  const struct remat_policy_settings *settings,
+                                  struct remat_policy *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
+    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
+    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
+    REMAT_TRY(create_from(arena, graph, settings, out));
+fail:
+    return st;
+}
+
+static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
+                     const struct remat_policy_settings *settings)
+{
+    struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
+    return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
+}
+
+remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph, uint32_t *out_count,
+                                 struct remat_policy **out_policies)
+{
+    (void)ctx;
+    remat_status st = REMAT_OK;
+    const struct remat_policy_settings selective = {.recompute_activations = true};
+    const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
+    uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
+    struct remat_policy *policies;
+    REMAT_NEW(arena, policies, 3 + 2 * (size_t)layers);
+    REMAT_TRY(create_none(arena, graph, &policies[count++]));
+    if (layers > 0 && accepted(arena, graph, &selective))
+        REMAT_TRY(create_selective(arena, graph, "core_attn", &policies[count++]));
+    for (uint32_t k = 1; k < layers; k++)
+        REMAT_TRY(create_block(arena, graph, k, &policies[count++]));
+    for (uint32_t k = 2; k <= layers; k++)
+        REMAT_TRY(create_uniform(arena, graph, k, &policies[count++]));
+    if (layers > 0)
+        REMAT_TRY(create_full(arena, graph, &policies[count++]));
+    *out_count = count;
+    *out_policies = policies;
+fail:
+    return st;
+}

@@ -1,0 +1,75 @@
+/* Manual policies: the settings users know from Megatron-LM and torchtune/torchtitan, as rules from
+ * a graph to a decision. Semantics and sources: docs/policies.md. */
+#ifndef REMAT_POLICY_H
+#define REMAT_POLICY_H
+
+#include "decision.h"
+#include "graph.h"
+
+enum remat_granularity {                    /* the three families of settings come down to these */
+                         REMAT_POLICY_NONE, /* save everything */
+                         REMAT_POLICY_LAYERS,    /* recompute whole layers: full, block, uniform,
+                                                    every-N */
+                         REMAT_POLICY_SELECTIVE, /* recompute modules of every layer */
+                         REMAT_POLICY_OPS, /* recompute all but the outputs of listed ops in every
+                                              layer */
+};
+
+/* The settings as given: NULL or unset means the option was absent. Strings are borrowed. */
+struct remat_policy_settings {
+    const char *recompute_granularity; /* none full selective */
+    bool recompute_activations;
+    const char *recompute_method; /* uniform block */
+    bool has_recompute_num_layers;
+    int64_t recompute_num_layers;
+    const char *recompute_modules; /* comma-separated */
+    const char *ac_mode;           /* none full selective */
+    const char *ac_option;         /* a number or "op" */
+    const char *save_ops;          /* comma-separated */
+    bool enable_activation_checkpointing;
+    bool distribute_saved_activations;
+    uint32_t save_count, recompute_count; /* pins */
+    const char *const *save;
+    const char *const *recompute;
+};
+
+/* True when some setting other than pins is present. */
+bool remat_policy_given(const struct remat_policy_settings *settings);
+
+/* A policy that has been checked against a graph. */
+struct remat_policy {
+    const char
+        *name; /* short, printable, e.g. "none", "selective core_attn", "block 3", "uniform 2" */
+    enum remat_granularity granularity;
+    uint32_t group;       /* LAYERS: number of layers replayed together (uniform), else 1 */
+    uint32_t layer_count; /* of `recomputed` */
+    uint8_t *recomputed;  /* LAYERS: by layer index, nonzero when the layer is recomputed */
+    const char *modules;  /* SELECTIVE */
+    const char *save_ops; /* OPS: NULL for the default rule */
+};
+
+/* Walks rules.def: settings that contradict each other, are unknown, out of range, match nothing,
+ * or ask for what the graph lacks give REMAT_ERROR_USAGE with a message that names the setting, the
+ * value and the accepted range. */
+remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_graph *graph,
+                                  const struct remat_policy_settings *settings,
+                                  struct remat_policy *out);
+
+/* The decision of a policy with the pins on top. `graph` is expanded. A note is a sentence for the
+ * report ("selective saves nothing here: attention is fused ..."). */
+struct remat_notes {
+    const char **items;
+    size_t count, capacity;
+};
+remat_status remat_policy_decide(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph, const struct remat_policy *policy,
+                                 const struct remat_policy_settings *pins,
+                                 struct remat_decision *out, struct remat_notes *notes);
+
+/* The ladder: none, selective, block-k for k = 1 ... L, uniform-k for k = 1 ... L, full. */
+remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph, uint32_t *out_count,
+                                 struct remat_policy **out_policies);
+
+#endif

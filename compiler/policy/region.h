@@ -1,0 +1,36 @@
+/* Which part of the network a scope belongs to: a layer of a stack, a module of that layer. */
+#ifndef REMAT_POLICY_REGION_H
+#define REMAT_POLICY_REGION_H
+
+#include "graph.h"
+
+enum remat_module {
+    REMAT_MODULE_CORE_ATTN, /* between q, k, v and the context: scope attn/core */
+    REMAT_MODULE_MLP,       /* scope mlp */
+    REMAT_MODULE_LAYERNORM, /* both norms of a layer: scopes ln*, norm*, *norm */
+    REMAT_MODULE_COUNT
+};
+
+struct remat_module_info {
+    const char *name;     /* in --recompute-modules */
+    const char *patterns; /* for messages */
+    bool discards_output; /* the region's output is recomputed too, from the region's input */
+};
+extern const struct remat_module_info remat_modules[REMAT_MODULE_COUNT];
+
+/* False outside layers. */
+bool remat_module_contains(enum remat_module module, const struct remat_scope *scope);
+
+/* An element of a comma-separated list; advances *rest, which starts as the list and ends as NULL.
+ * False at the end. "a,,b" has an empty element. */
+struct remat_word {
+    const char *text;
+    int length;
+};
+bool remat_list_next(const char **rest, struct remat_word *out);
+bool remat_word_is(struct remat_word word, const char *text);
+
+/* Bit mask of the modules in a list; unknown ones are left out. */
+uint32_t remat_module_mask(const char *list);
+
+#endif

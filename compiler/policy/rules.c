@@ -1,0 +1,476 @@
+/* The predicates of rules.def: true when the rule is broken, with the holes of its message filled.
+ */
+#include "rules.h"
+
+#include "ops.h"
+#include "region.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* --- what settings mean --- */
+
+bool remat_setting_is(const char *value, const char *word)
+{
+    return value && strcmp(value, word) == 0;
+}
+
+bool remat_settings_selective(const struct remat_policy_settings *settings)
+{
+    return settings->recompute_activations ||
+           remat_setting_is(settings->recompute_granularity, "selective");
+}
+
+bool remat_ac_option_number(const char *text, int64_t *out)
+{
+    char *end;
+    if (!text || !((*text >= '0' && *text <= '9') || *text == '-'))
+        return false;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end > text && *end == 0 && errno == 0;
+}
+
+/* --- helpers --- */
+
+static bool one_of(const char *value, const char *a, const char *b, const char *c)
+{
+    return remat_setting_is(value, a) || remat_setting_is(value, b) ||
+           (c && remat_setting_is(value, c));
+}
+
+/* A hole that had no memory becomes "", rather than a second way to fail. */
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static const char *copy_word(struct remat_rule_case *c, struct remat_word word)
+{
+    return or_empty(remat_arena_string(c->arena, word.text, (size_t)word.length));
+}
+
+static const char *number_text(struct remat_rule_case *c, int64_t number)
+{
+    return or_empty(remat_arena_format(c->arena, "%lld", (long long)number));
+}
+
+static bool full(const struct remat_policy_settings *s)
+{
+    return remat_setting_is(s->recompute_granularity, "full");
+}
+
+/* The setting that makes a policy depend on layers, as typed; NULL when nothing does. */
+static const char *layer_setting(struct remat_rule_case *c)
+{
+    const struct remat_policy_settings *s = c->settings;
+    if (s->enable_activation_checkpointing)
+        return "--enable-activation-checkpointing";
+    if (s->recompute_activations)
+        return "--recompute-activations";
+    if (s->recompute_granularity && !remat_setting_is(s->recompute_granularity, "none"))
+        return or_empty(
+            remat_arena_format(c->arena, "--recompute-granularity %s", s->recompute_granularity));
+    if (s->ac_mode && !remat_setting_is(s->ac_mode, "none"))
+        return or_empty(remat_arena_format(c->arena, "--ac-mode %s", s->ac_mode));
+    return NULL;
+}
+
+/* --- SETTINGS: unknown values --- */
+
+static bool rule_granularity_unknown(struct remat_rule_case *c)
+{
+    c->value = c->settings->recompute_granularity;
+    return c->value && !one_of(c->value, "none", "full", "selective");
+}
+
+static bool rule_method_unknown(struct remat_rule_case *c)
+{
+    c->value = c->settings->recompute_method;
+    return c->value && !one_of(c->value, "uniform", "block", NULL);
+}
+
+static bool rule_module_unknown(struct remat_rule_case *c)
+{
+    struct remat_word word;
+    const char *rest = c->settings->recompute_modules;
+    while (remat_list_next(&rest, &word)) {
+        bool known = false;
+        for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
+            known |= remat_word_is(word, remat_modules[m].name);
+        if (!known) {
+            c->value = copy_word(c, word);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool rule_ac_mode_unknown(struct remat_rule_case *c)
+{
+    c->value = c->settings->ac_mode;
+    return c->value && !one_of(c->value, "none", "full", "selective");
+}
+
+static bool rule_ac_option_unknown(struct remat_rule_case *c)
+{
+    int64_t number;
+    c->value = c->settings->ac_option;
+    return c->value && !remat_setting_is(c->value, "op") &&
+           !remat_ac_option_number(c->value, &number);
+}
+
+static bool rule_save_op_unknown(struct remat_rule_case *c)
+{
+    struct remat_word word;
+    uint16_t op;
+    const char *rest = c->settings->save_ops;
+    while (remat_list_next(&rest, &word))
+        if (!remat_op_find(word.text, (size_t)word.length, &op)) {
+            c->value = copy_word(c, word);
+            return true;
+        }
+    return false;
+}
+
+/* --- SETTINGS: contradictions --- */
+
+static bool rule_families_mixed(struct remat_rule_case *c)
+{
+    const struct remat_policy_settings *s = c->settings;
+    const char *recompute = s->recompute_granularity          ? "--recompute-granularity"
+                            : s->recompute_activations        ? "--recompute-activations"
+                            : s->recompute_method             ? "--recompute-method"
+                            : s->has_recompute_num_layers     ? "--recompute-num-layers"
+                            : s->recompute_modules            ? "--recompute-modules"
+                            : s->distribute_saved_activations ? "--distribute-saved-activations"
+                                                              : NULL;
+    const char *ac = s->ac_mode     ? "--ac-mode"
+                     : s->ac_option ? "--ac-option"
+                     : s->save_ops  ? "--save-ops"
+                                    : NULL;
+    const char *enable =
+        s->enable_activation_checkpointing ? "--enable-activation-checkpointing" : NULL;
+    c->setting = recompute ? recompute : ac;
+    c->other = recompute && ac ? ac : enable;
+    return c->setting && c->other;
+}
+
+static bool rule_activations_against_granularity(struct remat_rule_case *c)
+{
+    c->value = c->settings->recompute_granularity;
+    return c->settings->recompute_activations && c->value &&
+           !remat_setting_is(c->value, "selective");
+}
+
+static bool rule_full_without_method(struct remat_rule_case *c)
+{
+    /* With --distribute-saved-activations the more specific rule speaks. */
+    return full(c->settings) && !c->settings->recompute_method &&
+           !c->settings->distribute_saved_activations;
+}
+
+static bool rule_selective_with_method(struct remat_rule_case *c)
+{
+    c->value = c->settings->recompute_method;
+    return c->value && remat_settings_selective(c->settings) &&
+           !c->settings->distribute_saved_activations;
+}
+
+static bool rule_method_without_full(struct remat_rule_case *c)
+{
+    c->value = c->settings->recompute_method;
+    return c->value && !full(c->settings) && !c->settings->distribute_saved_activations;
+}
+
+static bool rule_num_layers_without_method(struct remat_rule_case *c)
+{
+    c->value = number_text(c, c->settings->recompute_num_layers);
+    return c->settings->has_recompute_num_layers && !c->settings->recompute_method;
+}
+
+static bool rule_modules_without_selective(struct remat_rule_case *c)
+{
+    c->value = c->settings->recompute_modules;
+    return c->value && !remat_settings_selective(c->settings);
+}
+
+static bool rule_ac_option_without_selective(struct remat_rule_case *c)
+{
+    c->value = c->settings->ac_option;
+    return c->value && !remat_setting_is(c->settings->ac_mode, "selective");
+}
+
+static bool rule_ac_selective_without_option(struct remat_rule_case *c)
+{
+    return remat_setting_is(c->settings->ac_mode, "selective") && !c->settings->ac_option;
+}
+
+static bool rule_save_ops_without_op(struct remat_rule_case *c)
+{
+    c->value = c->settings->save_ops;
+    return c->value && !remat_setting_is(c->settings->ac_option, "op");
+}
+
+static bool rule_distribute_without_full(struct remat_rule_case *c)
+{
+    return c->settings->distribute_saved_activations && !full(c->settings);
+}
+
+static bool rule_distribute_without_method(struct remat_rule_case *c)
+{
+    return c->settings->distribute_saved_activations && !c->settings->recompute_method;
+}
+
+static bool rule_distribute_on_one_rank(struct remat_rule_case *c)
+{
+    return c->settings->distribute_saved_activations;
+}
+
+/* --- GRAPH --- */
+
+static bool rule_no_layers(struct remat_rule_case *c)
+{
+    c->setting = layer_setting(c);
+    c->other = c->graph->name;
+    return c->setting && remat_graph_layers(c->graph) == 0;
+}
+
+/* Layers are counted by their highest number; an absurd one would only cost memory. */
+static bool rule_layer_numbers(struct remat_rule_case *c)
+{
+    uint32_t layers = remat_graph_layers(c->graph);
+    c->setting = layer_setting(c);
+    c->other = c->graph->name;
+    c->accepted = number_text(c, (int64_t)layers - 1);
+    return c->setting && layers > c->graph->node_count;
+}
+
+static bool rule_num_layers_range(struct remat_rule_case *c)
+{
+    int64_t layers = remat_graph_layers(c->graph), given = c->settings->recompute_num_layers;
+    c->value = number_text(c, given);
+    c->accepted = number_text(c, layers);
+    return c->settings->has_recompute_num_layers && (given < 1 || given > layers);
+}
+
+static bool rule_ac_option_range(struct remat_rule_case *c)
+{
+    int64_t layers = remat_graph_layers(c->graph), given;
+    c->value = c->settings->ac_option;
+    c->accepted = number_text(c, layers);
+    return remat_ac_option_number(c->value, &given) && (given < 0 || given > layers);
+}
+
+static bool has_module(const struct remat_graph *graph, enum remat_module module)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].phase == REMAT_PHASE_FORWARD &&
+            remat_module_contains(module, &graph->scopes[graph->nodes[n].scope]))
+            return true;
+    return false;
+}
+
+static bool rule_module_missing(struct remat_rule_case *c)
+{
+    const char *list = c->settings->recompute_modules;
+    if (!remat_settings_selective(c->settings))
+        return false;
+    c->setting = list ? "--recompute-modules" : layer_setting(c);
+    c->other = c->graph->name;
+    uint32_t mask = remat_module_mask(list ? list : "core_attn");
+    for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
+        if ((mask >> m & 1) && !has_module(c->graph, m)) {
+            c->value = remat_modules[m].name;
+            c->accepted = remat_modules[m].patterns;
+            return true;
+        }
+    return false;
+}
+
+/* Marks the ops that people wrote in the layers' forward pass. */
+static void find_layer_ops(const struct remat_graph *graph, bool found[REMAT_OP_COUNT])
+{
+    memset(found, 0, REMAT_OP_COUNT * sizeof *found);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (node->phase == REMAT_PHASE_FORWARD && graph->scopes[node->scope].layer >= 0 &&
+            !remat_op_has(node->op, REMAT_FACT_VIEW))
+            found[node->origin] = true;
+    }
+}
+
+static bool rule_save_op_missing(struct remat_rule_case *c)
+{
+    bool found[REMAT_OP_COUNT];
+    struct remat_word word;
+    uint16_t op;
+    const char *rest = c->settings->save_ops;
+    if (!rest)
+        return false;
+    find_layer_ops(c->graph, found);
+    while (remat_list_next(&rest, &word)) {
+        if (remat_op_find(word.text, (size_t)word.length, &op) && found[op])
+            continue;
+        struct remat_text accepted = {.arena = c->arena};
+        for (op = 0; op < REMAT_OP_COUNT; op++)
+            if (found[op])
+                remat_text_append(&accepted, "%s%s", accepted.count ? ", " : "",
+                                  remat_op_info(op)->name);
+        c->value = copy_word(c, word);
+        c->accepted = or_empty(accepted.items);
+        c->other = c->graph->name;
+        return true;
+    }
+    return false;
+}
+
+/* --- PINS --- */
+
+static bool rule_pin_matches_nothing(struct remat_rule_case *c)
+{
+    for (uint32_t i = 0; i < c->pins->match_count; i++) {
+        const struct remat_pin_match *match = &c->pins->matches[i];
+        c->setting = match->setting;
+        c->value = match->glob;
+        c->other = c->graph->name;
+        if (match->matched == 0)
+            return true;
+    }
+    return false;
+}
+
+static const struct remat_pin_match *find_idle_pin(const struct remat_pins *pins,
+                                                   const char *setting)
+{
+    for (uint32_t i = 0; i < pins->match_count; i++)
+        if (pins->matches[i].matched > 0 && pins->matches[i].applied == 0 &&
+            strcmp(pins->matches[i].setting, setting) == 0)
+            return &pins->matches[i];
+    return NULL;
+}
+
+static bool rule_pin_cannot_save(struct remat_rule_case *c)
+{
+    const struct remat_pin_match *match = find_idle_pin(c->pins, "--save");
+    if (!match)
+        return false;
+    c->setting = match->setting;
+    c->value = match->glob;
+    c->other = c->graph->values[match->example].name;
+    return true;
+}
+
+static const char *why_not_recomputable(const struct remat_graph *graph, uint32_t value)
+{
+    uint32_t node = graph->values[value].node;
+    if (node == REMAT_NONE)
+        return "it is not computed in the step";
+    if (remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))
+        return "it is a view, which owns no bytes";
+    if (graph->nodes[node].phase != REMAT_PHASE_FORWARD)
+        return "it is not computed in the forward pass";
+    return "its op may run only once in a step";
+}
+
+static bool rule_pin_cannot_recompute(struct remat_rule_case *c)
+{
+    const struct remat_pin_match *match = find_idle_pin(c->pins, "--recompute");
+    if (!match)
+        return false;
+    c->setting = match->setting;
+    c->value = match->glob;
+    c->other = c->graph->values[match->example].name;
+    c->accepted = why_not_recomputable(c->graph, match->example);
+    return true;
+}
+
+static bool rule_pin_conflict(struct remat_rule_case *c)
+{
+    for (uint32_t v = 0; v < c->graph->value_count; v++) {
+        uint32_t save = c->pins->save[v], recompute = c->pins->recompute[v];
+        if (save == REMAT_NONE || recompute == REMAT_NONE)
+            continue;
+        c->value = c->pins->matches[save].glob;
+        c->other = c->pins->matches[recompute].glob;
+        c->accepted = c->graph->values[v].name;
+        return true;
+    }
+    return false;
+}
+
+/* --- the table --- */
+
+static const struct rule {
+    const char *name;
+    enum remat_rule_stage stage;
+    bool (*broken)(struct remat_rule_case *c);
+    const char *message;
+} rules[] = {
+#define RULE(stage, name, message) {#name, REMAT_STAGE_##stage, rule_##name, message},
+#include "rules.def"
+#undef RULE
+};
+enum { RULE_COUNT = sizeof rules / sizeof *rules };
+
+static const struct rule *find_broken(struct remat_rule_case *c, enum remat_rule_stage stage)
+{
+    for (uint32_t r = 0; r < RULE_COUNT; r++)
+        if (rules[r].stage == stage && rules[r].broken(c))
+            return &rules[r];
+    return NULL;
+}
+
+static const char *hole_text(const struct remat_rule_case *c, struct remat_word hole)
+{
+    const char *text = remat_word_is(hole, "setting") ? c->setting
+                       : remat_word_is(hole, "value") ? c->value
+                       : remat_word_is(hole, "other") ? c->other
+                                                      : c->accepted;
+    return or_empty(text);
+}
+
+/* Copies the message with its holes filled. */
+static void fill_message(const struct remat_rule_case *c, const char *message,
+                         struct remat_text *out)
+{
+    while (*message) {
+        int plain = (int)strcspn(message, "{");
+        remat_text_append(out, "%.*s", plain, message);
+        message += plain;
+        if (*message == '{') {
+            struct remat_word hole = {message + 1, (int)strcspn(message, "}") - 1};
+            remat_text_append(out, "%s", hole_text(c, hole));
+            message += hole.length + 2;
+        }
+    }
+}
+
+remat_status remat_rules_check(remat_context *ctx, struct remat_rule_case *c,
+                               enum remat_rule_stage stage)
+{
+    const struct rule *rule = find_broken(c, stage);
+    if (!rule)
+        return REMAT_OK;
+    struct remat_text text = {.arena = c->arena};
+    fill_message(c, rule->message, &text);
+    if (text.failed)
+        return REMAT_ERROR_MEMORY;
+    return remat_error(ctx, REMAT_ERROR_USAGE, "%s", text.items);
+}
+
+uint32_t remat_rule_count(void)
+{
+    return RULE_COUNT;
+}
+
+const char *remat_rule_name(uint32_t rule)
+{
+    return rules[rule].name;
+}
+
+const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage stage)
+{
+    const struct rule *rule = find_broken(c, stage);
+    return rule ? rule->name : NULL;
+}

@@ -1,0 +1,34 @@
+/* The checks of rules.def. */
+#ifndef REMAT_POLICY_RULES_H
+#define REMAT_POLICY_RULES_H
+
+#include "pins.h"
+#include "policy.h"
+
+enum remat_rule_stage { REMAT_STAGE_SETTINGS, REMAT_STAGE_GRAPH, REMAT_STAGE_PINS };
+
+struct remat_rule_case {
+    struct remat_arena *arena;
+    const struct remat_policy_settings *settings;
+    const struct remat_graph *graph;
+    const struct remat_pins *pins;                  /* stage PINS only */
+    const char *setting, *value, *accepted, *other; /* holes of the message */
+};
+
+/* REMAT_ERROR_USAGE with the message of the first rule of this stage that is broken. */
+remat_status remat_rules_check(remat_context *ctx, struct remat_rule_case *c,
+                               enum remat_rule_stage stage);
+
+/* The rules by name, for the test that walks them. */
+uint32_t remat_rule_count(void);
+const char *remat_rule_name(uint32_t rule);
+/* Name of the first rule of `stage` that is broken, NULL when none is. */
+const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage stage);
+
+/* --- what settings mean, shared by rules and policy --- */
+bool remat_setting_is(const char *value, const char *word); /* false for NULL */
+bool remat_settings_selective(const struct remat_policy_settings *settings);
+/* --ac-option as a number; false when it is none. */
+bool remat_ac_option_number(const char *text, int64_t *out);
+
+#endif

@@ -1,0 +1,22 @@
+/* What is saved and what is recomputed: the output of a policy or solver, the input of the rewrite.
+ * Plain data over the values of the expanded graph (ids as there). */
+#ifndef REMAT_DECISION_H
+#define REMAT_DECISION_H
+
+#include "base.h"
+#include "program.h" /* enum remat_action */
+
+struct remat_decision {
+    uint32_t value_count;
+    uint8_t *actions; /* enum remat_action by value id. RECOMPUTE: nodes of the backward pass and of
+                         the optimizer read a clone, made just before the first of them. Only
+                         forward values may be RECOMPUTE; on a value that owns no bytes (a view) or
+                         that the backward pass does not need it has no effect. */
+    const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */
+};
+
+/* All SAVE; NULL reasons. */
+remat_status remat_decision_create(struct remat_arena *arena, uint32_t value_count,
+                                   struct remat_decision *out);
+
+#endif

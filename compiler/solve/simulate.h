@@ -1,0 +1,19 @@
+/* What a sequence does: the independent judge of everything that the solver claims. It shares no
+ * code with the search, and plans are accepted and printed with its figures only. */
+#ifndef REMAT_SIMULATE_H
+#define REMAT_SIMULATE_H
+
+#include "problem.h"
+
+struct remat_simulation {
+    double time;
+    uint64_t peak;
+    uint32_t peak_position; /* the first position in the sequence that reaches the peak */
+};
+
+/* Fails with REMAT_ERROR_INVALID, naming position and node, when an entry is no node, an input is
+ * not live at a run, or a node never runs. */
+remat_status remat_simulate(remat_context *ctx, const struct remat_problem *problem,
+                            const uint32_t *sequence, size_t length, struct remat_simulation *out);
+
+#endif

@@ -1,0 +1,230 @@
+/* Context, error text, host memory and the arena. */
+#include "base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static void *host_reallocate(void *user, void *pointer, size_t bytes)
+{
+    (void)user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return realloc(pointer, bytes);
+}
+
+remat_context *remat_context_create(const remat_allocator *allocator, const remat_logger *logger)
+{
+    remat_allocator a = allocator ? *allocator : (remat_allocator){host_reallocate, NULL};
+    remat_context *ctx = a.reallocate(a.user, NULL, sizeof *ctx);
+    if (!ctx)
+        return NULL;
+    *ctx = (remat_context){.allocator = a};
+    if (logger)
+        ctx->logger = *logger;
+    return ctx;
+}
+
+void remat_context_destroy(remat_context **context)
+{
+    if (!*context)
+        return;
+    remat_allocator a = (*context)->allocator;
+    a.reallocate(a.user, *context, 0);
+    *context = NULL;
+}
+
+const char *remat_context_message(const remat_context *context)
+{
+    return context->message;
+}
+
+remat_status remat_error(remat_context *ctx, remat_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(ctx->message, sizeof ctx->message, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void remat_log(remat_context *ctx, remat_severity severity, const char *format, ...)
+{
+    if (!ctx->logger.log)
+        return;
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    ctx->logger.log(ctx->logger.user, severity, line);
+}
+
+void *remat_reallocate(remat_context *ctx, void *pointer, size_t bytes)
+{
+    if (bytes == 0 && !pointer)
+        return NULL;
+    void *result = ctx->allocator.reallocate(ctx->allocator.user, pointer, bytes);
+    if (bytes && !result)
+        remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory: %zu bytes", bytes);
+    return result;
+}
+
+#define ARENA_BLOCK_BYTES (64u << 10)
+
+struct remat_arena_block {
+    struct remat_arena_block *previous;
+    uint64_t align_; /* keeps the payload aligned to 16 bytes */
+};
+
+void remat_arena_init(struct remat_arena *arena, remat_context *ctx)
+{
+    *arena = (struct remat_arena){.ctx = ctx};
+}
+
+void remat_arena_release(struct remat_arena *arena)
+{
+    while (arena->blocks) {
+        struct remat_arena_block *previous = arena->blocks->previous;
+        remat_reallocate(arena->ctx, arena->blocks, 0);
+        arena->blocks = previous;
+    }
+    arena->next = arena->end = NULL;
+}
+
+void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
+{
+    uint64_t bytes;
+    if (!remat_mul_u64(count, size, &bytes) || bytes > PTRDIFF_MAX / 2) {
+        remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: %zu items of %zu bytes", count,
+                    size);
+        return NULL;
+    }
+    bytes = remat_align_up(bytes ? bytes : 1, 16);
+    if ((uint64_t)(arena->end - arena->next) < bytes) {
+        uint64_t payload = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
+        struct remat_arena_block *block =
+            remat_reallocate(arena->ctx, NULL, sizeof *block + payload);
+        if (!block)
+            return NULL;
+        block->previous = arena->blocks;
+        arena->blocks = block;
+        arena->next = (char *)(block + 1);
+        arena->end = arena->next + payload;
+    }
+    void *result = arena->next;
+    arena->next += bytes;
+    return memset(result, 0, bytes);
+}
+
+char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length)
+{
+    char *copy = remat_arena_array(arena, length + 1, 1);
+    return copy ? memcpy(copy, text, length) : NULL;
+}
+
+char *remat_arena_format(struct remat_arena *arena, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    char *text = length < 0 ? NULL : remat_arena_array(arena, (size_t)length + 1, 1);
+    if (!text)
+        return NULL;
+    va_start(arguments, format);
+    vsnprintf(text, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
+                       size_t size)
+{
+    size_t grown = *capacity ? *capacity * 2 : 8;
+    void *result = remat_arena_array(arena, grown, size);
+    if (!result)
+        return NULL;
+    if (count)
+        memcpy(result, old, count * size);
+    *capacity = grown;
+    return result;
+}
+
+void remat_text_append(struct remat_text *text, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    while (!text->failed && text->count + (size_t)length + 1 > text->capacity) {
+        void *grown = remat_arena_grow(text->arena, text->items, text->count, &text->capacity, 1);
+        if (grown)
+            text->items = grown;
+        else
+            text->failed = true;
+    }
+    if (text->failed || length < 0)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text->items + text->count, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    text->count += (size_t)length;
+}
+
+uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed)
+{
+    return XXH64(data, bytes, seed);
+}
+
+void remat_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (uint32_t)p1;
+        c3 = (uint32_t)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+} dtypes[REMAT_DTYPE_COUNT] = {
+    [REMAT_F32] = {"f32", 4},
+    [REMAT_F16] = {"f16", 2},
+    [REMAT_BF16] = {"bf16", 2},
+    [REMAT_I32] = {"i32", 4},
+};
+
+const char *remat_dtype_name(remat_dtype dtype)
+{
+    return (unsigned)dtype < REMAT_DTYPE_COUNT ? dtypes[dtype].name : NULL;
+}
+
+bool remat_dtype_parse(const char *name, size_t length, remat_dtype *out)
+{
+    for (int d = 1; d < REMAT_DTYPE_COUNT; d++)
+        if (strlen(dtypes[d].name) == length && memcmp(dtypes[d].name, name, length) == 0) {
+            *out = (remat_dtype)d;
+            return true;
+        }
+    return false;
+}
+
+uint32_t remat_dtype_bytes(remat_dtype dtype)
+{
+    return (unsigned)dtype < REMAT_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
+}

@@ -1,0 +1,151 @@
+/* What every file uses: the error idiom, memory, checked sizes, hashing.
+ *
+ *     remat_status st = REMAT_OK;
+ *     REMAT_NEW(arena, array, count);               // zeroed; goes to `fail` when out of memory
+ *     REMAT_TRY(other(ctx, ...));
+ *     if (bad)
+ *         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "node \"%s\": %d inputs, expected 2", name, n);
+ *     return REMAT_OK;
+ * fail:
+ *     ...release...
+ *     return st;
+ */
+#ifndef REMAT_BASE_H
+#define REMAT_BASE_H
+
+#include <remat/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct remat_context {
+    remat_allocator allocator;
+    remat_logger logger;
+    char message[1024];
+};
+
+#if defined(__GNUC__)
+#define REMAT_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#else
+#define REMAT_PRINTF(at, first)
+#endif
+
+/* Stores the message and returns `status`, so that `return remat_error(...)` reads well. */
+remat_status remat_error(remat_context *ctx, remat_status status, const char *format, ...)
+    REMAT_PRINTF(3, 4);
+void remat_log(remat_context *ctx, remat_severity severity, const char *format, ...)
+    REMAT_PRINTF(3, 4);
+
+#define REMAT_TRY(expression)                                                                      \
+    do {                                                                                           \
+        if ((st = (expression)) != REMAT_OK)                                                       \
+            goto fail;                                                                             \
+    } while (0)
+#define REMAT_FAIL(ctx, status, ...)                                                               \
+    do {                                                                                           \
+        st = remat_error((ctx), (status), __VA_ARGS__);                                            \
+        goto fail;                                                                                 \
+    } while (0)
+
+/* --- host memory, owned singly --- */
+void *remat_reallocate(remat_context *ctx, void *pointer, size_t bytes); /* bytes 0 frees */
+
+/* --- arena: many small allocations with one end of life --- */
+/* Thread-compatible. Memory is aligned to 16 bytes. Zero-initialise with {0} plus the context. */
+struct remat_arena_block;
+struct remat_arena {
+    remat_context *ctx; /* borrowed */
+    struct remat_arena_block *blocks;
+    char *next, *end;
+};
+void remat_arena_init(struct remat_arena *arena, remat_context *ctx);
+void remat_arena_release(struct remat_arena *arena); /* frees everything; the arena may be reused */
+/* Zeroed memory of count * size bytes, or NULL (message set) when that overflows or memory is out.
+ * count 0 yields a valid pointer. */
+void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size);
+/* Copies a string of `length` bytes and terminates it; NULL when out of memory. */
+char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length);
+char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REMAT_PRINTF(2, 3);
+/* The next capacity of a growing array, with its old contents copied; NULL when out of memory. */
+void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
+                       size_t size);
+
+#define REMAT_NEW(arena, pointer, count)                                                           \
+    do {                                                                                           \
+        if (!((pointer) = remat_arena_array((arena), (count), sizeof *(pointer)))) {               \
+            st = REMAT_ERROR_MEMORY;                                                               \
+            goto fail;                                                                             \
+        }                                                                                          \
+    } while (0)
+/* Appends to {items, count, capacity}, any struct with those three members. */
+#define REMAT_PUSH(arena, list, item)                                                              \
+    do {                                                                                           \
+        if ((list)->count == (list)->capacity) {                                                   \
+            void *grown_ = remat_arena_grow((arena), (list)->items, (list)->count,                 \
+                                            &(list)->capacity, sizeof *(list)->items);             \
+            if (!grown_) {                                                                         \
+                st = REMAT_ERROR_MEMORY;                                                           \
+                goto fail;                                                                         \
+            }                                                                                      \
+            (list)->items = grown_;                                                                \
+        }                                                                                          \
+        (list)->items[(list)->count++] = (item);                                                   \
+    } while (0)
+
+/* --- text that grows --- */
+struct remat_text { /* zero-terminated; owned by the arena */
+    struct remat_arena *arena;
+    char *items;
+    size_t count, capacity;
+    bool failed; /* out of memory at some point: contents are incomplete */
+};
+void remat_text_append(struct remat_text *text, const char *format, ...) REMAT_PRINTF(2, 3);
+
+/* --- checked sizes: false on overflow, *result is then unspecified --- */
+static inline bool remat_add_u64(uint64_t a, uint64_t b, uint64_t *result)
+{
+    *result = a + b;
+    return *result >= a;
+}
+static inline bool remat_mul_u64(uint64_t a, uint64_t b, uint64_t *result)
+{
+    *result = a * b;
+    return a == 0 || *result / a == b;
+}
+#define REMAT_ALIGNMENT 256u /* of every buffer in a device arena, bytes */
+static inline uint64_t remat_align_up(uint64_t bytes, uint64_t alignment) /* power of two */
+{
+    return (bytes + alignment - 1) & ~(alignment - 1);
+}
+
+/* --- 64-bit hash (XXH64) --- */
+uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed);
+static inline uint64_t remat_hash_string(const char *text, uint64_t seed)
+{
+    return remat_hash(text, strlen(text), seed);
+}
+
+/* --- random bits: Philox4x32-10 (Salmon et al., "Parallel random numbers", SC'11) --- */
+void remat_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* --- element types --- */
+typedef enum remat_dtype {
+    REMAT_F32 = 1,
+    REMAT_F16 = 2,
+    REMAT_BF16 = 3,
+    REMAT_I32 = 4,
+    REMAT_DTYPE_COUNT
+} remat_dtype;
+const char *remat_dtype_name(remat_dtype dtype); /* "f32", ...; NULL when out of range */
+bool remat_dtype_parse(const char *name, size_t length, remat_dtype *out);
+uint32_t remat_dtype_bytes(remat_dtype dtype);
+
+/* --- files --- */
+/* Reads a whole file into the arena; `what` names its kind in messages. The data is aligned to 16
+ * bytes and followed by a zero byte that is not counted. At most 2^31 - 2 bytes. */
+remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
+                             char **out_data, size_t *out_bytes);
+/* Writes to a temporary file beside `path` and renames it, so a failure leaves `path` as it was. */
+remat_status remat_file_write(remat_context *ctx, const char *path, const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,59 @@
+/* Fused attention, fp32, forward and backward, causal or full, with grouped key/value heads.
+ *
+ *     S = scale Q K^T,  P = softmax(S) by rows,  O = P V,  LSE = log sum exp of the rows of S
+ *
+ * Query head h uses key/value head h / (query_heads / kv_heads). Causal: query i sees the keys
+ * j <= i + kv_length - query_length; a query that sees none gets O = 0 and LSE = -infinity.
+ *
+ * Bits. Queries are taken in blocks of 64 with the prefix of keys that the block sees, keys in
+ * blocks of 4096. Products have the bits of cpu_sgemm, exponentials those of cpu_exp, row sums run
+ * in 64 lanes (cpu_lanes.h). Up to 4096 keys a row is exponentiated against its maximum; beyond,
+ * the running maximum, sum and O are rescaled at each block of keys (online softmax). O is divided
+ * by the sum at the end. Backward recomputes P = exp(S - LSE); dK and dV are summed over the heads
+ * of the group in ascending, within a head over the query blocks in descending order. Results
+ * depend on the operands' values and the shape alone, not on threads, strides or instruction set.
+ */
+#ifndef CPU_ATTENTION_H
+#define CPU_ATTENTION_H
+
+#include "cpu_isa.h"
+#include "cpu_pool.h"
+
+#define CPU_ATTENTION_QUERY_BLOCK 64
+#define CPU_ATTENTION_KEY_BLOCK   4096
+
+/* All sizes are at least 1, and query_heads is a multiple of kv_heads. */
+struct cpu_attention_shape {
+    int64_t batch, query_heads, kv_heads, query_length, kv_length, head_dim;
+    float scale;
+    bool causal;
+};
+
+/* [batch, time, head, head_dim]; strides in elements, head_dim is contiguous. */
+struct cpu_heads {
+    float *data;
+    int64_t batch, time, head;
+};
+
+/* Operands are only read, results are overwritten and overlap no other tensor; q, k, v (and
+ * likewise their gradients) may be slices of one [batch, time, 3, head, head_dim] tensor. */
+struct cpu_attention {
+    struct cpu_attention_shape shape;
+    struct cpu_heads q, k, v; /* operands */
+    struct cpu_heads out;     /* result of forward, operand of backward */
+    float *lse;               /* [batch, query_heads, query_length], as out */
+};
+
+struct cpu_attention_gradient {
+    struct cpu_heads dout;       /* operand: gradient of out */
+    struct cpu_heads dq, dk, dv; /* results */
+};
+
+/* scratch[worker] is the worker's memory of CPU_SCRATCH_BYTES (cpu_sgemm.h). */
+void cpu_attention_forward(struct cpu_pool *pool, const struct cpu_functions *functions,
+                           const struct cpu_attention *attention, float *const *scratch);
+void cpu_attention_backward(struct cpu_pool *pool, const struct cpu_functions *functions,
+                            const struct cpu_attention *attention,
+                            const struct cpu_attention_gradient *gradient, float *const *scratch);
+
+#endif

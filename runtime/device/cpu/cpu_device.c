@@ -1,0 +1,235 @@
+/* Creation, memory and execution of the CPU device. */
+#include "cpu_device_state.h"
+
+#include <sched.h>
+
+#define STREAM_BYTES (32u << 20) /* outputs that no cache would hold for their reader */
+
+struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
+                            uint32_t operand)
+{
+    const struct remat_program *program = device->program;
+    const struct remat_operand *o = &program->operands[command->operand_begin + operand];
+    const struct remat_buffer *buffer = &program->buffers[program->values[o->value].buffer];
+    char *data = device->base.memory; /* NULL while preparing */
+    if (data)
+        data +=
+            buffer->offset_bytes + o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
+    return (struct cpu_view){(float *)data, o, o->shape, o->strides, o->rank};
+}
+
+/* --- preparation --- */
+
+remat_status cpu_device_prepare_tile(struct cpu_device *device,
+                                     const struct cpu_tile_source *source, bool recomputed,
+                                     struct cpu_tile **out)
+{
+    static const uint32_t faults[] = {0, CPU_TILE_FAULT_UNROUNDED, CPU_TILE_FAULT_CONTRACTED,
+                                      CPU_TILE_FAULT_REDUCTION};
+    /* As if a compiler contracted what it was given anew. */
+    bool kept = device->broken_rule == 2 && !recomputed;
+    struct cpu_tile_options options = {
+        .isa = device->functions->isa,
+        .threads = device->params.threads,
+        .stream_bytes = STREAM_BYTES,
+        .faults = kept || device->broken_rule > 3 ? 0 : faults[device->broken_rule],
+    };
+    return cpu_tile_prepare(device->ctx, device->program, source, &options, &device->arena, out);
+}
+
+static remat_status prepare_command(struct cpu_device *device, uint32_t index)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = device->program;
+    const struct remat_command *command = &program->commands[index];
+    const struct remat_kernel *kernel = &program->kernels[command->kernel];
+    struct cpu_tile **tile = &device->tiles[index];
+    uint64_t bytes = 0;
+    if (kernel->kind == REMAT_KERNEL_program) {
+        struct cpu_tile_source source = {
+            .name = command->name,
+            .kernel = &kernel->program,
+            .operands = &program->operands[command->operand_begin],
+            .operand_count = command->operand_end - command->operand_begin,
+            .rank = command->rank,
+            .space = command->space,
+        };
+        REMAT_TRY(cpu_device_prepare_tile(device, &source, command->instance > 0, tile));
+    } else {
+        const struct cpu_named_kernel *named = cpu_named_kernel_find(kernel->kind);
+        if (!named)
+            REMAT_FAIL(device->ctx, REMAT_ERROR_INVALID,
+                       "command \"%s\": the cpu device has no kernel %s", command->name,
+                       remat_kernel_kind_name(kernel->kind));
+        REMAT_TRY(named->prepare(device, command, tile));
+        bytes = named->scratch_bytes;
+    }
+    if (*tile && cpu_tile_scratch_bytes(*tile) > bytes)
+        bytes = cpu_tile_scratch_bytes(*tile);
+    if (bytes > device->scratch_bytes)
+        device->scratch_bytes = remat_align_up(bytes, REMAT_ALIGNMENT);
+fail:
+    return st;
+}
+
+static remat_status prepare(struct cpu_device *device)
+{
+    remat_status st = REMAT_OK;
+    device->scratch_bytes = 0;
+    REMAT_NEW(&device->arena, device->tiles, device->program->command_count);
+    REMAT_NEW(&device->arena, device->scratch_of, device->params.threads);
+    for (uint32_t c = 0; c < device->program->command_count; c++)
+        REMAT_TRY(prepare_command(device, c));
+fail:
+    return st;
+}
+
+/* --- life --- */
+
+static uint32_t default_threads(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int count = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static void destroy(struct remat_device **device)
+{
+    struct cpu_device *cpu = (struct cpu_device *)*device;
+    if (!cpu)
+        return;
+    cpu_pool_destroy(&cpu->pool);
+    remat_reallocate(cpu->ctx, cpu->owned, 0);
+    remat_arena_release(&cpu->arena);
+    remat_reallocate(cpu->ctx, cpu, 0);
+    *device = NULL;
+}
+
+static remat_status create(remat_context *ctx, const struct remat_program *program,
+                           const struct remat_device_params *params, struct remat_device **out)
+{
+    remat_status st = REMAT_OK;
+    struct cpu_device *cpu = remat_reallocate(ctx, NULL, sizeof *cpu);
+    *out = NULL;
+    if (!cpu)
+        return REMAT_ERROR_MEMORY;
+    *cpu = (struct cpu_device){
+        .base.vtable = &remat_cpu_device,
+        .ctx = ctx,
+        .program = program,
+        .params = *params,
+        .functions = cpu_functions_best(),
+    };
+    remat_arena_init(&cpu->arena, ctx);
+    *out = &cpu->base;
+    REMAT_TRY(prepare(cpu));
+    return REMAT_OK;
+fail:
+    destroy(out);
+    return st;
+}
+
+static uint64_t memory_bytes(const struct remat_device *device)
+{
+    const struct cpu_device *cpu = (const struct cpu_device *)device;
+    return remat_align_up(cpu->program->arena_bytes, REMAT_ALIGNMENT) +
+           cpu->params.threads * cpu->scratch_bytes;
+}
+
+static uint64_t thread_bytes(const struct remat_device *device)
+{
+    return ((const struct cpu_device *)device)->scratch_bytes + CPU_THREAD_STACK_BYTES;
+}
+
+static void lay_out_scratch(struct cpu_device *cpu)
+{
+    cpu->scratch = cpu->base.memory + remat_align_up(cpu->program->arena_bytes, REMAT_ALIGNMENT);
+    for (uint32_t t = 0; t < cpu->params.threads; t++)
+        cpu->scratch_of[t] = (float *)(cpu->scratch + t * cpu->scratch_bytes);
+}
+
+static remat_status bind_memory(struct remat_device *device, void *memory)
+{
+    remat_status st = REMAT_OK;
+    struct cpu_device *cpu = (struct cpu_device *)device;
+    uint64_t bytes = memory_bytes(device);
+    if (!memory) {
+        cpu->owned = remat_reallocate(cpu->ctx, NULL, bytes + REMAT_ALIGNMENT);
+        if (!cpu->owned)
+            return REMAT_ERROR_MEMORY;
+        memory = (void *)remat_align_up((uintptr_t)cpu->owned, REMAT_ALIGNMENT);
+    }
+    memset(memory, 0, bytes); /* every page is there before the first step is timed */
+    device->memory = memory;
+    lay_out_scratch(cpu);
+    REMAT_TRY(cpu_pool_create(cpu->ctx, (int)cpu->params.threads, &cpu->pool));
+fail:
+    return st;
+}
+
+/* --- running --- */
+
+static void begin(struct remat_device *device)
+{
+    ((struct cpu_device *)device)->float_state = cpu_flush_subnormals();
+}
+
+static void end(struct remat_device *device)
+{
+    cpu_restore_float_state(((struct cpu_device *)device)->float_state);
+}
+
+static remat_status execute(struct remat_device *device, uint32_t index)
+{
+    struct cpu_device *cpu = (struct cpu_device *)device;
+    const struct remat_command *command = &cpu->program->commands[index];
+    uint32_t kind = cpu->program->kernels[command->kernel].kind;
+    if (kind != REMAT_KERNEL_program)
+        return cpu_named_kernel_find(kind)->run(cpu, command, cpu->tiles[index]);
+    cpu_tile_run(cpu->tiles[index], cpu->pool, device->memory, cpu->scratch, cpu->scratch_bytes);
+    return REMAT_OK;
+}
+
+static void write_memory(struct remat_device *device, uint64_t offset, const void *data,
+                         uint64_t bytes)
+{
+    memcpy(device->memory + offset, data, bytes);
+}
+
+static void read_memory(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes)
+{
+    memcpy(data, device->memory + offset, bytes);
+}
+
+static remat_status break_rule(struct remat_device *device, uint32_t rule)
+{
+    remat_status st = REMAT_OK;
+    struct cpu_device *cpu = (struct cpu_device *)device;
+    uint64_t bound = cpu->scratch_bytes;
+    cpu->broken_rule = rule;
+    remat_arena_release(&cpu->arena);
+    REMAT_TRY(prepare(cpu));
+    if (cpu->scratch_bytes > bound)
+        REMAT_FAIL(cpu->ctx, REMAT_ERROR_INTERNAL, "rule %u needs more scratch", rule);
+    cpu->scratch_bytes = bound;
+    lay_out_scratch(cpu);
+fail:
+    return st;
+}
+
+const struct remat_device_vtable remat_cpu_device = {
+    .name = "cpu",
+    .default_threads = default_threads,
+    .create = create,
+    .destroy = destroy,
+    .memory_bytes = memory_bytes,
+    .thread_bytes = thread_bytes,
+    .bind = bind_memory,
+    .begin = begin,
+    .execute = execute,
+    .end = end,
+    .write = write_memory,
+    .read = read_memory,
+    .break_rule = break_rule,
+};

@@ -1,0 +1,10 @@
+/* The CPU as a device: kernel programs by the tile interpreter, named kernels by the functions of
+ * this folder, on a pool of threads. */
+#ifndef CPU_DEVICE_H
+#define CPU_DEVICE_H
+
+#include "device.h"
+
+extern const struct remat_device_vtable remat_cpu_device;
+
+#endif

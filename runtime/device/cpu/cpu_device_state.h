@@ -1,0 +1,65 @@
+/* Private to cpu_device*.c: the device object and the table of named kernels. */
+#ifndef CPU_DEVICE_STATE_H
+#define CPU_DEVICE_STATE_H
+
+#include "cpu_device.h"
+#include "cpu_sgemm.h"
+#include "cpu_tile.h"
+
+#define CPU_THREAD_STACK_BYTES (256u << 10) /* as cpu_pool.h says */
+
+struct cpu_device {
+    struct remat_device base;
+    remat_context *ctx;
+    const struct remat_program *program;
+    struct remat_device_params params;
+    const struct cpu_functions *functions;
+    struct remat_arena arena; /* of what is prepared */
+    struct cpu_tile **tiles;  /* by command; NULL where the kernel's own function does all */
+    uint64_t scratch_bytes;   /* of each thread */
+    void *owned;              /* what bind allocated */
+    char *scratch;
+    float **scratch_of; /* by thread */
+    struct cpu_pool *pool;
+    uint32_t float_state;
+    uint32_t broken_rule; /* 0, or what a test broke */
+};
+
+/* An operand of a command, resolved. */
+struct cpu_view {
+    float *data; /* i32 operands are cast */
+    const struct remat_operand *operand;
+    const int64_t *shape, *strides;
+    int rank;
+};
+struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
+                            uint32_t operand);
+
+struct cpu_named_kernel {
+    /* Verifies shapes and dtypes, once; prepares *tile when part of the work is a kernel program.
+     */
+    remat_status (*prepare)(struct cpu_device *device, const struct remat_command *command,
+                            struct cpu_tile **tile);
+    remat_status (*run)(struct cpu_device *device, const struct remat_command *command,
+                        const struct cpu_tile *tile);
+    uint64_t scratch_bytes;
+};
+/* NULL for what this device does not have. */
+const struct cpu_named_kernel *cpu_named_kernel_find(uint32_t kind);
+
+/* Prepares kernel programs with the device's options. */
+remat_status cpu_device_prepare_tile(struct cpu_device *device,
+                                     const struct cpu_tile_source *source, bool recomputed,
+                                     struct cpu_tile **out);
+
+/* The broken rules 4 to 6: wrong on purpose, same signatures as what they replace. */
+bool cpu_fault_applies(const struct cpu_device *device, const struct remat_command *command,
+                       uint32_t rule);
+void cpu_fault_matmul(struct cpu_device *device, const struct cpu_matmul *matmul);
+struct cpu_attention;
+void cpu_fault_attention(const struct cpu_attention *attention);
+struct cpu_normal;
+void cpu_fault_normal(struct cpu_device *device, float *out, int64_t count,
+                      const struct cpu_normal *normal);
+
+#endif

@@ -1,0 +1,58 @@
+/* Kernel programs on the CPU: an interpreter whose instructions are compiled loops over tiles of
+ * CPU_TILE elements.
+ *
+ * Preparation turns the SSA list into stages, one pass over a row (or, with column reductions, over
+ * all rows of a stripe of columns) each: an instruction runs in the stage that equals the number of
+ * reductions it depends on in depth, and again in every later stage that needs it per element,
+ * which reads memory again but needs none to keep it. What does not depend on the column is
+ * computed once a row, what depends on neither, once a work item. Bits depend on the program and
+ * its shapes only. */
+#ifndef CPU_TILE_H
+#define CPU_TILE_H
+
+#include "cpu_pool.h"
+#include "cpu_tile_isa.h"
+#include "program.h"
+
+/* Deliberate faults for tests, 0 in production; session_testing.h says what each breaks. */
+enum cpu_tile_fault {
+    CPU_TILE_FAULT_UNROUNDED = 1,
+    CPU_TILE_FAULT_CONTRACTED = 2,
+    CPU_TILE_FAULT_REDUCTION = 4,
+};
+
+struct cpu_tile_options {
+    enum cpu_isa isa;
+    uint32_t faults;
+    uint32_t threads;      /* read by faults only */
+    uint64_t stream_bytes; /* outputs at least this large bypass the caches; 0: never */
+};
+
+/* What is to be run: a kernel program over a space, and what its operands are. */
+struct cpu_tile_source {
+    const char *name; /* of the command, for messages */
+    const struct remat_kernel_program *kernel;
+    const struct remat_operand *operands; /* with as many strides as the space has axes */
+    uint32_t operand_count;
+    uint32_t rank;
+    const int64_t *space;
+    bool words; /* i32 is moved as it is, not converted */
+};
+
+/* A command made ready: immutable, thread-safe, in the arena it was prepared in. */
+struct cpu_tile;
+
+/* Where the operands lie follows from the values and buffers of `program`. */
+remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *program,
+                              const struct cpu_tile_source *source,
+                              const struct cpu_tile_options *options, struct remat_arena *arena,
+                              struct cpu_tile **out);
+
+/* Scratch that each thread needs, aligned to REMAT_ALIGNMENT. */
+uint64_t cpu_tile_scratch_bytes(const struct cpu_tile *tile);
+
+/* Thread w uses scratch + w * scratch_stride. */
+void cpu_tile_run(const struct cpu_tile *tile, struct cpu_pool *pool, char *memory, char *scratch,
+                  uint64_t scratch_stride);
+
+#endif

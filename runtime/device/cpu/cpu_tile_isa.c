@@ -1,0 +1,158 @@
+/* One compiled loop per instruction of a kernel program; built once per instruction set. */
+#include "cpu_tile_isa.h"
+
+#include "cpu_math.h"
+#include "isa.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define INDEPENDENT
+#endif
+
+/* Whole tiles, whose length the compiler knows, apart from tails: same loop, same bits. */
+#define LOOP(name, expression)                                                                     \
+    static void op_##name(float *d, const float *a, const float *b, const float *c, int64_t count) \
+    {                                                                                              \
+        (void)a, (void)b, (void)c;                                                                 \
+        if (count == CPU_TILE) {                                                                   \
+            INDEPENDENT                                                                            \
+            for (int64_t i = 0; i < CPU_TILE; i++)                                                 \
+                d[i] = (expression);                                                               \
+            return;                                                                                \
+        }                                                                                          \
+        INDEPENDENT                                                                                \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            d[i] = (expression);                                                                   \
+    }
+
+LOOP(add, a[i] + b[i])
+LOOP(sub, a[i] - b[i])
+LOOP(mul, a[i] * b[i])
+LOOP(div, a[i] / b[i])
+LOOP(maximum, a[i] > b[i] ? a[i] : b[i])
+LOOP(minimum, a[i] < b[i] ? a[i] : b[i])
+LOOP(equal, a[i] == b[i] ? 1.0f : 0.0f)
+LOOP(less, a[i] < b[i] ? 1.0f : 0.0f)
+LOOP(select, a[i] != 0.0f ? b[i] : c[i])
+LOOP(neg, -a[i])
+LOOP(exp, cpu_exp(a[i]))
+LOOP(log, cpu_log(a[i]))
+LOOP(sqrt, __builtin_sqrtf(a[i]))
+LOOP(rsqrt, 1.0f / __builtin_sqrtf(a[i]))
+LOOP(tanh, cpu_tanh(a[i]))
+LOOP(erf, cpu_erf(a[i]))
+LOOP(sigmoid, cpu_sigmoid(a[i]))
+LOOP(column_sum, d[i] + a[i])
+LOOP(copy, a[i])
+LOOP(contracted, __builtin_fmaf(a[i], b[i], c[i]))
+LOOP(wide_add, (float)((double)a[i] + (double)b[i] + (double)c[i]))
+LOOP(wide_multiply, (float)((double)a[i] * (double)b[i] * (double)c[i]))
+
+#define PAIRS(inner, value)                                                                        \
+    LOOP(inner##_add, value + c[i])                                                                \
+    LOOP(inner##_sub, value - c[i])                                                                \
+    LOOP(inner##_rsub, c[i] - value)                                                               \
+    LOOP(inner##_mul, value *c[i])                                                                 \
+    LOOP(inner##_div, value / c[i])                                                                \
+    LOOP(inner##_rdiv, c[i] / value)
+PAIRS(add, (a[i] + b[i]))
+PAIRS(sub, (a[i] - b[i]))
+PAIRS(mul, (a[i] * b[i]))
+PAIRS(div, (a[i] / b[i]))
+
+#define LANES REMAT_REDUCTION_LANES
+#define REDUCE(name, lanes, combine)                                                               \
+    static void op_##name(float *d, const float *a, const float *b, const float *c, int64_t count) \
+    {                                                                                              \
+        (void)b, (void)c;                                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + lanes <= count; i += lanes) {                                                   \
+            INDEPENDENT                                                                            \
+            for (int l = 0; l < lanes; l++)                                                        \
+                d[l] = combine(d[l], a[i + l]);                                                    \
+        }                                                                                          \
+        for (int l = 0; i + l < count; l++)                                                        \
+            d[l] = combine(d[l], a[i + l]);                                                        \
+    }
+#define SUM(x, y)     ((x) + (y))
+#define MAXIMUM(x, y) ((x) > (y) ? (x) : (y))
+REDUCE(row_sum, LANES, SUM)
+REDUCE(row_max, LANES, MAXIMUM)
+REDUCE(narrow_sum, LANES / 2, SUM)
+
+static void op_fill(float *d, const float *a, const float *b, const float *c, int64_t count)
+{
+    (void)b, (void)c;
+    const float value = a[0];
+    for (int64_t i = 0; i < count; i++)
+        d[i] = value;
+}
+
+static void op_stream(float *d, const float *a, const float *b, const float *c, int64_t count)
+{
+#if defined(__SSE2__)
+    if (((uintptr_t)d & 63) == 0 && (count & 15) == 0) {
+#if defined(__AVX512F__)
+        for (int64_t i = 0; i < count; i += 16)
+            _mm512_stream_ps(d + i, _mm512_loadu_ps(a + i));
+#elif defined(__AVX__)
+        for (int64_t i = 0; i < count; i += 8)
+            _mm256_stream_ps(d + i, _mm256_loadu_ps(a + i));
+#else
+        for (int64_t i = 0; i < count; i += 4)
+            _mm_stream_ps(d + i, _mm_loadu_ps(a + i));
+#endif
+        return;
+    }
+#endif
+    op_copy(d, a, b, c, count);
+}
+
+#define LOAD(dtype, type)                                                                          \
+    static void load_##dtype(float *d, const void *memory, int64_t stride, int64_t count)          \
+    {                                                                                              \
+        const type *source = memory;                                                               \
+        if (stride == 1) {                                                                         \
+            INDEPENDENT                                                                            \
+            for (int64_t i = 0; i < count; i++)                                                    \
+                d[i] = (float)source[i];                                                           \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            d[i] = (float)source[i * stride];                                                      \
+    }
+LOAD(f32, float)
+LOAD(i32, int32_t)
+
+static void store_f32(void *memory, int64_t stride, const float *a, int64_t count)
+{
+    float *destination = memory;
+    for (int64_t i = 0; i < count; i++)
+        destination[i * stride] = a[i];
+}
+
+#define ROW(name) [REMAT_INSTRUCTION_##name] = op_##name
+#define PAIR(inner, outer)                                                                         \
+    [CPU_TILE_PAIR(CPU_TILE_INNER_##inner, CPU_TILE_OUTER_##outer)] = op_##inner##_##outer
+#define PAIRS_OF(inner)                                                                            \
+    PAIR(inner, add), PAIR(inner, sub), PAIR(inner, rsub), PAIR(inner, mul), PAIR(inner, div),     \
+        PAIR(inner, rdiv)
+#define OWN(name) [CPU_TILE_##name] = op_##name
+const struct cpu_tile_table CPU_NAME(cpu_tile_table) = {
+    .ops = {ROW(add),           ROW(sub),        ROW(mul),      ROW(div),        ROW(maximum),
+            ROW(minimum),       ROW(equal),      ROW(less),     ROW(select),     ROW(neg),
+            ROW(exp),           ROW(log),        ROW(sqrt),     ROW(rsqrt),      ROW(tanh),
+            ROW(erf),           ROW(sigmoid),    ROW(row_sum),  ROW(row_max),    ROW(column_sum),
+            OWN(copy),          OWN(fill),       OWN(stream),   OWN(contracted), OWN(wide_add),
+            OWN(wide_multiply), OWN(narrow_sum), PAIRS_OF(add), PAIRS_OF(sub),   PAIRS_OF(mul),
+            PAIRS_OF(div)},
+    .loads = {[REMAT_F32] = load_f32, [REMAT_I32] = load_i32},
+    .stores = {[REMAT_F32] = store_f32},
+};

@@ -1,0 +1,14 @@
+/* The table of devices. */
+#include "device.h"
+
+#include "cpu_device.h"
+
+static const struct remat_device_vtable *const devices[] = {&remat_cpu_device};
+
+const struct remat_device_vtable *remat_device_find(const char *name)
+{
+    for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
+        if (strcmp(devices[d]->name, name) == 0)
+            return devices[d];
+    return NULL;
+}

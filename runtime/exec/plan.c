@@ -1,0 +1,147 @@
+/* Loading plans, and what a host may ask them. */
+#include "plan.h"
+
+_Static_assert((int)REMAT_ELEMENT_F32 == REMAT_F32 && (int)REMAT_ELEMENT_F16 == REMAT_F16 &&
+                   (int)REMAT_ELEMENT_BF16 == REMAT_BF16 && (int)REMAT_ELEMENT_I32 == REMAT_I32,
+               "public and internal element types have the same numbers");
+_Static_assert((int)REMAT_TENSOR_PARAMETER == REMAT_ROLE_PARAMETER &&
+                   (int)REMAT_TENSOR_GRADIENT == REMAT_ROLE_GRADIENT &&
+                   (int)REMAT_TENSOR_OPTIMIZER_STATE == REMAT_ROLE_OPTIMIZER_STATE &&
+                   (int)REMAT_TENSOR_INPUT == REMAT_ROLE_INPUT &&
+                   (int)REMAT_TENSOR_CONSTANT == REMAT_ROLE_CONSTANT &&
+                   (int)REMAT_TENSOR_OUTPUT == REMAT_ROLE_OUTPUT,
+               "public and internal roles have the same numbers");
+_Static_assert(REMAT_TENSOR_RANK_MAX == REMAT_RANK_MAX, "public and internal ranks agree");
+
+uint32_t remat_api_version(void)
+{
+    return REMAT_API_VERSION;
+}
+
+remat_status remat_plan_load_memory(remat_context *ctx, const char *name, const void *data,
+                                    size_t bytes, remat_plan **out)
+{
+    remat_status st = REMAT_OK;
+    *out = NULL;
+    remat_plan *plan = remat_reallocate(ctx, NULL, sizeof *plan);
+    if (!plan)
+        return REMAT_ERROR_MEMORY;
+    remat_arena_init(&plan->arena, ctx);
+    REMAT_TRY(remat_program_read(ctx, name, data, bytes, &plan->arena, &plan->program));
+    *out = plan;
+    return REMAT_OK;
+fail:
+    remat_plan_destroy(&plan);
+    return st;
+}
+
+remat_status remat_plan_load_file(remat_context *ctx, const char *path, remat_plan **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena file;
+    remat_arena_init(&file, ctx);
+    char *data;
+    size_t bytes;
+    *out = NULL;
+    REMAT_TRY(remat_file_read(ctx, path, &file, &data, &bytes));
+    REMAT_TRY(remat_plan_load_memory(ctx, path, data, bytes, out));
+fail:
+    remat_arena_release(&file);
+    return st;
+}
+
+void remat_plan_destroy(remat_plan **plan)
+{
+    if (!*plan)
+        return;
+    remat_context *ctx = (*plan)->arena.ctx;
+    remat_arena_release(&(*plan)->arena);
+    remat_reallocate(ctx, *plan, 0);
+    *plan = NULL;
+}
+
+struct remat_plan remat_plan_borrow(struct remat_program *program)
+{
+    return (struct remat_plan){.program = program};
+}
+
+/* Copies as much of a struct as the caller's version of it has. */
+static void hand_out(void *out, size_t struct_size, const void *from, size_t bytes)
+{
+    size_t known = struct_size < bytes ? struct_size : bytes;
+    memcpy((char *)out + sizeof(size_t), (const char *)from + sizeof(size_t),
+           known > sizeof(size_t) ? known - sizeof(size_t) : 0);
+}
+
+void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
+{
+    const struct remat_program *p = plan->program;
+    uint32_t recomputed = 0;
+    for (uint32_t d = 0; d < p->decision_count; d++)
+        recomputed += p->decisions[d].action == REMAT_ACTION_RECOMPUTE;
+    remat_plan_info info = {
+        .graph_name = p->graph_name,
+        .target = p->target,
+        .policy = p->policy,
+        .budget_bytes = p->budget_bytes,
+        .reserve_bytes = p->reserve_bytes,
+        .arena_bytes = p->arena_bytes,
+        .peak_bytes = p->peak_bytes,
+        .static_bytes = p->static_bytes,
+        .predicted_step_ns = p->step_ns,
+        .predicted_base_step_ns = p->base_step_ns,
+        .numerics_hash = p->numerics_hash,
+        .command_count = p->command_count,
+        .recomputed_count = recomputed,
+    };
+    hand_out(out, out->struct_size, &info, sizeof info);
+}
+
+uint32_t remat_plan_tensor_count(const remat_plan *plan)
+{
+    return plan->program->tensor_count;
+}
+
+int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_info *out)
+{
+    const struct remat_program *p = plan->program;
+    if (index >= p->tensor_count)
+        return 0;
+    const struct remat_program_value *value = &p->values[p->tensors[index].value];
+    remat_tensor_info info = {
+        .name = p->tensors[index].name,
+        .element = (remat_element)value->dtype,
+        .role = (remat_tensor_role)value->role,
+        .rank = value->rank,
+        .bytes = value->bytes,
+    };
+    memcpy(info.shape, value->shape, sizeof info.shape);
+    hand_out(out, out->struct_size, &info, sizeof info);
+    return 1;
+}
+
+uint32_t remat_plan_find_tensor(const remat_plan *plan, const char *name)
+{
+    for (uint32_t t = 0; t < plan->program->tensor_count; t++)
+        if (strcmp(plan->program->tensors[t].name, name) == 0)
+            return t;
+    return UINT32_MAX;
+}
+
+uint32_t remat_plan_entry_count(const remat_plan *plan)
+{
+    return plan->program->entry_count;
+}
+
+const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index)
+{
+    return index < plan->program->entry_count ? plan->program->entries[index].name : NULL;
+}
+
+const struct remat_entry *remat_plan_find_entry(const struct remat_plan *plan, const char *name)
+{
+    for (uint32_t e = 0; e < plan->program->entry_count; e++)
+        if (strcmp(plan->program->entries[e].name, name) == 0)
+            return &plan->program->entries[e];
+    return NULL;
+}

@@ -1,0 +1,20 @@
+/* Private to exec: the handle of a loaded program. */
+#ifndef REMAT_PLAN_H
+#define REMAT_PLAN_H
+
+#include "program.h"
+
+#include <remat/remat.h>
+
+struct remat_plan {
+    struct remat_arena arena;      /* of the program */
+    struct remat_program *program; /* immutable */
+};
+
+/* Wraps a verified program that the caller keeps. For tests and tools that made it in memory. */
+struct remat_plan remat_plan_borrow(struct remat_program *program);
+
+/* An entry point by name, NULL when there is none. */
+const struct remat_entry *remat_plan_find_entry(const struct remat_plan *plan, const char *name);
+
+#endif

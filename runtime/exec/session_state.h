@@ -1,0 +1,26 @@
+/* Private to exec: the session object, and the checks that tests can switch on. */
+#ifndef REMAT_SESSION_STATE_H
+#define REMAT_SESSION_STATE_H
+
+#include "device.h"
+#include "session_testing.h"
+
+struct remat_session {
+    remat_context *ctx;
+    const struct remat_plan *plan;
+    const struct remat_program *program;
+    struct remat_device *device;
+    uint32_t threads;
+    remat_trace_function *trace;
+    void *trace_user;
+    remat_trace_value *trace_values; /* as many as any command writes */
+    bool poison;
+    char *shadow; /* NULL: no guards */
+};
+
+/* Before and after a command, when a test asked for checks. */
+void remat_session_before(struct remat_session *session, uint32_t command);
+remat_status remat_session_after(struct remat_session *session, const struct remat_segment *segment,
+                                 uint32_t command);
+
+#endif

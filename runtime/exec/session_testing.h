@@ -1,0 +1,34 @@
+/* What only tests may do to a session. Hidden in the shared library; tests link the archive. */
+#ifndef REMAT_SESSION_TESTING_H
+#define REMAT_SESSION_TESTING_H
+
+#include "plan.h"
+
+/* Breaks a rule of docs/numerics.md from now on, 0 mends it:
+ *   1  kernel programs keep sums and products of intermediates unrounded
+ *   2  recomputed kernel programs contract a product and a sum into one rounding
+ *   3  row sums in 32 lanes, column blocks of 3 rows: with several threads, or in kernel programs of
+ *      more than 12 instructions
+ *   4  attention's K/V block is one key in recomputed instances and where the live bytes hash to odd
+ *   5  a product's K in two halves: with several threads, or in recomputed instances
+ *   6  random numbers count from zero in each thread's share */
+remat_status remat_session_break_rule(remat_session *session, uint32_t rule);
+
+/* After each command, ranges of buffers whose lifespan ended are filled with NaN (0x7fc0dead). */
+void remat_session_poison(remat_session *session, bool on);
+
+/* Fills the whole arena with a pattern; afterwards, the end of the highest byte that differs from
+ * it. Run init anew after painting. */
+void remat_session_paint(remat_session *session);
+uint64_t remat_session_touched_bytes(const remat_session *session);
+
+/* From now on every command may change bytes only inside the buffers of the values it writes, and
+ * what no live buffer covers is filled with NaN before it: otherwise `run` fails with
+ * REMAT_ERROR_INTERNAL and a message that names the command and the byte. Slow; takes a copy of the
+ * arena from the context's allocator. */
+remat_status remat_session_guard(remat_session *session);
+
+/* The arena, for tests that look into it. */
+char *remat_session_arena(remat_session *session);
+
+#endif

@@ -1,0 +1,176 @@
+/* The runtime of remat: load a plan, make a session, run its entry points.
+ *
+ *     remat_context *ctx = remat_context_create(NULL, NULL);
+ *     remat_plan *plan;
+ *     remat_session *session;
+ *     remat_session_params params;
+ *     remat_session_params_init(&params);
+ *     if (remat_plan_load_file(ctx, "model.plan", &plan) == REMAT_OK &&
+ *         remat_session_create(ctx, plan, &params, &session) == REMAT_OK &&
+ *         remat_session_run(session, "init") == REMAT_OK) {
+ *         ...remat_session_write(session, "tokens", ...); remat_session_run(session, "train");
+ *         remat_session_read(session, "loss", &loss, sizeof loss);
+ *     }
+ *
+ * Every handle is destroyed by its destroy function, which takes the address of the handle, accepts
+ * NULL in it and leaves NULL. A context outlives what was made with it, a plan its sessions.
+ * Strings and arrays that are handed out live as long as the object they came from. Structs that
+ * the host passes or receives start with `struct_size`; their init functions set it. */
+#ifndef REMAT_REMAT_H
+#define REMAT_REMAT_H
+
+#include <remat/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Counts incompatible changes of this header; the library's own, to compare with the macro. */
+#define REMAT_API_VERSION 1
+REMAT_API uint32_t remat_api_version(void);
+
+/* --- plans --- */
+
+/* What remat-compile wrote, verified. Immutable after loading, so threads may share it. */
+typedef struct remat_plan remat_plan;
+
+REMAT_API remat_status remat_plan_load_file(remat_context *ctx, const char *path, remat_plan **out);
+/* `data` may be freed after the call; `name` starts messages. */
+REMAT_API remat_status remat_plan_load_memory(remat_context *ctx, const char *name,
+                                              const void *data, size_t bytes, remat_plan **out);
+REMAT_API void remat_plan_destroy(remat_plan **plan);
+
+typedef struct remat_plan_info {
+    size_t struct_size;
+    const char *graph_name, *target, *policy;
+    uint64_t budget_bytes;  /* 0: none was given */
+    uint64_t reserve_bytes; /* budget for all but the arena: code, stacks, scratch */
+    uint64_t arena_bytes;   /* of the device, for every tensor */
+    uint64_t peak_bytes;    /* most bytes live at once, at most arena_bytes */
+    uint64_t static_bytes;  /* parameters, optimizer state, inputs */
+    uint64_t predicted_step_ns, predicted_base_step_ns; /* base: nothing recomputed */
+    uint64_t numerics_hash; /* plans with equal hashes give equal bits on one device */
+    uint32_t command_count, recomputed_count; /* values that are recomputed */
+} remat_plan_info;
+REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
+
+typedef enum remat_element {
+    REMAT_ELEMENT_F32 = 1,
+    REMAT_ELEMENT_F16 = 2,
+    REMAT_ELEMENT_BF16 = 3,
+    REMAT_ELEMENT_I32 = 4,
+} remat_element;
+
+typedef enum remat_tensor_role {
+    REMAT_TENSOR_ACTIVATION = 0,
+    REMAT_TENSOR_PARAMETER = 1,
+    REMAT_TENSOR_GRADIENT = 2, /* the complete gradient of a parameter */
+    REMAT_TENSOR_OPTIMIZER_STATE = 3,
+    REMAT_TENSOR_INPUT = 4, /* written by the host before an entry point runs */
+    REMAT_TENSOR_CONSTANT = 5,
+    REMAT_TENSOR_OUTPUT = 6, /* read by the host after an entry point ran */
+} remat_tensor_role;
+
+#define REMAT_TENSOR_RANK_MAX 6
+/* A tensor that the host may name: parameters, optimizer state, inputs and outputs. */
+typedef struct remat_tensor_info {
+    size_t struct_size;
+    const char *name;
+    remat_element element;
+    remat_tensor_role role;
+    uint32_t rank;
+    int64_t shape[REMAT_TENSOR_RANK_MAX]; /* row-major and dense */
+    uint64_t bytes;
+} remat_tensor_info;
+REMAT_API uint32_t remat_plan_tensor_count(const remat_plan *plan);
+/* False when `index` is out of range; set out->struct_size first. */
+REMAT_API int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_info *out);
+/* The index of a tensor, or UINT32_MAX when there is none of that name. */
+REMAT_API uint32_t remat_plan_find_tensor(const remat_plan *plan, const char *name);
+
+REMAT_API uint32_t remat_plan_entry_count(const remat_plan *plan);
+REMAT_API const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index); /* or NULL */
+
+/* --- sessions --- */
+
+/* A plan with memory to run in. Thread-compatible: one thread at a time may use it. */
+typedef struct remat_session remat_session;
+
+/* A tensor that a command has just written. */
+typedef struct remat_trace_value {
+    const char *name;
+    remat_tensor_role role;
+    remat_element element;
+    uint32_t instance; /* 0: the original, k: recomputed for the k-th time */
+    const void *data;  /* valid during the callback */
+    uint64_t bytes;
+} remat_trace_value;
+
+typedef struct remat_trace_event {
+    size_t struct_size;
+    uint32_t command;               /* index in the plan */
+    const char *name;               /* of the first value that the command computes */
+    const char *scope;              /* "layers.3/attn" */
+    int32_t layer;                  /* -1 outside layers */
+    const char *phase;              /* "forward", "loss", "backward", "optimizer", "init" */
+    uint32_t instance;              /* 0: the original, k: recomputed for the k-th time */
+    const char *kernel;             /* equal for equal kernels */
+    uint64_t start_ns, duration_ns; /* start: since the entry point began */
+    uint64_t live_bytes;            /* of the arena while the command ran */
+    uint64_t flops, moved_bytes, predicted_ns;
+    uint32_t value_count;
+    const remat_trace_value *values; /* what it wrote */
+} remat_trace_event;
+
+/* Called after every command by the thread that runs the session; what it points to is valid during
+ * the call only. The callback must not use the session. Returning 0 goes on, anything else stops
+ * the entry point with REMAT_ERROR_OTHER. */
+typedef int remat_trace_function(void *user, const remat_trace_event *event);
+
+typedef struct remat_session_params {
+    size_t struct_size;
+    const char *device; /* "cpu" */
+    uint32_t threads;   /* 0: all cores, or as many as the plan's reserve allows */
+    uint64_t seed;      /* of initial values and dropout */
+    /* The host's memory of remat_session_memory_bytes, aligned to 256, used until destroy; NULL:
+     * the session allocates them, once. */
+    void *memory;
+    uint64_t memory_bytes;
+    remat_trace_function *trace; /* NULL: none, and no clock is read */
+    void *trace_user;
+} remat_session_params;
+REMAT_API void remat_session_params_init(remat_session_params *params);
+
+/* What a session of the plan takes: arena and the threads' scratch. The same `params` as for
+ * create; its memory is ignored. */
+REMAT_API remat_status remat_session_memory_bytes(remat_context *ctx, const remat_plan *plan,
+                                                  const remat_session_params *params,
+                                                  uint64_t *out);
+
+/* Checks that the threads fit the plan's reserve, takes memory, clears it (so that no step waits
+ * for fresh pages) and starts threads. After that the session allocates nothing. */
+REMAT_API remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
+                                            const remat_session_params *params,
+                                            remat_session **out);
+REMAT_API void remat_session_destroy(remat_session **session);
+REMAT_API uint32_t remat_session_threads(const remat_session *session);
+REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_function *trace,
+                                       void *user);
+
+/* Whole tensors by name, row-major; `bytes` must be the tensor's. Inputs, the learning rate and the
+ * step number (counted from 1) included, are written before the entry point that reads them,
+ * outputs read after it. */
+REMAT_API remat_status remat_session_write(remat_session *session, const char *tensor,
+                                           const void *data, uint64_t bytes);
+REMAT_API remat_status remat_session_read(remat_session *session, const char *tensor, void *data,
+                                          uint64_t bytes);
+
+/* Runs an entry point and returns when it is done. The caller's floating-point state is changed
+ * during the call (subnormals are flushed to zero) and restored. After a failure tensors have
+ * unspecified contents. */
+REMAT_API remat_status remat_session_run(remat_session *session, const char *entry);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,186 @@
+/* Opcode and named-kernel tables, the check of untrusted kernel programs, and their text. */
+#include "kernel.h"
+
+static const struct {
+    const char *name;
+    uint16_t arity, flops;
+} opcodes[REMAT_INSTRUCTION_COUNT] = {
+#define INSTRUCTION(name, arity, flops, text) {#name, arity, flops},
+#include "instructions.def"
+#undef INSTRUCTION
+};
+
+const char *remat_opcode_name(uint16_t opcode)
+{
+    return opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].name : NULL;
+}
+
+uint32_t remat_opcode_arity(uint16_t opcode)
+{
+    return opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].arity : 0;
+}
+
+uint32_t remat_opcode_flops(uint16_t opcode)
+{
+    return opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].flops : 0;
+}
+
+bool remat_opcode_is_row_reduction(uint16_t opcode)
+{
+    return opcode == REMAT_INSTRUCTION_row_sum || opcode == REMAT_INSTRUCTION_row_max;
+}
+
+bool remat_opcode_is_column_reduction(uint16_t opcode)
+{
+    return opcode == REMAT_INSTRUCTION_column_sum;
+}
+
+static bool has_operand(uint16_t opcode)
+{
+    return opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||
+           opcode == REMAT_INSTRUCTION_store;
+}
+
+static enum remat_register_class join(enum remat_register_class a, enum remat_register_class b)
+{
+    if (a == b || b == REMAT_CLASS_CONSTANT)
+        return a;
+    return a == REMAT_CLASS_CONSTANT ? b : REMAT_CLASS_ELEMENT;
+}
+
+static enum remat_register_class class_of(const struct remat_instruction *instruction,
+                                          const enum remat_register_class *classes)
+{
+    switch (instruction->opcode) {
+    case REMAT_INSTRUCTION_store:
+        return REMAT_CLASS_NONE;
+    case REMAT_INSTRUCTION_load:
+    case REMAT_INSTRUCTION_column:
+        return REMAT_CLASS_ELEMENT;
+    case REMAT_INSTRUCTION_load_row:
+    case REMAT_INSTRUCTION_row_sum:
+    case REMAT_INSTRUCTION_row_max:
+        return REMAT_CLASS_ROW;
+    case REMAT_INSTRUCTION_column_sum:
+        return REMAT_CLASS_COLUMN;
+    default:
+        break;
+    }
+    enum remat_register_class result = REMAT_CLASS_CONSTANT;
+    for (uint32_t k = 0; k < remat_opcode_arity(instruction->opcode); k++)
+        result = join(result, classes[instruction->args[k]]);
+    return result;
+}
+
+static remat_status check_arguments(remat_context *ctx, const struct remat_kernel_program *program,
+                                    uint32_t index, const char *where,
+                                    const enum remat_register_class *classes)
+{
+    const struct remat_instruction *instruction = &program->instructions[index];
+    if (instruction->opcode >= REMAT_INSTRUCTION_COUNT)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%s: instruction %u: unknown opcode %u", where,
+                           index, instruction->opcode);
+    const char *name = opcodes[instruction->opcode].name;
+    for (uint32_t k = 0; k < 3; k++) {
+        uint16_t arg = instruction->args[k];
+        if (k >= opcodes[instruction->opcode].arity) {
+            if (arg != REMAT_NO_REGISTER)
+                return remat_error(ctx, REMAT_ERROR_INVALID,
+                                   "%s: instruction %u (%s): argument %u, expected %u arguments",
+                                   where, index, name, k, opcodes[instruction->opcode].arity);
+        } else if (arg >= index) {
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "%s: instruction %u (%s): argument %u is register %u, which is not "
+                               "defined yet",
+                               where, index, name, k, arg);
+        } else if (classes[arg] == REMAT_CLASS_NONE) {
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "%s: instruction %u (%s): argument %u is register %u, a store",
+                               where, index, name, k, arg);
+        } else if (classes[arg] == REMAT_CLASS_COLUMN &&
+                   remat_opcode_is_column_reduction(instruction->opcode)) {
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "%s: instruction %u (%s): its argument is reduced already", where,
+                               index, name);
+        }
+    }
+    if (has_operand(instruction->opcode) && instruction->operand >= program->operand_count)
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%s: instruction %u (%s): operand %u of %u operands", where, index, name,
+                           instruction->operand, program->operand_count);
+    return REMAT_OK;
+}
+
+remat_status remat_kernel_program_check(remat_context *ctx,
+                                        const struct remat_kernel_program *program,
+                                        const char *where, enum remat_register_class *classes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, ctx);
+    bool rows = false, columns = false;
+    if (program->instruction_count >= REMAT_NO_REGISTER)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %u instructions, the limit is %u", where,
+                   program->instruction_count, REMAT_NO_REGISTER - 1);
+    if (!classes)
+        REMAT_NEW(&scratch, classes, program->instruction_count);
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const struct remat_instruction *instruction = &program->instructions[i];
+        REMAT_TRY(check_arguments(ctx, program, i, where, classes));
+        classes[i] = class_of(instruction, classes);
+        rows |= remat_opcode_is_row_reduction(instruction->opcode);
+        columns |= remat_opcode_is_column_reduction(instruction->opcode);
+        if (rows && columns)
+            REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                       "%s: instruction %u (%s): row and column reductions in one program", where,
+                       i, opcodes[instruction->opcode].name);
+    }
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+void remat_kernel_program_print(const struct remat_kernel_program *program, struct remat_text *out)
+{
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const struct remat_instruction *instruction = &program->instructions[i];
+        uint16_t opcode = instruction->opcode;
+        if (opcode == REMAT_INSTRUCTION_store)
+            remat_text_append(out, "store [%u]", instruction->operand);
+        else
+            remat_text_append(out, "r%u = %s", i,
+                              opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].name : "?");
+        if (opcode != REMAT_INSTRUCTION_store && has_operand(opcode))
+            remat_text_append(out, " [%u]", instruction->operand);
+        if (opcode == REMAT_INSTRUCTION_constant)
+            remat_text_append(out, " %.9g", (double)instruction->immediate);
+        for (uint32_t k = 0; k < remat_opcode_arity(opcode); k++)
+            remat_text_append(out, " r%u", instruction->args[k]);
+        remat_text_append(out, "\n");
+    }
+}
+
+static const struct {
+    const char *name;
+    uint32_t operands_min, operands_max, parameters;
+} kinds[REMAT_KERNEL_KIND_COUNT] = {
+    [REMAT_KERNEL_program] = {"program", 0, UINT16_MAX, 0},
+#define NAMED_KERNEL(name, operands_min, operands_max, parameters)                                 \
+    [REMAT_KERNEL_##name] = {#name, operands_min, operands_max, parameters},
+#include "named_kernels.def"
+#undef NAMED_KERNEL
+};
+
+const char *remat_kernel_kind_name(uint32_t kind)
+{
+    return kind < REMAT_KERNEL_KIND_COUNT ? kinds[kind].name : NULL;
+}
+
+void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *operands_max,
+                             uint32_t *parameters)
+{
+    bool known = kind < REMAT_KERNEL_KIND_COUNT;
+    *operands_min = known ? kinds[kind].operands_min : 0;
+    *operands_max = known ? kinds[kind].operands_max : 0;
+    *parameters = known ? kinds[kind].parameters : 0;
+}

@@ -1,0 +1,96 @@
+/* What a command executes: a kernel program or a named kernel. This header says what they mean; the
+ * CPU device, the emitted CUDA text and the float64 reference are executors of the same definition.
+ *
+ * Kernel program: straight-line SSA over an index space of rows x columns. The space has up to
+ * REMAT_RANK_MAX axes; the last one is the columns, the others together are the rows (row-major
+ * order). Instruction i defines register i. A register has a class, given by its instruction:
+ *
+ *     ELEMENT   one value per (row, column)
+ *     ROW       one value per row           (load_row, row reductions, arithmetic on ROW only)
+ *     COLUMN    one value per column        (column reductions, arithmetic on COLUMN only)
+ *     CONSTANT  one value                   (constant, arithmetic on CONSTANT only)
+ *
+ * Arithmetic on mixed classes is ELEMENT; CONSTANT mixes with any class and yields that class. ROW
+ * and COLUMN reductions do not occur in one program. Every register is rounded to its dtype (f32
+ * unless the instruction says otherwise) before it is used (docs/numerics.md, rule 1).
+ *
+ * Memory operands are views: base + offset + strides in elements over the axes of the space. A
+ * stride of 0 repeats. load_row and store of a ROW register ignore the stride of the last axis;
+ * store of a COLUMN register ignores the strides of the others. Loads of i32 convert to f32 (exact
+ * below 2^24). An operand may be the same memory as another only where the plan says so (in place):
+ * then every element is loaded before it is stored.
+ *
+ * Reductions have defined bits (docs/numerics.md, rule 3):
+ *   row:    64 lanes from the identity; element j of the row is combined into lane j mod 64 in
+ *           ascending order; then lanes l and l + w are combined for w = 32, 16, ..., 1.
+ *   column: rows in blocks of REMAT_COLUMN_BLOCK_ROWS; in each block one ascending chain from 0;
+ *           the block sums are added in order, starting from the first. */
+#ifndef REMAT_KERNEL_H
+#define REMAT_KERNEL_H
+
+#include "base.h"
+
+#define REMAT_RANK_MAX          6
+#define REMAT_REDUCTION_LANES   64
+#define REMAT_COLUMN_BLOCK_ROWS 256
+#define REMAT_NO_REGISTER       UINT16_MAX
+
+enum remat_register_class {
+    REMAT_CLASS_NONE, /* store */
+    REMAT_CLASS_CONSTANT,
+    REMAT_CLASS_ROW,
+    REMAT_CLASS_COLUMN,
+    REMAT_CLASS_ELEMENT,
+};
+
+/* Opcodes, from instructions.def: REMAT_INSTRUCTION_add, ... */
+enum remat_opcode {
+#define INSTRUCTION(name, arity, flops, text) REMAT_INSTRUCTION_##name,
+#include "instructions.def"
+#undef INSTRUCTION
+    REMAT_INSTRUCTION_COUNT
+};
+
+struct remat_instruction {
+    uint16_t opcode;
+    uint16_t operand; /* load, load_row, store: index among the command's operands */
+    uint16_t args[3]; /* registers, REMAT_NO_REGISTER beyond the arity */
+    uint16_t reserved;
+    float immediate; /* constant: its value */
+};
+
+struct remat_kernel_program {
+    uint32_t instruction_count;
+    const struct remat_instruction *instructions;
+    uint32_t operand_count; /* operands 0 ... operand_count - 1 are used */
+};
+
+const char *remat_opcode_name(uint16_t opcode); /* NULL when out of range */
+uint32_t remat_opcode_arity(uint16_t opcode);   /* number of register arguments */
+uint32_t remat_opcode_flops(uint16_t opcode);   /* per element, for pricing */
+bool remat_opcode_is_row_reduction(uint16_t opcode);
+bool remat_opcode_is_column_reduction(uint16_t opcode);
+
+/* Verifies untrusted instructions (opcodes, arguments before use, operand indices, classes) and
+ * fills classes[instruction_count] when it is not NULL. `where` starts the message. Thread-safe. */
+remat_status remat_kernel_program_check(remat_context *ctx,
+                                        const struct remat_kernel_program *program,
+                                        const char *where, enum remat_register_class *classes);
+
+/* The program as text, one instruction a line, e.g. "r3 = add r0 r2". */
+void remat_kernel_program_print(const struct remat_kernel_program *program, struct remat_text *out);
+
+/* Named kernels, from named_kernels.def: REMAT_KERNEL_matmul, ... Operand order, shapes and
+ * parameters are documented row by row there. REMAT_KERNEL_program stands for a kernel program. */
+enum remat_kernel_kind {
+    REMAT_KERNEL_program,
+#define NAMED_KERNEL(name, operands_min, operands_max, parameters) REMAT_KERNEL_##name,
+#include "named_kernels.def"
+#undef NAMED_KERNEL
+    REMAT_KERNEL_KIND_COUNT
+};
+const char *remat_kernel_kind_name(uint32_t kind); /* "program", "matmul", ...; NULL out of range */
+void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *operands_max,
+                             uint32_t *parameters);
+
+#endif

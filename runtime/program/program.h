@@ -1,0 +1,185 @@
+/* The plan in memory: what lowering fills, the runtime executes, and remat-dump prints. One
+ * definition; only program_read and program_write know the file format (schemas/program.fbs).
+ *
+ * Everything is plain data in one arena: indices instead of pointers between tables, ranges are
+ * [begin, end). A verified program can be trusted: every index is in range, every operand lies in
+ * its buffer, every buffer in the arena. Immutable after that; threads may share it. */
+#ifndef REMAT_PROGRAM_H
+#define REMAT_PROGRAM_H
+
+#include "kernel.h"
+
+#define REMAT_NONE UINT32_MAX /* of an index: none */
+
+enum remat_role {
+    REMAT_ROLE_ACTIVATION = 0,
+    REMAT_ROLE_PARAMETER = 1,
+    REMAT_ROLE_GRADIENT = 2, /* the complete gradient of a parameter */
+    REMAT_ROLE_OPTIMIZER_STATE = 3,
+    REMAT_ROLE_INPUT = 4, /* written by the host before an entry point runs */
+    REMAT_ROLE_CONSTANT = 5,
+    REMAT_ROLE_OUTPUT = 6, /* read by the host after an entry point: the loss */
+    REMAT_ROLE_COUNT
+};
+const char *remat_role_name(uint32_t role);
+
+enum remat_phase {
+    REMAT_PHASE_FORWARD = 0,
+    REMAT_PHASE_LOSS = 1,
+    REMAT_PHASE_BACKWARD = 2,
+    REMAT_PHASE_OPTIMIZER = 3,
+    REMAT_PHASE_INIT = 4,
+    REMAT_PHASE_COUNT
+};
+const char *remat_phase_name(uint32_t phase);
+
+enum remat_initializer { REMAT_INIT_NONE = 0, REMAT_INIT_CONSTANT = 1, REMAT_INIT_NORMAL = 2 };
+
+/* A range of the arena, used for one lifespan of one value, or of several that share it in place.
+ * Lifespans count commands of the buffer's segment: born before command `begin`, gone before
+ * command `end`, both indices into remat_program.commands. A persistent buffer spans them all. */
+struct remat_buffer {
+    uint64_t offset_bytes, bytes; /* in the arena; offset a multiple of REMAT_ALIGNMENT */
+    uint32_t begin, end;
+    bool persistent; /* lives from init on: parameters, optimizer state, inputs */
+};
+
+/* A tensor at one version: written once (in place updates make a new value in the same buffer). */
+struct remat_program_value {
+    const char *name;  /* as in the graph; a recomputed instance has the name of its original */
+    const char *scope; /* "layers.3/attn", "" at top level */
+    int32_t layer;     /* -1 outside layers */
+    uint32_t instance; /* 0: the original; k: the k-th recomputation */
+    uint8_t dtype, role, phase, rank;
+    int64_t shape[REMAT_RANK_MAX];
+    uint64_t bytes;
+    uint32_t buffer;
+};
+
+enum remat_access { REMAT_ACCESS_READ = 1, REMAT_ACCESS_WRITE = 2, REMAT_ACCESS_UPDATE = 3 };
+
+/* How a command sees a value. UPDATE: reads the previous version in the same buffer and writes
+ * `value`; `previous` is then the version that it reads. */
+struct remat_operand {
+    uint32_t value;
+    uint32_t previous; /* REMAT_NONE unless UPDATE */
+    uint8_t access, dtype, rank;
+    int64_t shape[REMAT_RANK_MAX];
+    int64_t strides[REMAT_RANK_MAX]; /* in elements, >= 0 */
+    uint64_t offset_elements;        /* from the start of the buffer */
+};
+
+struct remat_kernel {
+    uint32_t kind;                       /* enum remat_kernel_kind */
+    struct remat_kernel_program program; /* of REMAT_KERNEL_program */
+    const char *key;                     /* printable name, equal for equal kernels */
+};
+
+struct remat_command {
+    uint32_t kernel;
+    uint32_t operand_begin, operand_end;     /* of remat_program.operands */
+    uint32_t parameter_begin, parameter_end; /* of remat_program.parameters */
+    uint8_t phase, rank;
+    int64_t space[REMAT_RANK_MAX]; /* index space of a kernel program */
+    const char *name;              /* of the first value it computes */
+    const char *scope;
+    int32_t layer;
+    uint32_t instance;           /* 0 original, k: k-th recomputation */
+    uint64_t flops, moved_bytes; /* of distinct operands */
+    uint64_t estimated_ns;
+    uint64_t live_bytes; /* arena bytes live while it runs, static ones included */
+};
+
+struct remat_segment {
+    const char *name; /* init, step, forward */
+    uint32_t command_begin, command_end;
+};
+
+/* What a host calls by name. */
+struct remat_entry {
+    const char *name; /* init, train, eval */
+    uint32_t segment;
+};
+
+/* A tensor that the host can read or write by name: its first version in the train segment. */
+struct remat_tensor {
+    const char *name;
+    uint32_t value;
+    uint8_t initializer;
+    double init_mean, init_std; /* constant: the value is init_mean */
+};
+
+enum remat_action { REMAT_ACTION_SAVE = 0, REMAT_ACTION_RECOMPUTE = 1 };
+
+/* What was decided for a forward value that the backward pass reads. */
+struct remat_decision_record {
+    const char *name;
+    const char *scope;
+    int32_t layer;
+    uint8_t action;
+    const char *reason; /* "policy", "pin --save h.*", "fits", ... */
+    uint64_t bytes;
+    uint64_t recompute_ns; /* time of the commands that recompute it, 0 when saved */
+};
+
+struct remat_setting { /* the command line as it was understood */
+    const char *name, *value;
+};
+
+struct remat_program {
+    const char *producer, *graph_name, *target, *policy;
+    uint64_t graph_hash, numerics_hash;
+    uint64_t budget_bytes;  /* 0: unlimited */
+    uint64_t reserve_bytes; /* what the process needs beside the arena */
+    uint64_t arena_bytes;   /* multiple of REMAT_ALIGNMENT */
+    uint64_t peak_bytes;    /* live peak */
+    uint64_t static_bytes;  /* persistent buffers, at offsets [0, static_bytes) */
+    uint64_t touched_bytes; /* end of the highest buffer: what a painted arena shows */
+    uint32_t peak_command;
+    uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
+    uint32_t layer_count;
+
+    uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
+        entry_count, tensor_count, decision_count, parameter_count, setting_count,
+        recomputed_layer_count;
+    struct remat_buffer *buffers;
+    struct remat_program_value *values;
+    struct remat_operand *operands;
+    struct remat_kernel *kernels;
+    struct remat_command *commands;
+    struct remat_segment *segments;
+    struct remat_entry *entries;
+    struct remat_tensor *tensors;
+    struct remat_decision_record *decisions;
+    double *parameters;
+    struct remat_setting *settings;
+    uint32_t *recomputed_layers;
+    const char **notes; /* what the report says to the user besides numbers */
+    uint32_t note_count;
+};
+
+/* Number of values with action RECOMPUTE. */
+uint32_t remat_program_recomputed(const struct remat_program *program);
+
+/* All that must hold of a program whatever wrote it: indices, sizes, overflow, operands inside
+ * their buffers, buffers inside the arena, kernels well-formed. O(size). Message: "commands[17]
+ * \"...\": ...". */
+remat_status remat_program_verify(remat_context *ctx, const struct remat_program *program);
+
+/* Replays every segment naively: no command reads a buffer that does not hold the value it names
+ * (freed, overwritten or a newer version), buffers live together do not overlap, live bytes and
+ * their peak are as claimed. Shares no code with the compiler. O(commands x buffers). */
+remat_status remat_program_simulate(remat_context *ctx, const struct remat_program *program);
+
+/* File bytes -> program in `arena` (which it needs to outlive), structurally verified by the
+ * FlatBuffers library, then by remat_program_verify. `name` starts every message. */
+remat_status remat_program_read(remat_context *ctx, const char *name, const void *data,
+                                size_t bytes, struct remat_arena *arena,
+                                struct remat_program **out);
+
+/* Program -> file bytes in `arena`. Same program, same bytes. */
+remat_status remat_program_write(remat_context *ctx, const struct remat_program *program,
+                                 struct remat_arena *arena, const void **out_data,
+                                 size_t *out_bytes);
+
+#endif

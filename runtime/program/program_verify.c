@@ -1,0 +1,245 @@
+/* What holds of every program by itself, table by table. Commands: verify_command.c. */
+#include "verify.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define SEGMENTS_MAX 64
+
+typedef unsigned long long ull;
+
+remat_status remat_verify_error(struct remat_verifier *v, const char *table, uint32_t index,
+                                const char *name, const char *format, ...)
+{
+    char what[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    if (!name)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "%s[%u]: %s", table, index, what);
+    return remat_error(v->ctx, REMAT_ERROR_INVALID, "%s[%u] \"%.200s\": %s", table, index, name,
+                       what);
+}
+
+bool remat_dims_elements(const int64_t *dims, uint32_t rank, uint64_t *out)
+{
+    *out = 1;
+    for (uint32_t d = 0; d < rank; d++)
+        if (dims[d] <= 0 || !remat_mul_u64(*out, (uint64_t)dims[d], out) || *out > INT64_MAX)
+            return false;
+    return true;
+}
+
+static remat_status verify_head(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    uint64_t total;
+    if (!p->producer || !p->graph_name || !p->target || !p->policy)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "a text of the plan's head is missing");
+    if (p->arena_bytes % REMAT_ALIGNMENT)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "arena_bytes %llu is no multiple of %u",
+                           (ull)p->arena_bytes, REMAT_ALIGNMENT);
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {{"peak_bytes", p->peak_bytes},
+                 {"static_bytes", p->static_bytes},
+                 {"touched_bytes", p->touched_bytes}};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        if (parts[k].bytes > p->arena_bytes)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "%s %llu is more than arena_bytes %llu",
+                               parts[k].name, (ull)parts[k].bytes, (ull)p->arena_bytes);
+    if (!remat_add_u64(p->arena_bytes, p->reserve_bytes, &total) ||
+        (p->budget_bytes && total > p->budget_bytes))
+        return remat_error(
+            v->ctx, REMAT_ERROR_INVALID,
+            "arena_bytes %llu and reserve_bytes %llu are more than budget_bytes %llu",
+            (ull)p->arena_bytes, (ull)p->reserve_bytes, (ull)p->budget_bytes);
+    if (p->peak_command >= p->command_count && p->command_count)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                           "peak_command %u is out of range (%u commands)", p->peak_command,
+                           p->command_count);
+    return REMAT_OK;
+}
+
+static remat_status verify_segments(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    if (p->segment_count > SEGMENTS_MAX)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "%u segments, the limit is %u",
+                           p->segment_count, SEGMENTS_MAX);
+    for (uint32_t i = 0; i < p->segment_count; i++) {
+        const struct remat_segment *s = &p->segments[i];
+        if (!s->name)
+            return remat_verify_error(v, "segments", i, NULL, "no name");
+        if (s->command_begin > s->command_end || s->command_end > p->command_count)
+            return remat_verify_error(v, "segments", i, s->name, "commands [%u, %u) of %u commands",
+                                      s->command_begin, s->command_end, p->command_count);
+    }
+    for (uint32_t i = 0; i < p->entry_count; i++) {
+        const struct remat_entry *e = &p->entries[i];
+        if (!e->name)
+            return remat_verify_error(v, "entries", i, NULL, "no name");
+        if (e->segment >= p->segment_count)
+            return remat_verify_error(v, "entries", i, e->name,
+                                      "segment %u is out of range (%u segments)", e->segment,
+                                      p->segment_count);
+    }
+    return REMAT_OK;
+}
+
+static bool in_one_segment(const struct remat_program *p, const struct remat_buffer *b)
+{
+    for (uint32_t s = 0; s < p->segment_count; s++)
+        if (b->begin >= p->segments[s].command_begin && b->end <= p->segments[s].command_end)
+            return true;
+    return false;
+}
+
+static remat_status verify_buffer(struct remat_verifier *v, uint32_t i, uint64_t *touched)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_buffer *b = &p->buffers[i];
+    uint64_t end;
+    if (b->offset_bytes % REMAT_ALIGNMENT)
+        return remat_verify_error(v, "buffers", i, NULL, "offset %llu is no multiple of %u",
+                                  (ull)b->offset_bytes, REMAT_ALIGNMENT);
+    if (!remat_add_u64(b->offset_bytes, b->bytes, &end) || end > p->arena_bytes || !b->bytes)
+        return remat_verify_error(v, "buffers", i, NULL,
+                                  "%llu bytes at offset %llu in an arena of %llu bytes",
+                                  (ull)b->bytes, (ull)b->offset_bytes, (ull)p->arena_bytes);
+    *touched = end > *touched ? end : *touched;
+    if (b->persistent && end > p->static_bytes)
+        return remat_verify_error(
+            v, "buffers", i, NULL,
+            "%llu bytes at offset %llu are persistent, but static_bytes is %llu", (ull)b->bytes,
+            (ull)b->offset_bytes, (ull)p->static_bytes);
+    if (b->persistent && (b->begin != 0 || b->end != p->command_count))
+        return remat_verify_error(v, "buffers", i, NULL,
+                                  "persistent, but lives in [%u, %u) of %u commands", b->begin,
+                                  b->end, p->command_count);
+    if (!b->persistent && b->offset_bytes < p->static_bytes)
+        return remat_verify_error(
+            v, "buffers", i, NULL,
+            "offset %llu is among the static %llu bytes, but it is not persistent",
+            (ull)b->offset_bytes, (ull)p->static_bytes);
+    if (!b->persistent && (b->begin >= b->end || !in_one_segment(p, b)))
+        return remat_verify_error(v, "buffers", i, NULL,
+                                  "it lives in [%u, %u), which is not inside one segment", b->begin,
+                                  b->end);
+    return REMAT_OK;
+}
+
+static remat_status verify_buffers(struct remat_verifier *v)
+{
+    uint64_t touched = 0;
+    for (uint32_t i = 0; i < v->program->buffer_count; i++) {
+        remat_status st = verify_buffer(v, i, &touched);
+        if (st != REMAT_OK)
+            return st;
+    }
+    if (touched != v->program->touched_bytes)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                           "touched_bytes is %llu, but the highest buffer ends at %llu",
+                           (ull)v->program->touched_bytes, (ull)touched);
+    return REMAT_OK;
+}
+
+static remat_status verify_value(struct remat_verifier *v, uint32_t i)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_program_value *value = &p->values[i];
+    uint64_t elements, bytes;
+    if (!value->name || !value->scope)
+        return remat_verify_error(v, "values", i, NULL, "no name or scope");
+    if (!remat_dtype_name((remat_dtype)value->dtype))
+        return remat_verify_error(v, "values", i, value->name, "unknown dtype %u", value->dtype);
+    if (value->role >= REMAT_ROLE_COUNT || value->phase >= REMAT_PHASE_COUNT || value->layer < -1)
+        return remat_verify_error(v, "values", i, value->name,
+                                  "role %u, phase %u or layer %d is out of range", value->role,
+                                  value->phase, value->layer);
+    if (value->rank > REMAT_RANK_MAX)
+        return remat_verify_error(v, "values", i, value->name, "%u axes, the limit is %d",
+                                  value->rank, REMAT_RANK_MAX);
+    if (!remat_dims_elements(value->shape, value->rank, &elements))
+        return remat_verify_error(v, "values", i, value->name,
+                                  "a dim is not positive or the shape is too large");
+    if (!remat_mul_u64(elements, remat_dtype_bytes((remat_dtype)value->dtype), &bytes) ||
+        bytes != value->bytes)
+        return remat_verify_error(v, "values", i, value->name,
+                                  "%llu elements of %s, but %llu bytes", (ull)elements,
+                                  remat_dtype_name((remat_dtype)value->dtype), (ull)value->bytes);
+    if (value->buffer >= p->buffer_count)
+        return remat_verify_error(v, "values", i, value->name,
+                                  "buffer %u is out of range (%u buffers)", value->buffer,
+                                  p->buffer_count);
+    if (bytes > p->buffers[value->buffer].bytes)
+        return remat_verify_error(v, "values", i, value->name,
+                                  "%llu bytes in buffer %u of %llu bytes", (ull)bytes,
+                                  value->buffer, (ull)p->buffers[value->buffer].bytes);
+    return REMAT_OK;
+}
+
+static remat_status verify_tensors(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    for (uint32_t i = 0; i < p->tensor_count; i++) {
+        const struct remat_tensor *t = &p->tensors[i];
+        if (!t->name || !*t->name)
+            return remat_verify_error(v, "tensors", i, NULL, "no name");
+        if (t->value >= p->value_count)
+            return remat_verify_error(v, "tensors", i, t->name,
+                                      "value %u is out of range (%u values)", t->value,
+                                      p->value_count);
+        if (t->initializer > REMAT_INIT_NORMAL)
+            return remat_verify_error(v, "tensors", i, t->name, "unknown initializer %u",
+                                      t->initializer);
+    }
+    return REMAT_OK;
+}
+
+static remat_status verify_report(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    for (uint32_t i = 0; i < p->decision_count; i++) {
+        const struct remat_decision_record *d = &p->decisions[i];
+        if (!d->name || !d->scope || !d->reason)
+            return remat_verify_error(v, "decisions", i, NULL, "no name, scope or reason");
+        if (d->action > REMAT_ACTION_RECOMPUTE || d->layer < -1)
+            return remat_verify_error(v, "decisions", i, d->name,
+                                      "action %u or layer %d is out of range", d->action, d->layer);
+    }
+    for (uint32_t i = 0; i < p->setting_count; i++)
+        if (!p->settings[i].name || !p->settings[i].value)
+            return remat_verify_error(v, "settings", i, NULL, "no name or value");
+    for (uint32_t i = 0; i < p->note_count; i++)
+        if (!p->notes[i])
+            return remat_verify_error(v, "notes", i, NULL, "no text");
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
+        if (p->recomputed_layers[i] >= p->layer_count)
+            return remat_verify_error(v, "recomputed_layers", i, NULL,
+                                      "layer %u is out of range (%u layers)",
+                                      p->recomputed_layers[i], p->layer_count);
+    return REMAT_OK;
+}
+
+remat_status remat_program_verify(remat_context *ctx, const struct remat_program *program)
+{
+    remat_status st = REMAT_OK;
+    struct remat_verifier verifier = {.ctx = ctx, .program = program};
+    remat_arena_init(&verifier.scratch, ctx);
+    REMAT_TRY(verify_head(&verifier));
+    REMAT_TRY(verify_segments(&verifier));
+    REMAT_TRY(verify_buffers(&verifier));
+    for (uint32_t i = 0; i < program->value_count; i++)
+        REMAT_TRY(verify_value(&verifier, i));
+    REMAT_TRY(remat_verify_kernels(&verifier));
+    for (uint32_t i = 0; i < program->command_count; i++)
+        REMAT_TRY(remat_verify_command(&verifier, i));
+    REMAT_TRY(verify_tensors(&verifier));
+    REMAT_TRY(verify_report(&verifier));
+fail:
+    remat_arena_release(&verifier.scratch);
+    return st;
+}

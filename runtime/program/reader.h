@@ -1,0 +1,57 @@
+/* What reading a graph and reading a plan have in common: recognising the file by its bytes, the
+ * container (docs/formats.md), versions, text, and a bound on what a hostile file can make of
+ * sharing. */
+#ifndef REMAT_READER_H
+#define REMAT_READER_H
+
+#include "base.h"
+#include "flatbuffers.h"
+
+#define REMAT_FORMAT_VERSION   1
+#define REMAT_CONTAINER_BYTES  32
+#define REMAT_CONTAINER_MAGIC  "RMT\x89"
+#define REMAT_GRAPH_IDENTIFIER "RMG1"
+#define REMAT_PLAN_IDENTIFIER  "RMP1"
+
+struct remat_reader {
+    remat_context *ctx;        /* borrowed, as are name and arena */
+    const char *name;          /* starts every message */
+    struct remat_arena *arena; /* holds the native structs */
+    const void *data;          /* the FlatBuffer, copied into the arena: text points into it */
+    size_t bytes;
+    uint64_t unclaimed_bytes; /* of the FlatBuffer: see remat_reader_claim */
+};
+
+/* Recognises the file, checks the container and copies the FlatBuffer. `identifier` is the kind
+ * that is expected; a graph may come without a container. */
+remat_status remat_reader_open(remat_context *ctx, const char *name, const void *data, size_t bytes,
+                               struct remat_arena *arena, const char *identifier,
+                               struct remat_reader *out);
+
+/* The message for a failed remat_fb_open_*; OK for REMAT_FB_OK. */
+remat_status remat_reader_result(const struct remat_reader *reader, enum remat_fb_result result);
+
+remat_status remat_reader_versions(const struct remat_reader *reader, struct remat_fb_text producer,
+                                   uint32_t format_version, uint32_t min_reader_version,
+                                   uint64_t required_features);
+
+/* Every array that is made native claims the bytes it has in the file. Without sharing the claims
+ * fit the file, so native memory stays proportional to it; what shares its way past that is
+ * refused. */
+remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count,
+                                uint64_t element_bytes);
+#define REMAT_READER_TABLE_BYTES 8 /* the least bytes of a table, with the slot that refers to it  \
+                                    */
+
+/* Text without control characters, in UTF-8; "" when the file has none. `table` and `index` locate
+ * it in the message: "values[3]". */
+remat_status remat_reader_text(struct remat_reader *reader, struct remat_fb_text text,
+                               const char *table, uint32_t index, const char **out);
+
+/* Puts the reader's name before the context's message; returns `status`. */
+remat_status remat_reader_prefix(const struct remat_reader *reader, remat_status status);
+
+/* file_kind.c: says what the bytes are when they are neither graph nor plan, "" when unknown. */
+const char *remat_foreign_file(const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,39 @@
+/* The parts of remat_program_verify; private to this folder. */
+#ifndef REMAT_VERIFY_H
+#define REMAT_VERIFY_H
+
+#include "program.h"
+
+/* How a kernel program uses one operand. */
+struct remat_operand_use {
+    bool loaded, stored;
+    bool by_element, by_row, by_column; /* which axes it is addressed with: all, rows, the last */
+};
+
+struct remat_verifier {
+    remat_context *ctx;
+    const struct remat_program *program;
+    struct remat_arena scratch;
+    struct remat_operand_use **uses; /* [kernel], each [operand_count]; NULL for named kernels */
+};
+
+/* Stores `table[index] "name": ...` (without the name when it is NULL) and returns INVALID. */
+remat_status remat_verify_error(struct remat_verifier *verifier, const char *table, uint32_t index,
+                                const char *name, const char *format, ...) REMAT_PRINTF(5, 6);
+
+/* Every kernel by itself; fills verifier->uses. */
+remat_status remat_verify_kernels(struct remat_verifier *verifier);
+/* Command `index`: ranges, operands against values and buffers, kernel against operands. The tables
+ * of buffers, values and kernels are verified already. */
+remat_status remat_verify_command(struct remat_verifier *verifier, uint32_t index);
+/* Shapes, access and parameters of a named kernel's operands; their number is right already. */
+remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index);
+
+/* Whether distinct indices along axes [begin, end) are distinct elements: each stride, in ascending
+ * order, steps over everything that the smaller ones reach. */
+bool remat_view_injective(const struct remat_operand *operand, const int64_t *dims, uint32_t begin,
+                          uint32_t end);
+/* Product of dims, each of which must be positive; false otherwise or beyond 63 bits. */
+bool remat_dims_elements(const int64_t *dims, uint32_t rank, uint64_t *out);
+
+#endif

@@ -1,0 +1,274 @@
+/* Kernels, and commands against kernels, values and buffers: after this no view leads out of its
+ * buffer, whatever the executor trusts. */
+#include "verify.h"
+
+typedef unsigned long long ull;
+
+/* --- kernels --- */
+
+static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_kernel *kernel = &v->program->kernels[index];
+    const struct remat_kernel_program *program = &kernel->program;
+    enum remat_register_class *classes;
+    const char *where;
+    if (program->operand_count > program->instruction_count)
+        return remat_verify_error(v, "kernels", index, kernel->key,
+                                  "%u operands, but only %u instructions", program->operand_count,
+                                  program->instruction_count);
+    REMAT_NEW(&v->scratch, classes, program->instruction_count);
+    where = remat_arena_format(&v->scratch, "kernels[%u] \"%.200s\"", index, kernel->key);
+    if (!where)
+        return REMAT_ERROR_MEMORY;
+    REMAT_TRY(remat_kernel_program_check(v->ctx, program, where, classes));
+    REMAT_NEW(&v->scratch, v->uses[index], program->operand_count);
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const struct remat_instruction *instruction = &program->instructions[i];
+        bool store = instruction->opcode == REMAT_INSTRUCTION_store;
+        bool row = instruction->opcode == REMAT_INSTRUCTION_load_row;
+        if (!store && !row && instruction->opcode != REMAT_INSTRUCTION_load)
+            continue;
+        struct remat_operand_use *use = &v->uses[index][instruction->operand];
+        enum remat_register_class class = classes[store ? instruction->args[0] : i];
+        use->loaded |= !store;
+        use->stored |= store;
+        use->by_row |= class == REMAT_CLASS_ROW;
+        use->by_column |= class == REMAT_CLASS_COLUMN;
+        use->by_element |= class != REMAT_CLASS_ROW && class != REMAT_CLASS_COLUMN;
+    }
+    for (uint32_t k = 0; k < program->operand_count; k++)
+        if (!v->uses[index][k].loaded && !v->uses[index][k].stored)
+            return remat_verify_error(v, "kernels", index, kernel->key, "operand %u is never used",
+                                      k);
+fail:
+    return st;
+}
+
+remat_status remat_verify_kernels(struct remat_verifier *v)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *p = v->program;
+    REMAT_NEW(&v->scratch, v->uses, p->kernel_count);
+    for (uint32_t i = 0; i < p->kernel_count; i++) {
+        const struct remat_kernel *kernel = &p->kernels[i];
+        if (!kernel->key)
+            return remat_verify_error(v, "kernels", i, NULL, "no key");
+        if (kernel->kind >= REMAT_KERNEL_KIND_COUNT)
+            return remat_verify_error(v, "kernels", i, kernel->key, "unknown kind %u",
+                                      kernel->kind);
+        if (kernel->kind == REMAT_KERNEL_program)
+            REMAT_TRY(fill_uses(v, i));
+        else if (kernel->program.instruction_count || kernel->program.operand_count)
+            return remat_verify_error(v, "kernels", i, kernel->key,
+                                      "a named kernel with instructions");
+    }
+fail:
+    return st;
+}
+
+/* --- views --- */
+
+/* One past the highest element that the view touches; false on overflow. */
+static bool view_end(const struct remat_operand *operand, const int64_t *dims, uint32_t rank,
+                     bool skip_last, bool only_last, uint64_t *out)
+{
+    uint64_t last = operand->offset_elements;
+    for (uint32_t d = only_last && rank ? rank - 1 : 0; d < rank - (skip_last && rank); d++) {
+        uint64_t span;
+        if (!remat_mul_u64((uint64_t)dims[d] - 1, (uint64_t)operand->strides[d], &span) ||
+            !remat_add_u64(last, span, &last))
+            return false;
+    }
+    return remat_add_u64(last, 1, out);
+}
+
+bool remat_view_injective(const struct remat_operand *operand, const int64_t *dims, uint32_t begin,
+                          uint32_t end)
+{
+    bool done[REMAT_RANK_MAX] = {false};
+    uint64_t reached = 1;
+    for (uint32_t k = begin; k < end; k++) {
+        uint32_t least = REMAT_RANK_MAX;
+        for (uint32_t d = begin; d < end; d++)
+            if (!done[d] &&
+                (least == REMAT_RANK_MAX || operand->strides[d] < operand->strides[least]))
+                least = d;
+        done[least] = true;
+        if (dims[least] == 1)
+            continue;
+        if ((uint64_t)operand->strides[least] < reached)
+            return false;
+        reached += ((uint64_t)dims[least] - 1) * (uint64_t)operand->strides[least];
+    }
+    return true;
+}
+
+/* --- commands --- */
+
+static const char *operand_name(const struct remat_program *p, const struct remat_operand *operand)
+{
+    return p->values[operand->value].name;
+}
+
+static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uint32_t k)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index];
+    const struct remat_operand *o = &p->operands[c->operand_begin + k];
+    uint64_t elements, end, bytes;
+    if (o->value >= p->value_count)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: value %u is out of range (%u values)", k, o->value,
+                                  p->value_count);
+    const struct remat_program_value *value = &p->values[o->value];
+    if (o->access < REMAT_ACCESS_READ || o->access > REMAT_ACCESS_UPDATE)
+        return remat_verify_error(v, "commands", index, c->name, "operand %u: unknown access %u", k,
+                                  o->access);
+    if ((o->access == REMAT_ACCESS_UPDATE) != (o->previous != REMAT_NONE))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: a previous version belongs to an update", k);
+    if (o->previous != REMAT_NONE && (o->previous >= p->value_count || o->previous == o->value ||
+                                      p->values[o->previous].buffer != value->buffer ||
+                                      p->values[o->previous].dtype != value->dtype))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: value %u is no previous version of \"%s\"", k,
+                                  o->previous, value->name);
+    if (o->dtype != value->dtype)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: dtype %u, but \"%s\" has dtype %u", k, o->dtype,
+                                  value->name, value->dtype);
+    if (o->rank > REMAT_RANK_MAX || !remat_dims_elements(o->shape, o->rank, &elements))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: its shape of rank %u is not valid", k, o->rank);
+    for (uint32_t d = 0; d < o->rank; d++)
+        if (o->strides[d] < 0)
+            return remat_verify_error(v, "commands", index, c->name,
+                                      "operand %u: stride %lld is negative", k,
+                                      (long long)o->strides[d]);
+    if (!view_end(o, o->shape, o->rank, false, false, &end) ||
+        !remat_mul_u64(end, remat_dtype_bytes((remat_dtype)o->dtype), &bytes) ||
+        bytes > p->buffers[value->buffer].bytes)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: its view leads out of buffer %u (%llu bytes) of "
+                                  "\"%s\"",
+                                  k, value->buffer, (ull)p->buffers[value->buffer].bytes,
+                                  value->name);
+    return REMAT_OK;
+}
+
+/* The view over the axes of the command's space, as loads and stores address it. */
+static remat_status verify_use(struct remat_verifier *v, uint32_t index, uint32_t k, bool skip_last,
+                               bool only_last)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index];
+    const struct remat_operand *o = &p->operands[c->operand_begin + k];
+    const struct remat_buffer *buffer = &p->buffers[p->values[o->value].buffer];
+    uint32_t begin = only_last && c->rank ? c->rank - 1u : 0;
+    uint32_t rank = c->rank - (skip_last && c->rank ? 1u : 0);
+    uint64_t end, bytes;
+    if (!view_end(o, c->space, c->rank, skip_last, only_last, &end) ||
+        !remat_mul_u64(end, remat_dtype_bytes((remat_dtype)o->dtype), &bytes) ||
+        bytes > buffer->bytes)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: over the index space its view leads out of the "
+                                  "buffer (%llu bytes) of \"%s\"",
+                                  k, (ull)buffer->bytes, operand_name(p, o));
+    if (o->access != REMAT_ACCESS_READ && !remat_view_injective(o, c->space, begin, rank))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: it writes elements of \"%s\" more than once", k,
+                                  operand_name(p, o));
+    return REMAT_OK;
+}
+
+static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t index)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_command *c = &v->program->commands[index];
+    const struct remat_kernel_program *program = &v->program->kernels[c->kernel].program;
+    if (c->operand_end - c->operand_begin != program->operand_count)
+        return remat_verify_error(v, "commands", index, c->name, "%u operands, its kernel has %u",
+                                  c->operand_end - c->operand_begin, program->operand_count);
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const struct remat_operand *o = &v->program->operands[c->operand_begin + k];
+        const struct remat_operand_use *use = &v->uses[c->kernel][k];
+        if (o->rank != c->rank)
+            return remat_verify_error(v, "commands", index, c->name,
+                                      "operand %u: rank %u, the index space has rank %u", k,
+                                      o->rank, c->rank);
+        if ((use->loaded && o->access == REMAT_ACCESS_WRITE) ||
+            (use->stored && o->access == REMAT_ACCESS_READ) ||
+            (!use->stored && o->access != REMAT_ACCESS_READ))
+            return remat_verify_error(v, "commands", index, c->name,
+                                      "operand %u: access %u, but its kernel %s it", k, o->access,
+                                      use->loaded && use->stored ? "loads and stores"
+                                      : use->loaded              ? "loads"
+                                                                 : "stores");
+        if (use->by_element)
+            REMAT_TRY(verify_use(v, index, k, false, false));
+        if (use->by_row)
+            REMAT_TRY(verify_use(v, index, k, true, false));
+        if (use->by_column)
+            REMAT_TRY(verify_use(v, index, k, false, true));
+    }
+fail:
+    return st;
+}
+
+static remat_status verify_named_kernel(struct remat_verifier *v, uint32_t index)
+{
+    const struct remat_command *c = &v->program->commands[index];
+    uint32_t count = c->operand_end - c->operand_begin, least, most, parameters;
+    remat_kernel_kind_arity(v->program->kernels[c->kernel].kind, &least, &most, &parameters);
+    if (count < least || count > most)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "%u operands, its kernel takes %u to %u", count, least, most);
+    if (c->parameter_end - c->parameter_begin != parameters)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "%u parameters, its kernel takes %u",
+                                  c->parameter_end - c->parameter_begin, parameters);
+    return remat_verify_named(v, index);
+}
+
+static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index];
+    uint64_t elements;
+    if (!c->name || !c->scope)
+        return remat_verify_error(v, "commands", index, NULL, "no name or scope");
+    if (c->kernel >= p->kernel_count)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "kernel %u is out of range (%u kernels)", c->kernel,
+                                  p->kernel_count);
+    if (c->operand_begin > c->operand_end || c->operand_end > p->operand_count)
+        return remat_verify_error(v, "commands", index, c->name, "operands [%u, %u) of %u operands",
+                                  c->operand_begin, c->operand_end, p->operand_count);
+    if (c->parameter_begin > c->parameter_end || c->parameter_end > p->parameter_count)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "parameters [%u, %u) of %u parameters", c->parameter_begin,
+                                  c->parameter_end, p->parameter_count);
+    if (c->phase >= REMAT_PHASE_COUNT || c->layer < -1)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "phase %u or layer %d is out of range", c->phase, c->layer);
+    if (c->rank > REMAT_RANK_MAX || !remat_dims_elements(c->space, c->rank, &elements))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "its index space of rank %u is not valid", c->rank);
+    return REMAT_OK;
+}
+
+remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_command *c = &v->program->commands[index];
+    REMAT_TRY(verify_ranges(v, index));
+    for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++)
+        REMAT_TRY(verify_operand(v, index, k));
+    if (v->program->kernels[c->kernel].kind == REMAT_KERNEL_program)
+        REMAT_TRY(verify_kernel_program(v, index));
+    else
+        REMAT_TRY(verify_named_kernel(v, index));
+fail:
+    return st;
+}

@@ -1,0 +1,248 @@
+/* The operands of named kernels: what named_kernels.def says of their shapes, checked. */
+#include "verify.h"
+
+struct call { /* one command under check */
+    struct remat_verifier *v;
+    uint32_t index;
+    const struct remat_operand *o;
+    const double *parameters;
+};
+
+static remat_status mismatch(const struct call *call, const char *what)
+{
+    const struct remat_program *p = call->v->program;
+    const struct remat_command *c = &p->commands[call->index];
+    return remat_verify_error(call->v, "commands", call->index, c->name, "%s: %s",
+                              remat_kernel_kind_name(p->kernels[c->kernel].kind), what);
+}
+
+/* `dtypes` and `access` have one letter an operand: f, i (i32), F (f32); r, w, u. */
+static remat_status expect(const struct call *call, const char *dtypes, const char *access)
+{
+    for (uint32_t k = 0; access[k]; k++) {
+        const struct remat_operand *o = &call->o[k];
+        bool dtype = dtypes[k] == 'i'   ? o->dtype == REMAT_I32
+                     : dtypes[k] == 'F' ? o->dtype == REMAT_F32
+                                        : o->dtype != REMAT_I32;
+        bool right = access[k] == 'r'   ? o->access == REMAT_ACCESS_READ
+                     : access[k] == 'w' ? o->access == REMAT_ACCESS_WRITE
+                                        : o->access == REMAT_ACCESS_UPDATE;
+        if (!dtype || !right)
+            return mismatch(call, "dtype or access of an operand");
+    }
+    return REMAT_OK;
+}
+
+static bool contiguous(const struct remat_operand *o)
+{
+    uint64_t stride = 1;
+    for (uint32_t d = o->rank; d-- > 0; stride *= (uint64_t)o->shape[d])
+        if (o->shape[d] > 1 && (uint64_t)o->strides[d] != stride)
+            return false;
+    return true;
+}
+
+/* The last axis lies element by element. */
+static bool rows_contiguous(const struct remat_operand *o)
+{
+    return o->rank == 0 || o->shape[o->rank - 1] == 1 || o->strides[o->rank - 1] == 1;
+}
+
+static bool injective(const struct remat_operand *o)
+{
+    return remat_view_injective(o, o->shape, 0, o->rank);
+}
+
+static bool same_dims(const struct remat_operand *a, const struct remat_operand *b, uint32_t count)
+{
+    return memcmp(a->shape, b->shape, count * sizeof a->shape[0]) == 0;
+}
+
+static bool same_shape(const struct remat_operand *a, const struct remat_operand *b)
+{
+    return a->rank == b->rank && same_dims(a, b, a->rank);
+}
+
+/* A whole number in [0, limit) given as double. */
+static bool is_whole(double x, double limit)
+{
+    return x >= 0 && x < limit && x == (double)(uint64_t)x;
+}
+
+static remat_status check_matmul(const struct call *call)
+{
+    const struct remat_operand *a = &call->o[0], *b = &call->o[1], *c = &call->o[2];
+    uint32_t rank = c->rank;
+    if (rank < 2 || a->rank != rank || b->rank != rank || !same_dims(a, c, rank - 2) ||
+        !same_dims(b, c, rank - 2))
+        return mismatch(call, "leading axes differ");
+    if (a->shape[rank - 2] != c->shape[rank - 2] || b->shape[rank - 1] != c->shape[rank - 1] ||
+        a->shape[rank - 1] != b->shape[rank - 2])
+        return mismatch(call, "[m, k] [k, n] does not give [m, n]");
+    if (!rows_contiguous(c) || !injective(c))
+        return mismatch(call, "the rows of c are not contiguous");
+    return expect(call, "fff", "rrw");
+}
+
+/* q, k, v, out, lse as attention has them. */
+static bool attention_shapes(const struct remat_operand *q, const struct remat_operand *k,
+                             const struct remat_operand *v, const struct remat_operand *out,
+                             const struct remat_operand *lse)
+{
+    return q->rank == 4 && k->rank == 4 && same_shape(k, v) && same_shape(q, out) &&
+           q->shape[0] == k->shape[0] && q->shape[3] == k->shape[3] &&
+           q->shape[2] % k->shape[2] == 0 && lse->rank == 3 && lse->shape[0] == q->shape[0] &&
+           lse->shape[1] == q->shape[2] && lse->shape[2] == q->shape[1] && contiguous(lse);
+}
+
+static bool all_rows_contiguous(const struct remat_operand *o, uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (!rows_contiguous(&o[k]))
+            return false;
+    return true;
+}
+
+static remat_status check_attention(const struct call *call)
+{
+    const struct remat_operand *o = call->o;
+    if (!attention_shapes(&o[0], &o[1], &o[2], &o[3], &o[4]))
+        return mismatch(call, "shapes of q, k, v, out, lse");
+    if (!all_rows_contiguous(o, 4) || !injective(&o[3]))
+        return mismatch(call, "the last axis is not contiguous");
+    return expect(call, "ffffF", "rrrww");
+}
+
+static remat_status check_attention_backward(const struct call *call)
+{
+    const struct remat_operand *o = call->o;
+    if (!attention_shapes(&o[1], &o[2], &o[3], &o[4], &o[5]) || !same_shape(&o[0], &o[4]) ||
+        !same_shape(&o[6], &o[1]) || !same_shape(&o[7], &o[2]) || !same_shape(&o[8], &o[3]))
+        return mismatch(call, "shapes of dout, q, k, v, out, lse, dq, dk, dv");
+    if (!all_rows_contiguous(o, 5) || !all_rows_contiguous(o + 6, 3) || !injective(&o[6]) ||
+        !injective(&o[7]) || !injective(&o[8]))
+        return mismatch(call, "the last axis is not contiguous");
+    return expect(call, "fffffFfff", "rrrrrrwww");
+}
+
+/* table [V, C], ids [..], rows [.., C]. */
+static bool embedding_shapes(const struct remat_operand *table, const struct remat_operand *ids,
+                             const struct remat_operand *rows)
+{
+    return table->rank == 2 && rows->rank == ids->rank + 1u && same_dims(rows, ids, ids->rank) &&
+           rows->shape[ids->rank] == table->shape[1];
+}
+
+static remat_status check_embedding(const struct call *call)
+{
+    if (!embedding_shapes(&call->o[0], &call->o[1], &call->o[2]))
+        return mismatch(call, "shapes of table, ids, out");
+    if (!injective(&call->o[2]))
+        return mismatch(call, "out is written more than once");
+    return expect(call, "fif", "rrw");
+}
+
+static remat_status check_embedding_backward(const struct call *call)
+{
+    if (!embedding_shapes(&call->o[2], &call->o[1], &call->o[0]))
+        return mismatch(call, "shapes of dout, ids, table");
+    if (!is_whole(call->parameters[0], 2) || !injective(&call->o[2]))
+        return mismatch(call, "accumulate is 0 or 1, and table's elements are distinct");
+    return expect(call, "fif", call->parameters[0] != 0 ? "rru" : "rrw");
+}
+
+static remat_status check_adamw_coefficients(const struct call *call)
+{
+    static const uint64_t counts[3] = {1, 1, 3};
+    for (uint32_t k = 0; k < 3; k++) {
+        uint64_t elements = 0;
+        (void)remat_dims_elements(call->o[k].shape, call->o[k].rank, &elements);
+        if (elements != counts[k] || !contiguous(&call->o[k]))
+            return mismatch(call, "lr [1], step [1] and out [3] are expected");
+    }
+    return expect(call, "FiF", "rrw");
+}
+
+static remat_status check_copy(const struct call *call)
+{
+    if (!same_shape(&call->o[0], &call->o[1]) || call->o[0].dtype != call->o[1].dtype)
+        return mismatch(call, "shapes or dtypes differ");
+    if (!injective(&call->o[1]))
+        return mismatch(call, "out is written more than once");
+    if (call->o[0].access != REMAT_ACCESS_READ || call->o[1].access != REMAT_ACCESS_WRITE)
+        return mismatch(call, "access of an operand");
+    return REMAT_OK;
+}
+
+static remat_status check_concat(const struct call *call)
+{
+    const struct remat_command *c = &call->v->program->commands[call->index];
+    uint32_t last = c->operand_end - c->operand_begin - 1;
+    const struct remat_operand *out = &call->o[last];
+    if (!is_whole(call->parameters[0], out->rank))
+        return mismatch(call, "the axis is out of range");
+    uint32_t axis = (uint32_t)call->parameters[0];
+    int64_t rest = out->shape[axis];
+    for (uint32_t k = 0; k < last; k++) {
+        const struct remat_operand *in = &call->o[k];
+        if (in->rank != out->rank || in->dtype != out->dtype || in->access != REMAT_ACCESS_READ)
+            return mismatch(call, "rank, dtype or access of an input");
+        for (uint32_t d = 0; d < out->rank; d++)
+            if (d != axis && in->shape[d] != out->shape[d])
+                return mismatch(call, "lengths differ beside the axis");
+        if (in->shape[axis] > rest)
+            return mismatch(call, "the inputs are longer than the output");
+        rest -= in->shape[axis];
+    }
+    if (rest != 0 || !contiguous(out) || out->access != REMAT_ACCESS_WRITE)
+        return mismatch(call, "the inputs do not fill the output, which is contiguous and written");
+    return REMAT_OK;
+}
+
+static remat_status check_pad(const struct call *call)
+{
+    const struct remat_operand *in = &call->o[0], *out = &call->o[1];
+    if (in->rank != out->rank || !is_whole(call->parameters[0], in->rank))
+        return mismatch(call, "ranks differ or the axis is out of range");
+    uint32_t axis = (uint32_t)call->parameters[0];
+    for (uint32_t d = 0; d < in->rank; d++)
+        if (d != axis && in->shape[d] != out->shape[d])
+            return mismatch(call, "lengths differ beside the axis");
+    if (in->shape[axis] > out->shape[axis] ||
+        !is_whole(call->parameters[1], (double)(out->shape[axis] - in->shape[axis]) + 1))
+        return mismatch(call, "the box leads out of the output");
+    return contiguous(out) ? expect(call, "ff", "rw") : mismatch(call, "out is not contiguous");
+}
+
+static remat_status check_fill(const struct call *call)
+{
+    if (!contiguous(&call->o[0]) || call->o[0].access != REMAT_ACCESS_WRITE)
+        return mismatch(call, "out is not contiguous or not written");
+    return REMAT_OK;
+}
+
+static remat_status check_fill_normal(const struct call *call)
+{
+    if (!is_whole(call->parameters[2], 4294967296.0) ||
+        !is_whole(call->parameters[3], 4294967296.0))
+        return mismatch(call, "the halves of the site are no 32-bit numbers");
+    return contiguous(&call->o[0]) ? expect(call, "f", "w")
+                                   : mismatch(call, "out is not contiguous");
+}
+
+remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)
+{
+    static remat_status (*const checks[REMAT_KERNEL_KIND_COUNT])(const struct call *) = {
+#define NAMED_KERNEL(name, operands_min, operands_max, parameters)                                 \
+    [REMAT_KERNEL_##name] = check_##name,
+#include "named_kernels.def"
+#undef NAMED_KERNEL
+    };
+    const struct remat_program *p = verifier->program;
+    const struct remat_command *c = &p->commands[index];
+    struct call call = {.v = verifier,
+                        .index = index,
+                        .o = p->operands + c->operand_begin,
+                        .parameters = p->parameters + c->parameter_begin};
+    return checks[p->kernels[c->kernel].kind](&call);
+}

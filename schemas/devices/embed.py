@@ -1,0 +1,26 @@
+"""Device descriptions as a C table: embed.py OUTPUT INPUT.json..."""
+import json
+import pathlib
+import sys
+
+
+def main():
+    output, *inputs = sys.argv[1:]
+    rows, names = [], []
+    for path in sorted(map(pathlib.Path, inputs)):
+        text = path.read_text(encoding="utf-8")
+        if json.loads(text)["name"] != path.stem:
+            sys.exit(f"{path}: its name must be \"{path.stem}\"")
+        lines = "\n".join("        " + json.dumps(line + "\n") for line in text.splitlines())
+        rows.append(f'    {{"{path.stem}",\n{lines}}},\n')
+        names.append(f'"{path.stem}", ')
+    pathlib.Path(output).write_text(
+        "/* Made by schemas/devices/embed.py. */\n"
+        '#include "device_table.h"\n\n'
+        "const struct remat_device_text remat_device_texts[] = {\n" + "".join(rows) +
+        "};\nconst unsigned remat_device_text_count = " + str(len(rows)) + ";\n"
+        "const char *const remat_device_names[] = {" + "".join(names) + "0};\n",
+        encoding="utf-8")
+
+
+main()

@@ -1,0 +1,284 @@
+// The only C++ file: see flatbuffers.h. Compiled twice, with REMAT_FB_READ and with REMAT_FB_WRITE,
+// because the write half needs a C++ library and the runtime shall not.
+#define FLATBUFFERS_ASSERT(condition) ((void)0) // conditions on input are the verifier's
+
+#include "flatbuffers.h"
+
+#include <new>
+#include <utility>
+
+#include "graph_generated.h"
+#include "program_generated.h"
+
+namespace fb = flatbuffers;
+
+static_assert(FLATBUFFERS_LITTLEENDIAN, "arrays are copied as they are");
+static_assert(sizeof(remat_fb_update) == sizeof(remat::graph::Update), "");
+static_assert(sizeof(remat_fb_instruction) == sizeof(remat::program::Instruction), "");
+static_assert(alignof(remat::program::Instruction) <= 4, "vector elements are aligned to 4 only");
+
+#ifdef REMAT_FB_READ
+
+namespace
+{
+
+const fb::uoffset_t tables_max = 1u << 25;
+
+template <typename Root>
+remat_fb_result verify(const void *data, size_t bytes, const char *identifier)
+{
+    if (bytes < 8 || bytes > REMAT_FB_BYTES_MAX)
+        return REMAT_FB_SIZE;
+    if (reinterpret_cast<uintptr_t>(data) % REMAT_FB_ALIGNMENT)
+        return REMAT_FB_UNALIGNED;
+    if (memcmp(static_cast<const char *>(data) + 4, identifier, 4) != 0)
+        return REMAT_FB_IDENTIFIER;
+    fb::Verifier::Options options;
+    options.max_depth = 8;
+    // A table takes 4 bytes and a slot of 4 that refers to it; a smaller limit than the file could
+    // hold by sharing, so that checking it stays linear in its size.
+    options.max_tables =
+        static_cast<fb::uoffset_t>(bytes / 8 < tables_max ? bytes / 8 : tables_max);
+    fb::Verifier verifier(static_cast<const uint8_t *>(data), bytes, options);
+    return verifier.VerifyBuffer<Root>(identifier) ? REMAT_FB_OK : REMAT_FB_MALFORMED;
+}
+
+remat_fb_text get_text(const fb::String *string)
+{
+    return string ? remat_fb_text{string->c_str(), string->size(), 0}
+                  : remat_fb_text{nullptr, 0, 0};
+}
+
+template <typename T> remat_fb_array get_array(const fb::Vector<T> *vector)
+{
+    return vector ? remat_fb_array{vector->Data(), vector->size()} : remat_fb_array{nullptr, 0};
+}
+
+template <typename T> remat_fb_tables get_tables(const fb::Vector<fb::Offset<T>> *vector)
+{
+    return vector ? remat_fb_tables{vector, vector->size()} : remat_fb_tables{nullptr, 0};
+}
+
+template <typename T> const T *get(remat_fb_tables tables, uint32_t i)
+{
+    return static_cast<const fb::Vector<fb::Offset<T>> *>(tables.data)->Get(i);
+}
+
+#define FIELD(type, name) out->name = static_cast<type>(in->name());
+#define TEXT(name)        out->name = get_text(in->name());
+#define ARRAY(type, name) out->name = get_array(in->name());
+#define TABLES(name)      out->name = get_tables(in->name());
+#define TABLE(space, Name, fields)                                                                 \
+    void copy(const remat::space::Name *in, remat_fb_##space##_##Name *out)                        \
+    {                                                                                              \
+        fields                                                                                     \
+    }
+#include "tables.def"
+#undef TABLE
+
+} // namespace
+
+#define TABLE(space, Name, fields)                                                                 \
+    void remat_fb_read_##space##_##Name(remat_fb_tables tables, uint32_t i,                        \
+                                        remat_fb_##space##_##Name *out)                            \
+    {                                                                                              \
+        copy(get<remat::space::Name>(tables, i), out);                                             \
+    }
+#include "tables.def"
+#undef TABLE
+#undef FIELD
+#undef TEXT
+#undef ARRAY
+#undef TABLES
+
+void remat_fb_read_text(remat_fb_tables strings, uint32_t i, remat_fb_text *out)
+{
+    *out = get_text(get<fb::String>(strings, i));
+}
+
+remat_fb_result remat_fb_open_graph(const void *data, size_t bytes, remat_fb_graph_Graph *out)
+{
+    remat_fb_result result =
+        verify<remat::graph::Graph>(data, bytes, remat::graph::GraphIdentifier());
+    if (result == REMAT_FB_OK)
+        copy(remat::graph::GetGraph(data), out);
+    return result;
+}
+
+remat_fb_result remat_fb_open_program(const void *data, size_t bytes, remat_fb_program_Plan *out)
+{
+    remat_fb_result result =
+        verify<remat::program::Plan>(data, bytes, remat::program::PlanIdentifier());
+    if (result == REMAT_FB_OK)
+        copy(remat::program::GetPlan(data), out);
+    return result;
+}
+
+#endif
+
+#ifdef REMAT_FB_WRITE
+
+namespace
+{
+
+const size_t table_bytes_max = 2048; // a table, its vtable and both's scratch, without arrays
+const size_t children_max = 24;      // of one table
+
+// Hands out one block, once: `reserve` keeps the builder from asking for more.
+class BlockAllocator final : public fb::Allocator
+{
+  public:
+    uint8_t *block = nullptr;
+    uint8_t *allocate(size_t) override
+    {
+        return block;
+    }
+    void deallocate(uint8_t *, size_t) override
+    {
+    }
+};
+
+// Converts to the offset of any type: each call site knows what it has.
+struct AnyOffset {
+    uint32_t id;
+    template <typename T> operator fb::Offset<T>() const
+    {
+        return fb::Offset<T>(id);
+    }
+};
+
+} // namespace
+
+struct remat_fb_builder {
+    BlockAllocator allocator;
+    fb::FlatBufferBuilder flat;
+    size_t capacity, scratch_bytes;
+    bool full;
+
+    remat_fb_builder(uint8_t *block, size_t bytes)
+        : flat(bytes, &allocator, false), capacity(bytes), scratch_bytes(0), full(false)
+    {
+        allocator.block = block;
+    }
+    bool reserve(size_t bytes)
+    {
+        size_t used = flat.GetSize() + scratch_bytes;
+        full = full || bytes > capacity || used > capacity - bytes;
+        return !full;
+    }
+};
+
+namespace
+{
+
+AnyOffset put_array(remat_fb_builder *b, const void *data, size_t count, size_t element_bytes)
+{
+    if (!count || !b->reserve(count * element_bytes + 64))
+        return {0};
+    b->flat.StartVector(count, element_bytes);
+    b->flat.PushBytes(static_cast<const uint8_t *>(data), count * element_bytes);
+    return {b->flat.EndVector(count)};
+}
+
+AnyOffset put_tables(remat_fb_builder *b, remat_fb_tables tables)
+{
+    if (!tables.count || !b->reserve(size_t(tables.count) * 4 + 64))
+        return {0};
+    const uint32_t *ids = static_cast<const uint32_t *>(tables.data);
+    b->flat.StartVector(tables.count, sizeof *ids);
+    for (uint32_t i = tables.count; i-- > 0;)
+        b->flat.PushElement(fb::Offset<void>(ids[i]));
+    return {b->flat.EndVector(tables.count)};
+}
+
+template <typename Root, typename Finish>
+remat_fb_result finish(remat_fb_builder *b, uint32_t root, Finish finish_root,
+                       const void **out_data, size_t *out_bytes)
+{
+    if (!root || !b->reserve(table_bytes_max))
+        return REMAT_FB_FULL;
+    finish_root(b->flat, fb::Offset<Root>(root));
+    *out_data = b->flat.GetBufferPointer();
+    *out_bytes = b->flat.GetSize();
+    return *out_bytes > REMAT_FB_BYTES_MAX ? REMAT_FB_SIZE : REMAT_FB_OK;
+}
+
+} // namespace
+
+remat_fb_builder *remat_fb_begin(void *block, size_t bytes)
+{
+    const size_t head = (sizeof(remat_fb_builder) + 15) / 16 * 16;
+    if (bytes < head + 2 * table_bytes_max)
+        return nullptr;
+    return new (block)
+        remat_fb_builder(static_cast<uint8_t *>(block) + head, (bytes - head) / 16 * 16);
+}
+
+uint32_t remat_fb_write_text(remat_fb_builder *b, const char *text, size_t length)
+{
+    if (length > REMAT_FB_BYTES_MAX || !b->reserve(length + 64))
+        return 0;
+    return b->flat.CreateString(text, length).o;
+}
+
+// A table's children are written before it: `slot` holds them in the order of its fields. Empty
+// arrays and strings without an id are left out.
+#define FIELD(type, name)
+#define TEXT(name)        *slot++ = AnyOffset{in->name.id};
+#define ARRAY(type, name) *slot++ = put_array(b, in->name.data, in->name.count, sizeof(type));
+#define TABLES(name)      *slot++ = put_tables(b, in->name);
+#define TABLE(space, Name, fields)                                                                 \
+    static void put_children(remat_fb_builder *b, const remat_fb_##space##_##Name *in,             \
+                             AnyOffset *slot)                                                      \
+    {                                                                                              \
+        (void)b, (void)in, (void)slot;                                                             \
+        fields                                                                                     \
+    }
+#include "tables.def"
+#undef TABLE
+#undef FIELD
+#undef TEXT
+#undef ARRAY
+#undef TABLES
+
+#define FIELD(type, name)                                                                          \
+    out.add_##name(static_cast<decltype(std::declval<const Table &>().name())>(in->name));
+#define TEXT(name)        out.add_##name(*slot++);
+#define ARRAY(type, name) out.add_##name(*slot++);
+#define TABLES(name)      out.add_##name(*slot++);
+#define TABLE(space, Name, fields)                                                                 \
+    uint32_t remat_fb_write_##space##_##Name(remat_fb_builder *b,                                  \
+                                             const remat_fb_##space##_##Name *in)                  \
+    {                                                                                              \
+        using Table [[maybe_unused]] = remat::space::Name;                                         \
+        AnyOffset children[children_max], *slot = children;                                        \
+        put_children(b, in, children);                                                             \
+        if (!b->reserve(table_bytes_max))                                                          \
+            return 0;                                                                              \
+        remat::space::Name##Builder out(b->flat);                                                  \
+        fields(void) slot;                                                                         \
+        b->scratch_bytes += 8; /* of the list of vtables, which grows at the block's other end */  \
+        return out.Finish().o;                                                                     \
+    }
+#include "tables.def"
+#undef TABLE
+#undef FIELD
+#undef TEXT
+#undef ARRAY
+#undef TABLES
+
+remat_fb_result remat_fb_finish_graph(remat_fb_builder *b, uint32_t root, const void **out_data,
+                                      size_t *out_bytes)
+{
+    return finish<remat::graph::Graph>(b, root, remat::graph::FinishGraphBuffer, out_data,
+                                       out_bytes);
+}
+
+remat_fb_result remat_fb_finish_program(remat_fb_builder *b, uint32_t root, const void **out_data,
+                                        size_t *out_bytes)
+{
+    return finish<remat::program::Plan>(b, root, remat::program::FinishPlanBuffer, out_data,
+                                        out_bytes);
+}
+
+#endif

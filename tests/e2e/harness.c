@@ -1,0 +1,156 @@
+#include "harness.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures;
+
+void harness_die(const char *call, const char *message)
+{
+    fprintf(stderr, "FAILED %s: %s\n", call, message);
+    exit(1);
+}
+
+void harness_check(bool ok, const char *format, ...)
+{
+    if (ok)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "FAILED ");
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    failures++;
+}
+
+int harness_exit(void)
+{
+    return failures != 0;
+}
+
+struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena, const char *preset,
+                                  struct remat_model_settings sizes)
+{
+    struct remat_model_settings s;
+    struct remat_graph *graph;
+    MUST(ctx, remat_model_preset(ctx, preset, &s));
+    s.layers = sizes.layers ? sizes.layers : s.layers;
+    s.width = sizes.width ? sizes.width : s.width;
+    s.heads = sizes.heads ? sizes.heads : s.heads;
+    s.vocab = sizes.vocab ? sizes.vocab : s.vocab;
+    s.context = sizes.context ? sizes.context : s.context;
+    s.batch = sizes.batch ? sizes.batch : s.batch;
+    s.seq = sizes.seq ? sizes.seq : s.seq;
+    MUST(ctx, remat_model_generate(ctx, arena, &s, &graph));
+    return graph;
+}
+
+remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_graph *graph,
+                             const struct remat_policy_settings *policy, uint64_t budget_bytes,
+                             uint64_t guard_bytes, struct remat_program **out)
+{
+    struct remat_compile_settings settings = {.policy = *policy, .guard_bytes = guard_bytes};
+    MUST(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
+    settings.reserve_bytes = settings.device.reserve_bytes;
+    settings.has_budget = budget_bytes != 0;
+    settings.budget_bytes = budget_bytes;
+    return remat_compile(ctx, arena, graph, &settings, out);
+}
+
+struct hashes {
+    uint64_t loss, gradients;
+    uint32_t gradient_count;
+};
+
+static int hash_written(void *user, const remat_trace_event *event)
+{
+    struct hashes *h = user;
+    for (uint32_t i = 0; i < event->value_count; i++) {
+        const remat_trace_value *v = &event->values[i];
+        uint64_t hash = remat_hash(v->data, v->bytes, remat_hash_string(v->name, 0));
+        if (v->role == REMAT_TENSOR_OUTPUT)
+            h->loss = hash;
+        if (v->role == REMAT_TENSOR_GRADIENT) {
+            h->gradients += hash;
+            h->gradient_count++;
+        }
+    }
+    return 0;
+}
+
+static void write_tokens(remat_context *ctx, remat_session *session, const remat_plan *plan,
+                         const char *name, uint32_t step, uint32_t shift)
+{
+    remat_tensor_info info = {.struct_size = sizeof info};
+    if (!remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info))
+        harness_die("remat_plan_get_tensor", name);
+    uint64_t count = info.bytes / 4;
+    int32_t *ids = malloc(info.bytes);
+    for (uint64_t i = 0; i < count; i++)
+        ids[i] = (int32_t)(remat_hash(&(uint64_t){i + shift + step * count}, 8, 7) % 251);
+    MUST(ctx, remat_session_write(session, name, ids, info.bytes));
+    free(ids);
+}
+
+struct run_result harness_run(remat_context *ctx, struct remat_program *program,
+                              const struct run_settings *settings)
+{
+    struct run_result result = {0};
+    struct remat_plan plan = remat_plan_borrow(program);
+    struct hashes hashes = {0};
+    remat_session_params params;
+    remat_session *session;
+    remat_session_params_init(&params);
+    params.threads = settings->threads;
+    params.seed = 1;
+    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
+    remat_session_set_trace(session, hash_written, &hashes);
+    MUST(ctx, remat_session_break_rule(session, settings->break_rule));
+    remat_session_paint(session);
+    if (settings->guard)
+        MUST(ctx, remat_session_guard(session));
+    remat_session_poison(session, settings->poison);
+    MUST(ctx, remat_session_run(session, "init"));
+    for (uint32_t step = 0; step < settings->steps; step++) {
+        const float rate = 1e-3f;
+        const int32_t number = (int32_t)step + 1;
+        hashes = (struct hashes){0};
+        write_tokens(ctx, session, &plan, "tokens", step, 0);
+        write_tokens(ctx, session, &plan, "targets", step, 1);
+        MUST(ctx, remat_session_write(session, "lr", &rate, sizeof rate));
+        MUST(ctx, remat_session_write(session, "step", &number, sizeof number));
+        MUST(ctx, remat_session_run(session, "train"));
+        MUST(ctx, remat_session_read(session, "loss", &result.loss[step], sizeof(float)));
+        result.loss_hash[step] = hashes.loss;
+        result.gradient_hash[step] = hashes.gradients;
+        result.gradient_count = hashes.gradient_count;
+    }
+    if (!settings->guard)
+        result.touched_bytes = remat_session_touched_bytes(session);
+    remat_session_destroy(&session);
+    return result;
+}
+
+uint64_t harness_decisions_hash(const struct remat_program *program)
+{
+    uint64_t hash = 0;
+    for (uint32_t d = 0; d < program->decision_count; d++) {
+        hash = remat_hash_string(program->decisions[d].name, hash);
+        hash = remat_hash(&program->decisions[d].action, 1, hash);
+        hash = remat_hash_string(program->decisions[d].reason, hash);
+    }
+    return hash;
+}
+
+uint64_t harness_offsets_hash(const struct remat_program *program)
+{
+    uint64_t hash = 0;
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        hash = remat_hash(&program->buffers[b].offset_bytes, 8, hash);
+        hash = remat_hash(&program->buffers[b].bytes, 8, hash);
+    }
+    return hash;
+}

@@ -1,0 +1,49 @@
+/* For tests that go from model settings to training steps in one process. */
+#ifndef TESTS_E2E_HARNESS_H
+#define TESTS_E2E_HARNESS_H
+
+#include "compile.h"
+#include "models.h"
+#include "session_testing.h"
+
+struct run_settings {
+    uint32_t threads, steps;
+    uint32_t break_rule; /* 0: none */
+    bool poison, guard;
+};
+
+#define STEPS_MAX 8
+struct run_result {
+    uint64_t loss_hash[STEPS_MAX], gradient_hash[STEPS_MAX];
+    float loss[STEPS_MAX];
+    uint32_t gradient_count; /* of one step */
+    uint64_t touched_bytes;  /* by the steps, from a painted arena; only without guard */
+};
+
+/* Stops the process with exit code 1 and the message when a call fails. */
+#define MUST(ctx, call)                                                                            \
+    do {                                                                                           \
+        if ((call) != REMAT_OK)                                                                    \
+            harness_die(#call, remat_context_message(ctx));                                        \
+    } while (0)
+void harness_die(const char *call, const char *message);
+
+/* One line on stderr and a count when `ok` is false; harness_exit returns the exit code. */
+void harness_check(bool ok, const char *format, ...) REMAT_PRINTF(2, 3);
+int harness_exit(void);
+
+struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena, const char *preset,
+                                  struct remat_model_settings sizes);
+/* Compiles for the CPU; budget 0: none. */
+remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_graph *graph,
+                             const struct remat_policy_settings *policy, uint64_t budget_bytes,
+                             uint64_t guard_bytes, struct remat_program **out);
+/* init, then steps on a fixed pseudo-random token stream. Fails the process on errors. */
+struct run_result harness_run(remat_context *ctx, struct remat_program *program,
+                              const struct run_settings *settings);
+/* Name, action of every decision and every buffer's offset: equal for equal plans. */
+uint64_t harness_decisions_hash(const struct remat_program *program);
+uint64_t harness_offsets_hash(const struct remat_program *program);
+
+#endif

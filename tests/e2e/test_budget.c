@@ -1,0 +1,89 @@
+/* Budgets: equal policies make equal plans; more budget never gives a slower plan; the smallest
+ * budget that a refusal names is feasible and one byte less is not. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+static const struct remat_policy_settings all_layers[] = {
+    {.recompute_granularity = "full",
+     .recompute_method = "uniform",
+     .has_recompute_num_layers = true,
+     .recompute_num_layers = 1},
+    {.recompute_granularity = "full",
+     .recompute_method = "block",
+     .has_recompute_num_layers = true,
+     .recompute_num_layers = 6},
+    {.ac_mode = "full"},
+    {.ac_mode = "selective", .ac_option = "1"},
+    {.ac_mode = "selective", .ac_option = "0"},
+    {.enable_activation_checkpointing = true},
+};
+
+static void test_equal_policies(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_graph *graph)
+{
+    struct remat_program *first, *other;
+    MUST(ctx, harness_compile(ctx, arena, graph, &all_layers[0], 0, 0, &first));
+    for (size_t i = 1; i < sizeof all_layers / sizeof all_layers[0]; i++) {
+        MUST(ctx, harness_compile(ctx, arena, graph, &all_layers[i], 0, 0, &other));
+        harness_check(harness_decisions_hash(first) == harness_decisions_hash(other),
+                      "policy %zu: decisions differ from uniform 1", i);
+        harness_check(harness_offsets_hash(first) == harness_offsets_hash(other),
+                      "policy %zu: offsets differ from uniform 1", i);
+    }
+    harness_check(first->recomputed_layer_count == 6, "uniform 1 recomputes %u layers of 6",
+                  first->recomputed_layer_count);
+}
+
+static void test_budgets(remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *graph)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_program *free_of_limits, *program;
+    MUST(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &free_of_limits));
+    harness_check(free_of_limits->step_ns == free_of_limits->base_step_ns &&
+                      remat_program_recomputed(free_of_limits) == 0,
+                  "without policy and budget something is recomputed");
+    uint64_t most = free_of_limits->arena_bytes + free_of_limits->reserve_bytes, previous_ns = 0;
+    uint32_t fitting = 0;
+    for (uint64_t budget = most; budget > free_of_limits->reserve_bytes;
+         budget -= free_of_limits->arena_bytes / 40) {
+        remat_status st = harness_compile(ctx, arena, graph, &none, budget, 0, &program);
+        if (st == REMAT_ERROR_INFEASIBLE)
+            break;
+        MUST(ctx, st);
+        fitting++;
+        harness_check(program->arena_bytes + program->reserve_bytes <= budget,
+                      "budget %llu exceeded", (unsigned long long)budget);
+        harness_check(program->step_ns >= previous_ns, "a smaller budget gave a faster plan");
+        previous_ns = program->step_ns;
+    }
+    harness_check(fitting > 5, "only %u budgets fit", fitting);
+
+    remat_status st =
+        harness_compile(ctx, arena, graph, &none, free_of_limits->reserve_bytes + 1, 0, &program);
+    const char *needs = strstr(remat_context_message(ctx), " needs ");
+    harness_check(st == REMAT_ERROR_INFEASIBLE && needs, "status %d: %s", st,
+                  remat_context_message(ctx));
+    uint64_t least = needs ? strtoull(needs + strlen(" needs "), NULL, 10) : 0;
+    harness_check(harness_compile(ctx, arena, graph, &none, least, 0, &program) == REMAT_OK,
+                  "the named budget %llu does not fit", (unsigned long long)least);
+    harness_check(harness_compile(ctx, arena, graph, &none, least - 1, 0, &program) ==
+                      REMAT_ERROR_INFEASIBLE,
+                  "one byte less than %llu fits", (unsigned long long)least);
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    const struct remat_graph *graph = harness_model(
+        ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.batch = 4, .seq = 128});
+    test_equal_policies(ctx, &arena, graph);
+    test_budgets(ctx, &arena, graph);
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return harness_exit();
+}

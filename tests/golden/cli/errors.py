@@ -1,0 +1,52 @@
+"""Command lines that must fail: their message, their exit code, and no file left behind.
+
+    errors.py REMAT_GRAPH REMAT_COMPILE
+
+With REMAT_UPDATE_GOLDEN=1 in the environment it writes errors.txt instead of comparing."""
+import difflib
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "TEXT": "text.fbs"}
+
+
+def make_models(remat_graph, folder):
+    subprocess.run([remat_graph, "gpt2-tiny", "-o", folder / "model.fbs"], check=True)
+    subprocess.run([remat_graph, "mlp-tiny", "-o", folder / "flat.fbs"], check=True)
+    (folder / "text.fbs").write_text("namespace remat.graph;\n")
+
+
+def main():
+    remat_graph, remat_compile = sys.argv[1:]
+    lines = (HERE / "errors.def").read_text(encoding="utf-8").splitlines()
+    cases = [line for line in lines if line and not line.startswith("#")]
+    observed, faults = "", []
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        make_models(remat_graph, folder)
+        before = sorted(os.listdir(folder))
+        for case in cases:
+            words = [NAMES.get(word, word) for word in shlex.split(case)]
+            done = subprocess.run([remat_compile, *words], cwd=folder, encoding="utf-8",
+                                  stdin=subprocess.DEVNULL, capture_output=True)
+            observed += f"$ remat-compile {case}\n{done.stdout}{done.stderr}"
+            observed += f"exit code: {done.returncode}\n\n"
+            if done.returncode == 0 or sorted(os.listdir(folder)) != before:
+                faults.append(f"remat-compile {case}: exit code {done.returncode}, "
+                              f"files {sorted(os.listdir(folder))}")
+    golden = HERE / "errors.txt"
+    if os.environ.get("REMAT_UPDATE_GOLDEN") == "1":
+        golden.write_text(observed, encoding="utf-8")
+    expected = golden.read_text(encoding="utf-8") if golden.exists() else ""
+    faults += difflib.unified_diff(expected.splitlines(), observed.splitlines(), str(golden),
+                                   "observed", lineterm="")
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+sys.exit(main())

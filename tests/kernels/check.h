@@ -1,0 +1,103 @@
+/* What the kernel tests share: checks that print one line when they fail, random values, and the
+ * pools, scratch and instruction sets to run on. A test program returns test_end(). */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "cpu_isa.h"
+#include "cpu_pool.h"
+#include "cpu_sgemm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct test {
+    remat_context *ctx;
+    const char *name;
+    int failures;
+    uint64_t random;
+};
+
+#define CHECK(test, condition, ...)                                                                \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (test)->failures++;                                                                    \
+            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
+            printf(__VA_ARGS__);                                                                   \
+            printf("\n");                                                                          \
+        }                                                                                          \
+    } while (0)
+
+static inline struct test test_begin(const char *name)
+{
+    cpu_flush_subnormals();
+    return (struct test){.ctx = remat_context_create(NULL, NULL), .name = name, .random = 1};
+}
+
+static inline int test_end(struct test *test)
+{
+    remat_context_destroy(&test->ctx);
+    if (test->failures)
+        printf("%s: %d checks failed\n", test->name, test->failures);
+    return test->failures != 0;
+}
+
+static inline uint32_t test_random(struct test *test)
+{
+    test->random = test->random * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(test->random >> 32);
+}
+
+/* In [-1, 1), all bits of the mantissa used. */
+static inline float test_uniform(struct test *test)
+{
+    return (float)(int32_t)test_random(test) * 0x1p-31f;
+}
+
+static inline void *test_memory(size_t bytes) /* aligned to 64 bytes */
+{
+    void *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
+    if (!memory)
+        exit(2);
+    return memory;
+}
+
+static inline float *test_floats(struct test *test, int64_t count)
+{
+    float *x = test_memory((size_t)count * sizeof *x);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = test_uniform(test);
+    return x;
+}
+
+#define TEST_THREADS 3 /* pools of 1, 2, 3 threads */
+
+struct test_pools {
+    struct cpu_pool *pool[TEST_THREADS + 1]; /* by number of threads */
+    float *scratch[TEST_THREADS];
+};
+
+static inline void test_pools_create(struct test *test, struct test_pools *pools)
+{
+    *pools = (struct test_pools){0};
+    for (int t = 1; t <= TEST_THREADS; t++) {
+        if (cpu_pool_create(test->ctx, t, &pools->pool[t]) != REMAT_OK)
+            exit(2);
+        pools->scratch[t - 1] = test_memory(CPU_SCRATCH_BYTES);
+        memset(pools->scratch[t - 1], 0xff, CPU_SCRATCH_BYTES); /* NaN */
+    }
+}
+
+static inline void test_pools_destroy(struct test_pools *pools)
+{
+    for (int t = 1; t <= TEST_THREADS; t++) {
+        cpu_pool_destroy(&pools->pool[t]);
+        free(pools->scratch[t - 1]);
+    }
+}
+
+#define FOR_EACH_ISA(functions)                                                                    \
+    for (int isa_ = 0; isa_ < CPU_ISA_COUNT; isa_++)                                               \
+        for (const struct cpu_functions *functions = cpu_functions_get((enum cpu_isa)isa_);        \
+             functions; functions = NULL)
+
+#endif

@@ -1,0 +1,108 @@
+/* Philox against its published answers and remat_philox; normals: moments, and the same bits for
+ * all instruction sets, threads and offsets. */
+#include "check.h"
+#include "cpu_fill.h"
+
+#include <math.h>
+
+/* From the authors' distribution (Random123, kat_vectors). */
+static const struct {
+    uint64_t block, site, seed;
+    uint32_t words[4];
+} known[] = {
+    {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+    {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+    {0x85a308d3243f6a88,
+     0x0370734413198a2e,
+     0x299f31d0a4093822,
+     {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+};
+
+static void check_philox(struct test *test, const struct cpu_functions *functions)
+{
+    uint32_t words[4 * 200];
+    for (int i = 0; i < 3; i++) {
+        functions->philox(words, known[i].block, 1, known[i].site, known[i].seed);
+        CHECK(test, memcmp(words, known[i].words, sizeof known[i].words) == 0,
+              "known answer %d on %s", i, functions->name);
+    }
+    uint64_t first = 0xffffff80u, site = 0x123456789abcdef0, seed = 0xfedcba9876543210;
+    functions->philox(words, first, 200, site, seed);
+    for (uint64_t j = 0; j < 200; j++) {
+        uint64_t block = first + j;
+        uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)site,
+                               (uint32_t)(site >> 32)};
+        uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, expected[4];
+        remat_philox(counter, key, expected);
+        CHECK(test, memcmp(words + 4 * j, expected, sizeof expected) == 0, "block %d on %s", (int)j,
+              functions->name);
+    }
+}
+
+static void check_moments(struct test *test, struct test_pools *pools)
+{
+    enum { COUNT = 1000000 };
+    float *x = test_memory(COUNT * sizeof *x);
+    struct cpu_normal normal = {.seed = 7, .site = 9, .mean = 0.5f, .stddev = 2.0f};
+    cpu_fill_normal(pools->pool[2], cpu_functions_best(), x, COUNT, &normal);
+    double m1 = 0, m2 = 0, m4 = 0, inside = 0, neighbours = 0, previous = 0;
+    for (int i = 0; i < COUNT; i++) {
+        double z = (x[i] - 0.5) / 2;
+        m1 += z / COUNT;
+        m2 += z * z / COUNT;
+        m4 += z * z * z * z / COUNT;
+        inside += fabs(z) < 1 ? 1.0 / COUNT : 0;
+        neighbours += z * previous / COUNT;
+        previous = z;
+    }
+    CHECK(test, fabs(m1) < 0.004 && fabs(m2 - 1) < 0.006 && fabs(m4 - 3) < 0.04, "moments %g %g %g",
+          m1, m2, m4);
+    CHECK(test, fabs(inside - 0.682689) < 0.002, "%g within one standard deviation", inside);
+    CHECK(test, fabs(neighbours) < 0.004, "neighbours correlate: %g", neighbours);
+    free(x);
+}
+
+static void check_normal_bits(struct test *test, struct test_pools *pools)
+{
+    enum { COUNT = 40000 };
+    float *expected = test_memory(COUNT * sizeof *expected), *x = test_memory(COUNT * sizeof *x);
+    struct cpu_normal normal = {.seed = 3, .site = 4, .mean = 0.1f, .stddev = 0.02f};
+    cpu_fill_normal(pools->pool[1], cpu_functions_get(CPU_ISA_BASELINE), expected, COUNT, &normal);
+    FOR_EACH_ISA(functions)
+    for (int threads = 1; threads <= TEST_THREADS; threads++)
+        for (int begin = 0; begin < 1000; begin = 3 * begin + 1) {
+            normal.first = (uint64_t)begin;
+            cpu_fill_normal(pools->pool[threads], functions, x, COUNT - begin, &normal);
+            CHECK(test, memcmp(x, expected + begin, (size_t)(COUNT - begin) * sizeof *x) == 0,
+                  "normals from %d on %s, %d threads", begin, functions->name, threads);
+        }
+    free(expected);
+    free(x);
+}
+
+static void check_constant(struct test *test, struct test_pools *pools)
+{
+    enum { COUNT = 100003 };
+    float *x = test_floats(test, COUNT + 1);
+    float after = x[COUNT];
+    cpu_fill_constant(pools->pool[3], x, COUNT, 1.5f);
+    int wrong = 0;
+    for (int i = 0; i < COUNT; i++)
+        wrong += x[i] != 1.5f;
+    CHECK(test, wrong == 0 && x[COUNT] == after, "constant: %d wrong", wrong);
+    free(x);
+}
+
+int main(void)
+{
+    struct test test = test_begin("fill");
+    struct test_pools pools;
+    test_pools_create(&test, &pools);
+    FOR_EACH_ISA(functions)
+    check_philox(&test, functions);
+    check_moments(&test, &pools);
+    check_normal_bits(&test, &pools);
+    check_constant(&test, &pools);
+    test_pools_destroy(&pools);
+    return test_end(&test);
+}

@@ -1,0 +1,129 @@
+/* sgemm bit for bit against its definition, and the same hash for all threads and instruction
+ * sets. */
+#include "check.h"
+
+#include <math.h>
+
+struct problem {
+    int64_t m, n, k;
+    bool transpose_a, transpose_b, accumulate;
+    int64_t pad; /* of every leading dimension */
+};
+
+static void reference(const struct cpu_matmul *mm)
+{
+    for (int64_t i = 0; i < mm->m; i++)
+        for (int64_t j = 0; j < mm->n; j++) {
+            float c = mm->accumulate ? mm->c[i * mm->ldc + j] : 0.0f;
+            for (int64_t k0 = 0; k0 < mm->k; k0 += 384) {
+                float s = 0.0f;
+                for (int64_t p = k0; p < k0 + 384 && p < mm->k; p++)
+                    s = fmaf(mm->a[i * mm->a_row + p * mm->a_column],
+                             mm->b[p * mm->b_row + j * mm->b_column], s);
+                c = k0 == 0 && !mm->accumulate ? s : c + s;
+            }
+            mm->c[i * mm->ldc + j] = c;
+        }
+}
+
+static struct cpu_matmul matmul_of(const struct problem *p)
+{
+    int64_t lda = (p->transpose_a ? p->m : p->k) + p->pad;
+    int64_t ldb = (p->transpose_b ? p->k : p->n) + p->pad;
+    return (struct cpu_matmul){.m = p->m,
+                               .n = p->n,
+                               .k = p->k,
+                               .a_row = p->transpose_a ? 1 : lda,
+                               .a_column = p->transpose_a ? lda : 1,
+                               .b_row = p->transpose_b ? 1 : ldb,
+                               .b_column = p->transpose_b ? ldb : 1,
+                               .ldc = p->n + p->pad,
+                               .accumulate = p->accumulate};
+}
+
+static void compare(struct test *test, const struct problem *p, const float *c,
+                    const float *expected, int64_t floats, const char *isa, int threads)
+{
+    CHECK(test, memcmp(c, expected, (size_t)floats * sizeof *c) == 0,
+          "%lldx%lldx%lld%s%s%s pad %lld: other bits on %s, %d threads", (long long)p->m,
+          (long long)p->n, (long long)p->k, p->transpose_a ? " At" : "",
+          p->transpose_b ? " Bt" : "", p->accumulate ? " +=" : "", (long long)p->pad, isa, threads);
+}
+
+static void run(struct test *test, struct test_pools *pools, const struct problem *p)
+{
+    struct cpu_matmul mm = matmul_of(p);
+    int64_t a_floats = (p->m + p->pad) * (p->k + p->pad);
+    int64_t b_floats = (p->k + p->pad) * (p->n + p->pad), c_floats = p->m * mm.ldc;
+    float *a = test_floats(test, a_floats), *b = test_floats(test, b_floats);
+    float *before = test_floats(test, c_floats), *expected = test_floats(test, c_floats);
+    mm.a = a;
+    mm.b = b;
+    mm.c = expected;
+    memcpy(expected, before, (size_t)c_floats * sizeof *expected);
+    reference(&mm);
+    mm.c = test_memory((size_t)c_floats * sizeof *mm.c);
+    FOR_EACH_ISA(functions)
+    for (int threads = 1; threads <= TEST_THREADS; threads++) {
+        if (functions->isa == CPU_ISA_BASELINE && threads != 2 && p->m * p->n * p->k > 5000000)
+            continue; /* fmaf may be a call */
+        memcpy(mm.c, before, (size_t)c_floats * sizeof *mm.c);
+        cpu_sgemm(pools->pool[threads], functions, &mm, pools->scratch);
+        compare(test, p, mm.c, expected, c_floats, functions->name, threads);
+    }
+    free(a);
+    free(b);
+    free(before);
+    free(expected);
+    free(mm.c);
+}
+
+static void run_layouts(struct test *test, struct test_pools *pools, int64_t m, int64_t n,
+                        int64_t k)
+{
+    for (int layout = 0; layout < 8; layout++) {
+        struct problem p = {m, n, k, layout & 1, layout & 2, layout & 4, layout % 3 * 5};
+        run(test, pools, &p);
+    }
+}
+
+/* A broadcast row and column, and every other element of B. */
+static void check_strides(struct test *test, struct test_pools *pools)
+{
+    float *a = test_floats(test, 500), *b = test_floats(test, 500 * 140);
+    float expected[60 * 70], c[60 * 70];
+    struct cpu_matmul mm = {60, 70, 500, a, 0, 1, b, 140, 2, expected, 70, false};
+    reference(&mm);
+    mm.c = c;
+    FOR_EACH_ISA(functions)
+    {
+        cpu_sgemm(pools->pool[2], functions, &mm, pools->scratch);
+        CHECK(test, memcmp(c, expected, sizeof c) == 0, "strides 0 and 2: other bits on %s",
+              functions->name);
+    }
+    free(a);
+    free(b);
+}
+
+int main(void)
+{
+    struct test test = test_begin("sgemm");
+    struct test_pools pools;
+    test_pools_create(&test, &pools);
+    static const int64_t sizes[] = {1, 2, 7, 8, 31, 48, 63, 64, 65};
+    static const int64_t depths[] = {0, 1, 7, 64, 385};
+    enum { SIZES = sizeof sizes / sizeof *sizes, DEPTHS = sizeof depths / sizeof *depths };
+    for (int m = 0; m < SIZES; m++)
+        for (int n = 0; n < SIZES; n++)
+            run_layouts(&test, &pools, sizes[m], sizes[n], depths[(3 * m + n) % DEPTHS]);
+    run_layouts(&test, &pools, 1, 1000, 769);
+    run_layouts(&test, &pools, 1000, 3, 385);
+    run_layouts(&test, &pools, 130, 1000, 63);
+    run_layouts(&test, &pools, 257, 100, 1000);
+    run_layouts(&test, &pools, 9, 50, 3001);
+    run(&test, &pools, &(struct problem){1700, 1300, 20, false, true, false, 3});
+    run(&test, &pools, &(struct problem){801, 601, 400, true, false, true, 1});
+    check_strides(&test, &pools);
+    test_pools_destroy(&pools);
+    return test_end(&test);
+}

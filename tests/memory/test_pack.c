@@ -1,0 +1,222 @@
+/* Packings against closed forms, against an exhaustive search, and the checker against mutations.
+ */
+#include "instances.h"
+
+#include <pack_check.h>
+
+static int failures;
+static remat_context *ctx;
+
+static struct remat_packing pack(struct slots *slots, uint64_t limit_bytes)
+{
+    struct remat_packing packing = {0};
+    remat_status st =
+        remat_pack(ctx, slots->arena, slots->items, (uint32_t)slots->count, limit_bytes, &packing);
+    CHECK(!slots->failed && st == REMAT_OK, "%s", remat_context_message(ctx));
+    if (st == REMAT_OK)
+        st = remat_pack_check(ctx, slots->items, (uint32_t)slots->count, &packing);
+    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    return packing;
+}
+
+static void add_laminar(struct slots *slots, uint64_t *seed, uint32_t begin, uint32_t end)
+{
+    add_slot(slots, begin, end, 1 + draw(seed, 5000));
+    if (end - begin < 2)
+        return;
+    uint32_t middle = begin + 1 + (uint32_t)draw(seed, end - begin - 1);
+    if (draw(seed, 8))
+        add_laminar(slots, seed, begin, middle);
+    if (draw(seed, 8))
+        add_laminar(slots, seed, middle, end);
+}
+
+static void test_closed_forms(struct remat_arena *arena)
+{
+    uint64_t seed = 1;
+    for (uint32_t k = 0; k < 200; k++) {
+        struct slots laminar = {.arena = arena}, equal = {.arena = arena};
+        add_laminar(&laminar, &seed, 0, 2 + (uint32_t)draw(&seed, 200));
+        random_slots(&equal, &seed, 1 + (uint32_t)draw(&seed, 200), 60, 1);
+        struct remat_packing a = pack(&laminar, 0), b = pack(&equal, 0);
+        CHECK(a.arena_bytes == a.live_peak_bytes, "laminar instance %u", k);
+        CHECK(b.arena_bytes == b.live_peak_bytes, "equal sizes, instance %u", k);
+        remat_arena_release(arena);
+    }
+}
+
+static void test_edges(struct remat_arena *arena)
+{
+    struct slots slots = {.arena = arena};
+    struct remat_packing none = pack(&slots, 0);
+    CHECK(none.arena_bytes == 0 && none.live_peak_bytes == 0 && none.offsets, "no slots");
+    add_slot(&slots, 3, 3, 1000);
+    add_slot(&slots, 0, 9, 0);
+    none = pack(&slots, 0);
+    CHECK(none.arena_bytes == 0 && none.offsets[0] == 0 && none.offsets[1] == 0, "empty slots");
+    add_slot(&slots, 7, 8, 1);
+    struct remat_packing one = pack(&slots, 0);
+    CHECK(one.arena_bytes == REMAT_ALIGNMENT && one.peak_position == 7, "one slot");
+    CHECK(one.saturation == 1.0 && one.keys_tried == 1, "one slot");
+    add_slot(&slots, 0, UINT32_MAX, 100);
+    CHECK(pack(&slots, 0).arena_bytes == 2 * REMAT_ALIGNMENT, "the longest lifespan");
+}
+
+static void expect_error(struct slots *slots, const char *part)
+{
+    struct remat_packing packing;
+    remat_status st =
+        remat_pack(ctx, slots->arena, slots->items, (uint32_t)slots->count, 0, &packing);
+    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), part), "%s",
+          remat_context_message(ctx));
+}
+
+static void test_errors(struct remat_arena *arena)
+{
+    struct slots reversed = {.arena = arena}, huge = {.arena = arena}, sum = {.arena = arena};
+    add_slot(&reversed, 0, 1, 1);
+    add_slot(&reversed, 5, 4, 1);
+    expect_error(&reversed, "slot 1");
+    add_slot(&huge, 0, 1, UINT64_MAX);
+    expect_error(&huge, "slot 0");
+    add_slot(&sum, 5, 6, UINT64_C(1) << 62);
+    add_slot(&sum, 3, 4, UINT64_C(1) << 62);
+    expect_error(&sum, "slot 1");
+    sum.items[1].bytes -= REMAT_ALIGNMENT;
+    CHECK(pack(&sum, 0).arena_bytes == UINT64_C(1) << 62, "the largest sum");
+    uint64_t profile[2];
+    CHECK(remat_live_profile(ctx, sum.items, 2, 2, profile) == REMAT_ERROR_INVALID, "positions");
+}
+
+/* The least height over all orders in which each slot is put above those before it that it
+ * overlaps: sorting an optimal packing by offset gives one of them. */
+static uint64_t optimum(const struct slots *slots, uint64_t *offsets, uint32_t placed, uint64_t top,
+                        uint64_t best)
+{
+    if (top >= best || placed == (1u << slots->count) - 1)
+        return top < best ? top : best;
+    for (uint32_t i = 0; i < slots->count; i++) {
+        const struct remat_slot *a = &slots->items[i];
+        if (placed >> i & 1)
+            continue;
+        offsets[i] = 0;
+        for (uint32_t j = 0; j < slots->count; j++) {
+            const struct remat_slot *b = &slots->items[j];
+            bool overlap = a->begin < b->end && b->begin < a->end;
+            if (placed >> j & 1 && overlap && offsets[j] + b->bytes > offsets[i])
+                offsets[i] = offsets[j] + b->bytes;
+        }
+        uint64_t new_top = offsets[i] + a->bytes > top ? offsets[i] + a->bytes : top;
+        best = optimum(slots, offsets, placed | 1u << i, new_top, best);
+    }
+    return best;
+}
+
+static void test_small_random(struct remat_arena *arena)
+{
+    uint64_t seed = 2;
+    uint32_t equal = 0, count = 4000;
+    double worst = 0;
+    for (uint32_t k = 0; k < count; k++) {
+        struct slots slots = {.arena = arena};
+        uint64_t offsets[7];
+        random_slots(&slots, &seed, 1 + (uint32_t)draw(&seed, 7), 2 + (uint32_t)draw(&seed, 8), 9);
+        struct remat_packing packing = pack(&slots, 0);
+        uint64_t best = optimum(&slots, offsets, 0, 0, UINT64_MAX);
+        CHECK(packing.arena_bytes >= best && best >= packing.live_peak_bytes, "instance %u", k);
+        equal += packing.arena_bytes == best;
+        double gap = (double)packing.arena_bytes / (double)best - 1;
+        worst = gap > worst ? gap : worst;
+        remat_arena_release(arena);
+    }
+    CHECK(equal * 1000 >= count * 995, "%u of %u", equal, count);
+    printf("small random: %u of %u optimal, worst %.1f %% above\n", equal, count, 100 * worst);
+}
+
+static void test_random(struct remat_arena *arena)
+{
+    uint64_t seed = 3;
+    for (uint32_t k = 0; k < 300; k++) {
+        struct slots slots = {.arena = arena};
+        random_slots(&slots, &seed, 8 + (uint32_t)draw(&seed, 90), 1 + (uint32_t)draw(&seed, 99),
+                     1 + draw(&seed, 1000));
+        struct remat_packing free = pack(&slots, 0), again = pack(&slots, 0);
+        size_t bytes = slots.count * sizeof *free.offsets;
+        CHECK(!memcmp(free.offsets, again.offsets, bytes) && free.key == again.key, "repeat %u", k);
+        struct remat_packing exact = pack(&slots, free.arena_bytes);
+        CHECK(!memcmp(free.offsets, exact.offsets, bytes), "limit reached, instance %u", k);
+        struct remat_packing loose = pack(&slots, 2 * free.arena_bytes);
+        CHECK(loose.keys_tried <= free.keys_tried, "limit %u", k);
+        CHECK(loose.arena_bytes <= 2 * free.arena_bytes, "limit %u", k);
+        remat_arena_release(arena);
+    }
+}
+
+/* Applies one fault to a correct packing; false when the instance has no place for it. */
+static bool mutate(struct slots *slots, uint64_t *seed, uint32_t kind, struct remat_packing *p)
+{
+    uint32_t i = (uint32_t)draw(seed, slots->count), j = (uint32_t)draw(seed, slots->count);
+    const struct remat_slot *a = &slots->items[i], *b = &slots->items[j];
+    if (kind == 0) { /* onto another slot that lives at the same time */
+        if (i == j || a->begin >= b->end || b->begin >= a->end)
+            return false;
+        p->offsets[i] = p->offsets[j];
+    } else if (kind == 1) { /* just into the last bytes of the one below */
+        if (i == j || a->begin >= b->end || b->begin >= a->end || p->offsets[i] <= p->offsets[j])
+            return false;
+        p->offsets[i] = p->offsets[j] + remat_align_up(b->bytes, 256) - 256;
+    } else if (kind == 2)
+        p->offsets[i] += 1 + draw(seed, 255);
+    else if (kind == 3)
+        p->arena_bytes -= 256;
+    else if (kind == 4)
+        p->offsets[i] += p->arena_bytes;
+    else
+        p->live_peak_bytes += draw(seed, 2) ? 256 : -UINT64_C(256);
+    return true;
+}
+
+static void test_checker_finds_faults(struct remat_arena *arena)
+{
+    uint64_t seed = 4;
+    uint32_t faults = 0;
+    for (uint32_t k = 0; k < 3000; k++) {
+        struct slots slots = {.arena = arena};
+        random_slots(&slots, &seed, 2 + (uint32_t)draw(&seed, 30), 20, 50);
+        struct remat_packing packing = pack(&slots, 0);
+        if (mutate(&slots, &seed, k % 6, &packing)) {
+            faults++;
+            remat_status st = remat_pack_check(ctx, slots.items, (uint32_t)slots.count, &packing);
+            CHECK(st == REMAT_ERROR_INTERNAL, "fault of kind %u not found", k % 6);
+        }
+        remat_arena_release(arena);
+    }
+    CHECK(faults > 2000, "%u", faults);
+}
+
+static void test_profile(void)
+{
+    const struct remat_slot slots[] = {{0, 4, 1}, {1, 3, 256}, {2, 2, 999}, {2, 5, 300}};
+    const uint64_t expected[] = {256, 512, 1024, 768, 512, 0};
+    uint64_t profile[6];
+    remat_status st = remat_live_profile(ctx, slots, 4, 6, profile);
+    CHECK(st == REMAT_OK && !memcmp(profile, expected, sizeof profile), "profile");
+}
+
+int main(void)
+{
+    struct remat_arena arena;
+    if (!(ctx = remat_context_create(NULL, NULL)))
+        return 1;
+    remat_arena_init(&arena, ctx);
+    test_closed_forms(&arena);
+    test_edges(&arena);
+    test_errors(&arena);
+    test_small_random(&arena);
+    test_random(&arena);
+    test_checker_finds_faults(&arena);
+    test_profile();
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

@@ -1,0 +1,147 @@
+"""Holds one of our GPT-2 training runs against PyTorch from the same weights and text.
+
+Exit code 0: everything within its limit, 1: something is not, 77: PyTorch is absent (1 when CI=true).
+The limits are explained in docs/testing.md."""
+import argparse
+import json
+import os
+import sys
+
+try:
+    import torch
+    import torch_gpt2
+    from safetensors.torch import load_file
+except ModuleNotFoundError as error:
+    in_ci = os.environ.get("CI") == "true"
+    print(f"{'FAILED' if in_ci else 'SKIP'}: {error}: run tools/setup.sh --with-torch")
+    sys.exit(1 if in_ci else 77)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--weights", required=True, help="our initial weights, .safetensors")
+    add("--gradients", required=True, help="our gradients of step 0, .safetensors")
+    add("--losses", required=True, help="our losses, one JSON object with \"step\", \"loss\" a line")
+    add("--weights-after", help="our weights after --steps updates; without it only step 0 is compared")
+    add("--text", required=True)
+    add("--heads", type=int, required=True)
+    add("--batch", type=int, required=True)
+    add("--seq", type=int, required=True)
+    add("--steps", type=int, default=10, help="AdamW updates (default: %(default)s)")
+    add("--lr", type=float, default=3e-4, help="(default: %(default)s)")
+    add("--weight-decay", type=float, default=0.01, help="(default: %(default)s)")
+    add("--threads", type=int, default=1, help="of PyTorch (default: %(default)s)")
+    add("--first-loss-limit", type=float, default=1e-6, help="relative, step 0 (default: %(default)s)")
+    add("--loss-limit", type=float, default=1e-5, help="relative, later steps (default: %(default)s)")
+    add("--gradient-limit", type=float, default=1e-5,
+        help="of the tensor's largest gradient (default: %(default)s)")
+    add("--gradient-floor", type=float, default=1e-6,
+        help="of the model's largest gradient (default: %(default)s)")
+    add("--parameter-max", type=float, default=0.05,
+        help="largest difference of a parameter as a fraction of lr * steps (default: %(default)s)")
+    add("--parameter-rms", type=float, default=1e-3,
+        help="the same, root mean square of a tensor (default: %(default)s)")
+    add("--worst", type=int, default=5, help="tensors to print (default: %(default)s)")
+    return parser.parse_args()
+
+
+def read_losses(path):
+    """Step -> loss."""
+    with open(path) as lines:
+        records = [json.loads(line) for line in lines if line.strip()]
+    return {record["step"]: record["loss"] for record in records if "loss" in record}
+
+
+def load_like(path, expected):
+    """Our tensors, which must have exactly the names and shapes of `expected`."""
+    ours = load_file(path)
+    for name in sorted(ours.keys() | expected.keys()):
+        found, wanted = (tuple(t[name].shape) if name in t else None for t in (ours, expected))
+        if found != wanted:
+            sys.exit(f"FAILED: {path}: {name}: shape {found}, expected {wanted}")
+    return ours
+
+
+def without_key_bias(name, tensor):
+    """A key's bias moves every score of a row alike, so its true gradient is zero, and AdamW turns
+    the rounding noise there into whole steps: columns [C, 2C) of c_attn.bias are left out."""
+    if not name.endswith("attn.c_attn.bias"):
+        return tensor
+    width = tensor.numel() // 3
+    return torch.cat([tensor[:width], tensor[2 * width:]])
+
+
+class Report:
+    def __init__(self, worst):
+        self.worst = worst
+        self.failed = False
+
+    def table(self, title, rows):
+        """rows: (name, value, limit); prints those closest to their limit."""
+        # "not <=", so that NaN is the worst of all
+        rows = sorted(rows, key=lambda row: row[1] / row[2] if row[1] == row[1] else float("inf"),
+                      reverse=True)
+        beyond = [row for row in rows if not row[1] <= row[2]]
+        self.failed = self.failed or bool(beyond) or not rows
+        print(f"{title}: {len(rows)} compared, {len(beyond)} beyond the limit")
+        for name, value, limit in rows[:max(self.worst, min(len(beyond), 20))]:
+            mark = "" if value <= limit else "   BEYOND"
+            print(f"  {name:28} {value:10.3e}  limit {limit:9.2e}  ({value / limit:.3f}){mark}")
+
+
+def compare_losses(report, ours, theirs, options):
+    """theirs: list over steps. Ours may end with the last step or hold one more, after all updates."""
+    missing = [step for step in range(max(options.steps, 1)) if step not in ours]
+    if missing and len(theirs) > 1:
+        sys.exit(f"FAILED: {options.losses}: no loss of step {missing[0]}")
+    rows = [(f"step {step}: {ours[step]:.8f}", abs(ours[step] - loss) / abs(loss),
+             options.first_loss_limit if step == 0 else options.loss_limit)
+            for step, loss in enumerate(theirs) if step in ours]
+    report.table("loss, relative", rows)
+
+
+def compare_gradients(report, ours, theirs, options):
+    floor = options.gradient_floor * max(grad.abs().max().item() for grad in theirs.values())
+    report.table("gradients, max |difference|",
+                 [(name, (ours[name] - grad).abs().max().item(),
+                   max(options.gradient_limit * grad.abs().max().item(), floor))
+                  for name, grad in theirs.items()])
+
+
+def compare_parameters(report, ours, theirs, options):
+    scale = options.lr * options.steps
+    largest, rms = [], []
+    for name, param in theirs.items():
+        difference = without_key_bias(name, ours[name] - param).double() / scale
+        largest.append((name, difference.abs().max().item(), options.parameter_max))
+        rms.append((name, difference.square().mean().sqrt().item(), options.parameter_rms))
+    report.table(f"parameters after {options.steps} steps, max |difference| / (lr * steps)", largest)
+    report.table(f"parameters after {options.steps} steps, rms / (lr * steps)", rms)
+
+
+def main():
+    options = arguments()
+    torch.set_num_threads(options.threads)
+    config, weights = torch_gpt2.load_weights(options.weights, options.heads)
+    text = torch_gpt2.read_text(options.text)
+    report = Report(options.worst)
+
+    model = torch_gpt2.Gpt2(config, weights)
+    loss, grads = torch_gpt2.loss_and_grads(
+        model, *torch_gpt2.window(text, 0, options.batch, options.seq))
+    compare_gradients(report, load_like(options.gradients, grads), grads, options)
+
+    losses = [loss]
+    if options.weights_after:
+        losses, params = torch_gpt2.train(model, text, options.batch, options.seq, options.steps,
+                                          options.lr, options.weight_decay)
+        compare_parameters(report, load_like(options.weights_after, params), params, options)
+    compare_losses(report, read_losses(options.losses), losses, options)
+
+    print("FAILED" if report.failed else "equal within the limits")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

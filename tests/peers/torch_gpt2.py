@@ -1,0 +1,153 @@
+"""GPT-2 in PyTorch, fp32, eager: what remat's training runs are held against.
+
+Parameters have the names and shapes of Hugging Face's GPT-2 ([in, out] linear weights, head tied to
+wte). The data rule is remat-run's: a byte of the text is a token; row b of step s starts at byte
+((s * batch + b) * seq) modulo the text's length; targets are shifted by one and wrap."""
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+
+@dataclass
+class Config:
+    layers: int = 12
+    width: int = 768
+    heads: int = 12
+    vocab: int = 50257
+    positions: int = 1024
+
+
+def config_of(weights, heads):
+    """Everything but the number of heads shows in the shapes."""
+    vocab, width = weights["wte.weight"].shape
+    layers = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("h."))
+    return Config(layers, width, heads, vocab, weights["wpe.weight"].shape[0])
+
+
+def shapes(config):
+    """Name -> shape of every parameter, in Hugging Face's order."""
+    width = config.width
+    result = {"wte.weight": (config.vocab, width), "wpe.weight": (config.positions, width)}
+
+    def norm(name):
+        result[f"{name}.weight"] = result[f"{name}.bias"] = (width,)
+
+    def linear(name, inputs, outputs):
+        result[f"{name}.weight"] = (inputs, outputs)
+        result[f"{name}.bias"] = (outputs,)
+
+    for layer in range(config.layers):
+        norm(f"h.{layer}.ln_1")
+        linear(f"h.{layer}.attn.c_attn", width, 3 * width)
+        linear(f"h.{layer}.attn.c_proj", width, width)
+        norm(f"h.{layer}.ln_2")
+        linear(f"h.{layer}.mlp.c_fc", width, 4 * width)
+        linear(f"h.{layer}.mlp.c_proj", 4 * width, width)
+    norm("ln_f")
+    return result
+
+
+def random_weights(config, seed=0):
+    """GPT-2's kind of initial values; for timing and for testing the tests, not remat's own."""
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, shape in shapes(config).items():
+        if name.endswith(".bias"):
+            weights[name] = torch.zeros(shape)
+        elif "ln_" in name:
+            weights[name] = torch.ones(shape)
+        else:
+            weights[name] = torch.randn(shape, generator=generator) * 0.02
+    return weights
+
+
+def load_weights(path, heads):
+    """Reads a .safetensors file; complains about any name or shape that GPT-2 does not have."""
+    weights = load_file(path)
+    config = config_of(weights, heads)
+    expected = shapes(config)
+    for name in sorted(expected.keys() | weights.keys()):
+        found = tuple(weights[name].shape) if name in weights else None
+        if found != expected.get(name):
+            raise ValueError(f"{path}: {name}: shape {found}, expected {expected.get(name)}")
+    return config, weights
+
+
+class Gpt2:
+    def __init__(self, config, weights, dtype=torch.float32):
+        self.config = config
+        self.params = {name: weights[name].detach().to(dtype).clone().requires_grad_()
+                       for name in shapes(config)}
+
+    def norm(self, x, name):
+        p = self.params
+        return F.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"], 1e-5)
+
+    def linear(self, x, name):
+        p = self.params
+        rows = torch.addmm(p[f"{name}.bias"], x.reshape(-1, x.shape[-1]), p[f"{name}.weight"])
+        return rows.view(*x.shape[:-1], -1)
+
+    def attention(self, x, name):
+        batch, seq, width = x.shape
+        heads = self.config.heads
+        q, k, v = (part.view(batch, seq, heads, width // heads).transpose(1, 2)
+                   for part in self.linear(x, f"{name}.c_attn").split(width, dim=2))
+        context = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.linear(context.transpose(1, 2).reshape(batch, seq, width), f"{name}.c_proj")
+
+    def mlp(self, x, name):
+        hidden = F.gelu(self.linear(x, f"{name}.c_fc"), approximate="tanh")
+        return self.linear(hidden, f"{name}.c_proj")
+
+    def loss(self, tokens, targets):
+        """Mean cross entropy over all tokens; tokens and targets are [batch, seq]."""
+        p = self.params
+        x = p["wte.weight"][tokens] + p["wpe.weight"][:tokens.shape[1]]
+        for layer in range(self.config.layers):
+            x = x + self.attention(self.norm(x, f"h.{layer}.ln_1"), f"h.{layer}.attn")
+            x = x + self.mlp(self.norm(x, f"h.{layer}.ln_2"), f"h.{layer}.mlp")
+        logits = self.norm(x, "ln_f") @ p["wte.weight"].T
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
+def read_text(path):
+    with open(path, "rb") as file:
+        return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
+
+
+def window(text, step, batch, seq):
+    """Tokens and targets of one step, each [batch, seq]."""
+    starts = (step * batch + torch.arange(batch)) * seq
+    index = starts[:, None] + torch.arange(seq)[None, :]
+    return text[index % len(text)], text[(index + 1) % len(text)]
+
+
+def loss_and_grads(model, tokens, targets):
+    """The loss as a float and name -> gradient."""
+    for param in model.params.values():
+        param.grad = None
+    loss = model.loss(tokens, targets)
+    loss.backward()
+    return loss.item(), {name: param.grad for name, param in model.params.items()}
+
+
+def adamw(model, lr, weight_decay=0.01, fused=False):
+    """Weight decay on every parameter."""
+    return torch.optim.AdamW(model.params.values(), lr=lr, betas=(0.9, 0.999), eps=1e-8,
+                             weight_decay=weight_decay, fused=fused)
+
+
+def train(model, text, batch, seq, steps, lr, weight_decay=0.01, fused=False):
+    """Losses before each of `steps` updates and after the last, so steps + 1 of them; the parameters."""
+    optimizer = adamw(model, lr, weight_decay, fused)
+    losses = []
+    for step in range(steps):
+        loss, _ = loss_and_grads(model, *window(text, step, batch, seq))
+        optimizer.step()
+        losses.append(loss)
+    with torch.no_grad():
+        losses.append(model.loss(*window(text, steps, batch, seq)).item())
+    return losses, {name: param.detach() for name, param in model.params.items()}

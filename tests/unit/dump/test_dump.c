@@ -1,0 +1,238 @@
+/* The views of a plan made by hand: what they say, as text and as JSON. */
+#include "dump.h"
+#include "plans.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures;
+static remat_context *ctx;
+
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            failures++;                                                                            \
+            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
+            printf(__VA_ARGS__);                                                                   \
+            printf("\n");                                                                          \
+        }                                                                                          \
+    } while (0)
+
+static const char *show(struct remat_arena *arena, const struct remat_program *program,
+                        dump_text_view view)
+{
+    struct remat_text text = {.arena = arena};
+    remat_status st = view(ctx, arena, program, &text);
+    CHECK(st == REMAT_OK && !text.failed, "%s", remat_context_message(ctx));
+    return text.items ? text.items : "";
+}
+
+static json_t *show_json(struct remat_arena *arena, const struct remat_program *program,
+                         dump_json_view view)
+{
+    struct dump_json json = {.object = json_object()};
+    remat_status st = view(ctx, arena, program, &json);
+    CHECK(st == REMAT_OK && !json.failed, "%s", remat_context_message(ctx));
+    return json.object;
+}
+
+static void check_holds(const char *text, const char *part)
+{
+    CHECK(strstr(text, part) != NULL, "\"%s\" is missing in:\n%s", part, text);
+}
+
+static uint32_t count_lines(const char *text)
+{
+    uint32_t lines = 0;
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+static json_int_t integer(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    CHECK(json_is_integer(value), "%s is not an integer", key);
+    return json_integer_value(value);
+}
+
+static const char *string(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    CHECK(value != NULL, "%s is not a string", key);
+    return value ? value : "";
+}
+
+static void test_summary(struct remat_arena *arena, const struct remat_program *program)
+{
+    const char *text = show(arena, program, dump_summary_text);
+    CHECK(count_lines(text) <= 60, "%u lines", count_lines(text));
+    check_holds(text, "plan        small for cpu, by remat test\n");
+    check_holds(text, "policy      full-block-1\n");
+    check_holds(text, "recomputed  1 of 6 values; layers 0 of 2\n");
+    check_holds(text, "budget      4,096 B (4.00 KiB)\n");
+    check_holds(text, "which leaves 3,072 B (3.00 KiB)\n");
+    check_holds(text, "live peak   1,536 B (1.50 KiB) at command 4 \"h.0.act\" (backward)");
+    check_holds(text, "overhead 13.2 %\n");
+    check_holds(text, "numerics fedcba9876543210\n");
+    check_holds(text, "settings    --budget 4KiB --hash\n");
+    check_holds(text, "note        made by hand\n");
+    check_holds(text, "recompute                     1    1.00 us\n");
+    check_holds(text, "activations kept          256 B\n");
+}
+
+static void test_summary_json(struct remat_arena *arena, const struct remat_program *program)
+{
+    json_t *json = show_json(arena, program, dump_summary_json);
+    CHECK(strcmp(string(json, "numerics_hash"), "fedcba9876543210") == 0, "numerics_hash");
+    CHECK(strcmp(string(json, "graph_hash"), "0000000000000123") == 0, "graph_hash");
+    CHECK(strcmp(string(json, "policy"), "full-block-1") == 0, "policy");
+    static const struct {
+        const char *key;
+        json_int_t value;
+    } rows[] = {{"layers", 2},         {"budget_bytes", 4096}, {"reserve_bytes", 1024},
+                {"arena_bytes", 1792}, {"peak_bytes", 1536},   {"static_bytes", 768},
+                {"step_ns", 8600},     {"base_step_ns", 7600}, {"recomputed", 1},
+                {"commands", 8},       {"kernels", 3},         {"buffers", 8}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(integer(json, rows[i].key) == rows[i].value, "%s: %lld", rows[i].key,
+              (long long)integer(json, rows[i].key));
+    const json_t *layers = json_object_get(json, "recomputed_layers");
+    CHECK(json_array_size(layers) == 1 && json_integer_value(json_array_get(layers, 0)) == 0,
+          "recomputed_layers");
+    json_decref(json);
+}
+
+/* Large integers must not pass through doubles. */
+static void test_large_integers(struct remat_arena *arena, const struct remat_program *program)
+{
+    struct remat_program large = *program;
+    large.budget_bytes = INT64_MAX;
+    large.step_ns = (UINT64_C(1) << 53) + 1;
+    json_t *json = show_json(arena, &large, dump_summary_json);
+    char *text = json_dumps(json, 0);
+    check_holds(text, "9223372036854775807");
+    check_holds(text, "9007199254740993");
+    free(text);
+    json_decref(json);
+}
+
+static void test_decisions(struct remat_arena *arena, const struct remat_program *program)
+{
+    const char *text = show(arena, program, dump_decisions_text);
+    check_holds(text, "5 values saved: 4.74 kB; 1 recomputed: 256 B, in 1.00 us\n");
+    check_holds(text, "save       h.*.mid  0-1,10            128 B          -  policy\n");
+    check_holds(text, "recompute  h.*.act  0                 256 B    1.00 us  policy\n");
+    check_holds(text,
+                "save       logits   -               4.10 kB          -  pin --save \"log*\"");
+    CHECK(!strstr(text, program->policy), "the policy shows in its decisions");
+    json_t *json = show_json(arena, program, dump_decisions_json);
+    const json_t *decisions = json_object_get(json, "decisions");
+    const json_t *first = json_array_get(decisions, 0), *last = json_array_get(decisions, 5);
+    CHECK(json_array_size(decisions) == 6, "%zu decisions", json_array_size(decisions));
+    CHECK(strcmp(string(first, "action"), "recompute") == 0, "action");
+    CHECK(integer(first, "recompute_ns") == 1000 && integer(first, "layer") == 0, "first");
+    CHECK(integer(last, "layer") == -1 && integer(last, "bytes") == 4096, "last");
+    json_decref(json);
+}
+
+static void test_memory(struct remat_arena *arena, const struct remat_program *program)
+{
+    const char *text = show(arena, program, dump_memory_text);
+    check_holds(text, "gradients"); /* the legend; none live at the peak */
+    check_holds(text, "     256 B            1024       2      5        -  activations kept    "
+                      "h.1.act\n");
+    check_holds(text, "     256 B             768       4      7        5  recomputed          "
+                      "h.0.act #1\n");
+    check_holds(text, "     256 B               0       -      -        7  parameters          "
+                      "h.0.w\n");
+    check_holds(text, "     phase  fflrbbo\n");
+    check_holds(text, "      peak     ^\n");
+    check_holds(text, "     768 B  tt.RRR.\n");
+    check_holds(text, "   1.02 kB  .KKK...\n");
+    json_t *json = show_json(arena, program, dump_memory_json);
+    const json_t *classes = json_object_get(json, "classes_at_peak");
+    CHECK(integer(classes, "parameters") == 256, "parameters at the peak");
+    CHECK(integer(classes, "inputs and outputs") == 512, "inputs at the peak");
+    CHECK(json_array_size(json_object_get(json, "residents_at_peak")) == 6, "residents");
+    CHECK(json_array_size(json_object_get(json, "buffers")) == 8, "buffers");
+    json_decref(json);
+
+    struct remat_text csv = {.arena = arena};
+    dump_memory_csv(program, &csv);
+    check_holds(csv.items, "id,lower,upper,size,offset\n0,0,8,256,0\n");
+    check_holds(csv.items, "\n6,4,7,256,768\n");
+}
+
+static void test_schedule(struct remat_arena *arena, const struct remat_program *program)
+{
+    const char *text = show(arena, program, dump_schedule_text);
+    check_holds(text, "segment init, 1 commands\n");
+    check_holds(text, "    4  backward  embedding             1.00 us    1.54 kB  h.0.act #1\n");
+    json_t *json = show_json(arena, program, dump_schedule_json);
+    const json_t *commands = json_object_get(json, "schedule");
+    CHECK(json_array_size(commands) == 8, "%zu commands", json_array_size(commands));
+    const json_t *again = json_array_get(commands, 4);
+    CHECK(strcmp(string(again, "segment"), "step") == 0, "segment");
+    CHECK(integer(again, "instance") == 1 && integer(again, "live_bytes") == 1536, "command 4");
+    const json_t *written = json_array_get(json_object_get(again, "operands"), 2);
+    CHECK(strcmp(string(written, "access"), "write") == 0, "access");
+    json_decref(json);
+}
+
+static void test_kernels(struct remat_arena *arena, const struct remat_program *program)
+{
+    const char *text = show(arena, program, dump_kernels_text);
+    check_holds(text, "square/f32: program, 5 uses, 6.60 us\n    ");
+    check_holds(text, "mul r0 r0\n");
+    check_holds(text, "\nembedding: embedding, 2 uses, 2.00 us\nfill: fill, 1 use, 10 ns\n");
+    json_t *json = show_json(arena, program, dump_kernels_json);
+    const json_t *first = json_array_get(json_object_get(json, "kernels"), 0);
+    CHECK(json_array_size(json_object_get(first, "instructions")) == 3, "instructions");
+    json_decref(json);
+}
+
+/* A plan without commands has no peak and no timeline, and nothing to divide by. */
+static void test_empty(struct remat_arena *arena)
+{
+    struct remat_program empty = {.producer = "", .graph_name = "", .target = "", .policy = "none"};
+    static const dump_text_view texts[] = {dump_summary_text, dump_decisions_text, dump_memory_text,
+                                           dump_schedule_text, dump_kernels_text};
+    static const dump_json_view jsons[] = {dump_summary_json, dump_decisions_json, dump_memory_json,
+                                           dump_schedule_json, dump_kernels_json};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        CHECK(!strstr(show(arena, &empty, texts[i]), "nan"), "view %zu", i);
+        json_decref(show_json(arena, &empty, jsons[i]));
+    }
+}
+
+static void test_ranges(struct remat_arena *arena)
+{
+    static const uint32_t items[] = {0, 1, 2, 4, 6, 7};
+    CHECK(strcmp(dump_ranges(arena, items, 6), "0-2,4,6-7") == 0, "ranges");
+    CHECK(strcmp(dump_ranges(arena, items, 1), "0") == 0, "one");
+    CHECK(strcmp(dump_ranges(arena, items, 0), "none") == 0, "none");
+}
+
+int main(void)
+{
+    struct remat_arena arena;
+    ctx = remat_context_create(NULL, NULL);
+    remat_arena_init(&arena, ctx);
+    const struct remat_program *program = make_small_plan(&arena);
+    if (program) {
+        test_summary(&arena, program);
+        test_summary_json(&arena, program);
+        test_large_integers(&arena, program);
+        test_decisions(&arena, program);
+        test_memory(&arena, program);
+        test_schedule(&arena, program);
+        test_kernels(&arena, program);
+        test_empty(&arena);
+        test_ranges(&arena);
+    }
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    printf("dump: %d failures\n", failures);
+    return failures > 0 || !program;
+}

@@ -1,0 +1,9 @@
+/* A small graph by hand, with every kind of attribute, an optimizer, pins, layers and a view. */
+#ifndef SAMPLE_GRAPH_H
+#define SAMPLE_GRAPH_H
+
+#include <graph.h>
+
+remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct remat_graph **out);
+
+#endif

@@ -1,0 +1,267 @@
+/* Round trip of a graph; the reader against files that are something else and graphs that are
+ * wrong, which are written by hand through the schemas' write half. */
+#include "../ir/check.h"
+#include "sample_graph.h"
+
+#include <ingest.h>
+#include <ops.h>
+#include <writer.h>
+
+static remat_context *ctx;
+
+/* --- round trip --- */
+
+static void compare_values(const struct remat_graph *p, const struct remat_graph *q)
+{
+    CHECK(p->value_count == q->value_count, "%u values", q->value_count);
+    for (uint32_t i = 0; i < p->value_count && i < q->value_count; i++) {
+        const struct remat_value_info *a = &p->values[i], *b = &q->values[i];
+        CHECK(strcmp(a->name, b->name) == 0, "%u: name %s", i, b->name);
+        CHECK(remat_shape_equal(&a->shape, &b->shape) && a->dtype == b->dtype, "%s: shape",
+              a->name);
+        CHECK(a->role == b->role && a->pin == b->pin && a->trainable == b->trainable, "%s",
+              a->name);
+        CHECK(a->initializer == b->initializer && a->init_mean == b->init_mean &&
+                  a->init_std == b->init_std,
+              "%s: initializer", a->name);
+        CHECK(a->node == b->node && a->result == b->result, "%s: producer", a->name);
+    }
+}
+
+static void compare_attributes(const struct remat_node_info *a, const struct remat_node_info *b)
+{
+    CHECK(a->attribute_count == b->attribute_count, "attributes");
+    for (uint32_t k = 0; k < a->attribute_count && k < b->attribute_count; k++) {
+        const struct remat_attribute *x = &a->attributes[k], *y = &b->attributes[k];
+        CHECK(strcmp(x->key, y->key) == 0 && x->kind == y->kind && x->i == y->i && x->f == y->f &&
+                  x->count == y->count,
+              "%s", x->key);
+        for (uint32_t j = 0; j < x->count && j < y->count; j++)
+            CHECK(x->ints[j] == y->ints[j], "%s[%u]", x->key, j);
+    }
+}
+
+static void compare_nodes(const struct remat_graph *p, const struct remat_graph *q)
+{
+    CHECK(p->node_count == q->node_count, "%u nodes", q->node_count);
+    for (uint32_t n = 0; n < p->node_count && n < q->node_count; n++) {
+        const struct remat_node_info *a = &p->nodes[n], *b = &q->nodes[n];
+        CHECK(a->op == b->op && a->origin == b->origin && a->origin_group == b->origin_group,
+              "%u: op", n);
+        CHECK(a->phase == b->phase && a->instance == b->instance, "%u: phase", n);
+        CHECK(strcmp(p->scopes[a->scope].path, q->scopes[b->scope].path) == 0, "%u: scope", n);
+        CHECK(a->input_count == b->input_count && a->output_count == b->output_count, "%u", n);
+        CHECK(memcmp(a->inputs, b->inputs, a->input_count * sizeof *a->inputs) == 0, "%u", n);
+        CHECK(memcmp(a->outputs, b->outputs, a->output_count * sizeof *a->outputs) == 0, "%u", n);
+        compare_attributes(a, b);
+    }
+}
+
+static void test_round_trip(struct remat_arena *arena)
+{
+    struct remat_graph *p = NULL, *q = NULL;
+    const void *data = NULL, *again = NULL;
+    size_t bytes = 0, bytes_again = 0;
+    remat_status st = sample_graph(ctx, arena, &p);
+    CHECK(st == REMAT_OK, "build: %s", remat_context_message(ctx));
+    if (st == REMAT_OK && (st = remat_graph_write(ctx, p, arena, &data, &bytes)) != REMAT_OK)
+        CHECK(false, "write: %s", remat_context_message(ctx));
+    if (st == REMAT_OK && (st = remat_graph_read(ctx, "m", data, bytes, arena, &q)) != REMAT_OK)
+        CHECK(false, "read: %s", remat_context_message(ctx));
+    if (st != REMAT_OK)
+        return;
+    compare_values(p, q);
+    compare_nodes(p, q);
+    CHECK(strcmp(p->name, q->name) == 0 && q->output_count == 1, "name, outputs");
+    CHECK(p->outputs[0].i == q->outputs[0].i, "outputs");
+    CHECK(q->optimizer.adamw && p->optimizer.beta1 == q->optimizer.beta1 &&
+              p->optimizer.beta2 == q->optimizer.beta2 &&
+              p->optimizer.epsilon == q->optimizer.epsilon &&
+              p->optimizer.weight_decay == q->optimizer.weight_decay,
+          "optimizer");
+    CHECK(remat_graph_hash(p) == remat_graph_hash(q), "hash");
+    CHECK(remat_graph_layers(q) == 4, "layers");
+    st = remat_graph_write(ctx, q, arena, &again, &bytes_again);
+    CHECK(st == REMAT_OK && bytes == bytes_again && memcmp(data, again, bytes) == 0,
+          "same graph, same bytes");
+    /* flatc writes FlatBuffers without our header: accepted for graphs */
+    st = remat_graph_read(ctx, "m", (const char *)data + REMAT_CONTAINER_BYTES,
+                          bytes - REMAT_CONTAINER_BYTES, arena, &q);
+    CHECK(st == REMAT_OK && remat_graph_hash(p) == remat_graph_hash(q), "bare FlatBuffer");
+}
+
+/* --- what is no graph --- */
+
+static void expect_error(struct remat_arena *arena, const void *data, size_t bytes,
+                         const char *message)
+{
+    struct remat_graph *graph;
+    remat_status st = remat_graph_read(ctx, "model.fbs", data, bytes, arena, &graph);
+    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), message) &&
+              strncmp(remat_context_message(ctx), "model.fbs: ", 11) == 0,
+          "expected \"%s\", got %d \"%s\"", message, st, remat_context_message(ctx));
+}
+
+static void test_foreign(struct remat_arena *arena)
+{
+    static const struct {
+        const char *data;
+        size_t bytes;
+        const char *message;
+    } files[] = {
+        {"", 0, "the file is empty"},
+        {"RMT", 3, "truncated: it has 3 bytes, the least are 8"},
+        {"RMT\x89RMG1....", 12, "truncated: it has 12 bytes, its header alone needs 32"},
+        {"RMT\x89RMP1....", 12, "this is a plan; expected a graph, as remat-graph writes it"},
+        {"namespace remat.graph;\ntable Symbol {", 37, "a FlatBuffers schema, not a graph"},
+        {"  {\"format_version\": 1}", 23, "this is JSON; convert it"},
+        {"PK\3\4\0\0\0\0\0\0", 10, "zip archive"},
+        {"\x14\0\0\0TFL3....", 12, "TensorFlow Lite"},
+        {"\x14\0\0\0ET12....", 12, "ExecuTorch"},
+        {"\x10\0\0\0\0\0\0\0{\"a\": {}}", 17, "safetensors"},
+        {"\x08\x07\x12\x07pytorch", 11, "ONNX"},
+        {"\0\1\2\3\4\5\6\7\0\0", 10, "not a graph"},
+        {"\xff\xff\xff\x7fRMG1\0\0\0\0", 12, "malformed or truncated"},
+    };
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++)
+        expect_error(arena, files[k].data, files[k].bytes, files[k].message);
+}
+
+/* --- wrong graphs --- */
+
+#define MOST 4
+
+struct draft { /* x [2, 4] -> gelu "y" -> gelu "z" */
+    struct remat_fb_graph_Graph graph;
+    struct remat_fb_graph_OpCode opcode;
+    struct remat_fb_graph_Value values[3];
+    struct remat_fb_graph_Node nodes[2];
+    struct remat_fb_graph_Attribute attribute;
+    struct remat_fb_graph_Optimizer optimizer;
+    const char *op, *names[3], *key, *scope, *symbol;
+    int64_t shapes[3][8];
+    int32_t inputs[2][MOST], outputs[2][MOST], results[1];
+    struct remat_fb_update updates[1];
+    uint32_t attribute_count, optimizer_count;
+};
+
+static void fill_draft(struct draft *d)
+{
+    static const char *const names[3] = {"x", "y", "z"};
+    *d = (struct draft){.graph = {.format_version = 1, .min_reader_version = 1},
+                        .opcode = {.version = 1},
+                        .op = "gelu",
+                        .key = "approximate",
+                        .scope = "",
+                        .symbol = "batch",
+                        .optimizer_count = 1};
+    for (int32_t v = 0; v < 3; v++) {
+        d->values[v].dtype = REMAT_F32;
+        d->names[v] = names[v];
+        d->shapes[v][0] = 2;
+        d->shapes[v][1] = 4;
+        d->values[v].shape = (struct remat_fb_array){d->shapes[v], 2};
+    }
+    d->values[0].role = REMAT_ROLE_INPUT;
+    for (int32_t n = 0; n < 2; n++) {
+        d->inputs[n][0] = n;
+        d->outputs[n][0] = n + 1;
+        d->nodes[n] = (struct remat_fb_graph_Node){.inputs = {d->inputs[n], 1},
+                                                   .outputs = {d->outputs[n], 1},
+                                                   .origin = -1,
+                                                   .origin_group = -1};
+    }
+    d->results[0] = 2;
+    d->graph.outputs = (struct remat_fb_array){d->results, 1};
+}
+
+static remat_status write_draft(struct remat_writer *w, const void *what,
+                                enum remat_fb_result *result, const void **data, size_t *bytes)
+{
+    remat_status st = REMAT_OK;
+    struct draft d = *(const struct draft *)what;
+    struct remat_fb_graph_Scope scope;
+    struct remat_fb_graph_Symbol symbol = {.multiple_of = 1};
+    uint32_t values[3], nodes[2], opcode, scopes, symbols, attribute, optimizer;
+    REMAT_TRY(remat_writer_text(w, d.op, &d.opcode.name));
+    REMAT_TRY(remat_writer_text(w, d.key, &d.attribute.key));
+    REMAT_TRY(remat_writer_text(w, d.scope, &scope.path));
+    REMAT_TRY(remat_writer_text(w, d.symbol, &symbol.name));
+    opcode = remat_fb_write_graph_OpCode(w->builder, &d.opcode);
+    scopes = remat_fb_write_graph_Scope(w->builder, &scope);
+    symbols = remat_fb_write_graph_Symbol(w->builder, &symbol);
+    attribute = remat_fb_write_graph_Attribute(w->builder, &d.attribute);
+    optimizer = remat_fb_write_graph_Optimizer(w->builder, &d.optimizer);
+    uint32_t twice[] = {attribute, attribute};
+    uint32_t optimizers[] = {optimizer, optimizer};
+    for (int v = 0; v < 3; v++) {
+        REMAT_TRY(remat_writer_text(w, d.names[v], &d.values[v].name));
+        values[v] = remat_fb_write_graph_Value(w->builder, &d.values[v]);
+    }
+    for (int n = 0; n < 2; n++) {
+        d.nodes[n].attributes = (struct remat_fb_tables){twice, n ? d.attribute_count : 0};
+        nodes[n] = remat_fb_write_graph_Node(w->builder, &d.nodes[n]);
+    }
+    d.graph.opcodes = (struct remat_fb_tables){&opcode, 1};
+    d.graph.scopes = (struct remat_fb_tables){&scopes, 1};
+    d.graph.symbols = (struct remat_fb_tables){&symbols, 1};
+    d.graph.values = (struct remat_fb_tables){values, 3};
+    d.graph.nodes = (struct remat_fb_tables){nodes, 2};
+    d.graph.optimizers = (struct remat_fb_tables){optimizers, d.optimizer_count};
+    *result = remat_fb_finish_graph(w->builder, remat_fb_write_graph_Graph(w->builder, &d.graph),
+                                    data, bytes);
+fail:
+    return st;
+}
+
+#define WRONG(name, statement, message)                                                            \
+    static void name(struct draft *d)                                                              \
+    {                                                                                              \
+        statement;                                                                                 \
+    }
+#include "wrong_graphs.def"
+#undef WRONG
+
+static const struct {
+    void (*plant)(struct draft *d);
+    const char *message;
+} wrong[] = {
+#define WRONG(name, statement, message) {name, message},
+#include "wrong_graphs.def"
+#undef WRONG
+};
+
+static void test_wrong(struct remat_arena *arena)
+{
+    struct draft d;
+    struct remat_graph *graph;
+    const void *data = NULL;
+    size_t bytes = 0;
+    fill_draft(&d);
+    remat_status st =
+        remat_writer_run(ctx, REMAT_GRAPH_IDENTIFIER, write_draft, &d, arena, &data, &bytes);
+    if (st == REMAT_OK)
+        st = remat_graph_read(ctx, "model.fbs", data, bytes, arena, &graph);
+    CHECK(st == REMAT_OK, "the draft is right: %s", remat_context_message(ctx));
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        fill_draft(&d);
+        wrong[k].plant(&d);
+        st = remat_writer_run(ctx, REMAT_GRAPH_IDENTIFIER, write_draft, &d, arena, &data, &bytes);
+        CHECK(st == REMAT_OK, "write");
+        expect_error(arena, data, bytes, wrong[k].message);
+    }
+}
+
+int main(void)
+{
+    struct remat_arena arena;
+    if (!(ctx = remat_context_create(NULL, NULL)))
+        return 1;
+    remat_arena_init(&arena, ctx);
+    test_round_trip(&arena);
+    test_foreign(&arena);
+    test_wrong(&arena);
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

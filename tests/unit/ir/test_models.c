@@ -1,0 +1,154 @@
+/* The generator: published sizes, settings that are refused, failing allocations. */
+#include "check.h"
+#include "models.h"
+#include "ops.h"
+
+#include <stdlib.h>
+
+static remat_context *ctx;
+
+static int64_t count_parameters(const struct remat_graph *graph)
+{
+    int64_t elements = 0;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].role == REMAT_ROLE_PARAMETER)
+            elements += remat_shape_elements(&graph->values[v].shape);
+    return elements;
+}
+
+static uint32_t count_layer_nodes(const struct remat_graph *graph, uint16_t op)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        count += graph->nodes[n].op == op && graph->scopes[graph->nodes[n].scope].layer >= 0;
+    return count;
+}
+
+/* The numbers of parameters that Hugging Face's GPT2LMHeadModel reports. */
+static void test_sizes(struct remat_arena *arena)
+{
+    static const struct {
+        const char *preset;
+        int64_t parameters;
+        uint32_t layers;
+    } rows[] = {
+        {"gpt2-124m", 124439808, 12},
+        {"gpt2-355m", 354823168, 24},
+        {"gpt2-774m", 774030080, 36},
+        {"gpt2-1558m", 1557611200, 48},
+        {"gpt2-tiny", 256 * 64 + 128 * 64 + 6 * 49984 + 2 * 64, 6},
+        {"mlp-tiny", 256 * 32 + 2 * (32 * 32 + 32) + 32 * 256 + 256, 2},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct remat_model_settings settings;
+        struct remat_graph *graph = NULL;
+        remat_status st = remat_model_preset(ctx, rows[k].preset, &settings);
+        st = st ? st : remat_model_generate(ctx, arena, &settings, &graph);
+        CHECK(st == REMAT_OK, "%s: %s", rows[k].preset, remat_context_message(ctx));
+        if (!graph)
+            continue;
+        CHECK(count_parameters(graph) == rows[k].parameters, "%s: %lld parameters", rows[k].preset,
+              (long long)count_parameters(graph));
+        CHECK(remat_graph_layers(graph) == rows[k].layers, "%s: layers", rows[k].preset);
+        uint32_t linears = strncmp(rows[k].preset, "gpt2", 4) == 0 ? 4 : 1;
+        CHECK(count_layer_nodes(graph, REMAT_OP_linear) == linears * rows[k].layers, "%s: linears",
+              rows[k].preset);
+        CHECK(graph->output_count == 1 &&
+                  graph->values[graph->outputs[0].i].role == REMAT_ROLE_OUTPUT,
+              "%s: output", rows[k].preset);
+    }
+}
+
+static void test_refusals(struct remat_arena *arena)
+{
+    static const struct {
+        const char *model;
+        int64_t layers, width, heads, vocab, context, batch, seq;
+        const char *message;
+    } rows[] = {
+        {"gpt2", 1, 64, 4, 9, 8, 1, 9, "--seq 9 is above --context 8 (accepted: 1 to 8)"},
+        {"gpt2", 1, 64, 5, 9, 8, 1, 8,
+         "--heads 5 does not divide --width 64 (accepted: divisors of 64)"},
+        {"gpt2", 0, 64, 4, 9, 8, 1, 8,
+         "--layers is not given and model gpt2 has no default (accepted: 1 to 1000)"},
+        {"gpt2", -1, 64, 4, 9, 8, 1, 8, "--layers -1 is out of range (accepted: 1 to 1000)"},
+        {"gpt2", 1, 64, 4, INT64_MAX, 8, 1, 8,
+         "--vocab 9223372036854775807 is out of range (accepted: 1 to 16777216)"},
+        {"gpt2", 1, 64, 4, 9, 8, 65537, 8, "--batch 65537 is out of range (accepted: 1 to 65536)"},
+        {"mlp", 1, 64, 0, 9, 8, 1, 8, "--context 8 does not apply to model mlp"},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        struct remat_model_settings s;
+        struct remat_graph *graph;
+        CHECK(remat_model_preset(ctx, rows[k].model, &s) == REMAT_OK, "%s", rows[k].model);
+        s.layers = rows[k].layers, s.width = rows[k].width, s.heads = rows[k].heads;
+        s.vocab = rows[k].vocab, s.context = rows[k].context;
+        s.batch = rows[k].batch, s.seq = rows[k].seq;
+        CHECK(remat_model_generate(ctx, arena, &s, &graph) == REMAT_ERROR_USAGE, "row %zu", k);
+        CHECK(strcmp(remat_context_message(ctx), rows[k].message) == 0, "row %zu: %s", k,
+              remat_context_message(ctx));
+    }
+}
+
+/* The largest accepted sizes overflow nothing. */
+static void test_limits(struct remat_arena *arena)
+{
+    struct remat_model_settings s;
+    struct remat_graph *graph;
+    CHECK(remat_model_preset(ctx, "gpt2", &s) == REMAT_OK, "gpt2");
+    s.layers = 1, s.width = 131072, s.heads = 4096, s.vocab = 1 << 24;
+    s.context = s.seq = 1048576, s.batch = 65536;
+    CHECK(remat_model_generate(ctx, arena, &s, &graph) == REMAT_OK, "%s",
+          remat_context_message(ctx));
+}
+
+struct failing {
+    int left;
+};
+
+static void *reallocate(void *user, void *pointer, size_t bytes)
+{
+    struct failing *failing = user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return failing->left-- > 0 ? realloc(pointer, bytes) : NULL;
+}
+
+/* Every allocation fails once; the arena's blocks are few, so the larger model makes it worthwhile.
+ */
+static void test_out_of_memory(void)
+{
+    remat_status st = REMAT_ERROR_MEMORY;
+    int n = 1;
+    for (; st == REMAT_ERROR_MEMORY && n < 1000; n++) {
+        struct failing failing = {n};
+        remat_allocator allocator = {reallocate, &failing};
+        remat_context *own = remat_context_create(&allocator, NULL);
+        struct remat_arena arena;
+        struct remat_model_settings s;
+        struct remat_graph *graph;
+        remat_arena_init(&arena, own);
+        st = remat_model_preset(own, "gpt2-124m", &s);
+        st = st ? st : remat_model_generate(own, &arena, &s, &graph);
+        remat_arena_release(&arena);
+        remat_context_destroy(&own);
+    }
+    CHECK(st == REMAT_OK && n > 3, "status %d after %d allocations", (int)st, n);
+}
+
+int main(void)
+{
+    struct remat_arena arena;
+    if (!(ctx = remat_context_create(NULL, NULL)))
+        return 1;
+    remat_arena_init(&arena, ctx);
+    test_sizes(&arena);
+    test_refusals(&arena);
+    test_limits(&arena);
+    test_out_of_memory();
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

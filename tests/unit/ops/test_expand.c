@@ -1,0 +1,92 @@
+/* expand(composite) against the composite's own float64 reference; the list must name every
+ * composite row. Names, groups, scopes and instances of what comes out. */
+#include "reference.h"
+#include "workbench.h"
+
+#include <math.h>
+
+static const struct {
+    const char *op, *inputs, *attributes;
+} cases[] = {
+    {"linear", "2,3 3,4 4", ""},
+    {"linear", "2,2,3 4,3", "transpose_weight=1"},
+    {"linear", "2,3 3,4", ""},
+    {"linear", "3 3,4 4", ""},
+    {"layer_norm", "2,3,5 5 5", ""},
+    {"layer_norm", "7 7 7", "epsilon=0.5"},
+    {"gelu", "4,5", "approximate=1"},
+    {"gelu", "4,5", ""},
+    {"gelu", "-", "approximate=1"},
+    {"relu", "4,5", ""},
+    {"cross_entropy", "2,3,5 i2,3<5", ""},
+    {"cross_entropy", "5 i-<5", ""},
+    {"adamw", "2,3 2,3 +2,3 2,3 +3", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"adamw", "- - + - +3", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+};
+#define CASE_COUNT (sizeof cases / sizeof cases[0])
+
+static void compare_outputs(struct workbench *w, const struct remat_graph *expanded, size_t c)
+{
+    double **x = workbench_random(w, w->graph), **y = workbench_random(w, expanded);
+    bool evaluated =
+        reference_evaluate(&w->arena, w->graph, x) && reference_evaluate(&w->arena, expanded, y);
+    CHECK(evaluated, "%s: no reference", cases[c].op);
+    for (uint32_t v = 0; evaluated && v < w->graph->value_count; v++) {
+        const struct remat_value_info *value = &w->graph->values[v];
+        remat_value same = workbench_find(expanded, value->name);
+        CHECK(!remat_is_none(same.i), "%s: lost %s", cases[c].op, value->name);
+        for (int64_t i = 0; !remat_is_none(same.i) && i < remat_shape_elements(&value->shape); i++)
+            CHECK(fabs(x[v][i] - y[same.i][i]) <= 1e-12 * fmax(1, fabs(x[v][i])),
+                  "%s(%s; %s): %s[%d] is %.17g, expected %.17g", cases[c].op, cases[c].inputs,
+                  cases[c].attributes, value->name, (int)i, y[same.i][i], x[v][i]);
+    }
+}
+
+static void check_nodes(struct workbench *w, const struct remat_graph *expanded, size_t c)
+{
+    uint16_t op = w->graph->nodes[0].op;
+    for (uint32_t n = 0; n < expanded->node_count; n++) {
+        const struct remat_node_info *node = &expanded->nodes[n];
+        CHECK(!remat_op_has(node->op, REMAT_FACT_COMPOSITE), "%s is left", cases[c].op);
+        CHECK(node->origin == op && node->origin_group == 0, "%s: origin", cases[c].op);
+        CHECK(node->scope == 1 && node->phase == REMAT_PHASE_LOSS && node->instance == 3,
+              "%s: scope, phase or instance", cases[c].op);
+    }
+}
+
+static void run_case(size_t c)
+{
+    struct workbench w;
+    remat_value inputs[8];
+    struct remat_graph *expanded;
+    workbench_open(&w);
+    w.b.scope = remat_graph_scope(&w.arena, w.graph, "layers.0/mlp");
+    w.b.phase = REMAT_PHASE_LOSS;
+    w.b.instance = 3;
+    uint32_t count = workbench_inputs(&w, cases[c].inputs, inputs);
+    workbench_node(&w, cases[c].op, inputs, count, cases[c].attributes, NULL);
+    bool built = w.b.status == REMAT_OK &&
+                 remat_pass_expand(w.ctx, &w.arena, w.graph, &expanded) == REMAT_OK &&
+                 remat_graph_verify(w.ctx, expanded) == REMAT_OK;
+    CHECK(built, "%s: %s", cases[c].op, remat_context_message(w.ctx));
+    if (built) {
+        compare_outputs(&w, expanded, c);
+        check_nodes(&w, expanded, c);
+    }
+    workbench_close(&w);
+}
+
+int main(void)
+{
+    for (uint16_t op = 0; op < REMAT_OP_COUNT; op++) {
+        bool covered = !remat_op_has(op, REMAT_FACT_COMPOSITE);
+        for (size_t c = 0; c < CASE_COUNT; c++)
+            covered = covered || strcmp(cases[c].op, remat_op_info(op)->name) == 0;
+        CHECK(covered, "%s is composite and has no case", remat_op_info(op)->name);
+        CHECK(!remat_op_has(op, REMAT_FACT_COMPOSITE) == !remat_op_info(op)->expand,
+              "%s: composite and expansion disagree", remat_op_info(op)->name);
+    }
+    for (size_t c = 0; c < CASE_COUNT; c++)
+        run_case(c);
+    return workbench_failures > 0;
+}

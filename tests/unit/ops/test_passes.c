@@ -1,0 +1,318 @@
+/* Each pass alone: what autodiff orders and names, what the optimizer appends, what common, dead
+ * and folded nodes are and are not. */
+#include "reference.h"
+#include "workbench.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define RUN(w, name, from, to)                                                                     \
+    do {                                                                                           \
+        bool ran_ = remat_pass_##name((w)->ctx, &(w)->arena, from, to) == REMAT_OK &&              \
+                    remat_graph_verify((w)->ctx, *(to)) == REMAT_OK;                               \
+        CHECK(ran_, "%s: %s", #name, remat_context_message((w)->ctx));                             \
+        if (!ran_)                                                                                 \
+            goto done;                                                                             \
+    } while (0)
+
+/* A language model of one layer's shape: embedding, a linear, the tied head, cross entropy. */
+static void build_tied(struct workbench *w)
+{
+    remat_value ids = workbench_input(w, "ids", "i2,3<7");
+    remat_value table = workbench_input(w, "wte", "7,4");
+    remat_value weight = workbench_input(w, "w", "4,12"), bias = workbench_input(w, "b", "12");
+    remat_value h = workbench_node(w, "embedding", (remat_value[]){table, ids}, 2, "", NULL);
+    w->b.scope = remat_graph_scope(&w->arena, w->graph, "layers.0");
+    w->b.name = "qkv";
+    remat_value qkv = workbench_node(w, "linear", (remat_value[]){h, weight, bias}, 3, "", NULL);
+    remat_value heads[3];
+    for (int k = 0; k < 3; k++) {
+        const char *range =
+            remat_arena_format(&w->arena, "axis=2 begin=%d end=%d", 4 * k, 4 * k + 4);
+        heads[k] = workbench_node(w, "slice", &qkv, 1, range, NULL);
+        heads[k] = workbench_node(w, "reshape", &heads[k], 1, "shape=2,3,2,2", NULL);
+    }
+    remat_value a = workbench_node(w, "attention", heads, 3, "scale=0.7 causal=1", NULL);
+    a = workbench_node(w, "reshape", &a, 1, "shape=2,3,4", NULL);
+    h = workbench_node(w, "add", (remat_value[]){h, a}, 2, "", NULL);
+    w->b.scope = 0;
+    h = workbench_node(w, "linear", (remat_value[]){h, table}, 2, "transpose_weight=1", NULL);
+    workbench_output(w, workbench_node(w, "cross_entropy", (remat_value[]){h, ids}, 2, "", NULL));
+    w->graph->optimizer = (struct remat_optimizer){true, 0.9, 0.95, 1e-8, 0.1};
+}
+
+static uint32_t node_of(const struct remat_graph *graph, const char *value)
+{
+    remat_value v = workbench_find(graph, value);
+    return remat_is_none(v.i) ? REMAT_NONE : graph->values[v.i].node;
+}
+
+static void check_autodiff(const struct remat_graph *joint)
+{
+    uint32_t w_grad = node_of(joint, "w.grad"), b_grad = node_of(joint, "b.grad");
+    remat_value table = workbench_find(joint, "wte.grad");
+    CHECK(w_grad != REMAT_NONE && b_grad != REMAT_NONE && !remat_is_none(table.i),
+          "gradients are named after parameters");
+    if (w_grad == REMAT_NONE || remat_is_none(table.i))
+        return;
+    CHECK(strcmp(joint->scopes[joint->nodes[w_grad].scope].path, "layers.0") == 0 &&
+              joint->nodes[w_grad].phase == REMAT_PHASE_BACKWARD,
+          "scope and phase of a gradient");
+    CHECK(joint->nodes[w_grad + 1].op == REMAT_OP_column_sum &&
+              joint->nodes[w_grad + 2].op == REMAT_OP_matmul,
+          "the weight's gradient comes before the input's");
+    const struct remat_node_info *sum = &joint->nodes[joint->values[table.i].node];
+    CHECK(sum->op == REMAT_OP_add &&
+              joint->nodes[joint->values[sum->inputs[0].i].node].op == REMAT_OP_matmul &&
+              joint->nodes[joint->values[sum->inputs[1].i].node].op == REMAT_OP_embedding_backward,
+          "contributions of the last user come first");
+    CHECK(workbench_count(joint, REMAT_OP_mul) == 1, "no products with one: %u",
+          workbench_count(joint, REMAT_OP_mul));
+}
+
+static void check_optimizer(const struct remat_graph *graph)
+{
+    CHECK(graph->update_count == 9 && workbench_count(graph, REMAT_OP_adamw) == 3, "updates");
+    remat_value state = workbench_find(graph, "wte.m"), step = workbench_find(graph, "step");
+    CHECK(!remat_is_none(state.i) && !remat_is_none(step.i) &&
+              graph->values[state.i].role == REMAT_ROLE_OPTIMIZER_STATE &&
+              graph->values[state.i].initializer == REMAT_INIT_CONSTANT &&
+              graph->values[step.i].dtype == REMAT_I32,
+          "states and inputs");
+    uint32_t node = node_of(graph, "w.next");
+    CHECK(node != REMAT_NONE &&
+              strcmp(graph->scopes[graph->nodes[node].scope].path, "layers.0") == 0 &&
+              graph->nodes[node].phase == REMAT_PHASE_OPTIMIZER,
+          "scope and phase of an update");
+}
+
+static void check_folded(const struct remat_graph *graph)
+{
+    remat_value table = workbench_find(graph, "wte.grad");
+    CHECK(workbench_count(graph, REMAT_OP_embedding_backward) == 0 &&
+              workbench_count(graph, REMAT_OP_embedding_accumulate) == 1 &&
+              graph->nodes[graph->values[table.i].node].op == REMAT_OP_embedding_accumulate &&
+              graph->values[table.i].role == REMAT_ROLE_GRADIENT,
+          "the table's gradient accumulates and keeps name and role");
+    uint32_t node = node_of(graph, "qkv.grad");
+    CHECK(workbench_count(graph, REMAT_OP_pad) == 0 && node != REMAT_NONE &&
+              graph->nodes[node].op == REMAT_OP_concat && graph->nodes[node].input_count == 3,
+          "pads that tile an axis become one concat");
+}
+
+static void compare_values(struct workbench *w, const struct remat_graph *a,
+                           const struct remat_graph *b)
+{
+    double **x = workbench_random(w, a), **y = workbench_random(w, b);
+    CHECK(reference_evaluate(&w->arena, a, x) && reference_evaluate(&w->arena, b, y),
+          "no reference");
+    for (uint32_t v = 0; v < b->value_count; v++) {
+        remat_value same = workbench_find(a, b->values[v].name);
+        if (remat_is_none(same.i) ||
+            !remat_shape_equal(&a->values[same.i].shape, &b->values[v].shape))
+            continue;
+        for (int64_t i = 0; i < remat_shape_elements(&b->values[v].shape); i++)
+            CHECK(fabs(x[same.i][i] - y[v][i]) <= 1e-12 * fmax(1, fabs(y[v][i])), "%s[%d] differs",
+                  b->values[v].name, (int)i);
+    }
+}
+
+static void check_pipeline(void)
+{
+    struct workbench w;
+    struct remat_graph *joint, *trained, *common, *expanded, *folded, *alive, *again;
+    workbench_open(&w);
+    build_tied(&w);
+    CHECK(w.b.status == REMAT_OK, "tied: %s", remat_context_message(w.ctx));
+    RUN(&w, autodiff, w.graph, &joint);
+    check_autodiff(joint);
+    RUN(&w, autodiff, joint, &again);
+    CHECK(remat_graph_hash(again) == remat_graph_hash(joint), "autodiff twice");
+    RUN(&w, optimizer, joint, &trained);
+    check_optimizer(trained);
+    RUN(&w, optimizer, trained, &again);
+    CHECK(remat_graph_hash(again) == remat_graph_hash(trained), "optimizer twice");
+    RUN(&w, eliminate_common, trained, &common);
+    RUN(&w, expand, common, &expanded);
+    RUN(&w, fold, expanded, &folded);
+    RUN(&w, eliminate_dead, folded, &alive);
+    check_folded(alive);
+    compare_values(&w, trained, alive);
+    CHECK(alive->update_count == 9 && alive->node_count < folded->node_count, "dead nodes");
+    RUN(&w, eliminate_dead, alive, &again);
+    CHECK(remat_graph_hash(again) == remat_graph_hash(alive), "dead nodes twice");
+done:
+    workbench_close(&w);
+}
+
+static void check_common(void)
+{
+    struct workbench w;
+    struct remat_graph *graph;
+    remat_value in[2], x[6];
+    workbench_open(&w);
+    workbench_inputs(&w, "2,2 2,2", in);
+    for (int k = 0; k < 2; k++)
+        x[k] = workbench_node(&w, "matmul", in, 2, "", NULL);
+    x[2] = workbench_node(&w, "matmul", in, 2, "transpose_a=1", NULL);
+    w.b.instance = 1;
+    x[3] = workbench_node(&w, "matmul", in, 2, "", NULL);
+    w.b.instance = 0;
+    w.b.scope = remat_graph_scope(&w.arena, w.graph, "layers.1");
+    x[4] = workbench_node(&w, "matmul", in, 2, "", NULL);
+    for (int k = 0; k < 2; k++)
+        x[5] = workbench_node(&w, "add", x + k, 2, "", NULL);
+    for (int k = 0; k < 2; k++)
+        workbench_node(&w, "exp", in, 1, "", NULL);
+    for (int k = 0; k < 2; k++)
+        x[5] = workbench_node(&w, "reshape", in, 1, "shape=4", NULL);
+    workbench_output(&w, x[5]);
+    RUN(&w, eliminate_common, w.graph, &graph);
+    CHECK(workbench_count(graph, REMAT_OP_matmul) == 4, "clones and other scopes stay: %u products",
+          workbench_count(graph, REMAT_OP_matmul));
+    CHECK(workbench_count(graph, REMAT_OP_exp) == 2, "pointwise nodes stay");
+    CHECK(workbench_count(graph, REMAT_OP_reshape) == 2, "a graph output stays");
+    CHECK(graph->nodes[4].inputs[0].i == graph->nodes[4].inputs[1].i, "readers follow");
+done:
+    workbench_close(&w);
+}
+
+/* Sums that look alike and must stay. */
+static void check_unfolded(void)
+{
+    struct workbench w;
+    struct remat_graph *graph;
+    remat_value in[4], x, g;
+    workbench_open(&w);
+    workbench_inputs(&w, "5,3 2,3 i2<5 3,5", in);
+    g = workbench_node(&w, "embedding_backward", in + 1, 2, "rows=5", NULL);
+    workbench_node(&w, "add", (remat_value[]){in[0], g}, 2, "", NULL); /* a graph input */
+    x = workbench_node(&w, "exp", in, 1, "", NULL);
+    g = workbench_node(&w, "embedding_backward", in + 1, 2, "rows=5", NULL);
+    workbench_node(&w, "add", (remat_value[]){x, g}, 2, "", NULL);
+    workbench_node(&w, "neg", &x, 1, "", NULL); /* another reader */
+    x = workbench_node(&w, "transpose", in + 3, 1, "permutation=1,0", NULL);
+    g = workbench_node(&w, "embedding_backward", in + 1, 2, "rows=5", NULL);
+    workbench_node(&w, "add", (remat_value[]){x, g}, 2, "", NULL); /* a view */
+    x = workbench_node(&w, "pad", in, 1, "axis=0 begin=0 length=10", NULL);
+    g = workbench_node(&w, "pad", in, 1, "axis=0 begin=4 length=10", NULL);
+    workbench_node(&w, "add", (remat_value[]){x, g}, 2, "", NULL); /* they overlap */
+    RUN(&w, fold, w.graph, &graph);
+    CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "folded what must stay");
+done:
+    workbench_close(&w);
+}
+
+static void check_errors(void)
+{
+    struct workbench w;
+    struct remat_graph *graph;
+    remat_value in[2];
+    workbench_open(&w);
+    workbench_inputs(&w, "4 4", in);
+    remat_value top = workbench_node(&w, "row_max", in, 1, "", NULL);
+    workbench_output(&w, in[0]);
+    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+              strcmp(remat_context_message(w.ctx), "the loss \"x0\" is not one f32 element") == 0,
+          "%s", remat_context_message(w.ctx));
+    workbench_output(&w, top);
+    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+              strcmp(remat_context_message(w.ctx),
+                     "node \"t.row_max_0\": row_max has no derivative") == 0,
+          "%s", remat_context_message(w.ctx));
+    workbench_output(&w, workbench_node(&w, "row_sum", in, 1, "", NULL));
+    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+              strcmp(remat_context_message(w.ctx),
+                     "parameter \"x1\": the loss does not depend on it") == 0,
+          "%s", remat_context_message(w.ctx));
+    workbench_close(&w);
+}
+
+/* Gradients that are another value's, or views, become values of their own. */
+static void check_own_gradients(void)
+{
+    struct workbench w;
+    struct remat_graph *graph;
+    remat_value in[3];
+    workbench_open(&w);
+    workbench_inputs(&w, "1 1 1,1", in);
+    remat_value x = workbench_node(&w, "add", in, 2, "", NULL);
+    remat_value y = workbench_node(&w, "reshape", in + 2, 1, "shape=1", NULL);
+    x = workbench_node(&w, "add", (remat_value[]){x, y}, 2, "", NULL);
+    workbench_output(&w, workbench_node(&w, "gelu", &x, 1, "", NULL));
+    RUN(&w, autodiff, w.graph, &graph);
+    for (uint32_t v = 0; v < 3; v++) {
+        const char *name = remat_arena_format(&w.arena, "x%u.grad", v);
+        remat_value g = workbench_find(graph, name);
+        CHECK(!remat_is_none(g.i) && graph->values[g.i].role == REMAT_ROLE_GRADIENT &&
+                  remat_storage_root(graph, g).i == g.i,
+              "%s is no value of its own", name);
+    }
+done:
+    workbench_close(&w);
+}
+
+/* --- the n-th allocation fails --- */
+
+struct limited {
+    int left;
+};
+
+static void *limited_reallocate(void *user, void *pointer, size_t bytes)
+{
+    struct limited *limited = user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return limited->left-- > 0 ? realloc(pointer, bytes) : NULL;
+}
+
+static remat_status run_all(remat_context *ctx, const struct remat_graph *graph)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *next;
+    struct remat_arena arenas[5];
+    for (int k = 0; k < 5; k++)
+        remat_arena_init(&arenas[k], ctx);
+    REMAT_TRY(remat_pass_autodiff(ctx, &arenas[0], graph, &next));
+    REMAT_TRY(remat_pass_optimizer(ctx, &arenas[1], next, &next));
+    REMAT_TRY(remat_pass_expand(ctx, &arenas[2], next, &next));
+    REMAT_TRY(remat_pass_fold(ctx, &arenas[3], next, &next));
+    REMAT_TRY(remat_pass_eliminate_dead(ctx, &arenas[4], next, &next));
+    REMAT_TRY(remat_graph_verify(ctx, next));
+fail:
+    for (int k = 0; k < 5; k++)
+        remat_arena_release(&arenas[k]);
+    return st;
+}
+
+static void check_memory(void)
+{
+    struct workbench w;
+    workbench_open(&w);
+    build_tied(&w);
+    remat_status st = REMAT_ERROR_MEMORY;
+    for (int n = 0; st == REMAT_ERROR_MEMORY && n < 1000; n++) {
+        struct limited limited = {n + 1}; /* one for the context */
+        const remat_allocator allocator = {limited_reallocate, &limited};
+        remat_context *ctx = remat_context_create(&allocator, NULL);
+        st = run_all(ctx, w.graph);
+        CHECK(st == REMAT_OK || st == REMAT_ERROR_MEMORY, "allocation %d: %s", n,
+              remat_context_message(ctx));
+        remat_context_destroy(&ctx);
+    }
+    CHECK(st == REMAT_OK, "never enough memory");
+    workbench_close(&w);
+}
+
+int main(void)
+{
+    check_memory();
+    check_pipeline();
+    check_common();
+    check_unfolded();
+    check_errors();
+    check_own_gradients();
+    return workbench_failures > 0;
+}

@@ -1,0 +1,146 @@
+/* What inference says of bad nodes, and a few good results. */
+#include "workbench.h"
+
+static const struct {
+    const char *op, *inputs, *attributes, *message;
+} cases[] = {
+    {"add", "2,3", "", "1 inputs, expected 2"},
+    {"linear", "2,3", "", "1 inputs, expected 2 to 3"},
+    {"add", "2,3 2", "", "shapes [2, 3] and [2] do not broadcast"},
+    {"add", "2,3 i3<4", "", "input 1 has type i32, expected f32"},
+    {"add", "2,3 3", "axis=0", "unknown attribute \"axis\""},
+    {"slice", "2,3", "axis=0 begin=1", "attribute \"end\" is missing"},
+    {"slice", "2,3", "axis=0 begin=0 end=3", "range [0, 3) of an axis of length 2"},
+    {"slice", "2,3", "axis=0 begin=1 end=1", "range [1, 1) of an axis of length 2"},
+    {"slice", "2,3", "axis=2 begin=0 end=1", "axis 2 of a value of rank 2"},
+    {"slice", "2,3", "axis=0 axis=0 begin=0 end=1", "attribute \"axis\" is given twice"},
+    {"constant", "", "", "attribute \"value\" is missing"},
+    {"constant", "", "value=inf", "attribute \"value\" is not finite"},
+    {"row_sum", "-", "", "input 0 has shape [], expected rank at least 1"},
+    {"row_max", "i3<2", "", "input 0 has type i32, expected f32"},
+    {"reshape", "2,3", "shape=4", "shape [4] has not as many elements as [2, 3]"},
+    {"reshape", "2,3", "shape=-2,-3", "axis 0 has length -2"},
+    {"reshape", "2,3", "shape=6,1000000000000,1000000000000", "the shape is too large"},
+    {"transpose", "2,3", "permutation=0,0", "permutation is not one of the 2 axes of \"x0\""},
+    {"transpose", "2,3", "permutation=0", "permutation is not one of the 2 axes of \"x0\""},
+    {"pad", "2,3", "axis=1 begin=2 length=4", "3 elements from 2 on do not fit length 4"},
+    {"pad", "2,3", "axis=1 begin=0 length=9000000000000000000",
+     "the result's shape [2, 9000000000000000000] is too large"},
+    {"concat", "2,3 3,3", "axis=1", "input 1 has shape [3, 3], expected [2, 3]"},
+    {"concat", "2,3 2", "axis=1", "input 1 has shape [2], expected [2, 3]"},
+    {"matmul", "2,3 4,2", "", "shapes [2, 3] and [4, 2] do not multiply"},
+    {"matmul", "2,3 2,4", "transpose_b=1", "shapes [2, 3] and [2, 4] (transposed) do not multiply"},
+    {"matmul", "2,3 3,2", "transpose_a=2", "attribute \"transpose_a\" is 2, expected 0 or 1"},
+    {"matmul", "2,3 1,3,2", "", "input 1 has shape [1, 3, 2], expected rank 2"},
+    {"linear", "2,3 4,5", "", "input [2, 3] does not fit weight [4, 5]"},
+    {"linear", "2,3 3,5 3", "", "input 2 has shape [3], expected [5]"},
+    {"attention", "1,2,2,4 1,2,2,4 1,2,2,4", "", "attribute \"scale\" is missing"},
+    {"attention", "1,2,3,4 1,2,2,4 1,2,2,4", "scale=1",
+     "3 query heads are no multiple of 2 key heads"},
+    {"attention", "1,3,2,4 1,2,2,4 1,2,2,4", "scale=1 causal=1",
+     "causal attention of 3 queries to 2 keys: the first queries see no key"},
+    {"attention", "1,3,2,4 1,2,2,4 1,2,2,5", "scale=1",
+     "input 2 has shape [1, 2, 2, 5], expected [1, 2, 2, 4]"},
+    {"attention_backward", "1,3,2,4 1,3,2,4 1,3,2,4 1,3,2,4 1,3,2,4 1,3,2", "scale=1",
+     "input 5 has shape [1, 3, 2], expected [1, 2, 3]"},
+    {"embedding", "5,3 2", "", "input 1 has type f32, expected i32"},
+    {"embedding", "5 i2<5", "", "input 0 has shape [5], expected rank 2"},
+    {"embedding_backward", "2,3 i2<5", "rows=0", "a table of 0 rows"},
+    {"embedding_backward", "2,3 i3<5", "rows=4", "input 0 has shape [2, 3], expected [3, 3]"},
+    {"embedding_accumulate", "5,3 2,4 i2<5", "", "input 1 has shape [2, 4], expected [2, 3]"},
+    {"layer_norm", "2,3 3 2", "", "input 2 has shape [2], expected [3]"},
+    {"layer_norm", "2,3 3 3", "epsilon=-1", "attribute \"epsilon\" is negative"},
+    {"gelu", "i3<2", "", "input 0 has type i32, expected f32"},
+    {"gelu", "3", "approximate=2", "attribute \"approximate\" is 2, expected 0 or 1"},
+    {"cross_entropy", "2,3 i3<3", "", "input 1 has shape [3], expected [2]"},
+    {"adamw_coefficients", "1 i1<9", "beta1=1 beta2=0.9 weight_decay=0",
+     "attribute \"beta1\" is 1, expected in [0, 1)"},
+    {"adamw", "2 2 2 3 3", "beta1=0 beta2=0 epsilon=0", "input 3 has shape [3], expected [2]"},
+    {"assign", "2 3", "", "input 1 has shape [3], expected [2]"},
+    {"column", "-", "", "input 0 has shape [], expected rank at least 1"},
+};
+
+static void check_message(size_t c)
+{
+    struct workbench w;
+    remat_value inputs[8];
+    workbench_open(&w);
+    uint32_t count = workbench_inputs(&w, cases[c].inputs, inputs);
+    workbench_node(&w, cases[c].op, inputs, count, cases[c].attributes, NULL);
+    const char *message = remat_context_message(w.ctx);
+    char expected[300];
+    snprintf(expected, sizeof expected, "building %s for \"t\": %s", cases[c].op, cases[c].message);
+    CHECK(w.b.status == REMAT_ERROR_INVALID && strcmp(message, expected) == 0,
+          "%s(%s; %s): \"%s\", expected \"%s\"", cases[c].op, cases[c].inputs, cases[c].attributes,
+          message, expected);
+    workbench_close(&w);
+}
+
+static void check_kind(void)
+{
+    struct workbench w;
+    workbench_open(&w);
+    const struct remat_attribute value = remat_attribute_int("value", 1);
+    remat_build(&w.b, REMAT_OP_constant, NULL, 0, &value, 1, NULL);
+    CHECK(strstr(remat_context_message(w.ctx), "attribute \"value\" must be a number"),
+          "kind of attribute: %s", remat_context_message(w.ctx));
+    workbench_close(&w);
+}
+
+/* Reshaping strided views: joining q of qkv is none, splitting its heads is one. */
+static void check_layout(void)
+{
+    struct workbench w;
+    struct remat_layout layout = {0};
+    remat_value x;
+    workbench_open(&w);
+    workbench_inputs(&w, "2,4,12", &x);
+    remat_value slice = workbench_node(&w, "slice", &x, 1, "axis=2 begin=4 end=8", NULL);
+    remat_value heads = workbench_node(&w, "reshape", &slice, 1, "shape=2,4,2,2", NULL);
+    remat_value turned = workbench_node(&w, "transpose", &heads, 1, "permutation=0,2,1,3", NULL);
+    CHECK(w.b.status == REMAT_OK, "layout: %s", remat_context_message(w.ctx));
+    CHECK(remat_storage_root(w.graph, turned).i == x.i, "storage root");
+    CHECK(remat_value_layout(w.graph, turned, &layout) && layout.offset == 4 &&
+              layout.strides[0] == 48 && layout.strides[1] == 2 && layout.strides[2] == 12 &&
+              layout.strides[3] == 1,
+          "layout of a transposed slice");
+    workbench_node(&w, "reshape", &slice, 1, "shape=8,4", NULL);
+    CHECK(w.b.status == REMAT_OK, "rows of a slice: %s", remat_context_message(w.ctx));
+    uint32_t copies = workbench_count(w.graph, REMAT_OP_concat);
+    remat_build_reshape(&w.b, slice, (int64_t[]){2, 16}, 2);
+    CHECK(w.b.status == REMAT_OK && workbench_count(w.graph, REMAT_OP_concat) == copies + 1,
+          "the builder's reshape copies where it must");
+    workbench_node(&w, "reshape", &turned, 1, "shape=32", NULL);
+    CHECK(strstr(remat_context_message(w.ctx), "cannot be reshaped without a copy"),
+          "strided reshape: %s", remat_context_message(w.ctx));
+    workbench_close(&w);
+}
+
+static void check_flops(void)
+{
+    struct workbench w;
+    remat_value in[6];
+    workbench_open(&w);
+    workbench_inputs(&w, "4,2,3 3,5 1,4,2,8 1,6,1,8 1,6,1,8 4,2,3", in);
+    workbench_node(&w, "linear", in, 2, "", NULL);
+    workbench_node(&w, "attention", in + 2, 3, "scale=1 causal=1", NULL);
+    workbench_node(&w, "exp", in, 1, "", NULL);
+    const uint64_t expected[] = {2 * 8 * 15, (3 + 4 + 5 + 6) * 2 * (32 + 20), 24 * 16};
+    for (uint32_t n = 0; n < 3; n++) {
+        const struct remat_node_info *node = &w.graph->nodes[n];
+        uint64_t flops = remat_op_info(node->op)->flops(w.graph, node);
+        CHECK(flops == expected[n], "%s: %llu flops", remat_op_info(node->op)->name,
+              (unsigned long long)flops);
+    }
+    workbench_close(&w);
+}
+
+int main(void)
+{
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        check_message(c);
+    check_kind();
+    check_layout();
+    check_flops();
+    return workbench_failures > 0;
+}

@@ -1,0 +1,154 @@
+/* remat_graph_verify: a good graph passes; each way of breaking it has its message. */
+#include "workbench.h"
+
+/* x0 [2, 3], x1 [3]; node 0 t.add_0, node 1 t.exp_1, node 2 t.assign_2 (x0 := exp), update x0. */
+static void build(struct workbench *w)
+{
+    remat_value in[2];
+    workbench_open(w);
+    workbench_inputs(w, "2,3 3", in);
+    remat_value sum = workbench_node(w, "add", in, 2, "", NULL);
+    remat_value e = workbench_node(w, "exp", &sum, 1, "", NULL);
+    remat_value next = workbench_node(w, "assign", (remat_value[]){in[0], e}, 2, "", NULL);
+    workbench_output(w, e);
+    w->graph->updates = remat_arena_array(&w->arena, 1, sizeof *w->graph->updates);
+    w->graph->updates[0] = (struct remat_update){in[0], next};
+    w->graph->update_count = 1;
+}
+
+typedef void break_function(struct workbench *w);
+
+static void set_input(struct workbench *w, uint32_t n, uint32_t k, uint32_t value)
+{
+    struct remat_node_info *node = &w->graph->nodes[n];
+    remat_value *inputs = remat_arena_array(&w->arena, node->input_count, sizeof *inputs);
+    memcpy(inputs, node->inputs, node->input_count * sizeof *inputs);
+    inputs[k].i = value;
+    node->inputs = inputs;
+}
+
+static void break_nothing(struct workbench *w)
+{
+    (void)w;
+}
+static void break_name(struct workbench *w)
+{
+    w->graph->values[3].name = "x1";
+}
+static void break_no_name(struct workbench *w)
+{
+    w->graph->values[3].name = NULL;
+}
+static void break_order(struct workbench *w)
+{
+    set_input(w, 0, 1, 3);
+}
+static void break_range(struct workbench *w)
+{
+    set_input(w, 0, 1, 99);
+}
+static void break_shape(struct workbench *w)
+{
+    w->graph->values[3].shape.dims[0] = 7;
+}
+static void break_empty(struct workbench *w)
+{
+    w->graph->values[0].shape.dims[0] = 0;
+}
+static void break_size(struct workbench *w)
+{
+    w->graph->values[0].shape.dims[0] = INT64_MAX;
+}
+static void break_dtype(struct workbench *w)
+{
+    w->graph->values[0].dtype = (remat_dtype)9;
+}
+static void break_op(struct workbench *w)
+{
+    w->graph->nodes[1].op = REMAT_OP_COUNT;
+}
+static void break_arity(struct workbench *w)
+{
+    w->graph->nodes[0].input_count = 1;
+}
+static void break_producer(struct workbench *w)
+{
+    w->graph->values[3].node = 0;
+}
+static void break_scope(struct workbench *w)
+{
+    w->graph->nodes[1].scope = 4;
+}
+static void break_output(struct workbench *w)
+{
+    w->graph->outputs[0].i = 77;
+}
+static void break_update(struct workbench *w)
+{
+    w->graph->updates[0].value.i = 1;
+}
+static void break_trainable(struct workbench *w)
+{
+    w->graph->values[0].role = REMAT_ROLE_INPUT;
+}
+static void break_version(struct workbench *w)
+{
+    workbench_node(w, "neg", (remat_value[]){{0}}, 1, "", NULL);
+}
+static void break_update_twice(struct workbench *w)
+{
+    workbench_node(w, "assign", (remat_value[]){{0}, {3}}, 2, "", NULL);
+}
+static void break_attribute(struct workbench *w)
+{
+    struct remat_attribute *axis = remat_arena_array(&w->arena, 1, sizeof *axis);
+    *axis = remat_attribute_int("axis", 0);
+    w->graph->nodes[1].attributes = axis;
+    w->graph->nodes[1].attribute_count = 1;
+}
+
+static const struct {
+    break_function *apply;
+    const char *message; /* NULL: valid */
+} cases[] = {
+    {break_nothing, NULL},
+    {break_name, "two values are named \"x1\""},
+    {break_no_name, "value 3 has no name"},
+    {break_order, "node \"t.add_0\" (add): input 1 (\"t.exp_1\") is computed later or not at all"},
+    {break_range, "node \"t.add_0\" (add): input 1 is no value"},
+    {break_shape, "node \"t.exp_1\" (exp): output 0 is f32 [7, 3], expected f32 [2, 3]"},
+    {break_empty, "value \"x0\": an axis is empty"},
+    {break_size, "value \"x0\": the shape is too large"},
+    {break_dtype, "value \"x0\": unknown type"},
+    {break_op, "node \"t.exp_1\" (?): unknown op"},
+    {break_arity, "node \"t.add_0\" (add): 1 inputs, expected 2"},
+    {break_producer, "node \"t.exp_1\" (exp): output 0 (\"t.exp_1\") belongs to another node"},
+    {break_scope, "node \"t.exp_1\" (exp): unknown scope"},
+    {break_output, "graph output 0 is no value"},
+    {break_update, "update of \"x0\" by \"x1\": expected a graph input and a computed value of the "
+                   "same type and shape"},
+    {break_trainable, "value \"x0\": trainable, but no f32 parameter"},
+    {break_version, "node \"t.neg_3\" (neg): input 0 (\"x0\") has been updated in place by "
+                    "\"t.assign_2\""},
+    {break_update_twice, "node \"t.assign_3\" (assign): input 0 (\"x0\") has been updated in place "
+                         "by \"t.assign_2\""},
+    {break_attribute, "node \"t.exp_1\" (exp): unknown attribute \"axis\""},
+};
+
+int main(void)
+{
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct workbench w;
+        build(&w);
+        cases[c].apply(&w);
+        remat_status st = remat_graph_verify(w.ctx, w.graph);
+        const char *message = remat_context_message(w.ctx);
+        if (cases[c].message)
+            CHECK(st == REMAT_ERROR_INVALID && strcmp(message, cases[c].message) == 0,
+                  "case %d: \"%s\", expected \"%s\"", (int)c, message, cases[c].message);
+        else
+            CHECK(st == REMAT_OK, "case %d: %s", (int)c, message);
+        workbench_close(&w);
+    }
+    return workbench_failures > 0;
+}

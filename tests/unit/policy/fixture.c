@@ -1,0 +1,37 @@
+#include "fixture.h"
+
+#include "models.h"
+#include "passes.h"
+
+remat_status fixture_graph(remat_context *ctx, struct remat_arena *arena, const char *preset,
+                           bool expanded, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_model_settings settings;
+    REMAT_TRY(remat_model_preset(ctx, preset, &settings));
+    REMAT_TRY(remat_model_generate(ctx, arena, &settings, out));
+    if (!expanded)
+        return st;
+    REMAT_TRY(remat_pass_autodiff(ctx, arena, *out, out));
+    REMAT_TRY(remat_pass_optimizer(ctx, arena, *out, out));
+    REMAT_TRY(remat_pass_eliminate_common(ctx, arena, *out, out));
+    REMAT_TRY(remat_pass_expand(ctx, arena, *out, out));
+    REMAT_TRY(remat_pass_fold(ctx, arena, *out, out));
+    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, *out, out));
+fail:
+    return st;
+}
+
+remat_status fixture_decide(remat_context *ctx, struct remat_arena *arena,
+                            const struct remat_graph *graph,
+                            const struct remat_policy_settings *settings,
+                            struct remat_policy *policy, struct remat_decision *decision,
+                            struct remat_notes *notes)
+{
+    remat_status st = REMAT_OK;
+    *notes = (struct remat_notes){0};
+    REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policy));
+    REMAT_TRY(remat_policy_decide(ctx, arena, graph, policy, settings, decision, notes));
+fail:
+    return st;
+}

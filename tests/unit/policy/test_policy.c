@@ -1,0 +1,266 @@
+/* Decisions of every policy on gpt2-tiny. */
+#include "check.h"
+#include "fixture.h"
+#include "ops.h"
+
+#include <stdio.h>
+
+static remat_context *ctx;
+static struct remat_arena arena;
+static struct remat_graph *graph;
+
+static struct remat_policy policy;
+static struct remat_notes notes;
+
+static struct remat_decision decide(struct remat_policy_settings settings)
+{
+    struct remat_decision decision = {0};
+    remat_status st = fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes);
+    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    return decision;
+}
+
+static uint32_t find(const char *name)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (strcmp(graph->values[v].name, name) == 0)
+            return v;
+    CHECK(false, "no value %s", name);
+    return 0;
+}
+
+/* Follows views: what is decided is the bytes. */
+static bool recomputed(const struct remat_decision *decision, const char *name)
+{
+    return decision->actions[remat_storage_root(graph, (remat_value){find(name)}).i] ==
+           REMAT_ACTION_RECOMPUTE;
+}
+
+static uint32_t count_in_layer(const struct remat_decision *decision, int32_t layer)
+{
+    uint32_t count = 0;
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        uint32_t node = graph->values[v].node;
+        if (decision->actions[v] != REMAT_ACTION_RECOMPUTE)
+            continue;
+        CHECK(graph->nodes[node].phase == REMAT_PHASE_FORWARD, "%s", graph->values[v].name);
+        count += graph->scopes[graph->nodes[node].scope].layer == layer;
+    }
+    return count;
+}
+
+static bool same(const struct remat_decision *a, const struct remat_decision *b)
+{
+    for (uint32_t v = 0; v < a->value_count; v++) {
+        const char *x = a->reasons[v] ? a->reasons[v] : "", *y = b->reasons[v] ? b->reasons[v] : "";
+        if (a->actions[v] != b->actions[v] || strcmp(x, y) != 0)
+            return false;
+    }
+    return a->value_count == b->value_count;
+}
+
+static struct remat_policy_settings megatron(const char *method, int64_t layers)
+{
+    return (struct remat_policy_settings){.recompute_granularity = "full",
+                                          .recompute_method = method,
+                                          .has_recompute_num_layers = layers > 0,
+                                          .recompute_num_layers = layers};
+}
+
+static struct remat_policy_settings every(const char *option)
+{
+    return (struct remat_policy_settings){.ac_mode = "selective", .ac_option = option};
+}
+
+static void test_none(void)
+{
+    struct remat_decision d = decide((struct remat_policy_settings){0});
+    for (int32_t l = -1; l < LAYERS; l++)
+        CHECK(count_in_layer(&d, l) == 0, "layer %d", (int)l);
+    struct remat_decision e =
+        decide((struct remat_policy_settings){.recompute_granularity = "none"});
+    CHECK(same(&d, &e), "granularity none");
+    e = decide((struct remat_policy_settings){.ac_mode = "none"});
+    CHECK(same(&d, &e), "ac-mode none");
+}
+
+static void test_equal_policies(void)
+{
+    struct remat_decision full = decide((struct remat_policy_settings){.ac_mode = "full"}), d;
+    d = decide((struct remat_policy_settings){.enable_activation_checkpointing = true});
+    CHECK(same(&full, &d), "enable");
+    d = decide(megatron("uniform", 0));
+    CHECK(same(&full, &d), "uniform, default");
+    d = decide(megatron("uniform", 1));
+    CHECK(same(&full, &d), "uniform 1");
+    d = decide(megatron("block", LAYERS));
+    CHECK(same(&full, &d), "block L");
+    d = decide(every("0"));
+    CHECK(same(&full, &d), "every 0");
+    d = decide(every("1"));
+    CHECK(same(&full, &d), "every 1");
+    d = decide(megatron("uniform", 2));
+    CHECK(!same(&full, &d), "uniform 2 is another");
+}
+
+static void test_full(void)
+{
+    struct remat_decision d = decide((struct remat_policy_settings){.ac_mode = "full"});
+    CHECK(strcmp(policy.name, "full") == 0 && policy.layer_count == LAYERS, "%s", policy.name);
+    CHECK(count_in_layer(&d, -1) == 0, "outside layers");
+    for (int32_t l = 0; l < LAYERS; l++)
+        CHECK(count_in_layer(&d, l) == count_in_layer(&d, 0) && count_in_layer(&d, l) > 10,
+              "layer %d: %u", (int)l, count_in_layer(&d, l));
+    CHECK(recomputed(&d, "h.3.mlp.fc"), "fc");
+    CHECK(!recomputed(&d, "h.3.mlp.residual") && !recomputed(&d, "embed"), "group inputs");
+    CHECK(recomputed(&d, "h.3.attn.residual"), "inside a layer");
+}
+
+static void test_blocks(void)
+{
+    for (int64_t k = 1; k <= LAYERS; k++) {
+        struct remat_decision d = decide(megatron("block", k));
+        for (int32_t l = 0; l < LAYERS; l++)
+            CHECK((count_in_layer(&d, l) > 0) == (l < k), "block %d, layer %d", (int)k, (int)l);
+    }
+    struct remat_decision one = decide(megatron("block", 0)), two = decide(megatron("block", 1));
+    CHECK(same(&one, &two), "default 1");
+}
+
+/* Groups of 4: layers 0-3 and what remains, 4-5; only their last outputs are saved. */
+static void test_uniform(void)
+{
+    for (int64_t k = 1; k <= LAYERS; k++) {
+        struct remat_decision d = decide(megatron("uniform", k));
+        for (int32_t l = 0; l < LAYERS; l++) {
+            char name[32];
+            snprintf(name, sizeof name, "h.%d.mlp.residual", (int)l);
+            bool last = (l + 1) % k == 0 || l + 1 == LAYERS;
+            CHECK(recomputed(&d, name) == !last, "uniform %d: %s", (int)k, name);
+            CHECK(count_in_layer(&d, l) > 0, "uniform %d, layer %d", (int)k, (int)l);
+        }
+    }
+}
+
+static void test_every(void)
+{
+    static const char *const options[] = {"1", "2", "3", "4", "5", "6"};
+    for (int32_t n = 1; n <= LAYERS; n++) {
+        struct remat_decision d = decide(every(options[n - 1]));
+        for (int32_t l = 0; l < LAYERS; l++)
+            CHECK((count_in_layer(&d, l) > 0) == ((l + 1) % n == 0), "every %d, layer %d", (int)n,
+                  (int)l);
+    }
+}
+
+static void test_selective(void)
+{
+    struct remat_decision d = decide((struct remat_policy_settings){.recompute_activations = true}),
+                          e;
+    CHECK(strcmp(policy.name, "selective core_attn") == 0, "%s", policy.name);
+    CHECK(notes.count == 1 && strstr(notes.items[0], "attention is fused"), "%zu notes",
+          notes.count);
+    CHECK(!recomputed(&d, "h.0.attn.core") && recomputed(&d, "h.0.attn.core.1"), "context, lse");
+    CHECK(!recomputed(&d, "h.0.attn.qkv") && !recomputed(&d, "h.0.ln_1"), "outside the region");
+    e = decide((struct remat_policy_settings){.recompute_granularity = "selective"});
+    CHECK(same(&d, &e), "the same");
+
+    d = decide(
+        (struct remat_policy_settings){.recompute_activations = true, .recompute_modules = "mlp"});
+    CHECK(notes.count == 0, "%zu notes", notes.count);
+    CHECK(recomputed(&d, "h.5.mlp.fc") && recomputed(&d, "h.5.mlp.act"), "mlp");
+    CHECK(!recomputed(&d, "h.5.mlp.proj") && !recomputed(&d, "h.5.ln_2"), "around mlp");
+
+    d = decide((struct remat_policy_settings){.recompute_activations = true,
+                                              .recompute_modules = "layernorm,core_attn"});
+    CHECK(recomputed(&d, "h.2.ln_1") && recomputed(&d, "h.2.ln_2"), "output is discarded");
+    CHECK(!recomputed(&d, "ln_f") && !recomputed(&d, "h.2.mlp.act"), "others");
+}
+
+/* The 2nd and 4th matmul of a layer are the two projections. */
+static void test_ops(void)
+{
+    struct remat_decision d = decide(every("op"));
+    CHECK(!recomputed(&d, "h.1.attn.qkv") && recomputed(&d, "h.1.attn.proj"), "1st, 2nd");
+    CHECK(!recomputed(&d, "h.1.mlp.fc") && recomputed(&d, "h.1.mlp.proj"), "3rd, 4th");
+    CHECK(!recomputed(&d, "h.1.attn.core") && !recomputed(&d, "h.1.attn.core.1"), "attention");
+    CHECK(recomputed(&d, "h.1.mlp.act") && recomputed(&d, "h.1.ln_1"), "the rest");
+    CHECK(!recomputed(&d, "h.1.mlp.residual"), "the layer's output");
+
+    struct remat_policy_settings listed = every("op");
+    listed.save_ops = "linear";
+    d = decide(listed);
+    CHECK(!recomputed(&d, "h.1.attn.proj") && !recomputed(&d, "h.1.mlp.proj"), "all linears");
+    CHECK(recomputed(&d, "h.1.attn.core") && recomputed(&d, "h.1.mlp.act"), "not in the list");
+    listed.save_ops = "gelu,layer_norm";
+    d = decide(listed);
+    CHECK(!recomputed(&d, "h.1.mlp.act") && !recomputed(&d, "h.1.ln_1"), "composites");
+    CHECK(!recomputed(&d, "h.1.ln_1.1"), "their other outputs");
+    CHECK(recomputed(&d, "h.1.mlp.fc"), "not in the list");
+}
+
+static void test_pins(void)
+{
+    const char *const attention[] = {"h.*/attn/core"}, *const fc[] = {"h.[01].mlp.fc"};
+    struct remat_policy_settings settings = {.ac_mode = "full", .save_count = 1, .save = attention};
+    struct remat_decision d = decide(settings);
+    CHECK(!recomputed(&d, "h.4.attn.core") && !recomputed(&d, "h.4.attn.core.1"), "saved");
+    CHECK(recomputed(&d, "h.4.attn.qkv") && recomputed(&d, "h.4.mlp.fc"), "the rest");
+    const char *reason = d.reasons[find("h.4.attn.core.1")];
+    CHECK(reason && strcmp(reason, "pin --save h.*/attn/core") == 0, "%s", reason);
+
+    d = decide((struct remat_policy_settings){.recompute_count = 1, .recompute = fc});
+    CHECK(recomputed(&d, "h.0.mlp.fc") && recomputed(&d, "h.1.mlp.fc"), "by name");
+    CHECK(!recomputed(&d, "h.2.mlp.fc"), "not matched");
+
+    graph->values[find("h.2.mlp.act")].pin = REMAT_PIN_RECOMPUTE;
+    d = decide((struct remat_policy_settings){0});
+    CHECK(recomputed(&d, "h.2.mlp.act"), "pin in the graph");
+    const char *const act[] = {"h.2.mlp.act"};
+    d = decide((struct remat_policy_settings){.save_count = 1, .save = act});
+    CHECK(!recomputed(&d, "h.2.mlp.act"), "the command line overrides it");
+    graph->values[find("h.2.mlp.act")].pin = REMAT_PIN_NONE;
+}
+
+static void test_ladder(void)
+{
+    struct remat_policy *rungs;
+    uint32_t count;
+    struct remat_policy_settings no_pins = {0};
+    CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "ladder");
+    CHECK(count == 2 + (LAYERS - 1) + (LAYERS - 1) + 1, "%u rungs", count);
+    struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
+    for (uint32_t i = 0; i < count; i++) {
+        struct remat_notes ignored = {0};
+        CHECK(remat_policy_decide(ctx, &arena, graph, &rungs[i], &no_pins, &decisions[i],
+                                  &ignored) == REMAT_OK,
+              "%s", remat_context_message(ctx));
+        for (uint32_t j = 0; j < i; j++)
+            CHECK(!same(&decisions[i], &decisions[j]), "%s equals %s", rungs[i].name,
+                  rungs[j].name);
+    }
+    CHECK(strcmp(rungs[0].name, "none") == 0 && strcmp(rungs[count - 1].name, "full") == 0, "ends");
+}
+
+int main(void)
+{
+    ctx = remat_context_create(NULL, NULL);
+    remat_arena_init(&arena, ctx);
+    if (fixture_graph(ctx, &arena, "gpt2-tiny", true, &graph) != REMAT_OK) {
+        printf("%s\n", remat_context_message(ctx));
+        return 1;
+    }
+    test_none();
+    test_equal_policies();
+    test_full();
+    test_blocks();
+    test_uniform();
+    test_every();
+    test_selective();
+    test_ops();
+    test_pins();
+    test_ladder();
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

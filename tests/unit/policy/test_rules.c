@@ -1,0 +1,230 @@
+/* Walks every row of rules.def: each needs a case below that breaks it first. */
+#include "check.h"
+#include "fixture.h"
+#include "rules.h"
+
+#define GLOBS(...)                                                                                 \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+
+struct rule_test {
+    const char *rule;
+    const char *preset; /* NULL: gpt2-tiny */
+    const char *said;   /* part of the message */
+    struct remat_policy_settings settings;
+};
+
+static const struct rule_test cases[] = {
+    {"granularity_unknown",
+     NULL,
+     "'some' is unknown (accepted: none, full, selective)",
+     {.recompute_granularity = "some"}},
+    {"method_unknown",
+     NULL,
+     "'blocks' is unknown (accepted: uniform, block)",
+     {.recompute_granularity = "full", .recompute_method = "blocks"}},
+    {"module_unknown",
+     NULL,
+     "'moe' is unknown",
+     {.recompute_activations = true, .recompute_modules = "mlp,moe"}},
+    {"ac_mode_unknown", NULL, "'on' is unknown", {.ac_mode = "on"}},
+    {"ac_option_unknown", NULL, "'2x'", {.ac_mode = "selective", .ac_option = "2x"}},
+    {"save_op_unknown",
+     NULL,
+     "'mm' is no op",
+     {.ac_mode = "selective", .ac_option = "op", .save_ops = "linear,mm"}},
+    {"families_mixed",
+     NULL,
+     "--recompute-granularity and --ac-mode contradict",
+     {.recompute_granularity = "none", .ac_mode = "full"}},
+    {"families_mixed",
+     NULL,
+     "--ac-mode and --enable-activation-checkpointing contradict",
+     {.ac_mode = "full", .enable_activation_checkpointing = true}},
+    {"families_mixed",
+     NULL,
+     "--recompute-num-layers and --enable-activation-checkpointing",
+     {.has_recompute_num_layers = true,
+      .recompute_num_layers = 1,
+      .enable_activation_checkpointing = true}},
+    {"activations_against_granularity",
+     NULL,
+     "contradicts 'full'",
+     {.recompute_activations = true, .recompute_granularity = "full"}},
+    {"full_without_method",
+     NULL,
+     "needs --recompute-method (accepted: uniform, block)",
+     {.recompute_granularity = "full"}},
+    {"selective_with_method",
+     NULL,
+     "--recompute-method block",
+     {.recompute_activations = true, .recompute_method = "block"}},
+    {"method_without_full",
+     NULL,
+     "needs --recompute-granularity full",
+     {.recompute_method = "uniform"}},
+    {"num_layers_without_method",
+     NULL,
+     "--recompute-num-layers 2 would be ignored",
+     {.recompute_activations = true, .has_recompute_num_layers = true, .recompute_num_layers = 2}},
+    {"modules_without_selective",
+     NULL,
+     "--recompute-modules mlp would be ignored",
+     {.recompute_granularity = "full", .recompute_method = "block", .recompute_modules = "mlp"}},
+    {"ac_option_without_selective",
+     NULL,
+     "--ac-option 2 would be ignored",
+     {.ac_mode = "full", .ac_option = "2"}},
+    {"ac_option_without_selective", NULL, "needs --ac-mode selective", {.ac_option = "op"}},
+    {"ac_selective_without_option", NULL, "needs --ac-option", {.ac_mode = "selective"}},
+    {"save_ops_without_op",
+     NULL,
+     "--save-ops linear would be ignored",
+     {.ac_mode = "selective", .ac_option = "2", .save_ops = "linear"}},
+    {"distribute_without_full",
+     NULL,
+     "needs --recompute-granularity full",
+     {.recompute_activations = true, .distribute_saved_activations = true}},
+    {"distribute_without_method",
+     NULL,
+     "needs --recompute-method",
+     {.recompute_granularity = "full", .distribute_saved_activations = true}},
+    {"distribute_on_one_rank",
+     NULL,
+     "there is one rank",
+     {.recompute_granularity = "full",
+      .recompute_method = "block",
+      .distribute_saved_activations = true}},
+    {"no_layers", "no layers", "--ac-mode full: graph \"flat\" has no layers", {.ac_mode = "full"}},
+    {"no_layers",
+     "no layers",
+     "--recompute-granularity full",
+     {.recompute_granularity = "full", .recompute_method = "uniform"}},
+    {"layer_numbers", "sparse layers", "numbered up to 4000000", {.ac_mode = "full"}},
+    {"num_layers_range",
+     NULL,
+     "--recompute-num-layers 7 is out of range: the graph has 6 layers",
+     {.recompute_granularity = "full",
+      .recompute_method = "block",
+      .has_recompute_num_layers = true,
+      .recompute_num_layers = 7}},
+    {"num_layers_range",
+     NULL,
+     "--recompute-num-layers 0 is out of range",
+     {.recompute_granularity = "full",
+      .recompute_method = "uniform",
+      .has_recompute_num_layers = true}},
+    {"num_layers_range",
+     NULL,
+     "-1",
+     {.recompute_granularity = "full",
+      .recompute_method = "uniform",
+      .has_recompute_num_layers = true,
+      .recompute_num_layers = -1}},
+    {"ac_option_range",
+     NULL,
+     "--ac-option 7 is out of range: the graph has 6 layers",
+     {.ac_mode = "selective", .ac_option = "7"}},
+    {"ac_option_range", NULL, "accepted: 0 to 6, op", {.ac_mode = "selective", .ac_option = "-1"}},
+    {"module_missing",
+     "mlp-tiny",
+     "no layer of graph \"mlp-tiny\" has nodes of module core_attn",
+     {.recompute_activations = true}},
+    {"save_op_missing",
+     NULL,
+     "has the op 'cross_entropy' (accepted: ",
+     {.ac_mode = "selective", .ac_option = "op", .save_ops = "cross_entropy"}},
+    {"pin_matches_nothing",
+     NULL,
+     "--save 'h.9' matches no scope and no value",
+     {.save_count = 1, .save = GLOBS("h.9")}},
+    {"pin_matches_nothing",
+     NULL,
+     "--recompute 'layers.*'",
+     {.recompute_count = 2, .recompute = GLOBS("h.0", "layers.*")}},
+    {"pin_cannot_save",
+     NULL,
+     "--save 'wte.weight'",
+     {.save_count = 1, .save = GLOBS("wte.weight")}},
+    {"pin_cannot_recompute",
+     NULL,
+     "--recompute 'loss' matches only values that cannot",
+     {.recompute_count = 1, .recompute = GLOBS("loss")}},
+    {"pin_conflict",
+     NULL,
+     "--save 'h.*' and --recompute 'h.2/mlp' both match value",
+     {.save_count = 1, .save = GLOBS("h.*"), .recompute_count = 1, .recompute = GLOBS("h.2/mlp")}},
+};
+enum { CASE_COUNT = sizeof cases / sizeof *cases };
+
+/* A graph whose scopes have no layer, or layers with an absurd number. */
+static remat_status make_graph(remat_context *ctx, struct remat_arena *arena, const char *preset,
+                               struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    bool sparse = preset && strcmp(preset, "sparse layers") == 0;
+    if (!sparse && !(preset && strcmp(preset, "no layers") == 0))
+        return fixture_graph(ctx, arena, preset ? preset : "gpt2-tiny", true, out);
+    REMAT_TRY(fixture_graph(ctx, arena, "gpt2-tiny", true, out));
+    (*out)->name = "flat";
+    for (uint32_t s = 0; s < (*out)->scope_count; s++)
+        if ((*out)->scopes[s].layer >= 0)
+            (*out)->scopes[s].layer = sparse ? 4000000 : -1;
+fail:
+    return st;
+}
+
+static const char *first_broken(struct remat_arena *arena, const struct remat_graph *graph,
+                                const struct remat_policy_settings *settings)
+{
+    struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
+    struct remat_facts facts;
+    struct remat_pins pins;
+    const char *name = remat_rules_broken(&c, REMAT_STAGE_SETTINGS);
+    if (!name)
+        name = remat_rules_broken(&c, REMAT_STAGE_GRAPH);
+    if (name || remat_facts_create(arena, graph, &facts) != REMAT_OK ||
+        remat_pins_match(arena, graph, &facts, settings, &pins) != REMAT_OK)
+        return name;
+    c.pins = &pins;
+    return remat_rules_broken(&c, REMAT_STAGE_PINS);
+}
+
+static void check_case(remat_context *ctx, const struct rule_test *test)
+{
+    struct remat_arena arena;
+    struct remat_graph *graph;
+    struct remat_policy policy;
+    struct remat_decision decision;
+    struct remat_notes notes;
+    remat_arena_init(&arena, ctx);
+    CHECK(make_graph(ctx, &arena, test->preset, &graph) == REMAT_OK, "%s",
+          remat_context_message(ctx));
+    const char *broken = first_broken(&arena, graph, &test->settings);
+    CHECK(broken && strcmp(broken, test->rule) == 0, "%s: %s is broken", test->rule,
+          broken ? broken : "no rule");
+    remat_status st =
+        fixture_decide(ctx, &arena, graph, &test->settings, &policy, &decision, &notes);
+    const char *message = remat_context_message(ctx);
+    CHECK(st == REMAT_ERROR_USAGE, "%s: status %d", test->rule, (int)st);
+    CHECK(strstr(message, test->said), "%s: '%s' is not in '%s'", test->rule, test->said, message);
+    CHECK(!strchr(message, '{'), "%s: a hole is left in '%s'", test->rule, message);
+    remat_arena_release(&arena);
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    for (uint32_t r = 0; r < remat_rule_count(); r++) {
+        uint32_t found = 0;
+        for (uint32_t i = 0; i < CASE_COUNT; i++)
+            found += strcmp(cases[i].rule, remat_rule_name(r)) == 0;
+        CHECK(found > 0, "rule %s has no case", remat_rule_name(r));
+    }
+    for (uint32_t i = 0; i < CASE_COUNT; i++)
+        check_case(ctx, &cases[i]);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

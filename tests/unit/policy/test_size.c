@@ -1,0 +1,70 @@
+/* Sizes as --budget takes them. */
+#include "check.h"
+#include "cli.h"
+
+static const struct {
+    const char *text;
+    uint64_t bytes;   /* 0: refused */
+    const char *said; /* in the message */
+} cases[] = {
+    {"80GB", 80000000000, NULL},
+    {"80GiB", 85899345920, NULL},
+    {"4096", 4096, NULL},
+    {"4096B", 4096, NULL},
+    {"1.5MB", 1500000, NULL},
+    {"2.2GB", 2200000000, NULL},
+    {"0.5kib", 512, NULL},
+    {"1e", 0, "unknown unit 'e'"},
+    {"2.2 GB", 2200000000, NULL},
+    {"1tb", 1000000000000, NULL},
+    {"0.1TiB", 109951162777, NULL},
+    {"0.123456789123456789GB", 123456789, NULL},
+    {"50%", 500, NULL},
+    {"12.5%", 125, NULL},
+    {"80G", 0, "write 80GB (80,000,000,000 B) or 80GiB (85,899,345,920 B)"},
+    {"1.5m", 0, "write 1.5MB (1,500,000 B) or 1.5MiB (1,572,864 B)"},
+    {"0", 0, "is zero"},
+    {"0.0000001kB", 0, "is zero"},
+    {"-1GB", 0, "is negative"},
+    {"99999999999999999999", 0, "too large"},
+    {"9999999999TB", 0, "too large"},
+    {"80GBx", 0, "unknown unit 'GBx'"},
+    {"80 ", 0, "unknown unit"},
+    {"80  GB", 0, "unknown unit"},
+    {"1.5", 0, "must be whole"},
+    {".5GB", 0, "is not a size"},
+    {"5.GB", 0, "is not a size"},
+    {"", 0, "is not a size"},
+    {"GB", 0, "is not a size"},
+    {"0x10", 0, "unknown unit"},
+    {"101%", 0, "out of range"},
+    {"0%", 0, "is zero"},
+};
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t bytes = 0;
+        remat_status st = cli_size_parse(ctx, "--budget", cases[i].text, 1000, &bytes);
+        const char *message = remat_context_message(ctx);
+        if (cases[i].bytes)
+            CHECK(st == REMAT_OK && bytes == cases[i].bytes, "%s: %llu %s", cases[i].text,
+                  (unsigned long long)bytes, message);
+        else
+            CHECK(st == REMAT_ERROR_USAGE && strstr(message, cases[i].said) &&
+                      strstr(message, "--budget"),
+                  "%s: '%s'", cases[i].text, message);
+    }
+    uint64_t bytes;
+    CHECK(cli_size_parse(ctx, "--budget", "50%", 0, &bytes) == REMAT_ERROR_USAGE, "no capacity");
+    CHECK(strcmp(cli_exact(2200000000).text, "2,200,000,000 B (2.05 GiB)") == 0, "exact");
+    CHECK(strcmp(cli_exact(999).text, "999 B") == 0, "small");
+    CHECK(strcmp(cli_short(2200000000).text, "2.2 GB") == 0, "%s", cli_short(2200000000).text);
+    CHECK(strcmp(cli_short(80000000000).text, "80 GB") == 0, "%s", cli_short(80000000000).text);
+    CHECK(strcmp(cli_exact(UINT64_MAX).text, "18,446,744,073,709,551,615 B (16777216 TiB)") == 0,
+          "%s", cli_exact(UINT64_MAX).text);
+    CHECK(strcmp(cli_time(12345678).text, "12.3 ms") == 0, "%s", cli_time(12345678).text);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

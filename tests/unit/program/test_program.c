@@ -1,0 +1,302 @@
+/* Round trip of a plan, the verifier against a table of broken programs, the simulator against
+ * planted faults. */
+#include "../ir/check.h"
+#include "sample_program.h"
+
+static remat_context *ctx;
+
+/* --- round trip, field by field --- */
+
+#define SAME(field)      CHECK(a->field == b->field, "%u: " #field, i)
+#define SAME_TEXT(field) CHECK(strcmp(a->field, b->field) == 0, "%u: " #field, i)
+#define SAME_DIMS(field) CHECK(memcmp(a->field, b->field, sizeof a->field) == 0, "%u: " #field, i)
+#define EACH(items, item_count)                                                                    \
+    CHECK(p->item_count == q->item_count, #item_count);                                            \
+    if (p->item_count == q->item_count)                                                            \
+        for (uint32_t i = 0; i < p->item_count; i++)
+
+static void compare_tables(const struct remat_program *p, const struct remat_program *q)
+{
+    EACH(buffers, buffer_count)
+    {
+        const struct remat_buffer *a = &p->buffers[i], *b = &q->buffers[i];
+        SAME(offset_bytes);
+        SAME(bytes);
+        SAME(begin);
+        SAME(end);
+        SAME(persistent);
+    }
+    EACH(values, value_count)
+    {
+        const struct remat_program_value *a = &p->values[i], *b = &q->values[i];
+        SAME_TEXT(name);
+        SAME_TEXT(scope);
+        SAME(layer);
+        SAME(instance);
+        SAME(dtype);
+        SAME(role);
+        SAME(phase);
+        SAME(rank);
+        SAME_DIMS(shape);
+        SAME(bytes);
+        SAME(buffer);
+    }
+    EACH(operands, operand_count)
+    {
+        const struct remat_operand *a = &p->operands[i], *b = &q->operands[i];
+        SAME(value);
+        SAME(previous);
+        SAME(access);
+        SAME(dtype);
+        SAME(rank);
+        SAME_DIMS(shape);
+        SAME_DIMS(strides);
+        SAME(offset_elements);
+    }
+    EACH(kernels, kernel_count)
+    {
+        const struct remat_kernel *a = &p->kernels[i], *b = &q->kernels[i];
+        SAME(kind);
+        SAME_TEXT(key);
+        SAME(program.operand_count);
+        SAME(program.instruction_count);
+        size_t bytes = a->program.instruction_count * sizeof *a->program.instructions;
+        CHECK(!bytes || !memcmp(a->program.instructions, b->program.instructions, bytes),
+              "%u: instructions", i);
+    }
+    EACH(commands, command_count)
+    {
+        const struct remat_command *a = &p->commands[i], *b = &q->commands[i];
+        SAME(kernel);
+        SAME(operand_begin);
+        SAME(operand_end);
+        SAME(parameter_begin);
+        SAME(parameter_end);
+        SAME(phase);
+        SAME(rank);
+        SAME_DIMS(space);
+        SAME_TEXT(name);
+        SAME_TEXT(scope);
+        SAME(layer);
+        SAME(instance);
+        SAME(flops);
+        SAME(moved_bytes);
+        SAME(estimated_ns);
+        SAME(live_bytes);
+    }
+}
+
+static void compare_report(const struct remat_program *p, const struct remat_program *q)
+{
+    EACH(segments, segment_count)
+    {
+        const struct remat_segment *a = &p->segments[i], *b = &q->segments[i];
+        SAME_TEXT(name);
+        SAME(command_begin);
+        SAME(command_end);
+    }
+    EACH(entries, entry_count)
+    {
+        const struct remat_entry *a = &p->entries[i], *b = &q->entries[i];
+        SAME_TEXT(name);
+        SAME(segment);
+    }
+    EACH(tensors, tensor_count)
+    {
+        const struct remat_tensor *a = &p->tensors[i], *b = &q->tensors[i];
+        SAME_TEXT(name);
+        SAME(value);
+        SAME(initializer);
+        SAME(init_mean);
+        SAME(init_std);
+    }
+    EACH(decisions, decision_count)
+    {
+        const struct remat_decision_record *a = &p->decisions[i], *b = &q->decisions[i];
+        SAME_TEXT(name);
+        SAME_TEXT(scope);
+        SAME(layer);
+        SAME(action);
+        SAME_TEXT(reason);
+        SAME(bytes);
+        SAME(recompute_ns);
+    }
+    EACH(settings, setting_count)
+    {
+        const struct remat_setting *a = &p->settings[i], *b = &q->settings[i];
+        SAME_TEXT(name);
+        SAME_TEXT(value);
+    }
+    EACH(parameters, parameter_count)
+    CHECK(p->parameters[i] == q->parameters[i], "parameter %u", i);
+    EACH(recomputed_layers, recomputed_layer_count)
+    CHECK(p->recomputed_layers[i] == q->recomputed_layers[i], "recomputed layer %u", i);
+    EACH(notes, note_count)
+    CHECK(strcmp(p->notes[i], q->notes[i]) == 0, "note %u", i);
+}
+
+static void compare_head(const struct remat_program *a, const struct remat_program *b)
+{
+    uint32_t i = 0;
+    SAME_TEXT(producer);
+    SAME_TEXT(graph_name);
+    SAME_TEXT(target);
+    SAME_TEXT(policy);
+    SAME(graph_hash);
+    SAME(numerics_hash);
+    SAME(budget_bytes);
+    SAME(reserve_bytes);
+    SAME(arena_bytes);
+    SAME(peak_bytes);
+    SAME(static_bytes);
+    SAME(touched_bytes);
+    SAME(peak_command);
+    SAME(step_ns);
+    SAME(base_step_ns);
+    SAME(layer_count);
+}
+
+static void test_round_trip(struct remat_arena *arena)
+{
+    struct sample s;
+    struct remat_program *q = NULL;
+    const void *data = NULL, *again = NULL;
+    size_t bytes = 0, bytes_again = 0;
+    sample_program(&s);
+    remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+    CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
+    if (st != REMAT_OK)
+        return;
+    st = remat_program_read(ctx, "model.plan", data, bytes, arena, &q);
+    CHECK(st == REMAT_OK, "read: %s", remat_context_message(ctx));
+    if (st != REMAT_OK)
+        return;
+    compare_head(&s.program, q);
+    compare_tables(&s.program, q);
+    compare_report(&s.program, q);
+    CHECK(remat_program_recomputed(q) == 1, "recomputed");
+    st = remat_program_simulate(ctx, q);
+    CHECK(st == REMAT_OK, "simulate: %s", remat_context_message(ctx));
+    st = remat_program_write(ctx, q, arena, &again, &bytes_again);
+    CHECK(st == REMAT_OK && bytes == bytes_again && memcmp(data, again, bytes) == 0,
+          "same program, same bytes");
+}
+
+/* --- container --- */
+
+static void expect_unreadable(struct remat_arena *arena, const void *data, size_t bytes,
+                              const char *message)
+{
+    struct remat_program *program;
+    remat_status st = remat_program_read(ctx, "p", data, bytes, arena, &program);
+    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), message),
+          "expected \"%s\", got %d \"%s\"", message, st, remat_context_message(ctx));
+}
+
+static void test_container(struct remat_arena *arena)
+{
+    struct sample s;
+    const void *data = NULL;
+    size_t bytes = 0;
+    sample_program(&s);
+    CHECK(remat_program_write(ctx, &s.program, arena, &data, &bytes) == REMAT_OK, "write");
+    for (size_t cut = 0; cut < bytes; cut++)
+        expect_unreadable(arena, data, cut, cut ? "truncated" : "the file is empty");
+    unsigned char *copy = remat_arena_array(arena, bytes + 1, 1);
+    for (size_t at = 0; at < bytes * 8; at++) {
+        memcpy(copy, data, bytes);
+        copy[at / 8] ^= (unsigned char)(1 << at % 8);
+        expect_unreadable(arena, copy, bytes, "p: ");
+    }
+    memcpy(copy, data, bytes);
+    copy[bytes - 1] ^= 1;
+    expect_unreadable(arena, copy, bytes, "p: damaged: its checksum does not match");
+    expect_unreadable(arena, data, bytes - 1, "p: truncated: it has ");
+    memcpy(copy, data, bytes);
+    expect_unreadable(arena, copy, bytes + 1, "its header says");
+    memcpy(copy + 4, "RMG1", 4);
+    expect_unreadable(arena, copy, bytes, "p: this is a graph; expected a plan");
+    expect_unreadable(arena, "PK\3\4zip file", 12, "zip archive");
+    expect_unreadable(arena, "{\"a\": 12345}", 12, "this is JSON");
+}
+
+/* --- verifier --- */
+
+struct fault {
+    void (*plant)(struct sample *s);
+    const char *message;
+};
+
+#define FAULT(name, statement)                                                                     \
+    static void name(struct sample *s)                                                             \
+    {                                                                                              \
+        struct remat_program *p = &s->program;                                                     \
+        (void)p;                                                                                   \
+        statement;                                                                                 \
+    }
+#define BROKEN(name, statement, message) FAULT(name, statement)
+#include "broken_programs.def"
+#undef BROKEN
+
+static const struct fault broken[] = {
+#define BROKEN(name, statement, message) {name, message},
+#include "broken_programs.def"
+#undef BROKEN
+};
+
+static void test_verify(void)
+{
+    struct sample s;
+    sample_program(&s);
+    CHECK(remat_program_verify(ctx, &s.program) == REMAT_OK, "%s", remat_context_message(ctx));
+    for (size_t k = 0; k < sizeof broken / sizeof *broken; k++) {
+        sample_program(&s);
+        broken[k].plant(&s);
+        remat_status st = remat_program_verify(ctx, &s.program);
+        CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), broken[k].message),
+              "expected \"%s\", got %d \"%s\"", broken[k].message, st, remat_context_message(ctx));
+    }
+}
+
+/* --- simulator --- */
+
+#define WRONG(name, statement, message) FAULT(name, statement)
+#include "wrong_programs.def"
+#undef WRONG
+
+static const struct fault wrong[] = {
+#define WRONG(name, statement, message) {name, message},
+#include "wrong_programs.def"
+#undef WRONG
+};
+
+static void test_simulate(void)
+{
+    struct sample s;
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        sample_program(&s);
+        wrong[k].plant(&s);
+        remat_status st = remat_program_verify(ctx, &s.program);
+        CHECK(st == REMAT_OK, "the fault is the simulator's: %s", remat_context_message(ctx));
+        st = remat_program_simulate(ctx, &s.program);
+        CHECK(st == REMAT_ERROR_INTERNAL && strstr(remat_context_message(ctx), wrong[k].message),
+              "expected \"%s\", got %d \"%s\"", wrong[k].message, st, remat_context_message(ctx));
+    }
+}
+
+int main(void)
+{
+    struct remat_arena arena;
+    if (!(ctx = remat_context_create(NULL, NULL)))
+        return 1;
+    remat_arena_init(&arena, ctx);
+    test_round_trip(&arena);
+    test_container(&arena);
+    test_verify();
+    test_simulate();
+    CHECK(strcmp(remat_role_name(REMAT_ROLE_OPTIMIZER_STATE), "optimizer state") == 0, "role");
+    CHECK(!remat_role_name(REMAT_ROLE_COUNT) && !remat_phase_name(REMAT_PHASE_COUNT), "range");
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}

@@ -1,0 +1,105 @@
+/* The check and the text of kernel programs; the tables. */
+#include "kernel.h"
+#include "runtime_check.h"
+
+#define NO REMAT_NO_REGISTER
+#define OP(name, operand_, a, b, c)                                                                \
+    {                                                                                              \
+        .opcode = REMAT_INSTRUCTION_##name, .operand = operand_, .args = { a, b, c }               \
+    }
+
+static remat_status check(remat_context *ctx, const struct remat_instruction *instructions,
+                          uint32_t count, enum remat_register_class *classes)
+{
+    struct remat_kernel_program program = {count, instructions, 2};
+    return remat_kernel_program_check(ctx, &program, "here", classes);
+}
+
+static void test_classes(remat_context *ctx)
+{
+    const struct remat_instruction program[] = {
+        OP(load, 0, NO, NO, NO), OP(load_row, 1, NO, NO, NO), OP(constant, 0, NO, NO, NO),
+        OP(mul, 0, 1, 2, NO),    OP(add, 0, 0, 3, NO),        OP(row_sum, 0, 4, NO, NO),
+        OP(select, 0, 2, 2, 2),  OP(store, 1, 5, NO, NO),     OP(column, 0, NO, NO, NO),
+    };
+    const enum remat_register_class expected[] = {
+        REMAT_CLASS_ELEMENT,  REMAT_CLASS_ROW,     REMAT_CLASS_CONSTANT,
+        REMAT_CLASS_ROW,      REMAT_CLASS_ELEMENT, REMAT_CLASS_ROW,
+        REMAT_CLASS_CONSTANT, REMAT_CLASS_NONE,    REMAT_CLASS_ELEMENT,
+    };
+    enum remat_register_class classes[9];
+    CHECK(check(ctx, program, 9, classes) == REMAT_OK);
+    CHECK(memcmp(classes, expected, sizeof classes) == 0);
+    CHECK(check(ctx, program, 9, NULL) == REMAT_OK);
+    const struct remat_instruction columns[] = {
+        OP(load, 0, NO, NO, NO),     OP(column_sum, 0, 0, NO, NO), OP(neg, 0, 1, NO, NO),
+        OP(load_row, 1, NO, NO, NO), OP(add, 0, 2, 3, NO),
+    };
+    CHECK(check(ctx, columns, 5, classes) == REMAT_OK);
+    CHECK(classes[2] == REMAT_CLASS_COLUMN && classes[4] == REMAT_CLASS_ELEMENT);
+}
+
+static void test_rejects(remat_context *ctx)
+{
+    static const struct {
+        struct remat_instruction last; /* after a load, a store of it and a column sum */
+        const char *message;
+    } rows[] = {
+        {{.opcode = REMAT_INSTRUCTION_COUNT}, "unknown opcode"},
+        {OP(load, 2, NO, NO, NO), "operand 2 of 2"},
+        {OP(load, 0, 0, NO, NO), "expected 0 arguments"},
+        {OP(add, 0, 0, NO, NO), "not defined yet"},
+        {OP(add, 0, 0, 3, NO), "register 3, which is not defined yet"},
+        {OP(neg, 0, 1, NO, NO), "a store"},
+        {OP(neg, 0, 0, 0, NO), "expected 1 arguments"},
+        {OP(column_sum, 0, 2, NO, NO), "reduced already"},
+        {OP(row_max, 0, 0, NO, NO), "row and column reductions"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        struct remat_instruction program[] = {OP(load, 0, NO, NO, NO), OP(store, 1, 0, NO, NO),
+                                              OP(column_sum, 0, 0, NO, NO), rows[r].last};
+        CHECK(check(ctx, program, 4, NULL) == REMAT_ERROR_INVALID);
+        CHECK_MESSAGE(ctx, rows[r].message);
+        CHECK_MESSAGE(ctx, "here: instruction 3");
+    }
+}
+
+static void test_print(remat_context *ctx)
+{
+    const struct remat_instruction program[] = {
+        OP(load, 0, NO, NO, NO),
+        {.opcode = REMAT_INSTRUCTION_constant, .immediate = 0.5f},
+        OP(add, 0, 0, 1, NO),
+        OP(store, 1, 2, NO, NO)};
+    struct remat_kernel_program kernel = {4, program, 2};
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    struct remat_text text = {.arena = &arena};
+    remat_kernel_program_print(&kernel, &text);
+    CHECK(strcmp(text.items, "r0 = load [0]\nr1 = constant 0.5\nr2 = add r0 r1\nstore [1] r2\n") ==
+          0);
+    remat_arena_release(&arena);
+}
+
+static void test_tables(void)
+{
+    uint32_t least, most, parameters;
+    CHECK(strcmp(remat_opcode_name(REMAT_INSTRUCTION_column_sum), "column_sum") == 0);
+    CHECK(!remat_opcode_name(REMAT_INSTRUCTION_COUNT));
+    CHECK(remat_opcode_arity(REMAT_INSTRUCTION_select) == 3);
+    CHECK(strcmp(remat_kernel_kind_name(REMAT_KERNEL_program), "program") == 0);
+    CHECK(!remat_kernel_kind_name(REMAT_KERNEL_KIND_COUNT));
+    remat_kernel_kind_arity(REMAT_KERNEL_attention_backward, &least, &most, &parameters);
+    CHECK(least == 9 && most == 9 && parameters == 2);
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    test_classes(ctx);
+    test_rejects(ctx);
+    test_print(ctx);
+    test_tables();
+    remat_context_destroy(&ctx);
+    return failures != 0;
+}

@@ -1,0 +1,442 @@
+/* Sessions over a small program made by hand: a linear layer whose weight is drawn at init, a loss,
+ * and AdamW's coefficients; plus errors, the trace, memory, and the switches of session_testing.h.
+ */
+#include "runtime_check.h"
+#include "session_testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define M 5
+#define K 900
+#define N 70
+
+enum { X, W, IDS, LR, STEP, COEFFICIENTS, ROWS, Y, LOSS, SCALE, BUFFERS };
+
+static const struct {
+    const char *name;
+    int64_t rows, columns;
+    uint8_t dtype, role;
+    uint32_t begin, end; /* 0, 0: persistent */
+} tensors[BUFFERS] = {
+    [X] = {"x", M, K, REMAT_F32, REMAT_ROLE_INPUT, 0, 0},
+    [W] = {"w", K, N, REMAT_F32, REMAT_ROLE_PARAMETER, 0, 0},
+    [IDS] = {"ids", 1, M, REMAT_I32, REMAT_ROLE_INPUT, 0, 0},
+    [LR] = {"lr", 1, 1, REMAT_F32, REMAT_ROLE_INPUT, 0, 0},
+    [STEP] = {"step", 1, 1, REMAT_I32, REMAT_ROLE_INPUT, 0, 0},
+    [COEFFICIENTS] = {"coefficients", 1, 3, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
+    [ROWS] = {"rows", M, N, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
+    [Y] = {"y", M, N, REMAT_F32, REMAT_ROLE_ACTIVATION, 1, 3},
+    [LOSS] = {"loss", M, 1, REMAT_F32, REMAT_ROLE_OUTPUT, 0, 0},
+    [SCALE] = {"scale", 1, 1, REMAT_F32, REMAT_ROLE_PARAMETER, 0, 0},
+};
+
+static const struct remat_instruction loss_instructions[] = {
+    {.opcode = REMAT_INSTRUCTION_load, .operand = 0, .args = {65535, 65535, 65535}},
+    {.opcode = REMAT_INSTRUCTION_mul, .args = {0, 0, 65535}},
+    {.opcode = REMAT_INSTRUCTION_add, .args = {0, 1, 65535}},
+    {.opcode = REMAT_INSTRUCTION_row_sum, .args = {2, 65535, 65535}},
+    {.opcode = REMAT_INSTRUCTION_store, .operand = 1, .args = {3, 65535, 65535}},
+};
+
+struct fixture {
+    struct remat_buffer buffers[BUFFERS];
+    struct remat_program_value values[BUFFERS];
+    struct remat_tensor list[BUFFERS];
+    struct remat_operand operands[32];
+    struct remat_kernel kernels[8];
+    struct remat_command commands[8];
+    double parameters[16];
+    struct remat_segment segments[2];
+    struct remat_entry entries[2];
+    struct remat_program program;
+};
+
+static void add_operand(struct fixture *f, struct remat_command *command, uint32_t value,
+                        uint8_t access, uint8_t rank)
+{
+    struct remat_operand *operand = &f->operands[command->operand_end++];
+    *operand = (struct remat_operand){.value = value, .previous = REMAT_NONE, .access = access};
+    operand->dtype = tensors[value].dtype;
+    operand->rank = rank;
+    if (rank == 1) {
+        operand->shape[0] = tensors[value].rows * tensors[value].columns;
+        operand->strides[0] = 1;
+        return;
+    }
+    operand->shape[0] = tensors[value].rows;
+    operand->shape[1] = tensors[value].columns;
+    operand->strides[0] = tensors[value].columns;
+    operand->strides[1] = 1;
+}
+
+static struct remat_command *add_command(struct fixture *f, const char *name, uint32_t kind)
+{
+    struct remat_program *p = &f->program;
+    const struct remat_command *last =
+        p->command_count ? &f->commands[p->command_count - 1] : &(struct remat_command){0};
+    struct remat_command *command = &f->commands[p->command_count];
+    *command = (struct remat_command){.kernel = p->kernel_count, .name = name, .scope = ""};
+    command->operand_begin = command->operand_end = last->operand_end;
+    command->parameter_begin = command->parameter_end = last->parameter_end;
+    f->kernels[p->kernel_count++] = (struct remat_kernel){.kind = kind, .key = name};
+    p->command_count++;
+    return command;
+}
+
+static void make_commands(struct fixture *f)
+{
+    const uint8_t read = REMAT_ACCESS_READ, write = REMAT_ACCESS_WRITE;
+    struct remat_command *c = add_command(f, "w", REMAT_KERNEL_fill_normal);
+    add_operand(f, c, W, write, 2);
+    double normal[] = {0.0, 0.02, 77.0, 5.0};
+    memcpy(&f->parameters[c->parameter_end], normal, sizeof normal);
+    c->parameter_end += 4;
+    c = add_command(f, "y", REMAT_KERNEL_matmul);
+    add_operand(f, c, X, read, 2);
+    add_operand(f, c, W, read, 2);
+    add_operand(f, c, Y, write, 2);
+    c = add_command(f, "loss", REMAT_KERNEL_program);
+    f->kernels[c->kernel].program = (struct remat_kernel_program){5, loss_instructions, 2};
+    add_operand(f, c, Y, read, 2);
+    add_operand(f, c, LOSS, write, 2);
+    f->operands[c->operand_end - 1].strides[1] = 0;
+    c->rank = 2;
+    c->space[0] = M;
+    c->space[1] = N;
+    c = add_command(f, "rows", REMAT_KERNEL_embedding);
+    add_operand(f, c, W, read, 2);
+    add_operand(f, c, IDS, read, 1);
+    add_operand(f, c, ROWS, write, 2);
+    c = add_command(f, "coefficients", REMAT_KERNEL_adamw_coefficients);
+    add_operand(f, c, LR, read, 1);
+    add_operand(f, c, STEP, read, 1);
+    add_operand(f, c, COEFFICIENTS, write, 1);
+    double adamw[] = {0.9, 0.999, 0.1};
+    memcpy(&f->parameters[c->parameter_end], adamw, sizeof adamw);
+    c->parameter_end += 3;
+}
+
+static void make_fixture(struct fixture *f)
+{
+    *f = (struct fixture){.segments = {{"init", 0, 1}, {"step", 1, 5}},
+                          .entries = {{"init", 0}, {"train", 1}}};
+    struct remat_program *p = &f->program;
+    for (uint32_t b = 0; b < BUFFERS; b++) {
+        uint64_t bytes = (uint64_t)(tensors[b].rows * tensors[b].columns) * 4;
+        f->buffers[b] = (struct remat_buffer){.offset_bytes = p->arena_bytes, .bytes = bytes};
+        f->buffers[b].begin = tensors[b].begin;
+        f->buffers[b].end = tensors[b].end;
+        f->buffers[b].persistent = tensors[b].end == 0;
+        p->arena_bytes += remat_align_up(bytes, REMAT_ALIGNMENT);
+        f->values[b] = (struct remat_program_value){
+            .name = tensors[b].name, .scope = "", .layer = -1, .dtype = tensors[b].dtype};
+        f->values[b].role = tensors[b].role;
+        f->values[b].rank = 2;
+        f->values[b].shape[0] = tensors[b].rows;
+        f->values[b].shape[1] = tensors[b].columns;
+        f->values[b].bytes = bytes;
+        f->values[b].buffer = b;
+        f->list[b] = (struct remat_tensor){.name = tensors[b].name, .value = b};
+    }
+    p->graph_name = "hand made";
+    p->target = "cpu";
+    p->policy = "none";
+    p->buffers = f->buffers;
+    p->values = f->values;
+    p->operands = f->operands;
+    p->kernels = f->kernels;
+    p->commands = f->commands;
+    p->parameters = f->parameters;
+    p->segments = f->segments;
+    p->entries = f->entries;
+    p->tensors = f->list;
+    p->buffer_count = p->value_count = p->tensor_count = BUFFERS;
+    p->segment_count = p->entry_count = 2;
+    make_commands(f);
+    p->operand_count = f->commands[p->command_count - 1].operand_end;
+    p->parameter_count = f->commands[p->command_count - 1].parameter_end;
+}
+
+static remat_status write_inputs(remat_session *session, int32_t id, int32_t step)
+{
+    remat_status st = REMAT_OK;
+    float x[M * K], lr = 0.25f;
+    int32_t ids[M] = {0, id, 2, K - 1, 2};
+    for (int i = 0; i < M * K; i++)
+        x[i] = (float)(i * 37 % 101) * 0.01f - 0.5f;
+    REMAT_TRY(remat_session_write(session, "x", x, sizeof x));
+    REMAT_TRY(remat_session_write(session, "ids", ids, sizeof ids));
+    REMAT_TRY(remat_session_write(session, "lr", &lr, sizeof lr));
+    REMAT_TRY(remat_session_write(session, "step", &step, sizeof step));
+fail:
+    return st;
+}
+
+struct result {
+    float w[K * N], loss[M];
+};
+
+/* Runs init and train with a broken rule (0: none). */
+static void run_once(remat_context *ctx, const struct remat_plan *plan, uint32_t threads,
+                     uint32_t rule, struct result *result)
+{
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = threads;
+    params.seed = 42;
+    remat_session *session;
+    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK(remat_session_threads(session) == threads);
+    CHECK(!remat_session_break_rule(session, rule));
+    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
+    CHECK(!remat_session_run(session, "train"));
+    CHECK(!remat_session_read(session, "w", result->w, sizeof result->w));
+    CHECK(!remat_session_read(session, "loss", result->loss, sizeof result->loss));
+    remat_session_destroy(&session);
+    CHECK(!session);
+}
+
+static bool differ(const struct result *a, const struct result *b)
+{
+    return memcmp(a, b, sizeof *a) != 0;
+}
+
+static void test_bits(remat_context *ctx, const struct remat_plan *plan)
+{
+    static struct result one, two, broken;
+    run_once(ctx, plan, 1, 0, &one);
+    for (uint32_t threads = 2; threads <= 3; threads++) {
+        run_once(ctx, plan, threads, 0, &two);
+        CHECK(!differ(&one, &two));
+    }
+    double expected = 0.0;
+    for (int j = 0; j < N; j++) {
+        double y = 0.0;
+        for (int k = 0; k < K; k++)
+            y += ((double)(k * 37 % 101) * 0.01 - 0.5) * (double)one.w[k * N + j];
+        expected += y + y * y;
+    }
+    CHECK(fabs(expected - (double)one.loss[0]) < 1e-4);
+    static const uint32_t rules[] = {1, 2, 3, 5, 6}; /* no attention here for 4 */
+    for (int r = 0; r < 5; r++) {
+        run_once(ctx, plan, 2, rules[r], &broken);
+        if (!differ(&one, &broken)) {
+            printf("rule %u broken without effect\n", rules[r]);
+            failures++;
+        }
+    }
+}
+
+/* --- trace --- */
+
+static int count_events(void *user, const remat_trace_event *event)
+{
+    int *count = user;
+    CHECK(event->struct_size == sizeof *event && event->value_count == 1);
+    if (strcmp(event->name, "loss") == 0) {
+        CHECK(event->values[0].role == REMAT_TENSOR_OUTPUT);
+        CHECK(event->values[0].bytes == M * sizeof(float));
+        CHECK(strcmp(event->kernel, "loss") == 0);
+        CHECK(((const float *)event->values[0].data)[0] != 0.0f);
+    }
+    return ++*count == 100;
+}
+
+static void test_trace(remat_context *ctx, const struct remat_plan *plan)
+{
+    int count = 0;
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 1;
+    params.trace = count_events;
+    params.trace_user = &count;
+    remat_session *session;
+    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
+    CHECK(!remat_session_run(session, "train") && count == 5);
+    count = 98;
+    CHECK(remat_session_run(session, "train") == REMAT_ERROR_OTHER);
+    CHECK_MESSAGE(ctx, "stopped by the trace callback at command \"loss\"");
+    remat_session_set_trace(session, NULL, NULL);
+    CHECK(!remat_session_run(session, "train") && count == 100);
+    float got[3];
+    CHECK(!remat_session_read(session, "coefficients", got, sizeof got));
+    CHECK(fabsf(got[0] - 0.975f) < 1e-6f && fabsf(got[1] - 2.5f) < 1e-5f &&
+          fabsf(got[2] - sqrtf(0.001f)) < 1e-7f);
+    remat_session_destroy(&session);
+}
+
+/* --- errors --- */
+
+static void test_errors(remat_context *ctx, const struct remat_plan *plan)
+{
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 2;
+    remat_session *session;
+    params.device = "abacus";
+    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_USAGE && !session);
+    CHECK_MESSAGE(ctx, "unknown device \"abacus\"");
+    params.device = "cpu";
+    plan->program->budget_bytes = 1;
+    plan->program->reserve_bytes = 50u << 20;
+    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_INFEASIBLE);
+    CHECK_MESSAGE(ctx, "2 threads need");
+    CHECK_MESSAGE(ctx, "--reserve");
+    plan->program->reserve_bytes = 53u << 20; /* enough for one */
+    params.threads = 0;
+    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK(remat_session_threads(session) == 1);
+    plan->program->budget_bytes = 0;
+    float value = 0.0f;
+    CHECK(remat_session_run(session, "eval") == REMAT_ERROR_USAGE);
+    CHECK_MESSAGE(ctx, "no entry point \"eval\"");
+    CHECK(remat_session_write(session, "z", &value, 4) == REMAT_ERROR_USAGE);
+    CHECK_MESSAGE(ctx, "no tensor \"z\"");
+    CHECK(remat_session_read(session, "x", &value, 4) == REMAT_ERROR_USAGE);
+    CHECK_MESSAGE(ctx, "has 18000 bytes, not 4");
+    CHECK(!remat_session_run(session, "init") && !write_inputs(session, K, 1));
+    CHECK(remat_session_run(session, "train") == REMAT_ERROR_INVALID);
+    CHECK_MESSAGE(ctx, "command \"rows\": id 900 at position 1");
+    CHECK(!write_inputs(session, 1, 0));
+    CHECK(remat_session_run(session, "train") == REMAT_ERROR_INVALID);
+    CHECK_MESSAGE(ctx, "step is 0");
+    remat_session_destroy(&session);
+    remat_session_destroy(&session);
+}
+
+static void test_plan(const struct remat_plan *plan)
+{
+    remat_tensor_info tensor = {.struct_size = sizeof tensor};
+    CHECK(remat_plan_tensor_count(plan) == BUFFERS && remat_plan_entry_count(plan) == 2);
+    CHECK(remat_plan_find_tensor(plan, "w") == W && remat_plan_find_tensor(plan, "") == UINT32_MAX);
+    CHECK(remat_plan_get_tensor(plan, W, &tensor) && tensor.shape[0] == K && tensor.rank == 2);
+    CHECK(tensor.element == REMAT_ELEMENT_F32 && tensor.role == REMAT_TENSOR_PARAMETER);
+    CHECK(!remat_plan_get_tensor(plan, BUFFERS, &tensor) && !remat_plan_entry_name(plan, 2));
+    CHECK(strcmp(remat_plan_entry_name(plan, 1), "train") == 0);
+    remat_plan_info info = {.struct_size = sizeof info};
+    remat_plan_get_info(plan, &info);
+    CHECK(info.command_count == 5 && info.arena_bytes == plan->program->arena_bytes);
+}
+
+/* --- memory --- */
+
+struct counting {
+    int calls, fail_at, live;
+};
+
+static void *count_allocation(void *user, void *pointer, size_t bytes)
+{
+    struct counting *counting = user;
+    if (bytes == 0) {
+        counting->live -= pointer != NULL;
+        free(pointer);
+        return NULL;
+    }
+    if (++counting->calls == counting->fail_at)
+        return NULL;
+    counting->live += pointer == NULL;
+    return realloc(pointer, bytes);
+}
+
+static void test_allocation_failures(const struct remat_plan *plan)
+{
+    struct counting counting = {.fail_at = 0};
+    remat_allocator allocator = {count_allocation, &counting};
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 2;
+    for (int fail_at = 2; fail_at < 100; fail_at++) { /* 1 is the context */
+        counting = (struct counting){.fail_at = fail_at};
+        remat_context *ctx = remat_context_create(&allocator, NULL);
+        remat_session *session;
+        remat_status st = remat_session_create(ctx, plan, &params, &session);
+        int calls = counting.calls;
+        if (st == REMAT_OK) {
+            CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
+            CHECK(!remat_session_run(session, "train") && counting.calls == calls);
+        } else {
+            CHECK(st == REMAT_ERROR_MEMORY && !session);
+            CHECK_MESSAGE(ctx, "out of memory");
+        }
+        remat_session_destroy(&session);
+        CHECK(counting.live == 1);
+        remat_context_destroy(&ctx);
+        if (st == REMAT_OK) {
+            CHECK(fail_at > 5);
+            return;
+        }
+    }
+    CHECK(!"never succeeds");
+}
+
+static void test_caller_memory(remat_context *ctx, const struct remat_plan *plan)
+{
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 2;
+    remat_session *session;
+    CHECK(!remat_session_memory_bytes(ctx, plan, &params, &params.memory_bytes));
+    char *memory = aligned_alloc(256, params.memory_bytes + 256);
+    memset(memory, 0x33, params.memory_bytes + 256);
+    params.memory = memory;
+    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK(remat_session_arena(session) == memory);
+    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
+    CHECK(!remat_session_run(session, "train"));
+    for (int i = 0; i < 256; i++)
+        CHECK(memory[params.memory_bytes + (uint64_t)i] == 0x33);
+    remat_session_destroy(&session);
+    params.memory_bytes--;
+    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_USAGE);
+    CHECK_MESSAGE(ctx, "bytes of memory for a session that needs");
+    params.memory = memory + 8;
+    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_USAGE);
+    CHECK_MESSAGE(ctx, "not aligned to 256");
+    free(memory);
+}
+
+static void test_checks(remat_context *ctx, struct fixture *f, const struct remat_plan *plan)
+{
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 1;
+    remat_session *session;
+    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    remat_session_paint(session);
+    remat_session_poison(session, true);
+    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
+    CHECK(!remat_session_run(session, "train"));
+    CHECK(remat_session_touched_bytes(session) ==
+          f->buffers[LOSS].offset_bytes + f->buffers[LOSS].bytes);
+    uint32_t word;
+    memcpy(&word, remat_session_arena(session) + f->buffers[Y].offset_bytes, 4);
+    CHECK(word == 0x7fc0deadu);
+    CHECK(!remat_session_guard(session));
+    CHECK(!remat_session_run(session, "train"));
+    /* The matmul now believes that it writes x: its result is a change outside of that. */
+    uint32_t operand = f->commands[1].operand_begin + 2;
+    f->operands[operand].access = REMAT_ACCESS_READ;
+    CHECK(remat_session_run(session, "train") == REMAT_ERROR_INTERNAL);
+    CHECK_MESSAGE(ctx, "\"y\" changed byte");
+    f->operands[operand].access = REMAT_ACCESS_WRITE;
+    remat_session_destroy(&session);
+}
+
+int main(void)
+{
+    static struct fixture f;
+    make_fixture(&f);
+    struct remat_plan plan = remat_plan_borrow(&f.program);
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    test_bits(ctx, &plan);
+    test_trace(ctx, &plan);
+    test_errors(ctx, &plan);
+    test_plan(&plan);
+    test_allocation_failures(&plan);
+    test_caller_memory(ctx, &plan);
+    test_checks(ctx, &f, &plan);
+    remat_context_destroy(&ctx);
+    return failures != 0;
+}

@@ -1,0 +1,441 @@
+/* Parsing by a table, over getopt_long, and the frame of every tool's main. */
+#include "cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CODE_HELP = 1000, CODE_VERSION, CODE_LIST, CODE_MAN, CODE_OPTION };
+
+static const struct option common[] = {
+    {"help", no_argument, NULL, CODE_HELP},
+    {"version", no_argument, NULL, CODE_VERSION},
+    {"list-options", no_argument, NULL, CODE_LIST},
+    {"man", no_argument, NULL, CODE_MAN},
+};
+enum { COMMON_COUNT = sizeof common / sizeof *common };
+
+/* --- suggestions --- */
+
+static uint32_t edit_distance(const char *a, const char *b)
+{
+    uint32_t row[64], la = (uint32_t)strlen(a), lb = (uint32_t)strlen(b);
+    if (la >= 64 || lb >= 64)
+        return UINT32_MAX;
+    for (uint32_t j = 0; j <= lb; j++)
+        row[j] = j;
+    for (uint32_t i = 1; i <= la; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= lb; j++) {
+            uint32_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            best = best < row[j] + 1 ? best : row[j] + 1;
+            row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+        }
+    }
+    return row[lb];
+}
+
+uint32_t cli_nearest(const char *word, const char *(*candidate)(const void *user, uint32_t i),
+                     const void *user, uint32_t count)
+{
+    uint32_t nearest = CLI_NONE, least = UINT32_MAX;
+    size_t length = strlen(word);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = candidate(user, i);
+        uint32_t distance = edit_distance(word, name);
+        if (length >= 3 && strncmp(word, name, length) == 0)
+            distance = 1; /* an abbreviation */
+        if (distance < least && distance <= 1 + length / 4) {
+            least = distance;
+            nearest = i;
+        }
+    }
+    return nearest;
+}
+
+static const char *option_name(const void *user, uint32_t i)
+{
+    const struct cli_tool *tool = user;
+    return i < tool->option_count ? tool->options[i].name : common[i - tool->option_count].name;
+}
+
+static remat_status fail_unknown(remat_context *ctx, const struct cli_tool *tool, const char *given)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given, "="), given);
+    uint32_t near = cli_nearest(name, option_name, tool, tool->option_count + COMMON_COUNT);
+    if (near == CLI_NONE)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "unknown option '--%s'", name);
+    return remat_error(ctx, REMAT_ERROR_USAGE, "unknown option '--%s': did you mean '--%s'?", name,
+                       option_name(tool, near));
+}
+
+/* --- values --- */
+
+static bool repeatable(const struct cli_option *option)
+{
+    size_t length = option->value ? strlen(option->value) : 0;
+    return length > 3 && strcmp(option->value + length - 3, "...") == 0;
+}
+
+static bool find_choice(const char *accepted, const char *text, uint32_t *out)
+{
+    for (uint32_t i = 0;; i++) {
+        size_t length = strcspn(accepted, "|");
+        if (strlen(text) == length && strncmp(accepted, text, length) == 0) {
+            *out = i;
+            return true;
+        }
+        if (accepted[length] == 0)
+            return false;
+        accepted += length + 1;
+    }
+}
+
+/* "1..4096", "0..", "" */
+static bool in_range(const char *accepted, double value)
+{
+    const char *dots = strstr(accepted, "..");
+    if (!dots)
+        return true;
+    if (dots != accepted && value < strtod(accepted, NULL))
+        return false;
+    return dots[2] == 0 || value <= strtod(dots + 2, NULL);
+}
+
+static remat_status check_number(remat_context *ctx, const struct cli_option *option,
+                                 const char *text)
+{
+    char *end;
+    errno = 0;
+    bool whole = option->kind == CLI_INTEGER;
+    double value = whole ? (double)strtoll(text, &end, 10) : strtod(text, &end);
+    bool number = *text && *end == 0 && !(*text == ' ') && isfinite(value);
+    if (!number || (whole && errno == ERANGE))
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s '%s' is not %s%s%s%s", option->name, text,
+                           whole ? "an integer" : "a number",
+                           *option->accepted ? " (accepted: " : "", option->accepted,
+                           *option->accepted ? ")" : "");
+    if (!in_range(option->accepted, value))
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s %s is out of range (accepted: %s)",
+                           option->name, text, option->accepted);
+    return REMAT_OK;
+}
+
+static bool may_be_zero(const struct cli_option *option, const char *text)
+{
+    return strcmp(option->accepted, "0..") == 0 && strcmp(text, "0") == 0;
+}
+
+static remat_status check_value(remat_context *ctx, const struct cli_option *option,
+                                const char *text)
+{
+    uint32_t choice;
+    uint64_t bytes;
+    char setting[64];
+    switch (option->kind) {
+    case CLI_CHOICE:
+        if (!find_choice(option->accepted, text, &choice))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s '%s' is unknown (accepted: %s)",
+                               option->name, text, option->accepted);
+        return REMAT_OK;
+    case CLI_INTEGER:
+    case CLI_NUMBER:
+        return check_number(ctx, option, text);
+    case CLI_SIZE: /* the capacity that N% refers to is known later */
+        if (may_be_zero(option, text))
+            return REMAT_OK;
+        snprintf(setting, sizeof setting, "--%s", option->name);
+        return cli_size_parse(ctx, setting, text, UINT32_MAX, &bytes);
+    case CLI_TEXT:
+        if (*text == 0)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs a value that is not empty",
+                               option->name);
+        return REMAT_OK;
+    default:
+        return REMAT_OK;
+    }
+}
+
+static remat_status take_option(remat_context *ctx, struct cli_arguments *args, uint32_t index,
+                                const char *value)
+{
+    const struct cli_option *option = &args->tool->options[index];
+    if (cli_has(args, index) && !repeatable(option))
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s is given twice", option->name);
+    args->given[args->given_count++] = (struct cli_given){index, value ? value : ""};
+    return option->kind == CLI_FLAG ? REMAT_OK : check_value(ctx, option, value);
+}
+
+/* --- parsing --- */
+
+static remat_status make_getopt_tables(struct remat_arena *arena, const struct cli_tool *tool,
+                                       struct option **out_long, char **out_short)
+{
+    remat_status st = REMAT_OK;
+    struct option *options;
+    REMAT_NEW(arena, options, tool->option_count + COMMON_COUNT + 1);
+    struct remat_text letters = {.arena = arena};
+    remat_text_append(&letters, ":hV");
+    for (uint32_t i = 0; i < tool->option_count; i++) {
+        const struct cli_option *o = &tool->options[i];
+        int has_value = o->kind == CLI_FLAG ? no_argument : required_argument;
+        options[i] = (struct option){o->name, has_value, NULL, CODE_OPTION + (int)i};
+        if (o->letter)
+            remat_text_append(&letters, "%c%s", o->letter, has_value ? ":" : "");
+    }
+    memcpy(options + tool->option_count, common, sizeof common);
+    if (letters.failed)
+        return REMAT_ERROR_MEMORY;
+    *out_long = options;
+    *out_short = letters.items;
+fail:
+    return st;
+}
+
+static uint32_t find_letter(const struct cli_tool *tool, int letter)
+{
+    for (uint32_t i = 0; i < tool->option_count; i++)
+        if (tool->options[i].letter == letter)
+            return i;
+    return CLI_NONE;
+}
+
+/* How many words of argv `word` takes: 2 when its value is the next one. */
+static int word_count(const struct cli_tool *tool, const char *word)
+{
+    for (word++; *word; word++) {
+        uint32_t index = find_letter(tool, *word);
+        if (index != CLI_NONE && tool->options[index].kind != CLI_FLAG)
+            return word[1] ? 1 : 2;
+    }
+    return 1;
+}
+
+static bool same_name(const char *word, const char *name)
+{
+    size_t length = strcspn(word, "=");
+    return strlen(name) == length && strncmp(word, name, length) == 0;
+}
+
+/* Long names must be whole: getopt would accept abbreviations, and a script that uses one breaks
+ * when an option is added. */
+static remat_status check_names(remat_context *ctx, const struct cli_tool *tool, int argc,
+                                char *const *argv)
+{
+    for (int i = 1, words; i < argc && strcmp(argv[i], "--") != 0; i += words) {
+        words = 1;
+        if (strncmp(argv[i], "--", 2) == 0) {
+            uint32_t row = 0, rows = tool->option_count + COMMON_COUNT;
+            while (row < rows && !same_name(argv[i] + 2, option_name(tool, row)))
+                row++;
+            if (row == rows)
+                return fail_unknown(ctx, tool, argv[i] + 2);
+            if (row < tool->option_count && tool->options[row].kind != CLI_FLAG &&
+                !strchr(argv[i], '='))
+                words = 2;
+        } else if (argv[i][0] == '-')
+            words = word_count(tool, argv[i]);
+    }
+    return REMAT_OK;
+}
+
+static remat_status fail_refused(remat_context *ctx, const struct cli_tool *tool, bool missing)
+{
+    const char *what = missing ? "needs a value" : "takes no value";
+    if (optopt >= CODE_OPTION)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s %s",
+                           tool->options[optopt - CODE_OPTION].name, what);
+    if (optopt >= CODE_HELP)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--%s %s", common[optopt - CODE_HELP].name,
+                           what);
+    return missing ? remat_error(ctx, REMAT_ERROR_USAGE, "-%c needs a value", optopt)
+                   : remat_error(ctx, REMAT_ERROR_USAGE, "unknown option '-%c'", optopt);
+}
+
+static void print_common(const struct cli_tool *tool, int code)
+{
+    if (code == CODE_HELP)
+        cli_print_help(tool);
+    else if (code == CODE_LIST)
+        cli_print_options(tool);
+    else if (code == CODE_MAN)
+        cli_print_man(tool);
+    else
+        printf("%s %s\n", tool->name, REMAT_VERSION);
+}
+
+static remat_status parse_options(remat_context *ctx, const struct cli_tool *tool, int argc,
+                                  char **argv, const struct option *long_options,
+                                  const char *letters, struct cli_arguments *args, bool *done)
+{
+    remat_status st = REMAT_OK;
+    optind = 0; /* GNU: starts anew */
+    opterr = 0;
+    REMAT_TRY(check_names(ctx, tool, argc, argv));
+    for (;;) {
+        int code = getopt_long(argc, argv, letters, long_options, NULL);
+        if (code == -1)
+            return REMAT_OK;
+        if (code == '?' || code == ':')
+            return fail_refused(ctx, tool, code == ':');
+        if (code == 'h' || code == 'V' || (code >= CODE_HELP && code < CODE_OPTION)) {
+            print_common(tool, code == 'h' ? CODE_HELP : code == 'V' ? CODE_VERSION : code);
+            *done = true;
+            return REMAT_OK;
+        }
+        uint32_t index =
+            code >= CODE_OPTION ? (uint32_t)(code - CODE_OPTION) : find_letter(tool, code);
+        REMAT_TRY(take_option(ctx, args, index, optarg));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_operands(remat_context *ctx, const struct cli_tool *tool,
+                                   const struct cli_arguments *args)
+{
+    if (args->operand_count < tool->operands_min)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "%s is missing", tool->operands);
+    if (args->operand_count > tool->operands_max)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "unexpected argument '%s'",
+                           args->operands[tool->operands_max]);
+    return REMAT_OK;
+}
+
+remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const struct cli_tool *tool,
+                       int argc, char **argv, struct cli_arguments *out, bool *done)
+{
+    remat_status st = REMAT_OK;
+    struct option *long_options;
+    char *letters;
+    *done = false;
+    *out = (struct cli_arguments){.tool = tool};
+    REMAT_NEW(arena, out->given, (size_t)argc + 1);
+    REMAT_TRY(make_getopt_tables(arena, tool, &long_options, &letters));
+    REMAT_TRY(parse_options(ctx, tool, argc, argv, long_options, letters, out, done));
+    out->operands = (const char *const *)argv + optind;
+    out->operand_count = argc > optind ? (uint32_t)(argc - optind) : 0;
+    if (!*done)
+        REMAT_TRY(check_operands(ctx, tool, out));
+fail:
+    return st;
+}
+
+/* --- reading --- */
+
+static const char *find_value(const struct cli_arguments *args, uint32_t option)
+{
+    for (uint32_t i = 0; i < args->given_count; i++)
+        if (args->given[i].option == option)
+            return args->given[i].value;
+    return NULL;
+}
+
+bool cli_has(const struct cli_arguments *args, uint32_t option)
+{
+    return find_value(args, option) != NULL;
+}
+
+const char *cli_text(const struct cli_arguments *args, uint32_t option, const char *otherwise)
+{
+    const char *text = find_value(args, option);
+    return text ? text : otherwise;
+}
+
+int64_t cli_integer(const struct cli_arguments *args, uint32_t option, int64_t otherwise)
+{
+    const char *text = find_value(args, option);
+    return text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+double cli_number(const struct cli_arguments *args, uint32_t option, double otherwise)
+{
+    const char *text = find_value(args, option);
+    return text ? strtod(text, NULL) : otherwise;
+}
+
+uint32_t cli_choice(const struct cli_arguments *args, uint32_t option, uint32_t otherwise)
+{
+    const char *text = find_value(args, option);
+    uint32_t choice = otherwise;
+    if (text)
+        find_choice(args->tool->options[option].accepted, text, &choice);
+    return choice;
+}
+
+remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint32_t option,
+                      uint64_t capacity, uint64_t *bytes)
+{
+    const char *text = find_value(args, option);
+    char setting[64];
+    snprintf(setting, sizeof setting, "--%s", args->tool->options[option].name);
+    if (!text)
+        return REMAT_OK;
+    if (may_be_zero(&args->tool->options[option], text)) {
+        *bytes = 0;
+        return REMAT_OK;
+    }
+    return cli_size_parse(ctx, setting, text, capacity, bytes);
+}
+
+const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,
+                             uint32_t option, uint32_t *count)
+{
+    const char **texts = remat_arena_array(arena, args->given_count, sizeof *texts);
+    *count = 0;
+    for (uint32_t i = 0; texts && i < args->given_count; i++)
+        if (args->given[i].option == option)
+            texts[(*count)++] = args->given[i].value;
+    return texts;
+}
+
+/* --- main --- */
+
+static void log_to_stderr(void *user, remat_severity severity, const char *text)
+{
+    const struct cli_tool *tool = user;
+    static const char *const names[] = {"debug: ", "", "warning: "};
+    fprintf(stderr, "%s: %s%s\n", tool->name, names[severity], text);
+}
+
+static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_status status)
+{
+    const char *message = remat_context_message(ctx);
+    fprintf(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
+    if (status == REMAT_ERROR_USAGE)
+        fprintf(stderr, "Try '%s --help'.\n", tool->name);
+}
+
+int cli_main(const struct cli_tool *tool, int argc, char **argv,
+             remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args))
+{
+    remat_logger logger = {log_to_stderr, (void *)tool};
+    remat_context *ctx = remat_context_create(NULL, &logger);
+    if (!ctx) {
+        fprintf(stderr, "%s: error: out of memory\n", tool->name);
+        return REMAT_ERROR_MEMORY;
+    }
+    struct remat_arena arena;
+    struct cli_arguments args;
+    bool done;
+    remat_arena_init(&arena, ctx);
+    remat_status st = cli_parse(ctx, &arena, tool, argc, argv, &args, &done);
+    if (st == REMAT_OK && !done)
+        st = run(ctx, &arena, &args);
+    if (st == REMAT_OK && (fflush(stdout) != 0 || ferror(stdout)))
+        st = remat_error(ctx, REMAT_ERROR_IO, "standard output: %s", strerror(errno));
+    if (st != REMAT_OK) {
+        fflush(stdout);
+        print_error(tool, ctx, st);
+    }
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return (int)st;
+}

@@ -1,0 +1,132 @@
+/* What the command-line tools share: options from one table, sizes, messages and exit codes.
+ *
+ * A tool's options are rows of tools/cli/TOOL.def; everything about them comes from there: the
+ * parser, --help, --list-options, --man and the record of settings in a plan.
+ *
+ *     OPTION(identifier, long name, letter or 0, KIND, value name, accepted, group, help line)
+ *
+ *     enum { // indices, OPTION_budget ...
+ *     #define OPTION CLI_OPTION_INDEX
+ *     #include "compile.def"
+ *     #undef OPTION
+ *         OPTION_COUNT
+ *     };
+ *     static const struct cli_option options[] = {
+ *     #define OPTION CLI_OPTION_ROW
+ *     #include "compile.def"
+ *     #undef OPTION
+ *     };
+ *     static const struct cli_tool tool = {.name = "remat-compile", ..., .options = options,
+ *                                          .option_count = OPTION_COUNT};
+ *
+ *     static remat_status compile(remat_context *ctx, struct remat_arena *arena,
+ *                                 const struct cli_arguments *args);
+ *     int main(int argc, char **argv)
+ *     {
+ *         return cli_main(&tool, argc, argv, compile);
+ *     }
+ *
+ * Every tool also has --help (-h), --version (-V), --list-options and --man; they need no rows. */
+#ifndef REMAT_TOOLS_CLI_H
+#define REMAT_TOOLS_CLI_H
+
+#include "base.h"
+
+/* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
+ * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any; SIZE:
+ * nothing. A trailing
+ * "..." in the value name ("GLOB...") lets the option be given several times. */
+enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_CHOICE, CLI_INTEGER, CLI_NUMBER, CLI_SIZE };
+
+struct cli_option {
+    const char *name; /* "budget" */
+    char letter;      /* 'o', or 0 */
+    uint8_t kind;
+    const char *value; /* "SIZE"; NULL for flags */
+    const char *accepted;
+    const char *group; /* heading in --help; rows of a group are adjacent */
+    const char *help;  /* one line, no full stop */
+};
+
+#define CLI_OPTION_INDEX(identifier, ...) OPTION_##identifier,
+#define CLI_OPTION_ROW(identifier, name, letter, kind, value, accepted, group, help)               \
+    {name, letter, CLI_##kind, value, accepted, group, help},
+
+struct cli_example {
+    const char *purpose, *command;
+};
+
+struct cli_tool {
+    const char *name;     /* "remat-compile" */
+    const char *summary;  /* one sentence */
+    const char *operands; /* as in the usage line: "MODEL", "PRESET" */
+    uint32_t operands_min, operands_max;
+    struct cli_example examples[3];
+    const struct cli_option *options;
+    uint32_t option_count;
+};
+
+struct cli_given { /* one option as given, in the order of the command line */
+    uint32_t option;
+    const char *value; /* "" for flags */
+};
+
+/* Values have been checked against the table, so reading them does not fail. Lives in the arena;
+ * strings point into argv. */
+struct cli_arguments {
+    const struct cli_tool *tool;
+    uint32_t given_count, operand_count;
+    struct cli_given *given;
+    const char *const *operands;
+};
+
+/* The whole main: context with a logger to stderr, arena, parsing, `run`, the error message
+ * `NAME: error: ...`, stdout flushed and checked. Returns the exit code, which is the status. */
+int cli_main(const struct cli_tool *tool, int argc, char **argv,
+             remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args));
+
+/* --- reading arguments --- */
+bool cli_has(const struct cli_arguments *args, uint32_t option);
+const char *cli_text(const struct cli_arguments *args, uint32_t option, const char *otherwise);
+int64_t cli_integer(const struct cli_arguments *args, uint32_t option, int64_t otherwise);
+double cli_number(const struct cli_arguments *args, uint32_t option, double otherwise);
+/* Index of the choice within `accepted`, `otherwise` when absent. */
+uint32_t cli_choice(const struct cli_arguments *args, uint32_t option, uint32_t otherwise);
+/* Leaves *bytes alone when absent. `capacity`: what "N%" refers to, 0: unknown, then N% fails. */
+remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint32_t option,
+                      uint64_t capacity, uint64_t *bytes);
+/* All values of an option that may be repeated, in order; NULL when out of memory. */
+const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,
+                             uint32_t option, uint32_t *count);
+
+/* --- sizes --- */
+/* "80GB" = 80e9, "80GiB" = 80 * 2^30, "1.5MB", "4096", "90%" of `capacity`. Case does not matter; a
+ * bare "80G" is an error that shows both readings. `setting` ("--budget") starts every message. */
+remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
+                            uint64_t capacity, uint64_t *bytes);
+
+#define CLI_TEXT_BYTES 64
+struct cli_buffer {
+    char text[CLI_TEXT_BYTES];
+};
+/* For printf: cli_exact(n).text is "2,200,000,000 B (2.05 GiB)", cli_short(n).text "2.2 GB",
+ * cli_time(ns).text "12.3 ms". */
+struct cli_buffer cli_exact(uint64_t bytes);
+struct cli_buffer cli_short(uint64_t bytes);
+struct cli_buffer cli_time(uint64_t ns);
+
+/* --- parts of cli_main, for tests --- */
+/* Sets *done when the arguments asked for help, version, options or the man page, which it has then
+ * printed on stdout. */
+remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const struct cli_tool *tool,
+                       int argc, char **argv, struct cli_arguments *out, bool *done);
+/* Index of the candidate nearest to `word` if it is near enough to be meant, else CLI_NONE. */
+#define CLI_NONE UINT32_MAX
+uint32_t cli_nearest(const char *word, const char *(*candidate)(const void *user, uint32_t i),
+                     const void *user, uint32_t count);
+void cli_print_help(const struct cli_tool *tool);
+void cli_print_options(const struct cli_tool *tool); /* a line each: name, kind, value, accepted */
+void cli_print_man(const struct cli_tool *tool);
+
+#endif

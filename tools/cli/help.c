@@ -1,0 +1,121 @@
+/* Help, option list and man page: the option table in three shapes. */
+#include "cli.h"
+
+#include <stdio.h>
+
+static const char *const kind_names[] = {"flag", "text", "choice", "integer", "number", "size"};
+
+static const char *const common_help[][2] = {
+    {"-h, --help", "show this help"},
+    {"-V, --version", "show the version"},
+    {"    --list-options", "list the options, one a line, for programs"},
+    {"    --man", "print the man page (groff source)"},
+};
+enum { COMMON_COUNT = sizeof common_help / sizeof *common_help };
+
+static void print_usage(const struct cli_tool *tool)
+{
+    printf("%s%s%s [OPTION...]\n", tool->name, *tool->operands ? " " : "", tool->operands);
+}
+
+static void print_option_help(const struct cli_option *option)
+{
+    char left[64];
+    char letter[8] = "   ";
+    if (option->letter)
+        snprintf(letter, sizeof letter, "-%c,", option->letter);
+    snprintf(left, sizeof left, "%s --%s%s%s", letter, option->name, option->value ? " " : "",
+             option->value ? option->value : "");
+    printf("  %-36s %s", left, option->help);
+    if (*option->accepted)
+        printf(" (%s)", option->accepted);
+    putchar('\n');
+}
+
+void cli_print_help(const struct cli_tool *tool)
+{
+    printf("Usage: ");
+    print_usage(tool);
+    printf("%s\n\nExamples:\n", tool->summary);
+    for (size_t i = 0; i < 3 && tool->examples[i].command; i++)
+        printf("  %s\n      %s\n", tool->examples[i].command, tool->examples[i].purpose);
+    for (uint32_t i = 0; i < tool->option_count; i++) {
+        if (i == 0 || strcmp(tool->options[i].group, tool->options[i - 1].group) != 0)
+            printf("\n%s:\n", tool->options[i].group);
+        print_option_help(&tool->options[i]);
+    }
+    printf("\nCommon:\n");
+    for (int i = 0; i < COMMON_COUNT; i++)
+        printf("  %-36s %s\n", common_help[i][0], common_help[i][1]);
+    printf("\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
+           "I/O,\n"
+           "6 out of memory, 70 internal error.\n");
+}
+
+void cli_print_options(const struct cli_tool *tool)
+{
+    for (uint32_t i = 0; i < tool->option_count; i++) {
+        const struct cli_option *o = &tool->options[i];
+        printf("--%s\t%s\t%s\t%s\n", o->name, kind_names[o->kind], o->value ? o->value : "",
+               o->accepted);
+    }
+    printf("--help\tflag\t\t\n--version\tflag\t\t\n--list-options\tflag\t\t\n--man\tflag\t\t\n");
+}
+
+/* Text as groff takes it: '-' and '\' escaped, no line starting with a control character. */
+static void print_roff(const char *text)
+{
+    if (*text == '.' || *text == '\'')
+        printf("\\&");
+    for (; *text; text++) {
+        if (*text == '-' || *text == '\\')
+            putchar('\\');
+        putchar(*text);
+    }
+}
+
+static void print_roff_option(const struct cli_option *option)
+{
+    printf(".TP\n.B ");
+    if (option->letter)
+        printf("\\-%c, ", option->letter);
+    printf("\\-\\-");
+    print_roff(option->name);
+    if (option->value)
+        printf(" \\fI%s\\fR", option->value);
+    putchar('\n');
+    print_roff(option->help);
+    if (*option->accepted) {
+        printf(" (");
+        print_roff(option->accepted);
+        putchar(')');
+    }
+    printf(".\n");
+}
+
+void cli_print_man(const struct cli_tool *tool)
+{
+    printf(".TH ");
+    print_roff(tool->name);
+    printf(" 1 \"\" \"remat %s\"\n.SH NAME\n", REMAT_VERSION);
+    print_roff(tool->name);
+    printf(" \\- ");
+    print_roff(tool->summary);
+    printf("\n.SH SYNOPSIS\n.B ");
+    print_usage(tool);
+    for (uint32_t i = 0; i < tool->option_count; i++) {
+        if (i == 0 || strcmp(tool->options[i].group, tool->options[i - 1].group) != 0)
+            printf(".SH \"%s\"\n", tool->options[i].group);
+        print_roff_option(&tool->options[i]);
+    }
+    printf(".SH EXAMPLES\n");
+    for (size_t i = 0; i < 3 && tool->examples[i].command; i++) {
+        printf(".TP\n.B ");
+        print_roff(tool->examples[i].command);
+        putchar('\n');
+        print_roff(tool->examples[i].purpose);
+        putchar('\n');
+    }
+    printf(".SH EXIT STATUS\n0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, "
+           "5 I/O, 6 out of memory, 70 internal error.\n");
+}

@@ -1,0 +1,269 @@
+/* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
+#include "cli.h"
+#include "compile.h"
+#include "graph_text.h"
+#include "ingest.h"
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum {
+#define OPTION CLI_OPTION_INDEX
+#include "compile.def"
+#undef OPTION
+    OPTION_COUNT
+};
+static const struct cli_option options[] = {
+#define OPTION CLI_OPTION_ROW
+#include "compile.def"
+#undef OPTION
+};
+static const struct cli_tool tool = {
+    .name = "remat-compile",
+    .summary = "Compiles a training graph into a plan that fits a memory budget.",
+    .operands = "MODEL",
+    .operands_min = 1,
+    .operands_max = 1,
+    .examples =
+        {{"the fastest plan of the ladder that fits into 2.2 GB",
+          "remat-compile model.fbs --budget 2.2GB -o model.plan"},
+         {"every layer recomputed, as Megatron-LM would",
+          "remat-compile model.fbs --recompute-granularity full --recompute-method uniform"},
+         {"every layer recomputed, attention kept",
+          "remat-compile model.fbs --ac-mode full --save '*/attn/core'"}},
+    .options = options,
+    .option_count = OPTION_COUNT,
+};
+
+/* --- passes, as they run --- */
+
+struct observer {
+    remat_context *ctx;
+    const struct cli_arguments *args;
+    remat_status status; /* the first failure of printing */
+};
+
+static bool wants_pass(const struct cli_arguments *args, const char *pass)
+{
+    for (uint32_t i = 0; i < args->given_count; i++)
+        if (args->given[i].option == OPTION_print_after && strcmp(args->given[i].value, pass) == 0)
+            return true;
+    return false;
+}
+
+static void print_graph(void *user, const char *pass, const struct remat_graph *graph)
+{
+    struct observer *observer = user;
+    if (observer->status != REMAT_OK || !wants_pass(observer->args, pass))
+        return;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, observer->ctx);
+    struct remat_text text = {.arena = &scratch};
+    observer->status = remat_graph_print(observer->ctx, graph, &text);
+    if (observer->status == REMAT_OK)
+        printf("# after %s\n%s", pass, text.items ? text.items : "");
+    remat_arena_release(&scratch);
+}
+
+static void print_time(void *user, const char *pass, uint64_t ns)
+{
+    (void)user;
+    fprintf(stderr, "%-20s %s\n", pass, cli_time(ns).text);
+}
+
+static remat_status check_pass_names(remat_context *ctx, struct remat_arena *arena,
+                                     const struct cli_arguments *args)
+{
+    const char *const *passes = remat_compile_passes();
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        uint32_t p = 0;
+        if (args->given[i].option != OPTION_print_after)
+            continue;
+        while (passes[p] && strcmp(passes[p], args->given[i].value) != 0)
+            p++;
+        if (passes[p])
+            continue;
+        struct remat_text names = {.arena = arena};
+        for (p = 0; passes[p]; p++)
+            remat_text_append(&names, "%s%s", p ? ", " : "", passes[p]);
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--print-after '%s' is unknown (accepted: %s)",
+                           args->given[i].value, names.items ? names.items : "");
+    }
+    return REMAT_OK;
+}
+
+/* --- settings --- */
+
+static remat_status read_policy(struct remat_arena *arena, const struct cli_arguments *args,
+                                struct remat_policy_settings *out)
+{
+    *out = (struct remat_policy_settings){
+        .recompute_granularity = cli_text(args, OPTION_recompute_granularity, NULL),
+        .recompute_activations = cli_has(args, OPTION_recompute_activations),
+        .recompute_method = cli_text(args, OPTION_recompute_method, NULL),
+        .has_recompute_num_layers = cli_has(args, OPTION_recompute_num_layers),
+        .recompute_num_layers = cli_integer(args, OPTION_recompute_num_layers, 1),
+        .recompute_modules = cli_text(args, OPTION_recompute_modules, NULL),
+        .ac_mode = cli_text(args, OPTION_ac_mode, NULL),
+        .ac_option = cli_text(args, OPTION_ac_option, NULL),
+        .save_ops = cli_text(args, OPTION_save_ops, NULL),
+        .enable_activation_checkpointing = cli_has(args, OPTION_enable_activation_checkpointing),
+        .distribute_saved_activations = cli_has(args, OPTION_distribute_saved_activations)};
+    out->save = cli_texts(arena, args, OPTION_save, &out->save_count);
+    out->recompute = cli_texts(arena, args, OPTION_recompute, &out->recompute_count);
+    return out->save && out->recompute ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+/* What a plan records: what bears on its contents, not where it was written. */
+static remat_status record_settings(struct remat_arena *arena, const struct cli_arguments *args,
+                                    struct remat_compile_settings *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_setting *settings;
+    REMAT_NEW(arena, settings, args->given_count);
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        uint32_t option = args->given[i].option;
+        if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
+            option == OPTION_print_after)
+            continue;
+        settings[out->setting_count++] =
+            (struct remat_setting){options[option].name, args->given[i].value};
+    }
+    out->settings = settings;
+fail:
+    return st;
+}
+
+static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
+                                  const struct cli_arguments *args,
+                                  struct remat_compile_settings *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct remat_compile_settings){0};
+    REMAT_TRY(check_pass_names(ctx, arena, args));
+    REMAT_TRY(remat_device_description_read(ctx, arena, cli_text(args, OPTION_target, "cpu"),
+                                            &out->device));
+    uint64_t capacity = out->device.capacity_bytes;
+    out->has_budget = cli_has(args, OPTION_budget);
+    out->has_reserve = cli_has(args, OPTION_reserve);
+    out->reserve_bytes = out->device.reserve_bytes;
+    REMAT_TRY(cli_size(ctx, args, OPTION_budget, capacity, &out->budget_bytes));
+    REMAT_TRY(cli_size(ctx, args, OPTION_reserve, capacity, &out->reserve_bytes));
+    REMAT_TRY(read_policy(arena, args, &out->policy));
+    REMAT_TRY(record_settings(arena, args, out));
+    if (out->has_budget && capacity && out->budget_bytes > capacity)
+        remat_log(ctx, REMAT_SEVERITY_WARNING,
+                  "budget %" PRIu64 " B exceeds the %" PRIu64
+                  " B of %s; the plan will not run there",
+                  out->budget_bytes, capacity, out->device.name);
+fail:
+    return st;
+}
+
+/* --- files --- */
+
+/* The text form begins with the word graph, after comments and empty lines. */
+static bool is_text_form(const char *data)
+{
+    while (*data == '#' || (*data && strchr(" \t\r\n", *data)))
+        data += *data == '#' ? strcspn(data, "\n") : 1;
+    return strncmp(data, "graph", 5) == 0 && (data[5] == ' ' || data[5] == '\t');
+}
+
+static remat_status read_graph(remat_context *ctx, struct remat_arena *arena, const char *path,
+                               struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    char *data;
+    size_t bytes;
+    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
+    if (is_text_form(data))
+        REMAT_TRY(remat_graph_parse(ctx, path, data, bytes, arena, out));
+    else
+        REMAT_TRY(remat_graph_read(ctx, path, data, bytes, arena, out));
+fail:
+    return st;
+}
+
+static const char *plan_path(struct remat_arena *arena, const struct cli_arguments *args)
+{
+    const char *model = args->operands[0];
+    const char *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
+    const char *dot = strrchr(base, '.');
+    int stem = (int)(dot && dot > base ? dot - model : (long)strlen(model));
+    const char *given = cli_text(args, OPTION_output, NULL);
+    return given ? given : remat_arena_format(arena, "%.*s.plan", stem, model);
+}
+
+static remat_status check_path(remat_context *ctx, const char *path, const char *model)
+{
+    if (!path)
+        return REMAT_ERROR_MEMORY;
+    if (strcmp(path, model) == 0)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--output '%s' is the model itself", path);
+    return REMAT_OK;
+}
+
+static remat_status print_report(remat_context *ctx, const struct cli_arguments *args,
+                                 const struct report *report)
+{
+    if (cli_has(args, OPTION_print_after)) /* graphs are all that was asked for */
+        return REMAT_OK;
+    if (cli_choice(args, OPTION_format, 0) == 0)
+        report_print_text(report);
+    else
+        report_print_json(report);
+    if (fflush(stdout) != 0)
+        return remat_error(ctx, REMAT_ERROR_IO, "standard output: %s", strerror(errno));
+    return REMAT_OK;
+}
+
+/* A plan is left only when everything has gone well. */
+static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
+                            const struct cli_arguments *args, const struct remat_program *program,
+                            const char *path)
+{
+    remat_status st = REMAT_OK;
+    const struct report report = {program, path};
+    const void *data;
+    size_t bytes;
+    REMAT_TRY(remat_program_write(ctx, program, arena, &data, &bytes));
+    REMAT_TRY(remat_file_write(ctx, path, data, bytes));
+    st = print_report(ctx, args, &report);
+    if (st != REMAT_OK)
+        remove(path);
+fail:
+    return st;
+}
+
+static remat_status compile(remat_context *ctx, struct remat_arena *arena,
+                            const struct cli_arguments *args)
+{
+    remat_status st = REMAT_OK;
+    struct remat_compile_settings settings;
+    struct remat_graph *graph;
+    struct remat_program *program;
+    struct observer observer = {.ctx = ctx, .args = args};
+    const char *path = plan_path(arena, args);
+    REMAT_TRY(check_path(ctx, path, args->operands[0]));
+    REMAT_TRY(read_settings(ctx, arena, args, &settings));
+    REMAT_TRY(read_graph(ctx, arena, args->operands[0], &graph));
+    if (cli_has(args, OPTION_print_after)) {
+        settings.after_pass = print_graph;
+        settings.after_pass_user = &observer;
+    }
+    if (cli_has(args, OPTION_verbose))
+        settings.pass_time = print_time;
+    REMAT_TRY(remat_compile(ctx, arena, graph, &settings, &program));
+    REMAT_TRY(observer.status);
+    REMAT_TRY(deliver(ctx, arena, args, program, path));
+fail:
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    return cli_main(&tool, argc, argv, compile);
+}

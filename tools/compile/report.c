@@ -1,0 +1,154 @@
+#include "report.h"
+
+#include "cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum arena_part { PART_STATIC, PART_GRADIENTS, PART_ACTIVATIONS, PART_COUNT };
+
+/* Bytes live at the peak, by what they hold. The rest of a live peak is activations. */
+static void measure_peak(const struct remat_program *program, uint64_t parts[PART_COUNT])
+{
+    memset(parts, 0, PART_COUNT * sizeof *parts);
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        const struct remat_buffer *buffer = &program->buffers[b];
+        bool live = buffer->begin <= program->peak_command && program->peak_command < buffer->end;
+        if (buffer->persistent)
+            parts[PART_STATIC] += remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
+        else if (live)
+            parts[PART_ACTIVATIONS] += remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
+    }
+    for (uint32_t v = 0; v < program->value_count; v++) {
+        const struct remat_program_value *value = &program->values[v];
+        const struct remat_buffer *buffer = &program->buffers[value->buffer];
+        bool live = buffer->begin <= program->peak_command && program->peak_command < buffer->end;
+        uint64_t bytes = remat_align_up(buffer->bytes, REMAT_ALIGNMENT);
+        if (live && !buffer->persistent && value->role == REMAT_ROLE_GRADIENT &&
+            bytes <= parts[PART_ACTIVATIONS]) {
+            parts[PART_GRADIENTS] += bytes;
+            parts[PART_ACTIVATIONS] -= bytes;
+        }
+    }
+}
+
+/* "0-5, 8" */
+static void print_layers(const struct remat_program *p)
+{
+    for (uint32_t i = 0, end; i < p->recomputed_layer_count; i = end) {
+        for (end = i + 1; end < p->recomputed_layer_count &&
+                          p->recomputed_layers[end] == p->recomputed_layers[end - 1] + 1;)
+            end++;
+        printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
+        if (end > i + 1)
+            printf("-%" PRIu32, p->recomputed_layers[end - 1]);
+    }
+}
+
+static double overhead_percent(const struct remat_program *p)
+{
+    return p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
+}
+
+static void print_memory(const struct remat_program *p)
+{
+    uint64_t parts[PART_COUNT];
+    measure_peak(p, parts);
+    if (p->budget_bytes) {
+        printf("budget       %s = %s\n", cli_short(p->budget_bytes).text,
+               cli_exact(p->budget_bytes).text);
+        printf("reserve      %s\n", cli_exact(p->reserve_bytes).text);
+        printf("available    %s = budget - reserve\n",
+               cli_exact(p->budget_bytes - p->reserve_bytes).text);
+    } else {
+        printf("budget       none\nreserve      %s\n", cli_exact(p->reserve_bytes).text);
+    }
+    printf("arena        %s\n", cli_exact(p->arena_bytes).text);
+    printf("live peak    %s at command %" PRIu32 " \"%s\"\n", cli_exact(p->peak_bytes).text,
+           p->peak_command,
+           p->peak_command < p->command_count ? p->commands[p->peak_command].name : "");
+    printf("  static       %s\n", cli_exact(p->static_bytes).text);
+    printf("  gradients    %s\n", cli_exact(parts[PART_GRADIENTS]).text);
+    printf("  activations  %s\n", cli_exact(parts[PART_ACTIVATIONS]).text);
+}
+
+void report_print_text(const struct report *report)
+{
+    const struct remat_program *p = report->program;
+    printf("model        %s, %" PRIu32 " layers, for %s\n", p->graph_name, p->layer_count,
+           p->target);
+    print_memory(p);
+    printf("policy       %s\n", p->policy);
+    printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", p->recomputed_layer_count,
+           p->layer_count);
+    printf("%s", p->recomputed_layer_count ? ": " : "");
+    print_layers(p);
+    printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed\n", remat_program_recomputed(p),
+           p->decision_count);
+    printf("step         %s predicted, %+.2f %% over everything saved (%s)\n",
+           cli_time(p->step_ns).text, overhead_percent(p), cli_time(p->base_step_ns).text);
+    for (uint32_t i = 0; i < p->note_count; i++)
+        printf("note: %s\n", p->notes[i]);
+    printf("plan         %s\n", report->path);
+}
+
+static void print_json_string(const char *text)
+{
+    putchar('"');
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\')
+            printf("\\%c", *c);
+        else if (*c < 0x20)
+            printf("\\u%04x", *c);
+        else
+            putchar(*c);
+    }
+    putchar('"');
+}
+
+static void print_json_text(const char *key, const char *text)
+{
+    printf("  \"%s\": ", key);
+    print_json_string(text);
+    printf(",\n");
+}
+
+static void print_json_number(const char *key, uint64_t number)
+{
+    printf("  \"%s\": %" PRIu64 ",\n", key, number);
+}
+
+void report_print_json(const struct report *report)
+{
+    const struct remat_program *p = report->program;
+    uint64_t parts[PART_COUNT];
+    measure_peak(p, parts);
+    printf("{\n");
+    print_json_text("schema", "remat-report/1");
+    print_json_text("graph", p->graph_name);
+    print_json_text("target", p->target);
+    print_json_text("policy", p->policy);
+    print_json_number("layers", p->layer_count);
+    printf("  \"recomputed_layers\": [");
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
+        printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
+    printf("],\n");
+    print_json_number("recomputed", remat_program_recomputed(p));
+    print_json_number("budget_bytes", p->budget_bytes);
+    print_json_number("reserve_bytes", p->reserve_bytes);
+    print_json_number("arena_bytes", p->arena_bytes);
+    print_json_number("peak_bytes", p->peak_bytes);
+    print_json_number("static_bytes", p->static_bytes);
+    print_json_number("peak_gradient_bytes", parts[PART_GRADIENTS]);
+    print_json_number("peak_activation_bytes", parts[PART_ACTIVATIONS]);
+    print_json_number("step_ns", p->step_ns);
+    print_json_number("base_step_ns", p->base_step_ns);
+    printf("  \"notes\": [");
+    for (uint32_t i = 0; i < p->note_count; i++) {
+        printf("%s", i ? ", " : "");
+        print_json_string(p->notes[i]);
+    }
+    printf("],\n  \"plan\": ");
+    print_json_string(report->path);
+    printf("\n}\n");
+}

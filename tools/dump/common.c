@@ -1,0 +1,74 @@
+/* What the views share: JSON with remembered failures, ranges, segments. */
+#include "dump.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+void dump_set(struct dump_json *out, const char *key, json_t *value)
+{
+    if (json_object_set_new(out->object, key, value) != 0)
+        out->failed = true;
+}
+
+void dump_push(struct dump_json *out, json_t *array, json_t *value)
+{
+    if (json_array_append_new(array, value) != 0)
+        out->failed = true;
+}
+
+json_t *dump_bytes(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+json_t *dump_hash(uint64_t hash)
+{
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016" PRIx64, hash);
+    return json_string(digits);
+}
+
+const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t count)
+{
+    struct remat_text text = {.arena = arena};
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && items[end] == items[end - 1] + 1;)
+            end++;
+        remat_text_append(&text, "%s%" PRIu32, i ? "," : "", items[i]);
+        if (end - i > 1)
+            remat_text_append(&text, "-%" PRIu32, items[end - 1]);
+    }
+    return count == 0 || text.failed ? "none" : text.items;
+}
+
+const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel)
+{
+    const struct remat_kernel *k = &program->kernels[kernel];
+    return k->kind == REMAT_KERNEL_program ? k->key : remat_kernel_kind_name(k->kind);
+}
+
+uint32_t dump_segment_of(const struct remat_program *program, uint32_t command)
+{
+    for (uint32_t s = 0; s < program->segment_count; s++) {
+        const struct remat_segment *segment = &program->segments[s];
+        if (command >= segment->command_begin && command < segment->command_end)
+            return s;
+    }
+    return REMAT_NONE;
+}
+
+uint32_t dump_step_segment(const struct remat_program *program)
+{
+    for (uint32_t e = 0; e < program->entry_count; e++)
+        if (strcmp(program->entries[e].name, "train") == 0)
+            return program->entries[e].segment;
+    uint32_t longest = REMAT_NONE, most = 0;
+    for (uint32_t s = 0; s < program->segment_count; s++) {
+        const struct remat_segment *segment = &program->segments[s];
+        if (longest == REMAT_NONE || segment->command_end - segment->command_begin > most) {
+            most = segment->command_end - segment->command_begin;
+            longest = s;
+        }
+    }
+    return longest;
+}

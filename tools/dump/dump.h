@@ -1,0 +1,79 @@
+/* Views of a plan: each as text for people and as keys of a JSON object for programs.
+ *
+ * A view is a pure function of the program: no clock, no paths, no order that depends on memory, so
+ * that its output can be compared byte by byte. None but the summary holds the policy's name, so
+ * the same decisions look the same whatever asked for them. */
+#ifndef REMAT_TOOLS_DUMP_H
+#define REMAT_TOOLS_DUMP_H
+
+#include "cli.h"
+#include "program.h"
+#include <jansson.h>
+
+/* A JSON object being filled. A failure (out of memory, a string that is not UTF-8) is remembered.
+ */
+struct dump_json {
+    json_t *object;
+    bool failed;
+};
+void dump_set(struct dump_json *out, const char *key, json_t *value); /* takes `value` */
+void dump_push(struct dump_json *out, json_t *array, json_t *value);  /* takes `value` */
+json_t *dump_bytes(uint64_t value); /* an integer, also for times and counts */
+json_t *dump_hash(uint64_t hash);   /* 16 hexadecimal digits */
+
+/* Scratch memory comes from `arena`. */
+typedef remat_status (*dump_text_view)(remat_context *ctx, struct remat_arena *arena,
+                                       const struct remat_program *program, struct remat_text *out);
+typedef remat_status (*dump_json_view)(remat_context *ctx, struct remat_arena *arena,
+                                       const struct remat_program *program, struct dump_json *out);
+#define DUMP_VIEW(name)                                                                            \
+    remat_status dump_##name##_text(remat_context *ctx, struct remat_arena *arena,                 \
+                                    const struct remat_program *program, struct remat_text *out);  \
+    remat_status dump_##name##_json(remat_context *ctx, struct remat_arena *arena,                 \
+                                    const struct remat_program *program, struct dump_json *out)
+
+DUMP_VIEW(summary);   /* what was asked for and what it costs; at most 60 lines */
+DUMP_VIEW(decisions); /* which values are saved; in text, equal rows of several layers are one */
+DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule */
+DUMP_VIEW(schedule);  /* the commands in order */
+DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
+
+/* The buffers as MiniMalloc's CSV: id,lower,upper,size,offset; lifespans in commands, [lower,
+ * upper). Persistent buffers span all commands. */
+void dump_memory_csv(const struct remat_program *program, struct remat_text *out);
+
+/* --- shared by the views --- */
+
+/* Integers as "0-3,5", "none" when there are none; `items` ascend. */
+const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t count);
+/* "matmul", or "program" with its key. */
+const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel);
+/* The segment that holds the command; REMAT_NONE when no segment does. */
+uint32_t dump_segment_of(const struct remat_program *program, uint32_t command);
+/* The segment of the entry point "train", else the longest; REMAT_NONE when there are none. */
+uint32_t dump_step_segment(const struct remat_program *program);
+
+/* What a buffer is for. */
+enum dump_class {
+    DUMP_PARAMETERS,
+    DUMP_OPTIMIZER,
+    DUMP_GRADIENTS,
+    DUMP_KEPT,       /* activations born in the forward pass that the backward pass reads */
+    DUMP_RECOMPUTED, /* activations of a recomputation */
+    DUMP_TRANSIENT,  /* all other activations */
+    DUMP_HOST,       /* inputs and outputs */
+    DUMP_CLASS_COUNT
+};
+extern const char *const dump_class_names[DUMP_CLASS_COUNT];
+extern const char dump_class_letters[DUMP_CLASS_COUNT + 1];
+/* The class of each buffer; NULL when out of memory. */
+uint8_t *dump_classify(struct remat_arena *arena, const struct remat_program *program);
+/* What a buffer takes of the arena, which is what live bytes count. */
+uint64_t dump_padded_bytes(const struct remat_buffer *buffer);
+/* True when the buffer holds something while the command runs. */
+bool dump_is_live(const struct remat_buffer *buffer, uint32_t command);
+/* Arena rows x schedule columns of the step's non-persistent part, as letters. */
+remat_status dump_timeline(struct remat_arena *arena, const struct remat_program *program,
+                           const uint8_t *classes, struct remat_text *out);
+
+#endif

@@ -1,0 +1,52 @@
+/* A graph in numbers. */
+#include "dump_graph.h"
+
+#include <inttypes.h>
+
+struct roles {
+    uint64_t values, elements, bytes;
+};
+
+static void sum_roles(const struct remat_graph *graph, struct roles roles[REMAT_ROLE_COUNT])
+{
+    memset(roles, 0, REMAT_ROLE_COUNT * sizeof *roles);
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        const struct remat_value_info *value = &graph->values[v];
+        roles[value->role].values++;
+        roles[value->role].elements += (uint64_t)remat_shape_elements(&value->shape);
+        roles[value->role].bytes += remat_value_bytes(value);
+    }
+}
+
+void dump_graph_text(const struct remat_graph *graph, struct remat_text *out)
+{
+    struct roles roles[REMAT_ROLE_COUNT];
+    sum_roles(graph, roles);
+    remat_text_append(out, "graph       %s\n", graph->name);
+    remat_text_append(out, "layers      %" PRIu32 "\n", remat_graph_layers(graph));
+    remat_text_append(out, "nodes       %" PRIu32 "\n", graph->node_count);
+    remat_text_append(out, "parameters  %" PRIu64 " elements in %" PRIu64 " tensors\n",
+                      roles[REMAT_ROLE_PARAMETER].elements, roles[REMAT_ROLE_PARAMETER].values);
+    remat_text_append(out, "optimizer   %s\n", graph->optimizer.adamw ? "adamw" : "none");
+    remat_text_append(out, "hash        %016" PRIx64 "\n", remat_graph_hash(graph));
+    remat_text_append(out, "\n%-16s %8s %14s\n", "values by role", "count", "bytes");
+    for (uint32_t role = 0; role < REMAT_ROLE_COUNT; role++)
+        if (roles[role].values)
+            remat_text_append(out, "%-16s %8" PRIu64 " %14" PRIu64 "\n", remat_role_name(role),
+                              roles[role].values, roles[role].bytes);
+}
+
+void dump_graph_json(const struct remat_graph *graph, struct dump_json *out)
+{
+    struct roles roles[REMAT_ROLE_COUNT];
+    sum_roles(graph, roles);
+    dump_set(out, "graph", json_string(graph->name));
+    dump_set(out, "graph_hash", dump_hash(remat_graph_hash(graph)));
+    dump_set(out, "layers", dump_bytes(remat_graph_layers(graph)));
+    dump_set(out, "nodes", dump_bytes(graph->node_count));
+    dump_set(out, "values", dump_bytes(graph->value_count));
+    dump_set(out, "parameters", dump_bytes(roles[REMAT_ROLE_PARAMETER].elements));
+    dump_set(out, "parameter_tensors", dump_bytes(roles[REMAT_ROLE_PARAMETER].values));
+    dump_set(out, "parameter_bytes", dump_bytes(roles[REMAT_ROLE_PARAMETER].bytes));
+    dump_set(out, "optimizer", json_string(graph->optimizer.adamw ? "adamw" : "none"));
+}

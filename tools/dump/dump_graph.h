@@ -1,0 +1,11 @@
+/* Views of a graph: sizes and counts. Its text form is remat_graph_print. */
+#ifndef REMAT_TOOLS_DUMP_GRAPH_H
+#define REMAT_TOOLS_DUMP_GRAPH_H
+
+#include "dump.h"
+#include "graph.h"
+
+void dump_graph_text(const struct remat_graph *graph, struct remat_text *out);
+void dump_graph_json(const struct remat_graph *graph, struct dump_json *out);
+
+#endif

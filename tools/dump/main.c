@@ -1,0 +1,170 @@
+/* remat-dump: what a plan or a graph says, for people and for programs. */
+#include "dump_graph.h"
+#include "graph_text.h"
+#include "ingest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+#define OPTION CLI_OPTION_INDEX
+#include "dump.def"
+#undef OPTION
+    OPTION_COUNT
+};
+static const struct cli_option options[] = {
+#define OPTION CLI_OPTION_ROW
+#include "dump.def"
+#undef OPTION
+};
+static const struct cli_tool tool = {
+    .name = "remat-dump",
+    .summary = "Shows a plan (or a graph): decisions, memory, schedule, kernels.",
+    .operands = "FILE",
+    .operands_min = 1,
+    .operands_max = 1,
+    .examples = {{"what the plan costs", "remat-dump model.plan"},
+                 {"where the bytes are at the peak", "remat-dump model.plan --memory"},
+                 {"every decision, for a program",
+                  "remat-dump model.plan --decisions --format json"}},
+    .options = options,
+    .option_count = OPTION_COUNT,
+};
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV }; /* as accepted by --format */
+
+static const struct {
+    dump_text_view text;
+    dump_json_view json;
+} views[] = {
+    [OPTION_summary] = {dump_summary_text, dump_summary_json},
+    [OPTION_decisions] = {dump_decisions_text, dump_decisions_json},
+    [OPTION_memory] = {dump_memory_text, dump_memory_json},
+    [OPTION_schedule] = {dump_schedule_text, dump_schedule_json},
+    [OPTION_kernels] = {dump_kernels_text, dump_kernels_json},
+};
+
+struct request {
+    uint32_t view; /* OPTION_summary ... OPTION_text */
+    enum format format;
+};
+
+static remat_status read_request(remat_context *ctx, const struct cli_arguments *args,
+                                 struct request *out)
+{
+    uint32_t given = 0;
+    *out = (struct request){OPTION_summary, (enum format)cli_choice(args, OPTION_format, 0)};
+    for (uint32_t view = OPTION_summary; view <= OPTION_text; view++) {
+        if (!cli_has(args, view))
+            continue;
+        if (given++)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s and --%s: one view at a time",
+                               options[out->view].name, options[view].name);
+        out->view = view;
+    }
+    if (out->format == FORMAT_CSV && out->view != OPTION_memory)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--format csv needs --memory");
+    if (out->view == OPTION_text && out->format != FORMAT_TEXT)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--text and --format json: one of them");
+    return REMAT_OK;
+}
+
+/* Appends the finished object, indented, one line at the end. Integers stay integers. */
+static remat_status print_json(remat_context *ctx, const struct dump_json *json,
+                               struct remat_text *out)
+{
+    char *text = json->failed ? NULL : json_dumps(json->object, JSON_INDENT(2));
+    if (!text)
+        return remat_error(ctx, REMAT_ERROR_OTHER,
+                           "cannot make the JSON: out of memory, or a name is not UTF-8");
+    remat_text_append(out, "%s\n", text);
+    free(text);
+    return REMAT_OK;
+}
+
+static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, const char *path,
+                              const struct remat_program *program, struct request request,
+                              struct remat_text *out)
+{
+    remat_status st = REMAT_OK;
+    struct dump_json json = {0};
+    if (request.view == OPTION_text)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--text needs a graph, and %s is a plan", path);
+    if (request.format == FORMAT_CSV)
+        dump_memory_csv(program, out);
+    else if (request.format == FORMAT_TEXT)
+        REMAT_TRY(views[request.view].text(ctx, arena, program, out));
+    else {
+        json.object = json_object();
+        dump_set(&json, "schema", json_string("remat-plan/1"));
+        REMAT_TRY(views[request.view].json(ctx, arena, program, &json));
+        REMAT_TRY(print_json(ctx, &json, out));
+    }
+fail:
+    json_decref(json.object);
+    return st;
+}
+
+static remat_status dump_graph(remat_context *ctx, const char *path,
+                               const struct remat_graph *graph, struct request request,
+                               struct remat_text *out)
+{
+    remat_status st = REMAT_OK;
+    struct dump_json json = {0};
+    if (request.view != OPTION_text && request.view != OPTION_summary)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--%s needs a plan, and %s is a graph",
+                   options[request.view].name, path);
+    if (request.view == OPTION_text)
+        REMAT_TRY(remat_graph_print(ctx, graph, out));
+    else if (request.format == FORMAT_TEXT)
+        dump_graph_text(graph, out);
+    else {
+        json.object = json_object();
+        dump_set(&json, "schema", json_string("remat-graph/1"));
+        dump_graph_json(graph, &json);
+        REMAT_TRY(print_json(ctx, &json, out));
+    }
+fail:
+    json_decref(json.object);
+    return st;
+}
+
+static bool is_plan(const char *data, size_t bytes)
+{
+    return bytes >= 8 && memcmp(data + 4, "RMP1", 4) == 0;
+}
+
+static remat_status dump(remat_context *ctx, struct remat_arena *arena,
+                         const struct cli_arguments *args)
+{
+    remat_status st = REMAT_OK;
+    const char *path = args->operands[0];
+    struct request request;
+    struct remat_text out = {.arena = arena};
+    char *data;
+    size_t bytes;
+    REMAT_TRY(read_request(ctx, args, &request));
+    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
+    if (is_plan(data, bytes)) {
+        struct remat_program *program;
+        REMAT_TRY(remat_program_read(ctx, path, data, bytes, arena, &program));
+        REMAT_TRY(dump_plan(ctx, arena, path, program, request, &out));
+    } else {
+        struct remat_graph *graph;
+        REMAT_TRY(remat_graph_read(ctx, path, data, bytes, arena, &graph));
+        REMAT_TRY(dump_graph(ctx, path, graph, request, &out));
+    }
+    if (out.failed)
+        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    if (cli_has(args, OPTION_output))
+        return remat_file_write(ctx, cli_text(args, OPTION_output, NULL), out.items, out.count);
+    fwrite(out.items, 1, out.count, stdout); /* cli_main checks it */
+    return REMAT_OK;
+fail:
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    return cli_main(&tool, argc, argv, dump);
+}

@@ -1,0 +1,78 @@
+/* --schedule: the commands in order. */
+#include "dump.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void print_command(const struct remat_program *program, uint32_t index,
+                          struct remat_text *out)
+{
+    const struct remat_command *command = &program->commands[index];
+    const struct remat_kernel *kernel = &program->kernels[command->kernel];
+    char again[16] = "";
+    if (command->instance)
+        snprintf(again, sizeof again, " #%" PRIu32, command->instance);
+    remat_text_append(out, "%5" PRIu32 "  %-9s %-18s %10s %10s  %s%s\n", index,
+                      remat_phase_name(command->phase), remat_kernel_kind_name(kernel->kind),
+                      cli_time(command->estimated_ns).text, cli_short(command->live_bytes).text,
+                      command->name, again);
+}
+
+remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_program *program, struct remat_text *out)
+{
+    (void)ctx, (void)arena;
+    for (uint32_t s = 0; s < program->segment_count; s++) {
+        const struct remat_segment *segment = &program->segments[s];
+        remat_text_append(out, "%ssegment %s, %" PRIu32 " commands\n", s ? "\n" : "", segment->name,
+                          segment->command_end - segment->command_begin);
+        remat_text_append(out, "%5s  %-9s %-18s %10s %10s  %s\n", "index", "phase", "kernel",
+                          "predicted", "live", "computes (#k: k-th recomputation)");
+        for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
+            print_command(program, c, out);
+    }
+    return REMAT_OK;
+}
+
+static json_t *make_operands(const struct remat_program *program,
+                             const struct remat_command *command, struct dump_json *out)
+{
+    static const char *const names[] = {"", "read", "write", "update"};
+    json_t *operands = json_array();
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
+        const struct remat_operand *operand = &program->operands[o];
+        const struct remat_program_value *value = &program->values[operand->value];
+        dump_push(out, operands,
+                  json_pack("{s:s,s:I,s:I,s:s}", "value", value->name, "instance",
+                            (json_int_t)value->instance, "buffer", (json_int_t)value->buffer,
+                            "access", names[operand->access & 3]));
+    }
+    return operands;
+}
+
+static json_t *make_command(const struct remat_program *program, uint32_t index,
+                            struct dump_json *out)
+{
+    const struct remat_command *c = &program->commands[index];
+    uint32_t segment = dump_segment_of(program, index);
+    return json_pack(
+        "{s:I,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:o}", "index", (json_int_t)index,
+        "segment", segment == REMAT_NONE ? "" : program->segments[segment].name, "phase",
+        remat_phase_name(c->phase), "name", c->name, "scope", c->scope, "layer",
+        (json_int_t)c->layer, "instance", (json_int_t)c->instance, "kind",
+        remat_kernel_kind_name(program->kernels[c->kernel].kind), "key",
+        program->kernels[c->kernel].key, "estimated_ns", (json_int_t)c->estimated_ns, "live_bytes",
+        (json_int_t)c->live_bytes, "flops", (json_int_t)c->flops, "moved_bytes",
+        (json_int_t)c->moved_bytes, "operands", make_operands(program, c, out));
+}
+
+remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_program *program, struct dump_json *out)
+{
+    (void)ctx, (void)arena;
+    json_t *commands = json_array();
+    for (uint32_t c = 0; c < program->command_count; c++)
+        dump_push(out, commands, make_command(program, c, out));
+    dump_set(out, "schedule", commands);
+    return REMAT_OK;
+}

@@ -1,0 +1,206 @@
+/* --summary: what was asked for, what it costs, where the bytes and the time go. */
+#include "dump.h"
+
+#include <inttypes.h>
+
+enum { NOTES_MAX = 16 }; /* lines of notes, so that the whole stays within a screen */
+
+/* Time of the step by phase; recomputation counts for itself. */
+struct share {
+    uint32_t commands;
+    uint64_t ns;
+};
+enum { SHARE_RECOMPUTE = REMAT_PHASE_COUNT, SHARE_COUNT };
+
+static const char *share_name(uint32_t share)
+{
+    return share == SHARE_RECOMPUTE ? "recompute" : remat_phase_name(share);
+}
+
+static void sum_shares(const struct remat_program *program, struct share shares[SHARE_COUNT])
+{
+    uint32_t step = dump_step_segment(program);
+    memset(shares, 0, SHARE_COUNT * sizeof *shares);
+    if (step == REMAT_NONE)
+        return;
+    for (uint32_t c = program->segments[step].command_begin;
+         c < program->segments[step].command_end; c++) {
+        const struct remat_command *command = &program->commands[c];
+        uint32_t share = command->instance ? SHARE_RECOMPUTE : command->phase;
+        shares[share].commands++;
+        shares[share].ns += command->estimated_ns;
+    }
+}
+
+static void print_budget(const struct remat_program *p, struct remat_text *out)
+{
+    uint64_t limit = p->budget_bytes > p->reserve_bytes ? p->budget_bytes - p->reserve_bytes : 0;
+    if (p->budget_bytes) {
+        remat_text_append(out, "budget      %s\n", cli_exact(p->budget_bytes).text);
+        remat_text_append(out, "reserve     %s, which leaves %s\n",
+                          cli_exact(p->reserve_bytes).text, cli_exact(limit).text);
+    } else {
+        remat_text_append(out, "budget      none\n");
+        remat_text_append(out, "reserve     %s\n", cli_exact(p->reserve_bytes).text);
+    }
+    remat_text_append(out, "arena       %s\n", cli_exact(p->arena_bytes).text);
+    remat_text_append(out, "live peak   %s", cli_exact(p->peak_bytes).text);
+    if (p->peak_command < p->command_count) {
+        const struct remat_command *command = &p->commands[p->peak_command];
+        remat_text_append(out, " at command %" PRIu32 " \"%s\" (%s)", p->peak_command,
+                          command->name, remat_phase_name(command->phase));
+    }
+    uint64_t gap = p->arena_bytes > p->peak_bytes ? p->arena_bytes - p->peak_bytes : 0;
+    remat_text_append(out, "; the arena is %.2f %% above it\n",
+                      p->peak_bytes ? 100.0 * (double)gap / (double)p->peak_bytes : 0.0);
+    remat_text_append(out, "static      %s\n", cli_exact(p->static_bytes).text);
+}
+
+static void print_policy(struct remat_arena *arena, const struct remat_program *p,
+                         struct remat_text *out)
+{
+    uint32_t recomputed = remat_program_recomputed(p);
+    remat_text_append(out, "policy      %s\n", p->policy);
+    remat_text_append(
+        out, "recomputed  %" PRIu32 " of %" PRIu32 " values; layers %s of %" PRIu32 "\n",
+        recomputed, p->decision_count,
+        dump_ranges(arena, p->recomputed_layers, p->recomputed_layer_count), p->layer_count);
+}
+
+static void print_step(const struct remat_program *p, struct remat_text *out)
+{
+    double overhead =
+        p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
+    remat_text_append(out, "step        %s predicted; %s with everything saved: overhead %.1f %%\n",
+                      cli_time(p->step_ns).text, cli_time(p->base_step_ns).text, overhead);
+    remat_text_append(out, "commands   ");
+    for (uint32_t s = 0; s < p->segment_count; s++)
+        remat_text_append(out, "%s %s %" PRIu32, s ? "," : "", p->segments[s].name,
+                          p->segments[s].command_end - p->segments[s].command_begin);
+    remat_text_append(out, "; %" PRIu32 " distinct kernels\n", p->kernel_count);
+}
+
+static void print_record(const struct remat_program *p, struct remat_text *out)
+{
+    remat_text_append(out, "hashes      graph %016" PRIx64 ", numerics %016" PRIx64 "\n",
+                      p->graph_hash, p->numerics_hash);
+    remat_text_append(out, "settings   ");
+    for (uint32_t i = 0; i < p->setting_count; i++)
+        remat_text_append(out, " --%s%s%s", p->settings[i].name, *p->settings[i].value ? " " : "",
+                          p->settings[i].value);
+    remat_text_append(out, "%s\n", p->setting_count ? "" : " defaults");
+    for (uint32_t i = 0; i < p->note_count && i < NOTES_MAX; i++)
+        remat_text_append(out, "note        %s\n", p->notes[i]);
+    if (p->note_count > NOTES_MAX)
+        remat_text_append(out, "note        and %" PRIu32 " more, see --format json\n",
+                          p->note_count - NOTES_MAX);
+}
+
+static void print_shares(const struct remat_program *p, struct remat_text *out)
+{
+    struct share shares[SHARE_COUNT];
+    sum_shares(p, shares);
+    remat_text_append(out, "\n%-20s %10s %10s\n", "step by phase", "commands", "predicted");
+    for (uint32_t i = 0; i < SHARE_COUNT; i++)
+        if (shares[i].commands)
+            remat_text_append(out, "%-20s %10" PRIu32 " %10s\n", share_name(i), shares[i].commands,
+                              cli_time(shares[i].ns).text);
+}
+
+static remat_status print_classes(struct remat_arena *arena, const struct remat_program *p,
+                                  struct remat_text *out)
+{
+    uint64_t bytes[DUMP_CLASS_COUNT] = {0};
+    const uint8_t *classes = dump_classify(arena, p);
+    if (!classes)
+        return REMAT_ERROR_MEMORY;
+    for (uint32_t b = 0; b < p->buffer_count; b++)
+        if (dump_is_live(&p->buffers[b], p->peak_command))
+            bytes[classes[b]] += dump_padded_bytes(&p->buffers[b]);
+    remat_text_append(out, "\nlive at the peak\n");
+    for (uint32_t i = 0; i < DUMP_CLASS_COUNT; i++)
+        if (bytes[i])
+            remat_text_append(out, "%-20s %10s\n", dump_class_names[i], cli_short(bytes[i]).text);
+    return REMAT_OK;
+}
+
+remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_program *program, struct remat_text *out)
+{
+    (void)ctx;
+    remat_text_append(out, "plan        %s for %s, by %s\n", program->graph_name, program->target,
+                      program->producer);
+    print_policy(arena, program, out);
+    print_budget(program, out);
+    print_step(program, out);
+    print_record(program, out);
+    print_shares(program, out);
+    return print_classes(arena, program, out);
+}
+
+static json_t *make_settings(const struct remat_program *program, struct dump_json *out)
+{
+    json_t *settings = json_array();
+    for (uint32_t i = 0; i < program->setting_count; i++)
+        dump_push(out, settings,
+                  json_pack("{s:s,s:s}", "name", program->settings[i].name, "value",
+                            program->settings[i].value));
+    return settings;
+}
+
+static json_t *make_segments(const struct remat_program *program, struct dump_json *out)
+{
+    json_t *segments = json_object();
+    for (uint32_t i = 0; i < program->segment_count; i++) {
+        const struct remat_segment *segment = &program->segments[i];
+        if (json_object_set_new(segments, segment->name,
+                                dump_bytes(segment->command_end - segment->command_begin)) != 0)
+            out->failed = true;
+    }
+    return segments;
+}
+
+static void set_bytes_and_times(const struct remat_program *p, struct dump_json *out)
+{
+    dump_set(out, "budget_bytes", dump_bytes(p->budget_bytes));
+    dump_set(out, "reserve_bytes", dump_bytes(p->reserve_bytes));
+    dump_set(out, "arena_bytes", dump_bytes(p->arena_bytes));
+    dump_set(out, "peak_bytes", dump_bytes(p->peak_bytes));
+    dump_set(out, "peak_command", dump_bytes(p->peak_command));
+    dump_set(out, "static_bytes", dump_bytes(p->static_bytes));
+    dump_set(out, "touched_bytes", dump_bytes(p->touched_bytes));
+    dump_set(out, "step_ns", dump_bytes(p->step_ns));
+    dump_set(out, "base_step_ns", dump_bytes(p->base_step_ns));
+    dump_set(out, "overhead",
+             json_real(p->base_step_ns ? (double)p->step_ns / (double)p->base_step_ns - 1 : 0));
+}
+
+remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
+                               const struct remat_program *program, struct dump_json *out)
+{
+    (void)ctx, (void)arena;
+    const struct remat_program *p = program;
+    dump_set(out, "graph", json_string(p->graph_name));
+    dump_set(out, "producer", json_string(p->producer));
+    dump_set(out, "target", json_string(p->target));
+    dump_set(out, "policy", json_string(p->policy));
+    dump_set(out, "graph_hash", dump_hash(p->graph_hash));
+    dump_set(out, "numerics_hash", dump_hash(p->numerics_hash));
+    dump_set(out, "layers", dump_bytes(p->layer_count));
+    json_t *layers = json_array();
+    for (uint32_t i = 0; i < p->recomputed_layer_count; i++)
+        dump_push(out, layers, dump_bytes(p->recomputed_layers[i]));
+    dump_set(out, "recomputed_layers", layers);
+    dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
+    set_bytes_and_times(p, out);
+    dump_set(out, "commands", dump_bytes(p->command_count));
+    dump_set(out, "segments", make_segments(p, out));
+    dump_set(out, "kernels", dump_bytes(p->kernel_count));
+    dump_set(out, "buffers", dump_bytes(p->buffer_count));
+    dump_set(out, "settings", make_settings(p, out));
+    json_t *notes = json_array();
+    for (uint32_t i = 0; i < p->note_count; i++)
+        dump_push(out, notes, json_string(p->notes[i]));
+    dump_set(out, "notes", notes);
+    return REMAT_OK;
+}

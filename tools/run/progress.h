@@ -1,0 +1,20 @@
+/* Progress on stderr: one rewritten line on a terminal, else a line about every ten seconds. */
+#ifndef REMAT_TOOLS_RUN_PROGRESS_H
+#define REMAT_TOOLS_RUN_PROGRESS_H
+
+#include "cli.h"
+
+uint64_t clock_ns(void); /* monotonic */
+
+struct progress {
+    bool terminal, shown;
+    uint64_t start_ns, last_ns, steps;
+};
+
+void progress_start(struct progress *progress, uint64_t steps);
+/* After step `done` (from 1). */
+void progress_update(struct progress *progress, uint64_t done, float loss, double tokens_per_s);
+/* Takes the rewritten line away, before anything else is printed. */
+void progress_clear(struct progress *progress);
+
+#endif

@@ -1,0 +1,70 @@
+#include "recorder.h"
+
+static void add_hash(struct recorder *recorder, const remat_trace_value *value)
+{
+    if (value->role == REMAT_TENSOR_OUTPUT && strcmp(value->name, "loss") == 0)
+        recorder->hashes.loss = remat_hash(value->data, value->bytes, 0);
+    if (value->role == REMAT_TENSOR_GRADIENT)
+        recorder->hashes.grad +=
+            remat_hash(value->data, value->bytes, remat_hash_string(value->name, 0));
+}
+
+/* Under the name of its parameter, which has its shape. */
+static remat_status save_gradient(struct recorder *recorder, const remat_trace_value *value)
+{
+    static const char suffix[] = ".grad";
+    char name[1024];
+    size_t length = strlen(value->name), end = sizeof suffix - 1;
+    remat_tensor_info tensor = {.struct_size = sizeof tensor};
+    if (length > end && strcmp(value->name + length - end, suffix) == 0)
+        length -= end;
+    if (length >= sizeof name)
+        return remat_error(recorder->ctx, REMAT_ERROR_INVALID, "gradient \"%s\": name too long",
+                           value->name);
+    memcpy(name, value->name, length);
+    name[length] = 0;
+    if (!remat_plan_get_tensor(recorder->plan, remat_plan_find_tensor(recorder->plan, name),
+                               &tensor) ||
+        tensor.bytes != value->bytes || tensor.element != value->element)
+        return remat_error(recorder->ctx, REMAT_ERROR_INVALID,
+                           "gradient \"%s\": the plan has no parameter \"%s\" of its size",
+                           value->name, name);
+    return safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data);
+}
+
+bool recorder_is_needed(const struct recorder *recorder)
+{
+    return recorder->hashing || recorder->gradients || recorder->trace;
+}
+
+int recorder_trace(void *user, const remat_trace_event *event)
+{
+    struct recorder *recorder = user;
+    if (recorder->trace)
+        chrome_trace_add(recorder->trace, recorder->begin_ns, event);
+    for (uint32_t i = 0; i < event->value_count; i++) {
+        const remat_trace_value *value = &event->values[i];
+        if (recorder->hashing)
+            add_hash(recorder, value);
+        if (recorder->gradients && value->role == REMAT_TENSOR_GRADIENT)
+            recorder->status = save_gradient(recorder, value);
+        if (recorder->status != REMAT_OK) {
+            snprintf(recorder->message, sizeof recorder->message, "%s",
+                     remat_context_message(recorder->ctx));
+            return 1;
+        }
+    }
+    return 0;
+}
+
+remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry)
+{
+    recorder->hashes = (struct step_hashes){0};
+    recorder->status = REMAT_OK;
+    remat_session_set_trace(session, recorder_is_needed(recorder) ? recorder_trace : NULL,
+                            recorder);
+    remat_status st = remat_session_run(session, entry);
+    return recorder->status == REMAT_OK
+               ? st
+               : remat_error(recorder->ctx, recorder->status, "%s", recorder->message);
+}

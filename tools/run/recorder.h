@@ -1,0 +1,38 @@
+/* What remat-run does with a trace: hashes, gradients to a file, Chrome trace. */
+#ifndef REMAT_TOOLS_RUN_RECORDER_H
+#define REMAT_TOOLS_RUN_RECORDER_H
+
+#include "chrome_trace.h"
+#include "safetensors.h"
+
+/* The hashes of one step, taken when the values are written. XXH64 is the 64-bit xxHash:
+ *     loss  XXH64(bytes of "loss", seed 0)
+ *     grad  the sum modulo 2^64, over all values with role gradient, of
+ *           XXH64(bytes of the value, seed XXH64(name, seed 0)),
+ * name as in the plan ("wte.weight.grad") without a terminator, bytes as in memory: row-major,
+ * little endian. The sum makes it independent of the order of the commands. */
+struct step_hashes {
+    uint64_t loss, grad;
+};
+
+struct recorder {
+    remat_context *ctx;
+    const remat_plan *plan;
+    bool hashing;
+    struct step_hashes hashes;     /* of the entry point that runs or ran last */
+    struct safetensors *gradients; /* where its gradients go, NULL: nowhere */
+    struct chrome_trace *trace;    /* NULL: none */
+    uint64_t origin_ns;            /* where the trace's time axis starts, by clock_ns */
+    uint64_t begin_ns;             /* when the entry point began, on that axis */
+    remat_status status;           /* of the callback */
+    char message[1024];
+};
+
+/* True when there is anything to do for the entry point that comes next. */
+bool recorder_is_needed(const struct recorder *recorder);
+/* A remat_trace_function over a struct recorder. */
+int recorder_trace(void *user, const remat_trace_event *event);
+/* Runs an entry point under the recorder. */
+remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry);
+
+#endif

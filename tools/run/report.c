@@ -1,0 +1,62 @@
+#include "report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+
+void report_measure_memory(struct measured *measured)
+{
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "r");
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "VmHWM:", 6) == 0)
+            measured->resident_bytes = strtoull(line + 6, NULL, 10) * 1024;
+        if (strncmp(line, "VmPeak:", 7) == 0)
+            measured->address_bytes = strtoull(line + 7, NULL, 10) * 1024;
+    }
+    if (file)
+        fclose(file);
+}
+
+void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured)
+{
+    uint64_t process = plan->arena_bytes + plan->reserve_bytes;
+    fprintf(out, "\n%-20s %12s %12s\n", "", "predicted", "measured");
+    fprintf(out, "%-20s %12s %12s", "step time", cli_time(plan->predicted_step_ns).text,
+            cli_time(measured->step_ns).text);
+    if (plan->predicted_step_ns)
+        fprintf(out, "  %.2f times, mean of %" PRIu64 ", %" PRIu32 " %s",
+                (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps,
+                measured->threads, measured->threads == 1 ? "thread" : "threads");
+    fprintf(out, "\n%-20s %12s %12s  arena %s + reserve %s\n", "resident memory",
+            cli_short(process).text, cli_short(measured->resident_bytes).text,
+            cli_short(plan->arena_bytes).text, cli_short(plan->reserve_bytes).text);
+    fprintf(out, "%-20s %12s %12s\n", "address space",
+            plan->budget_bytes ? cli_short(plan->budget_bytes).text : "no budget",
+            cli_short(measured->address_bytes).text);
+}
+
+remat_status report_write(remat_context *ctx, const char *path, const remat_plan_info *plan,
+                          const struct measured *measured)
+{
+    remat_status st = REMAT_OK;
+    char *text = NULL;
+    json_t *report = json_pack(
+        "{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1", "policy",
+        plan->policy, "graph", plan->graph_name, "steps", (json_int_t)measured->steps, "threads",
+        (json_int_t)measured->threads, "budget_bytes", (json_int_t)plan->budget_bytes,
+        "reserve_bytes", (json_int_t)plan->reserve_bytes, "arena_bytes",
+        (json_int_t)plan->arena_bytes, "peak_bytes", (json_int_t)plan->peak_bytes,
+        "predicted_step_ns", (json_int_t)plan->predicted_step_ns, "step_ns",
+        (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
+        "address_bytes", (json_int_t)measured->address_bytes);
+    if (report)
+        text = json_dumps(report, JSON_INDENT(2));
+    if (!text)
+        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    REMAT_TRY(remat_file_write(ctx, path, text, strlen(text)));
+fail:
+    free(text);
+    json_decref(report);
+    return st;
+}

@@ -1,0 +1,23 @@
+/* Predicted against measured, after the last step. */
+#ifndef REMAT_TOOLS_RUN_REPORT_H
+#define REMAT_TOOLS_RUN_REPORT_H
+
+#include "cli.h"
+#include <remat/remat.h>
+#include <stdio.h>
+
+struct measured {
+    uint64_t steps;
+    uint64_t step_ns;        /* mean */
+    uint64_t resident_bytes; /* the most the process held (VmHWM), 0: unknown */
+    uint64_t address_bytes;  /* its largest address space (VmPeak), 0: unknown */
+    uint32_t threads;
+};
+
+/* Reads /proc/self/status. */
+void report_measure_memory(struct measured *measured);
+void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured);
+remat_status report_write(remat_context *ctx, const char *path, const remat_plan_info *plan,
+                          const struct measured *measured);
+
+#endif

@@ -1,0 +1,162 @@
+#include "safetensors.h"
+
+#include <errno.h>
+
+enum { TENSOR_HEADER_BYTES = 256 }; /* of one tensor, its name aside: at most 6 + 2 numbers */
+
+static bool get_parameter(const remat_plan *plan, uint32_t index, remat_tensor_info *out)
+{
+    *out = (remat_tensor_info){.struct_size = sizeof *out};
+    return remat_plan_get_tensor(plan, index, out) && out->role == REMAT_TENSOR_PARAMETER;
+}
+
+static remat_status fail_write(remat_context *ctx, const struct safetensors *file)
+{
+    return remat_error(ctx, REMAT_ERROR_IO, "%s: cannot write: %s", file->file.path,
+                       strerror(errno));
+}
+
+static remat_status write_spaces(remat_context *ctx, struct safetensors *file, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        if (fputc(' ', file->file.stream) == EOF)
+            return fail_write(ctx, file);
+    return REMAT_OK;
+}
+
+remat_status safetensors_open(remat_context *ctx, const char *path, const remat_plan *plan,
+                              struct safetensors *out)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tensor;
+    *out = (struct safetensors){.header_bytes = TENSOR_HEADER_BYTES};
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_parameter(plan, i, &tensor))
+            out->header_bytes += 6 * strlen(tensor.name) + TENSOR_HEADER_BYTES;
+    out->header_bytes = remat_align_up(out->header_bytes, 8);
+    out->header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    if (!out->header)
+        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    REMAT_TRY(output_file_open(ctx, path, &out->file));
+    REMAT_TRY(write_spaces(ctx, out, 8 + out->header_bytes)); /* the header comes last */
+    return REMAT_OK;
+fail:
+    safetensors_abandon(out);
+    return st;
+}
+
+static const char *element_name(remat_element element)
+{
+    switch (element) {
+    case REMAT_ELEMENT_F32:
+        return "F32";
+    case REMAT_ELEMENT_F16:
+        return "F16";
+    case REMAT_ELEMENT_BF16:
+        return "BF16";
+    case REMAT_ELEMENT_I32:
+        return "I32";
+    }
+    return NULL;
+}
+
+static json_t *make_shape(const remat_tensor_info *tensor)
+{
+    json_t *shape = json_array();
+    for (uint32_t i = 0; i < tensor->rank; i++)
+        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
+    return shape;
+}
+
+remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
+                             const remat_tensor_info *tensor, const void *data)
+{
+    json_int_t begin = (json_int_t)file->data_bytes;
+    json_int_t end = (json_int_t)(file->data_bytes + tensor->bytes);
+    if (json_object_get(file->header, tensor->name))
+        return remat_error(ctx, REMAT_ERROR_INTERNAL, "%s: \"%s\" is written twice",
+                           file->file.path, tensor->name);
+    json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", element_name(tensor->element), "shape",
+                              make_shape(tensor), "data_offsets", begin, end);
+    if (json_object_set_new(file->header, tensor->name, entry) != 0)
+        return remat_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
+                           file->file.path, tensor->name);
+    if (fwrite(data, 1, tensor->bytes, file->file.stream) != tensor->bytes)
+        return fail_write(ctx, file);
+    file->data_bytes += tensor->bytes;
+    file->count++;
+    return REMAT_OK;
+}
+
+static remat_status write_header(remat_context *ctx, struct safetensors *file)
+{
+    char *header = json_dumps(file->header, JSON_COMPACT | JSON_ENSURE_ASCII);
+    size_t length = header ? strlen(header) : 0;
+    remat_status st = REMAT_OK;
+    if (!header)
+        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    if (length > file->header_bytes)
+        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "%s: header of %zu bytes, expected at most %llu",
+                   file->file.path, length, (unsigned long long)file->header_bytes);
+    unsigned char size[8];
+    for (int i = 0; i < 8; i++)
+        size[i] = (unsigned char)(file->header_bytes >> 8 * i);
+    if (fseeko(file->file.stream, 0, SEEK_SET) != 0 || fwrite(size, 8, 1, file->file.stream) != 1 ||
+        fwrite(header, 1, length, file->file.stream) != length)
+        st = fail_write(ctx, file);
+fail:
+    free(header);
+    return st;
+}
+
+remat_status safetensors_close(remat_context *ctx, struct safetensors *file)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(write_header(ctx, file));
+    REMAT_TRY(output_file_commit(ctx, &file->file));
+fail:
+    safetensors_abandon(file);
+    return st;
+}
+
+void safetensors_abandon(struct safetensors *file)
+{
+    output_file_abandon(&file->file);
+    json_decref(file->header);
+    file->header = NULL;
+}
+
+static uint64_t largest_parameter(const remat_plan *plan)
+{
+    uint64_t largest = 0;
+    remat_tensor_info tensor;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_parameter(plan, i, &tensor) && tensor.bytes > largest)
+            largest = tensor.bytes;
+    return largest;
+}
+
+remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
+                                      remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    struct safetensors file = {0};
+    remat_tensor_info tensor;
+    uint64_t bytes = largest_parameter(plan);
+    void *buffer = remat_reallocate(ctx, NULL, bytes ? bytes : 1);
+    if (!buffer)
+        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory: a buffer of %s is needed", path,
+                   cli_exact(bytes).text);
+    REMAT_TRY(safetensors_open(ctx, path, plan, &file));
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
+        if (!get_parameter(plan, i, &tensor))
+            continue;
+        REMAT_TRY(remat_session_read(session, tensor.name, buffer, tensor.bytes));
+        REMAT_TRY(safetensors_add(ctx, &file, &tensor, buffer));
+    }
+    REMAT_TRY(safetensors_close(ctx, &file));
+fail:
+    safetensors_abandon(&file);
+    remat_reallocate(ctx, buffer, 0);
+    return st;
+}

@@ -1,0 +1,31 @@
+/* Writes a safetensors file (8 bytes of header length, JSON header padded with spaces, data),
+ * tensor by tensor in the order they arrive, holding none of their data. */
+#ifndef REMAT_TOOLS_RUN_SAFETENSORS_H
+#define REMAT_TOOLS_RUN_SAFETENSORS_H
+
+#include "output_file.h"
+#include <jansson.h>
+#include <remat/remat.h>
+
+struct safetensors { /* zero-initialise */
+    struct output_file file;
+    json_t *header;
+    uint64_t header_bytes; /* reserved for it, a multiple of 8 */
+    uint64_t data_bytes;   /* written so far */
+    uint32_t count;
+};
+
+/* Room in the header for every parameter of the plan. */
+remat_status safetensors_open(remat_context *ctx, const char *path, const remat_plan *plan,
+                              struct safetensors *out);
+/* `tensor` gives name, element type and shape; `data` is dense and row-major. */
+remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
+                             const remat_tensor_info *tensor, const void *data);
+remat_status safetensors_close(remat_context *ctx, struct safetensors *file);
+void safetensors_abandon(struct safetensors *file); /* harmless when closed */
+
+/* All parameters of a session, with one buffer as large as the largest of them. */
+remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
+                                      remat_session *session);
+
+#endif

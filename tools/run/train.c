@@ -1,0 +1,185 @@
+#include "train.h"
+
+#include "progress.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+/* The first Ctrl-C ends the training after its step, the second one the process. */
+static void catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static bool find_tensor(const remat_plan *plan, const char *name, remat_tensor_info *out)
+{
+    *out = (remat_tensor_info){.struct_size = sizeof *out};
+    return remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), out);
+}
+
+static remat_status check_ids(remat_context *ctx, const remat_plan *plan, const char *name,
+                              remat_tensor_info *out)
+{
+    if (!find_tensor(plan, name, out))
+        return remat_error(ctx, REMAT_ERROR_INVALID, "the plan has no input \"%s\"", name);
+    if (out->role != REMAT_TENSOR_INPUT || out->element != REMAT_ELEMENT_I32 || out->rank != 2)
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "\"%s\" is not an input of i32 [batch, sequence]", name);
+    return REMAT_OK;
+}
+
+remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tokens, targets, other;
+    *out = (struct train_model){.plan = plan, .vocabulary = INT64_MAX};
+    REMAT_TRY(check_ids(ctx, plan, "tokens", &tokens));
+    REMAT_TRY(check_ids(ctx, plan, "targets", &targets));
+    if (tokens.bytes != targets.bytes)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
+    out->batch = (uint64_t)tokens.shape[0];
+    out->seq = (uint64_t)tokens.shape[1];
+    if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
+        other.element != REMAT_ELEMENT_F32)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");
+    if (find_tensor(plan, "wte.weight", &other) && other.rank == 2)
+        out->vocabulary = other.shape[0];
+    out->has_lr = find_tensor(plan, "lr", &other);
+    out->has_step = find_tensor(plan, "step", &other);
+fail:
+    return st;
+}
+
+struct step_result {
+    uint64_t step, ns; /* step counted from 1 */
+    float loss;
+    double tokens_per_s;
+    struct step_hashes hashes;
+};
+
+static remat_status write_inputs(const struct train_model *model,
+                                 const struct train_settings *settings, const struct text *text,
+                                 remat_session *session, uint64_t step, int32_t *ids)
+{
+    remat_status st = REMAT_OK;
+    uint64_t count = model->batch * model->seq;
+    int32_t number = (int32_t)step;
+    text_window(text, step - 1, model->batch, model->seq, ids, ids + count);
+    REMAT_TRY(remat_session_write(session, "tokens", ids, count * sizeof *ids));
+    REMAT_TRY(remat_session_write(session, "targets", ids + count, count * sizeof *ids));
+    if (model->has_lr)
+        REMAT_TRY(remat_session_write(session, "lr", &settings->lr, sizeof settings->lr));
+    if (model->has_step)
+        REMAT_TRY(remat_session_write(session, "step", &number, sizeof number));
+fail:
+    return st;
+}
+
+static remat_status run_step(struct recorder *recorder, const struct train_model *model,
+                             const struct train_settings *settings, remat_session *session,
+                             struct step_result *result)
+{
+    remat_status st = REMAT_OK;
+    struct safetensors gradients = {0};
+    bool save = settings->gradients_path && result->step == settings->gradients_step;
+    if (save) {
+        REMAT_TRY(
+            safetensors_open(recorder->ctx, settings->gradients_path, model->plan, &gradients));
+        recorder->gradients = &gradients;
+    }
+    uint64_t begin = clock_ns();
+    recorder->begin_ns = begin - recorder->origin_ns;
+    REMAT_TRY(recorder_run(recorder, session, "train"));
+    result->ns = clock_ns() - begin;
+    result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
+    result->hashes = recorder->hashes;
+    REMAT_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
+    if (save)
+        REMAT_TRY(safetensors_close(recorder->ctx, &gradients));
+fail:
+    recorder->gradients = NULL;
+    safetensors_abandon(&gradients);
+    return st;
+}
+
+static void print_json(const struct train_settings *settings, const struct step_result *result)
+{
+    char loss[32] = "null"; /* JSON has no infinities */
+    if (isfinite(result->loss))
+        snprintf(loss, sizeof loss, "%.9g", (double)result->loss);
+    printf("{\"step\":%" PRIu64 ",\"loss\":%s,\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64,
+           result->step, loss, result->tokens_per_s, result->ns);
+    if (settings->hash)
+        printf(",\"loss_hash\":\"%016" PRIx64 "\",\"grad_hash\":\"%016" PRIx64 "\"",
+               result->hashes.loss, result->hashes.grad);
+    printf("}\n");
+}
+
+static void print_text(const struct train_settings *settings, const struct step_result *result)
+{
+    printf("step %" PRIu64 " loss %.4f", result->step, (double)result->loss);
+    if (settings->hash)
+        printf(" loss_hash %016" PRIx64 " grad_hash %016" PRIx64, result->hashes.loss,
+               result->hashes.grad);
+    printf("\n");
+}
+
+static void print_step(const struct train_settings *settings, struct progress *progress,
+                       const struct step_result *result)
+{
+    progress_clear(progress);
+    (settings->json ? print_json : print_text)(settings, result);
+    fflush(stdout);
+    if (result->step < settings->steps)
+        progress_update(progress, result->step, result->loss, result->tokens_per_s);
+}
+
+remat_status train(remat_context *ctx, struct remat_arena *arena, const struct train_model *model,
+                   const struct train_settings *settings, const struct text *text,
+                   remat_session *session, struct measured *measured)
+{
+    remat_status st = REMAT_OK;
+    struct recorder recorder = {
+        .ctx = ctx, .plan = model->plan, .hashing = settings->hash, .trace = settings->trace};
+    struct progress progress;
+    uint64_t total_ns = 0;
+    bool warned = false;
+    int32_t *ids;
+    REMAT_NEW(arena, ids, 2 * model->batch * model->seq);
+    catch_interrupts();
+    progress_start(&progress, settings->steps);
+    recorder.origin_ns = progress.start_ns;
+    for (uint64_t step = 1; step <= settings->steps && !interrupted; step++) {
+        struct step_result result = {.step = step};
+        REMAT_TRY(write_inputs(model, settings, text, session, step, ids));
+        REMAT_TRY(run_step(&recorder, model, settings, session, &result));
+        total_ns += result.ns;
+        measured->steps = step;
+        print_step(settings, &progress, &result);
+        if (!isfinite(result.loss) && !warned) {
+            progress_clear(&progress);
+            remat_log(ctx, REMAT_SEVERITY_WARNING, "the loss of step %" PRIu64 " is not finite",
+                      step);
+            warned = true;
+        }
+    }
+    progress_clear(&progress);
+    measured->step_ns = measured->steps ? total_ns / measured->steps : 0;
+    if (interrupted)
+        remat_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
+                  measured->steps, settings->steps);
+fail:
+    progress_clear(&progress);
+    return st;
+}

@@ -1,0 +1,31 @@
+/* The training loop: feed, run, record, print. */
+#ifndef REMAT_TOOLS_RUN_TRAIN_H
+#define REMAT_TOOLS_RUN_TRAIN_H
+
+#include "recorder.h"
+#include "report.h"
+#include "text.h"
+
+struct train_settings {
+    uint64_t steps, gradients_step; /* counted from 1 */
+    float lr;
+    bool hash, json;
+    const char *gradients_path; /* NULL: not saved */
+    struct chrome_trace *trace; /* NULL: none */
+};
+
+/* What the tool needs of a plan, found by name. */
+struct train_model {
+    const remat_plan *plan;
+    uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
+    int64_t vocabulary;  /* rows of "wte.weight", INT64_MAX when there is none */
+    bool has_lr, has_step;
+};
+remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out);
+
+/* Runs the steps on an initialised session; stops early, and says so, when the user interrupts. */
+remat_status train(remat_context *ctx, struct remat_arena *arena, const struct train_model *model,
+                   const struct train_settings *settings, const struct text *text,
+                   remat_session *session, struct measured *measured);
+
+#endif

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds and runs every test: with gcc, then with clang under ASan and UBSan.
+#   tools/test.sh            everything
+#   tools/test.sh --quick    gcc only, without PyTorch and without the 124M model
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+quick=false
+case "${1-}" in
+'') ;;
+--quick) quick=true ;;
+*)
+    echo "test.sh: unknown option '$1' (accepted: --quick)" >&2
+    exit 1
+    ;;
+esac
+
+logs=()
+run_tests() { # directory, setup of tests/meson.build; failures are counted at the end
+    local directory=$1 setup=$2
+    logs+=("$directory/meson-logs/testlog-$setup.json")
+    rm -f "${logs[-1]}"
+    meson test -C "$directory" --no-rebuild --setup "$setup" --print-errorlogs || true
+}
+
+if $quick; then
+    tools/setup.sh
+    tools/build.sh build
+    run_tests build quick
+else
+    tools/setup.sh --with-torch
+    tools/build.sh build
+    run_tests build full
+    CC=clang CXX=clang++ tools/build.sh build-sanitize --buildtype=debugoptimized \
+        -Db_sanitize=address,undefined -Db_lundef=false
+    run_tests build-sanitize sanitize
+fi
+
+# The last line is 'N passed, N failed, N skipped', summed over the runs.
+python3 - "${logs[@]}" <<'PYTHON'
+import json
+import os
+import sys
+
+passed = failed = skipped = 0
+for path in sys.argv[1:]:
+    if not os.path.exists(path):
+        print(f"FAILED  {path} is missing: the test run did not start")
+        failed += 1
+        continue
+    with open(path) as log:
+        for test in map(json.loads, log):
+            result = test["result"]
+            if result in ("OK", "EXPECTEDFAIL"):
+                passed += 1
+            elif result == "SKIP":
+                skipped += 1
+                print(f"skipped {test['name']}  ({path})")
+            else:
+                failed += 1
+                print(f"FAILED  {test['name']}: {result}  ({path})")
+print(f"{passed} passed, {failed} failed, {skipped} skipped")
+sys.exit(failed > 0 or passed == 0)
+PYTHON
