@@ -136,7 +136,10 @@ static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kerne
         const struct remat_node_info *node = &l->in->graph->nodes[kernel->nodes[n].i];
         if (node->origin == previous && node->origin_group == group)
             continue;
-        remat_text_append(&text, "%s%s", n ? "." : "", remat_op_info(node->origin)->name);
+        bool derived =
+            node->phase == REMAT_PHASE_BACKWARD && !node->instance && node->op != node->origin;
+        remat_text_append(&text, "%s%s%s", n ? "." : "", remat_op_info(node->origin)->name,
+                          derived ? "_backward" : "");
         previous = node->origin;
         group = node->origin_group;
     }

@@ -98,6 +98,9 @@ static remat_status enter_node(struct autodiff *a, const struct remat_node_info 
     a->b.scope = node->scope;
     a->b.counter = 0;
     a->b.prefix = remat_arena_format(a->arena, "%s.grad", name);
+    a->b.keep_origin = true;
+    a->b.origin = node->origin;
+    a->b.origin_group = a->graph->node_count;
     return a->b.prefix ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
@@ -151,6 +154,7 @@ static remat_status visit(struct autodiff *a, uint32_t n)
         in_gradients[k] = REMAT_NO_VALUE;
     REMAT_TRY(enter_node(a, &node));
     REMAT_TRY(derive(a, n, out_gradients, in_gradients));
+    a->b.keep_origin = false;
     for (uint32_t k = 0; k < node.input_count; k++)
         if (a->needed[node.inputs[k].i] && !remat_is_none(in_gradients[k].i))
             REMAT_TRY(contribute(a, node.inputs[k], in_gradients[k]));

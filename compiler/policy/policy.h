@@ -38,13 +38,12 @@ bool remat_policy_given(const struct remat_policy_settings *settings);
 
 /* A policy that has been checked against a graph. */
 struct remat_policy {
-    const char
-        *name; /* short, printable, e.g. "none", "selective core_attn", "block 3", "uniform 2" */
+    const char *name; /* printable: "none", "selective core_attn", "block 3", "uniform 2" */
     enum remat_granularity granularity;
     uint32_t group;       /* LAYERS: number of layers replayed together (uniform), else 1 */
-    uint32_t layer_count; /* of `recomputed` */
-    uint8_t *recomputed;  /* LAYERS: by layer index, nonzero when the layer is recomputed */
-    const char *modules;  /* SELECTIVE */
+    uint32_t layer_count; /* of `recomputed`; 0: none */
+    uint8_t *recomputed;  /* by layer: nonzero when the policy recomputes something in it */
+    const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
 };
 
@@ -67,7 +66,8 @@ remat_status remat_policy_decide(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_policy_settings *pins,
                                  struct remat_decision *out, struct remat_notes *notes);
 
-/* The ladder: none, selective, block-k for k = 1 ... L, uniform-k for k = 1 ... L, full. */
+/* The ladder: none, selective core_attn (where the graph has it), block 1 ... L - 1, uniform 2 ...
+ * L, full. Block L and uniform 1 are full. Without layers: none alone. */
 remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph, uint32_t *out_count,
                                  struct remat_policy **out_policies);

@@ -145,7 +145,8 @@ uint32_t remat_dtype_bytes(remat_dtype dtype);
  * bytes and followed by a zero byte that is not counted. At most 2^31 - 2 bytes. */
 remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
                              char **out_data, size_t *out_bytes);
-/* Writes to a temporary file beside `path` and renames it, so a failure leaves `path` as it was. */
+/* Writes to a temporary file beside `path` and renames it, so a failure leaves `path` as it was. A
+ * `path` that is there and no regular file (/dev/stdout) is refused. */
 remat_status remat_file_write(remat_context *ctx, const char *path, const void *data, size_t bytes);
 
 #endif

@@ -38,6 +38,9 @@ remat_status remat_file_write(remat_context *ctx, const char *path, const void *
 {
     remat_status st = REMAT_OK;
     char temporary[4096];
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return remat_error(ctx, REMAT_ERROR_IO, "%s: not a regular file", path);
     int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
     if (length < 0 || (size_t)length >= sizeof temporary)
         return remat_error(ctx, REMAT_ERROR_IO, "%s: path too long", path);

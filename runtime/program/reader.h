@@ -40,8 +40,8 @@ remat_status remat_reader_versions(const struct remat_reader *reader, struct rem
  * refused. */
 remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count,
                                 uint64_t element_bytes);
-#define REMAT_READER_TABLE_BYTES 8 /* the least bytes of a table, with the slot that refers to it  \
-                                    */
+/* The least bytes of a table, with the slot that refers to it. */
+#define REMAT_READER_TABLE_BYTES 8
 
 /* Text without control characters, in UTF-8; "" when the file has none. `table` and `index` locate
  * it in the message: "values[3]". */

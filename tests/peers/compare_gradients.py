@@ -47,10 +47,10 @@ def arguments():
 
 
 def read_losses(path):
-    """Step -> loss."""
+    """Number of updates before it -> loss; remat-run counts steps from 1."""
     with open(path) as lines:
         records = [json.loads(line) for line in lines if line.strip()]
-    return {record["step"]: record["loss"] for record in records if "loss" in record}
+    return {record["step"] - 1: record["loss"] for record in records if "loss" in record}
 
 
 def load_like(path, expected):

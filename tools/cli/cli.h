@@ -34,7 +34,7 @@
 
 /* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
  * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any; SIZE:
- * nothing. A trailing
+ * "0.." if "0" is a size too. A trailing
  * "..." in the value name ("GLOB...") lets the option be given several times. */
 enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_CHOICE, CLI_INTEGER, CLI_NUMBER, CLI_SIZE };
 
@@ -110,10 +110,12 @@ remat_status cli_size_parse(remat_context *ctx, const char *setting, const char 
 struct cli_buffer {
     char text[CLI_TEXT_BYTES];
 };
-/* For printf: cli_exact(n).text is "2,200,000,000 B (2.05 GiB)", cli_short(n).text "2.2 GB",
+/* For printf: cli_exact(n).text is "2,200,000,000 B (2.05 GiB)", cli_short(n).text "2.20 GB",
+ * cli_brief(n).text "2.2 GB",
  * cli_time(ns).text "12.3 ms". */
 struct cli_buffer cli_exact(uint64_t bytes);
 struct cli_buffer cli_short(uint64_t bytes);
+struct cli_buffer cli_brief(uint64_t bytes);
 struct cli_buffer cli_time(uint64_t ns);
 
 /* --- parts of cli_main, for tests --- */

@@ -26,7 +26,7 @@ static void print_option_help(const struct cli_option *option)
         snprintf(letter, sizeof letter, "-%c,", option->letter);
     snprintf(left, sizeof left, "%s --%s%s%s", letter, option->name, option->value ? " " : "",
              option->value ? option->value : "");
-    printf("  %-36s %s", left, option->help);
+    printf("  %-38s %s", left, option->help);
     if (*option->accepted)
         printf(" (%s)", option->accepted);
     putchar('\n');
@@ -46,7 +46,7 @@ void cli_print_help(const struct cli_tool *tool)
     }
     printf("\nCommon:\n");
     for (int i = 0; i < COMMON_COUNT; i++)
-        printf("  %-36s %s\n", common_help[i][0], common_help[i][1]);
+        printf("  %-38s %s\n", common_help[i][0], common_help[i][1]);
     printf("\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
            "I/O,\n"
            "6 out of memory, 70 internal error.\n");

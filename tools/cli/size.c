@@ -175,6 +175,14 @@ struct cli_buffer cli_exact(uint64_t bytes)
     return out;
 }
 
+struct cli_buffer cli_short(uint64_t bytes)
+{
+    static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
+    struct cli_buffer out;
+    format_short((double)bytes, names, 1000, out.text, sizeof out.text);
+    return out;
+}
+
 /* "2.20 GB" -> "2.2 GB", "40.0 MB" -> "40 MB" */
 static void drop_zeros(char *text)
 {
@@ -187,11 +195,9 @@ static void drop_zeros(char *text)
     memmove(end, unit, strlen(unit) + 1);
 }
 
-struct cli_buffer cli_short(uint64_t bytes)
+struct cli_buffer cli_brief(uint64_t bytes)
 {
-    static const char *const names[] = {"B", "kB", "MB", "GB", "TB"};
-    struct cli_buffer out;
-    format_short((double)bytes, names, 1000, out.text, sizeof out.text);
+    struct cli_buffer out = cli_short(bytes);
     drop_zeros(out.text);
     return out;
 }

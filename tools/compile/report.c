@@ -55,7 +55,7 @@ static void print_memory(const struct remat_program *p)
     uint64_t parts[PART_COUNT];
     measure_peak(p, parts);
     if (p->budget_bytes) {
-        printf("budget       %s = %s\n", cli_short(p->budget_bytes).text,
+        printf("budget       %s = %s\n", cli_brief(p->budget_bytes).text,
                cli_exact(p->budget_bytes).text);
         printf("reserve      %s\n", cli_exact(p->reserve_bytes).text);
         printf("available    %s = budget - reserve\n",

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 enum {
 #define OPTION CLI_OPTION_INDEX
@@ -134,6 +135,16 @@ static bool is_plan(const char *data, size_t bytes)
     return bytes >= 8 && memcmp(data + 4, "RMP1", 4) == 0;
 }
 
+/* remat_file_write renames over what is there, which must not be a device or a link to one. */
+static remat_status write_output(remat_context *ctx, const char *path,
+                                 const struct remat_text *text)
+{
+    struct stat info;
+    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--output %s is not a regular file", path);
+    return remat_file_write(ctx, path, text->items, text->count);
+}
+
 static remat_status dump(remat_context *ctx, struct remat_arena *arena,
                          const struct cli_arguments *args)
 {
@@ -157,7 +168,7 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
     if (out.failed)
         REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (cli_has(args, OPTION_output))
-        return remat_file_write(ctx, cli_text(args, OPTION_output, NULL), out.items, out.count);
+        return write_output(ctx, cli_text(args, OPTION_output, NULL), &out);
     fwrite(out.items, 1, out.count, stdout); /* cli_main checks it */
     return REMAT_OK;
 fail:

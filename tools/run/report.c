@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include "output_file.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -40,6 +42,7 @@ remat_status report_write(remat_context *ctx, const char *path, const remat_plan
                           const struct measured *measured)
 {
     remat_status st = REMAT_OK;
+    struct output_file file = {0};
     char *text = NULL;
     json_t *report = json_pack(
         "{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1", "policy",
@@ -54,7 +57,9 @@ remat_status report_write(remat_context *ctx, const char *path, const remat_plan
         text = json_dumps(report, JSON_INDENT(2));
     if (!text)
         REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    REMAT_TRY(remat_file_write(ctx, path, text, strlen(text)));
+    REMAT_TRY(output_file_open(ctx, path, &file));
+    fprintf(file.stream, "%s\n", text);
+    REMAT_TRY(output_file_commit(ctx, &file));
 fail:
     free(text);
     json_decref(report);

@@ -22,7 +22,7 @@ def make_models(remat_graph, folder):
 
 
 def main():
-    remat_graph, remat_compile = sys.argv[1:]
+    remat_graph, remat_compile = map(os.path.abspath, sys.argv[1:])
     lines = (HERE / "errors.def").read_text(encoding="utf-8").splitlines()
     cases = [line for line in lines if line and not line.startswith("#")]
     observed, faults = "", []

@@ -90,6 +90,33 @@ static void test_round_trip(struct remat_arena *arena)
     CHECK(st == REMAT_OK && remat_graph_hash(p) == remat_graph_hash(q), "bare FlatBuffer");
 }
 
+/* Larger than the writer's first block many times over. */
+static void test_large(struct remat_arena *arena)
+{
+    struct remat_graph *p = remat_graph_create(ctx, arena, "large"), *q = NULL;
+    struct remat_builder b;
+    struct remat_value_info input = {.name = "x",
+                                     .shape = {2, {64, 64}},
+                                     .dtype = REMAT_F32,
+                                     .role = REMAT_ROLE_INPUT,
+                                     .node = REMAT_NONE};
+    remat_value x = REMAT_NO_VALUE;
+    const void *data = NULL;
+    size_t bytes = 0;
+    remat_builder_init(&b, ctx, arena, p);
+    remat_status st = remat_graph_add_value(arena, p, &input, &x);
+    for (uint32_t n = 0; st == REMAT_OK && n < 20000; n++)
+        x = remat_build1(&b, REMAT_OP_neg, x);
+    p->outputs = remat_arena_array(arena, 1, sizeof *p->outputs);
+    p->outputs[p->output_count++] = x;
+    st = b.status == REMAT_OK ? remat_graph_write(ctx, p, arena, &data, &bytes) : b.status;
+    CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
+    if (st == REMAT_OK && (st = remat_graph_read(ctx, "m", data, bytes, arena, &q)) != REMAT_OK)
+        CHECK(false, "read: %s", remat_context_message(ctx));
+    CHECK(st == REMAT_OK && remat_graph_hash(p) == remat_graph_hash(q), "hash");
+    printf("20000 nodes: %zu bytes\n", bytes);
+}
+
 /* --- what is no graph --- */
 
 static void expect_error(struct remat_arena *arena, const void *data, size_t bytes,
@@ -259,6 +286,7 @@ int main(void)
         return 1;
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
+    test_large(&arena);
     test_foreign(&arena);
     test_wrong(&arena);
     remat_arena_release(&arena);

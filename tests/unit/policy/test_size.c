@@ -60,8 +60,9 @@ int main(void)
     CHECK(cli_size_parse(ctx, "--budget", "50%", 0, &bytes) == REMAT_ERROR_USAGE, "no capacity");
     CHECK(strcmp(cli_exact(2200000000).text, "2,200,000,000 B (2.05 GiB)") == 0, "exact");
     CHECK(strcmp(cli_exact(999).text, "999 B") == 0, "small");
-    CHECK(strcmp(cli_short(2200000000).text, "2.2 GB") == 0, "%s", cli_short(2200000000).text);
-    CHECK(strcmp(cli_short(80000000000).text, "80 GB") == 0, "%s", cli_short(80000000000).text);
+    CHECK(strcmp(cli_brief(2200000000).text, "2.2 GB") == 0, "%s", cli_brief(2200000000).text);
+    CHECK(strcmp(cli_brief(80000000000).text, "80 GB") == 0, "%s", cli_brief(80000000000).text);
+    CHECK(strcmp(cli_short(2200000000).text, "2.20 GB") == 0, "short");
     CHECK(strcmp(cli_exact(UINT64_MAX).text, "18,446,744,073,709,551,615 B (16777216 TiB)") == 0,
           "%s", cli_exact(UINT64_MAX).text);
     CHECK(strcmp(cli_time(12345678).text, "12.3 ms") == 0, "%s", cli_time(12345678).text);

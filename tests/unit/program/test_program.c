@@ -182,6 +182,32 @@ static void test_round_trip(struct remat_arena *arena)
           "same program, same bytes");
 }
 
+/* Larger than the writer's first block many times over. */
+static void test_large(struct remat_arena *arena)
+{
+    enum { COUNT = 30000 };
+    struct sample s;
+    struct remat_program *q = NULL;
+    const void *data = NULL;
+    size_t bytes = 0;
+    sample_program(&s);
+    struct remat_program_value *values = remat_arena_array(arena, COUNT, sizeof *values);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        values[i] = s.values[i < s.program.value_count ? i : Y];
+        values[i].name =
+            i < s.program.value_count ? values[i].name : remat_arena_format(arena, "value.%u", i);
+    }
+    s.program.values = values;
+    s.program.value_count = COUNT;
+    remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+    CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
+    if (st == REMAT_OK && (st = remat_program_read(ctx, "p", data, bytes, arena, &q)) != REMAT_OK)
+        CHECK(false, "read: %s", remat_context_message(ctx));
+    if (st == REMAT_OK)
+        compare_tables(&s.program, q);
+    printf("%u values: %zu bytes\n", COUNT, bytes);
+}
+
 /* --- container --- */
 
 static void expect_unreadable(struct remat_arena *arena, const void *data, size_t bytes,
@@ -291,6 +317,7 @@ int main(void)
         return 1;
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
+    test_large(&arena);
     test_container(&arena);
     test_verify();
     test_simulate();

@@ -220,11 +220,13 @@ static void test_bits(remat_context *ctx, const struct remat_plan *plan)
     CHECK(fabs(expected - (double)one.loss[0]) < 1e-4);
     static const uint32_t rules[] = {1, 2, 3, 5, 6}; /* no attention here for 4 */
     for (int r = 0; r < 5; r++) {
+        plan->program->commands[2].instance = rules[r] == 2; /* which only clones break */
         run_once(ctx, plan, 2, rules[r], &broken);
         if (!differ(&one, &broken)) {
             printf("rule %u broken without effect\n", rules[r]);
             failures++;
         }
+        plan->program->commands[2].instance = 0;
     }
 }
 

@@ -1,0 +1,392 @@
+/* Simulated annealing on a timeline. The move that matters is `recompute_before`: drop a value
+ * before one of its uses, and with it whatever its recomputation needs and cannot be kept in the
+ * budget. States above the budget are allowed at a price.
+ * After Imanishi et al., "A fast heuristic to optimize time-space tradeoff for large models". */
+#include "search.h"
+#include "timeline.h"
+
+#include <math.h>
+
+enum { DEPTH_MAX = 64, POLL = 256, SAMPLES = 24, REPAIRS = 6, SPREAD = 65536, PRESSURE = 2 };
+
+struct search {
+    const struct remat_problem *problem;
+    struct remat_timeline timeline;
+    struct remat_arena *arena;
+    int64_t budget;
+    uint64_t random;
+    double pressure; /* price of a peak above the budget, relative */
+    uint32_t runs_max;
+    uint32_t *used; /* nodes with users */
+    uint32_t used_count;
+    uint64_t *used_bytes; /* running sum over `used` */
+
+    bool best_fits, best_stale; /* stale: the current state is the best and not stored yet */
+    uint64_t best_ticks;
+    int64_t best_peak;
+    struct remat_sequence best;
+    struct remat_arena stores[2]; /* the best and the one before it, in turn */
+    int store;
+};
+
+static uint64_t draw(struct search *s)
+{
+    uint64_t z = s->random += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static uint32_t draw_below(struct search *s, uint32_t bound)
+{
+    return (uint32_t)((draw(s) >> 32) * bound >> 32);
+}
+
+static double draw_unit(struct search *s)
+{
+    return (double)(draw(s) >> 11) * 0x1p-53;
+}
+
+static bool draw_chance(struct search *s, uint32_t percent)
+{
+    return draw_below(s, 100) < percent;
+}
+
+/* --- moves: true when the timeline holds a valid sequence again --- */
+
+static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int depth);
+
+static bool provide_input(struct search *s, uint32_t u, uint32_t slot, uint32_t end, int depth)
+{
+    if (end >= slot)
+        return true;
+    /* The use at `slot` is in place and counted: keeping it is what the timeline says now. */
+    bool keep = remat_timeline_max(&s->timeline, end + 1, slot) <= s->budget;
+    if (draw_chance(s, 10))
+        keep = !keep;
+    return keep || recompute_before(s, u, slot, depth + 1);
+}
+
+/* Puts a run of v just before `slot`, where a run reads v. */
+static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int depth)
+{
+    struct remat_timeline *t = &s->timeline;
+    const struct remat_problem *p = s->problem;
+    uint32_t ends[64];
+    uint32_t first = p->input_begin[v], count = remat_problem_input_count(p, v);
+    if (depth > DEPTH_MAX || t->run_count >= s->runs_max)
+        return false;
+    uint32_t at = remat_timeline_make_room(t, slot);
+    if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, v, at))
+        return false;
+    for (uint32_t k = 0; k < count && k < 64; k++) {
+        uint32_t u = p->inputs[first + k];
+        ends[k] = remat_timeline_live_end(t, u, remat_events_below(&t->runs[u], at) - 1);
+    }
+    remat_timeline_insert(t, v, at);
+    for (uint32_t k = 0; k < count && k < 64; k++)
+        if (!provide_input(s, p->inputs[first + k], at, ends[k], depth))
+            return false;
+    return true;
+}
+
+/* The value is live across `slot` for a use after it, and no event of it lies there. */
+static bool find_gap(const struct search *s, uint32_t v, uint32_t slot, uint32_t *use)
+{
+    const struct remat_timeline *t = &s->timeline;
+    const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
+    size_t run = remat_events_below(runs, slot), next = remat_events_below(uses, slot);
+    if (run == 0 || next == uses->count || uses->items[next] == slot)
+        return false;
+    if (run < runs->count && runs->items[run] < uses->items[next])
+        return false;
+    *use = uses->items[next];
+    return true;
+}
+
+static uint32_t draw_used(struct search *s)
+{
+    if (draw(s) & 1 || s->used_bytes[s->used_count - 1] == 0)
+        return s->used[draw_below(s, s->used_count)];
+    uint64_t at = draw(s) % s->used_bytes[s->used_count - 1];
+    uint32_t low = 0, high = s->used_count - 1;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (s->used_bytes[middle] > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return s->used[low];
+}
+
+/* Drops some value that is live at a slot of the peak. */
+static bool drop_at_peak(struct search *s)
+{
+    uint32_t slot = remat_timeline_peak_slot(&s->timeline, draw(s)), use;
+    for (int i = 0; i < SAMPLES; i++) {
+        uint32_t v = draw_used(s);
+        if (find_gap(s, v, slot, &use))
+            return recompute_before(s, v, use, 0);
+    }
+    return false;
+}
+
+static bool drop_somewhere(struct search *s)
+{
+    const struct remat_timeline *t = &s->timeline;
+    uint32_t v = draw_used(s);
+    const struct remat_events *uses = &t->uses[v];
+    uint32_t use = uses->items[draw_below(s, (uint32_t)uses->count)];
+    return recompute_before(s, v, use, 0);
+}
+
+/* Removes the run and, if asked to, runs before it that served only it. */
+static void remove_run(struct search *s, uint32_t v, uint32_t slot, bool cascade)
+{
+    struct remat_timeline *t = &s->timeline;
+    const struct remat_problem *p = s->problem;
+    remat_timeline_remove(t, v, slot);
+    for (uint32_t e = p->input_begin[v]; cascade && e < p->input_begin[v + 1]; e++) {
+        uint32_t u = p->inputs[e];
+        const struct remat_events *runs = &t->runs[u];
+        size_t run = remat_events_below(runs, slot);
+        if (runs->count < 2 || run == 0)
+            continue;
+        uint32_t begin = runs->items[run - 1];
+        if (remat_timeline_live_end(t, u, run - 1) == begin)
+            remove_run(s, u, begin, true);
+    }
+}
+
+static bool remove_repeat(struct search *s, bool cascade)
+{
+    struct remat_timeline *t = &s->timeline;
+    if (t->repeated_count == 0)
+        return false;
+    uint32_t v = t->repeated[draw_below(s, t->repeated_count)];
+    const struct remat_events *runs = &t->runs[v];
+    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
+    remove_run(s, v, slot, cascade);
+    return remat_timeline_valid(t, v);
+}
+
+/* Removes a repeat, then makes the peak fit again by drops elsewhere. */
+static bool exchange(struct search *s)
+{
+    if (!remove_repeat(s, draw_chance(s, 70)))
+        return false;
+    for (int i = 0; i < REPAIRS && remat_timeline_peak(&s->timeline) > s->budget; i++)
+        if (!drop_at_peak(s))
+            return false;
+    return true;
+}
+
+/* Moves one run: to just before its next use, to just after its inputs, or anywhere between. */
+static bool move_run(struct search *s)
+{
+    struct remat_timeline *t = &s->timeline;
+    const struct remat_problem *p = s->problem;
+    uint32_t v = draw_below(s, p->node_count);
+    const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
+    size_t run = draw_below(s, (uint32_t)runs->count);
+    uint32_t from = runs->items[run], low = 0, high = t->slot_count - 1;
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+        const struct remat_events *r = &t->runs[p->inputs[e]];
+        size_t before = run == 0 ? 1 : remat_events_below(r, from);
+        if (r->items[before - 1] > low)
+            low = r->items[before - 1];
+    }
+    size_t next = remat_events_below(uses, from);
+    if (next < uses->count)
+        high = uses->items[next];
+    uint32_t kind = draw_below(s, 4), to;
+    if (kind == 0)
+        to = high;
+    else if (kind == 1)
+        to = low + 1;
+    else
+        to = low + 1 + draw_below(s, high - low);
+    remat_timeline_remove(t, v, from);
+    if (t->at[to] != REMAT_SLOT_NONE)
+        to = remat_timeline_make_room(t, to);
+    if (to == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, v, to))
+        return false;
+    remat_timeline_insert(t, v, to);
+    return remat_timeline_valid(t, v);
+}
+
+static bool insert_anywhere(struct search *s)
+{
+    struct remat_timeline *t = &s->timeline;
+    uint32_t v = draw_used(s), slot = draw_below(s, t->slot_count);
+    if (t->run_count >= s->runs_max || t->at[slot] != REMAT_SLOT_NONE ||
+        !remat_timeline_valid_at(t, v, slot))
+        return false;
+    remat_timeline_insert(t, v, slot);
+    return true;
+}
+
+static bool change(struct search *s)
+{
+    uint32_t kind = draw_below(s, 100);
+    bool over = remat_timeline_peak(&s->timeline) > s->budget;
+    if (kind < 15)
+        return over ? drop_at_peak(s) : drop_somewhere(s);
+    if (kind < 30)
+        return drop_at_peak(s);
+    if (kind < 50)
+        return remove_repeat(s, kind < 42);
+    if (kind < 65)
+        return exchange(s);
+    if (kind < 95)
+        return move_run(s);
+    return insert_anywhere(s);
+}
+
+/* --- annealing --- */
+
+static double energy(const struct search *s)
+{
+    int64_t peak = remat_timeline_peak(&s->timeline);
+    double excess = peak > s->budget ? (double)(peak - s->budget) / (double)(s->budget + 1) : 0;
+    return (double)s->timeline.ticks + s->pressure * excess;
+}
+
+static bool is_equal(const struct search *s)
+{
+    return s->timeline.ticks == s->best_ticks && remat_timeline_peak(&s->timeline) == s->best_peak;
+}
+
+static bool is_best(const struct search *s)
+{
+    int64_t peak = remat_timeline_peak(&s->timeline);
+    bool fits = peak <= s->budget;
+    if (fits != s->best_fits)
+        return fits;
+    if (!fits && peak != s->best_peak)
+        return peak < s->best_peak;
+    return s->timeline.ticks != s->best_ticks ? s->timeline.ticks < s->best_ticks
+                                              : peak < s->best_peak;
+}
+
+static remat_status store_best(struct search *s)
+{
+    s->store = !s->store;
+    s->best_stale = false;
+    remat_arena_release(&s->stores[s->store]);
+    return remat_timeline_store(&s->timeline, &s->stores[s->store], &s->best);
+}
+
+static void note_best(struct search *s)
+{
+    if (!is_best(s))
+        return;
+    int64_t peak = remat_timeline_peak(&s->timeline);
+    s->best_fits = peak <= s->budget;
+    s->best_peak = peak;
+    s->best_ticks = s->timeline.ticks;
+    s->best_stale = true;
+}
+
+static remat_status spread(struct search *s)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena arena;
+    struct remat_sequence sequence;
+    remat_arena_init(&arena, s->arena->ctx);
+    REMAT_TRY(remat_timeline_store(&s->timeline, &arena, &sequence));
+    remat_timeline_load(&s->timeline, &sequence);
+fail:
+    remat_arena_release(&arena);
+    return st;
+}
+
+static remat_status anneal(struct search *s, const struct remat_search_options *o)
+{
+    remat_status st = REMAT_OK;
+    struct remat_timeline *t = &s->timeline;
+    double scale = (double)s->problem->total_ticks + 1, temperature = 0;
+    double current = energy(s);
+    for (uint64_t i = 0; i < o->moves; i++) {
+        if (i % POLL == 0) {
+            temperature = scale * o->hot * pow(o->cold / o->hot, (double)i / (double)o->moves);
+            if (remat_deadline_expired(o->deadline))
+                break;
+        }
+        if (i % SPREAD == SPREAD - 1)
+            REMAT_TRY(spread(s));
+        double next = change(s) ? energy(s) : INFINITY;
+        bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
+        bool leaves = accepted && s->best_stale && !is_best(s) && !is_equal(s);
+        if (!accepted || leaves)
+            remat_timeline_rollback(t, 0);
+        if (t->failed)
+            return REMAT_ERROR_MEMORY;
+        if (leaves) /* stays here for once, so that the best can be stored */
+            REMAT_TRY(store_best(s));
+        if (!accepted || leaves)
+            continue;
+        remat_timeline_commit(t);
+        current = next;
+        note_best(s);
+    }
+    if (s->best_stale)
+        REMAT_TRY(store_best(s));
+fail:
+    return st;
+}
+
+static remat_status prepare(struct search *s, const struct remat_sequence *start)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = s->problem;
+    uint32_t runs = (uint32_t)start->count > p->node_count ? (uint32_t)start->count : p->node_count;
+    s->runs_max = 2 * runs + 64;
+    remat_arena_init(&s->stores[0], s->arena->ctx);
+    remat_arena_init(&s->stores[1], s->arena->ctx);
+    REMAT_TRY(remat_timeline_create(s->arena, p, s->runs_max, &s->timeline));
+    remat_timeline_load(&s->timeline, start);
+    REMAT_NEW(s->arena, s->used, p->node_count);
+    REMAT_NEW(s->arena, s->used_bytes, p->node_count);
+    uint64_t sum = 0;
+    for (uint32_t v = 0; v < p->node_count; v++) {
+        if (p->user_begin[v] == p->user_begin[v + 1])
+            continue;
+        s->used[s->used_count] = v;
+        s->used_bytes[s->used_count++] = sum += p->bytes[v];
+    }
+    s->best_ticks = UINT64_MAX;
+    s->best_peak = INT64_MAX;
+    s->pressure = PRESSURE * (double)p->total_ticks + 1;
+    note_best(s);
+fail:
+    return s->timeline.failed ? REMAT_ERROR_MEMORY : st;
+}
+
+remat_status remat_search(struct remat_arena *arena, const struct remat_problem *problem,
+                          const struct remat_sequence *start,
+                          const struct remat_search_options *options, struct remat_sequence *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena own;
+    remat_arena_init(&own, arena->ctx);
+    struct search s = {.problem = problem,
+                       .arena = &own,
+                       .budget = (int64_t)options->budget,
+                       .random = options->seed};
+    *out = (struct remat_sequence){0};
+    REMAT_TRY(prepare(&s, start));
+    if (s.used_count)
+        REMAT_TRY(anneal(&s, options));
+    else
+        REMAT_TRY(store_best(&s));
+    REMAT_NEW(arena, out->items, s.best.count);
+    memcpy(out->items, s.best.items, s.best.count * sizeof *out->items);
+    out->count = out->capacity = s.best.count;
+fail:
+    remat_arena_release(&own);
+    remat_arena_release(&s.stores[0]);
+    remat_arena_release(&s.stores[1]);
+    return st;
+}

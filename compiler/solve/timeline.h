@@ -1,0 +1,83 @@
+/* A sequence that can be changed anywhere in logarithmic time, its peak known after every change.
+ *
+ * Runs lie in slots 0 .. slot_count - 1, mostly empty, so that runs can be put between others. Any
+ * set of runs may be present: a read before its value's first run costs nothing and makes the
+ * sequence invalid, which the search avoids by asking remat_timeline_valid_at. */
+#ifndef REMAT_TIMELINE_H
+#define REMAT_TIMELINE_H
+
+#include "problem.h"
+
+#define REMAT_SLOT_NONE UINT32_MAX
+
+struct remat_events { /* ascending slots */
+    uint32_t *items;
+    size_t count, capacity;
+};
+
+struct remat_timeline_change {
+    uint32_t node, slot;
+    bool inserted;
+};
+
+/* Belongs to one thread. Readable everywhere, changed by the functions below only. */
+struct remat_timeline {
+    const struct remat_problem *problem;
+    struct remat_arena *arena;
+    uint32_t slot_count; /* a power of two */
+    uint32_t run_count;
+    uint32_t *at;        /* node by slot, REMAT_SLOT_NONE when empty */
+    uint64_t *occupied;  /* bit by slot */
+    struct remat_events *runs, *uses; /* by node */
+    struct remat_timeline_node {
+        int64_t max, add;
+    } *tree; /* live bytes by slot: range add, maximum */
+    uint64_t ticks;
+    uint32_t *repeated, *repeated_at, repeated_count; /* nodes that run more than once */
+    struct {
+        struct remat_timeline_change *items;
+        size_t count, capacity;
+    } log;
+    bool failed; /* out of memory at some point: contents are meaningless */
+};
+
+/* Room for sequences of up to `runs_max` runs. */
+remat_status remat_timeline_create(struct remat_arena *arena, const struct remat_problem *problem,
+                                   uint32_t runs_max, struct remat_timeline *out);
+/* Replaces the contents, spread evenly; the log becomes empty. */
+void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence);
+remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
+                                  struct remat_sequence *out);
+
+/* The slot must be empty, or hold the node, respectively. Both are logged. */
+void remat_timeline_insert(struct remat_timeline *t, uint32_t node, uint32_t slot);
+void remat_timeline_remove(struct remat_timeline *t, uint32_t node, uint32_t slot);
+/* Undoes every change after the log had `mark` entries. */
+void remat_timeline_rollback(struct remat_timeline *t, size_t mark);
+static inline void remat_timeline_commit(struct remat_timeline *t)
+{
+    t->log.count = 0;
+}
+
+static inline int64_t remat_timeline_peak(const struct remat_timeline *t)
+{
+    return t->tree[1].max;
+}
+int64_t remat_timeline_max(const struct remat_timeline *t, uint32_t first, uint32_t last);
+/* A slot that reaches the peak: the first one, or, by the bits of `choice`, another. */
+uint32_t remat_timeline_peak_slot(const struct remat_timeline *t, uint64_t choice);
+
+/* An empty slot after the run that precedes `slot`, and before it; may move runs a little to the
+ * left. REMAT_SLOT_NONE when it is too crowded there: store and load again. */
+uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot);
+
+/* Number of events below `slot`. */
+size_t remat_events_below(const struct remat_events *events, uint32_t slot);
+/* The slot until which the value of the node's run `index` is live. */
+uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, size_t index);
+/* A run of the node at `slot` would find all its inputs produced. */
+bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t node, uint32_t slot);
+/* The node's first run precedes its first use. */
+bool remat_timeline_valid(const struct remat_timeline *t, uint32_t node);
+
+#endif

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Trains a preset with our tools and with PyTorch from the same weights and text, and compares:
+#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS
+set -euo pipefail
+tools=$1/tools python=$2 preset=$3 heads=$4 batch=$5 seq=$6 steps=$7
+source=$(cd "$(dirname "$0")" && pwd)
+text=$source/../data/genesis_exodus.txt
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# Without PyTorch this skips, or fails in CI, before anything is trained.
+"$python" "$source/compare_gradients.py" --help >/dev/null || exit $?
+
+"$tools/remat-graph" "$preset" --batch "$batch" --seq "$seq" -o "$work/model.fbs"
+"$tools/remat-compile" "$work/model.fbs" --recompute-granularity full --recompute-method uniform \
+    -o "$work/model.plan" >/dev/null
+"$tools/remat-run" "$work/model.plan" --text "$text" --steps "$steps" --lr 3e-4 --json \
+    --save-initial-weights "$work/initial.safetensors" --save-gradients "$work/gradients.safetensors" \
+    --save-weights "$work/after.safetensors" >"$work/losses.jsonl"
+exec "$python" "$source/compare_gradients.py" --weights "$work/initial.safetensors" \
+    --gradients "$work/gradients.safetensors" --losses "$work/losses.jsonl" \
+    --weights-after "$work/after.safetensors" --text "$text" --heads "$heads" --batch "$batch" \
+    --seq "$seq" --steps "$steps" --lr 3e-4
