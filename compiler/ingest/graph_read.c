@@ -424,24 +424,26 @@ static remat_status read_optimizer(struct ingest *in)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s: %u optimizers, at most one is possible",
                            in->reader.name, in->root.optimizers.count);
     remat_fb_read_graph_Optimizer(in->root.optimizers, 0, &from);
-    if (from.kind > 1)
+    if (from.kind > REMAT_OPTIMIZER_SGD)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s: optimizers[0]: unknown kind %u",
                            in->reader.name, from.kind);
     if (!(from.beta1 >= 0 && from.beta1 < 1 && from.beta2 >= 0 && from.beta2 < 1 &&
           from.epsilon >= 0 && from.epsilon < 1 && from.weight_decay >= 0 &&
-          from.weight_decay < 1e6))
+          from.weight_decay < 1e6 && from.clip_norm >= 0))
         return remat_error(
             ctx, REMAT_ERROR_INVALID,
-            "%s: optimizers[0]: beta1 %g, beta2 %g, epsilon %g or weight_decay %g is "
+            "%s: optimizers[0]: beta1 %g, beta2 %g, epsilon %g, weight_decay %g or clip_norm %g is "
             "out of range",
-            in->reader.name, from.beta1, from.beta2, from.epsilon, from.weight_decay);
+            in->reader.name, from.beta1, from.beta2, from.epsilon, from.weight_decay,
+            from.clip_norm);
     if (from.kind == 0)
         return REMAT_OK;
-    in->graph->optimizer = (struct remat_optimizer){.adamw = true,
+    in->graph->optimizer = (struct remat_optimizer){.kind = from.kind,
                                                     .beta1 = from.beta1 + 0.0,
                                                     .beta2 = from.beta2 + 0.0,
                                                     .epsilon = from.epsilon + 0.0,
-                                                    .weight_decay = from.weight_decay + 0.0};
+                                                    .weight_decay = from.weight_decay + 0.0,
+                                                    .clip_norm = from.clip_norm + 0.0};
     return REMAT_OK;
 }
 

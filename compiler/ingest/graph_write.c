@@ -138,11 +138,12 @@ static remat_status write_optimizer(struct remat_writer *w, const struct remat_o
 {
     remat_status st = REMAT_OK;
     uint32_t *ids;
-    struct remat_fb_graph_Optimizer in = {.kind = from->adamw,
+    struct remat_fb_graph_Optimizer in = {.kind = from->kind,
                                           .beta1 = from->beta1,
                                           .beta2 = from->beta2,
                                           .epsilon = from->epsilon,
-                                          .weight_decay = from->weight_decay};
+                                          .weight_decay = from->weight_decay,
+                                          .clip_norm = from->clip_norm};
     REMAT_NEW(w->scratch, ids, 1);
     ids[0] = remat_fb_write_graph_Optimizer(w->builder, &in);
     *out = (struct remat_fb_tables){ids, 1};
@@ -166,7 +167,7 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     REMAT_TRY(write_values(w, graph, &in.values));
     REMAT_TRY(write_nodes(w, graph, index, &in.nodes));
     REMAT_TRY(write_updates(w, graph, &in.updates));
-    if (graph->optimizer.adamw)
+    if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE)
         REMAT_TRY(write_optimizer(w, &graph->optimizer, &in.optimizers));
     *result =
         remat_fb_finish_graph(w->builder, remat_fb_write_graph_Graph(w->builder, &in), data, bytes);

@@ -226,6 +226,12 @@ double remat_node_float(const struct remat_node_info *node, const char *key, dou
     return attribute && attribute->kind == REMAT_ATTRIBUTE_FLOAT ? attribute->f : otherwise;
 }
 
+const char *remat_optimizer_name(uint8_t kind)
+{
+    static const char *const names[] = {"none", "adamw", "sgd"};
+    return names[kind];
+}
+
 uint32_t remat_graph_layers(const struct remat_graph *graph)
 {
     int32_t last = -1;
@@ -298,12 +304,13 @@ static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
 
 uint64_t remat_graph_hash(const struct remat_graph *graph)
 {
-    uint64_t h = hash_u64(0, graph->optimizer.adamw);
-    if (graph->optimizer.adamw) {
+    uint64_t h = hash_u64(0, graph->optimizer.kind);
+    if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE) {
         h = hash_double(h, graph->optimizer.beta1);
         h = hash_double(h, graph->optimizer.beta2);
         h = hash_double(h, graph->optimizer.epsilon);
         h = hash_double(h, graph->optimizer.weight_decay);
+        h = graph->optimizer.clip_norm > 0 ? hash_double(h, graph->optimizer.clip_norm) : h;
     }
     h = hash_u64(h, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++)

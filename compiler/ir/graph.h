@@ -87,9 +87,15 @@ struct remat_update { /* the new version of a state at the end of the step */
     remat_value state, value;
 };
 
+/* The f32 copy of a bf16 parameter "P" that the optimizer updates is the state "P.master". */
+#define REMAT_MASTER_SUFFIX "master"
+
+enum remat_optimizer_kind { REMAT_OPTIMIZER_NONE, REMAT_OPTIMIZER_ADAMW, REMAT_OPTIMIZER_SGD };
+
 struct remat_optimizer { /* what the optimizer pass appends */
-    bool adamw;          /* false: none (forward and backward only) */
+    uint8_t kind;        /* enum remat_optimizer_kind; none: no update of the parameters */
     double beta1, beta2, epsilon, weight_decay;
+    double clip_norm; /* most that the norm of all gradients may be; 0: no limit */
 };
 
 struct remat_graph {
@@ -128,6 +134,7 @@ const struct remat_attribute *remat_node_attribute(const struct remat_node_info 
 int64_t remat_node_int(const struct remat_node_info *node, const char *key, int64_t otherwise);
 double remat_node_float(const struct remat_node_info *node, const char *key, double otherwise);
 uint64_t remat_value_bytes(const struct remat_value_info *value);
+const char *remat_optimizer_name(uint8_t kind); /* "none", "adamw", "sgd" */
 /* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 when there
  * are no layer scopes. */
 uint32_t remat_graph_layers(const struct remat_graph *graph);

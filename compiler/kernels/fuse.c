@@ -32,6 +32,7 @@ struct fuser {
     struct group_list groups;
     uint32_t *group_of; /* by node */
     uint32_t *readers;  /* by value: number of nodes that read it directly */
+    remat_value *read;  /* by value: what its readers read */
 };
 
 #define GROUP_INSTRUCTIONS_MAX 48
@@ -39,6 +40,38 @@ struct fuser {
 static bool is_inline(uint16_t op)
 {
     return op == REMAT_OP_constant || op == REMAT_OP_column;
+}
+
+/* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
+ * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a named kernel reads
+ * it. */
+static remat_status find_read(struct fuser *f)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = f->graph;
+    REMAT_NEW(f->arena, f->read, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        f->read[v] = (remat_value){v};
+        if (remat_is_widening(g, (remat_value){v}) && g->values[v].role == REMAT_ROLE_ACTIVATION)
+            f->read[v] = g->nodes[g->values[v].node].inputs[0];
+    }
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
+            if (remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW | REMAT_FACT_NAMED))
+                f->read[g->nodes[n].inputs[i].i] = g->nodes[n].inputs[i];
+fail:
+    return st;
+}
+
+static remat_value input_of(const struct fuser *f, const struct remat_node_info *node, uint32_t i)
+{
+    return f->read[node->inputs[i].i];
+}
+
+static bool is_absorbed(const struct fuser *f, const struct remat_node_info *node)
+{
+    return remat_op_has(node->op, REMAT_FACT_VIEW) || is_inline(node->op) ||
+           f->read[node->outputs[0].i].i != node->outputs[0].i;
 }
 
 /* Forward and loss may mix; nothing else does. */
@@ -79,10 +112,10 @@ static bool reads_only_through_itself(const struct fuser *f, const struct group 
             for (size_t j = 0; j < group->nodes.count; j++) {
                 const struct remat_node_info *reader = &f->graph->nodes[group->nodes.items[j].i];
                 for (uint32_t i = 0; i < reader->input_count; i++)
-                    inside += reader->inputs[i].i == member->outputs[o].i;
+                    inside += input_of(f, reader, i).i == member->outputs[o].i;
             }
             for (uint32_t i = 0; i < node->input_count; i++)
-                inside += node->inputs[i].i == member->outputs[o].i;
+                inside += input_of(f, node, i).i == member->outputs[o].i;
             bool kept = f->graph->values[member->outputs[o].i].role != REMAT_ROLE_ACTIVATION;
             bool reduced = remat_op_has(member->op, REMAT_FACT_COLUMN_REDUCE);
             if (!reduced && (kept || inside != f->readers[member->outputs[o].i]))
@@ -98,7 +131,7 @@ static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat
                        const struct remat_shape *space, bool row)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_value in = node->inputs[i], root = remat_storage_root(f->graph, in);
+        remat_value in = input_of(f, node, i), root = remat_storage_root(f->graph, in);
         uint32_t producer = f->graph->values[in.i].node;
         uint32_t root_producer = f->graph->values[root.i].node;
         if (!remat_is_none(producer) && is_inline(f->graph->nodes[producer].op))
@@ -114,12 +147,22 @@ static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat
     return true;
 }
 
+/* The node rounds column sums that the group computes: their store does that. */
+static bool rounds_columns(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
+{
+    uint32_t producer = f->graph->values[node->inputs[0].i].node;
+    return node->op == REMAT_OP_cast && !remat_is_none(producer) && f->group_of[producer] == id &&
+           remat_op_has(f->graph->nodes[producer].op, REMAT_FACT_COLUMN_REDUCE);
+}
+
 static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
 {
     const struct group *group = &f->groups.items[id];
     if (group->kind == GROUP_NAMED || group->consumed || group->bucket != bucket_of(node) ||
         group->nodes.count >= GROUP_INSTRUCTIONS_MAX)
         return false;
+    if (node->input_count > 0 && rounds_columns(f, id, node))
+        return true;
     bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
     bool column_reduce = remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
     struct remat_shape space = space_of(f, node);
@@ -142,7 +185,7 @@ static uint32_t find_group(const struct fuser *f, const struct remat_node_info *
 {
     uint32_t best = REMAT_NONE;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t producer = f->graph->values[node->inputs[i].i].node;
+        uint32_t producer = f->graph->values[input_of(f, node, i).i].node;
         uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (!remat_is_none(group) && (remat_is_none(best) || group > best) &&
             can_join(f, group, node))
@@ -156,7 +199,7 @@ static bool reads_root(const struct fuser *f, const struct group *group, remat_v
     for (size_t k = 0; k < group->nodes.count; k++) {
         const struct remat_node_info *member = &f->graph->nodes[group->nodes.items[k].i];
         for (uint32_t i = 0; i < member->input_count; i++)
-            if (remat_storage_root(f->graph, member->inputs[i]).i == root.i)
+            if (remat_storage_root(f->graph, input_of(f, member, i)).i == root.i)
                 return true;
     }
     return false;
@@ -172,7 +215,7 @@ static uint32_t find_sibling(const struct fuser *f, const struct remat_node_info
         const struct group *group = &f->groups.items[id];
         if (group->kind == GROUP_COLUMN &&
             f->graph->nodes[group->nodes.items[0].i].scope == node->scope &&
-            reads_root(f, group, remat_storage_root(f->graph, node->inputs[0])) &&
+            reads_root(f, group, remat_storage_root(f->graph, input_of(f, node, 0))) &&
             can_join(f, id, node))
             return id;
     }
@@ -203,7 +246,7 @@ fail:
 static void mark_consumed(struct fuser *f, const struct remat_node_info *node, uint32_t own)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_value root = remat_storage_root(f->graph, node->inputs[i]);
+        remat_value root = remat_storage_root(f->graph, input_of(f, node, i));
         uint32_t producer = f->graph->values[root.i].node;
         uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (!remat_is_none(group) && group != own)
@@ -241,7 +284,7 @@ static remat_status merge_producers(struct fuser *f, const struct remat_node_inf
 {
     remat_status st = REMAT_OK;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t producer = f->graph->values[node->inputs[i].i].node;
+        uint32_t producer = f->graph->values[input_of(f, node, i).i].node;
         uint32_t other = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (remat_is_none(other) || other == id || !can_join(f, other, node))
             continue;
@@ -285,10 +328,10 @@ static void find_stored(const struct fuser *f, uint8_t *stored)
 {
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++) {
-        if (remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW))
+        if (is_absorbed(f, &g->nodes[n]))
             continue;
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-            remat_value root = remat_storage_root(g, g->nodes[n].inputs[i]);
+            remat_value root = remat_storage_root(g, input_of(f, &g->nodes[n], i));
             uint32_t producer = g->values[root.i].node;
             if (!remat_is_none(producer) && f->group_of[producer] != f->group_of[n])
                 stored[root.i] = 1;
@@ -357,13 +400,15 @@ remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, f.group_of, graph->node_count);
     REMAT_NEW(arena, f.readers, graph->value_count);
     REMAT_NEW(arena, stored, graph->value_count);
+    REMAT_TRY(find_read(&f));
     for (uint32_t n = 0; n < graph->node_count; n++) {
         f.group_of[n] = REMAT_NONE;
-        for (uint32_t i = 0; i < graph->nodes[n].input_count; i++)
-            f.readers[graph->nodes[n].inputs[i].i]++;
+        bool cast = f.read[graph->nodes[n].outputs[0].i].i != graph->nodes[n].outputs[0].i;
+        for (uint32_t i = 0; !cast && i < graph->nodes[n].input_count; i++)
+            f.readers[input_of(&f, &graph->nodes[n], i).i]++;
     }
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (!remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW) && !is_inline(graph->nodes[n].op))
+        if (!is_absorbed(&f, &graph->nodes[n]))
             REMAT_TRY(place_node(&f, n));
     REMAT_TRY(compact(&f));
     find_stored(&f, stored);

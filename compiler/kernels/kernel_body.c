@@ -31,6 +31,7 @@ struct body {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_graph *graph;
+    const uint8_t *stored;
     const struct remat_fused_kernel *kernel;
     struct instruction_list instructions;
     struct operand_list operands;
@@ -98,6 +99,10 @@ static remat_status argument(struct body *b, remat_value v, uint16_t *out)
         REMAT_TRY(emit(b, i, v.i));
     } else if (node && node->op == REMAT_OP_column) {
         REMAT_TRY(emit(b, instruction(REMAT_INSTRUCTION_column), v.i));
+    } else if (remat_is_widening(b->graph, v) && !b->stored[v.i]) {
+        struct binding binding = {v.i, REMAT_NO_REGISTER};
+        REMAT_TRY(argument(b, node->inputs[0], &binding.reg));
+        REMAT_PUSH(b->arena, &b->bindings, binding);
     } else {
         REMAT_TRY(load(b, v));
     }
@@ -106,20 +111,61 @@ fail:
     return st;
 }
 
+/* The result is one of the operands, in its register: a new version, or the f32 of a bf16 value. */
+static remat_status same_register(struct body *b, const struct remat_node_info *node,
+                                  uint32_t input)
+{
+    remat_status st = REMAT_OK;
+    struct binding binding = {node->outputs[0].i, REMAT_NO_REGISTER};
+    REMAT_TRY(argument(b, node->inputs[input], &binding.reg));
+    REMAT_PUSH(b->arena, &b->bindings, binding);
+fail:
+    return st;
+}
+
+/* The state of the generator is an operand that no element of the space addresses. */
+static remat_status random_numbers(struct body *b, const struct remat_node_info *node)
+{
+    remat_status st = REMAT_OK;
+    struct remat_instruction i = instruction(REMAT_INSTRUCTION_random);
+    struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, node->inputs[0], &operand.view));
+    operand.value = operand.view.root;
+    i.immediate = (float)remat_node_int(node, "site", 0);
+    i.operand = (uint16_t)b->operands.count;
+    REMAT_PUSH(b->arena, &b->operands, operand);
+    REMAT_TRY(emit(b, i, node->outputs[0].i));
+fail:
+    return st;
+}
+
+/* What rounds it is its store, the one reader that fusion leaves it in its kernel. */
+static bool is_column_sum(const struct body *b, remat_value v)
+{
+    uint32_t producer = b->graph->values[v.i].node;
+    return bound(b, v) != REMAT_NO_REGISTER && !remat_is_none(producer) &&
+           remat_op_has(b->graph->nodes[producer].op, REMAT_FACT_COLUMN_REDUCE);
+}
+
 static remat_status node_instruction(struct body *b, const struct remat_node_info *node)
 {
     remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(remat_op_info(node->op)->executor);
-    if (node->op == REMAT_OP_assign) { /* the new version is the value in its register */
-        uint16_t reg;
-        REMAT_TRY(argument(b, node->inputs[1], &reg));
-        struct binding binding = {node->outputs[0].i, reg};
-        REMAT_PUSH(b->arena, &b->bindings, binding);
-        return REMAT_OK;
-    }
+    bool is_f32 = b->graph->values[node->outputs[0].i].dtype == REMAT_F32;
+    if (node->op == REMAT_OP_assign)
+        return same_register(b, node, 1);
+    if (node->op == REMAT_OP_cast && (is_f32 || is_column_sum(b, node->inputs[0])))
+        return same_register(b, node, 0);
+    if (node->op == REMAT_OP_random)
+        return random_numbers(b, node);
     for (uint32_t a = 0; a < node->input_count; a++)
         REMAT_TRY(argument(b, node->inputs[a], &i.args[a]));
-    REMAT_TRY(emit(b, i, node->outputs[0].i));
+    if (node->op == REMAT_OP_cast || is_f32)
+        return emit(b, i, node->outputs[0].i);
+    struct remat_instruction round = instruction(REMAT_INSTRUCTION_round_bf16);
+    round.args[0] = (uint16_t)b->instructions.count;
+    REMAT_PUSH(b->arena, &b->instructions, i);
+    REMAT_TRY(emit(b, round, node->outputs[0].i));
 fail:
     return st;
 }
@@ -152,7 +198,8 @@ remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
                                 struct remat_fused_kernel *kernel)
 {
     remat_status st = REMAT_OK;
-    struct body b = {.ctx = ctx, .arena = arena, .graph = graph, .kernel = kernel};
+    struct body b = {
+        .ctx = ctx, .arena = arena, .graph = graph, .stored = stored, .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
         REMAT_TRY(node_instruction(&b, &graph->nodes[kernel->nodes[n].i]));
     for (uint32_t n = 0; n < kernel->node_count; n++) {
@@ -171,14 +218,17 @@ fail:
     return st;
 }
 
+#define NAMED_PARAMETERS_MAX 5
+
 /* The parameters of each named kernel are attributes of its op, in this order. */
 static const struct {
     uint16_t op;
-    const char *keys[3];
-    double defaults[3];
+    const char *keys[NAMED_PARAMETERS_MAX];
+    double defaults[NAMED_PARAMETERS_MAX];
 } named_parameters[] = {
-    {REMAT_OP_attention, {"scale", "causal"}, {1, 0}},
-    {REMAT_OP_attention_backward, {"scale", "causal"}, {1, 0}},
+    {REMAT_OP_attention, {"scale", "causal", "p", "site"}, {1, 0, 0, 0}},
+    {REMAT_OP_attention_backward, {"scale", "causal", "p", "site"}, {1, 0, 0, 0}},
+    {REMAT_OP_rope_table, {"theta", "factor", "low", "high", "context"}, {1e4, 1, 1, 4, 1}},
     {REMAT_OP_adamw_coefficients, {"beta1", "beta2", "weight_decay"}, {0.9, 0.999, 0}},
     {REMAT_OP_concat, {"axis"}, {0}},
     {REMAT_OP_pad, {"axis", "begin"}, {0, 0}},
@@ -197,7 +247,7 @@ static remat_status parameters(struct remat_arena *arena, const struct remat_gra
 {
     remat_status st = REMAT_OK;
     for (size_t row = 0; row < sizeof named_parameters / sizeof named_parameters[0]; row++)
-        for (int k = 0; named_parameters[row].op == node->op && k < 3; k++)
+        for (int k = 0; named_parameters[row].op == node->op && k < NAMED_PARAMETERS_MAX; k++)
             if (named_parameters[row].keys[k]) {
                 double value =
                     number(node, named_parameters[row].keys[k], named_parameters[row].defaults[k]);
@@ -221,7 +271,18 @@ static void swap_last_axes(struct remat_view *view)
     view->shape[b] = length, view->strides[b] = stride;
 }
 
-static remat_status named_operand(struct body *b, remat_value v, uint8_t access, bool transpose)
+/* A product's operand has all its leading axes, those of length 1 with stride 0. */
+static void repeat_leading_axes(struct remat_view *view, const struct remat_shape *product)
+{
+    for (uint32_t d = 0; d + 2 < view->rank; d++)
+        if (view->shape[d] == 1 && product->dims[d] > 1) {
+            view->shape[d] = product->dims[d];
+            view->strides[d] = 0;
+        }
+}
+
+static remat_status named_operand(struct body *b, remat_value v, uint8_t access, bool transpose,
+                                  const struct remat_shape *product)
 {
     remat_status st = REMAT_OK;
     struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
@@ -229,9 +290,19 @@ static remat_status named_operand(struct body *b, remat_value v, uint8_t access,
     operand.value = operand.view.root;
     if (transpose)
         swap_last_axes(&operand.view);
+    if (product)
+        repeat_leading_axes(&operand.view, product);
     REMAT_PUSH(b->arena, &b->operands, operand);
 fail:
     return st;
+}
+
+/* What attention's dropout needs comes last. */
+static uint32_t inputs_before_results(const struct remat_node_info *node)
+{
+    bool drops = (node->op == REMAT_OP_attention && node->input_count > 3) ||
+                 (node->op == REMAT_OP_attention_backward && node->input_count > 6);
+    return node->input_count - drops;
 }
 
 remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
@@ -242,17 +313,22 @@ remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
     struct parameter_list list = {0};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
-    for (uint32_t i = in_place; i < node->input_count; i++) {
+    uint32_t count = inputs_before_results(node);
+    for (uint32_t i = in_place; i < count; i++) {
         bool transpose = node->op == REMAT_OP_matmul &&
                          remat_node_int(node, i ? "transpose_b" : "transpose_a", 0);
-        REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose));
+        const struct remat_shape *product =
+            node->op == REMAT_OP_matmul ? &graph->values[node->outputs[0].i].shape : NULL;
+        REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose, product));
     }
     for (uint32_t o = 0; o < node->output_count; o++)
         REMAT_TRY(named_operand(&b, node->outputs[o],
-                                in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE, false));
+                                in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE, false, NULL));
     if (in_place)
         b.operands.items[b.operands.count - 1].previous =
             remat_storage_root(graph, node->inputs[0]);
+    for (uint32_t i = count; i < node->input_count; i++)
+        REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, false, NULL));
     REMAT_TRY(parameters(arena, graph, node, &list));
     kernel->operands = b.operands.items;
     kernel->operand_count = (uint32_t)b.operands.count;

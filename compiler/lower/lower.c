@@ -174,12 +174,21 @@ fail:
     return st;
 }
 
+/* A master copy gets the random values of its parameter. */
+static uint64_t site_of(const struct remat_value_info *info)
+{
+    size_t length = strlen(info->name), suffix = strlen("." REMAT_MASTER_SUFFIX);
+    bool master = info->role == REMAT_ROLE_OPTIMIZER_STATE && length > suffix &&
+                  strcmp(info->name + length - suffix, "." REMAT_MASTER_SUFFIX) == 0;
+    return remat_hash(info->name, length - (master ? suffix : 0), 0);
+}
+
 static remat_status init_command(struct lowerer *l, uint32_t v)
 {
     remat_status st = REMAT_OK;
     const struct remat_value_info *info = &l->in->graph->values[v];
     bool normal = info->initializer == REMAT_INIT_NORMAL;
-    uint64_t site = remat_hash_string(info->name, 0);
+    uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     struct remat_operand operand = {
         .value = l->value_of[v],

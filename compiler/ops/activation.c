@@ -12,8 +12,8 @@ OP_SHAPE(activation)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_check_flag(ctx, node, "approximate"));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 0, REMAT_ANY_RANK));
-    outputs[0].dtype = REMAT_F32;
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *remat_input_shape(graph, node, 0);
 fail:
     return st;
@@ -34,10 +34,10 @@ static remat_value erf_gate(struct remat_builder *b, remat_value x)
 
 OP_EXPAND(gelu)
 {
-    remat_value x = inputs[0];
+    remat_value x = F32(inputs[0]);
     remat_value gate =
         remat_node_int(info, "approximate", 0) ? tanh_gate(b, x, OP2(mul, x, x)) : erf_gate(b, x);
-    outputs[0] = OP2(mul, x, gate);
+    outputs[0] = LIKE(OP2(mul, x, gate), inputs[0]);
     return b->status;
 }
 
@@ -61,23 +61,81 @@ static remat_value erf_derivative(struct remat_builder *b, remat_value x)
 
 OP_DERIVE(gelu)
 {
-    const struct remat_node_info *n = &b->graph->nodes[node.i];
-    remat_value x = n->inputs[0];
+    struct remat_node_info n = b->graph->nodes[node.i];
+    remat_value x = F32(n.inputs[0]), g = F32(out_gradients[0]);
     remat_value derivative =
-        remat_node_int(n, "approximate", 0) ? tanh_derivative(b, x) : erf_derivative(b, x);
-    in_gradients[0] = remat_build_product(b, out_gradients[0], derivative);
+        remat_node_int(&n, "approximate", 0) ? tanh_derivative(b, x) : erf_derivative(b, x);
+    in_gradients[0] = LIKE(remat_build_product(b, g, derivative), n.inputs[0]);
     return b->status;
 }
 
 OP_EXPAND(relu)
 {
-    outputs[0] = OP2(maximum, NUMBER(0), inputs[0]); /* in this order a NaN stays */
+    remat_value y = OP2(maximum, NUMBER(0), F32(inputs[0])); /* in this order a NaN stays */
+    outputs[0] = LIKE(y, inputs[0]);
     return b->status;
 }
 
 OP_DERIVE(relu)
 {
-    remat_value positive = OP2(less, NUMBER(0), b->graph->nodes[node.i].inputs[0]);
-    in_gradients[0] = OP3(select, positive, out_gradients[0], NUMBER(0));
+    remat_value x = b->graph->nodes[node.i].inputs[0];
+    remat_value positive = OP2(less, NUMBER(0), F32(x));
+    in_gradients[0] = LIKE(OP3(select, positive, F32(out_gradients[0]), NUMBER(0)), x);
+    return b->status;
+}
+
+/* --- sigmoid linear units --- */
+
+OP_EXPAND(silu)
+{
+    remat_value x = F32(inputs[0]);
+    outputs[0] = LIKE(OP2(mul, x, OP1(sigmoid, x)), inputs[0]);
+    return b->status;
+}
+
+/* s (1 + x (1 - s)) */
+static remat_value silu_derivative(struct remat_builder *b, remat_value x, remat_value s)
+{
+    remat_value rest = OP2(mul, x, OP2(sub, NUMBER(1), s));
+    return OP2(mul, s, OP2(add, rest, NUMBER(1)));
+}
+
+OP_DERIVE(silu)
+{
+    remat_value input = b->graph->nodes[node.i].inputs[0], x = F32(input);
+    remat_value derivative = silu_derivative(b, x, OP1(sigmoid, x));
+    in_gradients[0] = LIKE(OP2(mul, F32(out_gradients[0]), derivative), input);
+    return b->status;
+}
+
+OP_SHAPE(gated)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_value_info *gate = remat_input(graph, node, 0);
+    for (uint32_t k = 0; k < 2; k++)
+        REMAT_TRY(remat_check_like_first(ctx, graph, node, k, 0, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &gate->shape));
+    outputs[0].dtype = gate->dtype;
+    outputs[0].shape = gate->shape;
+fail:
+    return st;
+}
+
+OP_EXPAND(swiglu)
+{
+    remat_value gate = F32(inputs[0]), x = F32(inputs[1]);
+    outputs[0] = LIKE(OP2(mul, OP2(mul, gate, OP1(sigmoid, gate)), x), inputs[0]);
+    return b->status;
+}
+
+/* Both gradients use one sigmoid, so that one kernel computes them. */
+OP_DERIVE(swiglu)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    remat_value gate = F32(n.inputs[0]), x = F32(n.inputs[1]), g = F32(out_gradients[0]);
+    remat_value s = OP1(sigmoid, gate);
+    in_gradients[1] = LIKE(OP2(mul, g, OP2(mul, gate, s)), n.inputs[1]);
+    remat_value derivative = silu_derivative(b, gate, s);
+    in_gradients[0] = LIKE(OP2(mul, OP2(mul, g, x), derivative), n.inputs[0]);
     return b->status;
 }

@@ -1,6 +1,6 @@
-/* Scaled dot-product attention, whole: softmax(scale q k^T, masked) v with grouped key heads. Its
- * second output, the log of each row's sum of exponentials, is all that the gradient needs to
- * compute the probabilities again. */
+/* Scaled dot-product attention, whole: dropout(softmax(scale q k^T, masked)) v with grouped key
+ * heads. Its second output, the log of each row's sum of exponentials, is all that the gradient
+ * needs to compute the probabilities again. */
 #include "family.h"
 
 static remat_status check_operands(remat_context *ctx, const struct remat_graph *graph,
@@ -10,7 +10,7 @@ static remat_status check_operands(remat_context *ctx, const struct remat_graph 
     REMAT_TRY(remat_check_attributes(ctx, node, "scale"));
     REMAT_TRY(remat_check_flag(ctx, node, "causal"));
     for (uint32_t k = first; k < first + 3; k++)
-        REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 4, 4));
+        REMAT_TRY(remat_check_like_first(ctx, graph, node, k, 4, 4));
     const struct remat_shape *q = remat_input_shape(graph, node, first);
     const struct remat_shape *k = remat_input_shape(graph, node, first + 1);
     struct remat_shape expected = {4, {q->dims[0], k->dims[1], k->dims[2], q->dims[3]}};
@@ -23,6 +23,11 @@ static remat_status check_operands(remat_context *ctx, const struct remat_graph 
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
                    "causal attention of %lld queries to %lld keys: the first queries see no key",
                    (long long)q->dims[1], (long long)k->dims[1]);
+    uint32_t rng = first == 0 ? 3 : 6;
+    if (node->input_count > rng)
+        return remat_check_dropout(ctx, graph, node, rng);
+    if (remat_node_float(node, "p", 0) != 0)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "dropout needs the state of the random generator");
 fail:
     return st;
 }
@@ -37,7 +42,8 @@ OP_SHAPE(attention)
     remat_status st = REMAT_OK;
     REMAT_TRY(check_operands(ctx, graph, node, 0));
     const struct remat_shape *q = remat_input_shape(graph, node, 0);
-    outputs[0].dtype = outputs[1].dtype = REMAT_F32;
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
+    outputs[1].dtype = REMAT_F32;
     outputs[0].shape = *q;
     outputs[1].shape = sums_shape(q);
 fail:
@@ -47,17 +53,17 @@ fail:
 OP_SHAPE(attention_backward)
 {
     remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 4, 4));
     REMAT_TRY(check_operands(ctx, graph, node, 1));
     const struct remat_shape *q = remat_input_shape(graph, node, 1);
     struct remat_shape sums = sums_shape(q);
     REMAT_TRY(remat_check_shape(ctx, graph, node, 0, q));
     REMAT_TRY(remat_check_shape(ctx, graph, node, 4, q));
     REMAT_TRY(remat_check_shape(ctx, graph, node, 5, &sums));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 4, 4));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 4, REMAT_F32, 4, 4));
+    REMAT_TRY(remat_check_like_first(ctx, graph, node, 4, 4, 4));
     REMAT_TRY(remat_check_input(ctx, graph, node, 5, REMAT_F32, 3, 3));
     for (uint32_t k = 0; k < 3; k++) {
-        outputs[k].dtype = REMAT_F32;
+        outputs[k].dtype = remat_input(graph, node, 0)->dtype;
         outputs[k].shape = *remat_input_shape(graph, node, 1 + k);
     }
 fail:
@@ -95,10 +101,18 @@ OP_DERIVE(attention)
     remat_status st = REMAT_OK;
     struct remat_node_info n = b->graph->nodes[node.i];
     REMAT_TRY(remat_check_only_first(b, node, out_gradients));
-    const remat_value inputs[] = {out_gradients[0], n.inputs[0],  n.inputs[1],
-                                  n.inputs[2],      n.outputs[0], n.outputs[1]};
-    remat_build(b, REMAT_OP_attention_backward, inputs, 6, n.attributes, n.attribute_count,
-                in_gradients);
+    bool drops = n.input_count > 3;
+    const remat_value inputs[] = {out_gradients[0],
+                                  n.inputs[0],
+                                  n.inputs[1],
+                                  n.inputs[2],
+                                  n.outputs[0],
+                                  n.outputs[1],
+                                  drops ? n.inputs[3] : REMAT_NO_VALUE};
+    remat_value gradients[3] = {REMAT_NO_VALUE, REMAT_NO_VALUE, REMAT_NO_VALUE};
+    remat_build(b, REMAT_OP_attention_backward, inputs, 6 + drops, n.attributes, n.attribute_count,
+                gradients);
+    memcpy(in_gradients, gradients, sizeof gradients);
     st = b->status;
 fail:
     return st;

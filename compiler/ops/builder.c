@@ -270,18 +270,18 @@ static remat_value sum_run(struct remat_builder *b, remat_value x, const struct 
             *(k < r ? &before : &after) *= runs->lengths[k];
     if (r == 0 && runs->count > 1) {
         x = remat_build_reshape(b, x, (int64_t[]){runs->lengths[r], after}, 2);
-        return remat_build1(b, REMAT_OP_column_sum, x);
+        return remat_build1(b, REMAT_OP_column_sum, F32(x));
     }
     if (r + 1 == runs->count) {
         x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r]}, 2);
-        return remat_build1(b, REMAT_OP_row_sum, x);
+        return remat_build1(b, REMAT_OP_row_sum, F32(x));
     }
     static const int64_t last[] = {0, 2, 1};
     const struct remat_attribute permutation = {
         .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = 3, .ints = last};
     x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r], after}, 3);
     x = remat_build(b, REMAT_OP_transpose, &x, 1, &permutation, 1, NULL);
-    return remat_build1(b, REMAT_OP_row_sum, x);
+    return remat_build1(b, REMAT_OP_row_sum, F32(x));
 }
 
 remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
@@ -290,6 +290,7 @@ remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
     if (b->status != REMAT_OK || remat_is_none(gradient.i))
         return remat_build1(b, REMAT_OP_row_sum, gradient);
     struct runs runs = find_runs(&b->graph->values[gradient.i].shape, to);
+    remat_value whole = gradient;
     while (runs.count > 0) {
         uint32_t r = 0;
         if (!runs.summed[0])
@@ -299,5 +300,6 @@ remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
         gradient = sum_run(b, gradient, &runs, r);
         drop_run(&runs, r);
     }
+    gradient = remat_build_like(b, gradient, whole);
     return remat_build_reshape(b, gradient, to->dims, to->rank);
 }

@@ -22,14 +22,9 @@ int64_t remat_shape_rows(const struct remat_shape *shape)
     return rows;
 }
 
-remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
-                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+static remat_status check_rank(remat_context *ctx, const struct remat_value_info *value, uint32_t k,
                                uint32_t rank_min, uint32_t rank_max)
 {
-    const struct remat_value_info *value = remat_input(graph, node, k);
-    if (value->dtype != dtype)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has type %s, expected %s", k,
-                           remat_dtype_name(value->dtype), remat_dtype_name(dtype));
     if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
         return REMAT_OK;
     char text[REMAT_SHAPE_TEXT];
@@ -39,6 +34,38 @@ remat_status remat_check_input(remat_context *ctx, const struct remat_graph *gra
                        : value->shape.rank < rank_min ? "at least "
                                                       : "at most ",
                        value->shape.rank < rank_min ? rank_min : rank_max);
+}
+
+remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                               uint32_t rank_min, uint32_t rank_max)
+{
+    const struct remat_value_info *value = remat_input(graph, node, k);
+    if (value->dtype != dtype)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has type %s, expected %s", k,
+                           remat_dtype_name(value->dtype), remat_dtype_name(dtype));
+    return check_rank(ctx, value, k, rank_min, rank_max);
+}
+
+remat_status remat_check_float(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, uint32_t rank_min,
+                               uint32_t rank_max)
+{
+    const struct remat_value_info *value = remat_input(graph, node, k);
+    if (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has type %s, expected f32 or bf16",
+                           k, remat_dtype_name(value->dtype));
+    return check_rank(ctx, value, k, rank_min, rank_max);
+}
+
+remat_status remat_check_like_first(remat_context *ctx, const struct remat_graph *graph,
+                                    const struct remat_node_info *node, uint32_t k,
+                                    uint32_t rank_min, uint32_t rank_max)
+{
+    if (k == 0)
+        return remat_check_float(ctx, graph, node, k, rank_min, rank_max);
+    return remat_check_input(ctx, graph, node, k, remat_input(graph, node, 0)->dtype, rank_min,
+                             rank_max);
 }
 
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,

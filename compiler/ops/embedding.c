@@ -16,9 +16,9 @@ static remat_status rows_shape(remat_context *ctx, const struct remat_shape *ids
 OP_SHAPE(embedding)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 2, 2));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, 2));
     REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
-    outputs[0].dtype = REMAT_F32;
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     REMAT_TRY(rows_shape(ctx, remat_input_shape(graph, node, 1),
                          remat_input_shape(graph, node, 0)->dims[1], &outputs[0].shape));
 fail:
@@ -43,14 +43,14 @@ OP_SHAPE(embedding_backward)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_check_attributes(ctx, node, "rows"));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
     const struct remat_shape *gradient = remat_input_shape(graph, node, 0);
     int64_t columns = gradient->dims[gradient->rank - 1];
     int64_t rows = remat_node_int(node, "rows", 0);
     REMAT_TRY(check_gradient(ctx, graph, node, 0, columns));
     if (rows < 1)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a table of %lld rows", (long long)rows);
-    outputs[0].dtype = REMAT_F32;
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = (struct remat_shape){2, {rows, columns}};
 fail:
     return st;
@@ -59,11 +59,11 @@ fail:
 OP_SHAPE(embedding_accumulate)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 2, 2));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, 2));
+    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, 1, REMAT_ANY_RANK));
     const struct remat_shape *table = remat_input_shape(graph, node, 0);
     REMAT_TRY(check_gradient(ctx, graph, node, 1, table->dims[1]));
-    outputs[0].dtype = REMAT_F32;
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *table;
 fail:
     return st;

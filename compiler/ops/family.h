@@ -39,6 +39,11 @@
 #define OP3(op, x, y, z)                                                                           \
     (remat_push(b, x), remat_push(b, y), remat_push(b, z), remat_apply(b, REMAT_OP_##op, 3))
 #define NUMBER(value) remat_build_constant(b, value)
+/* Composite interiors are f32: x cast to f32, and a result cast to the dtype of `like`; the value
+ * itself where there is nothing to do. */
+#define F32(x)        remat_build_cast(b, x, REMAT_F32)
+#define LIKE(x, like) remat_build_like(b, x, like)
+remat_value remat_build_like(struct remat_builder *b, remat_value x, remat_value like);
 void remat_push(struct remat_builder *b, remat_value operand);
 /* Builds an op from the newest `count` operands and takes them off. */
 remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count);
@@ -62,6 +67,20 @@ const char *remat_shape_text(const struct remat_shape *shape, char text[REMAT_SH
 remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
                                uint32_t rank_min, uint32_t rank_max);
+/* f32 or bf16. */
+remat_status remat_check_float(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node, uint32_t k, uint32_t rank_min,
+                               uint32_t rank_max);
+/* The dtype of input 0, f32 or bf16. */
+remat_status remat_check_like_first(remat_context *ctx, const struct remat_graph *graph,
+                                    const struct remat_node_info *node, uint32_t k,
+                                    uint32_t rank_min, uint32_t rank_max);
+/* Attributes p and site, and the state of the generator, i32 [4], as input `rng`. */
+remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *graph,
+                                 const struct remat_node_info *node, uint32_t rng);
+/* The shape that the attribute "shape" says. */
+remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
+                                      struct remat_shape *out);
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);

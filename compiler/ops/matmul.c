@@ -1,4 +1,5 @@
-/* Matrix products. Transposes are attributes, so that no derivative moves data. */
+/* Matrix products. Transposes are attributes, so that no derivative moves data. A leading axis of
+ * length 1 is repeated, so that heads that share keys need no copy of them. */
 #include "family.h"
 
 struct extents {
@@ -20,24 +21,26 @@ OP_SHAPE(matmul)
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_check_flag(ctx, node, "transpose_a"));
     REMAT_TRY(remat_check_flag(ctx, node, "transpose_b"));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 2, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, x->rank, x->rank));
+    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, x->rank, x->rank));
     const struct remat_shape *y = remat_input_shape(graph, node, 1);
     uint32_t rank = x->rank;
     bool transpose_a = remat_node_int(node, "transpose_a", 0);
     bool transpose_b = remat_node_int(node, "transpose_b", 0);
     bool fits = x->dims[rank - (transpose_a ? 2 : 1)] == y->dims[rank - (transpose_b ? 1 : 2)];
     for (uint32_t d = 0; d + 2 < rank; d++)
-        fits = fits && x->dims[d] == y->dims[d];
+        fits = fits && (x->dims[d] == y->dims[d] || x->dims[d] == 1 || y->dims[d] == 1);
     if (!fits) {
         char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "shapes %s%s and %s%s do not multiply",
                    remat_shape_text(x, a_text), transpose_a ? " (transposed)" : "",
                    remat_shape_text(y, b_text), transpose_b ? " (transposed)" : "");
     }
-    outputs[0].dtype = REMAT_F32;
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *x;
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        outputs[0].shape.dims[d] = x->dims[d] == 1 ? y->dims[d] : x->dims[d];
     outputs[0].shape.dims[rank - 2] = x->dims[rank - (transpose_a ? 1 : 2)];
     outputs[0].shape.dims[rank - 1] = y->dims[rank - (transpose_b ? 2 : 1)];
 fail:
@@ -48,8 +51,8 @@ OP_SHAPE(linear)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_check_flag(ctx, node, "transpose_weight"));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 2, 2));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, 2, 2));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     const struct remat_shape *w = remat_input_shape(graph, node, 1);
     bool transposed = remat_node_int(node, "transpose_weight", 0);
@@ -61,10 +64,10 @@ OP_SHAPE(linear)
                    transposed ? " (transposed)" : "");
     }
     if (node->input_count > 2) {
-        REMAT_TRY(remat_check_input(ctx, graph, node, 2, REMAT_F32, 1, 1));
+        REMAT_TRY(remat_check_like_first(ctx, graph, node, 2, 1, 1));
         REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
     }
-    outputs[0].dtype = REMAT_F32;
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *x;
     outputs[0].shape.dims[x->rank - 1] = n;
 fail:
@@ -90,10 +93,14 @@ OP_DERIVE(matmul)
     struct remat_node_info n = b->graph->nodes[node.i];
     bool ta = remat_node_int(&n, "transpose_a", 0), tb = remat_node_int(&n, "transpose_b", 0);
     remat_value x = n.inputs[0], y = n.inputs[1], g = out_gradients[0];
-    in_gradients[1] =
+    struct remat_shape x_shape = *remat_input_shape(b->graph, &n, 0);
+    struct remat_shape y_shape = *remat_input_shape(b->graph, &n, 1);
+    remat_value dy =
         tb ? remat_build_matmul(b, g, x, true, ta) : remat_build_matmul(b, x, g, !ta, false);
-    in_gradients[0] =
+    in_gradients[1] = remat_build_sum_to(b, dy, &y_shape);
+    remat_value dx =
         ta ? remat_build_matmul(b, y, g, tb, true) : remat_build_matmul(b, g, y, false, !tb);
+    in_gradients[0] = remat_build_sum_to(b, dx, &x_shape);
     return b->status;
 }
 
@@ -107,7 +114,7 @@ OP_DERIVE(linear)
     in_gradients[1] = transposed ? remat_build_matmul(b, g_rows, x_rows, true, false)
                                  : remat_build_matmul(b, x_rows, g_rows, true, false);
     if (n.input_count > 2)
-        in_gradients[2] = OP1(column_sum, g);
+        in_gradients[2] = LIKE(OP1(column_sum, F32(g)), n.inputs[2]);
     remat_value x_gradient = remat_build_matmul(b, g_rows, n.inputs[1], false, !transposed);
     in_gradients[0] = remat_build_reshape(b, x_gradient, shape.dims, shape.rank);
     return b->status;

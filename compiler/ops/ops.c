@@ -16,6 +16,7 @@ enum {
     NAMED = REMAT_FACT_NAMED,
     IN_PLACE = REMAT_FACT_IN_PLACE,
     COMPUTE_HEAVY = REMAT_FACT_COMPUTE_HEAVY,
+    RANDOM = REMAT_FACT_RANDOM,
     STATEFUL = REMAT_FACT_STATEFUL,
 };
 
@@ -71,6 +72,9 @@ static const struct {
     {"value", REMAT_ATTRIBUTE_FLOAT},   {"scale", REMAT_ATTRIBUTE_FLOAT},
     {"epsilon", REMAT_ATTRIBUTE_FLOAT}, {"beta1", REMAT_ATTRIBUTE_FLOAT},
     {"beta2", REMAT_ATTRIBUTE_FLOAT},   {"weight_decay", REMAT_ATTRIBUTE_FLOAT},
+    {"theta", REMAT_ATTRIBUTE_FLOAT},   {"factor", REMAT_ATTRIBUTE_FLOAT},
+    {"low", REMAT_ATTRIBUTE_FLOAT},     {"high", REMAT_ATTRIBUTE_FLOAT},
+    {"p", REMAT_ATTRIBUTE_FLOAT},
 };
 
 static uint8_t attribute_kind(const char *key)

@@ -67,6 +67,9 @@ remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
 /* The value whose bytes `value` uses: follows VIEW nodes to their first input. */
 remat_value remat_storage_root(const struct remat_graph *graph, remat_value value);
 
+/* That x is the f32 of a bf16 value: exact, and what a load does anyway. */
+bool remat_is_widening(const struct remat_graph *graph, remat_value x);
+
 /* Where the elements of a value lie in its storage root, in elements. */
 struct remat_layout {
     int64_t offset;
@@ -122,6 +125,9 @@ remat_value remat_build_constant(struct remat_builder *b, double value); /* f32,
 remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const int64_t *dims,
                                 uint32_t rank); /* x itself when the shape is equal; copies x first
                                                    where its strides allow no view */
+/* x in another dtype, f32 or bf16; x itself where it has it, and what was cast where x undoes it.
+ */
+remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype);
 /* x * y without the node where a factor is the constant 1 or both are constants. */
 remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y);
 /* x repeated to the shape of `like`. */

@@ -1,5 +1,6 @@
-/* AdamW with PyTorch's formulas and order of operations. What depends on the step alone is computed
- * once by adamw_coefficients; `assign` makes each new value the new version of its state. */
+/* AdamW and SGD with PyTorch's formulas and order of operations. What depends on the step alone is
+ * computed once by adamw_coefficients; `assign` makes each new value the new version of its state.
+ */
 #include "family.h"
 
 static remat_status check_open_unit(remat_context *ctx, const struct remat_node_info *node,
@@ -47,6 +48,32 @@ OP_SHAPE(adamw)
     }
 fail:
     return st;
+}
+
+OP_SHAPE(sgd)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_shape *parameter = remat_input_shape(graph, node, 0);
+    for (uint32_t k = 0; k < 3; k++)
+        REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, parameter));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {1}}));
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = *parameter;
+fail:
+    return st;
+}
+
+OP_EXPAND(sgd)
+{
+    remat_value p = inputs[0], g = inputs[1], lr = inputs[2];
+    double decay = remat_node_float(info, "weight_decay", 0);
+    if (b->graph->values[p.i].shape.rank == 0)
+        lr = remat_build_reshape(b, lr, NULL, 0);
+    if (decay != 0)
+        g = OP2(add, g, OP2(mul, p, NUMBER(decay)));
+    outputs[0] = OP2(assign, p, OP2(sub, p, OP2(mul, g, lr)));
+    return b->status;
 }
 
 OP_SHAPE(assign)

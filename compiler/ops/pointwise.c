@@ -1,5 +1,7 @@
 /* Elementwise arithmetic with operands that broadcast as in NumPy. A derivative is the formula on
- * the result's shape, then summed over the axes along which its operand was repeated. */
+ * the result's shape, then summed over the axes along which its operand was repeated. Arithmetic is
+ * f32; add takes two bf16 operands, too, and rounds the sum, so that sums of gradients and
+ * residuals are one node in any dtype. */
 #include "family.h"
 
 #include <math.h>
@@ -27,11 +29,12 @@ OP_SHAPE(pointwise)
 {
     remat_status st = REMAT_OK;
     bool compares = node->op == REMAT_OP_equal || node->op == REMAT_OP_less;
-    outputs[0].dtype = REMAT_F32;
+    bool sums = node->op == REMAT_OP_add && remat_input(graph, node, 0)->dtype == REMAT_BF16;
+    outputs[0].dtype = sums ? REMAT_BF16 : REMAT_F32;
     for (uint32_t k = 0; k < node->input_count; k++) {
         remat_dtype dtype = remat_input(graph, node, k)->dtype;
         if (!compares || dtype != REMAT_I32)
-            REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
+            REMAT_TRY(remat_check_input(ctx, graph, node, k, outputs[0].dtype, 0, REMAT_ANY_RANK));
         const struct remat_shape *shape = remat_input_shape(graph, node, k);
         REMAT_TRY(broadcast(ctx, &outputs[0].shape, shape, &outputs[0].shape));
     }
@@ -64,12 +67,27 @@ OP_FLOPS(zero)
 static uint64_t flops_each(uint16_t op)
 {
     switch (op) {
+    case REMAT_OP_scale:
+        return 1;
+    case REMAT_OP_rope:
+    case REMAT_OP_mask_causal:
+        return 3;
+    case REMAT_OP_sgd:
+        return 4;
+    case REMAT_OP_rms_norm:
+        return 5;
     case REMAT_OP_layer_norm:
         return 9;
+    case REMAT_OP_dropout:
+        return 12;
     case REMAT_OP_gelu:
         return 30;
+    case REMAT_OP_silu:
+    case REMAT_OP_softmax:
     case REMAT_OP_cross_entropy:
         return 22;
+    case REMAT_OP_swiglu:
+        return 23;
     case REMAT_OP_adamw:
         return 20;
     default:

@@ -55,8 +55,9 @@ static remat_status check_value(struct verifier *v, uint32_t i)
         else if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
             fault = "the shape is too large";
     if (!fault && value->trainable &&
-        (value->role != REMAT_ROLE_PARAMETER || value->dtype != REMAT_F32))
-        fault = "trainable, but no f32 parameter";
+        (value->role != REMAT_ROLE_PARAMETER ||
+         (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)))
+        fault = "trainable, but no f32 or bf16 parameter";
     if (fault)
         return remat_error(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\": %s", value->name, fault);
     return REMAT_OK;

@@ -111,16 +111,26 @@ static remat_status check_dims(remat_context *ctx, const struct remat_attribute 
     return REMAT_OK;
 }
 
+remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
+                                      struct remat_shape *out)
+{
+    const struct remat_attribute *dims = remat_node_attribute(node, "shape");
+    remat_status st = check_dims(ctx, dims);
+    if (st)
+        return st;
+    *out = (struct remat_shape){dims->count, {0}};
+    for (uint32_t d = 0; d < dims->count; d++)
+        out->dims[d] = dims->ints[d];
+    return REMAT_OK;
+}
+
 OP_SHAPE(reshape)
 {
     remat_status st = REMAT_OK;
+    struct remat_shape shape;
     REMAT_TRY(remat_check_attributes(ctx, node, "shape"));
-    const struct remat_attribute *dims = remat_node_attribute(node, "shape");
-    REMAT_TRY(check_dims(ctx, dims));
+    REMAT_TRY(remat_shape_of_attribute(ctx, node, &shape));
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    struct remat_shape shape = {dims->count, {0}};
-    for (uint32_t d = 0; d < dims->count; d++)
-        shape.dims[d] = dims->ints[d];
     if (remat_shape_elements(&shape) != remat_shape_elements(&x->shape)) {
         char from[REMAT_SHAPE_TEXT], to[REMAT_SHAPE_TEXT];
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "shape %s has not as many elements as %s",

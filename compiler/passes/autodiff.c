@@ -1,4 +1,5 @@
-/* Reverse-mode differentiation of the loss by every trainable parameter.
+/* Reverse-mode differentiation of the loss by every trainable parameter; nothing where there is
+ * none.
  *
  * Nodes are visited from the last to the first; each whose result has a gradient hands
  * contributions to its operands. Contributions to one value are added as they arrive, the newest on
@@ -39,7 +40,7 @@ static remat_status find_needed(struct autodiff *a)
             needed = needed || a->needed[node->inputs[k].i];
         for (uint32_t k = 0; k < node->output_count; k++)
             a->needed[node->outputs[k].i] =
-                needed && graph->values[node->outputs[k].i].dtype == REMAT_F32;
+                needed && graph->values[node->outputs[k].i].dtype != REMAT_I32;
     }
 fail:
     return st;
@@ -83,9 +84,10 @@ fail:
 static remat_status contribute(struct autodiff *a, remat_value value, remat_value contribution)
 {
     const struct remat_value_info *info = &a->graph->values[value.i];
-    if (!remat_shape_equal(&info->shape, &a->graph->values[contribution.i].shape))
-        return remat_error(a->ctx, REMAT_ERROR_INTERNAL, "gradient of \"%s\" has another shape",
-                           info->name);
+    const struct remat_value_info *gradient = &a->graph->values[contribution.i];
+    if (!remat_shape_equal(&info->shape, &gradient->shape) || info->dtype != gradient->dtype)
+        return remat_error(a->ctx, REMAT_ERROR_INTERNAL,
+                           "gradient of \"%s\" has another shape or type", info->name);
     remat_value *sum = &a->gradients[value.i];
     *sum = remat_is_none(sum->i) ? contribution
                                  : remat_build2(&a->b, REMAT_OP_add, *sum, contribution);
@@ -202,8 +204,10 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
         a->b.counter = 0;
         if (!a->b.prefix)
             return REMAT_ERROR_MEMORY;
-        remat_value one = remat_build_constant(&a->b, 1);
-        gradient = remat_build2(&a->b, REMAT_OP_mul, gradient, one);
+        remat_dtype dtype = a->graph->values[gradient.i].dtype;
+        gradient = remat_build_cast(&a->b, gradient, REMAT_F32);
+        gradient = remat_build2(&a->b, REMAT_OP_mul, gradient, remat_build_constant(&a->b, 1));
+        gradient = remat_build_cast(&a->b, gradient, dtype);
         REMAT_TRY(a->b.status);
         a->gradients[parameter.i] = gradient;
         REMAT_TRY(extend_named(a));
@@ -222,6 +226,14 @@ static bool is_joint(const struct remat_graph *graph)
     return false;
 }
 
+static bool is_training(const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (is_trainable(&graph->values[v]))
+            return true;
+    return false;
+}
+
 REMAT_PASS(autodiff)
 {
     remat_status st = REMAT_OK;
@@ -233,6 +245,8 @@ REMAT_PASS(autodiff)
     remat_builder_init(&a.b, ctx, arena, a.graph);
     a.b.phase = REMAT_PHASE_BACKWARD;
     REMAT_TRY(find_needed(&a));
+    if (!is_training(graph))
+        return REMAT_OK;
     REMAT_TRY(seed(&a));
     for (uint32_t n = graph->node_count; n-- > 0;)
         REMAT_TRY(visit(&a, n));

@@ -27,6 +27,7 @@ static remat_status expand_node(struct remat_rebuild *r, uint32_t n)
     for (uint32_t k = 0; k < node->output_count; k++) {
         remat_value old = node->outputs[k];
         if (outputs[k].i < first ||
+            r->to->values[outputs[k].i].dtype != r->from->values[old.i].dtype ||
             !remat_shape_equal(&r->to->values[outputs[k].i].shape, &r->from->values[old.i].shape))
             REMAT_FAIL(r->ctx, REMAT_ERROR_INTERNAL, "expansion of \"%s\": wrong output %u",
                        b.prefix, k);

@@ -1,12 +1,14 @@
-/* Appends AdamW: two states and one node for every parameter with a gradient, in the order in which
- * the gradients are computed, and the coefficients that all of them share. */
+/* Appends AdamW or SGD: the states and one node for every parameter with a gradient, in the order
+ * in which the gradients are computed, and what all of them share. Updates are f32: a bf16
+ * parameter is the rounded copy of a master, which is a state. */
 #include "passes.h"
 
 struct appender {
     remat_context *ctx;
     struct remat_arena *arena;
     struct remat_graph *graph; /* a copy that grows */
-    remat_value coefficients;
+    remat_value coefficients;  /* of AdamW; the learning rate of SGD */
+    remat_value factor;        /* of all gradients, REMAT_NO_VALUE without a limit to their norm */
     struct remat_builder b;
 };
 
@@ -38,6 +40,9 @@ static remat_status add_coefficients(struct appender *a)
     };
     remat_value inputs[2];
     REMAT_TRY(add_input(a, "lr", REMAT_F32, one, REMAT_ROLE_INPUT, &inputs[0]));
+    a->coefficients = inputs[0];
+    if (optimizer->kind == REMAT_OPTIMIZER_SGD)
+        return REMAT_OK;
     REMAT_TRY(add_input(a, "step", REMAT_I32, one, REMAT_ROLE_INPUT, &inputs[1]));
     a->b.name = "adamw.coefficients";
     a->coefficients =
@@ -58,6 +63,55 @@ static remat_status add_update(struct appender *a, remat_value state, remat_valu
     return to->name ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
+static remat_status add_state(struct appender *a, remat_value parameter, const char *suffix,
+                              remat_value *out)
+{
+    const struct remat_value_info *of = &a->graph->values[parameter.i];
+    const char *name = remat_arena_format(a->arena, "%s.%s", of->name, suffix);
+    return add_input(a, name, REMAT_F32, of->shape, REMAT_ROLE_OPTIMIZER_STATE, out);
+}
+
+/* What is updated in f32: the parameter itself, or its master copy, which starts with the values
+ * that the parameter would have if it were not rounded. */
+static remat_status add_master(struct appender *a, remat_value parameter, remat_value *out)
+{
+    remat_status st = REMAT_OK;
+    *out = parameter;
+    if (a->graph->values[parameter.i].dtype == REMAT_F32)
+        return REMAT_OK;
+    REMAT_TRY(add_state(a, parameter, REMAT_MASTER_SUFFIX, out));
+    const struct remat_value_info *from = &a->graph->values[parameter.i];
+    struct remat_value_info *to = &a->graph->values[out->i];
+    to->initializer = from->initializer;
+    to->init_mean = from->init_mean;
+    to->init_std = from->init_std;
+fail:
+    return st;
+}
+
+/* The parameter's new version is its master's, rounded. */
+static remat_status add_master_update(struct appender *a, remat_value parameter, remat_value master,
+                                      remat_value next)
+{
+    remat_status st = add_update(a, master, next);
+    if (st || master.i == parameter.i)
+        return st;
+    remat_value rounded = remat_build_cast(&a->b, next, a->graph->values[parameter.i].dtype);
+    remat_value assigned = remat_build2(&a->b, REMAT_OP_assign, parameter, rounded);
+    return a->b.status ? a->b.status : add_update(a, parameter, assigned);
+}
+
+/* The gradient in f32, scaled down if the norm of all is too large. */
+static remat_value usable(struct appender *a, remat_value gradient)
+{
+    gradient = remat_build_cast(&a->b, gradient, REMAT_F32);
+    if (remat_is_none(a->factor.i) || a->b.status != REMAT_OK)
+        return gradient;
+    bool scalar = a->graph->values[gradient.i].shape.rank == 0;
+    remat_value factor = scalar ? remat_build_reshape(&a->b, a->factor, NULL, 0) : a->factor;
+    return remat_build2(&a->b, REMAT_OP_mul, gradient, factor);
+}
+
 static remat_status add_adamw(struct appender *a, remat_value parameter, remat_value gradient)
 {
     remat_status st = REMAT_OK;
@@ -67,21 +121,79 @@ static remat_status add_adamw(struct appender *a, remat_value parameter, remat_v
         remat_attribute_float("beta2", optimizer->beta2),
         remat_attribute_float("epsilon", optimizer->epsilon),
     };
-    const char *name = a->graph->values[parameter.i].name;
-    struct remat_shape shape = a->graph->values[parameter.i].shape;
-    remat_value inputs[] = {parameter, REMAT_NO_VALUE, REMAT_NO_VALUE, gradient, a->coefficients};
+    remat_value inputs[] = {REMAT_NO_VALUE, REMAT_NO_VALUE, REMAT_NO_VALUE, usable(a, gradient),
+                            a->coefficients};
     remat_value outputs[3];
-    REMAT_TRY(add_input(a, remat_arena_format(a->arena, "%s.m", name), REMAT_F32, shape,
-                        REMAT_ROLE_OPTIMIZER_STATE, &inputs[1]));
-    REMAT_TRY(add_input(a, remat_arena_format(a->arena, "%s.v", name), REMAT_F32, shape,
-                        REMAT_ROLE_OPTIMIZER_STATE, &inputs[2]));
-    a->b.scope = a->graph->nodes[a->graph->values[gradient.i].node].scope;
+    REMAT_TRY(add_master(a, parameter, &inputs[0]));
+    REMAT_TRY(add_state(a, parameter, "m", &inputs[1]));
+    REMAT_TRY(add_state(a, parameter, "v", &inputs[2]));
     remat_build(&a->b, REMAT_OP_adamw, inputs, 5, attributes, 3, outputs);
     REMAT_TRY(a->b.status);
-    for (uint32_t k = 0; k < 3; k++)
-        REMAT_TRY(add_update(a, inputs[k], outputs[k]));
+    REMAT_TRY(add_master_update(a, parameter, inputs[0], outputs[0]));
+    REMAT_TRY(add_update(a, inputs[1], outputs[1]));
+    REMAT_TRY(add_update(a, inputs[2], outputs[2]));
 fail:
     return st;
+}
+
+static remat_status add_sgd(struct appender *a, remat_value parameter, remat_value gradient)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_attribute decay =
+        remat_attribute_float("weight_decay", a->graph->optimizer.weight_decay);
+    remat_value inputs[] = {REMAT_NO_VALUE, usable(a, gradient), a->coefficients};
+    REMAT_TRY(add_master(a, parameter, &inputs[0]));
+    remat_value next = remat_build(&a->b, REMAT_OP_sgd, inputs, 3, &decay, 1, NULL);
+    REMAT_TRY(a->b.status);
+    REMAT_TRY(add_master_update(a, parameter, inputs[0], next));
+fail:
+    return st;
+}
+
+/* --- the norm of all gradients --- */
+
+/* The sum of a gradient's squares, [1]: by rows, then over the rows. */
+static remat_value sum_of_squares(struct appender *a, remat_value gradient)
+{
+    struct remat_builder *b = &a->b;
+    struct remat_shape shape = a->graph->values[gradient.i].shape;
+    if (shape.rank == 0)
+        gradient = remat_build_reshape(b, gradient, (int64_t[]){1}, 1);
+    gradient = remat_build_cast(b, gradient, REMAT_F32);
+    remat_value sum =
+        remat_build1(b, REMAT_OP_row_sum, remat_build2(b, REMAT_OP_mul, gradient, gradient));
+    if (shape.rank > 1) {
+        int64_t rows = remat_shape_elements(&shape) / shape.dims[shape.rank - 1];
+        sum = remat_build_reshape(b, sum, (int64_t[]){1, rows}, 2);
+        sum = remat_build1(b, REMAT_OP_row_sum, sum);
+    }
+    return remat_build_reshape(b, sum, (int64_t[]){1}, 1);
+}
+
+/* min(1, limit / (norm + 1e-6)), as PyTorch has it, [1]. The squares are added in the order in
+ * which the gradients are computed. */
+static remat_status add_factor(struct appender *a, const struct remat_graph *graph)
+{
+    struct remat_builder *b = &a->b;
+    remat_value sum = REMAT_NO_VALUE;
+    b->prefix = "clip";
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        for (uint32_t k = 0; k < graph->nodes[n].output_count; k++) {
+            remat_value gradient = graph->nodes[n].outputs[k];
+            if (graph->values[gradient.i].role != REMAT_ROLE_GRADIENT)
+                continue;
+            remat_value squares = sum_of_squares(a, gradient);
+            sum = remat_is_none(sum.i) ? squares : remat_build2(b, REMAT_OP_add, sum, squares);
+        }
+    if (b->status != REMAT_OK || remat_is_none(sum.i))
+        return b->status;
+    remat_value limit = remat_build_constant(b, graph->optimizer.clip_norm);
+    remat_value one = remat_build_constant(b, 1), tiny = remat_build_constant(b, 1e-6);
+    remat_value norm = remat_build1(b, REMAT_OP_sqrt, sum);
+    norm = remat_build2(b, REMAT_OP_add, norm, tiny);
+    a->factor = remat_build2(b, REMAT_OP_minimum, remat_build2(b, REMAT_OP_div, limit, norm), one);
+    b->prefix = NULL;
+    return b->status;
 }
 
 /* The parameter that a gradient belongs to, by name. */
@@ -114,7 +226,10 @@ static remat_status add_all(struct appender *a, const struct remat_graph *graph)
                 REMAT_FAIL(a->ctx, REMAT_ERROR_INVALID,
                            "gradient \"%s\": no parameter has this name without \".grad\"",
                            info->name);
-            REMAT_TRY(add_adamw(a, parameter, gradient));
+            a->b.scope = graph->nodes[n].scope;
+            REMAT_TRY(graph->optimizer.kind == REMAT_OPTIMIZER_SGD
+                          ? add_sgd(a, parameter, gradient)
+                          : add_adamw(a, parameter, gradient));
         }
 fail:
     return st;
@@ -123,17 +238,19 @@ fail:
 REMAT_PASS(optimizer)
 {
     remat_status st = REMAT_OK;
-    struct appender a = {.ctx = ctx, .arena = arena};
+    struct appender a = {.ctx = ctx, .arena = arena, .factor = REMAT_NO_VALUE};
     uint32_t gradients = 0;
     REMAT_TRY(remat_graph_copy(ctx, arena, graph, &a.graph));
     *out = a.graph;
-    if (!graph->optimizer.adamw || graph->update_count > 0)
+    if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || graph->update_count > 0)
         return REMAT_OK;
     for (uint32_t v = 0; v < graph->value_count; v++)
         gradients += graph->values[v].role == REMAT_ROLE_GRADIENT;
-    REMAT_NEW(arena, a.graph->updates, 3 * (size_t)gradients);
+    REMAT_NEW(arena, a.graph->updates, 4 * (size_t)gradients);
     remat_builder_init(&a.b, ctx, arena, a.graph);
     a.b.phase = REMAT_PHASE_OPTIMIZER;
+    if (graph->optimizer.clip_norm > 0)
+        REMAT_TRY(add_factor(&a, graph));
     REMAT_TRY(add_coefficients(&a));
     REMAT_TRY(add_all(&a, graph));
 fail:

@@ -38,7 +38,7 @@ bool remat_opcode_is_column_reduction(uint16_t opcode)
 static bool has_operand(uint16_t opcode)
 {
     return opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||
-           opcode == REMAT_INSTRUCTION_store;
+           opcode == REMAT_INSTRUCTION_store || opcode == REMAT_INSTRUCTION_random;
 }
 
 static enum remat_register_class join(enum remat_register_class a, enum remat_register_class b)
@@ -56,6 +56,7 @@ static enum remat_register_class class_of(const struct remat_instruction *instru
         return REMAT_CLASS_NONE;
     case REMAT_INSTRUCTION_load:
     case REMAT_INSTRUCTION_column:
+    case REMAT_INSTRUCTION_random:
         return REMAT_CLASS_ELEMENT;
     case REMAT_INSTRUCTION_load_row:
     case REMAT_INSTRUCTION_row_sum:
@@ -70,6 +71,11 @@ static enum remat_register_class class_of(const struct remat_instruction *instru
     for (uint32_t k = 0; k < remat_opcode_arity(instruction->opcode); k++)
         result = join(result, classes[instruction->args[k]]);
     return result;
+}
+
+static bool is_site(float immediate)
+{
+    return immediate >= 0 && immediate < REMAT_SITES && immediate == (float)(uint32_t)immediate;
 }
 
 static remat_status check_arguments(remat_context *ctx, const struct remat_kernel_program *program,
@@ -108,6 +114,10 @@ static remat_status check_arguments(remat_context *ctx, const struct remat_kerne
         return remat_error(ctx, REMAT_ERROR_INVALID,
                            "%s: instruction %u (%s): operand %u of %u operands", where, index, name,
                            instruction->operand, program->operand_count);
+    if (instruction->opcode == REMAT_INSTRUCTION_random && !is_site(instruction->immediate))
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%s: instruction %u (%s): %g is no site, a whole number below %d", where,
+                           index, name, (double)instruction->immediate, REMAT_SITES);
     return REMAT_OK;
 }
 
@@ -152,7 +162,7 @@ void remat_kernel_program_print(const struct remat_kernel_program *program, stru
                               opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].name : "?");
         if (opcode != REMAT_INSTRUCTION_store && has_operand(opcode))
             remat_text_append(out, " [%u]", instruction->operand);
-        if (opcode == REMAT_INSTRUCTION_constant)
+        if (opcode == REMAT_INSTRUCTION_constant || opcode == REMAT_INSTRUCTION_random)
             remat_text_append(out, " %.9g", (double)instruction->immediate);
         for (uint32_t k = 0; k < remat_opcode_arity(opcode); k++)
             remat_text_append(out, " r%u", instruction->args[k]);

@@ -11,14 +11,30 @@
  *     CONSTANT  one value                   (constant, arithmetic on CONSTANT only)
  *
  * Arithmetic on mixed classes is ELEMENT; CONSTANT mixes with any class and yields that class. ROW
- * and COLUMN reductions do not occur in one program. Every register is rounded to its dtype (f32
- * unless the instruction says otherwise) before it is used (docs/numerics.md, rule 1).
+ * and COLUMN reductions do not occur in one program. Every register is an f32. A value of the graph
+ * that is bf16 and stays in a register is rounded by round_bf16 before it is used
+ * (docs/numerics.md, rule 1).
  *
  * Memory operands are views: base + offset + strides in elements over the axes of the space. A
  * stride of 0 repeats. load_row and store of a ROW register ignore the stride of the last axis;
- * store of a COLUMN register ignores the strides of the others. Loads of i32 convert to f32 (exact
- * below 2^24). An operand may be the same memory as another only where the plan says so (in place):
- * then every element is loaded before it is stored.
+ * store of a COLUMN register ignores the strides of the others. Loads of bf16 convert to f32
+ * exactly, loads of i32 where that is below 2^24. A store into a bf16 operand rounds to nearest
+ * even, subnormals too; NaN stays NaN. i32 is not stored. An operand may be the same memory as
+ * another only where the plan says so (in place), and then has its dtype: every element is loaded
+ * before it is stored.
+ *
+ * random: the operand is i32, and the four elements from its offset on are the step's random state
+ * { seed low, seed high, step, microbatch }; its shape and strides are ignored. The immediate is
+ * the site, a whole number below 2^24. Element number i of the space, in row-major order, has
+ *
+ *     index = i + microbatch * (number of elements of the space)                         (64 bit)
+ *     word  = Philox4x32-10(key = {seed low, seed high},
+ *                           counter = {index/4 low, index/4 high, site, step})[index mod 4]
+ *     value = (word >> 8) * 2^-24
+ *
+ * so that, with the batch as first axis, the value belongs to the element of the whole batch and
+ * not to its microbatch, kernel, tile or thread. Dropout by p of x is everywhere (attention too)
+ * value < p ? 0 : x * (1 / (1 - p)), with p and the factor as f32.
  *
  * Reductions have defined bits (docs/numerics.md, rule 3):
  *   row:    64 lanes from the identity; element j of the row is combined into lane j mod 64 in
@@ -34,6 +50,7 @@
 #define REMAT_REDUCTION_LANES   64
 #define REMAT_COLUMN_BLOCK_ROWS 256
 #define REMAT_NO_REGISTER       UINT16_MAX
+#define REMAT_SITES             16777216 /* sites of random numbers are 0 ... REMAT_SITES - 1 */
 
 enum remat_register_class {
     REMAT_CLASS_NONE, /* store */
@@ -53,10 +70,10 @@ enum remat_opcode {
 
 struct remat_instruction {
     uint16_t opcode;
-    uint16_t operand; /* load, load_row, store: index among the command's operands */
+    uint16_t operand; /* load, load_row, store, random: index among the command's operands */
     uint16_t args[3]; /* registers, REMAT_NO_REGISTER beyond the arity */
     uint16_t reserved;
-    float immediate; /* constant: its value */
+    float immediate; /* constant: its value; random: the site */
 };
 
 struct remat_kernel_program {

@@ -7,6 +7,7 @@
 /* How a kernel program uses one operand. */
 struct remat_operand_use {
     bool loaded, stored;
+    bool random;                        /* its first four elements are the random state */
     bool by_element, by_row, by_column; /* which axes it is addressed with: all, rows, the last */
 };
 
@@ -26,6 +27,8 @@ remat_status remat_verify_kernels(struct remat_verifier *verifier);
 /* Command `index`: ranges, operands against values and buffers, kernel against operands. The tables
  * of buffers, values and kernels are verified already. */
 remat_status remat_verify_command(struct remat_verifier *verifier, uint32_t index);
+/* Operand k as the random state of `random` and of attention's dropout. */
+remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t index, uint32_t k);
 /* Shapes, access and parameters of a named kernel's operands; their number is right already. */
 remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index);
 

@@ -27,9 +27,13 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
         const struct remat_instruction *instruction = &program->instructions[i];
         bool store = instruction->opcode == REMAT_INSTRUCTION_store;
         bool row = instruction->opcode == REMAT_INSTRUCTION_load_row;
-        if (!store && !row && instruction->opcode != REMAT_INSTRUCTION_load)
+        bool random = instruction->opcode == REMAT_INSTRUCTION_random;
+        if (!store && !row && !random && instruction->opcode != REMAT_INSTRUCTION_load)
             continue;
         struct remat_operand_use *use = &v->uses[index][instruction->operand];
+        use->random |= random;
+        if (random)
+            continue;
         enum remat_register_class class = classes[store ? instruction->args[0] : i];
         use->loaded |= !store;
         use->stored |= store;
@@ -38,7 +42,7 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
         use->by_element |= class != REMAT_CLASS_ROW && class != REMAT_CLASS_COLUMN;
     }
     for (uint32_t k = 0; k < program->operand_count; k++)
-        if (!v->uses[index][k].loaded && !v->uses[index][k].stored)
+        if (!v->uses[index][k].loaded && !v->uses[index][k].stored && !v->uses[index][k].random)
             return remat_verify_error(v, "kernels", index, kernel->key, "operand %u is never used",
                                       k);
 fail:
@@ -182,6 +186,50 @@ static remat_status verify_use(struct remat_verifier *v, uint32_t index, uint32_
     return REMAT_OK;
 }
 
+remat_status remat_verify_random_state(struct remat_verifier *v, uint32_t index, uint32_t k)
+{
+    const struct remat_program *p = v->program;
+    const struct remat_command *c = &p->commands[index];
+    const struct remat_operand *o = &p->operands[c->operand_begin + k];
+    uint64_t end, bytes;
+    if (o->dtype != REMAT_I32 || o->access != REMAT_ACCESS_READ)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: the random state is read and i32", k);
+    if (!remat_add_u64(o->offset_elements, 4, &end) ||
+        !remat_mul_u64(end, remat_dtype_bytes(REMAT_I32), &bytes) ||
+        bytes > p->buffers[p->values[o->value].buffer].bytes)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: \"%s\" has no four elements of random state", k,
+                                  operand_name(p, o));
+    return REMAT_OK;
+}
+
+/* How the kernel uses operand k, against its rank, dtype and access. */
+static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint32_t k)
+{
+    const struct remat_command *c = &v->program->commands[index];
+    const struct remat_operand *o = &v->program->operands[c->operand_begin + k];
+    const struct remat_operand_use *use = &v->uses[c->kernel][k];
+    if (use->random && (use->loaded || use->stored))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: random state and loaded or stored", k);
+    if (use->random)
+        return remat_verify_random_state(v, index, k);
+    if (o->rank != c->rank)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: rank %u, the index space has rank %u", k, o->rank,
+                                  c->rank);
+    if ((use->loaded && o->access == REMAT_ACCESS_WRITE) ||
+        (use->stored && o->access == REMAT_ACCESS_READ) ||
+        (!use->stored && o->access != REMAT_ACCESS_READ))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: access %u, but its kernel %s it", k, o->access,
+                                  use->loaded && use->stored ? "loads and stores"
+                                  : use->loaded              ? "loads"
+                                                             : "stores");
+    return REMAT_OK;
+}
+
 static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t index)
 {
     remat_status st = REMAT_OK;
@@ -191,20 +239,8 @@ static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t ind
         return remat_verify_error(v, "commands", index, c->name, "%u operands, its kernel has %u",
                                   c->operand_end - c->operand_begin, program->operand_count);
     for (uint32_t k = 0; k < program->operand_count; k++) {
-        const struct remat_operand *o = &v->program->operands[c->operand_begin + k];
         const struct remat_operand_use *use = &v->uses[c->kernel][k];
-        if (o->rank != c->rank)
-            return remat_verify_error(v, "commands", index, c->name,
-                                      "operand %u: rank %u, the index space has rank %u", k,
-                                      o->rank, c->rank);
-        if ((use->loaded && o->access == REMAT_ACCESS_WRITE) ||
-            (use->stored && o->access == REMAT_ACCESS_READ) ||
-            (!use->stored && o->access != REMAT_ACCESS_READ))
-            return remat_verify_error(v, "commands", index, c->name,
-                                      "operand %u: access %u, but its kernel %s it", k, o->access,
-                                      use->loaded && use->stored ? "loads and stores"
-                                      : use->loaded              ? "loads"
-                                                                 : "stores");
+        REMAT_TRY(verify_access(v, index, k));
         if (use->by_element)
             REMAT_TRY(verify_use(v, index, k, false, false));
         if (use->by_row)

@@ -16,14 +16,17 @@ static remat_status mismatch(const struct call *call, const char *what)
                               remat_kernel_kind_name(p->kernels[c->kernel].kind), what);
 }
 
-/* `dtypes` and `access` have one letter an operand: f, i (i32), F (f32); r, w, u. */
+/* `dtypes` and `access` have one letter an operand: f (float), e (the dtype of the first e, float),
+ * i (i32), F (f32); r, w, u. */
 static remat_status expect(const struct call *call, const char *dtypes, const char *access)
 {
+    const char *equal = strchr(dtypes, 'e');
     for (uint32_t k = 0; access[k]; k++) {
         const struct remat_operand *o = &call->o[k];
         bool dtype = dtypes[k] == 'i'   ? o->dtype == REMAT_I32
                      : dtypes[k] == 'F' ? o->dtype == REMAT_F32
                                         : o->dtype != REMAT_I32;
+        dtype &= dtypes[k] != 'e' || o->dtype == call->o[equal - dtypes].dtype;
         bool right = access[k] == 'r'   ? o->access == REMAT_ACCESS_READ
                      : access[k] == 'w' ? o->access == REMAT_ACCESS_WRITE
                                         : o->access == REMAT_ACCESS_UPDATE;
@@ -81,7 +84,7 @@ static remat_status check_matmul(const struct call *call)
         return mismatch(call, "[m, k] [k, n] does not give [m, n]");
     if (!rows_contiguous(c) || !injective(c))
         return mismatch(call, "the rows of c are not contiguous");
-    return expect(call, "fff", "rrw");
+    return expect(call, "eef", "rrw");
 }
 
 /* q, k, v, out, lse as attention has them. */
@@ -103,18 +106,37 @@ static bool all_rows_contiguous(const struct remat_operand *o, uint32_t count)
     return true;
 }
 
+/* Parameters, and rng as operand `operands` of the call, if it is there. */
+static remat_status check_dropout(const struct call *call, uint32_t operands)
+{
+    const struct remat_command *c = &call->v->program->commands[call->index];
+    bool rng = c->operand_end - c->operand_begin > operands;
+    double p = call->parameters[2];
+    if (!is_whole(call->parameters[1], 2) || !(p >= 0 && p < 1) ||
+        !is_whole(call->parameters[3], REMAT_SITES))
+        return mismatch(call, "parameters causal, p or site");
+    if (p > 0 && !rng)
+        return mismatch(call, "dropout without a random state");
+    return rng ? remat_verify_random_state(call->v, call->index, operands) : REMAT_OK;
+}
+
 static remat_status check_attention(const struct call *call)
 {
+    remat_status st = REMAT_OK;
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[0], &o[1], &o[2], &o[3], &o[4]))
         return mismatch(call, "shapes of q, k, v, out, lse");
     if (!all_rows_contiguous(o, 4) || !injective(&o[3]))
         return mismatch(call, "the last axis is not contiguous");
-    return expect(call, "ffffF", "rrrww");
+    REMAT_TRY(check_dropout(call, 5));
+    return expect(call, "eeeeF", "rrrww");
+fail:
+    return st;
 }
 
 static remat_status check_attention_backward(const struct call *call)
 {
+    remat_status st = REMAT_OK;
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[1], &o[2], &o[3], &o[4], &o[5]) || !same_shape(&o[0], &o[4]) ||
         !same_shape(&o[6], &o[1]) || !same_shape(&o[7], &o[2]) || !same_shape(&o[8], &o[3]))
@@ -122,7 +144,10 @@ static remat_status check_attention_backward(const struct call *call)
     if (!all_rows_contiguous(o, 5) || !all_rows_contiguous(o + 6, 3) || !injective(&o[6]) ||
         !injective(&o[7]) || !injective(&o[8]))
         return mismatch(call, "the last axis is not contiguous");
-    return expect(call, "fffffFfff", "rrrrrrwww");
+    REMAT_TRY(check_dropout(call, 9));
+    return expect(call, "eeeeeFeee", "rrrrrrwww");
+fail:
+    return st;
 }
 
 /* table [V, C], ids [..], rows [.., C]. */
@@ -139,7 +164,7 @@ static remat_status check_embedding(const struct call *call)
         return mismatch(call, "shapes of table, ids, out");
     if (!injective(&call->o[2]))
         return mismatch(call, "out is written more than once");
-    return expect(call, "fif", "rrw");
+    return expect(call, "eie", "rrw");
 }
 
 static remat_status check_embedding_backward(const struct call *call)
@@ -211,7 +236,7 @@ static remat_status check_pad(const struct call *call)
     if (in->shape[axis] > out->shape[axis] ||
         !is_whole(call->parameters[1], (double)(out->shape[axis] - in->shape[axis]) + 1))
         return mismatch(call, "the box leads out of the output");
-    return contiguous(out) ? expect(call, "ff", "rw") : mismatch(call, "out is not contiguous");
+    return contiguous(out) ? expect(call, "ee", "rw") : mismatch(call, "out is not contiguous");
 }
 
 static remat_status check_fill(const struct call *call)
@@ -228,6 +253,17 @@ static remat_status check_fill_normal(const struct call *call)
         return mismatch(call, "the halves of the site are no 32-bit numbers");
     return contiguous(&call->o[0]) ? expect(call, "f", "w")
                                    : mismatch(call, "out is not contiguous");
+}
+
+static remat_status check_rope_table(const struct call *call)
+{
+    const struct remat_operand *out = &call->o[0];
+    const double *p = call->parameters;
+    if (out->rank != 4 || out->shape[0] > 1 << 20 || out->shape[1] != 2 || out->shape[2] != 2)
+        return mismatch(call, "out is not [at most 2^20, 2, 2, pairs]");
+    if (!(p[0] > 1 && p[0] < 1e300 && p[1] >= 1 && p[2] > 0 && p[3] > p[2] && p[4] >= 1))
+        return mismatch(call, "parameters theta, factor, low, high or context");
+    return contiguous(out) ? expect(call, "F", "w") : mismatch(call, "out is not contiguous");
 }
 
 remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)

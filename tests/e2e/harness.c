@@ -43,6 +43,14 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
     s.context = sizes.context ? sizes.context : s.context;
     s.batch = sizes.batch ? sizes.batch : s.batch;
     s.seq = sizes.seq ? sizes.seq : s.seq;
+    s.source_seq = sizes.source_seq ? sizes.source_seq : s.source_seq;
+    s.kv_heads = sizes.kv_heads ? sizes.kv_heads : s.kv_heads;
+    s.hidden = sizes.hidden ? sizes.hidden : s.hidden;
+    s.dtype = sizes.dtype ? sizes.dtype : s.dtype;
+    s.dropout = sizes.dropout;
+    s.written_out = sizes.written_out;
+    s.optimizer.kind = sizes.optimizer.kind ? sizes.optimizer.kind : s.optimizer.kind;
+    s.optimizer.clip_norm = sizes.optimizer.clip_norm;
     MUST(ctx, remat_model_generate(ctx, arena, &s, &graph));
     return graph;
 }
@@ -81,18 +89,32 @@ static int hash_written(void *user, const remat_trace_event *event)
     return 0;
 }
 
+/* Does nothing where the model has no such input. */
 static void write_tokens(remat_context *ctx, remat_session *session, const remat_plan *plan,
                          const char *name, uint32_t step, uint32_t shift)
 {
     remat_tensor_info info = {.struct_size = sizeof info};
     if (!remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info))
-        harness_die("remat_plan_get_tensor", name);
+        return;
     uint64_t count = info.bytes / 4;
     int32_t *ids = malloc(info.bytes);
     for (uint64_t i = 0; i < count; i++)
         ids[i] = (int32_t)(remat_hash(&(uint64_t){i + shift + step * count}, 8, 7) % 251);
     MUST(ctx, remat_session_write(session, name, ids, info.bytes));
     free(ids);
+}
+
+static bool has_tensor(const remat_plan *plan, const char *name)
+{
+    remat_tensor_info info = {.struct_size = sizeof info};
+    return remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info);
+}
+
+static void write_number(remat_context *ctx, remat_session *session, const remat_plan *plan,
+                         const char *name, const void *number)
+{
+    if (has_tensor(plan, name))
+        MUST(ctx, remat_session_write(session, name, number, 4));
 }
 
 struct run_result harness_run(remat_context *ctx, struct remat_program *program,
@@ -120,8 +142,11 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
         hashes = (struct hashes){0};
         write_tokens(ctx, session, &plan, "tokens", step, 0);
         write_tokens(ctx, session, &plan, "targets", step, 1);
-        MUST(ctx, remat_session_write(session, "lr", &rate, sizeof rate));
-        MUST(ctx, remat_session_write(session, "step", &number, sizeof number));
+        write_tokens(ctx, session, &plan, "source", step, 2);
+        write_number(ctx, session, &plan, "lr", &rate);
+        write_number(ctx, session, &plan, "step", &number);
+        if (has_tensor(&plan, "rng"))
+            MUST(ctx, remat_session_write(session, "rng", (int32_t[]){1, 0, number, 0}, 16));
         MUST(ctx, remat_session_run(session, "train"));
         MUST(ctx, remat_session_read(session, "loss", &result.loss[step], sizeof(float)));
         result.loss_hash[step] = hashes.loss;

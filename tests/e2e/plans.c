@@ -1,8 +1,8 @@
 #include "plans.h"
 
 static const char *const act[] = {"*.mlp.act"};
-static const char *const attention[] = {"h.*/attn/core"};
-static const char *const qkv[] = {"h.*/attn/qkv"};
+static const char *const attention[] = {"*/attn/core"};
+static const char *const qkv[] = {"*/attn/qkv"};
 
 #define UNIFORM(k)                                                                                 \
     {                                                                                              \

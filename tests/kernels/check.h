@@ -69,6 +69,60 @@ static inline float *test_floats(struct test *test, int64_t count)
     return x;
 }
 
+/* bf16 by its definition, sharing no code with cpu_bf16.h: of the two neighbours of x the nearer
+ * one, or the even one. */
+static inline float test_widen(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t test_narrow(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint16_t toward_zero = (uint16_t)(bits >> 16), away = (uint16_t)(toward_zero + 1);
+    if (x != x)
+        return toward_zero | 0x40;
+    if ((bits & 0xffff) == 0)
+        return toward_zero;
+    double low = (double)test_widen(toward_zero), high = (double)test_widen(away);
+    if ((away & 0x7fff) == 0x7f80) /* where 2^128 would be if it were finite */
+        high = low < 0 ? -0x1p128 : 0x1p128;
+    double below = (double)x - low, above = high - (double)x;
+    if (x < 0) {
+        below = -below;
+        above = -above;
+    }
+    if (below != above)
+        return below < above ? toward_zero : away;
+    return toward_zero & 1 ? away : toward_zero;
+}
+
+static inline float test_load(const void *array, enum cpu_element type, int64_t index)
+{
+    return type == CPU_F32 ? ((const float *)array)[index]
+                           : test_widen(((const uint16_t *)array)[index]);
+}
+
+static inline void test_store(void *array, enum cpu_element type, int64_t index, float value)
+{
+    if (type == CPU_F32)
+        ((float *)array)[index] = value;
+    else
+        ((uint16_t *)array)[index] = test_narrow(value);
+}
+
+static inline void *test_elements(struct test *test, enum cpu_element type, int64_t count)
+{
+    void *x = test_memory((size_t)(count * cpu_element_bytes(type)));
+    for (int64_t i = 0; i < count; i++)
+        test_store(x, type, i, test_uniform(test));
+    return x;
+}
+
 #define TEST_THREADS 3 /* pools of 1, 2, 3 threads */
 
 struct test_pools {

@@ -1,13 +1,16 @@
-/* Attention forward and backward against float64, and the same bits over threads, instruction sets
- * and strides. */
+/* Attention forward and backward, f32 and bf16, with and without dropout: against float64, and the
+ * same bits over threads, instruction sets and strides; its mask against a kernel program's. */
 #include "check.h"
 #include "cpu_attention.h"
+#include "cpu_tile.h"
 
 #include <math.h>
 
-/* Dense [batch, time, head, dim] operands and results of one problem. */
+/* Dense [batch, time, head, dim] operands and results of one problem, as f32 whatever the type. */
 struct problem {
     struct cpu_attention_shape shape;
+    enum cpu_element type;
+    struct cpu_dropout dropout;
     int64_t q_floats, k_floats, lse_floats;
     float *q, *k, *v, *dout;
 };
@@ -16,18 +19,24 @@ struct results {
     float *out, *lse, *dq, *dk, *dv;
 };
 
+static float *make_operand(struct test *test, enum cpu_element type, int64_t count, float factor)
+{
+    float *x = test_floats(test, count);
+    for (int64_t i = 0; i < count; i++)
+        x[i] = type == CPU_F32 ? factor * x[i] : test_widen(test_narrow(factor * x[i]));
+    return x;
+}
+
 static void make_problem(struct test *test, struct problem *p)
 {
     const struct cpu_attention_shape *s = &p->shape;
     p->lse_floats = s->batch * s->query_heads * s->query_length;
     p->q_floats = p->lse_floats * s->head_dim;
     p->k_floats = s->batch * s->kv_heads * s->kv_length * s->head_dim;
-    p->q = test_floats(test, p->q_floats);
-    p->k = test_floats(test, p->k_floats);
-    p->v = test_floats(test, p->k_floats);
-    p->dout = test_floats(test, p->q_floats);
-    for (int64_t i = 0; i < p->q_floats; i++)
-        p->q[i] *= 4;
+    p->q = make_operand(test, p->type, p->q_floats, 4);
+    p->k = make_operand(test, p->type, p->k_floats, 1);
+    p->v = make_operand(test, p->type, p->k_floats, 1);
+    p->dout = make_operand(test, p->type, p->q_floats, 1);
 }
 
 static void free_problem(struct problem *p)
@@ -70,6 +79,25 @@ static double dot(const float *x, const float *y, int64_t count)
     return sum;
 }
 
+/* 0 or 1 / (1 - p), word by word from remat_philox. */
+static double mask_of(const struct problem *p, int64_t b, int64_t i, int64_t h, int64_t j)
+{
+    const struct cpu_attention_shape *s = &p->shape;
+    const struct cpu_dropout *dropout = &p->dropout;
+    if (dropout->p == 0)
+        return 1;
+    uint64_t entry = (uint64_t)(b + dropout->microbatch * s->batch);
+    uint64_t index = ((entry * (uint64_t)s->query_heads + (uint64_t)h) * (uint64_t)s->query_length +
+                      (uint64_t)i) *
+                         (uint64_t)s->kv_length +
+                     (uint64_t)j;
+    uint32_t counter[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), dropout->site,
+                           dropout->step};
+    uint32_t key[2] = {(uint32_t)dropout->seed, (uint32_t)(dropout->seed >> 32)}, words[4];
+    remat_philox(counter, key, words);
+    return (float)(words[index % 4] >> 8) / 16777216.0f < dropout->p ? 0 : 1 / (1 - dropout->p);
+}
+
 static void reference_row(const struct problem *p, const struct reference *r, int64_t b, int64_t i,
                           int64_t h, double *prob)
 {
@@ -89,17 +117,19 @@ static void reference_row(const struct problem *p, const struct reference *r, in
         seen > 0 ? maximum + log(sum) : -INFINITY;
     for (int64_t j = 0; j < seen; j++) {
         prob[j] = exp(prob[j] - maximum) / sum;
-        delta += prob[j] * dot(p->dout + row, p->v + key + j * step, dim);
+        double kept = prob[j] * mask_of(p, b, i, h, j);
+        delta += kept * dot(p->dout + row, p->v + key + j * step, dim);
         for (int64_t d = 0; d < dim; d++)
-            r->out[row + d] += prob[j] * p->v[key + j * step + d];
+            r->out[row + d] += kept * p->v[key + j * step + d];
     }
     for (int64_t j = 0; j < seen; j++) {
         int64_t at = key + j * step;
-        double ds = prob[j] * (dot(p->dout + row, p->v + at, dim) - delta) * s->scale;
+        double mask = mask_of(p, b, i, h, j);
+        double ds = prob[j] * (mask * dot(p->dout + row, p->v + at, dim) - delta) * s->scale;
         for (int64_t d = 0; d < dim; d++) {
             r->dq[row + d] += ds * p->k[at + d];
             r->dk[at + d] += ds * p->q[row + d];
-            r->dv[at + d] += prob[j] * p->dout[row + d];
+            r->dv[at + d] += prob[j] * mask * p->dout[row + d];
         }
     }
 }
@@ -111,7 +141,8 @@ static double *zeros(int64_t count)
     return x;
 }
 
-static double error_of(const float *x, const double *exact, int64_t count)
+/* The largest absolute error; `rounding` of a value's magnitude is forgiven. */
+static double error_of(const float *x, const double *exact, int64_t count, double rounding)
 {
     double worst = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -119,7 +150,7 @@ static double error_of(const float *x, const double *exact, int64_t count)
             continue;
         if (!isfinite(x[i]))
             return INFINITY;
-        worst = fmax(worst, fabs(x[i] - exact[i]));
+        worst = fmax(worst, fabs(x[i] - exact[i]) - rounding * fabs(exact[i]));
     }
     return worst;
 }
@@ -134,13 +165,20 @@ static void check_values(struct test *test, const struct problem *p, const struc
         for (int64_t i = 0; i < s->query_length; i++)
             for (int64_t h = 0; h < s->query_heads; h++)
                 reference_row(p, &r, b, i, h, row);
-    double errors[] = {error_of(x->out, r.out, p->q_floats), error_of(x->lse, r.lse, p->lse_floats),
-                       error_of(x->dq, r.dq, p->q_floats), error_of(x->dk, r.dk, p->k_floats),
-                       error_of(x->dv, r.dv, p->k_floats)};
+    /* bf16: half an ulp of the result; dQ and dK also feel that of O, through dO . O */
+    double rounding = p->type == CPU_F32 ? 0 : 0x1p-8;
+    double bound = p->type == CPU_F32 ? 2e-5 : 2e-4,
+           through = p->type == CPU_F32 ? 2e-5 : 0.1 * fabs((double)s->scale);
+    double errors[] = {
+        error_of(x->out, r.out, p->q_floats, rounding), error_of(x->lse, r.lse, p->lse_floats, 0),
+        error_of(x->dq, r.dq, p->q_floats, rounding), error_of(x->dk, r.dk, p->k_floats, rounding),
+        error_of(x->dv, r.dv, p->k_floats, rounding)};
+    const double bounds[] = {bound, 2e-5, through, through, bound};
     static const char *const names[] = {"out", "lse", "dq", "dk", "dv"};
     for (int i = 0; i < 5; i++)
-        CHECK(test, errors[i] < 2e-5, "%s off by %g (%lld queries, %lld keys)", names[i], errors[i],
-              (long long)s->query_length, (long long)s->kv_length);
+        CHECK(test, errors[i] < bounds[i], "%s off by %g (%lld queries, %lld keys, type %d, p %g)",
+              names[i], errors[i], (long long)s->query_length, (long long)s->kv_length,
+              (int)p->type, (double)p->dropout.p);
     free(r.out);
     free(r.lse);
     free(r.dq);
@@ -151,30 +189,34 @@ static void check_values(struct test *test, const struct problem *p, const struc
 
 /* --- running in several layouts --- */
 
-static struct cpu_heads dense(float *data, int64_t time, int64_t heads, int64_t dim)
+static struct cpu_heads dense(void *data, int64_t time, int64_t heads, int64_t dim)
 {
     return (struct cpu_heads){data, time * heads * dim, heads * dim, dim};
 }
 
-static struct cpu_heads heads_first(float *data, int64_t time, int64_t heads, int64_t dim)
+static struct cpu_heads heads_first(void *data, int64_t time, int64_t heads, int64_t dim)
 {
     return (struct cpu_heads){data, time * heads * dim, dim, time * dim};
 }
 
-typedef struct cpu_heads layout_of(float *data, int64_t time, int64_t heads, int64_t dim);
+typedef struct cpu_heads layout_of(void *data, int64_t time, int64_t heads, int64_t dim);
 
-/* Copies between dense memory and the layout. */
-static void copy(const struct cpu_heads *x, float *data, const struct cpu_attention_shape *s,
-                 int64_t time, int64_t heads, bool to_dense)
+/* Copies between dense memory of f32 and the layout. */
+static void copy(const struct cpu_heads *x, float *data, const struct problem *p, int64_t time,
+                 int64_t heads, bool to_dense)
 {
+    const struct cpu_attention_shape *s = &p->shape;
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t t = 0; t < time; t++)
-            for (int64_t h = 0; h < heads; h++) {
-                float *there = x->data + b * x->batch + t * x->time + h * x->head;
-                float *here = data + ((b * time + t) * heads + h) * s->head_dim;
-                memcpy(to_dense ? here : there, to_dense ? there : here,
-                       (size_t)s->head_dim * sizeof *here);
-            }
+            for (int64_t h = 0; h < heads; h++)
+                for (int64_t d = 0; d < s->head_dim; d++) {
+                    int64_t there = b * x->batch + t * x->time + h * x->head + d;
+                    float *here = data + ((b * time + t) * heads + h) * s->head_dim + d;
+                    if (to_dense)
+                        *here = test_load(x->data, p->type, there);
+                    else
+                        test_store(x->data, p->type, there, *here);
+                }
 }
 
 static void run(const struct problem *p, struct test_pools *pools,
@@ -183,26 +225,27 @@ static void run(const struct problem *p, struct test_pools *pools,
 {
     const struct cpu_attention_shape *s = &p->shape;
     int64_t tq = s->query_length, tk = s->kv_length, hq = s->query_heads, hk = s->kv_heads;
-    int64_t floats = 4 * p->q_floats + 4 * p->k_floats;
-    float *memory = test_memory((size_t)floats * sizeof *memory), *next = memory;
-    memset(memory, 0xff, (size_t)floats * sizeof *memory);
+    size_t bytes = (size_t)(4 * (p->q_floats + p->k_floats) * cpu_element_bytes(p->type));
+    char *memory = test_memory(bytes), *next = memory;
+    memset(memory, 0xff, bytes);
     struct cpu_heads x[8]; /* q out dout dq, k v dk dv */
     for (int i = 0; i < 8; i++) {
         x[i] = layout(next, i < 4 ? tq : tk, i < 4 ? hq : hk, s->head_dim);
-        next += i < 4 ? p->q_floats : p->k_floats;
+        next += (i < 4 ? p->q_floats : p->k_floats) * cpu_element_bytes(p->type);
     }
-    copy(&x[0], p->q, s, tq, hq, false);
-    copy(&x[2], p->dout, s, tq, hq, false);
-    copy(&x[4], p->k, s, tk, hk, false);
-    copy(&x[5], p->v, s, tk, hk, false);
-    struct cpu_attention attention = {*s, x[0], x[4], x[5], x[1], results->lse};
+    copy(&x[0], p->q, p, tq, hq, false);
+    copy(&x[2], p->dout, p, tq, hq, false);
+    copy(&x[4], p->k, p, tk, hk, false);
+    copy(&x[5], p->v, p, tk, hk, false);
+    struct cpu_attention attention = {*s,   p->type, x[0],         x[4],
+                                      x[5], x[1],    results->lse, p->dropout};
     struct cpu_attention_gradient gradient = {x[2], x[3], x[6], x[7]};
     cpu_attention_forward(pools->pool[threads], functions, &attention, pools->scratch);
     cpu_attention_backward(pools->pool[threads], functions, &attention, &gradient, pools->scratch);
-    copy(&x[1], results->out, s, tq, hq, true);
-    copy(&x[3], results->dq, s, tq, hq, true);
-    copy(&x[6], results->dk, s, tk, hk, true);
-    copy(&x[7], results->dv, s, tk, hk, true);
+    copy(&x[1], results->out, p, tq, hq, true);
+    copy(&x[3], results->dq, p, tq, hq, true);
+    copy(&x[6], results->dk, p, tk, hk, true);
+    copy(&x[7], results->dv, p, tk, hk, true);
     free(memory);
 }
 
@@ -215,25 +258,90 @@ static uint64_t hash_of(const struct problem *p, const struct results *r)
     return remat_hash(r->dv, (size_t)p->k_floats * sizeof(float), hash);
 }
 
-static void check_shape(struct test *test, struct test_pools *pools,
-                        const struct cpu_attention_shape *shape)
+static void check_problem(struct test *test, struct test_pools *pools, struct problem *p)
 {
-    struct problem p = {.shape = *shape};
-    make_problem(test, &p);
-    struct results results = make_results(&p);
-    run(&p, pools, cpu_functions_best(), 1, dense, &results);
-    check_values(test, &p, &results);
-    uint64_t expected = hash_of(&p, &results);
+    const struct cpu_attention_shape *shape = &p->shape;
+    make_problem(test, p);
+    struct results results = make_results(p);
+    run(p, pools, cpu_functions_best(), 1, dense, &results);
+    check_values(test, p, &results);
+    uint64_t expected = hash_of(p, &results);
     FOR_EACH_ISA(functions)
     for (int threads = 1; threads <= TEST_THREADS; threads++) {
-        run(&p, pools, functions, threads, threads == 2 ? heads_first : dense, &results);
-        CHECK(test, hash_of(&p, &results) == expected,
-              "%lld queries, %lld keys: other bits on %s, %d threads",
-              (long long)shape->query_length, (long long)shape->kv_length, functions->name,
-              threads);
+        run(p, pools, functions, threads, threads == 2 ? heads_first : dense, &results);
+        CHECK(test, hash_of(p, &results) == expected,
+              "%lld queries, %lld keys, type %d, p %g: other bits on %s, %d threads",
+              (long long)shape->query_length, (long long)shape->kv_length, (int)p->type,
+              (double)p->dropout.p, functions->name, threads);
     }
     free_results(&results);
+    free_problem(p);
+}
+
+/* With V the unit matrix O is P times the mask: zero where a kernel program over [B, H, Tq, Tk]
+ * with the same site and random state draws less than p. */
+enum { B = 3, H = 2, TQ = 35, TK = 70, MASK = B * H * TQ * TK };
+static const uint32_t random_state[4] = {5, 6, 7, 2}; /* seed, seed, step, microbatch */
+#define SITE 1234
+
+static void draw_by_program(struct test *test, struct test_pools *pools, float *uniforms)
+{
+    const struct remat_instruction instructions[] = {
+        {.opcode = REMAT_INSTRUCTION_random, .immediate = SITE, .args = {65535, 65535, 65535}},
+        {.opcode = REMAT_INSTRUCTION_store, .operand = 1, .args = {0, 65535, 65535}},
+    };
+    const struct remat_kernel_program kernel = {2, instructions, 2};
+    const int64_t space[4] = {B, H, TQ, TK};
+    struct remat_operand operands[2] = {
+        {.value = 0, .dtype = REMAT_I32, .rank = 1, .shape = {4}, .strides = {1}},
+        {.value = 1, .dtype = REMAT_F32, .rank = 4, .shape = {B, H, TQ, TK}},
+    };
+    for (int k = 4, stride = 1; k-- > 0; stride *= (int)space[k])
+        operands[1].strides[k] = stride;
+    struct remat_program_value values[2] = {{.buffer = 0}, {.buffer = 1}};
+    struct remat_buffer buffers[2] = {{.bytes = 16}, {.offset_bytes = 64}};
+    struct remat_program program = {.values = values, .buffers = buffers};
+    struct cpu_tile_source source = {"mask", &kernel, operands, 2, 4, space, false};
+    struct cpu_tile_options options = {.isa = cpu_functions_best()->isa, .threads = 2};
+    struct remat_arena arena;
+    remat_arena_init(&arena, test->ctx);
+    struct cpu_tile *tile;
+    if (cpu_tile_prepare(test->ctx, &program, &source, &options, &arena, &tile) != REMAT_OK)
+        exit(2);
+    uint64_t stride = remat_align_up(cpu_tile_scratch_bytes(tile), 64);
+    char *scratch = test_memory(2 * stride), *memory = test_memory(64 + MASK * sizeof(float));
+    memcpy(memory, random_state, sizeof random_state);
+    cpu_tile_run(tile, pools->pool[2], memory, scratch, stride);
+    memcpy(uniforms, memory + 64, MASK * sizeof *uniforms);
+    free(scratch);
+    free(memory);
+    remat_arena_release(&arena);
+}
+
+static void check_mask(struct test *test, struct test_pools *pools)
+{
+    float *uniforms = test_memory(MASK * sizeof *uniforms);
+    draw_by_program(test, pools, uniforms);
+    struct problem p = {.shape = {B, H, H, TQ, TK, TK, 0.125f, false},
+                        .dropout = {0.3f, 1 / 0.7f, SITE, random_state[2], random_state[3],
+                                    random_state[0] | (uint64_t)random_state[1] << 32, 0}};
+    make_problem(test, &p);
+    for (int64_t i = 0; i < p.k_floats; i++)
+        p.v[i] = i % TK == i / (H * TK) % TK;
+    struct results results = make_results(&p);
+    run(&p, pools, cpu_functions_best(), 2, dense, &results);
+    int wrong = 0, dropped = 0;
+    for (int e = 0; e < MASK; e++) {
+        int b = e / (H * TQ * TK), h = e / (TQ * TK) % H, i = e / TK % TQ, j = e % TK;
+        bool zero = results.out[((b * TQ + i) * H + h) * TK + j] == 0.0f;
+        wrong += zero != (uniforms[e] < p.dropout.p);
+        dropped += zero;
+    }
+    CHECK(test, wrong == 0, "the mask differs from a program's in %d places", wrong);
+    CHECK(test, abs(dropped - MASK * 3 / 10) < 400, "%d of %d dropped", dropped, MASK);
+    free_results(&results);
     free_problem(&p);
+    free(uniforms);
 }
 
 int main(void)
@@ -251,7 +359,15 @@ int main(void)
         {1, 1, 1, 70, 4500, 16, 0.25f, false}, {1, 2, 1, 130, 4200, 12, 0.25f, true},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_shape(&test, &pools, &shapes[i]);
+        for (int kind = 0; kind < 4; kind++) {
+            struct problem p = {.shape = shapes[i], .type = kind & 1 ? CPU_BF16 : CPU_F32};
+            if (kind & 2)
+                p.dropout = (struct cpu_dropout){0.1f, 1 / 0.9f, 77, 3, 2, 0x123456789abcdef0, 0};
+            check_problem(&test, &pools, &p);
+        }
+    struct problem wide = {.shape = {1, 1, 1, 70, 300, 512, 0.04f, false}, .type = CPU_BF16};
+    check_problem(&test, &pools, &wide);
+    check_mask(&test, &pools);
     test_pools_destroy(&pools);
     return test_end(&test);
 }

@@ -1,51 +1,70 @@
-/* Embedding gather and scatter-add: values, fixed order, out-of-range ids. */
+/* Embedding gather and scatter-add in f32 and bf16: values, fixed order, out-of-range ids. */
 #include "check.h"
 #include "cpu_embedding.h"
 
-enum { ROWS = 500, TOKENS = 1000 };
+enum { ROWS = 500, TOKENS = 1000, MANY_ROWS = 20000 };
 
-static void check_gather(struct test *test, struct test_pools *pools, const float *table,
-                         int64_t width, const int32_t *ids)
+static void check_gather(struct test *test, struct test_pools *pools,
+                         const struct cpu_embedding *embedding)
 {
-    float *out = test_memory((size_t)(TOKENS * width) * sizeof *out);
+    enum cpu_element type = embedding->table_type;
+    size_t row = (size_t)(embedding->width * cpu_element_bytes(type));
+    void *out = test_memory(TOKENS * row);
     for (int threads = 1; threads <= TEST_THREADS; threads++) {
-        memset(out, 0xff, (size_t)(TOKENS * width) * sizeof *out);
-        int64_t bad =
-            cpu_embedding_gather(pools->pool[threads], table, ROWS, width, ids, TOKENS, out);
+        memset(out, 0xff, TOKENS * row);
+        int64_t bad = cpu_embedding_gather(pools->pool[threads], embedding, out);
         CHECK(test, bad == CPU_IDS_VALID, "gather refuses id %lld", (long long)bad);
         for (int64_t t = 0; t < TOKENS; t++)
-            CHECK(test,
-                  memcmp(out + t * width, table + ids[t] * width, (size_t)width * sizeof *out) == 0,
-                  "gather: row %lld of width %lld", (long long)t, (long long)width);
+            CHECK(
+                test,
+                memcmp(cpu_element_at(out, type, t * embedding->width),
+                       cpu_element_at(embedding->table, type, embedding->ids[t] * embedding->width),
+                       row) == 0,
+                "gather: row %lld of width %lld", (long long)t, (long long)embedding->width);
     }
     free(out);
 }
 
-static void check_scatter(struct test *test, struct test_pools *pools, const float *table,
-                          int64_t width, const int32_t *ids)
+/* Sums in f32, in order of position, and one rounding at the end. */
+static void reference(const struct cpu_embedding *e, const void *gradient, enum cpu_element type,
+                      bool accumulate, void *expected)
 {
-    float *gradient = test_floats(test, TOKENS * width);
-    size_t bytes = (size_t)(ROWS * width) * sizeof(float);
-    float *expected = test_memory(bytes), *out = test_memory(bytes);
+    float *sums = test_memory((size_t)(e->rows * e->width) * sizeof *sums);
+    for (int64_t i = 0; i < e->rows * e->width; i++)
+        sums[i] = accumulate ? test_load(e->table, e->table_type, i) : 0.0f;
+    for (int64_t t = 0; t < e->count; t++)
+        for (int64_t j = 0; j < e->width; j++)
+            sums[e->ids[t] * e->width + j] += test_load(gradient, type, t * e->width + j);
+    for (int64_t i = 0; i < e->rows * e->width; i++)
+        test_store(expected, e->table_type, i, sums[i]);
+    free(sums);
+}
+
+static void check_scatter(struct test *test, struct test_pools *pools,
+                          const struct cpu_embedding *embedding, enum cpu_element type)
+{
+    struct cpu_embedding into = *embedding;
+    void *gradient = test_elements(test, type, TOKENS * into.width);
+    size_t bytes = (size_t)(into.rows * into.width * cpu_element_bytes(into.table_type));
+    void *expected = test_memory(bytes);
+    into.table = test_memory(bytes);
     for (int accumulate = 0; accumulate < 2; accumulate++) {
-        memset(expected, 0, bytes);
-        if (accumulate)
-            memcpy(expected, table, bytes);
-        for (int64_t t = 0; t < TOKENS; t++)
-            for (int64_t j = 0; j < width; j++)
-                expected[ids[t] * width + j] += gradient[t * width + j];
-        for (int threads = 1; threads <= TEST_THREADS; threads++) {
-            memcpy(out, table, bytes);
-            int64_t bad = cpu_embedding_scatter_add(pools->pool[threads], gradient, ids, TOKENS,
-                                                    out, ROWS, width, accumulate);
-            CHECK(test, bad == CPU_IDS_VALID && memcmp(out, expected, bytes) == 0,
-                  "scatter-add: width %lld, %d threads, accumulate %d", (long long)width, threads,
-                  accumulate);
-        }
+        reference(embedding, gradient, type, accumulate, expected);
+        for (int threads = 1; threads <= TEST_THREADS; threads++)
+            FOR_EACH_ISA(functions)
+            {
+                memcpy(into.table, embedding->table, bytes);
+                int64_t bad = cpu_embedding_scatter_add(pools->pool[threads], functions, &into,
+                                                        gradient, type, accumulate, pools->scratch);
+                CHECK(test, bad == CPU_IDS_VALID && memcmp(into.table, expected, bytes) == 0,
+                      "scatter-add: width %lld, types %d %d, %d threads, accumulate %d on %s",
+                      (long long)into.width, (int)type, (int)into.table_type, threads, accumulate,
+                      functions->name);
+            }
     }
     free(gradient);
     free(expected);
-    free(out);
+    free(into.table);
 }
 
 static void check_range(struct test *test, struct test_pools *pools)
@@ -54,13 +73,30 @@ static void check_range(struct test *test, struct test_pools *pools)
     float table[4] = {1, 2, 3, 4}, rows[3] = {9, 9, 9};
     for (int i = 0; i < 4; i++) {
         int32_t ids[3] = {3, 0, bad_ids[i]};
-        CHECK(test, cpu_embedding_gather(pools->pool[2], table, 4, 1, ids, 3, rows) == 2,
+        struct cpu_embedding embedding = {table, 4, 1, CPU_F32, ids, 3};
+        CHECK(test, cpu_embedding_gather(pools->pool[2], &embedding, rows) == 2,
               "gather accepts id %d", (int)bad_ids[i]);
         CHECK(test, rows[0] == 9, "gather wrote before it failed");
         CHECK(test,
-              cpu_embedding_scatter_add(pools->pool[2], rows, ids, 3, table, 4, 1, false) == 2,
+              cpu_embedding_scatter_add(pools->pool[2], cpu_functions_best(), &embedding, rows,
+                                        CPU_F32, false, pools->scratch) == 2,
               "scatter-add accepts id %d", (int)bad_ids[i]);
         CHECK(test, table[3] == 4, "scatter-add wrote before it failed");
+    }
+}
+
+static void check(struct test *test, struct test_pools *pools, int64_t rows, int64_t width)
+{
+    int32_t ids[TOKENS];
+    for (int t = 0; t < TOKENS; t++)
+        ids[t] = (int32_t)(test_random(test) % (uint32_t)(t % 3 ? rows : 3)); /* a few ids often */
+    for (int types = 0; types < 4; types++) {
+        enum cpu_element table_type = types & 1 ? CPU_BF16 : CPU_F32;
+        struct cpu_embedding embedding = {
+            test_elements(test, table_type, rows * width), rows, width, table_type, ids, TOKENS};
+        check_gather(test, pools, &embedding);
+        check_scatter(test, pools, &embedding, types & 2 ? CPU_BF16 : CPU_F32);
+        free(embedding.table);
     }
 }
 
@@ -70,15 +106,9 @@ int main(void)
     struct test_pools pools;
     test_pools_create(&test, &pools);
     static const int64_t widths[] = {1, 63, 64, 200};
-    int32_t ids[TOKENS];
-    for (int t = 0; t < TOKENS; t++)
-        ids[t] = (int32_t)(test_random(&test) % (t % 3 ? ROWS : 3)); /* a few ids often */
-    for (int w = 0; w < 4; w++) {
-        float *table = test_floats(&test, ROWS * widths[w]);
-        check_gather(&test, &pools, table, widths[w], ids);
-        check_scatter(&test, &pools, table, widths[w], ids);
-        free(table);
-    }
+    for (int w = 0; w < 4; w++)
+        check(&test, &pools, ROWS, widths[w]);
+    check(&test, &pools, MANY_ROWS, 70);
     check_range(&test, &pools);
     test_pools_destroy(&pools);
     return test_end(&test);

@@ -39,12 +39,32 @@ static void check_philox(struct test *test, const struct cpu_functions *function
     }
 }
 
+static void check_uniforms(struct test *test, const struct cpu_functions *functions)
+{
+    enum { COUNT = 900 };
+    uint64_t site = 7 | 3ull << 32, seed = 0xfedcba9876543210, first = 0xfffffffffeu;
+    float out[COUNT + 1];
+    uint32_t words[COUNT + 8];
+    functions->philox(words, first / 4, (COUNT + 8) / 4, site, seed);
+    for (int64_t begin = 0; begin < 9; begin++)
+        for (int64_t count = 0; begin + count <= COUNT; count = 2 * count + 1) {
+            out[count] = -1.0f;
+            functions->uniforms(out, first + (uint64_t)begin, count, site, seed);
+            int wrong = out[count] != -1.0f;
+            for (int64_t i = 0; i < count; i++)
+                wrong +=
+                    out[i] != (float)(words[(int64_t)(first % 4) + begin + i] >> 8) / 16777216.0f;
+            CHECK(test, wrong == 0, "%d of %d uniforms from %d on %s", wrong, (int)count,
+                  (int)begin, functions->name);
+        }
+}
+
 static void check_moments(struct test *test, struct test_pools *pools)
 {
     enum { COUNT = 1000000 };
     float *x = test_memory(COUNT * sizeof *x);
     struct cpu_normal normal = {.seed = 7, .site = 9, .mean = 0.5f, .stddev = 2.0f};
-    cpu_fill_normal(pools->pool[2], cpu_functions_best(), x, COUNT, &normal);
+    cpu_fill_normal(pools->pool[2], cpu_functions_best(), x, CPU_F32, COUNT, &normal);
     double m1 = 0, m2 = 0, m4 = 0, inside = 0, neighbours = 0, previous = 0;
     for (int i = 0; i < COUNT; i++) {
         double z = (x[i] - 0.5) / 2;
@@ -67,15 +87,24 @@ static void check_normal_bits(struct test *test, struct test_pools *pools)
     enum { COUNT = 40000 };
     float *expected = test_memory(COUNT * sizeof *expected), *x = test_memory(COUNT * sizeof *x);
     struct cpu_normal normal = {.seed = 3, .site = 4, .mean = 0.1f, .stddev = 0.02f};
-    cpu_fill_normal(pools->pool[1], cpu_functions_get(CPU_ISA_BASELINE), expected, COUNT, &normal);
+    cpu_fill_normal(pools->pool[1], cpu_functions_get(CPU_ISA_BASELINE), expected, CPU_F32, COUNT,
+                    &normal);
+    uint16_t *narrow = test_memory(COUNT * sizeof *narrow);
     FOR_EACH_ISA(functions)
     for (int threads = 1; threads <= TEST_THREADS; threads++)
         for (int begin = 0; begin < 1000; begin = 3 * begin + 1) {
             normal.first = (uint64_t)begin;
-            cpu_fill_normal(pools->pool[threads], functions, x, COUNT - begin, &normal);
+            cpu_fill_normal(pools->pool[threads], functions, x, CPU_F32, COUNT - begin, &normal);
             CHECK(test, memcmp(x, expected + begin, (size_t)(COUNT - begin) * sizeof *x) == 0,
                   "normals from %d on %s, %d threads", begin, functions->name, threads);
+            cpu_fill_normal(pools->pool[threads], functions, narrow, CPU_BF16, COUNT - begin,
+                            &normal);
+            int wrong = 0;
+            for (int i = 0; i < COUNT - begin; i++)
+                wrong += narrow[i] != test_narrow(expected[begin + i]);
+            CHECK(test, wrong == 0, "%d bf16 normals wrong on %s", wrong, functions->name);
         }
+    free(narrow);
     free(expected);
     free(x);
 }
@@ -85,10 +114,14 @@ static void check_constant(struct test *test, struct test_pools *pools)
     enum { COUNT = 100003 };
     float *x = test_floats(test, COUNT + 1);
     float after = x[COUNT];
-    cpu_fill_constant(pools->pool[3], x, COUNT, 1.5f);
+    cpu_fill_constant(pools->pool[3], x, CPU_F32, COUNT, 1.5f);
     int wrong = 0;
     for (int i = 0; i < COUNT; i++)
         wrong += x[i] != 1.5f;
+    uint16_t *narrow = (uint16_t *)x;
+    cpu_fill_constant(pools->pool[2], narrow, CPU_BF16, COUNT, 0.1f);
+    for (int i = 0; i < COUNT; i++)
+        wrong += narrow[i] != test_narrow(0.1f);
     CHECK(test, wrong == 0 && x[COUNT] == after, "constant: %d wrong", wrong);
     free(x);
 }
@@ -99,7 +132,10 @@ int main(void)
     struct test_pools pools;
     test_pools_create(&test, &pools);
     FOR_EACH_ISA(functions)
-    check_philox(&test, functions);
+    {
+        check_philox(&test, functions);
+        check_uniforms(&test, functions);
+    }
     check_moments(&test, &pools);
     check_normal_bits(&test, &pools);
     check_constant(&test, &pools);

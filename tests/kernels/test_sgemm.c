@@ -7,22 +7,23 @@
 struct problem {
     int64_t m, n, k;
     bool transpose_a, transpose_b, accumulate;
-    int64_t pad; /* of every leading dimension */
+    int64_t pad;                   /* of every leading dimension */
+    enum cpu_element type, c_type; /* of A and B, of C */
 };
 
 static void reference(const struct cpu_matmul *mm)
 {
     for (int64_t i = 0; i < mm->m; i++)
         for (int64_t j = 0; j < mm->n; j++) {
-            float c = mm->accumulate ? mm->c[i * mm->ldc + j] : 0.0f;
+            float c = mm->accumulate ? test_load(mm->c, mm->c_type, i * mm->ldc + j) : 0.0f;
             for (int64_t k0 = 0; k0 < mm->k; k0 += 384) {
                 float s = 0.0f;
                 for (int64_t p = k0; p < k0 + 384 && p < mm->k; p++)
-                    s = fmaf(mm->a[i * mm->a_row + p * mm->a_column],
-                             mm->b[p * mm->b_row + j * mm->b_column], s);
+                    s = fmaf(test_load(mm->a, mm->a_type, i * mm->a_row + p * mm->a_column),
+                             test_load(mm->b, mm->b_type, p * mm->b_row + j * mm->b_column), s);
                 c = k0 == 0 && !mm->accumulate ? s : c + s;
             }
-            mm->c[i * mm->ldc + j] = c;
+            test_store(mm->c, mm->c_type, i * mm->ldc + j, c);
         }
 }
 
@@ -38,52 +39,66 @@ static struct cpu_matmul matmul_of(const struct problem *p)
                                .b_row = p->transpose_b ? 1 : ldb,
                                .b_column = p->transpose_b ? ldb : 1,
                                .ldc = p->n + p->pad,
-                               .accumulate = p->accumulate};
+                               .accumulate = p->accumulate,
+                               .a_type = p->type,
+                               .b_type = p->type,
+                               .c_type = p->c_type};
 }
 
-static void compare(struct test *test, const struct problem *p, const float *c,
-                    const float *expected, int64_t floats, const char *isa, int threads)
+static void compare(struct test *test, const struct problem *p, const void *c, const void *expected,
+                    int64_t bytes, const char *isa, int threads)
 {
-    CHECK(test, memcmp(c, expected, (size_t)floats * sizeof *c) == 0,
-          "%lldx%lldx%lld%s%s%s pad %lld: other bits on %s, %d threads", (long long)p->m,
-          (long long)p->n, (long long)p->k, p->transpose_a ? " At" : "",
-          p->transpose_b ? " Bt" : "", p->accumulate ? " +=" : "", (long long)p->pad, isa, threads);
+    CHECK(test, memcmp(c, expected, (size_t)bytes) == 0,
+          "%lldx%lldx%lld%s%s%s pad %lld types %d %d: other bits on %s, %d threads",
+          (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? " At" : "",
+          p->transpose_b ? " Bt" : "", p->accumulate ? " +=" : "", (long long)p->pad, (int)p->type,
+          (int)p->c_type, isa, threads);
 }
 
 static void run(struct test *test, struct test_pools *pools, const struct problem *p)
 {
     struct cpu_matmul mm = matmul_of(p);
-    int64_t a_floats = (p->m + p->pad) * (p->k + p->pad);
-    int64_t b_floats = (p->k + p->pad) * (p->n + p->pad), c_floats = p->m * mm.ldc;
-    float *a = test_floats(test, a_floats), *b = test_floats(test, b_floats);
-    float *before = test_floats(test, c_floats), *expected = test_floats(test, c_floats);
+    int64_t c_count = p->m * mm.ldc, c_bytes = c_count * cpu_element_bytes(p->c_type);
+    void *a = test_elements(test, p->type, (p->m + p->pad) * (p->k + p->pad));
+    void *b = test_elements(test, p->type, (p->k + p->pad) * (p->n + p->pad));
+    void *before = test_elements(test, p->c_type, c_count);
+    void *expected = test_memory((size_t)c_bytes), *c = test_memory((size_t)c_bytes);
     mm.a = a;
     mm.b = b;
     mm.c = expected;
-    memcpy(expected, before, (size_t)c_floats * sizeof *expected);
+    memcpy(expected, before, (size_t)c_bytes);
     reference(&mm);
-    mm.c = test_memory((size_t)c_floats * sizeof *mm.c);
+    mm.c = c;
     FOR_EACH_ISA(functions)
     for (int threads = 1; threads <= TEST_THREADS; threads++) {
         if (functions->isa == CPU_ISA_BASELINE && threads != 2 && p->m * p->n * p->k > 5000000)
             continue; /* fmaf may be a call */
-        memcpy(mm.c, before, (size_t)c_floats * sizeof *mm.c);
+        memcpy(c, before, (size_t)c_bytes);
         cpu_sgemm(pools->pool[threads], functions, &mm, pools->scratch);
-        compare(test, p, mm.c, expected, c_floats, functions->name, threads);
+        compare(test, p, c, expected, c_bytes, functions->name, threads);
     }
     free(a);
     free(b);
     free(before);
     free(expected);
-    free(mm.c);
+    free(c);
 }
 
 static void run_layouts(struct test *test, struct test_pools *pools, int64_t m, int64_t n,
                         int64_t k)
 {
     for (int layout = 0; layout < 8; layout++) {
-        struct problem p = {m, n, k, layout & 1, layout & 2, layout & 4, layout % 3 * 5};
+        struct problem p = {m,       n,      k, layout & 1, layout & 2, layout & 4, layout % 3 * 5,
+                            CPU_F32, CPU_F32};
         run(test, pools, &p);
+        p.type = CPU_BF16;
+        p.c_type = (m + n + k) % 3 ? CPU_BF16 : CPU_F32;
+        run(test, pools, &p);
+        if (layout == 5) {
+            p.type = CPU_F32;
+            p.c_type = CPU_BF16;
+            run(test, pools, &p);
+        }
     }
 }
 
@@ -92,7 +107,8 @@ static void check_strides(struct test *test, struct test_pools *pools)
 {
     float *a = test_floats(test, 500), *b = test_floats(test, 500 * 140);
     float expected[60 * 70], c[60 * 70];
-    struct cpu_matmul mm = {60, 70, 500, a, 0, 1, b, 140, 2, expected, 70, false};
+    struct cpu_matmul mm = {60, 70,       500, a,     0,       1,       b,      140,
+                            2,  expected, 70,  false, CPU_F32, CPU_F32, CPU_F32};
     reference(&mm);
     mm.c = c;
     FOR_EACH_ISA(functions)
@@ -121,8 +137,11 @@ int main(void)
     run_layouts(&test, &pools, 130, 1000, 63);
     run_layouts(&test, &pools, 257, 100, 1000);
     run_layouts(&test, &pools, 9, 50, 3001);
-    run(&test, &pools, &(struct problem){1700, 1300, 20, false, true, false, 3});
-    run(&test, &pools, &(struct problem){801, 601, 400, true, false, true, 1});
+    run(&test, &pools, &(struct problem){1700, 1300, 20, false, true, false, 3, CPU_F32, CPU_F32});
+    run(&test, &pools, &(struct problem){801, 601, 400, true, false, true, 1, CPU_F32, CPU_F32});
+    run(&test, &pools,
+        &(struct problem){1700, 1300, 20, false, true, false, 3, CPU_BF16, CPU_BF16});
+    run(&test, &pools, &(struct problem){801, 601, 800, true, false, false, 1, CPU_BF16, CPU_BF16});
     check_strides(&test, &pools);
     test_pools_destroy(&pools);
     return test_end(&test);

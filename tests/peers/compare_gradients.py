@@ -1,4 +1,4 @@
-"""Holds one of our GPT-2 training runs against PyTorch from the same weights and text.
+"""Holds one of our training runs against PyTorch from the same weights and text.
 
 Exit code 0: everything within its limit, 1: something is not, 77: PyTorch is absent (1 when CI=true).
 The limits are explained in docs/testing.md."""
@@ -9,6 +9,7 @@ import sys
 
 try:
     import torch
+    import torch_families
     import torch_gpt2
     from safetensors.torch import load_file
 except ModuleNotFoundError as error:
@@ -25,6 +26,7 @@ def arguments():
     add("--losses", required=True, help="our losses, one JSON object with \"step\", \"loss\" a line")
     add("--weights-after", help="our weights after --steps updates; without it only step 0 is compared")
     add("--text", required=True)
+    add("--family", default="gpt2", help="gpt2, llama, bert (default: %(default)s)")
     add("--heads", type=int, required=True)
     add("--batch", type=int, required=True)
     add("--seq", type=int, required=True)
@@ -66,6 +68,8 @@ def load_like(path, expected):
 def without_key_bias(name, tensor):
     """A key's bias moves every score of a row alike, so its true gradient is zero, and AdamW turns
     the rounding noise there into whole steps: columns [C, 2C) of c_attn.bias are left out."""
+    if name.endswith(("attention.self.key.bias", "k_proj.bias")):
+        return torch.zeros(1)
     if not name.endswith("attn.c_attn.bias"):
         return tensor
     width = tensor.numel() // 3
@@ -120,14 +124,19 @@ def compare_parameters(report, ours, theirs, options):
     report.table(f"parameters after {options.steps} steps, rms / (lr * steps)", rms)
 
 
+def load_model(options):
+    if options.family != "gpt2":
+        return torch_families.load(options.family, options.weights, options.heads)
+    return torch_gpt2.Gpt2(*torch_gpt2.load_weights(options.weights, options.heads))
+
+
 def main():
     options = arguments()
     torch.set_num_threads(options.threads)
-    config, weights = torch_gpt2.load_weights(options.weights, options.heads)
+    model = load_model(options)
     text = torch_gpt2.read_text(options.text)
     report = Report(options.worst)
 
-    model = torch_gpt2.Gpt2(config, weights)
     loss, grads = torch_gpt2.loss_and_grads(
         model, *torch_gpt2.window(text, 0, options.batch, options.seq))
     compare_gradients(report, load_like(options.gradients, grads), grads, options)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains a preset with our tools and with PyTorch from the same weights and text, and compares:
-#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS
+#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS [FAMILY]
 set -euo pipefail
 tools=$1/tools python=$2 preset=$3 heads=$4 batch=$5 seq=$6 steps=$7
 source=$(cd "$(dirname "$0")" && pwd)
@@ -19,4 +19,4 @@ trap 'rm -rf "$work"' EXIT
 exec "$python" "$source/compare_gradients.py" --weights "$work/initial.safetensors" \
     --gradients "$work/gradients.safetensors" --losses "$work/losses.jsonl" \
     --weights-after "$work/after.safetensors" --text "$text" --heads "$heads" --batch "$batch" \
-    --seq "$seq" --steps "$steps" --lr 3e-4
+    --seq "$seq" --steps "$steps" --lr 3e-4 --family "${8:-gpt2}"

@@ -27,7 +27,7 @@ void dump_graph_text(const struct remat_graph *graph, struct remat_text *out)
     remat_text_append(out, "nodes       %" PRIu32 "\n", graph->node_count);
     remat_text_append(out, "parameters  %" PRIu64 " elements in %" PRIu64 " tensors\n",
                       roles[REMAT_ROLE_PARAMETER].elements, roles[REMAT_ROLE_PARAMETER].values);
-    remat_text_append(out, "optimizer   %s\n", graph->optimizer.adamw ? "adamw" : "none");
+    remat_text_append(out, "optimizer   %s\n", remat_optimizer_name(graph->optimizer.kind));
     remat_text_append(out, "hash        %016" PRIx64 "\n", remat_graph_hash(graph));
     remat_text_append(out, "\n%-16s %8s %14s\n", "values by role", "count", "bytes");
     for (uint32_t role = 0; role < REMAT_ROLE_COUNT; role++)
@@ -48,5 +48,5 @@ void dump_graph_json(const struct remat_graph *graph, struct dump_json *out)
     dump_set(out, "parameters", dump_bytes(roles[REMAT_ROLE_PARAMETER].elements));
     dump_set(out, "parameter_tensors", dump_bytes(roles[REMAT_ROLE_PARAMETER].values));
     dump_set(out, "parameter_bytes", dump_bytes(roles[REMAT_ROLE_PARAMETER].bytes));
-    dump_set(out, "optimizer", json_string(graph->optimizer.adamw ? "adamw" : "none"));
+    dump_set(out, "optimizer", json_string(remat_optimizer_name(graph->optimizer.kind)));
 }

@@ -1,5 +1,6 @@
 /* remat-graph: a model's training graph from a preset and sizes. */
 #include "cli.h"
+#include "config.h"
 #include "graph_text.h"
 #include "ingest.h"
 #include "models.h"
@@ -19,7 +20,9 @@ static const struct cli_option options[] = {
 };
 static const struct cli_tool tool = {
     .name = "remat-graph",
-    .summary = "Makes the training graph of a model: forward and loss; the compiler adds the rest.",
+    .summary =
+        "Makes the training graph of a model, a preset or a Hugging Face config.json: forward "
+        "and loss; the compiler adds the rest.",
     .operands = "MODEL",
     .operands_min = 1,
     .operands_max = 1,
@@ -27,17 +30,51 @@ static const struct cli_tool tool = {
                   "remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs"},
                  {"sizes of one's own",
                   "remat-graph gpt2 --layers 4 --width 256 --heads 8 --seq 256 -o model.fbs"},
-                 {"the graph as text", "remat-graph gpt2-tiny --layers 1 --text"}},
+                 {"a Hugging Face model in bf16",
+                  "remat-graph config.json --dtype bf16 --seq 1024 -o model.fbs"}},
     .options = options,
     .option_count = OPTION_COUNT,
 };
 
-static remat_status read_settings(remat_context *ctx, const struct cli_arguments *args,
-                                  struct remat_model_settings *s)
+static remat_status read_model(remat_context *ctx, struct remat_arena *arena, const char *model,
+                               struct remat_model_settings *s)
+{
+    size_t length = strlen(model), suffix = strlen(".json");
+    bool is_file = length > suffix && strcmp(model + length - suffix, ".json") == 0;
+    return is_file ? remat_model_config(ctx, arena, model, s) : remat_model_preset(ctx, model, s);
+}
+
+static remat_status read_optimizer(remat_context *ctx, const struct cli_arguments *args,
+                                   struct remat_optimizer *o)
+{
+    static const uint8_t kinds[] = {REMAT_OPTIMIZER_ADAMW, REMAT_OPTIMIZER_SGD,
+                                    REMAT_OPTIMIZER_NONE};
+    o->kind = kinds[cli_choice(args, OPTION_optimizer, 0)];
+    o->beta1 = cli_number(args, OPTION_beta1, o->beta1);
+    o->beta2 = cli_number(args, OPTION_beta2, o->beta2);
+    o->epsilon = cli_number(args, OPTION_epsilon, o->epsilon);
+    double decay = o->kind == REMAT_OPTIMIZER_SGD ? 0 : o->weight_decay;
+    o->weight_decay = cli_number(args, OPTION_weight_decay, decay);
+    o->clip_norm = cli_number(args, OPTION_clip_norm, 0);
+    if (cli_has(args, OPTION_clip_norm) && !(o->clip_norm > 0))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--clip-norm 0 is out of range (accepted: more than 0)");
+    bool none = o->kind == REMAT_OPTIMIZER_NONE || cli_has(args, OPTION_forward_only);
+    for (uint32_t k = OPTION_optimizer; none && k <= OPTION_clip_norm; k++)
+        if (cli_has(args, k) && (k != OPTION_optimizer || o->kind != REMAT_OPTIMIZER_NONE))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs an optimizer", options[k].name);
+    for (uint32_t k = OPTION_beta1; k <= OPTION_epsilon; k++)
+        if (o->kind != REMAT_OPTIMIZER_ADAMW && cli_has(args, k))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --optimizer adamw",
+                               options[k].name);
+    return REMAT_OK;
+}
+
+static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
+                                  const struct cli_arguments *args, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    struct remat_optimizer *o = &s->optimizer;
-    REMAT_TRY(remat_model_preset(ctx, args->operands[0], s));
+    REMAT_TRY(read_model(ctx, arena, args->operands[0], s));
     s->name = cli_text(args, OPTION_name, s->name);
     s->layers = cli_integer(args, OPTION_layers, s->layers);
     s->width = cli_integer(args, OPTION_width, s->width);
@@ -46,15 +83,15 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
     s->context = cli_integer(args, OPTION_context, s->context);
     s->batch = cli_integer(args, OPTION_batch, s->batch);
     s->seq = cli_integer(args, OPTION_seq, s->seq);
+    s->source_seq = cli_integer(args, OPTION_source_seq, s->source_seq);
+    s->kv_heads = cli_integer(args, OPTION_kv_heads, s->kv_heads);
+    s->hidden = cli_integer(args, OPTION_hidden, s->hidden);
 
-    o->adamw = cli_choice(args, OPTION_optimizer, 0) == 0;
-    o->beta1 = cli_number(args, OPTION_beta1, o->beta1);
-    o->beta2 = cli_number(args, OPTION_beta2, o->beta2);
-    o->epsilon = cli_number(args, OPTION_epsilon, o->epsilon);
-    o->weight_decay = cli_number(args, OPTION_weight_decay, o->weight_decay);
-    for (uint32_t k = OPTION_beta1; k <= OPTION_weight_decay; k++)
-        if (!o->adamw && cli_has(args, k))
-            REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--%s needs --optimizer adamw", options[k].name);
+    s->dtype = cli_choice(args, OPTION_dtype, 0) == 1 ? REMAT_BF16 : REMAT_F32;
+    s->dropout = cli_number(args, OPTION_dropout, 0);
+    s->written_out = cli_choice(args, OPTION_attention, 0) == 1;
+    s->forward_only = cli_has(args, OPTION_forward_only);
+    REMAT_TRY(read_optimizer(ctx, args, &s->optimizer));
     if (!cli_has(args, OPTION_text) && !cli_has(args, OPTION_output))
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--output is missing (or --text, which can do without)");
     return REMAT_OK;
@@ -83,7 +120,7 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
     struct remat_graph *graph;
     const void *data;
     size_t bytes;
-    REMAT_TRY(read_settings(ctx, args, &settings));
+    REMAT_TRY(read_settings(ctx, arena, args, &settings));
     REMAT_TRY(remat_model_generate(ctx, arena, &settings, &graph));
     REMAT_TRY(make_file(ctx, arena, graph, cli_has(args, OPTION_text), &data, &bytes));
     if (cli_has(args, OPTION_output))

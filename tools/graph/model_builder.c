@@ -1,38 +1,41 @@
 #include "model_builder.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* --- names --- */
 
-static const char *join(struct remat_model *m, const char *separator, const char *name)
+static const char *join(struct remat_model *m, const char *first, const char *separator,
+                        const char *second)
 {
-    const char *layer = m->layer;
     const char *joined =
-        remat_arena_format(m->b.arena, "%s%s%s", layer, *layer && *name ? separator : "", name);
+        remat_arena_format(m->b.arena, "%s%s%s", first, *first && *second ? separator : "", second);
     if (!joined && m->b.status == REMAT_OK)
         m->b.status = REMAT_ERROR_MEMORY;
     return joined ? joined : "";
+}
+
+static const char *full_name(struct remat_model *m, const char *name)
+{
+    return join(m, m->prefix, ".", name);
 }
 
 void remat_model_scope(struct remat_model *m, const char *scope)
 {
     if (m->b.status != REMAT_OK)
         return;
-    m->b.scope = remat_graph_scope(m->b.arena, m->b.graph, join(m, "/", scope));
+    m->b.scope = remat_graph_scope(m->b.arena, m->b.graph, join(m, m->scope, "/", scope));
     if (remat_is_none(m->b.scope))
         m->b.status = REMAT_ERROR_MEMORY;
 }
 
-void remat_model_layer(struct remat_model *m, const char *stack, int64_t index)
+void remat_model_layer(struct remat_model *m, const char *stack, const char *prefix, int64_t index)
 {
-    m->layer = "";
-    if (stack) {
-        const char *layer = remat_arena_format(m->b.arena, "%s.%lld", stack, (long long)index);
-        if (layer)
-            m->layer = layer;
-        else if (m->b.status == REMAT_OK)
-            m->b.status = REMAT_ERROR_MEMORY;
-    }
+    char number[24] = "";
+    if (stack)
+        snprintf(number, sizeof number, "%lld", (long long)index);
+    m->scope = stack ? join(m, stack, ".", number) : "";
+    m->prefix = stack ? join(m, prefix, ".", number) : "";
     remat_model_scope(m, "");
 }
 
@@ -47,24 +50,33 @@ static remat_value add_source(struct remat_model *m, struct remat_value_info *in
     return value;
 }
 
-remat_value remat_model_input(struct remat_model *m, const char *name)
+remat_value remat_model_input(struct remat_model *m, const char *name, int64_t seq)
 {
-    struct remat_value_info info = {.name = join(m, ".", name),
+    struct remat_value_info info = {.name = name,
                                     .dtype = REMAT_I32,
                                     .role = REMAT_ROLE_INPUT,
-                                    .shape = {2, {m->settings->batch, m->settings->seq}}};
+                                    .shape = {2, {m->settings->batch, seq}}};
     return add_source(m, &info);
+}
+
+static remat_value rng(struct remat_model *m)
+{
+    struct remat_value_info info = {
+        .name = "rng", .dtype = REMAT_I32, .role = REMAT_ROLE_INPUT, .shape = {1, {4}}};
+    if (remat_is_none(m->rng.i))
+        m->rng = add_source(m, &info);
+    return m->rng;
 }
 
 remat_value remat_model_parameter(struct remat_model *m, const char *name, int64_t rows,
                                   int64_t columns, double mean, double std)
 {
     struct remat_value_info info = {
-        .name = join(m, ".", name),
-        .dtype = REMAT_F32,
+        .name = full_name(m, name),
+        .dtype = m->settings->dtype,
         .role = REMAT_ROLE_PARAMETER,
         .shape = {columns ? 2 : 1, {rows, columns}},
-        .trainable = true,
+        .trainable = !m->settings->forward_only,
         .initializer = std > 0 ? REMAT_INIT_NORMAL : REMAT_INIT_CONSTANT,
         .init_mean = mean,
         .init_std = std,
@@ -78,7 +90,7 @@ static remat_value build(struct remat_model *m, const char *name, uint16_t op,
                          const remat_value *inputs, uint32_t input_count,
                          const struct remat_attribute *attributes, uint32_t attribute_count)
 {
-    m->b.name = join(m, ".", name);
+    m->b.name = full_name(m, name);
     return remat_build(&m->b, op, inputs, input_count, attributes, attribute_count, NULL);
 }
 
@@ -96,10 +108,27 @@ remat_value remat_model_add(struct remat_model *m, const char *name, remat_value
     return build(m, name, REMAT_OP_add, (remat_value[]){x, y}, 2, NULL, 0);
 }
 
-remat_value remat_model_gelu(struct remat_model *m, const char *name, remat_value x)
+remat_value remat_model_scale(struct remat_model *m, const char *name, remat_value x, double factor)
 {
-    struct remat_attribute tanh_form = remat_attribute_int("approximate", 1);
-    return build(m, name, REMAT_OP_gelu, &x, 1, &tanh_form, 1);
+    struct remat_attribute scale = remat_attribute_float("scale", factor);
+    return build(m, name, REMAT_OP_scale, &x, 1, &scale, 1);
+}
+
+remat_value remat_model_gelu(struct remat_model *m, const char *name, remat_value x, bool tanh_form)
+{
+    struct remat_attribute approximate = remat_attribute_int("approximate", tanh_form);
+    return build(m, name, REMAT_OP_gelu, &x, 1, &approximate, 1);
+}
+
+remat_value remat_model_relu(struct remat_model *m, const char *name, remat_value x)
+{
+    return build(m, name, REMAT_OP_relu, &x, 1, NULL, 0);
+}
+
+remat_value remat_model_swiglu(struct remat_model *m, const char *name, remat_value gate,
+                               remat_value x)
+{
+    return build(m, name, REMAT_OP_swiglu, (remat_value[]){gate, x}, 2, NULL, 0);
 }
 
 remat_value remat_model_embedding(struct remat_model *m, const char *name, remat_value table,
@@ -125,14 +154,158 @@ remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_v
     return build(m, name, REMAT_OP_reshape, &x, 1, &shape, 1);
 }
 
-remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
-                                  remat_value k, remat_value v)
+remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x)
 {
+    struct remat_attribute dtype = remat_attribute_int("dtype", m->settings->dtype);
+    if (m->b.status != REMAT_OK || m->b.graph->values[x.i].dtype == m->settings->dtype)
+        return x;
+    return build(m, name, REMAT_OP_cast, &x, 1, &dtype, 1);
+}
+
+remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_value x)
+{
+    double p = m->settings->dropout;
+    if (p == 0)
+        return x;
+    struct remat_attribute attributes[] = {remat_attribute_float("p", p),
+                                           remat_attribute_int("site", m->sites++)};
+    return build(m, name, REMAT_OP_dropout, (remat_value[]){x, rng(m)}, 2, attributes, 2);
+}
+
+remat_value remat_model_heads(struct remat_model *m, const char *name, remat_value x, int64_t heads)
+{
+    if (m->b.status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    const int64_t *dims = m->b.graph->values[x.i].shape.dims;
+    int64_t by_head[] = {dims[0], dims[1], heads, dims[2] / heads};
+    return remat_model_reshape(m, name, x, by_head, 4);
+}
+
+/* --- rotary positions --- */
+
+remat_value remat_model_rope_table(struct remat_model *m, const char *name, int64_t length,
+                                   int64_t pairs)
+{
+    const struct remat_model_settings *s = m->settings;
+    struct remat_attribute attributes[] = {remat_attribute_int("length", length),
+                                           remat_attribute_int("pairs", pairs),
+                                           remat_attribute_float("theta", s->theta),
+                                           remat_attribute_float("factor", s->rope_factor),
+                                           remat_attribute_float("low", s->rope_low),
+                                           remat_attribute_float("high", s->rope_high),
+                                           remat_attribute_int("context", s->rope_context)};
+    return build(m, name, REMAT_OP_rope_table, NULL, 0, attributes, s->rope_factor > 0 ? 7 : 3);
+}
+
+remat_value remat_model_rope(struct remat_model *m, const char *name, remat_value x,
+                             remat_value table)
+{
+    return build(m, name, REMAT_OP_rope, (remat_value[]){x, table}, 2, NULL, 0);
+}
+
+/* --- attention --- */
+
+static remat_value transpose(struct remat_model *m, const char *name, remat_value x,
+                             const int64_t *axes, uint32_t rank)
+{
+    struct remat_attribute permutation = {
+        .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = axes};
+    return build(m, name, REMAT_OP_transpose, &x, 1, &permutation, 1);
+}
+
+/* [B, T, H, D] with heads first and their groups apart: [B, H / group, group, T, D], or
+ * [B, H, T, D] where there are no groups. */
+static remat_value heads_first(struct remat_model *m, const char *name, remat_value x,
+                               int64_t groups, int64_t group)
+{
+    static const int64_t plain[] = {0, 2, 1, 3}, grouped[] = {0, 2, 3, 1, 4};
+    if (m->b.status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    const int64_t *d = m->b.graph->values[x.i].shape.dims;
+    int64_t apart[] = {d[0], d[1], groups, group, d[3]};
+    if (groups == 0)
+        return transpose(m, join(m, name, ".", "heads"), x, plain, 4);
+    x = remat_model_reshape(m, join(m, name, ".", "groups"), x, apart, 5);
+    return transpose(m, join(m, name, ".", "heads"), x, grouped, 5);
+}
+
+static remat_value product(struct remat_model *m, const char *name, remat_value x, remat_value y,
+                           bool transposed)
+{
+    struct remat_attribute transpose_b = remat_attribute_int("transpose_b", transposed);
+    return build(m, name, REMAT_OP_matmul, (remat_value[]){x, y}, 2, &transpose_b, 1);
+}
+
+/* 0, 1, ..., seq - 1, once for all layers. */
+static remat_value positions(struct remat_model *m)
+{
+    const char *scope = m->scope, *prefix = m->prefix;
+    uint32_t own = m->b.scope;
+    if (!remat_is_none(m->positions.i) || m->b.status != REMAT_OK)
+        return m->positions;
+    m->scope = m->prefix = "";
+    remat_model_scope(m, "mask");
+    remat_value row = remat_model_slice(m, "positions.tokens", m->tokens, 0, 0, 1);
+    row = remat_model_reshape(m, "positions.like", row, &m->settings->seq, 1);
+    remat_value column = build(m, "positions.column", REMAT_OP_column, &row, 1, NULL, 0);
+    m->b.name = "positions.zero";
+    remat_value zero = remat_build_constant(&m->b, 0);
+    m->positions = remat_model_add(m, "positions", column, zero);
+    m->scope = scope;
+    m->prefix = prefix;
+    m->b.scope = own;
+    return m->positions;
+}
+
+static remat_value written_out(struct remat_model *m, const char *name, remat_value q,
+                               remat_value k, remat_value v, bool causal)
+{
+    static const int64_t back[] = {0, 2, 1, 3};
+    if (m->b.status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    const struct remat_value_info *values = m->b.graph->values;
+    const struct remat_shape shape = values[q.i].shape;
+    int64_t heads = shape.dims[2], kv_heads = values[k.i].shape.dims[2];
+    bool grouped = heads != kv_heads;
+    double scale = 1 / sqrt((double)shape.dims[3]);
+    q = heads_first(m, join(m, name, ".", "q"), q, grouped ? kv_heads : 0, heads / kv_heads);
+    k = heads_first(m, join(m, name, ".", "k"), k, grouped ? kv_heads : 0, 1);
+    v = heads_first(m, join(m, name, ".", "v"), v, grouped ? kv_heads : 0, 1);
+
+    remat_value scores = product(m, join(m, name, ".", "scores"), q, k, true);
+    struct remat_attribute factor = remat_attribute_float("scale", scale);
+    if (causal)
+        scores = build(m, join(m, name, ".", "masked"), REMAT_OP_mask_causal,
+                       (remat_value[]){scores, positions(m)}, 2, &factor, 1);
+    else
+        scores = remat_model_scale(m, join(m, name, ".", "scaled"), scores, scale);
+    remat_value weights =
+        build(m, join(m, name, ".", "softmax"), REMAT_OP_softmax, &scores, 1, NULL, 0);
+    weights = remat_model_dropout(m, join(m, name, ".", "dropout"), weights);
+    remat_value y = product(m, join(m, name, ".", "by_head"), weights, v, false);
+    int64_t by_head[] = {shape.dims[0], heads, shape.dims[1], shape.dims[3]};
+    if (grouped)
+        y = remat_model_reshape(m, join(m, name, ".", "joined"), y, by_head, 4);
+    y = transpose(m, join(m, name, ".", "by_token"), y, back, 4);
+    struct remat_attribute axis = remat_attribute_int("axis", 0); /* concat of one is a copy */
+    return build(m, name, REMAT_OP_concat, &y, 1, &axis, 1);
+}
+
+remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
+                                  remat_value k, remat_value v, bool causal)
+{
+    if (m->settings->written_out)
+        return written_out(m, name, q, k, v, causal);
+    double p = m->settings->dropout;
     struct remat_attribute attributes[] = {
         remat_attribute_float("scale", 1 / sqrt((double)width_of(m, q))),
-        remat_attribute_int("causal", 1)};
-    return build(m, name, REMAT_OP_attention, (remat_value[]){q, k, v}, 3, attributes, 2);
+        remat_attribute_int("causal", causal), remat_attribute_float("p", p),
+        remat_attribute_int("site", p > 0 ? m->sites++ : 0)};
+    remat_value inputs[] = {q, k, v, p > 0 ? rng(m) : REMAT_NO_VALUE};
+    return build(m, name, REMAT_OP_attention, inputs, p > 0 ? 4 : 3, attributes, p > 0 ? 4 : 2);
 }
+
+/* --- layers --- */
 
 /* The parameter "MODULE.KIND". */
 static remat_value module_parameter(struct remat_model *m, const char *module, const char *kind,
@@ -154,29 +327,51 @@ remat_value remat_model_linear(struct remat_model *m, const char *name, const ch
     return build(m, name, REMAT_OP_linear, (remat_value[]){x, weight, bias}, 3, NULL, 0);
 }
 
-remat_value remat_model_layer_norm(struct remat_model *m, const char *name, remat_value x)
+remat_value remat_model_dense(struct remat_model *m, const char *name, const char *parameters,
+                              remat_value x, int64_t columns, double std, bool bias)
 {
-    struct remat_attribute epsilon = remat_attribute_float("epsilon", 1e-5);
-    remat_value weight = module_parameter(m, name, "weight", width_of(m, x), 0, 1, 0);
-    remat_value bias = module_parameter(m, name, "bias", width_of(m, x), 0, 0, 0);
+    struct remat_attribute transposed = remat_attribute_int("transpose_weight", 1);
+    remat_value inputs[3] = {x, REMAT_NO_VALUE, REMAT_NO_VALUE};
+    inputs[1] = module_parameter(m, parameters, "weight", columns, width_of(m, x), 0, std);
+    if (bias)
+        inputs[2] = module_parameter(m, parameters, "bias", columns, 0, 0, 0);
+    return build(m, name, REMAT_OP_linear, inputs, bias ? 3 : 2, &transposed, 1);
+}
+
+remat_value remat_model_layer_norm(struct remat_model *m, const char *name, const char *parameters,
+                                   remat_value x)
+{
+    struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
+    remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0);
+    remat_value bias = module_parameter(m, parameters, "bias", width_of(m, x), 0, 0, 0);
     return build(m, name, REMAT_OP_layer_norm, (remat_value[]){x, weight, bias}, 3, &epsilon, 1);
 }
 
-remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
-                                  remat_value table)
+remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const char *parameters,
+                                 remat_value x)
 {
-    struct remat_attribute transposed = remat_attribute_int("transpose_weight", 1);
-    return build(m, name, REMAT_OP_linear, (remat_value[]){x, table}, 2, &transposed, 1);
+    struct remat_attribute epsilon = remat_attribute_float("epsilon", m->settings->epsilon);
+    remat_value weight = module_parameter(m, parameters, "weight", width_of(m, x), 0, 1, 0);
+    return build(m, name, REMAT_OP_rms_norm, (remat_value[]){x, weight}, 2, &epsilon, 1);
 }
 
-void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets)
+remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
+                                  remat_value table, remat_value bias)
+{
+    struct remat_attribute transposed = remat_attribute_int("transpose_weight", 1);
+    remat_value inputs[] = {x, table, bias};
+    return build(m, name, REMAT_OP_linear, inputs, remat_is_none(bias.i) ? 2 : 3, &transposed, 1);
+}
+
+void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores)
 {
     struct remat_graph *graph = m->b.graph;
-    remat_model_layer(m, NULL, 0);
+    struct remat_attribute ignored = remat_attribute_int("ignore_index", -100);
+    remat_model_layer(m, NULL, NULL, 0);
     remat_model_scope(m, "loss");
     m->b.phase = REMAT_PHASE_LOSS;
-    remat_value loss =
-        build(m, "loss", REMAT_OP_cross_entropy, (remat_value[]){logits, targets}, 2, NULL, 0);
+    remat_value loss = build(m, "loss", REMAT_OP_cross_entropy, (remat_value[]){logits, targets}, 2,
+                             &ignored, ignores);
     if (m->b.status != REMAT_OK)
         return;
     graph->values[loss.i].role = REMAT_ROLE_OUTPUT;

@@ -1,8 +1,9 @@
 /* What the families are written with. As in struct remat_builder, the first failure sticks in
  * b.status and later calls do nothing, so that a family reads like the model.
  *
- * Names: inside a layer "h.3" a value or parameter "ln_1" is called "h.3.ln_1", and the scope
- * "ln_1" is "h.3/ln_1". */
+ * Names: inside a layer with scope "layers.3" and prefix "model.layers.3" a value or parameter
+ * "input_layernorm" is called "model.layers.3.input_layernorm", and the scope "norm_1" is
+ * "layers.3/norm_1". Activations have the settings' dtype; so do parameters. */
 #ifndef REMAT_MODEL_BUILDER_H
 #define REMAT_MODEL_BUILDER_H
 
@@ -12,44 +13,80 @@
 struct remat_model {
     const struct remat_model_settings *settings;
     struct remat_builder b;
-    const char *layer; /* "h.3", "" outside layers */
+    const char *scope, *prefix; /* of the layer, "" outside layers */
+    remat_value tokens;    /* i32 [batch, seq]: what causal attention reads; set by the family */
+    remat_value rng;       /* the state of dropout's generator, REMAT_NO_VALUE before its use */
+    remat_value positions; /* f32 [seq] for written-out causal masks, likewise */
+    int64_t sites;         /* of dropout, so far */
 };
 
-/* Leaves the layer if `stack` is NULL. */
-void remat_model_layer(struct remat_model *m, const char *stack, int64_t index);
+/* Enters layer `index` of a stack ("h", "encoder/layers"), whose names begin with `prefix`, a dot
+ * and the index; leaves the layer if `stack` is NULL. */
+void remat_model_layer(struct remat_model *m, const char *stack, const char *prefix, int64_t index);
 void remat_model_scope(struct remat_model *m, const char *scope); /* "" is the layer itself */
 
 /* tokens and targets: i32 [batch, seq] */
-remat_value remat_model_input(struct remat_model *m, const char *name);
+remat_value remat_model_input(struct remat_model *m, const char *name, int64_t seq);
 /* rank 1 if columns is 0; std 0 makes a constant. */
 remat_value remat_model_parameter(struct remat_model *m, const char *name, int64_t rows,
                                   int64_t columns, double mean, double std);
 
 remat_value remat_model_add(struct remat_model *m, const char *name, remat_value x, remat_value y);
-remat_value remat_model_gelu(struct remat_model *m, const char *name, remat_value x);
+remat_value remat_model_scale(struct remat_model *m, const char *name, remat_value x,
+                              double factor);
+remat_value remat_model_gelu(struct remat_model *m, const char *name, remat_value x,
+                             bool tanh_form);
+remat_value remat_model_relu(struct remat_model *m, const char *name, remat_value x);
+remat_value remat_model_swiglu(struct remat_model *m, const char *name, remat_value gate,
+                               remat_value x);
 remat_value remat_model_embedding(struct remat_model *m, const char *name, remat_value table,
                                   remat_value ids);
 remat_value remat_model_slice(struct remat_model *m, const char *name, remat_value x, int64_t axis,
                               int64_t begin, int64_t end);
 remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_value x,
                                 const int64_t *dims, uint32_t rank);
-/* Causal, scaled by 1 / sqrt(D); q, k, v [B, T, H, D]. */
+/* In the dtype of the activations. */
+remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x);
+/* By the settings' probability; x itself where that is 0. */
+remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_value x);
+/* The rotations of `length` positions of vectors of 2 pairs elements; and x [B, T, H, D] rotated.
+ */
+remat_value remat_model_rope_table(struct remat_model *m, const char *name, int64_t length,
+                                   int64_t pairs);
+remat_value remat_model_rope(struct remat_model *m, const char *name, remat_value x,
+                             remat_value table);
+/* x [B, T, C] as [B, T, heads, C / heads] */
+remat_value remat_model_heads(struct remat_model *m, const char *name, remat_value x,
+                              int64_t heads);
+/* Scaled by 1 / sqrt(D), with dropout; q [B, Tq, H, D], k and v [B, Tk, Hkv, D]; [B, Tq, H D].
+ * One op or written out, as the settings say. */
 remat_value remat_model_attention(struct remat_model *m, const char *name, remat_value q,
-                                  remat_value k, remat_value v);
+                                  remat_value k, remat_value v, bool causal);
 /* With the parameters "PARAMETERS.weight" [width of x, columns] ~ N(0, std) and "PARAMETERS.bias".
  */
 remat_value remat_model_linear(struct remat_model *m, const char *name, const char *parameters,
                                remat_value x, int64_t columns, double std);
-/* With the parameters "NAME.weight" and "NAME.bias". */
-remat_value remat_model_layer_norm(struct remat_model *m, const char *name, remat_value x);
-/* x times the transpose of `table` [V, C] */
+/* The same with weight [columns, width of x], and the bias only if wanted. */
+remat_value remat_model_dense(struct remat_model *m, const char *name, const char *parameters,
+                              remat_value x, int64_t columns, double std, bool bias);
+/* With the parameters "PARAMETERS.weight" and "PARAMETERS.bias". */
+remat_value remat_model_layer_norm(struct remat_model *m, const char *name, const char *parameters,
+                                   remat_value x);
+/* With the parameter "PARAMETERS.weight". */
+remat_value remat_model_rms_norm(struct remat_model *m, const char *name, const char *parameters,
+                                 remat_value x);
+/* x times the transpose of `table` [V, C], plus a bias unless that is REMAT_NO_VALUE */
 remat_value remat_model_tied_head(struct remat_model *m, const char *name, remat_value x,
-                                  remat_value table);
-/* Mean cross-entropy "loss" in scope "loss": the graph's output. */
-void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets);
+                                  remat_value table, remat_value bias);
+/* Mean cross-entropy "loss" in scope "loss": the graph's output. Targets of -100 do not count if
+ * `ignores`. */
+void remat_model_loss(struct remat_model *m, remat_value logits, remat_value targets, bool ignores);
 
 /* --- families --- */
 void remat_model_mlp(struct remat_model *m);
 void remat_model_gpt2(struct remat_model *m);
+void remat_model_llama(struct remat_model *m);
+void remat_model_bert(struct remat_model *m);
+void remat_model_encdec(struct remat_model *m);
 
 #endif

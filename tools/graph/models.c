@@ -4,38 +4,56 @@
 
 #include <stddef.h>
 
-static const struct family {
-    bool heads, context; /* whether it has these sizes */
-    void (*build)(struct remat_model *m);
-} families[REMAT_FAMILY_COUNT] = {
-    [REMAT_FAMILY_mlp] = {.build = remat_model_mlp},
-    [REMAT_FAMILY_gpt2] = {.heads = true, .context = true, .build = remat_model_gpt2},
+/* Sizes that not every family has. */
+enum {
+    HEADS = 1 << 0,
+    CONTEXT = 1 << 1,
+    HIDDEN = 1 << 2,
+    KV_HEADS = 1 << 3,
+    SOURCE = 1 << 4,
 };
 
-static const struct preset {
-    const char *name;
-    enum remat_model_family family;
-    int64_t layers, width, heads, vocab, context, seq;
-} presets[] = {
-#define PRESET(name, family, layers, width, heads, vocab, context, seq)                            \
-    {name, REMAT_FAMILY_##family, layers, width, heads, vocab, context, seq},
+static const struct family {
+    uint32_t sizes;
+    double epsilon;
+    void (*build)(struct remat_model *m);
+} families[REMAT_FAMILY_COUNT] = {
+    [REMAT_FAMILY_mlp] = {0, 1e-5, remat_model_mlp},
+    [REMAT_FAMILY_gpt2] = {HEADS | CONTEXT | HIDDEN, 1e-5, remat_model_gpt2},
+    [REMAT_FAMILY_llama] = {HEADS | CONTEXT | HIDDEN | KV_HEADS, 1e-5, remat_model_llama},
+    [REMAT_FAMILY_bert] = {HEADS | CONTEXT | HIDDEN, 1e-12, remat_model_bert},
+    [REMAT_FAMILY_encdec] = {HEADS | CONTEXT | HIDDEN | SOURCE, 1e-5, remat_model_encdec},
+};
+
+static const struct remat_model_settings presets[] = {
+#define PRESET(preset, of_family, ...)                                                             \
+    {.name = preset, .family = REMAT_FAMILY_##of_family, __VA_ARGS__},
 #include "models.def"
 #undef PRESET
 };
 #define PRESET_COUNT (sizeof presets / sizeof presets[0])
 
 /* The products of sizes at these limits, in bytes, stay below 2^63. */
-#define SIZE(member, most)                                                                         \
+#define SIZE(option, member, most, families)                                                       \
     {                                                                                              \
-        "--" #member, offsetof(struct remat_model_settings, member), most                          \
+        option, offsetof(struct remat_model_settings, member), most, families                      \
     }
 static const struct size {
     const char *option;
     size_t offset;
     int64_t most;
+    uint32_t families; /* 0: all have it */
 } sizes[] = {
-    SIZE(layers, 1000),     SIZE(width, 131072), SIZE(heads, 4096),  SIZE(vocab, 1 << 24),
-    SIZE(context, 1048576), SIZE(batch, 65536),  SIZE(seq, 1048576),
+    SIZE("--layers", layers, 1000, 0),
+    SIZE("--width", width, 131072, 0),
+    SIZE("--heads", heads, 4096, HEADS),
+    SIZE("--kv-heads", kv_heads, 4096, KV_HEADS),
+    SIZE("--hidden", hidden, 1048576, HIDDEN),
+    SIZE("--vocab", vocab, 1 << 24, 0),
+    SIZE("--context", context, 1048576, CONTEXT),
+    SIZE("--batch", batch, 65536, 0),
+    SIZE("--seq", seq, 1048576, 0),
+    SIZE("--source-seq", source_seq, 1048576, SOURCE),
 };
 
 /* --- presets --- */
@@ -70,24 +88,24 @@ remat_status remat_model_preset(remat_context *ctx, const char *name,
                                 struct remat_model_settings *out)
 {
     for (size_t k = 0; k < PRESET_COUNT; k++) {
-        const struct preset *p = &presets[k];
-        if (strcmp(p->name, name) != 0)
+        if (strcmp(presets[k].name, name) != 0)
             continue;
-        *out = (struct remat_model_settings){
-            .family = p->family,
-            .name = p->name,
-            .layers = p->layers,
-            .width = p->width,
-            .heads = p->heads,
-            .vocab = p->vocab,
-            .context = p->context,
-            .batch = 1,
-            .seq = p->seq,
-            .optimizer = {true, 0.9, 0.999, 1e-8, 0.01},
-        };
+        *out = presets[k];
+        remat_model_defaults(out);
         return REMAT_OK;
     }
     return fail_unknown(ctx, name);
+}
+
+void remat_model_defaults(struct remat_model_settings *s)
+{
+    s->batch = 1;
+    s->dtype = REMAT_F32;
+    s->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_ADAMW,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.999,
+                                            .epsilon = 1e-8,
+                                            .weight_decay = 0.01};
 }
 
 /* --- checks --- */
@@ -115,21 +133,38 @@ static remat_status check_sizes(remat_context *ctx, const struct remat_model_set
     for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
         int64_t value;
         memcpy(&value, (const char *)s + sizes[k].offset, sizeof value);
-        bool applies = true;
-        if (sizes[k].offset == offsetof(struct remat_model_settings, heads))
-            applies = family->heads;
-        else if (sizes[k].offset == offsetof(struct remat_model_settings, context))
-            applies = family->context;
+        bool applies = !sizes[k].families || (family->sizes & sizes[k].families);
         REMAT_TRY(check_size(ctx, &sizes[k], value, applies, s->name));
     }
-    if (family->heads && s->width % s->heads != 0)
+    if ((family->sizes & HEADS) && s->width % s->heads != 0)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
                    "--heads %lld does not divide --width %lld (accepted: divisors of %lld)",
                    (long long)s->heads, (long long)s->width, (long long)s->width);
-    if (family->context && s->seq > s->context)
+    if ((family->sizes & KV_HEADS) && s->heads % s->kv_heads != 0)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
-                   "--seq %lld is above --context %lld (accepted: 1 to %lld)", (long long)s->seq,
-                   (long long)s->context, (long long)s->context);
+                   "--kv-heads %lld does not divide --heads %lld (accepted: divisors of %lld)",
+                   (long long)s->kv_heads, (long long)s->heads, (long long)s->heads);
+    if (s->family == REMAT_FAMILY_llama && s->width / s->heads % 2 != 0)
+        REMAT_FAIL(
+            ctx, REMAT_ERROR_USAGE,
+            "--heads %lld makes heads of odd length %lld, which rotary positions do not turn "
+            "(accepted: heads of even length)",
+            (long long)s->heads, (long long)(s->width / s->heads));
+    if (s->family == REMAT_FAMILY_encdec && s->width % 2 != 0)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--width %lld is odd (accepted: even widths)",
+                   (long long)s->width);
+    for (int source = 0; (family->sizes & CONTEXT) && source < 2; source++) {
+        int64_t seq = source ? s->source_seq : s->seq;
+        if (seq > s->context)
+            REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                       "--%s %lld is above --context %lld (accepted: 1 to %lld)",
+                       source ? "source-seq" : "seq", (long long)seq, (long long)s->context,
+                       (long long)s->context);
+    }
+    if (!(s->dropout >= 0 && s->dropout < 1))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                   "--dropout %g is out of range (accepted: 0 up to, not including, 1)",
+                   s->dropout);
     return REMAT_OK;
 fail:
     return st;
@@ -148,14 +183,40 @@ static remat_status check_optimizer(remat_context *ctx, const struct remat_optim
         {"--epsilon", o->epsilon, o->epsilon > 0 && o->epsilon <= 1, "more than 0 up to 1"},
         {"--weight-decay", o->weight_decay, o->weight_decay >= 0 && o->weight_decay <= 1, "0 to 1"},
     };
-    for (size_t k = 0; o->adamw && k < sizeof rows / sizeof rows[0]; k++)
-        if (!rows[k].good)
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+        if (o->kind == REMAT_OPTIMIZER_ADAMW && !rows[k].good)
             return remat_error(ctx, REMAT_ERROR_USAGE, "%s %g is out of range (accepted: %s)",
                                rows[k].option, rows[k].value, rows[k].accepted);
+    if (o->kind == REMAT_OPTIMIZER_SGD && !rows[3].good)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "%s %g is out of range (accepted: %s)",
+                           rows[3].option, rows[3].value, rows[3].accepted);
+    if (!(o->clip_norm >= 0))
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--clip-norm %g is out of range (accepted: %s)",
+                           o->clip_norm, "more than 0");
     return REMAT_OK;
 }
 
 /* --- generation --- */
+
+/* What is not given, from what is. */
+static void complete(struct remat_model_settings *s)
+{
+    const struct family *family = &families[s->family];
+    if (s->seq == 0)
+        s->seq = s->context;
+    if (s->kv_heads == 0 && (family->sizes & KV_HEADS))
+        s->kv_heads = s->heads;
+    if (s->hidden == 0 && (family->sizes & HIDDEN))
+        s->hidden = 4 * s->width;
+    if (s->source_seq == 0 && (family->sizes & SOURCE))
+        s->source_seq = s->seq;
+    if (s->theta == 0)
+        s->theta = 1e4;
+    if (s->epsilon == 0)
+        s->epsilon = family->epsilon;
+    if (s->forward_only)
+        s->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_NONE};
+}
 
 remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_model_settings *settings,
@@ -163,9 +224,12 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_model_settings s = *settings;
-    struct remat_model m = {.settings = &s, .layer = ""};
-    if (s.seq == 0)
-        s.seq = s.context;
+    struct remat_model m = {.settings = &s,
+                            .scope = "",
+                            .prefix = "",
+                            .rng = REMAT_NO_VALUE,
+                            .positions = REMAT_NO_VALUE};
+    complete(&s);
     REMAT_TRY(check_sizes(ctx, &s));
     REMAT_TRY(check_optimizer(ctx, &s.optimizer));
 

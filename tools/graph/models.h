@@ -1,27 +1,50 @@
 /* The model generator: training graphs of model families, forward and loss only, at composite
- * level, in fp32. Sizes come from presets and settings. A family is one file (gpt2.c) and a row of
- * the table in models.c; a preset is a row of models.def. */
+ * level. Sizes come from presets, settings or a Hugging Face config.json (config.h). A family is
+ * one file (gpt2.c) and a row of the table in models.c; a preset is a row of models.def. */
 #ifndef REMAT_MODELS_H
 #define REMAT_MODELS_H
 
 #include "graph.h"
 
-enum remat_model_family { REMAT_FAMILY_mlp, REMAT_FAMILY_gpt2, REMAT_FAMILY_COUNT };
+enum remat_model_family {
+    REMAT_FAMILY_mlp,
+    REMAT_FAMILY_gpt2,
+    REMAT_FAMILY_llama,
+    REMAT_FAMILY_bert,
+    REMAT_FAMILY_encdec,
+    REMAT_FAMILY_COUNT
+};
 
 struct remat_model_settings { /* 0: not given; what a family has no use for must be 0 */
     enum remat_model_family family;
     const char *name; /* of the graph */
-    int64_t layers, width, heads;
-    int64_t vocab;   /* number of token ids */
-    int64_t context; /* positions that the parameters provide for */
+    int64_t layers;   /* of each stack */
+    int64_t width, heads;
+    int64_t kv_heads; /* heads of keys and values; default: heads */
+    int64_t hidden;   /* width inside the MLP; default: 4 width */
+    int64_t vocab;    /* number of token ids */
+    int64_t context;  /* positions that the model provides for */
     int64_t batch, seq;
+    int64_t source_seq;                      /* tokens for the encoder; default: seq */
+    double epsilon;                          /* of the norms; default: the family's */
+    double theta;                            /* of rotary positions */
+    double rope_factor, rope_low, rope_high; /* Llama 3's scaling; factor 0: none */
+    int64_t rope_context;                    /* that the model was scaled up from */
+    bool tied;                               /* the head is the embedding (Llama) */
+    remat_dtype dtype;                       /* of weights and activations; default: f32 */
+    double dropout;                          /* probability, in [0, 1) */
+    bool written_out;                        /* attention as products and softmax */
+    bool forward_only;                       /* parameters are frozen, there is no optimizer */
     struct remat_optimizer optimizer;
 };
 
 /* Settings of a preset ("gpt2-124m"), or of a family ("gpt2"), which leaves its sizes to be given.
- * batch is 1, seq the whole context, the optimizer AdamW with PyTorch's defaults. */
+ * batch is 1, seq the whole context or the preset's, the optimizer AdamW with PyTorch's defaults.
+ */
 remat_status remat_model_preset(remat_context *ctx, const char *name,
                                 struct remat_model_settings *out);
+/* What a preset leaves: batch 1, AdamW with PyTorch's defaults, f32. */
+void remat_model_defaults(struct remat_model_settings *settings);
 uint32_t remat_model_preset_count(void);
 const char *remat_model_preset_name(uint32_t preset);
 

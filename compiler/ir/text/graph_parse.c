@@ -438,11 +438,16 @@ static remat_status parse_optimizer(struct parser *p)
     struct remat_optimizer *optimizer = &p->graph->optimizer;
     struct attributes settings;
     bool found;
-    if (optimizer->adamw)
+    uint8_t kind = REMAT_OPTIMIZER_ADAMW;
+    if (optimizer->kind != REMAT_OPTIMIZER_NONE)
         REMAT_LEX_FAIL(&p->lexer, "%s", "the optimizer is given twice");
     REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "adamw", &found));
+    if (!found) {
+        kind = REMAT_OPTIMIZER_SGD;
+        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "sgd", &found));
+    }
     if (!found)
-        return remat_lex_expected(&p->lexer, "adamw");
+        return remat_lex_expected(&p->lexer, "adamw or sgd");
     REMAT_TRY(parse_attributes(p, &settings));
     const struct remat_node_info all = {.attributes = settings.items,
                                         .attribute_count = settings.count};
@@ -453,15 +458,21 @@ static remat_status parse_optimizer(struct parser *p)
                 {"beta2", &optimizer->beta2},
                 {"epsilon", &optimizer->epsilon},
                 {"weight_decay", &optimizer->weight_decay}};
-    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+    const char *name = remat_optimizer_name(kind);
+    uint32_t first = kind == REMAT_OPTIMIZER_ADAMW ? 0 : 3;
+    for (uint32_t k = first; k < 4; k++) {
         *keys[k].to = remat_node_float(&all, keys[k].key, NAN);
         if (isnan(*keys[k].to))
-            REMAT_LEX_FAIL(&p->lexer, "adamw: %s must be given as a float", keys[k].key);
+            REMAT_LEX_FAIL(&p->lexer, "%s: %s must be given as a float", name, keys[k].key);
     }
-    if (settings.count != sizeof keys / sizeof keys[0])
-        REMAT_LEX_FAIL(&p->lexer, "adamw: unknown setting; accepted: %s",
-                       "beta1, beta2, epsilon, weight_decay");
-    optimizer->adamw = true;
+    bool clips = remat_node_attribute(&all, "clip_norm");
+    optimizer->clip_norm = remat_node_float(&all, "clip_norm", 0);
+    if (clips && !(optimizer->clip_norm > 0))
+        REMAT_LEX_FAIL(&p->lexer, "%s: clip_norm must be a float above 0", name);
+    if (settings.count != 4 - first + clips)
+        REMAT_LEX_FAIL(&p->lexer, "%s: unknown setting; accepted: %sweight_decay, clip_norm", name,
+                       first == 0 ? "beta1, beta2, epsilon, " : "");
+    optimizer->kind = kind;
     return REMAT_OK;
 fail:
     return st;

@@ -164,22 +164,35 @@ static void print_node(struct remat_text *text, const struct remat_graph *graph,
 
 /* --- the graph --- */
 
+static void print_optimizer(struct remat_text *text, const struct remat_optimizer *optimizer)
+{
+    if (optimizer->kind == REMAT_OPTIMIZER_NONE)
+        return;
+    remat_text_append(text, "optimizer %s { ", remat_optimizer_name(optimizer->kind));
+    if (optimizer->kind == REMAT_OPTIMIZER_ADAMW) {
+        remat_text_append(text, "beta1 = ");
+        print_float(text, optimizer->beta1);
+        remat_text_append(text, ", beta2 = ");
+        print_float(text, optimizer->beta2);
+        remat_text_append(text, ", epsilon = ");
+        print_float(text, optimizer->epsilon);
+        remat_text_append(text, ", ");
+    }
+    remat_text_append(text, "weight_decay = ");
+    print_float(text, optimizer->weight_decay);
+    if (optimizer->clip_norm > 0) {
+        remat_text_append(text, ", clip_norm = ");
+        print_float(text, optimizer->clip_norm);
+    }
+    remat_text_append(text, " }\n");
+}
+
 static void print_heading(struct remat_text *text, const struct remat_graph *graph)
 {
     remat_text_append(text, "graph ");
     print_quoted(text, graph->name);
     remat_text_append(text, "\n");
-    if (graph->optimizer.adamw) {
-        remat_text_append(text, "optimizer adamw { beta1 = ");
-        print_float(text, graph->optimizer.beta1);
-        remat_text_append(text, ", beta2 = ");
-        print_float(text, graph->optimizer.beta2);
-        remat_text_append(text, ", epsilon = ");
-        print_float(text, graph->optimizer.epsilon);
-        remat_text_append(text, ", weight_decay = ");
-        print_float(text, graph->optimizer.weight_decay);
-        remat_text_append(text, " }\n");
-    }
+    print_optimizer(text, &graph->optimizer);
     remat_text_append(text, "\n");
 }
 

@@ -12,6 +12,7 @@
 
 #define QUERY_BLOCK  CPU_ATTENTION_QUERY_BLOCK
 #define KEY_BLOCK    CPU_ATTENTION_KEY_BLOCK
+#define BF16_BLOCK   3840             /* ten blocks of the sgemm, and room for sums in f32 */
 #define KEY_SLICE    256              /* keys of an item of the dK, dV pass */
 #define SCORE_STRIDE (KEY_BLOCK + 16) /* no power of two: rows lie in different cache sets */
 #define SCORE_FLOATS (QUERY_BLOCK * SCORE_STRIDE)
@@ -19,13 +20,45 @@
 _Static_assert(CPU_SGEMM_SCRATCH_BYTES + 2 * SCORE_FLOATS * sizeof(float) <= CPU_SCRATCH_BYTES,
                "two score blocks fit the scratch");
 _Static_assert(CPU_SGEMM_SCRATCH_BYTES % 64 == 0, "score blocks are aligned");
+_Static_assert(2 * QUERY_BLOCK * (BF16_BLOCK + 16) + QUERY_BLOCK * CPU_ATTENTION_BF16_DIM <=
+                       2 * SCORE_FLOATS &&
+                   2 * QUERY_BLOCK * (KEY_SLICE + 16) +
+                           (QUERY_BLOCK + 2 * KEY_SLICE) * CPU_ATTENTION_BF16_DIM <=
+                       2 * SCORE_FLOATS,
+               "bf16: score blocks and sums fit the scratch");
 
+/* Score blocks have rows of score_stride. Behind two of them lie, where tensors are bf16, the rows
+ * of results that are being summed in f32: of O or dQ, then of dK, then of dV. */
 struct run {
     const struct cpu_functions *functions;
     const struct cpu_attention *attention;
     const struct cpu_attention_gradient *gradient;
     float *const *scratch;
+    int64_t key_block, score_stride;
 };
+
+static struct run make_run(const struct cpu_functions *functions,
+                           const struct cpu_attention *attention,
+                           const struct cpu_attention_gradient *gradient, float *const *scratch)
+{
+    struct run run = {functions, attention, gradient, scratch, KEY_BLOCK, SCORE_STRIDE};
+    int64_t keys = attention->shape.kv_length;
+    if (attention->type != CPU_F32) {
+        run.key_block = BF16_BLOCK;
+        run.score_stride = (keys < BF16_BLOCK ? (keys + 63) / 64 * 64 : BF16_BLOCK) + 16;
+    }
+    return run;
+}
+
+static float *scores_of(const struct run *run, int worker)
+{
+    return run->scratch[worker] + CPU_SGEMM_SCRATCH_BYTES / sizeof(float);
+}
+
+static float *sums_of(const struct run *run, int worker)
+{
+    return scores_of(run, worker) + 2 * QUERY_BLOCK * run->score_stride;
+}
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -37,9 +70,35 @@ static int64_t clamp64(int64_t x, int64_t low, int64_t high)
     return x < low ? low : min64(x, high);
 }
 
-static float *at(const struct cpu_heads *x, int64_t batch, int64_t time, int64_t head)
+static void *at(const struct run *run, const struct cpu_heads *x, int64_t batch, int64_t time,
+                int64_t head)
 {
-    return x->data + batch * x->batch + time * x->time + head * x->head;
+    return cpu_element_at(x->data, run->attention->type,
+                          batch * x->batch + time * x->time + head * x->head);
+}
+
+/* Rows of a result while they are summed: the tensor's own, or for bf16 rows of f32 aside. */
+struct rows {
+    float *data;
+    int64_t stride;
+};
+
+static struct rows rows_of(const struct run *run, const struct cpu_heads *x, int64_t batch,
+                           int64_t time, int64_t head, float *aside)
+{
+    if (run->attention->type == CPU_F32)
+        return (struct rows){at(run, x, batch, time, head), x->time};
+    return (struct rows){aside, run->attention->shape.head_dim};
+}
+
+static void store_rows(const struct run *run, const struct rows *rows, const struct cpu_heads *x,
+                       int64_t batch, int64_t begin, int64_t end, int64_t head)
+{
+    if (run->attention->type == CPU_F32)
+        return;
+    for (int64_t i = begin; i < end; i++)
+        run->functions->narrow(at(run, x, batch, i, head), rows->data + (i - begin) * rows->stride,
+                               run->attention->shape.head_dim);
 }
 
 /* Queries [begin,end) of one head, and where to find its keys. */
@@ -86,55 +145,91 @@ static void score_product(const struct run *run, const struct queries *q, const 
     struct cpu_matmul mm = {.m = q->end - q->begin,
                             .n = end - begin,
                             .k = run->attention->shape.head_dim,
-                            .a = at(x, q->batch, q->begin, q->head),
+                            .a = at(run, x, q->batch, q->begin, q->head),
                             .a_row = x->time,
                             .a_column = 1,
-                            .b = at(y, q->batch, begin, q->kv_head),
+                            .a_type = run->attention->type,
+                            .b = at(run, y, q->batch, begin, q->kv_head),
                             .b_row = 1,
                             .b_column = y->time,
+                            .b_type = run->attention->type,
                             .c = scores,
-                            .ldc = SCORE_STRIDE};
+                            .ldc = run->score_stride};
     cpu_sgemm_serial(run->functions, &mm, scratch);
 }
 
-/* The queries' rows of z (+)= scores y, over the keys [begin,end) */
+/* The queries' rows z (+)= scores y, over the keys [begin,end) */
 static void query_product(const struct run *run, const struct queries *q, const float *scores,
                           const struct cpu_heads *y, int64_t begin, int64_t end,
-                          const struct cpu_heads *z, bool accumulate, float *scratch)
+                          const struct rows *z, bool accumulate, float *scratch)
 {
     struct cpu_matmul mm = {.m = q->end - q->begin,
                             .n = run->attention->shape.head_dim,
                             .k = end - begin,
                             .a = scores,
-                            .a_row = SCORE_STRIDE,
+                            .a_row = run->score_stride,
                             .a_column = 1,
-                            .b = at(y, q->batch, begin, q->kv_head),
+                            .b = at(run, y, q->batch, begin, q->kv_head),
                             .b_row = y->time,
                             .b_column = 1,
-                            .c = at(z, q->batch, q->begin, q->head),
-                            .ldc = z->time,
+                            .b_type = run->attention->type,
+                            .c = z->data,
+                            .ldc = z->stride,
                             .accumulate = accumulate};
     cpu_sgemm_serial(run->functions, &mm, scratch);
 }
 
-/* Rows [begin,end) of z, one per key, (+)= scores^T x, over the queries */
+/* `keys` rows z, one per key, (+)= scores^T x, over the queries */
 static void key_product(const struct run *run, const struct queries *q, const float *scores,
-                        const struct cpu_heads *x, int64_t begin, int64_t end,
-                        const struct cpu_heads *z, bool accumulate, float *scratch)
+                        const struct cpu_heads *x, int64_t keys, const struct rows *z,
+                        bool accumulate, float *scratch)
 {
-    struct cpu_matmul mm = {.m = end - begin,
+    struct cpu_matmul mm = {.m = keys,
                             .n = run->attention->shape.head_dim,
                             .k = q->end - q->begin,
                             .a = scores,
                             .a_row = 1,
-                            .a_column = SCORE_STRIDE,
-                            .b = at(x, q->batch, q->begin, q->head),
+                            .a_column = run->score_stride,
+                            .b = at(run, x, q->batch, q->begin, q->head),
                             .b_row = x->time,
                             .b_column = 1,
-                            .c = at(z, q->batch, begin, q->kv_head),
-                            .ldc = z->time,
+                            .b_type = run->attention->type,
+                            .c = z->data,
+                            .ldc = z->stride,
                             .accumulate = accumulate};
     cpu_sgemm_serial(run->functions, &mm, scratch);
+}
+
+/* --- dropout --- */
+
+void cpu_attention_uniforms(const struct cpu_functions *functions,
+                            const struct cpu_attention *attention, int64_t batch, int64_t head,
+                            int64_t query, int64_t begin, int64_t count, float *out)
+{
+    const struct cpu_attention_shape *shape = &attention->shape;
+    const struct cpu_dropout *dropout = &attention->dropout;
+    uint64_t entry = (uint64_t)batch + dropout->microbatch * (uint64_t)shape->batch;
+    uint64_t row =
+        (entry * (uint64_t)shape->query_heads + (uint64_t)head) * (uint64_t)shape->query_length +
+        (uint64_t)query;
+    uint64_t index = row * (uint64_t)shape->kv_length + (uint64_t)begin;
+    if (dropout->share)
+        index %= dropout->share;
+    functions->uniforms(out, index, count, dropout->site | (uint64_t)dropout->step << 32,
+                        dropout->seed);
+}
+
+static void draw(const struct run *run, const struct queries *q, int64_t row, int64_t begin,
+                 int64_t count, float *uniforms)
+{
+    cpu_attention_uniforms(run->functions, run->attention, q->batch, q->head, q->begin + row, begin,
+                           count, uniforms);
+}
+
+static void drop(const struct run *run, float *row, const float *uniforms, int64_t count)
+{
+    const struct cpu_dropout *dropout = &run->attention->dropout;
+    run->functions->dropout_row(row, uniforms, count, dropout->p, dropout->factor);
 }
 
 /* --- forward --- */
@@ -147,28 +242,33 @@ static void scale_row(float *row, int64_t count, float factor)
 
 /* Turns the scores of keys [begin,end) into exponentials, and rescales what came before. */
 static void softmax_block(const struct run *run, const struct queries *q, int64_t begin,
-                          int64_t end, float *scores, float *maximum, float *sum)
+                          int64_t end, float *scores, const struct rows *out, float *maximum,
+                          float *sum)
 {
     const struct cpu_attention *attention = run->attention;
+    float uniforms[KEY_BLOCK];
     for (int64_t i = 0; i < q->end - q->begin; i++) {
         int64_t valid = clamp64(keys_seen(&attention->shape, q->begin + i) - begin, 0, end - begin);
-        float before = maximum[i];
-        float added = run->functions->softmax_row(scores + i * SCORE_STRIDE, valid, end - begin,
-                                                  attention->shape.scale, &maximum[i]);
+        float before = maximum[i], *row = scores + i * run->score_stride;
+        float added = run->functions->softmax_row(row, valid, end - begin, attention->shape.scale,
+                                                  &maximum[i]);
         if (begin == 0) {
             sum[i] = added;
         } else if (valid > 0) {
             float factor = cpu_exp(before - maximum[i]);
             sum[i] = sum[i] * factor + added;
-            scale_row(at(&attention->out, q->batch, q->begin + i, q->head),
-                      attention->shape.head_dim, factor);
+            scale_row(out->data + i * out->stride, attention->shape.head_dim, factor);
+        }
+        if (attention->dropout.p > 0 && valid > 0) {
+            draw(run, q, i, begin, valid, uniforms);
+            drop(run, row, uniforms, valid);
         }
     }
 }
 
-/* Divides by the sums and stores LSE. */
-static void finish_rows(const struct run *run, const struct queries *q, const float *maximum,
-                        const float *sum)
+/* Divides by the sums and stores O and LSE. */
+static void finish_rows(const struct run *run, const struct queries *q, const struct rows *out,
+                        const float *maximum, const float *sum)
 {
     const struct cpu_attention *attention = run->attention;
     const struct cpu_attention_shape *shape = &attention->shape;
@@ -176,10 +276,10 @@ static void finish_rows(const struct run *run, const struct queries *q, const fl
         attention->lse + (q->batch * shape->query_heads + q->head) * shape->query_length + q->begin;
     for (int64_t i = 0; i < q->end - q->begin; i++) {
         bool any = keys_seen(shape, q->begin + i) > 0;
-        scale_row(at(&attention->out, q->batch, q->begin + i, q->head), shape->head_dim,
-                  any ? 1.0f / sum[i] : 0.0f);
+        scale_row(out->data + i * out->stride, shape->head_dim, any ? 1.0f / sum[i] : 0.0f);
         lse[i] = any ? maximum[i] + cpu_log(sum[i]) : -__builtin_inff();
     }
+    store_rows(run, out, &attention->out, q->batch, q->begin, q->end, q->head);
 }
 
 static void forward_item(void *arg, int64_t item, int worker)
@@ -187,8 +287,8 @@ static void forward_item(void *arg, int64_t item, int worker)
     const struct run *run = arg;
     const struct cpu_attention *attention = run->attention;
     struct queries q = queries_of_item(&attention->shape, item);
-    float *scratch = run->scratch[worker];
-    float *scores = scratch + CPU_SGEMM_SCRATCH_BYTES / sizeof(float);
+    float *scratch = run->scratch[worker], *scores = scores_of(run, worker);
+    struct rows out = rows_of(run, &attention->out, q.batch, q.begin, q.head, sums_of(run, worker));
     float maximum[QUERY_BLOCK], sum[QUERY_BLOCK];
     for (int i = 0; i < QUERY_BLOCK; i++) {
         maximum[i] = -__builtin_inff();
@@ -196,83 +296,135 @@ static void forward_item(void *arg, int64_t item, int worker)
     }
     int64_t seen = keys_seen(&attention->shape, q.end - 1), begin = 0;
     do { /* once also when no key is seen: that stores zeros */
-        int64_t end = min64(begin + KEY_BLOCK, seen);
+        int64_t end = min64(begin + run->key_block, seen);
         score_product(run, &q, &attention->q, &attention->k, begin, end, scores, scratch);
-        softmax_block(run, &q, begin, end, scores, maximum, sum);
-        query_product(run, &q, scores, &attention->v, begin, end, &attention->out, begin > 0,
-                      scratch);
+        softmax_block(run, &q, begin, end, scores, &out, maximum, sum);
+        query_product(run, &q, scores, &attention->v, begin, end, &out, begin > 0, scratch);
         begin = end;
     } while (begin < seen);
-    finish_rows(run, &q, maximum, sum);
+    finish_rows(run, &q, &out, maximum, sum);
 }
 
 void cpu_attention_forward(struct cpu_pool *pool, const struct cpu_functions *functions,
                            const struct cpu_attention *attention, float *const *scratch)
 {
     const struct cpu_attention_shape *shape = &attention->shape;
-    struct run run = {functions, attention, NULL, scratch};
+    struct run run = make_run(functions, attention, NULL, scratch);
     cpu_pool_run(pool, shape->batch * shape->query_heads * query_blocks(shape), forward_item, &run);
 }
 
 /* --- backward --- */
 
-/* Fills p with the probabilities and ds with the gradients of Q K^T, for keys [begin,end). */
+/* dout . out of query number `row` */
+static float delta_of(const struct run *run, const struct queries *q, int64_t row)
+{
+    const struct cpu_attention *attention = run->attention;
+    int64_t dim = attention->shape.head_dim;
+    const void *x = at(run, &run->gradient->dout, q->batch, q->begin + row, q->head);
+    const void *y = at(run, &attention->out, q->batch, q->begin + row, q->head);
+    if (attention->type == CPU_F32)
+        return run->functions->dot_row(x, y, dim);
+    float wide[2][CPU_ATTENTION_BF16_DIM];
+    run->functions->widen(wide[0], x, dim);
+    run->functions->widen(wide[1], y, dim);
+    return run->functions->dot_row(wide[0], wide[1], dim);
+}
+
+/* Fills p with the probabilities (after dropout) and ds with the gradients of Q K^T, for keys
+ * [begin,end). */
 static void gradient_block(const struct run *run, const struct queries *q, int64_t begin,
                            int64_t end, float *p, float *ds, float *scratch)
 {
     const struct cpu_attention *attention = run->attention;
     const struct cpu_attention_shape *shape = &attention->shape;
-    const struct cpu_heads *dout = &run->gradient->dout;
     const float *lse =
         attention->lse + (q->batch * shape->query_heads + q->head) * shape->query_length + q->begin;
+    float uniforms[KEY_BLOCK];
     score_product(run, q, &attention->q, &attention->k, begin, end, p, scratch);
-    score_product(run, q, dout, &attention->v, begin, end, ds, scratch);
-    for (int64_t i = 0; i < q->end - q->begin; i++) {
+    score_product(run, q, &run->gradient->dout, &attention->v, begin, end, ds, scratch);
+    for (int64_t i = 0; i < q->end - q->begin;
+         i++, p += run->score_stride, ds += run->score_stride) {
         int64_t valid = clamp64(keys_seen(shape, q->begin + i) - begin, 0, end - begin);
-        float delta = run->functions->dot_row(at(dout, q->batch, q->begin + i, q->head),
-                                              at(&attention->out, q->batch, q->begin + i, q->head),
-                                              shape->head_dim);
-        run->functions->softmax_gradient_row(p + i * SCORE_STRIDE, ds + i * SCORE_STRIDE, valid,
-                                             end - begin, shape->scale, lse[i], delta);
+        bool drops = attention->dropout.p > 0 && valid > 0;
+        if (drops) {
+            draw(run, q, i, begin, valid, uniforms);
+            drop(run, ds, uniforms, valid);
+        }
+        run->functions->softmax_gradient_row(p, ds, valid, end - begin, shape->scale, lse[i],
+                                             delta_of(run, q, i));
+        if (drops)
+            drop(run, p, uniforms, valid);
     }
 }
 
 enum { WRITE_QUERIES = 1, WRITE_KEYS = 2 };
 
+/* Where the gradients of some queries, and of the keys from first_key on, are summed. */
+struct sums {
+    struct rows dq, dk, dv;
+    int64_t first_key;
+};
+
+static struct sums sums_of_keys(const struct run *run, int64_t batch, int64_t kv_head,
+                                int64_t begin, int64_t end, int worker)
+{
+    int64_t dim = run->attention->shape.head_dim;
+    float *aside = sums_of(run, worker) + QUERY_BLOCK * dim;
+    return (struct sums){
+        .dk = rows_of(run, &run->gradient->dk, batch, begin, kv_head, aside),
+        .dv = rows_of(run, &run->gradient->dv, batch, begin, kv_head, aside + (end - begin) * dim),
+        .first_key = begin,
+    };
+}
+
+static void store_keys(const struct run *run, const struct sums *sums, int64_t batch,
+                       int64_t kv_head, int64_t end)
+{
+    store_rows(run, &sums->dk, &run->gradient->dk, batch, sums->first_key, end, kv_head);
+    store_rows(run, &sums->dv, &run->gradient->dv, batch, sums->first_key, end, kv_head);
+}
+
 /* What the queries contribute through the keys [begin,end), which lie in one block of keys. */
 static void backward_block(const struct run *run, const struct queries *q, int64_t begin,
-                           int64_t end, unsigned write, bool accumulate_keys, float *scratch)
+                           int64_t end, unsigned write, const struct sums *sums,
+                           bool accumulate_keys, int worker)
 {
     const struct cpu_attention *attention = run->attention;
-    const struct cpu_attention_gradient *gradient = run->gradient;
-    float *p = scratch + CPU_SGEMM_SCRATCH_BYTES / sizeof(float), *ds = p + SCORE_FLOATS;
+    float *scratch = run->scratch[worker], *p = scores_of(run, worker);
+    float *ds = p + QUERY_BLOCK * run->score_stride;
     gradient_block(run, q, begin, end, p, ds, scratch);
     if (write & WRITE_QUERIES)
-        query_product(run, q, ds, &attention->k, begin, end, &gradient->dq, begin > 0, scratch);
+        query_product(run, q, ds, &attention->k, begin, end, &sums->dq, begin > 0, scratch);
     if (write & WRITE_KEYS) {
-        key_product(run, q, p, &gradient->dout, begin, end, &gradient->dv, accumulate_keys,
-                    scratch);
-        key_product(run, q, ds, &attention->q, begin, end, &gradient->dk, accumulate_keys, scratch);
+        struct rows dk = sums->dk, dv = sums->dv;
+        dk.data += (begin - sums->first_key) * dk.stride;
+        dv.data += (begin - sums->first_key) * dv.stride;
+        key_product(run, q, p, &run->gradient->dout, end - begin, &dv, accumulate_keys, scratch);
+        key_product(run, q, ds, &attention->q, end - begin, &dk, accumulate_keys, scratch);
     }
 }
 
 /* All of one head's keys, for one block of its queries. */
 static void backward_queries(const struct run *run, const struct queries *q, unsigned write,
-                             bool accumulate_keys, float *scratch)
+                             struct sums *sums, bool accumulate_keys, int worker)
 {
+    const struct cpu_heads *dq = &run->gradient->dq;
     int64_t seen = keys_seen(&run->attention->shape, q->end - 1), begin = 0;
+    sums->dq = rows_of(run, dq, q->batch, q->begin, q->head, sums_of(run, worker));
     do {
-        int64_t end = min64(begin + KEY_BLOCK, seen);
-        backward_block(run, q, begin, end, write, accumulate_keys, scratch);
+        int64_t end = min64(begin + run->key_block, seen);
+        backward_block(run, q, begin, end, write, sums, accumulate_keys, worker);
         begin = end;
     } while (begin < seen);
+    store_rows(run, &sums->dq, dq, q->batch, q->begin, q->end, q->head);
 }
 
 static void dq_item(void *arg, int64_t item, int worker)
 {
     const struct run *run = arg;
     struct queries q = queries_of_item(&run->attention->shape, item);
-    backward_queries(run, &q, WRITE_QUERIES, false, run->scratch[worker]);
+    struct sums sums = {.first_key = 0};
+    backward_queries(run, &q, WRITE_QUERIES, &sums, false, worker);
 }
 
 /* The block of queries that is number `step` in the order in which a key/value head sums. */
@@ -294,10 +446,13 @@ static void kv_head_item(void *arg, int64_t item, int worker)
 {
     const struct run *run = arg;
     const struct cpu_attention_shape *shape = &run->attention->shape;
+    int64_t batch = item / shape->kv_heads, kv_head = item % shape->kv_heads;
+    struct sums sums = sums_of_keys(run, batch, kv_head, 0, shape->kv_length, worker);
     for (int64_t step = 0; step < steps_of(shape); step++) {
         struct queries q = queries_of_step(shape, item, step);
-        backward_queries(run, &q, WRITE_QUERIES | WRITE_KEYS, step > 0, run->scratch[worker]);
+        backward_queries(run, &q, WRITE_QUERIES | WRITE_KEYS, &sums, step > 0, worker);
     }
+    store_keys(run, &sums, batch, kv_head, shape->kv_length);
 }
 
 static int64_t key_slices(const struct cpu_attention_shape *shape)
@@ -309,13 +464,17 @@ static void key_slice_item(void *arg, int64_t item, int worker)
 {
     const struct run *run = arg;
     const struct cpu_attention_shape *shape = &run->attention->shape;
-    int64_t kv_heads = shape->batch * shape->kv_heads, begin = item / kv_heads * KEY_SLICE;
+    int64_t heads = shape->batch * shape->kv_heads, begin = item / heads * KEY_SLICE;
+    int64_t batch = item % heads / shape->kv_heads, kv_head = item % shape->kv_heads;
+    int64_t slice_end = min64(begin + KEY_SLICE, shape->kv_length);
+    struct sums sums = sums_of_keys(run, batch, kv_head, begin, slice_end, worker);
     for (int64_t step = 0; step < steps_of(shape); step++) {
-        struct queries q = queries_of_step(shape, item % kv_heads, step);
-        int64_t end = min64(begin + KEY_SLICE, keys_seen(shape, q.end - 1));
+        struct queries q = queries_of_step(shape, item % heads, step);
+        int64_t end = min64(slice_end, keys_seen(shape, q.end - 1));
         if (begin < end)
-            backward_block(run, &q, begin, end, WRITE_KEYS, step > 0, run->scratch[worker]);
+            backward_block(run, &q, begin, end, WRITE_KEYS, &sums, step > 0, worker);
     }
+    store_keys(run, &sums, batch, kv_head, slice_end);
 }
 
 /* The two-pass form does 7 products for 5. */
@@ -326,17 +485,29 @@ static bool one_pass_is_faster(const struct cpu_attention_shape *shape, int thre
     return 5 * rounds * threads <= 7 * items;
 }
 
+/* Whether the sums of a whole head lie beside its scores. */
+static bool one_pass_fits(const struct run *run)
+{
+    const struct cpu_attention_shape *shape = &run->attention->shape;
+    return run->attention->type == CPU_F32 ||
+           2 * QUERY_BLOCK * run->score_stride +
+                   (QUERY_BLOCK + 2 * shape->kv_length) * shape->head_dim <=
+               2 * SCORE_FLOATS;
+}
+
 void cpu_attention_backward(struct cpu_pool *pool, const struct cpu_functions *functions,
                             const struct cpu_attention *attention,
                             const struct cpu_attention_gradient *gradient, float *const *scratch)
 {
     const struct cpu_attention_shape *shape = &attention->shape;
-    struct run run = {functions, attention, gradient, scratch};
+    struct run run = make_run(functions, attention, gradient, scratch);
     int64_t kv_heads = shape->batch * shape->kv_heads;
-    if (one_pass_is_faster(shape, cpu_pool_threads(pool))) {
+    if (one_pass_is_faster(shape, cpu_pool_threads(pool)) && one_pass_fits(&run)) {
         cpu_pool_run(pool, kv_heads, kv_head_item, &run);
         return;
     }
     cpu_pool_run(pool, shape->batch * shape->query_heads * query_blocks(shape), dq_item, &run);
+    if (attention->type != CPU_F32)
+        run.score_stride = KEY_SLICE + 16;
     cpu_pool_run(pool, kv_heads * key_slices(shape), key_slice_item, &run);
 }

@@ -15,7 +15,8 @@ struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_
     if (data)
         data +=
             buffer->offset_bytes + o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype);
-    return (struct cpu_view){(float *)data, o, o->shape, o->strides, o->rank};
+    enum cpu_element type = o->dtype == REMAT_BF16 ? CPU_BF16 : CPU_F32;
+    return (struct cpu_view){data, type, o, o->shape, o->strides, o->rank};
 }
 
 /* --- preparation --- */
@@ -24,15 +25,19 @@ remat_status cpu_device_prepare_tile(struct cpu_device *device,
                                      const struct cpu_tile_source *source, bool recomputed,
                                      struct cpu_tile **out)
 {
-    static const uint32_t faults[] = {0, CPU_TILE_FAULT_UNROUNDED, CPU_TILE_FAULT_CONTRACTED,
-                                      CPU_TILE_FAULT_REDUCTION};
+    static const uint32_t faults[] = {
+        [1] = CPU_TILE_FAULT_UNROUNDED,
+        [2] = CPU_TILE_FAULT_CONTRACTED,
+        [3] = CPU_TILE_FAULT_REDUCTION,
+        [6] = CPU_TILE_FAULT_RANDOM,
+    };
     /* As if a compiler contracted what it was given anew. */
     bool kept = device->broken_rule == 2 && !recomputed;
     struct cpu_tile_options options = {
         .isa = device->functions->isa,
         .threads = device->params.threads,
         .stream_bytes = STREAM_BYTES,
-        .faults = kept || device->broken_rule > 3 ? 0 : faults[device->broken_rule],
+        .faults = kept || device->broken_rule > 6 ? 0 : faults[device->broken_rule],
     };
     return cpu_tile_prepare(device->ctx, device->program, source, &options, &device->arena, out);
 }

@@ -4,6 +4,7 @@
 #include "cpu_attention.h"
 #include "cpu_embedding.h"
 #include "cpu_fill.h"
+#include "cpu_rope.h"
 
 #include <math.h>
 
@@ -48,6 +49,16 @@ static bool is_type(const struct cpu_view *view, remat_dtype dtype)
     return view->operand->dtype == dtype;
 }
 
+static bool is_float(const struct cpu_view *view)
+{
+    return is_type(view, REMAT_F32) || is_type(view, REMAT_BF16);
+}
+
+static bool same_float(const struct cpu_view *x, const struct cpu_view *y)
+{
+    return is_float(x) && x->type == y->type && is_float(y);
+}
+
 static remat_status expect(struct cpu_device *device, const struct remat_command *command,
                            bool condition, const char *what)
 {
@@ -82,8 +93,8 @@ static remat_status prepare_matmul(struct cpu_device *device, const struct remat
     struct cpu_view a = cpu_view_of(device, command, 0), b = cpu_view_of(device, command, 1),
                     c = cpu_view_of(device, command, 2);
     int r = c.rank;
-    bool good = r >= 2 && a.rank == r && b.rank == r && is_type(&a, REMAT_F32) &&
-                is_type(&b, REMAT_F32) && is_type(&c, REMAT_F32) && last_contiguous(&c);
+    bool good = r >= 2 && a.rank == r && b.rank == r && same_float(&a, &b) && is_float(&c) &&
+                last_contiguous(&c);
     for (int k = 0; good && k < r - 2; k++)
         good = a.shape[k] == c.shape[k] && b.shape[k] == c.shape[k];
     good = good && a.shape[r - 2] == c.shape[r - 2] && b.shape[r - 1] == c.shape[r - 1] &&
@@ -105,21 +116,25 @@ static struct cpu_matmul matmul_of(const struct batch *batch, int64_t item)
         .m = c->shape[r - 2],
         .n = c->shape[r - 1],
         .k = a->shape[r - 1],
-        .a = a->data,
         .a_row = a->strides[r - 2],
         .a_column = a->strides[r - 1],
-        .b = b->data,
+        .a_type = a->type,
         .b_row = b->strides[r - 2],
         .b_column = b->strides[r - 1],
-        .c = c->data,
+        .b_type = b->type,
         .ldc = c->strides[r - 2],
+        .c_type = c->type,
     };
+    int64_t a_at = 0, b_at = 0, c_at = 0;
     for (int k = r - 2; k-- > 0; item /= c->shape[k]) {
         int64_t index = item % c->shape[k];
-        mm.a += index * a->strides[k];
-        mm.b += index * b->strides[k];
-        mm.c += index * c->strides[k];
+        a_at += index * a->strides[k];
+        b_at += index * b->strides[k];
+        c_at += index * c->strides[k];
     }
+    mm.a = cpu_element_at(a->data, a->type, a_at);
+    mm.b = cpu_element_at(b->data, b->type, b_at);
+    mm.c = cpu_element_at(c->data, c->type, c_at);
     return mm;
 }
 
@@ -163,20 +178,44 @@ static struct cpu_heads heads_of(const struct cpu_device *device,
     return (struct cpu_heads){view.data, view.strides[0], view.strides[1], view.strides[2]};
 }
 
-/* Operands q, k, v, out, lse start at `first`. */
+/* Dropout by the random state in operand `operand`, which is there when p > 0. */
+static struct cpu_dropout dropout_of(const struct cpu_device *device,
+                                     const struct remat_command *command, uint32_t operand,
+                                     uint64_t probabilities)
+{
+    double p = parameter(device, command, 2);
+    struct cpu_dropout dropout = {(float)p, (float)(1.0 / (1.0 - p)),
+                                  .site = (uint32_t)parameter(device, command, 3)};
+    if (p > 0) {
+        uint32_t state[4];
+        memcpy(state, cpu_view_of(device, command, operand).data, sizeof state);
+        dropout.seed = state[0] | (uint64_t)state[1] << 32;
+        dropout.step = state[2];
+        dropout.microbatch = state[3];
+    }
+    if (cpu_fault_applies(device, command, 6))
+        dropout.share = probabilities / device->params.threads + 1;
+    return dropout;
+}
+
+/* Operands q, k, v, out, lse start at `first`, the random state is `rng`. */
 static struct cpu_attention attention_of(const struct cpu_device *device,
-                                         const struct remat_command *command, uint32_t first)
+                                         const struct remat_command *command, uint32_t first,
+                                         uint32_t rng)
 {
     struct cpu_view q = cpu_view_of(device, command, first);
     struct cpu_view k = cpu_view_of(device, command, first + 1);
     return (struct cpu_attention){
         .shape = {q.shape[0], q.shape[2], k.shape[2], q.shape[1], k.shape[1], q.shape[3],
                   (float)parameter(device, command, 0), parameter(device, command, 1) != 0},
+        .type = q.type,
         .q = heads_of(device, command, first),
         .k = heads_of(device, command, first + 1),
         .v = heads_of(device, command, first + 2),
         .out = heads_of(device, command, first + 3),
         .lse = cpu_view_of(device, command, first + 4).data,
+        .dropout = dropout_of(device, command, rng,
+                              (uint64_t)(q.shape[0] * q.shape[2] * q.shape[1] * k.shape[1])),
     };
 }
 
@@ -185,12 +224,12 @@ static bool heads_fit(struct cpu_device *device, const struct remat_command *com
                       uint32_t operand, const struct cpu_view *like)
 {
     struct cpu_view view = cpu_view_of(device, command, operand);
-    return view.rank == 4 && same_shape(&view, like) && is_type(&view, REMAT_F32) &&
+    return view.rank == 4 && same_shape(&view, like) && same_float(&view, like) &&
            last_contiguous(&view);
 }
 
 static remat_status check_attention(struct cpu_device *device, const struct remat_command *command,
-                                    uint32_t first)
+                                    uint32_t first, uint32_t rng)
 {
     struct cpu_view q = cpu_view_of(device, command, first);
     struct cpu_view k = cpu_view_of(device, command, first + 1);
@@ -199,12 +238,19 @@ static remat_status check_attention(struct cpu_device *device, const struct rema
         q.rank == 4 && k.rank == 4 && lse.rank == 3 && is_type(&lse, REMAT_F32) && dense(&lse) &&
         heads_fit(device, command, first, &q) && heads_fit(device, command, first + 1, &k) &&
         heads_fit(device, command, first + 2, &k) && heads_fit(device, command, first + 3, &q);
-    good = good && q.shape[0] == k.shape[0] && q.shape[3] == k.shape[3] &&
+    good = good && same_float(&q, &k) && q.shape[0] == k.shape[0] && q.shape[3] == k.shape[3] &&
            q.shape[2] % k.shape[2] == 0 && lse.shape[0] == q.shape[0] &&
            lse.shape[1] == q.shape[2] && lse.shape[2] == q.shape[1];
     if (good && first == 1) /* backward */
         good = heads_fit(device, command, 0, &q) && heads_fit(device, command, 6, &q) &&
                heads_fit(device, command, 7, &k) && heads_fit(device, command, 8, &k);
+    if (good && q.type != CPU_F32 && q.shape[3] > CPU_ATTENTION_BF16_DIM)
+        return expect(device, command, false, "heads of bf16 have at most 512 elements");
+    if (good && parameter(device, command, 2) > 0) {
+        bool there = command->operand_end - command->operand_begin > rng;
+        struct cpu_view state = cpu_view_of(device, command, there ? rng : 0);
+        good = is_type(&state, REMAT_I32) && parameter(device, command, 2) < 1;
+    }
     return expect(device, command, good, "shapes, strides or dtypes do not fit together");
 }
 
@@ -213,16 +259,16 @@ static remat_status prepare_attention(struct cpu_device *device,
 {
     (void)tile;
     remat_status st = expect_arity(device, command);
-    return st ? st : check_attention(device, command, 0);
+    return st ? st : check_attention(device, command, 0, 5);
 }
 
 static remat_status run_attention(struct cpu_device *device, const struct remat_command *command,
                                   const struct cpu_tile *tile)
 {
     (void)tile;
-    struct cpu_attention attention = attention_of(device, command, 0);
+    struct cpu_attention attention = attention_of(device, command, 0, 5);
     if (cpu_fault_applies(device, command, 4))
-        cpu_fault_attention(&attention);
+        cpu_fault_attention(device, &attention);
     else
         cpu_attention_forward(device->pool, device->functions, &attention, device->scratch_of);
     return REMAT_OK;
@@ -234,7 +280,7 @@ static remat_status prepare_attention_backward(struct cpu_device *device,
 {
     (void)tile;
     remat_status st = expect_arity(device, command);
-    return st ? st : check_attention(device, command, 1);
+    return st ? st : check_attention(device, command, 1, 9);
 }
 
 static remat_status run_attention_backward(struct cpu_device *device,
@@ -242,7 +288,7 @@ static remat_status run_attention_backward(struct cpu_device *device,
                                            const struct cpu_tile *tile)
 {
     (void)tile;
-    struct cpu_attention attention = attention_of(device, command, 1);
+    struct cpu_attention attention = attention_of(device, command, 1, 9);
     struct cpu_attention_gradient gradient = {
         .dout = heads_of(device, command, 0),
         .dq = heads_of(device, command, 6),
@@ -263,25 +309,29 @@ static remat_status check_embedding(struct cpu_device *device, const struct rema
     struct cpu_view table = cpu_view_of(device, command, table_operand);
     struct cpu_view ids = cpu_view_of(device, command, ids_operand);
     struct cpu_view rows = cpu_view_of(device, command, rows_operand);
-    bool good = table.rank == 2 && rows.rank == ids.rank + 1 && is_type(&table, REMAT_F32) &&
-                is_type(&ids, REMAT_I32) && is_type(&rows, REMAT_F32) && dense(&table) &&
-                dense(&ids) && dense(&rows) &&
+    bool good = table.rank == 2 && rows.rank == ids.rank + 1 && is_float(&table) &&
+                is_type(&ids, REMAT_I32) && is_float(&rows) && dense(&table) && dense(&ids) &&
+                dense(&rows) &&
                 memcmp(rows.shape, ids.shape, (size_t)ids.rank * sizeof *ids.shape) == 0 &&
                 rows.shape[ids.rank] == table.shape[1];
     return expect(device, command, good, "shapes, strides or dtypes do not fit together");
 }
 
+static struct cpu_embedding embedding_of(const struct cpu_view *table, const struct cpu_view *ids)
+{
+    return (struct cpu_embedding){table->data, table->shape[0], table->shape[1],
+                                  table->type, ids->data,       count_of(ids)};
+}
+
 static remat_status bad_id(struct cpu_device *device, const struct remat_command *command,
-                           const struct cpu_view *ids, const struct cpu_view *table,
-                           int64_t position)
+                           const struct cpu_embedding *embedding, int64_t position)
 {
     if (position == CPU_IDS_VALID)
         return REMAT_OK;
-    const int32_t *values = (const int32_t *)ids->data;
     return remat_error(device->ctx, REMAT_ERROR_INVALID,
                        "command \"%s\": id %d at position %lld is outside the table of %lld rows",
-                       command->name, values[position], (long long)position,
-                       (long long)table->shape[0]);
+                       command->name, embedding->ids[position], (long long)position,
+                       (long long)embedding->rows);
 }
 
 static remat_status prepare_embedding(struct cpu_device *device,
@@ -289,19 +339,21 @@ static remat_status prepare_embedding(struct cpu_device *device,
 {
     (void)tile;
     remat_status st = expect_arity(device, command);
-    return st ? st : check_embedding(device, command, 0, 1, 2);
+    if (st || (st = check_embedding(device, command, 0, 1, 2)))
+        return st;
+    struct cpu_view table = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 2);
+    return expect(device, command, table.type == out.type, "the dtypes of table and out differ");
 }
 
 static remat_status run_embedding(struct cpu_device *device, const struct remat_command *command,
                                   const struct cpu_tile *tile)
 {
     (void)tile;
-    struct cpu_view table = cpu_view_of(device, command, 0), ids = cpu_view_of(device, command, 1),
-                    out = cpu_view_of(device, command, 2);
+    struct cpu_view table = cpu_view_of(device, command, 0), ids = cpu_view_of(device, command, 1);
+    struct cpu_embedding embedding = embedding_of(&table, &ids);
     int64_t position =
-        cpu_embedding_gather(device->pool, table.data, table.shape[0], table.shape[1],
-                             (const int32_t *)ids.data, count_of(&ids), out.data);
-    return bad_id(device, command, &ids, &table, position);
+        cpu_embedding_gather(device->pool, &embedding, cpu_view_of(device, command, 2).data);
+    return bad_id(device, command, &embedding, position);
 }
 
 static remat_status prepare_embedding_backward(struct cpu_device *device,
@@ -320,10 +372,11 @@ static remat_status run_embedding_backward(struct cpu_device *device,
     (void)tile;
     struct cpu_view dout = cpu_view_of(device, command, 0), ids = cpu_view_of(device, command, 1),
                     table = cpu_view_of(device, command, 2);
-    int64_t position = cpu_embedding_scatter_add(
-        device->pool, dout.data, (const int32_t *)ids.data, count_of(&ids), table.data,
-        table.shape[0], table.shape[1], parameter(device, command, 0) != 0);
-    return bad_id(device, command, &ids, &table, position);
+    struct cpu_embedding embedding = embedding_of(&table, &ids);
+    int64_t position =
+        cpu_embedding_scatter_add(device->pool, device->functions, &embedding, dout.data, dout.type,
+                                  parameter(device, command, 0) != 0, device->scratch_of);
+    return bad_id(device, command, &embedding, position);
 }
 
 /* --- optimizer coefficients --- */
@@ -356,7 +409,7 @@ static remat_status run_adamw(struct cpu_device *device, const struct remat_comm
                               const struct cpu_tile *tile)
 {
     (void)tile;
-    double lr = (double)cpu_view_of(device, command, 0).data[0];
+    double lr = (double)*(const float *)cpu_view_of(device, command, 0).data;
     int32_t step = *(const int32_t *)cpu_view_of(device, command, 1).data;
     float *out = cpu_view_of(device, command, 2).data;
     if (step < 1)
@@ -394,11 +447,14 @@ static remat_status prepare_move(struct cpu_device *device, const struct remat_c
     return cpu_device_prepare_tile(device, &source, command->instance > 0, tile);
 }
 
+static int64_t bytes_of(const struct cpu_view *view)
+{
+    return remat_dtype_bytes((remat_dtype)view->operand->dtype);
+}
+
 static bool movable(const struct cpu_view *in, const struct cpu_view *out)
 {
-    remat_dtype dtype = (remat_dtype)in->operand->dtype;
-    return in->operand->dtype == out->operand->dtype && remat_dtype_bytes(dtype) == 4 &&
-           in->rank == out->rank;
+    return in->operand->dtype == out->operand->dtype && in->rank == out->rank;
 }
 
 static remat_status prepare_copy(struct cpu_device *device, const struct remat_command *command,
@@ -442,8 +498,8 @@ fail:
     return st;
 }
 
-struct margin { /* in each of the slabs that the axes before the padded one enumerate */
-    float *out;
+struct margin { /* in each of the slabs that the axes before the padded one enumerate; bytes */
+    char *out;
     int64_t slab, begin, end;
 };
 
@@ -451,9 +507,9 @@ static void clear_margin(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct margin *margin = arg;
-    float *slab = margin->out + item * margin->slab;
-    memset(slab, 0, (size_t)margin->begin * sizeof *slab);
-    memset(slab + margin->end, 0, (size_t)(margin->slab - margin->end) * sizeof *slab);
+    char *slab = margin->out + item * margin->slab;
+    memset(slab, 0, (size_t)margin->begin);
+    memset(slab + margin->end, 0, (size_t)(margin->slab - margin->end));
 }
 
 static remat_status run_pad(struct cpu_device *device, const struct remat_command *command,
@@ -461,7 +517,7 @@ static remat_status run_pad(struct cpu_device *device, const struct remat_comman
 {
     struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
     int axis = (int)parameter(device, command, 0);
-    int64_t begin = (int64_t)parameter(device, command, 1), inner = 1, slabs = 1;
+    int64_t begin = (int64_t)parameter(device, command, 1), inner = bytes_of(&out), slabs = 1;
     for (int k = 0; k < axis; k++)
         slabs *= out.shape[k];
     for (int k = axis + 1; k < out.rank; k++)
@@ -504,8 +560,20 @@ static remat_status prepare_concat(struct cpu_device *device, const struct remat
 struct piece { /* one input and where it begins in the result */
     struct cpu_view in;
     const int64_t *out_strides;
-    float *out;
+    char *out;
 };
+
+static void copy_elements(char *to, const char *from, int64_t stride, int64_t count, int64_t bytes)
+{
+    if (stride == 1)
+        memcpy(to, from, (size_t)(count * bytes));
+    else if (bytes == 2)
+        for (int64_t j = 0; j < count; j++)
+            memcpy(to + 2 * j, from + 2 * stride * j, 2);
+    else
+        for (int64_t j = 0; j < count; j++)
+            memcpy(to + 4 * j, from + 4 * stride * j, 4);
+}
 
 /* `item` enumerates all axes but the last. */
 static void copy_row(void *arg, int64_t item, int worker)
@@ -513,18 +581,14 @@ static void copy_row(void *arg, int64_t item, int worker)
     (void)worker;
     const struct piece *piece = arg;
     const struct cpu_view *in = &piece->in;
-    const float *from = in->data;
-    float *to = piece->out;
+    int64_t from = 0, to = 0, bytes = bytes_of(in);
     int last = in->rank - 1;
     for (int k = last; k-- > 0; item /= in->shape[k]) {
         from += item % in->shape[k] * in->strides[k];
         to += item % in->shape[k] * piece->out_strides[k];
     }
-    if (in->strides[last] == 1)
-        memcpy(to, from, (size_t)in->shape[last] * sizeof *to);
-    else
-        for (int64_t j = 0; j < in->shape[last]; j++)
-            to[j] = from[j * in->strides[last]];
+    copy_elements(piece->out + to * bytes, (const char *)in->data + from * bytes, in->strides[last],
+                  in->shape[last], bytes);
 }
 
 static remat_status run_concat(struct cpu_device *device, const struct remat_command *command,
@@ -533,12 +597,12 @@ static remat_status run_concat(struct cpu_device *device, const struct remat_com
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, concat_inputs(command));
     int axis = (int)parameter(device, command, 0);
-    float *begin = out.data;
+    char *begin = out.data;
     for (uint32_t i = 0; i < concat_inputs(command); i++) {
         struct piece piece = {cpu_view_of(device, command, i), out.strides, begin};
         cpu_pool_run(device->pool, count_of(&piece.in) / piece.in.shape[piece.in.rank - 1],
                      copy_row, &piece);
-        begin += piece.in.shape[axis] * out.strides[axis];
+        begin += piece.in.shape[axis] * out.strides[axis] * bytes_of(&out);
     }
     return REMAT_OK;
 }
@@ -553,8 +617,8 @@ static remat_status prepare_fill(struct cpu_device *device, const struct remat_c
     if (st)
         return st;
     struct cpu_view out = cpu_view_of(device, command, 0);
-    return expect(device, command, is_type(&out, REMAT_F32) && dense(&out),
-                  "the result is not f32 and contiguous");
+    return expect(device, command, is_float(&out) && dense(&out),
+                  "the result is not f32 or bf16 and contiguous");
 }
 
 static remat_status run_fill(struct cpu_device *device, const struct remat_command *command,
@@ -562,7 +626,8 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
 {
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, 0);
-    cpu_fill_constant(device->pool, out.data, count_of(&out), (float)parameter(device, command, 0));
+    cpu_fill_constant(device->pool, out.data, out.type, count_of(&out),
+                      (float)parameter(device, command, 0));
     return REMAT_OK;
 }
 
@@ -579,9 +644,36 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
         .stddev = (float)parameter(device, command, 1),
     };
     if (cpu_fault_applies(device, command, 6))
-        cpu_fault_normal(device, out.data, count_of(&out), &normal);
+        cpu_fault_normal(device, &out, count_of(&out), &normal);
     else
-        cpu_fill_normal(device->pool, device->functions, out.data, count_of(&out), &normal);
+        cpu_fill_normal(device->pool, device->functions, out.data, out.type, count_of(&out),
+                        &normal);
+    return REMAT_OK;
+}
+
+/* --- rope_table (cpu_rope.c) --- */
+
+static remat_status prepare_rope_table(struct cpu_device *device,
+                                       const struct remat_command *command, struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view out = cpu_view_of(device, command, 0);
+    return expect(device, command, is_type(&out, REMAT_F32) && out.rank == 4 && dense(&out),
+                  "the result is not f32 of rank 4 and contiguous");
+}
+
+static remat_status run_rope_table(struct cpu_device *device, const struct remat_command *command,
+                                   const struct cpu_tile *tile)
+{
+    (void)tile;
+    struct cpu_view out = cpu_view_of(device, command, 0);
+    struct cpu_rope rope = {parameter(device, command, 0), parameter(device, command, 1),
+                            parameter(device, command, 2), parameter(device, command, 3),
+                            parameter(device, command, 4)};
+    cpu_rope_table(device->pool, out.data, out.shape[0], out.shape[3], &rope);
     return REMAT_OK;
 }
 
@@ -593,11 +685,13 @@ static const struct cpu_named_kernel named_kernels[REMAT_KERNEL_KIND_COUNT] = {
     [REMAT_KERNEL_attention_backward] = {prepare_attention_backward, run_attention_backward,
                                          CPU_SCRATCH_BYTES},
     [REMAT_KERNEL_embedding] = {prepare_embedding, run_embedding, 0},
-    [REMAT_KERNEL_embedding_backward] = {prepare_embedding_backward, run_embedding_backward, 0},
+    [REMAT_KERNEL_embedding_backward] = {prepare_embedding_backward, run_embedding_backward,
+                                         CPU_SCRATCH_BYTES},
     [REMAT_KERNEL_adamw_coefficients] = {prepare_adamw, run_adamw, 0},
     [REMAT_KERNEL_copy] = {prepare_copy, run_copy, 0},
     [REMAT_KERNEL_concat] = {prepare_concat, run_concat, 0},
     [REMAT_KERNEL_pad] = {prepare_pad, run_pad, 0},
+    [REMAT_KERNEL_rope_table] = {prepare_rope_table, run_rope_table, 0},
     [REMAT_KERNEL_fill] = {prepare_fill, run_fill, 0},
     [REMAT_KERNEL_fill_normal] = {prepare_fill, run_fill_normal, 0},
 };

@@ -27,7 +27,8 @@ struct cpu_device {
 
 /* An operand of a command, resolved. */
 struct cpu_view {
-    float *data; /* i32 operands are cast */
+    void *data;
+    enum cpu_element type; /* of float operands */
     const struct remat_operand *operand;
     const int64_t *shape, *strides;
     int rank;
@@ -57,9 +58,9 @@ bool cpu_fault_applies(const struct cpu_device *device, const struct remat_comma
                        uint32_t rule);
 void cpu_fault_matmul(struct cpu_device *device, const struct cpu_matmul *matmul);
 struct cpu_attention;
-void cpu_fault_attention(const struct cpu_attention *attention);
+void cpu_fault_attention(const struct cpu_device *device, const struct cpu_attention *attention);
 struct cpu_normal;
-void cpu_fault_normal(struct cpu_device *device, float *out, int64_t count,
+void cpu_fault_normal(struct cpu_device *device, const struct cpu_view *out, int64_t count,
                       const struct cpu_normal *normal);
 
 #endif

@@ -1,17 +1,26 @@
-/* Embedding rows. Gather splits over tokens; scatter-add gives each item a range of columns and
- * walks all tokens in order, so no element is shared. */
+/* Embedding rows. Gather splits over tokens; scatter-add gives each item a range of columns (of a
+ * bf16 table: and of rows, whose sums lie in the scratch) and walks all tokens in order, so no
+ * element is shared. */
 #include "cpu_embedding.h"
+
+#include "cpu_sgemm.h"
 
 #define GATHER_TOKENS   16
 #define SCATTER_COLUMNS 64
-#define ZERO_FLOATS     (64 << 10)
+#define SCATTER_ROWS    8192 /* of sums of a bf16 table */
+#define ZERO_BYTES      (256 << 10)
+
+_Static_assert(SCATTER_ROWS *SCATTER_COLUMNS * sizeof(float) + SCATTER_ROWS <= CPU_SCRATCH_BYTES,
+               "the sums and their flags fit the scratch");
 
 struct run {
-    const float *from; /* the table, or the gradient */
-    const int32_t *ids;
-    int64_t count, width;
-    float *to;
-    int64_t to_floats;
+    const struct cpu_functions *functions;
+    const struct cpu_embedding *embedding;
+    void *out;
+    const void *gradient;
+    enum cpu_element gradient_type;
+    bool accumulate;
+    float *const *scratch;
 };
 
 static int64_t min64(int64_t a, int64_t b)
@@ -32,58 +41,122 @@ int64_t cpu_embedding_check(const int32_t *ids, int64_t count, int64_t rows)
     return CPU_IDS_VALID;
 }
 
+/* --- gather --- */
+
 static void gather_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct run *run = arg;
-    int64_t end = min64((item + 1) * GATHER_TOKENS, run->count);
+    const struct cpu_embedding *e = run->embedding;
+    int64_t end = min64((item + 1) * GATHER_TOKENS, e->count);
     for (int64_t t = item * GATHER_TOKENS; t < end; t++)
-        memcpy(run->to + t * run->width, run->from + run->ids[t] * run->width,
-               (size_t)run->width * sizeof(float));
+        memcpy(cpu_element_at(run->out, e->table_type, t * e->width),
+               cpu_element_at(e->table, e->table_type, e->ids[t] * e->width),
+               (size_t)(e->width * cpu_element_bytes(e->table_type)));
 }
 
-int64_t cpu_embedding_gather(struct cpu_pool *pool, const float *table, int64_t rows, int64_t width,
-                             const int32_t *ids, int64_t count, float *out)
+int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *embedding,
+                             void *out)
 {
-    int64_t bad = cpu_embedding_check(ids, count, rows);
+    int64_t bad = cpu_embedding_check(embedding->ids, embedding->count, embedding->rows);
     if (bad != CPU_IDS_VALID)
         return bad;
-    struct run run = {.from = table, .ids = ids, .count = count, .width = width, .to = out};
-    cpu_pool_run(pool, ceil_div(count, GATHER_TOKENS), gather_item, &run);
+    struct run run = {.embedding = embedding, .out = out};
+    cpu_pool_run(pool, ceil_div(embedding->count, GATHER_TOKENS), gather_item, &run);
     return CPU_IDS_VALID;
+}
+
+/* --- scatter-add --- */
+
+static void add_row(const struct run *run, float *restrict to, int64_t t, int64_t begin,
+                    int64_t columns)
+{
+    const void *from =
+        cpu_element_at(run->gradient, run->gradient_type, t * run->embedding->width + begin);
+    const float *restrict row = from;
+    float wide[SCATTER_COLUMNS];
+    if (run->gradient_type != CPU_F32) {
+        run->functions->widen(wide, from, columns);
+        row = wide;
+    }
+    for (int64_t j = 0; j < columns; j++)
+        to[j] += row[j];
+}
+
+/* Into an f32 table. */
+static void scatter_item(void *arg, int64_t item, int worker)
+{
+    (void)worker;
+    const struct run *run = arg;
+    const struct cpu_embedding *e = run->embedding;
+    int64_t begin = item * SCATTER_COLUMNS, columns = min64(e->width - begin, SCATTER_COLUMNS);
+    for (int64_t t = 0; t < e->count; t++)
+        add_row(run, (float *)e->table + e->ids[t] * e->width + begin, t, begin, columns);
+}
+
+static int64_t column_items(const struct cpu_embedding *e)
+{
+    return ceil_div(e->width, SCATTER_COLUMNS);
+}
+
+/* Into a bf16 table: rows that no token has stay untouched. */
+static void scatter_aside_item(void *arg, int64_t item, int worker)
+{
+    const struct run *run = arg;
+    const struct cpu_embedding *e = run->embedding;
+    int64_t first = item / column_items(e) * SCATTER_ROWS,
+            rows = min64(e->rows - first, SCATTER_ROWS);
+    int64_t begin = item % column_items(e) * SCATTER_COLUMNS;
+    int64_t columns = min64(e->width - begin, SCATTER_COLUMNS);
+    float *sums = run->scratch[worker];
+    char *summed = (char *)(sums + SCATTER_ROWS * SCATTER_COLUMNS);
+    uint16_t *table = (uint16_t *)e->table + first * e->width + begin;
+    memset(summed, 0, (size_t)rows);
+    for (int64_t t = 0; t < e->count; t++) {
+        int64_t row = e->ids[t] - first;
+        if (row < 0 || row >= rows)
+            continue;
+        float *sum = sums + row * SCATTER_COLUMNS;
+        if (!summed[row] && run->accumulate)
+            run->functions->widen(sum, table + row * e->width, columns);
+        else if (!summed[row])
+            memset(sum, 0, SCATTER_COLUMNS * sizeof *sum);
+        summed[row] = 1;
+        add_row(run, sum, t, begin, columns);
+    }
+    for (int64_t row = 0; row < rows; row++)
+        if (summed[row])
+            run->functions->narrow(table + row * e->width, sums + row * SCATTER_COLUMNS, columns);
+}
+
+static int64_t table_bytes(const struct cpu_embedding *e)
+{
+    return e->rows * e->width * cpu_element_bytes(e->table_type);
 }
 
 static void zero_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct run *run = arg;
-    int64_t begin = item * ZERO_FLOATS, end = min64(begin + ZERO_FLOATS, run->to_floats);
-    memset(run->to + begin, 0, (size_t)(end - begin) * sizeof(float));
+    int64_t begin = item * ZERO_BYTES, end = min64(begin + ZERO_BYTES, table_bytes(run->embedding));
+    memset((char *)run->embedding->table + begin, 0, (size_t)(end - begin));
 }
 
-static void scatter_item(void *arg, int64_t item, int worker)
+int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functions *functions,
+                                  const struct cpu_embedding *embedding, const void *gradient,
+                                  enum cpu_element gradient_type, bool accumulate,
+                                  float *const *scratch)
 {
-    (void)worker;
-    const struct run *run = arg;
-    int64_t begin = item * SCATTER_COLUMNS, columns = min64(run->width - begin, SCATTER_COLUMNS);
-    for (int64_t t = 0; t < run->count; t++) {
-        float *restrict to = run->to + run->ids[t] * run->width + begin;
-        const float *restrict from = run->from + t * run->width + begin;
-        for (int64_t j = 0; j < columns; j++)
-            to[j] += from[j];
-    }
-}
-
-int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const float *gradient, const int32_t *ids,
-                                  int64_t count, float *table, int64_t rows, int64_t width,
-                                  bool accumulate)
-{
-    int64_t bad = cpu_embedding_check(ids, count, rows);
+    int64_t bad = cpu_embedding_check(embedding->ids, embedding->count, embedding->rows);
     if (bad != CPU_IDS_VALID)
         return bad;
-    struct run run = {gradient, ids, count, width, table, rows * width};
+    struct run run = {functions, embedding, NULL, gradient, gradient_type, accumulate, scratch};
     if (!accumulate)
-        cpu_pool_run(pool, ceil_div(run.to_floats, ZERO_FLOATS), zero_item, &run);
-    cpu_pool_run(pool, ceil_div(width, SCATTER_COLUMNS), scatter_item, &run);
+        cpu_pool_run(pool, ceil_div(table_bytes(embedding), ZERO_BYTES), zero_item, &run);
+    if (embedding->table_type == CPU_F32)
+        cpu_pool_run(pool, column_items(embedding), scatter_item, &run);
+    else
+        cpu_pool_run(pool, column_items(embedding) * ceil_div(embedding->rows, SCATTER_ROWS),
+                     scatter_aside_item, &run);
     return CPU_IDS_VALID;
 }

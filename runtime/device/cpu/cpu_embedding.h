@@ -1,25 +1,37 @@
-/* Rows of a table by index: gather, and the scatter-add of their gradients. fp32, ids int32.
+/* Rows of a table by index: gather, and the scatter-add of their gradients. ids int32.
  *
  * Matrices are row-major and dense: table [rows, width], gathered and gradient [count, width]. */
 #ifndef CPU_EMBEDDING_H
 #define CPU_EMBEDDING_H
 
+#include "cpu_isa.h"
 #include "cpu_pool.h"
 
 #define CPU_IDS_VALID (-1)
 
+struct cpu_embedding {
+    void *table;
+    int64_t rows, width;
+    enum cpu_element table_type;
+    const int32_t *ids;
+    int64_t count;
+};
+
 /* The position of the first id outside [0, rows), or CPU_IDS_VALID. */
 int64_t cpu_embedding_check(const int32_t *ids, int64_t count, int64_t rows);
 
-/* out[t] = table[ids[t]]. Returns cpu_embedding_check's answer, and writes nothing when an id is
- * out of range. */
-int64_t cpu_embedding_gather(struct cpu_pool *pool, const float *table, int64_t rows, int64_t width,
-                             const int32_t *ids, int64_t count, float *out);
+/* out[t] = table[ids[t]], of the table's type. Returns cpu_embedding_check's answer, and writes
+ * nothing when an id is out of range. */
+int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *embedding,
+                             void *out);
 
-/* table[ids[t]] += gradient[t] for t = 0, 1, ..., count - 1: every element sums in token order, for
- * any number of threads. The table is zeroed first unless `accumulate`. Returns as gather. */
-int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const float *gradient, const int32_t *ids,
-                                  int64_t count, float *table, int64_t rows, int64_t width,
-                                  bool accumulate);
+/* table[ids[t]] += gradient[t] for t = 0, 1, ..., count - 1: every element sums in token order in
+ * fp32, for any number of threads, from its old value, or from zero unless `accumulate`. In a bf16
+ * table a sum is rounded once, at the end. scratch[worker] is the worker's memory of
+ * CPU_SCRATCH_BYTES (cpu_sgemm.h), for a bf16 table alone. Returns as gather. */
+int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functions *functions,
+                                  const struct cpu_embedding *embedding, const void *gradient,
+                                  enum cpu_element gradient_type, bool accumulate,
+                                  float *const *scratch);
 
 #endif

@@ -2,13 +2,16 @@
  * that any first index and length work. */
 #include "cpu_fill.h"
 
+#include "cpu_bf16.h"
+
 #define CHUNK  (16 << 10) /* elements of an item */
 #define BUFFER 256
 
 struct run {
     const struct cpu_functions *functions;
     const struct cpu_normal *normal;
-    float *out;
+    void *out;
+    enum cpu_element type;
     int64_t count;
     float value;
 };
@@ -27,15 +30,28 @@ static void constant_item(void *arg, int64_t item, int worker)
 {
     (void)worker;
     const struct run *run = arg;
-    int64_t end = min64((item + 1) * CHUNK, run->count);
-    for (int64_t j = item * CHUNK; j < end; j++)
-        run->out[j] = run->value;
+    int64_t begin = item * CHUNK, count = min64(run->count - begin, CHUNK);
+    float *out = cpu_element_at(run->out, run->type, begin);
+    for (int64_t j = 0; j < count; j++)
+        out[j] = run->value;
 }
 
-void cpu_fill_constant(struct cpu_pool *pool, float *out, int64_t count, float value)
+static void narrow_constant_item(void *arg, int64_t item, int worker)
 {
-    struct run run = {.out = out, .count = count, .value = value};
-    cpu_pool_run(pool, items_of(count), constant_item, &run);
+    (void)worker;
+    const struct run *run = arg;
+    int64_t begin = item * CHUNK, count = min64(run->count - begin, CHUNK);
+    uint16_t *out = cpu_element_at(run->out, run->type, begin), value = cpu_narrow_bf16(run->value);
+    for (int64_t j = 0; j < count; j++)
+        out[j] = value;
+}
+
+void cpu_fill_constant(struct cpu_pool *pool, void *out, enum cpu_element type, int64_t count,
+                       float value)
+{
+    struct run run = {.out = out, .type = type, .count = count, .value = value};
+    cpu_pool_run(pool, items_of(count), type == CPU_F32 ? constant_item : narrow_constant_item,
+                 &run);
 }
 
 static void normal_item(void *arg, int64_t item, int worker)
@@ -51,14 +67,18 @@ static void normal_item(void *arg, int64_t item, int worker)
         taken = min64(end - j, BUFFER - skip);
         run->functions->normals(buffer, index / 4, (skip + taken + 3) / 4, normal->site,
                                 normal->seed);
+        float *out = run->type == CPU_F32 ? (float *)run->out + j : buffer;
         for (int64_t i = 0; i < taken; i++)
-            run->out[j + i] = buffer[skip + i] * normal->stddev + normal->mean;
+            out[i] = buffer[skip + i] * normal->stddev + normal->mean;
+        if (run->type != CPU_F32)
+            run->functions->narrow(cpu_element_at(run->out, run->type, j), out, taken);
     }
 }
 
-void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, float *out,
-                     int64_t count, const struct cpu_normal *normal)
+void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
+                     enum cpu_element type, int64_t count, const struct cpu_normal *normal)
 {
-    struct run run = {.functions = functions, .normal = normal, .out = out, .count = count};
+    struct run run = {
+        .functions = functions, .normal = normal, .out = out, .type = type, .count = count};
     cpu_pool_run(pool, items_of(count), normal_item, &run);
 }

@@ -12,14 +12,16 @@
 #include "cpu_isa.h"
 #include "cpu_pool.h"
 
-void cpu_fill_constant(struct cpu_pool *pool, float *out, int64_t count, float value);
+/* The value is rounded where `type` is bf16, and so is each normal. */
+void cpu_fill_constant(struct cpu_pool *pool, void *out, enum cpu_element type, int64_t count,
+                       float value);
 
 /* out[j] = the value at index first + j, for j < count. */
 struct cpu_normal {
     uint64_t seed, site, first;
     float mean, stddev;
 };
-void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, float *out,
-                     int64_t count, const struct cpu_normal *normal);
+void cpu_fill_normal(struct cpu_pool *pool, const struct cpu_functions *functions, void *out,
+                     enum cpu_element type, int64_t count, const struct cpu_normal *normal);
 
 #endif

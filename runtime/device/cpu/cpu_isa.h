@@ -17,6 +17,24 @@ enum cpu_isa {
     CPU_ISA_COUNT
 };
 
+/* What memory operands hold; work is done in f32. To add f16: a value here and its size, its
+ * conversions beside cpu_bf16.h, and another inclusion of isa_pack.h. */
+enum cpu_element { CPU_F32, CPU_BF16, CPU_ELEMENT_COUNT };
+
+static inline int64_t cpu_element_bytes(enum cpu_element element)
+{
+    return element == CPU_BF16 ? 2 : 4;
+}
+
+static inline void *cpu_element_at(const void *array, enum cpu_element element, int64_t index)
+{
+    return (char *)(uintptr_t)array + index * cpu_element_bytes(element);
+}
+
+/* Packs a block of x for the sgemm; strides in elements, of rows and columns of the block. */
+typedef void cpu_pack(const void *x, int64_t row, int64_t column, int64_t rows, int64_t columns,
+                      float *packed);
+
 /* out[i] = f(in[i]) for i < count; out == in is allowed, other overlap is not. */
 typedef void cpu_map(float *out, const float *in, int64_t count);
 
@@ -27,12 +45,9 @@ struct cpu_functions {
 
     /* --- sgemm on packed blocks (cpu_sgemm.c) --- */
     int tile_rows, tile_columns; /* of the register tile; packing pads to multiples of them */
-    /* Packs m x k elements a[i * row + p * column] into panels of tile_rows rows. */
-    void (*pack_a)(const float *a, int64_t row, int64_t column, int64_t m, int64_t k,
-                   float *packed);
-    /* Packs k x n elements b[p * row + j * column] into panels of at most tile_columns columns. */
-    void (*pack_b)(const float *b, int64_t row, int64_t column, int64_t k, int64_t n,
-                   float *packed);
+    /* By element type. Packs m x k elements a[i * row + p * column] into panels of tile_rows rows,
+     * and k x n elements b[p * row + j * column] into panels of at most tile_columns columns. */
+    cpu_pack *pack_a[CPU_ELEMENT_COUNT], *pack_b[CPU_ELEMENT_COUNT];
     /* With s the ascending FMA chain over k: c = s where `store`, c = c + s otherwise. */
     void (*multiply)(int64_t m, int64_t n, int64_t k, const float *packed_a, const float *packed_b,
                      float *c, int64_t ldc, bool store);
@@ -49,12 +64,20 @@ struct cpu_functions {
     void (*softmax_gradient_row)(float *p, float *dp, int64_t valid, int64_t columns, float scale,
                                  float lse, float delta);
     float (*dot_row)(const float *x, const float *y, int64_t count); /* in 64 lanes */
+    /* row[j] = uniforms[j] < p ? 0 : row[j] * factor */
+    void (*dropout_row)(float *row, const float *uniforms, int64_t count, float p, float factor);
+
+    /* --- bf16 (cpu_bf16.h) --- */
+    void (*widen)(float *out, const uint16_t *in, int64_t count);
+    void (*narrow)(uint16_t *out, const float *in, int64_t count);
 
     /* --- random numbers (isa_random.c) --- */
     /* The 4 words of each Philox4x32-10 block in [first_block, first_block + blocks), in order:
      * counter = (block low, block high, site low, site high), key = (seed low, seed high). */
     void (*philox)(uint32_t *out, uint64_t first_block, int64_t blocks, uint64_t site,
                    uint64_t seed);
+    /* out[i] = (word >> 8) * 2^-24 for the word at index + i of the same sequence, i < count. */
+    void (*uniforms)(float *out, uint64_t index, int64_t count, uint64_t site, uint64_t seed);
     /* The same words as 4 * blocks standard normals, in pairs (cpu_fill.h). */
     void (*normals)(float *out, uint64_t first_block, int64_t blocks, uint64_t site, uint64_t seed);
 

@@ -8,8 +8,14 @@
 #define PACK_COST      32             /* of one element, in multiply-adds */
 #define SERIAL_WORK    (64 * 64 * 64) /* multiply-adds below which threads do not pay */
 
+#define TILE_M 784 /* of a bf16 C; as large as the scratch allows, to pack seldom */
+#define TILE_N 576
+
 _Static_assert((A_BLOCK_FLOATS + B_BLOCK_FLOATS) * sizeof(float) == CPU_SGEMM_SCRATCH_BYTES,
                "the packed blocks fill the scratch");
+
+_Static_assert(CPU_SGEMM_SCRATCH_BYTES + TILE_M * TILE_N * sizeof(float) <= CPU_SCRATCH_BYTES,
+               "a tile fits the scratch");
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -31,18 +37,26 @@ static int64_t even_block(int64_t length, int64_t limit, int64_t unit)
 static void zero(const struct cpu_matmul *mm)
 {
     for (int64_t i = 0; i < mm->m; i++)
-        memset(mm->c + i * mm->ldc, 0, (size_t)mm->n * sizeof *mm->c);
+        memset(cpu_element_at(mm->c, mm->c_type, i * mm->ldc), 0,
+               (size_t)(mm->n * cpu_element_bytes(mm->c_type)));
 }
 
-void cpu_sgemm_serial(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
-                      float *scratch)
+static const void *at_a(const struct cpu_matmul *mm, int64_t i, int64_t p)
+{
+    return cpu_element_at(mm->a, mm->a_type, i * mm->a_row + p * mm->a_column);
+}
+
+static const void *at_b(const struct cpu_matmul *mm, int64_t p, int64_t j)
+{
+    return cpu_element_at(mm->b, mm->b_type, p * mm->b_row + j * mm->b_column);
+}
+
+/* C is f32. */
+static void multiply_blocks(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
+                            float *scratch)
 {
     const struct cpu_matmul mm = *matmul;
-    if (mm.k == 0 && !mm.accumulate)
-        zero(&mm);
-    if (mm.m == 0 || mm.n == 0 || mm.k == 0)
-        return;
-    float *packed_a = scratch, *packed_b = scratch + A_BLOCK_FLOATS;
+    float *packed_a = scratch, *packed_b = scratch + A_BLOCK_FLOATS, *c = mm.c;
     int64_t k_block = min64(mm.k, CPU_SGEMM_K_BLOCK);
     int64_t m_block = even_block(mm.m, A_BLOCK_FLOATS / k_block, functions->tile_rows);
     int64_t n_block = even_block(mm.n, B_BLOCK_FLOATS / k_block, functions->tile_columns);
@@ -51,18 +65,65 @@ void cpu_sgemm_serial(const struct cpu_functions *functions, const struct cpu_ma
         int64_t rows = min64(mm.m - i, m_block);
         for (int64_t p = 0; p < mm.k; p += k_block) {
             int64_t depth = min64(mm.k - p, k_block);
-            functions->pack_a(mm.a + i * mm.a_row + p * mm.a_column, mm.a_row, mm.a_column, rows,
-                              depth, packed_a);
+            functions->pack_a[mm.a_type](at_a(&mm, i, p), mm.a_row, mm.a_column, rows, depth,
+                                         packed_a);
             for (int64_t j = 0; j < mm.n; j += n_block) {
                 int64_t columns = min64(mm.n - j, n_block);
                 if (i == 0 || !one_b_block)
-                    functions->pack_b(mm.b + p * mm.b_row + j * mm.b_column, mm.b_row, mm.b_column,
-                                      depth, columns, packed_b);
-                functions->multiply(rows, columns, depth, packed_a, packed_b, mm.c + i * mm.ldc + j,
+                    functions->pack_b[mm.b_type](at_b(&mm, p, j), mm.b_row, mm.b_column, depth,
+                                                 columns, packed_b);
+                functions->multiply(rows, columns, depth, packed_a, packed_b, c + i * mm.ldc + j,
                                     mm.ldc, p == 0 && !mm.accumulate);
             }
         }
     }
+}
+
+/* One tile of a bf16 C, which lies in f32 behind the packed blocks until it is done. */
+static void multiply_tile(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
+                          float *scratch)
+{
+    struct cpu_matmul mm = *matmul;
+    float *tile = scratch + CPU_SGEMM_SCRATCH_BYTES / sizeof(float);
+    mm.c = tile;
+    mm.ldc = mm.n;
+    for (int64_t i = 0; i < mm.m && mm.accumulate; i++)
+        functions->widen(tile + i * mm.n,
+                         cpu_element_at(matmul->c, matmul->c_type, i * matmul->ldc), mm.n);
+    multiply_blocks(functions, &mm, scratch);
+    for (int64_t i = 0; i < mm.m; i++)
+        functions->narrow(cpu_element_at(matmul->c, matmul->c_type, i * matmul->ldc),
+                          tile + i * mm.n, mm.n);
+}
+
+static void multiply_narrow(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
+                            float *scratch)
+{
+    int64_t m_tile = even_block(matmul->m, TILE_M, functions->tile_rows);
+    int64_t n_tile = even_block(matmul->n, TILE_N, functions->tile_columns);
+    for (int64_t j = 0; j < matmul->n; j += n_tile)
+        for (int64_t i = 0; i < matmul->m; i += m_tile) {
+            struct cpu_matmul mm = *matmul;
+            mm.m = min64(mm.m - i, m_tile);
+            mm.n = min64(mm.n - j, n_tile);
+            mm.a = at_a(matmul, i, 0);
+            mm.b = at_b(matmul, 0, j);
+            mm.c = cpu_element_at(matmul->c, matmul->c_type, i * matmul->ldc + j);
+            multiply_tile(functions, &mm, scratch);
+        }
+}
+
+void cpu_sgemm_serial(const struct cpu_functions *functions, const struct cpu_matmul *matmul,
+                      float *scratch)
+{
+    if (matmul->k == 0 && !matmul->accumulate)
+        zero(matmul);
+    if (matmul->m == 0 || matmul->n == 0 || matmul->k == 0)
+        return;
+    if (matmul->c_type == CPU_F32)
+        multiply_blocks(functions, matmul, scratch);
+    else
+        multiply_narrow(functions, matmul, scratch);
 }
 
 /* A grid over C: items of rows x columns each. */
@@ -120,9 +181,9 @@ static void run_item(void *arg, int64_t item, int worker)
     int64_t j = item / run->grid.down * run->grid.columns;
     mm.m = min64(mm.m - i, run->grid.rows);
     mm.n = min64(mm.n - j, run->grid.columns);
-    mm.a += i * mm.a_row;
-    mm.b += j * mm.b_column;
-    mm.c += i * mm.ldc + j;
+    mm.a = at_a(&mm, i, 0);
+    mm.b = at_b(&mm, 0, j);
+    mm.c = cpu_element_at(mm.c, mm.c_type, i * mm.ldc + j);
     cpu_sgemm_serial(run->functions, &mm, run->scratch[worker]);
 }
 

@@ -1,8 +1,11 @@
-/* fp32 matrix product with defined bits:
+/* Matrix product with defined bits, in fp32 whatever the elements are:
  *
  *     for k0 = 0, 384, 768, ... < k:
  *         s = 0;  for p in [k0, min(k0 + 384, k)):  s = fma(A[i,p], B[p,j], s)
  *         C[i,j] = (k0 == 0 && !accumulate) ? s : C[i,j] + s
+ *
+ * bf16 elements of A and B are converted while they are packed. A bf16 C is computed in fp32 as
+ * above (from its old value when accumulating) and rounded once, at the end.
  *
  * The result is a function of the operands' values alone: the same bits for every instruction set,
  * thread count, stride, transpose and split of m or n into several products. */
@@ -13,7 +16,7 @@
 #include "cpu_pool.h"
 
 #define CPU_SGEMM_K_BLOCK       384
-#define CPU_SGEMM_SCRATCH_BYTES 2088960   /* what a product needs of the scratch, from its start */
+#define CPU_SGEMM_SCRATCH_BYTES 2088960   /* what a product with f32 C needs, from the start */
 #define CPU_SCRATCH_BYTES       (4 << 20) /* per worker, aligned to 64 bytes; shared by all kernels */
 
 /* C[m,n] = A[m,k] B[k,n], or C += A B. Element (i,p) of A is a[i * a_row + p * a_column], of B
@@ -21,13 +24,14 @@
  * and overlaps neither. k 0 stores zeros, or leaves C when accumulating. */
 struct cpu_matmul {
     int64_t m, n, k;
-    const float *a;
+    const void *a;
     int64_t a_row, a_column;
-    const float *b;
+    const void *b;
     int64_t b_row, b_column;
-    float *c;
+    void *c;
     int64_t ldc;
     bool accumulate;
+    enum cpu_element a_type, b_type, c_type;
 };
 
 /* scratch[worker] is the worker's memory of CPU_SCRATCH_BYTES. */

@@ -19,6 +19,7 @@ enum cpu_tile_fault {
     CPU_TILE_FAULT_UNROUNDED = 1,
     CPU_TILE_FAULT_CONTRACTED = 2,
     CPU_TILE_FAULT_REDUCTION = 4,
+    CPU_TILE_FAULT_RANDOM = 8,
 };
 
 struct cpu_tile_options {
@@ -36,7 +37,7 @@ struct cpu_tile_source {
     uint32_t operand_count;
     uint32_t rank;
     const int64_t *space;
-    bool words; /* i32 is moved as it is, not converted */
+    bool words; /* elements are moved as they are, not converted */
 };
 
 /* A command made ready: immutable, thread-safe, in the arena it was prepared in. */

@@ -1,7 +1,7 @@
 /* One compiled loop per instruction of a kernel program; built once per instruction set. */
 #include "cpu_tile_isa.h"
 
-#include "cpu_math.h"
+#include "cpu_bf16.h"
 #include "isa.h"
 
 #if defined(__SSE2__)
@@ -49,6 +49,7 @@ LOOP(rsqrt, 1.0f / __builtin_sqrtf(a[i]))
 LOOP(tanh, cpu_tanh(a[i]))
 LOOP(erf, cpu_erf(a[i]))
 LOOP(sigmoid, cpu_sigmoid(a[i]))
+LOOP(round_bf16, cpu_round_bf16(a[i]))
 LOOP(column_sum, d[i] + a[i])
 LOOP(copy, a[i])
 LOOP(contracted, __builtin_fmaf(a[i], b[i], c[i]))
@@ -115,28 +116,40 @@ static void op_stream(float *d, const float *a, const float *b, const float *c, 
     op_copy(d, a, b, c, count);
 }
 
-#define LOAD(dtype, type)                                                                          \
-    static void load_##dtype(float *d, const void *memory, int64_t stride, int64_t count)          \
+#define LOAD(name, type, value)                                                                    \
+    static void load_##name(float *d, const void *memory, int64_t stride, int64_t count)           \
     {                                                                                              \
         const type *source = memory;                                                               \
         if (stride == 1) {                                                                         \
             INDEPENDENT                                                                            \
             for (int64_t i = 0; i < count; i++)                                                    \
-                d[i] = (float)source[i];                                                           \
+                d[i] = value(source[i]);                                                           \
             return;                                                                                \
         }                                                                                          \
         for (int64_t i = 0; i < count; i++)                                                        \
-            d[i] = (float)source[i * stride];                                                      \
+            d[i] = value(source[i * stride]);                                                      \
     }
-LOAD(f32, float)
-LOAD(i32, int32_t)
+LOAD(f32, float, (float))
+LOAD(i32, int32_t, (float))
+LOAD(bf16, uint16_t, cpu_widen_bf16)
 
-static void store_f32(void *memory, int64_t stride, const float *a, int64_t count)
-{
-    float *destination = memory;
-    for (int64_t i = 0; i < count; i++)
-        destination[i * stride] = a[i];
-}
+#define UPPER_HALF(x) (uint16_t)(cpu_bits_of_float(x) >> 16)
+#define STORE(name, type, value)                                                                   \
+    static void store_##name(void *memory, int64_t stride, const float *a, int64_t count)          \
+    {                                                                                              \
+        type *destination = memory;                                                                \
+        if (stride == 1) {                                                                         \
+            INDEPENDENT                                                                            \
+            for (int64_t i = 0; i < count; i++)                                                    \
+                destination[i] = value(a[i]);                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            destination[i * stride] = value(a[i]);                                                 \
+    }
+STORE(f32, float, (float))
+STORE(bf16, uint16_t, cpu_narrow_bf16)
+STORE(word16, uint16_t, UPPER_HALF)
 
 #define ROW(name) [REMAT_INSTRUCTION_##name] = op_##name
 #define PAIR(inner, outer)                                                                         \
@@ -146,13 +159,18 @@ static void store_f32(void *memory, int64_t stride, const float *a, int64_t coun
         PAIR(inner, rdiv)
 #define OWN(name) [CPU_TILE_##name] = op_##name
 const struct cpu_tile_table CPU_NAME(cpu_tile_table) = {
-    .ops = {ROW(add),           ROW(sub),        ROW(mul),      ROW(div),        ROW(maximum),
-            ROW(minimum),       ROW(equal),      ROW(less),     ROW(select),     ROW(neg),
-            ROW(exp),           ROW(log),        ROW(sqrt),     ROW(rsqrt),      ROW(tanh),
-            ROW(erf),           ROW(sigmoid),    ROW(row_sum),  ROW(row_max),    ROW(column_sum),
-            OWN(copy),          OWN(fill),       OWN(stream),   OWN(contracted), OWN(wide_add),
-            OWN(wide_multiply), OWN(narrow_sum), PAIRS_OF(add), PAIRS_OF(sub),   PAIRS_OF(mul),
-            PAIRS_OF(div)},
-    .loads = {[REMAT_F32] = load_f32, [REMAT_I32] = load_i32},
-    .stores = {[REMAT_F32] = store_f32},
+    .ops = {ROW(add),        ROW(sub),           ROW(mul),        ROW(div),      ROW(maximum),
+            ROW(minimum),    ROW(equal),         ROW(less),       ROW(select),   ROW(neg),
+            ROW(exp),        ROW(log),           ROW(sqrt),       ROW(rsqrt),    ROW(tanh),
+            ROW(erf),        ROW(sigmoid),       ROW(round_bf16), ROW(row_sum),  ROW(row_max),
+            ROW(column_sum), OWN(copy),          OWN(fill),       OWN(stream),   OWN(contracted),
+            OWN(wide_add),   OWN(wide_multiply), OWN(narrow_sum), PAIRS_OF(add), PAIRS_OF(sub),
+            PAIRS_OF(mul),   PAIRS_OF(div)},
+    .loads = {[REMAT_F32] = load_f32,
+              [REMAT_I32] = load_i32,
+              [REMAT_BF16] = load_bf16,
+              [CPU_TILE_WORD16] = load_bf16},
+    .stores =
+        {[REMAT_F32] = store_f32, [REMAT_BF16] = store_bf16, [CPU_TILE_WORD16] = store_word16},
+    .uniforms = CPU_NAME(cpu_uniforms),
 };

@@ -2,7 +2,8 @@
  * cpu_tile_isa.c. Every table gives the same bits.
  *
  * To add an instruction: a row in instructions.def and a loop in cpu_tile_isa.c. To add an element
- * type: its cpu_tile_load and cpu_tile_store in the tables below, and a rounding loop. */
+ * type: its cpu_tile_load and cpu_tile_store in the tables below, and an instruction that rounds.
+ */
 #ifndef CPU_TILE_ISA_H
 #define CPU_TILE_ISA_H
 
@@ -51,11 +52,17 @@ typedef void cpu_tile_op(float *d, const float *a, const float *b, const float *
 typedef void cpu_tile_load(float *d, const void *memory, int64_t stride, int64_t count);
 typedef void cpu_tile_store(void *memory, int64_t stride, const float *a, int64_t count);
 
-/* Immutable; thread-safe on distinct outputs. NULL where an opcode or dtype has no loop. */
+/* Beside the dtypes: 16 bits of any type, moved as they are. */
+#define CPU_TILE_WORD16     REMAT_DTYPE_COUNT
+#define CPU_TILE_TYPE_COUNT (REMAT_DTYPE_COUNT + 1)
+
+/* Immutable; thread-safe on distinct outputs. NULL where an opcode or type has no loop. */
 struct cpu_tile_table {
     cpu_tile_op *ops[CPU_TILE_OP_COUNT];
-    cpu_tile_load *loads[REMAT_DTYPE_COUNT];
-    cpu_tile_store *stores[REMAT_DTYPE_COUNT];
+    cpu_tile_load *loads[CPU_TILE_TYPE_COUNT];
+    cpu_tile_store *stores[CPU_TILE_TYPE_COUNT];
+    /* struct cpu_functions' */
+    void (*uniforms)(float *out, uint64_t index, int64_t count, uint64_t site, uint64_t seed);
 };
 
 extern const struct cpu_tile_table cpu_tile_table_baseline, cpu_tile_table_avx2,

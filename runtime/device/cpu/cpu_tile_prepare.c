@@ -47,6 +47,11 @@ static bool is_load(const struct node *node)
     return node->opcode == REMAT_INSTRUCTION_load || node->opcode == REMAT_INSTRUCTION_load_row;
 }
 
+static bool is_random(const struct node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_random;
+}
+
 static bool is_reduction(const struct node *node)
 {
     return remat_opcode_is_row_reduction(node->opcode) || node->opcode == CPU_TILE_narrow_sum ||
@@ -57,7 +62,7 @@ static uint32_t arity_of(const struct node *node)
 {
     if (node->opcode < REMAT_INSTRUCTION_COUNT)
         return remat_opcode_arity(node->opcode);
-    return node->opcode == CPU_TILE_narrow_sum ? 1 : 3;
+    return node->opcode == CPU_TILE_narrow_sum || node->opcode == CPU_TILE_copy ? 1 : 3;
 }
 
 static remat_status count_uses(struct builder *b, uint32_t **uses)
@@ -105,12 +110,16 @@ static remat_status plant_faults(struct builder *b)
             fuse_argument(b, i, uses, REMAT_INSTRUCTION_add, CPU_TILE_wide_add);
         if (faults & CPU_TILE_FAULT_UNROUNDED && node->opcode == REMAT_INSTRUCTION_mul)
             fuse_argument(b, i, uses, REMAT_INSTRUCTION_mul, CPU_TILE_wide_multiply);
+        if (faults & CPU_TILE_FAULT_UNROUNDED && node->opcode == REMAT_INSTRUCTION_round_bf16)
+            node->opcode = CPU_TILE_copy;
         if (faults & CPU_TILE_FAULT_REDUCTION && narrow &&
             node->opcode == REMAT_INSTRUCTION_row_sum)
             node->opcode = CPU_TILE_narrow_sum;
     }
     if (faults & CPU_TILE_FAULT_REDUCTION && narrow)
         b->tile->column_block_rows = 3;
+    if (faults & CPU_TILE_FAULT_RANDOM && b->options->threads > 1)
+        b->tile->random_share = b->tile->rows * b->tile->columns / b->options->threads + 1;
 fail:
     return st;
 }
@@ -126,8 +135,9 @@ static void fill_access(const struct remat_program *program, const struct cpu_ti
     const struct remat_buffer *buffer = &program->buffers[program->values[operand->value].buffer];
     uint32_t bytes = remat_dtype_bytes(operand->dtype);
     int last = (int)source->rank - 1;
+    bool random = instruction->opcode == REMAT_INSTRUCTION_random;
     for (int k = 0; k <= last; k++)
-        strides[k] = source->space[k] == 1 ? 0 : operand->strides[k];
+        strides[k] = source->space[k] == 1 || random ? 0 : operand->strides[k];
     bool by_row =
         instruction->opcode == REMAT_INSTRUCTION_load_row || (arg && arg->class == REMAT_CLASS_ROW);
     if (by_row && last >= 0)
@@ -135,13 +145,16 @@ static void fill_access(const struct remat_program *program, const struct cpu_ti
     if (arg && arg->class == REMAT_CLASS_COLUMN)
         for (int k = 0; k < last; k++)
             strides[k] = 0;
-    access->dtype = source->words ? (uint8_t)REMAT_F32 : operand->dtype;
+    access->type = operand->dtype;
+    access->bytes = (uint8_t)bytes;
+    if (source->words)
+        access->type = bytes == 2 ? CPU_TILE_WORD16 : REMAT_F32;
     access->offset_bytes = buffer->offset_bytes + operand->offset_elements * bytes;
     uint64_t reach = 0;
     for (int k = 0; k <= last; k++)
         reach += (uint64_t)strides[k] * (uint64_t)(source->space[k] - 1);
     access->begin_bytes = access->offset_bytes;
-    access->end_bytes = access->offset_bytes + (reach + 1) * bytes;
+    access->end_bytes = access->offset_bytes + (random ? 4 : reach + 1) * bytes;
     access->prefetch = access->end_bytes - access->begin_bytes >= PREFETCH_BYTES;
 }
 
@@ -196,7 +209,7 @@ static void collapse(struct builder *b, const struct cpu_tile_source *source,
         tile->rows *= tile->axes[k] = lengths[k];
     for (uint32_t a = 0; a < tile->access_count; a++) {
         struct access *access = &tile->accesses[a];
-        int64_t bytes = remat_dtype_bytes((remat_dtype)access->dtype);
+        int64_t bytes = access->bytes;
         for (int k = 0; k < inner; k++)
             access->row_bytes[k] = strides[a][axes[k]] * bytes;
         if (tile->columns > 1)
@@ -216,12 +229,34 @@ static remat_status check_operands(remat_context *ctx, const struct cpu_tile_sou
         return remat_error(ctx, REMAT_ERROR_INVALID,
                            "command \"%s\": %u operands, its kernel program has %u", source->name,
                            source->operand_count, source->kernel->operand_count);
-    for (uint32_t i = 0; i < source->kernel->operand_count; i++)
-        if (source->operands[i].rank != source->rank)
+    for (uint32_t i = 0; i < source->kernel->instruction_count; i++) {
+        const struct remat_instruction *in = &source->kernel->instructions[i];
+        const struct remat_operand *operand = &source->operands[in->operand];
+        bool random = in->opcode == REMAT_INSTRUCTION_random;
+        bool memory = in->opcode == REMAT_INSTRUCTION_load ||
+                      in->opcode == REMAT_INSTRUCTION_load_row ||
+                      in->opcode == REMAT_INSTRUCTION_store;
+        if (memory && operand->rank != source->rank)
             return remat_error(ctx, REMAT_ERROR_INVALID,
                                "command \"%s\": operand %u has rank %u, its index space %u",
-                               source->name, i, source->operands[i].rank, source->rank);
+                               source->name, in->operand, operand->rank, source->rank);
+        if (random && operand->dtype != REMAT_I32)
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "command \"%s\": operand %u is no random state, i32", source->name,
+                               in->operand);
+    }
     return REMAT_OK;
+}
+
+/* A store into bf16 rounds by itself what was to be rounded first. */
+static void drop_roundings(struct builder *b)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct node *node = &b->nodes[i];
+        if (is_store(node) && b->tile->accesses[node->access].type == REMAT_BF16 &&
+            b->nodes[node->args[0]].opcode == REMAT_INSTRUCTION_round_bf16)
+            node->args[0] = b->nodes[node->args[0]].args[0];
+    }
 }
 
 static remat_status read_program(struct builder *b, const struct remat_program *program,
@@ -246,20 +281,20 @@ static remat_status read_program(struct builder *b, const struct remat_program *
         *node = (struct node){.opcode = in->opcode, .immediate = in->immediate};
         node->class = classes[i];
         memcpy(node->args, in->args, sizeof node->args);
-        if (!is_load(node) && !is_store(node))
+        if (!is_load(node) && !is_store(node) && !is_random(node))
             continue;
         node->access = (uint16_t)tile->access_count++;
         struct access *access = &tile->accesses[node->access];
         fill_access(program, source, in, is_store(node) ? &b->nodes[in->args[0]] : NULL, access,
                     strides[node->access]);
-        if (is_load(node) ? !tile->table->loads[access->dtype]
-                          : !tile->table->stores[access->dtype])
+        if (is_store(node) ? !tile->table->stores[access->type] : !tile->table->loads[access->type])
             REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "command \"%s\": the cpu device does not %s %s",
                        source->name, remat_opcode_name(in->opcode),
-                       remat_dtype_name(access->dtype));
+                       remat_dtype_name(source->operands[in->operand].dtype));
     }
     collapse(b, source, strides);
     REMAT_TRY(plant_faults(b));
+    drop_roundings(b);
 fail:
     return st;
 }
@@ -284,7 +319,7 @@ static enum variation variation_of(const struct builder *b, const struct node *n
                 return BY_ROW;
         return UNIFORM;
     }
-    if (node->opcode == REMAT_INSTRUCTION_column)
+    if (node->opcode == REMAT_INSTRUCTION_column || is_random(node))
         return BY_ELEMENT;
     if (is_reduction(node))
         return remat_opcode_is_column_reduction(node->opcode) ? BY_COLUMN : BY_ROW;
@@ -434,12 +469,16 @@ static struct step make_step(const struct builder *b, const struct node *node, u
     if (is_load(node)) {
         step.kind = STEP_LOAD;
         step.access = node->access;
-        step.u.load = b->tile->table->loads[b->tile->accesses[node->access].dtype];
+        step.u.load = b->tile->table->loads[b->tile->accesses[node->access].type];
     } else if (node->opcode == REMAT_INSTRUCTION_constant) {
         step.kind = STEP_CONSTANT;
         step.u.immediate = node->immediate;
     } else if (node->opcode == REMAT_INSTRUCTION_column) {
         step.kind = STEP_COLUMN;
+    } else if (is_random(node)) {
+        step.kind = STEP_RANDOM;
+        step.access = node->access;
+        step.u.site = (uint32_t)node->immediate;
     } else {
         step.u.op = b->tile->table->ops[node->opcode];
     }
@@ -448,7 +487,7 @@ static struct step make_step(const struct builder *b, const struct node *node, u
 
 static bool contiguous(const struct access *access)
 {
-    return access->dtype == REMAT_F32 && access->column_stride == 1;
+    return access->type == REMAT_F32 && access->column_stride == 1;
 }
 
 static bool streamed(const struct builder *b, const struct access *access)
@@ -470,7 +509,7 @@ static struct step make_store(struct builder *b, const struct node *node)
     } else {
         step.kind = STEP_STORE;
         step.access = node->access;
-        step.u.store = b->tile->table->stores[access->dtype];
+        step.u.store = b->tile->table->stores[access->type];
     }
     return step;
 }
@@ -626,7 +665,7 @@ static remat_status emit_others(struct builder *b, uint32_t number, uint32_t ind
         struct step step = {.kind = STEP_STORE, .access = node->access};
         step.d = node->access;
         step.a = ref_of(b, node->args[0]);
-        step.u.store = b->tile->table->stores[b->tile->accesses[node->access].dtype];
+        step.u.store = b->tile->table->stores[b->tile->accesses[node->access].type];
         REMAT_PUSH(b->arena, &b->tile->row_end, step);
     } else if (stored == REMAT_CLASS_COLUMN && node->depth == number + 1) {
         REMAT_PUSH(b->arena, &stage->column, make_store(b, node));
@@ -722,6 +761,7 @@ remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *pr
     REMAT_NEW(arena, b.tile, 1);
     b.tile->table = cpu_tile_table_get(options->isa);
     b.tile->column_block_rows = REMAT_COLUMN_BLOCK_ROWS;
+    b.tile->random_share = INT64_MAX;
     REMAT_TRY(read_program(&b, program, source));
     analyse_variation(&b);
     REMAT_TRY(join_pairs(&b));

@@ -20,7 +20,7 @@ struct worker {
     float **pointers;   /* by ref */
     float *stripes;     /* of the first stripe ref */
     int64_t begin, end; /* columns of the item */
-    int64_t row[REMAT_RANK_MAX];
+    int64_t row[REMAT_RANK_MAX], row_number;
 };
 
 static int64_t minimum(int64_t a, int64_t b)
@@ -44,6 +44,7 @@ static void start_worker(struct worker *worker, const struct run *run, int numbe
 
 static void seek(struct worker *worker, int64_t row)
 {
+    worker->row_number = row;
     for (uint32_t k = worker->tile->row_axes; k-- > 0;) {
         worker->row[k] = row % worker->tile->axes[k];
         row /= worker->tile->axes[k];
@@ -52,6 +53,7 @@ static void seek(struct worker *worker, int64_t row)
 
 static void next_row(struct worker *worker)
 {
+    worker->row_number++;
     for (uint32_t k = worker->tile->row_axes; k-- > 0;) {
         if (++worker->row[k] < worker->tile->axes[k])
             return;
@@ -88,15 +90,31 @@ static void advance(struct worker *worker)
 
 static void prefetch(const struct worker *worker)
 {
-    for (uint32_t a = 0; a < worker->tile->access_count; a++)
-        if (worker->tile->accesses[a].prefetch) {
-            const char *next = (const char *)(worker->pointers[a] + PREFETCH_TILES * CPU_TILE);
-            for (size_t line = 0; line < CPU_TILE * sizeof(float); line += LINE_BYTES)
-                __builtin_prefetch(next + line, 0, 2);
-        }
+    for (uint32_t a = 0; a < worker->tile->access_count; a++) {
+        const struct access *access = &worker->tile->accesses[a];
+        if (!access->prefetch)
+            continue;
+        const char *next = (const char *)worker->pointers[a] + PREFETCH_TILES * access->tile_bytes;
+        for (int64_t line = 0; line < access->tile_bytes; line += LINE_BYTES)
+            __builtin_prefetch(next + line, 0, 2);
+    }
 }
 
 /* --- steps --- */
+
+static void run_random(const struct worker *worker, const struct step *step, int64_t column,
+                       int64_t count)
+{
+    const struct cpu_tile *tile = worker->tile;
+    uint32_t state[4]; /* seed low, seed high, step, microbatch */
+    memcpy(state, worker->pointers[step->access], sizeof state);
+    int64_t index = worker->row_number * tile->columns + column;
+    index %= tile->random_share;
+    tile->table->uniforms(worker->pointers[step->d],
+                          (uint64_t)index + state[3] * (uint64_t)(tile->rows * tile->columns),
+                          count, step->u.site | (uint64_t)state[2] << 32,
+                          state[0] | (uint64_t)state[1] << 32);
+}
 
 static void run_other_step(const struct worker *worker, const struct step *step, int64_t column,
                            int64_t count)
@@ -115,6 +133,9 @@ static void run_other_step(const struct worker *worker, const struct step *step,
     case STEP_COLUMN:
         for (int64_t i = 0; i < count; i++)
             d[i] = (float)(column + i);
+        break;
+    case STEP_RANDOM:
+        run_random(worker, step, column, count);
         break;
     case STEP_CONSTANT:
         d[0] = step->u.immediate;

@@ -17,22 +17,24 @@ struct access { /* memory operand of one instruction; its ref is its index */
     int64_t row_bytes[REMAT_RANK_MAX]; /* strides over row_axes */
     int64_t column_stride;             /* elements */
     int64_t column_bytes, tile_bytes;  /* strides over columns and tiles */
-    uint8_t dtype;
+    uint8_t type;                      /* remat_dtype or CPU_TILE_WORD16 */
+    uint8_t bytes;                     /* of an element */
     bool prefetch;
 };
 
-enum step_kind { STEP_OP, STEP_LOAD, STEP_STORE, STEP_COLUMN, STEP_CONSTANT };
+enum step_kind { STEP_OP, STEP_LOAD, STEP_STORE, STEP_COLUMN, STEP_RANDOM, STEP_CONSTANT };
 
 struct step {
     uint8_t kind;
     bool spread;         /* of a row or uniform value: also fill the slot with it */
-    uint16_t access;     /* STEP_LOAD, STEP_STORE */
+    uint16_t access;     /* STEP_LOAD, STEP_STORE, STEP_RANDOM */
     uint16_t d, a, b, c; /* refs */
     union {
         cpu_tile_op *op;
         cpu_tile_load *load;
         cpu_tile_store *store;
         float immediate;
+        uint32_t site;
     } u;
 };
 
@@ -65,6 +67,7 @@ struct cpu_tile {
     uint32_t row_axes;
     int64_t axes[REMAT_RANK_MAX]; /* lengths of the row axes */
     int64_t rows, columns;
+    int64_t random_share; /* elements after which random numbers repeat; INT64_MAX but in tests */
     bool by_columns; /* column reductions: an item is a stripe; else a block of rows and columns */
     bool streams;    /* has stores that need a fence */
     bool prefetches;

@@ -37,10 +37,8 @@ extern const struct cpu_functions cpu_functions_baseline, cpu_functions_avx2, cp
 
 #ifdef CPU_ISA
 /* isa_sgemm.c */
-void CPU_NAME(cpu_pack_a)(const float *a, int64_t row, int64_t column, int64_t m, int64_t k,
-                          float *packed);
-void CPU_NAME(cpu_pack_b)(const float *b, int64_t row, int64_t column, int64_t k, int64_t n,
-                          float *packed);
+cpu_pack CPU_NAME(cpu_pack_a_f32), CPU_NAME(cpu_pack_b_f32);
+cpu_pack CPU_NAME(cpu_pack_a_bf16), CPU_NAME(cpu_pack_b_bf16);
 void CPU_NAME(cpu_multiply)(int64_t m, int64_t n, int64_t k, const float *packed_a,
                             const float *packed_b, float *c, int64_t ldc, bool store);
 /* isa_rows.c */
@@ -49,9 +47,16 @@ float CPU_NAME(cpu_softmax_row)(float *row, int64_t valid, int64_t columns, floa
 void CPU_NAME(cpu_softmax_gradient_row)(float *p, float *dp, int64_t valid, int64_t columns,
                                         float scale, float lse, float delta);
 float CPU_NAME(cpu_dot_row)(const float *x, const float *y, int64_t count);
+void CPU_NAME(cpu_dropout_row)(float *row, const float *uniforms, int64_t count, float p,
+                               float factor);
+/* isa_bf16.c */
+void CPU_NAME(cpu_widen)(float *out, const uint16_t *in, int64_t count);
+void CPU_NAME(cpu_narrow)(uint16_t *out, const float *in, int64_t count);
 /* isa_random.c */
 void CPU_NAME(cpu_philox)(uint32_t *out, uint64_t first_block, int64_t blocks, uint64_t site,
                           uint64_t seed);
+void CPU_NAME(cpu_uniforms)(float *out, uint64_t index, int64_t count, uint64_t site,
+                            uint64_t seed);
 void CPU_NAME(cpu_normals)(float *out, uint64_t first_block, int64_t blocks, uint64_t site,
                            uint64_t seed);
 /* isa_math.c */

@@ -77,6 +77,13 @@ void CPU_NAME(cpu_softmax_gradient_row)(float *restrict p, float *restrict dp, i
         p[j] = dp[j] = 0.0f;
 }
 
+void CPU_NAME(cpu_dropout_row)(float *restrict row, const float *restrict uniforms, int64_t count,
+                               float p, float factor)
+{
+    for (int64_t j = 0; j < count; j++)
+        row[j] = uniforms[j] < p ? 0.0f : row[j] * factor;
+}
+
 float CPU_NAME(cpu_dot_row)(const float *x, const float *y, int64_t count)
 {
     float lanes[CPU_LANES];

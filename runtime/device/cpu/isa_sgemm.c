@@ -4,10 +4,10 @@
  * 1 to 3 vectors of columns, element (p, j) at p * width + j; edges are padded with zeros. A panel
  * that starts at row i (column j) of its block starts at element i * k (j * k) of the packed block.
  * Panels have 3 vectors, but a remainder of 4 is cut into 2 + 2 rather than 3 + 1. */
+#include "cpu_bf16.h"
 #include "isa.h"
 
 #include <math.h>
-#include <string.h>
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
@@ -46,107 +46,37 @@ static int64_t panel_vectors(int64_t columns)
     return vectors == 4 ? 2 : min64(vectors, 3);
 }
 
-/* --- packing: "major" runs along the k axis, "minor" across the panel --- */
+/* --- packing --- */
+
+#define PACK_ELEMENT          float
+#define PACK_NAME(name)       name##_f32
+#define PACK_VALUE(x)         (x)
+#define PACK_LOAD_4(p)        _mm_loadu_ps(p)
+#define PACK_RUN(to, from, n) memcpy(to, from, (size_t)(n) * sizeof *(to))
+#include "isa_pack.h"
+
+/* Inlined, so that `count` is a constant. */
+static inline __attribute__((always_inline)) void widen_run(float *to, const uint16_t *from,
+                                                            int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = cpu_widen_bf16(from[i]);
+}
 
 #if VECTOR_LANES > 4
-/* out[c * stride + r] = in[r * in_stride + c] for r, c < 8 */
-static void transpose_8x8(const float *in, int64_t in_stride, float *out, int64_t stride)
+static inline __m128 load_4(const uint16_t *p)
 {
-    for (int half = 0; half < 2; half++) {
-        __m256 r[4];
-        UNROLL
-        for (int i = 0; i < 4; i++)
-            r[i] = _mm256_insertf128_ps(
-                _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_stride + 4 * half)),
-                _mm_loadu_ps(in + (i + 4) * in_stride + 4 * half), 1);
-        __m256 low01 = _mm256_unpacklo_ps(r[0], r[1]), high01 = _mm256_unpackhi_ps(r[0], r[1]);
-        __m256 low23 = _mm256_unpacklo_ps(r[2], r[3]), high23 = _mm256_unpackhi_ps(r[2], r[3]);
-        float *to = out + 4 * half * stride;
-        _mm256_storeu_ps(to, _mm256_shuffle_ps(low01, low23, 0x44));
-        _mm256_storeu_ps(to + stride, _mm256_shuffle_ps(low01, low23, 0xee));
-        _mm256_storeu_ps(to + 2 * stride, _mm256_shuffle_ps(high01, high23, 0x44));
-        _mm256_storeu_ps(to + 3 * stride, _mm256_shuffle_ps(high01, high23, 0xee));
-    }
-}
-#define TRANSPOSE_MINOR 8
-
-static void transpose_block(const float *in, int64_t in_stride, float *out, int64_t stride)
-{
-    transpose_8x8(in, in_stride, out, stride);
+    __m128i words = _mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i *)p));
+    return _mm_castsi128_ps(_mm_slli_epi32(words, 16));
 }
 #endif
 
-/* One panel of `width` columns, the first `used` of which exist. */
-static void pack_panel(const float *x, int64_t major, int64_t minor, int64_t k, int64_t used,
-                       int64_t width, float *packed)
-{
-    int64_t done = 0; /* columns */
-#if VECTOR_LANES > 4
-    if (major == 1 && minor != 1) {
-        int64_t blocks = k / 8 * 8;
-        for (; done + 8 <= used; done += 8) {
-            const float *from = x + done * minor;
-            for (int64_t p = 0; p < blocks; p += 8)
-                transpose_block(from + p, minor, packed + p * width + done, width);
-            for (int64_t p = blocks; p < k; p++)
-                for (int64_t j = 0; j < 8; j++)
-                    packed[p * width + done + j] = from[j * minor + p];
-        }
-    }
-#endif
-    for (int64_t p = 0; p < k && done < width; p++) {
-        const float *from = x + p * major;
-        float *to = packed + p * width;
-        for (int64_t j = done; j < used; j++)
-            to[j] = from[j * minor];
-        for (int64_t j = used; j < width; j++)
-            to[j] = 0.0f;
-    }
-}
-
-/* Whole panels of a block whose rows are contiguous, row by row: long runs for the prefetcher.
- * Inlined, so that `width` is a constant. */
-static inline __attribute__((always_inline)) void
-copy_panels(const float *x, int64_t major, int64_t k, int64_t panels, int64_t width, float *packed)
-{
-    for (int64_t p = 0; p < k; p++) {
-        const float *from = x + p * major;
-        float *to = packed + p * width;
-        for (int64_t panel = 0; panel < panels; panel++, from += width, to += k * width)
-            memcpy(to, from, (size_t)width * sizeof *to);
-    }
-}
-
-void CPU_NAME(cpu_pack_a)(const float *a, int64_t row, int64_t column, int64_t m, int64_t k,
-                          float *packed)
-{
-    int64_t whole = row == 1 ? m / TILE_ROWS : 0;
-    if (whole)
-        copy_panels(a, column, k, whole, TILE_ROWS, packed);
-    for (int64_t i = whole * TILE_ROWS; i < m; i += TILE_ROWS)
-        pack_panel(a + i * row, column, row, k, min64(m - i, TILE_ROWS), TILE_ROWS, packed + i * k);
-}
-
-void CPU_NAME(cpu_pack_b)(const float *b, int64_t row, int64_t column, int64_t k, int64_t n,
-                          float *packed)
-{
-    int64_t j = 0;
-    if (column == 1) {
-        while (n - j >= TILE_COLUMNS && panel_vectors(n - j) == 3)
-            j += TILE_COLUMNS;
-        copy_panels(b, row, k, j / TILE_COLUMNS, TILE_COLUMNS, packed);
-    }
-    for (int64_t width; j < n; j += width) {
-        width = panel_vectors(n - j) * VECTOR_LANES;
-        const float *from = b + j * column;
-        if (column == 1 && n - j >= width && width == 2 * VECTOR_LANES)
-            copy_panels(from, row, k, 1, 2 * VECTOR_LANES, packed + j * k);
-        else if (column == 1 && n - j >= width && width == VECTOR_LANES)
-            copy_panels(from, row, k, 1, VECTOR_LANES, packed + j * k);
-        else
-            pack_panel(from, row, column, k, min64(n - j, width), width, packed + j * k);
-    }
-}
+#define PACK_ELEMENT          uint16_t
+#define PACK_NAME(name)       name##_bf16
+#define PACK_VALUE(x)         cpu_widen_bf16(x)
+#define PACK_LOAD_4(p)        load_4(p)
+#define PACK_RUN(to, from, n) widen_run(to, from, n)
+#include "isa_pack.h"
 
 /* --- the register tile: TILE_ROWS x `vectors` accumulators --- */
 

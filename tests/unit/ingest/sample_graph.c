@@ -84,7 +84,7 @@ remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct 
     graph->outputs[graph->output_count++] = loss[0];
     graph->values[loss[0].i].role = REMAT_ROLE_OUTPUT;
     graph->values[y.i].pin = REMAT_PIN_SAVE;
-    graph->optimizer = (struct remat_optimizer){true, 0.9, 0.95, 1e-8, 0.1};
+    graph->optimizer = (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0.5};
     *out = graph;
     return REMAT_OK;
 }

@@ -74,10 +74,11 @@ static void test_round_trip(struct remat_arena *arena)
     compare_nodes(p, q);
     CHECK(strcmp(p->name, q->name) == 0 && q->output_count == 1, "name, outputs");
     CHECK(p->outputs[0].i == q->outputs[0].i, "outputs");
-    CHECK(q->optimizer.adamw && p->optimizer.beta1 == q->optimizer.beta1 &&
+    CHECK(q->optimizer.kind == p->optimizer.kind && p->optimizer.beta1 == q->optimizer.beta1 &&
               p->optimizer.beta2 == q->optimizer.beta2 &&
               p->optimizer.epsilon == q->optimizer.epsilon &&
-              p->optimizer.weight_decay == q->optimizer.weight_decay,
+              p->optimizer.weight_decay == q->optimizer.weight_decay &&
+              p->optimizer.clip_norm == q->optimizer.clip_norm,
           "optimizer");
     CHECK(remat_graph_hash(p) == remat_graph_hash(q), "hash");
     CHECK(remat_graph_layers(q) == 4, "layers");

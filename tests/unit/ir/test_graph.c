@@ -78,7 +78,7 @@ static const struct small original = {
     .last_int = 4,
     .op = 7,
     .has_output = true,
-    .optimizer = {true, 0.9, 0.999, 1e-8, 0.01},
+    .optimizer = {REMAT_OPTIMIZER_ADAMW, 0.9, 0.999, 1e-8, 0.01, 0},
 };
 
 static remat_value add_value(struct remat_arena *arena, struct remat_graph *graph,
@@ -217,7 +217,9 @@ static void test_hash(struct remat_arena *arena)
     DIFFERS(has_output, false);
     DIFFERS(has_update, true);
     DIFFERS(optimizer.beta2, 0.95);
-    DIFFERS(optimizer.adamw, false);
+    DIFFERS(optimizer.kind, REMAT_OPTIMIZER_SGD);
+    DIFFERS(optimizer.kind, REMAT_OPTIMIZER_NONE);
+    DIFFERS(optimizer.clip_norm, 1);
 }
 
 int main(void)

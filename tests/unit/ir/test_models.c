@@ -24,20 +24,29 @@ static uint32_t count_layer_nodes(const struct remat_graph *graph, uint16_t op)
     return count;
 }
 
-/* The numbers of parameters that Hugging Face's GPT2LMHeadModel reports. */
+/* The numbers of parameters that Hugging Face's models report (BERT without its pooler). */
 static void test_sizes(struct remat_arena *arena)
 {
     static const struct {
         const char *preset;
         int64_t parameters;
-        uint32_t layers;
+        uint32_t layers, linears; /* linears of a layer, encoder's and decoder's together */
     } rows[] = {
-        {"gpt2-124m", 124439808, 12},
-        {"gpt2-355m", 354823168, 24},
-        {"gpt2-774m", 774030080, 36},
-        {"gpt2-1558m", 1557611200, 48},
-        {"gpt2-tiny", 256 * 64 + 128 * 64 + 6 * 49984 + 2 * 64, 6},
-        {"mlp-tiny", 256 * 32 + 2 * (32 * 32 + 32) + 32 * 256 + 256, 2},
+        {"gpt2-124m", 124439808, 12, 4},
+        {"gpt2-355m", 354823168, 24, 4},
+        {"gpt2-774m", 774030080, 36, 4},
+        {"gpt2-1558m", 1557611200, 48, 4},
+        {"gpt2-tiny", 256 * 64 + 128 * 64 + 6 * 49984 + 2 * 64, 6, 4},
+        {"gpt3-175b", 174604259328, 96, 4},
+        {"mlp-tiny", 256 * 32 + 2 * (32 * 32 + 32) + 32 * 256 + 256, 2, 1},
+        {"llama3.2-1b", 1235814400, 16, 7},
+        {"llama3.2-3b", 3212749824, 28, 7},
+        {"llama3-8b", 8030261248, 32, 7},
+        {"llama3-70b", 70553706496, 80, 7},
+        {"llama-tiny", 2 * 256 * 64 + 6 * (6 * 64 * 64 / 2 + 3 * 64 * 176 + 2 * 64) + 64, 6, 7},
+        {"bert-large", 335174458, 24, 6},
+        {"bert-tiny", 256 * 65 + 130 * 64 + 4 * 64 + 64 * 65 + 6 * 49984, 6, 6},
+        {"encdec-tiny", 256 * 64 + 6 * (49984 + 49984 + 16640 + 128), 6, 16},
     };
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct remat_model_settings settings;
@@ -50,9 +59,8 @@ static void test_sizes(struct remat_arena *arena)
         CHECK(count_parameters(graph) == rows[k].parameters, "%s: %lld parameters", rows[k].preset,
               (long long)count_parameters(graph));
         CHECK(remat_graph_layers(graph) == rows[k].layers, "%s: layers", rows[k].preset);
-        uint32_t linears = strncmp(rows[k].preset, "gpt2", 4) == 0 ? 4 : 1;
-        CHECK(count_layer_nodes(graph, REMAT_OP_linear) == linears * rows[k].layers, "%s: linears",
-              rows[k].preset);
+        CHECK(count_layer_nodes(graph, REMAT_OP_linear) == rows[k].linears * rows[k].layers,
+              "%s: linears", rows[k].preset);
         CHECK(graph->output_count == 1 &&
                   graph->values[graph->outputs[0].i].role == REMAT_ROLE_OUTPUT,
               "%s: output", rows[k].preset);

@@ -73,6 +73,21 @@ static double number(const struct call *c, const char *key, double otherwise)
     return otherwise;
 }
 
+static bool has_attribute(const struct call *c, const char *key)
+{
+    for (uint32_t a = 0; a < c->node->attribute_count; a++)
+        if (strcmp(c->node->attributes[a].key, key) == 0)
+            return true;
+    return false;
+}
+
+/* Any function of site and index serves. */
+static double random_number(const struct call *c, int64_t index)
+{
+    const int64_t key[] = {attribute(c, "site"), index};
+    return (double)(remat_hash(key, sizeof key, 5) >> 11) / 9007199254740992.0;
+}
+
 /* --- pointwise --- */
 
 static double apply(uint16_t op, double a, double b, double c)
@@ -224,6 +239,20 @@ static void evaluate_concat(const struct call *c)
 
 /* --- products --- */
 
+/* Which matrix of operand k is multiplied for matrix `batch` of the result. */
+static int64_t matrix_of(const struct call *c, uint32_t k, int64_t batch)
+{
+    int64_t index[REMAT_RANK_MAX], own = 0;
+    struct remat_shape leading = *c->out_shape[0];
+    leading.rank -= 2;
+    unflatten(&leading, batch, index);
+    for (uint32_t d = 0; d < leading.rank; d++) {
+        int64_t length = c->in_shape[k]->dims[d];
+        own = own * length + (length == 1 ? 0 : index[d]);
+    }
+    return own;
+}
+
 static void evaluate_matmul(const struct call *c)
 {
     bool ta = attribute(c, "transpose_a"), tb = attribute(c, "transpose_b");
@@ -232,7 +261,8 @@ static void evaluate_matmul(const struct call *c)
     int64_t inner = c->in_shape[0]->dims[rank - (ta ? 2 : 1)];
     for (int64_t i = 0; i < count_of(c->out_shape[0]); i++) {
         int64_t batch = i / (m * n), row = i / n % m, column = i % n;
-        const double *a = c->in[0] + batch * m * inner, *b = c->in[1] + batch * n * inner;
+        const double *a = c->in[0] + matrix_of(c, 0, batch) * m * inner;
+        const double *b = c->in[1] + matrix_of(c, 1, batch) * n * inner;
         for (int64_t k = 0; k < inner; k++)
             c->out[0][i] += (ta ? a[k * m + row] : a[row * inner + k]) *
                             (tb ? b[column * inner + k] : b[k * n + column]);
@@ -257,15 +287,22 @@ static void evaluate_linear(const struct call *c)
 /* Lengths and where element (batch, position, head, 0) of a [B, T, H, D] operand lies. */
 struct heads {
     int64_t batch, tq, tk, h, hkv, d;
-    double scale;
+    double scale, p;
     bool causal;
 };
 
 static struct heads heads_of(const struct call *c, uint32_t q)
 {
     const int64_t *qd = c->in_shape[q]->dims, *kd = c->in_shape[q + 1]->dims;
-    return (struct heads){
-        qd[0], qd[1], kd[1], qd[2], kd[2], qd[3], number(c, "scale", NAN), attribute(c, "causal")};
+    return (struct heads){.batch = qd[0],
+                          .tq = qd[1],
+                          .tk = kd[1],
+                          .h = qd[2],
+                          .hkv = kd[2],
+                          .d = qd[3],
+                          .scale = number(c, "scale", NAN),
+                          .p = number(c, "p", 0),
+                          .causal = attribute(c, "causal")};
 }
 
 static int64_t q_at(const struct heads *s, int64_t b, int64_t i, int64_t h)
@@ -302,18 +339,30 @@ static double probabilities(const struct heads *s, const double *q, const double
 
 #define KEYS_MAX 64
 
+/* The factors of dropout for one query's probabilities. */
+static void kept(const struct call *c, const struct heads *s, int64_t b, int64_t i, int64_t h,
+                 double *factors)
+{
+    for (int64_t j = 0; j < s->tk; j++) {
+        int64_t index = ((b * s->h + h) * s->tq + i) * s->tk + j;
+        factors[j] = s->p > 0 && random_number(c, index) < s->p ? 0 : 1 / (1 - s->p);
+    }
+}
+
 static void evaluate_attention(const struct call *c)
 {
     struct heads s = heads_of(c, 0);
-    double p[KEYS_MAX];
+    double p[KEYS_MAX], keep[KEYS_MAX];
     for (int64_t b = 0; b < s.batch; b++)
         for (int64_t h = 0; h < s.h; h++)
             for (int64_t i = 0; i < s.tq; i++) {
                 c->out[1][(b * s.h + h) * s.tq + i] =
                     probabilities(&s, c->in[0], c->in[1], b, i, h, p);
+                kept(c, &s, b, i, h, keep);
                 for (int64_t j = 0; j < s.tk; j++)
                     for (int64_t e = 0; e < s.d; e++)
-                        c->out[0][q_at(&s, b, i, h) + e] += p[j] * c->in[2][k_at(&s, b, j, h) + e];
+                        c->out[0][q_at(&s, b, i, h) + e] +=
+                            p[j] * keep[j] * c->in[2][k_at(&s, b, j, h) + e];
             }
 }
 
@@ -321,15 +370,16 @@ static void evaluate_attention(const struct call *c)
 static void backward_query(const struct call *c, const struct heads *s, int64_t b, int64_t i,
                            int64_t h)
 {
-    double p[KEYS_MAX], dp[KEYS_MAX], dot = 0;
+    double p[KEYS_MAX], dp[KEYS_MAX], keep[KEYS_MAX], dot = 0;
     const double *dout = c->in[0], *q = c->in[1], *k = c->in[2], *v = c->in[3];
     int64_t at = q_at(s, b, i, h);
     probabilities(s, q, k, b, i, h, p);
+    kept(c, s, b, i, h, keep);
     for (int64_t j = 0; j < s->tk; j++) {
         dp[j] = 0;
         for (int64_t e = 0; e < s->d; e++) {
-            dp[j] += dout[at + e] * v[k_at(s, b, j, h) + e];
-            c->out[2][k_at(s, b, j, h) + e] += p[j] * dout[at + e];
+            dp[j] += dout[at + e] * v[k_at(s, b, j, h) + e] * keep[j];
+            c->out[2][k_at(s, b, j, h) + e] += p[j] * keep[j] * dout[at + e];
         }
         dot += p[j] * dp[j];
     }
@@ -408,14 +458,19 @@ static void evaluate_relu(const struct call *c)
 
 static void evaluate_cross_entropy(const struct call *c)
 {
-    int64_t n = last_of(c->in_shape[0]), rows = count_of(c->out_shape[1]);
+    int64_t n = last_of(c->in_shape[0]), rows = count_of(c->out_shape[1]), counted = 0;
+    bool ignores = has_attribute(c, "ignore_index");
     for (int64_t r = 0; r < rows; r++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
             sum += exp(c->in[0][r * n + i]);
         c->out[1][r] = log(sum);
-        c->out[0][0] += (log(sum) - c->in[0][r * n + (int64_t)c->in[1][r]]) / (double)rows;
+        if (ignores && c->in[1][r] == (double)attribute(c, "ignore_index"))
+            continue;
+        c->out[0][0] += log(sum) - c->in[0][r * n + (int64_t)c->in[1][r]];
+        counted++;
     }
+    c->out[0][0] /= counted ? (double)counted : 1;
 }
 
 static void evaluate_adamw_coefficients(const struct call *c)
@@ -437,6 +492,120 @@ static void evaluate_adamw(const struct call *c)
         c->out[0][i] = c->in[0][i] * s[0] - s[1] * m / (sqrt(v) / s[2] + number(c, "epsilon", NAN));
         c->out[1][i] = m;
         c->out[2][i] = v;
+    }
+}
+
+static void evaluate_rms_norm(const struct call *c)
+{
+    int64_t n = last_of(c->in_shape[0]);
+    for (int64_t r = 0; r < count_of(c->out_shape[1]); r++) {
+        const double *x = c->in[0] + r * n;
+        double mean = 0;
+        for (int64_t i = 0; i < n; i++)
+            mean += x[i] * x[i] / (double)n;
+        c->out[1][r] = 1 / sqrt(mean + number(c, "epsilon", 1e-5));
+        for (int64_t i = 0; i < n; i++)
+            c->out[0][r * n + i] = x[i] * c->out[1][r] * c->in[1][i];
+    }
+}
+
+static void evaluate_silu(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = c->in[0][i] / (1 + exp(-c->in[0][i]));
+}
+
+static void evaluate_swiglu(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = c->in[0][i] / (1 + exp(-c->in[0][i])) * c->in[1][i];
+}
+
+static void evaluate_softmax(const struct call *c)
+{
+    int64_t n = last_of(c->in_shape[0]);
+    for (int64_t r = 0; r < count_of(c->in_shape[0]) / n; r++) {
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++)
+            sum += exp(c->in[0][r * n + i]);
+        for (int64_t i = 0; i < n; i++)
+            c->out[0][r * n + i] = exp(c->in[0][r * n + i]) / sum;
+    }
+}
+
+/* The reference of the masked value is what a later softmax makes 0. */
+static void evaluate_mask_causal(const struct call *c)
+{
+    int64_t keys = last_of(c->in_shape[0]);
+    int64_t queries = c->in_shape[0]->dims[c->in_shape[0]->rank - 2];
+    for (int64_t i = 0; i < count_of(c->in_shape[0]); i++) {
+        double last = c->in[1][i / keys % queries] + (double)(keys - queries);
+        c->out[0][i] = (double)(i % keys) > last ? -3.4028234663852886e38
+                                                 : c->in[0][i] * number(c, "scale", 1);
+    }
+}
+
+static void evaluate_scale(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = c->in[0][i] * number(c, "scale", 1);
+}
+
+/* Pair i of a head is the complex number x[i] + i x[i + D / 2], turned by the table's angle. */
+static void evaluate_rope(const struct call *c)
+{
+    const int64_t *d = c->in_shape[0]->dims;
+    int64_t pairs = d[3] / 2;
+    for (int64_t at = 0; at < d[0] * d[1] * d[2]; at++)
+        for (int64_t i = 0; i < pairs; i++) {
+            const double *x = c->in[0] + at * d[3], *w = c->in[1] + at / d[2] % d[1] * 4 * pairs;
+            bool inverse = attribute(c, "inverse");
+            for (int64_t to = 0; to < 2; to++)
+                for (int64_t from = 0; from < 2; from++)
+                    c->out[0][at * d[3] + to * pairs + i] +=
+                        x[from * pairs + i] *
+                        w[(inverse ? 2 * from + to : 2 * to + from) * pairs + i];
+        }
+}
+
+static void evaluate_rope_table(const struct call *c)
+{
+    int64_t pairs = attribute(c, "pairs");
+    for (int64_t t = 0; t < attribute(c, "length"); t++)
+        for (int64_t i = 0; i < pairs; i++) {
+            double angle = (double)t * pow(number(c, "theta", NAN), -(double)i / (double)pairs);
+            double *w = c->out[0] + t * 4 * pairs + i;
+            w[0] = w[3 * pairs] = cos(angle);
+            w[pairs] = -sin(angle);
+            w[2 * pairs] = sin(angle);
+        }
+}
+
+static void evaluate_random(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = random_number(c, i);
+}
+
+static void evaluate_dropout(const struct call *c)
+{
+    double p = number(c, "p", NAN);
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = random_number(c, i) < p ? 0 : c->in[0][i] / (1 - p);
+}
+
+/* Rounding is left out, so that differences see through it. */
+static void evaluate_cast(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] = c->in[0][i];
+}
+
+static void evaluate_sgd(const struct call *c)
+{
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++) {
+        double p = c->in[0][i];
+        c->out[0][i] = p - c->in[2][0] * (c->in[1][i] + number(c, "weight_decay", 0) * p);
     }
 }
 
@@ -464,9 +633,21 @@ static evaluate_function *const functions[REMAT_OP_COUNT] = {
     [REMAT_OP_layer_norm] = evaluate_layer_norm,
     [REMAT_OP_gelu] = evaluate_gelu,
     [REMAT_OP_relu] = evaluate_relu,
+    [REMAT_OP_rms_norm] = evaluate_rms_norm,
+    [REMAT_OP_silu] = evaluate_silu,
+    [REMAT_OP_swiglu] = evaluate_swiglu,
+    [REMAT_OP_softmax] = evaluate_softmax,
+    [REMAT_OP_mask_causal] = evaluate_mask_causal,
+    [REMAT_OP_scale] = evaluate_scale,
+    [REMAT_OP_rope] = evaluate_rope,
+    [REMAT_OP_rope_table] = evaluate_rope_table,
+    [REMAT_OP_random] = evaluate_random,
+    [REMAT_OP_dropout] = evaluate_dropout,
+    [REMAT_OP_cast] = evaluate_cast,
     [REMAT_OP_cross_entropy] = evaluate_cross_entropy,
     [REMAT_OP_adamw_coefficients] = evaluate_adamw_coefficients,
     [REMAT_OP_adamw] = evaluate_adamw,
+    [REMAT_OP_sgd] = evaluate_sgd,
 };
 
 static bool evaluate_node(struct remat_arena *arena, const struct remat_graph *graph, uint32_t n,

@@ -127,7 +127,7 @@ static const struct {
     {break_output, "graph output 0 is no value"},
     {break_update, "update of \"x0\" by \"x1\": expected a graph input and a computed value of the "
                    "same type and shape"},
-    {break_trainable, "value \"x0\": trainable, but no f32 parameter"},
+    {break_trainable, "value \"x0\": trainable, but no f32 or bf16 parameter"},
     {break_version, "node \"t.neg_3\" (neg): input 0 (\"x0\") has been updated in place by "
                     "\"t.assign_2\""},
     {break_update_twice, "node \"t.assign_3\" (assign): input 0 (\"x0\") has been updated in place "

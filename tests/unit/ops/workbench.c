@@ -47,13 +47,15 @@ remat_value workbench_input(struct workbench *w, const char *name, const char *t
         info.role = REMAT_ROLE_INPUT;
         info.trainable = false;
     }
+    if (*text == 'b')
+        info.dtype = REMAT_BF16;
     if (*text == 'i') {
         info.dtype = REMAT_I32;
         info.init_mean = atof(strchr(text, '<') + 1); /* remembers the limit */
     } else if (*text == '+') {
         info.init_std = 1; /* remembers the sign */
     }
-    text += *text == '=' || *text == 'i' || *text == '+';
+    text += *text == '=' || *text == 'i' || *text == '+' || *text == 'b';
     info.shape.rank = *text >= '0' && *text <= '9' ? parse_list(text, info.shape.dims) : 0;
     remat_value value = REMAT_NO_VALUE;
     if (remat_graph_add_value(&w->arena, w->graph, &info, &value) != REMAT_OK)
@@ -78,7 +80,8 @@ uint32_t workbench_inputs(struct workbench *w, const char *texts, remat_value *i
 static bool is_word(const char *word, size_t length, const char *words)
 {
     for (const char *at = strstr(words, word); at; at = strstr(at + 1, word))
-        if (strncmp(at, word, length) == 0)
+        if (strncmp(at, word, length) == 0 && (at == words || at[-1] == ' ') &&
+            (at[length] == ' ' || at[length] == '\0'))
             return true;
     return false;
 }
@@ -97,7 +100,7 @@ static uint32_t parse_attributes(struct workbench *w, const char *text,
             a->kind = REMAT_ATTRIBUTE_INTS;
             a->count = parse_list(value, ints);
             a->ints = ints;
-        } else if (is_word(a->key, key, "value scale epsilon beta1 beta2 weight_decay")) {
+        } else if (is_word(a->key, key, "value scale epsilon beta1 beta2 weight_decay theta p")) {
             a->kind = REMAT_ATTRIBUTE_FLOAT;
             a->f = atof(value);
         } else {

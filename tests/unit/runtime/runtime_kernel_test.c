@@ -54,6 +54,10 @@ static void test_rejects(remat_context *ctx)
         {OP(neg, 0, 0, 0, NO), "expected 1 arguments"},
         {OP(column_sum, 0, 2, NO, NO), "reduced already"},
         {OP(row_max, 0, 0, NO, NO), "row and column reductions"},
+        {OP(random, 2, NO, NO, NO), "operand 2 of 2"},
+        {{REMAT_INSTRUCTION_random, 0, {NO, NO, NO}, 0, 0.5f}, "0.5 is no site"},
+        {{REMAT_INSTRUCTION_random, 0, {NO, NO, NO}, 0, 16777216.0f}, "no site"},
+        {{REMAT_INSTRUCTION_random, 0, {NO, NO, NO}, 0, -1.0f}, "no site"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         struct remat_instruction program[] = {OP(load, 0, NO, NO, NO), OP(store, 1, 0, NO, NO),
@@ -70,14 +74,15 @@ static void test_print(remat_context *ctx)
         OP(load, 0, NO, NO, NO),
         {.opcode = REMAT_INSTRUCTION_constant, .immediate = 0.5f},
         OP(add, 0, 0, 1, NO),
-        OP(store, 1, 2, NO, NO)};
-    struct remat_kernel_program kernel = {4, program, 2};
+        OP(store, 1, 2, NO, NO),
+        {.opcode = REMAT_INSTRUCTION_random, .operand = 1, .immediate = 16777215.0f}};
+    struct remat_kernel_program kernel = {5, program, 2};
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_text text = {.arena = &arena};
     remat_kernel_program_print(&kernel, &text);
-    CHECK(strcmp(text.items, "r0 = load [0]\nr1 = constant 0.5\nr2 = add r0 r1\nstore [1] r2\n") ==
-          0);
+    CHECK(strcmp(text.items, "r0 = load [0]\nr1 = constant 0.5\nr2 = add r0 r1\nstore [1] r2\n"
+                             "r4 = random [1] 16777215\n") == 0);
     remat_arena_release(&arena);
 }
 
@@ -90,7 +95,7 @@ static void test_tables(void)
     CHECK(strcmp(remat_kernel_kind_name(REMAT_KERNEL_program), "program") == 0);
     CHECK(!remat_kernel_kind_name(REMAT_KERNEL_KIND_COUNT));
     remat_kernel_kind_arity(REMAT_KERNEL_attention_backward, &least, &most, &parameters);
-    CHECK(least == 9 && most == 9 && parameters == 2);
+    CHECK(least == 9 && most == 10 && parameters == 4);
 }
 
 int main(void)

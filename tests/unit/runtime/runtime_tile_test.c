@@ -1,6 +1,6 @@
 /* Random kernel programs over ragged spaces: the tile interpreter against kernel.h read literally,
  * bit for bit, for every instruction set and 1 to 3 threads. */
-#include "cpu_math.h"
+#include "cpu_bf16.h"
 #include "cpu_tile.h"
 #include "runtime_check.h"
 
@@ -43,7 +43,8 @@ static char *address(const struct sample *s, char *memory, const struct remat_op
     for (uint32_t k = s->rank - 1; k-- > 0; row /= s->space[k])
         if (!no_row)
             element += row % s->space[k] * operand->strides[k];
-    return memory + s->buffers[operand->value].offset_bytes + 4 * element;
+    return memory + s->buffers[operand->value].offset_bytes +
+           element * remat_dtype_bytes((remat_dtype)operand->dtype);
 }
 
 static float compute(uint16_t opcode, float a, float b, float c)
@@ -83,6 +84,8 @@ static float compute(uint16_t opcode, float a, float b, float c)
         return cpu_erf(a);
     case REMAT_INSTRUCTION_sigmoid:
         return cpu_sigmoid(a);
+    case REMAT_INSTRUCTION_round_bf16:
+        return cpu_round_bf16(a);
     default:
         return NAN;
     }
@@ -124,7 +127,12 @@ static void run_memory(const struct sample *s, const struct remat_instruction *i
         for (int64_t c = 0; c < s->columns; c++) {
             bool by_row = in->opcode == REMAT_INSTRUCTION_load_row || stored == REMAT_CLASS_ROW;
             char *at = address(s, memory, operand, r, c, stored == REMAT_CLASS_COLUMN, by_row);
-            if (a) {
+            if (operand->dtype == REMAT_BF16) {
+                uint16_t value = a ? cpu_narrow_bf16(a[r * s->columns + c]) : 0;
+                memcpy(a ? at : (char *)&value, a ? (char *)&value : at, 2);
+                if (!a)
+                    d[r * s->columns + c] = cpu_widen_bf16(value);
+            } else if (a) {
                 memcpy(at, &a[r * s->columns + c], 4);
             } else if (operand->dtype == REMAT_I32) {
                 int32_t value;
@@ -134,6 +142,19 @@ static void run_memory(const struct sample *s, const struct remat_instruction *i
                 memcpy(&d[r * s->columns + c], at, 4);
             }
         }
+}
+
+static float draw(const struct sample *s, const char *memory, const struct remat_instruction *in,
+                  int64_t element)
+{
+    uint32_t state[4], words[4]; /* seed, seed, step, microbatch */
+    const struct remat_operand *operand = &s->operands[in->operand];
+    memcpy(state, address(s, (char *)(uintptr_t)memory, operand, 0, 0, true, true), sizeof state);
+    uint64_t index = (uint64_t)element + state[3] * (uint64_t)(s->rows * s->columns);
+    uint32_t counter[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32),
+                           (uint32_t)in->immediate, state[2]};
+    remat_philox(counter, state, words);
+    return (float)(words[index % 4] >> 8) / 16777216.0f;
 }
 
 static void run_reference(const struct sample *s, const enum remat_register_class *classes,
@@ -159,6 +180,8 @@ static void run_reference(const struct sample *s, const enum remat_register_clas
                 d[e] = in->immediate;
             else if (in->opcode == REMAT_INSTRUCTION_column)
                 d[e] = (float)column;
+            else if (in->opcode == REMAT_INSTRUCTION_random)
+                d[e] = draw(s, memory, in, e);
             else if (remat_opcode_is_row_reduction(in->opcode))
                 d[e] = column ? d[e - 1]
                               : reduce_row(args[0] + row * s->columns, s->columns,
@@ -217,9 +240,29 @@ static uint32_t add_operand(struct sample *s, bool may_repeat, remat_dtype dtype
     operand->offset_elements = random_below(3) ? 0 : random_below(20);
     s->values[index] = (struct remat_program_value){.buffer = index};
     s->buffers[index].offset_bytes = s->arena_bytes;
-    s->buffers[index].bytes = ((uint64_t)stride + operand->offset_elements) * 4;
+    s->buffers[index].bytes =
+        ((uint64_t)stride + operand->offset_elements) * remat_dtype_bytes(dtype);
     s->arena_bytes += remat_align_up(s->buffers[index].bytes, REMAT_ALIGNMENT);
     return index;
+}
+
+/* Of the random state: four elements, whatever its view says. */
+static uint32_t add_state(struct sample *s)
+{
+    uint32_t index = s->operand_count++;
+    struct remat_operand *operand = &s->operands[index];
+    *operand = (struct remat_operand){.value = index, .dtype = REMAT_I32, .rank = 1, .shape = {4}};
+    operand->strides[0] = 1;
+    operand->offset_elements = random_below(3);
+    s->values[index] = (struct remat_program_value){.buffer = index};
+    s->buffers[index] = (struct remat_buffer){.offset_bytes = s->arena_bytes, .bytes = 32};
+    s->arena_bytes += REMAT_ALIGNMENT;
+    return index;
+}
+
+static remat_dtype any_float(void)
+{
+    return random_below(2) ? REMAT_F32 : REMAT_BF16;
 }
 
 static void add(struct sample *s, uint16_t opcode, uint32_t operand, uint32_t a, uint32_t b,
@@ -231,6 +274,8 @@ static void add(struct sample *s, uint16_t opcode, uint32_t operand, uint32_t a,
     for (uint32_t k = 0; k < 3; k++)
         in->args[k] = k < remat_opcode_arity(opcode) ? (uint16_t)args[k] : REMAT_NO_REGISTER;
     in->immediate = opcode == REMAT_INSTRUCTION_constant ? (float)random_below(100) * 0.05f : 0.0f;
+    if (opcode == REMAT_INSTRUCTION_random)
+        in->immediate = (float)random_below(REMAT_SITES);
 }
 
 static uint32_t any_value(const struct sample *s) /* values come before stores */
@@ -244,16 +289,18 @@ static void add_random(struct sample *s)
     uint32_t kind = random_below(20);
     if (kind < 3 && s->operand_count < 8)
         add(s, REMAT_INSTRUCTION_load,
-            add_operand(s, true, random_below(4) ? REMAT_F32 : REMAT_I32), 0, 0, 0);
+            add_operand(s, true, random_below(4) ? any_float() : REMAT_I32), 0, 0, 0);
     else if (kind < 4 && s->operand_count < 8)
-        add(s, REMAT_INSTRUCTION_load_row, add_operand(s, true, REMAT_F32), 0, 0, 0);
+        add(s, REMAT_INSTRUCTION_load_row, add_operand(s, true, any_float()), 0, 0, 0);
+    else if (kind == 19 && s->operand_count < 8)
+        add(s, REMAT_INSTRUCTION_random, add_state(s), 0, 0, 0);
     else if (kind < 6)
         add(s, kind < 5 ? REMAT_INSTRUCTION_constant : REMAT_INSTRUCTION_column, 0, 0, 0, 0);
     else if (kind < 8 && s->reduction == 1)
         add(s, kind < 7 ? REMAT_INSTRUCTION_row_sum : REMAT_INSTRUCTION_row_max, 0, any_value(s), 0,
             0);
     else
-        add(s, (uint16_t)(REMAT_INSTRUCTION_add + random_below(17)), 0, any_value(s), any_value(s),
+        add(s, (uint16_t)(REMAT_INSTRUCTION_add + random_below(18)), 0, any_value(s), any_value(s),
             any_value(s));
 }
 
@@ -263,7 +310,7 @@ static void make_sample(struct sample *s)
     *s = (struct sample){.reduction = (int)random_below(3)};
     make_space(s);
     bool in_place = random_below(3) == 0;
-    add(s, REMAT_INSTRUCTION_load, add_operand(s, !in_place, REMAT_F32), 0, 0, 0);
+    add(s, REMAT_INSTRUCTION_load, add_operand(s, !in_place, any_float()), 0, 0, 0);
     uint32_t length = 3 + random_below(22);
     while (s->instruction_count < length)
         add_random(s);
@@ -288,7 +335,7 @@ static void make_sample(struct sample *s)
     for (uint32_t k = 0; k < 3; k++) {
         uint32_t value = k ? random_below(values) : values - 1;
         bool over = in_place && k == 0 && classes[value] == REMAT_CLASS_ELEMENT;
-        add(s, REMAT_INSTRUCTION_store, over ? 0 : add_operand(s, false, REMAT_F32), value, 0, 0);
+        add(s, REMAT_INSTRUCTION_store, over ? 0 : add_operand(s, false, any_float()), value, 0, 0);
     }
     s->kernel =
         (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
@@ -298,27 +345,39 @@ static void make_sample(struct sample *s)
 static void fill_memory(const struct sample *s, char *memory)
 {
     memset(memory, 0xcd, s->arena_bytes);
-    for (uint32_t o = 0; o < s->operand_count; o++)
-        for (uint64_t e = 0; e < s->buffers[o].bytes / 4; e++) {
+    for (uint32_t o = 0; o < s->operand_count; o++) {
+        uint32_t bytes = remat_dtype_bytes((remat_dtype)s->operands[o].dtype);
+        for (uint64_t e = 0; e < s->buffers[o].bytes / bytes; e++) {
             int32_t integer = (int32_t)random_below(21) - 10;
             float value = (float)integer * 0.37f + (float)random_below(1000) * 1e-3f;
-            if (s->operands[o].dtype == REMAT_I32)
-                memcpy(memory + s->buffers[o].offset_bytes + 4 * e, &integer, 4);
-            else
-                memcpy(memory + s->buffers[o].offset_bytes + 4 * e, &value, 4);
+            uint16_t narrow = cpu_narrow_bf16(value);
+            const void *from = s->operands[o].dtype == REMAT_I32    ? (void *)&integer
+                               : s->operands[o].dtype == REMAT_BF16 ? (void *)&narrow
+                                                                    : (void *)&value;
+            memcpy(memory + s->buffers[o].offset_bytes + bytes * e, from, bytes);
         }
+    }
 }
 
 /* --- comparison --- */
 
-static bool equal_memory(const char *x, const char *y, uint64_t bytes)
+static bool is_nan(remat_dtype dtype, const char *at)
 {
-    for (uint64_t i = 0; i < bytes; i += 4) {
-        float a, b;
-        memcpy(&a, x + i, 4);
-        memcpy(&b, y + i, 4);
-        if (memcmp(x + i, y + i, 4) != 0 && !(isnan(a) && isnan(b)))
-            return false;
+    float value = 0.0f;
+    memcpy(dtype == REMAT_BF16 ? (char *)&value + 2 : (char *)&value, at, remat_dtype_bytes(dtype));
+    return isnan(value);
+}
+
+static bool equal_memory(const struct sample *s, const char *x, const char *y)
+{
+    for (uint32_t o = 0; o < s->operand_count; o++) {
+        remat_dtype dtype = (remat_dtype)s->operands[o].dtype;
+        uint64_t bytes = remat_dtype_bytes(dtype), begin = s->buffers[o].offset_bytes;
+        uint64_t end = remat_align_up(begin + s->buffers[o].bytes, REMAT_ALIGNMENT);
+        for (uint64_t i = begin; i < end; i += bytes)
+            if (memcmp(x + i, y + i, bytes) != 0 &&
+                !(dtype != REMAT_I32 && is_nan(dtype, x + i) && is_nan(dtype, y + i)))
+                return false;
     }
     return true;
 }
@@ -368,7 +427,7 @@ static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_po
             memset(scratch, 0xff, stride * (uint64_t)threads);
             memcpy(memory, initial, s->arena_bytes);
             cpu_tile_run(tile, pools[threads - 1], memory, scratch, stride);
-            if (!equal_memory(memory, expected, s->arena_bytes))
+            if (!equal_memory(s, memory, expected))
                 report(ctx, s, cpu_functions_get((enum cpu_isa)isa)->name, threads);
             free(scratch);
             remat_arena_release(&arena);
@@ -380,7 +439,7 @@ static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_po
 
 int main(int argc, char **argv)
 {
-    int samples = argc > 1 ? atoi(argv[1]) : 1500;
+    int samples = argc > 1 ? atoi(argv[1]) : 2500;
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct cpu_pool *pools[REPEATS];
     for (int t = 0; t < REPEATS; t++)

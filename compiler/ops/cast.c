@@ -1,0 +1,50 @@
+/* Changes of dtype: where bf16 values meet f32 arithmetic. Widening is exact, so a cast that undoes
+ * one is the value itself. */
+#include "family.h"
+
+OP_SHAPE(cast)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "dtype"));
+    const struct remat_value_info *x = remat_input(graph, node, 0);
+    int64_t dtype = remat_node_int(node, "dtype", 0);
+    bool widens = x->dtype == REMAT_BF16 && dtype == REMAT_F32;
+    bool narrows = x->dtype == REMAT_F32 && dtype == REMAT_BF16;
+    if (!widens && !narrows)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "no cast from %s to dtype %lld (there are f32 to bf16, %d, and back, %d)",
+                   remat_dtype_name(x->dtype), (long long)dtype, REMAT_BF16, REMAT_F32);
+    outputs[0].dtype = (remat_dtype)dtype;
+    outputs[0].shape = x->shape;
+fail:
+    return st;
+}
+
+bool remat_is_widening(const struct remat_graph *graph, remat_value x)
+{
+    uint32_t node = graph->values[x.i].node;
+    return node != REMAT_NONE && graph->nodes[node].op == REMAT_OP_cast &&
+           graph->values[x.i].dtype == REMAT_F32;
+}
+
+remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype)
+{
+    if (b->status != REMAT_OK || (!remat_is_none(x.i) && b->graph->values[x.i].dtype == dtype))
+        return x;
+    if (!remat_is_none(x.i) && remat_is_widening(b->graph, x))
+        return b->graph->nodes[b->graph->values[x.i].node].inputs[0];
+    const struct remat_attribute attribute = remat_attribute_int("dtype", dtype);
+    return remat_build(b, REMAT_OP_cast, &x, 1, &attribute, 1, NULL);
+}
+
+remat_value remat_build_like(struct remat_builder *b, remat_value x, remat_value like)
+{
+    return b->status != REMAT_OK ? REMAT_NO_VALUE
+                                 : remat_build_cast(b, x, b->graph->values[like.i].dtype);
+}
+
+OP_DERIVE(cast)
+{
+    in_gradients[0] = remat_build_like(b, out_gradients[0], b->graph->nodes[node.i].inputs[0]);
+    return b->status;
+}

@@ -1,0 +1,75 @@
+/* Dropout. Its mask is a function of (seed, step, site, index): the backward pass makes it again,
+ * so it is never stored. */
+#include "family.h"
+
+#define SITES (1 << 24)
+
+remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *graph,
+                                 const struct remat_node_info *node, uint32_t rng)
+{
+    remat_status st = REMAT_OK;
+    double p = remat_node_float(node, "p", 0);
+    int64_t site = remat_node_int(node, "site", 0);
+    if (!(p >= 0 && p < 1))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "attribute \"p\" is %g, expected in [0, 1)", p);
+    if (site < 0 || site >= SITES)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "attribute \"site\" is %lld, expected in [0, %d)",
+                   (long long)site, SITES);
+    REMAT_TRY(remat_check_input(ctx, graph, node, rng, REMAT_I32, 1, 1));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, rng, &(struct remat_shape){1, {4}}));
+fail:
+    return st;
+}
+
+OP_SHAPE(random)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "shape site"));
+    REMAT_TRY(remat_check_dropout(ctx, graph, node, 0));
+    REMAT_TRY(remat_shape_of_attribute(ctx, node, &outputs[0].shape));
+    outputs[0].dtype = REMAT_F32;
+fail:
+    return st;
+}
+
+OP_SHAPE(dropout)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "p site"));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_dropout(ctx, graph, node, 1));
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
+    outputs[0].shape = *remat_input_shape(graph, node, 0);
+fail:
+    return st;
+}
+
+/* x / (1 - p), and 0 where the random number is below p. */
+static remat_value drop(struct remat_builder *b, const struct remat_node_info *dropout,
+                        remat_value x, remat_value rng)
+{
+    if (b->status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    struct remat_shape shape = b->graph->values[x.i].shape;
+    double p = remat_node_float(dropout, "p", 0);
+    const struct remat_attribute attributes[] = {
+        remat_attribute_int("site", remat_node_int(dropout, "site", 0)),
+        {.key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = shape.rank, .ints = shape.dims}};
+    remat_value number = remat_build(b, REMAT_OP_random, &rng, 1, attributes, 2, NULL);
+    remat_value dropped = OP2(less, number, NUMBER(p));
+    remat_value kept = OP2(mul, F32(x), NUMBER(1 / (1 - p)));
+    return LIKE(OP3(select, dropped, NUMBER(0), kept), x);
+}
+
+OP_EXPAND(dropout)
+{
+    outputs[0] = drop(b, info, inputs[0], inputs[1]);
+    return b->status;
+}
+
+OP_DERIVE(dropout)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    in_gradients[0] = drop(b, &n, out_gradients[0], n.inputs[1]);
+    return b->status;
+}

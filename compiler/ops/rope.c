@@ -1,0 +1,80 @@
+/* Rotary positions as Hugging Face's Llama has them: element i of a head's first half and element i
+ * of its second are a pair. With the table's rotations W[t, to, from, i] both halves of the result
+ * are y[to] = x[0] W[to, 0] + x[1] W[to, 1] over one space [B, T, H, 2, D / 2], which one kernel
+ * computes from two broadcast views of x. The inverse rotation is the transpose. */
+#include "family.h"
+
+OP_SHAPE(rope_table)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "length pairs theta"));
+    int64_t length = remat_node_int(node, "length", 0), pairs = remat_node_int(node, "pairs", 0);
+    if (length < 1 || pairs < 1)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a table of %lld positions and %lld pairs",
+                   (long long)length, (long long)pairs);
+    if (!(remat_node_float(node, "theta", 0) > 1))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "attribute \"theta\" is %g, expected more than 1",
+                   remat_node_float(node, "theta", 0));
+    double low = remat_node_float(node, "low", 1), high = remat_node_float(node, "high", 4);
+    if (remat_node_float(node, "factor", 1) < 1 || low <= 0 || high <= low ||
+        remat_node_int(node, "context", 1) < 1)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "expected factor >= 1, 0 < low < high and context >= 1");
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = (struct remat_shape){4, {length, 2, 2, pairs}};
+fail:
+    return st;
+}
+
+OP_SHAPE(rope)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_flag(ctx, node, "inverse"));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 4, 4));
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 4, 4));
+    const struct remat_shape *x = remat_input_shape(graph, node, 0);
+    if (x->dims[3] % 2 != 0)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "heads of odd length %lld", (long long)x->dims[3]);
+    struct remat_shape table = {4, {x->dims[1], 2, 2, x->dims[3] / 2}};
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &table));
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
+    outputs[0].shape = *x;
+fail:
+    return st;
+}
+
+/* The half `from` of x times its factor in both halves of the result: [B, T, H, 2, D / 2]. */
+static remat_value term(struct remat_builder *b, remat_value x, remat_value table, int64_t from,
+                        bool inverse)
+{
+    if (b->status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    struct remat_shape shape = b->graph->values[x.i].shape;
+    int64_t pairs = shape.dims[3] / 2;
+    remat_value half = remat_build_slice(b, x, 3, from * pairs, (from + 1) * pairs);
+    int64_t dims[] = {shape.dims[0], shape.dims[1], shape.dims[2], 1, pairs};
+    half = remat_build_reshape(b, half, dims, 5);
+    remat_value factor = remat_build_slice(b, table, inverse ? 1 : 2, from, from + 1);
+    factor = remat_build_reshape(b, factor, (int64_t[]){shape.dims[1], 1, 2, pairs}, 4);
+    return OP2(mul, F32(half), factor);
+}
+
+OP_EXPAND(rope)
+{
+    bool inverse = remat_node_int(info, "inverse", 0);
+    struct remat_shape shape = b->graph->values[inputs[0].i].shape;
+    remat_value first = term(b, inputs[0], inputs[1], 0, inverse);
+    remat_value sum = OP2(add, first, term(b, inputs[0], inputs[1], 1, inverse));
+    outputs[0] = remat_build_reshape(b, LIKE(sum, inputs[0]), shape.dims, shape.rank);
+    return b->status;
+}
+
+OP_DERIVE(rope)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    const struct remat_attribute inverse =
+        remat_attribute_int("inverse", !remat_node_int(&n, "inverse", 0));
+    const remat_value inputs[] = {out_gradients[0], n.inputs[1]};
+    in_gradients[0] = remat_build(b, REMAT_OP_rope, inputs, 2, &inverse, 1, NULL);
+    return b->status;
+}

@@ -1,0 +1,98 @@
+/* What written-out attention has between its two products. The gradient of softmax reads its result
+ * alone, so that neither scores nor masked scores are kept. */
+#include "family.h"
+
+#include <float.h>
+
+OP_SHAPE(softmax)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
+    outputs[0].shape = *remat_input_shape(graph, node, 0);
+fail:
+    return st;
+}
+
+OP_EXPAND(softmax)
+{
+    remat_value x = F32(inputs[0]);
+    remat_value e = OP1(exp, OP2(sub, x, OP1(row_max, x)));
+    outputs[0] = LIKE(OP2(div, e, OP1(row_sum, e)), inputs[0]);
+    return b->status;
+}
+
+OP_DERIVE(softmax)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    remat_value y = F32(n.outputs[0]), g = F32(out_gradients[0]);
+    remat_value dot = OP1(row_sum, OP2(mul, g, y));
+    in_gradients[0] = LIKE(OP2(mul, OP2(sub, g, dot), y), n.inputs[0]);
+    return b->status;
+}
+
+OP_SHAPE(mask_causal)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_check_attributes(ctx, node, "scale"));
+    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
+    const struct remat_shape *x = remat_input_shape(graph, node, 0);
+    int64_t queries = x->dims[x->rank - 2], keys = x->dims[x->rank - 1];
+    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, 1));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &(struct remat_shape){1, {queries}}));
+    if (queries > keys)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "causal mask of %lld queries to %lld keys: the first queries see no key",
+                   (long long)queries, (long long)keys);
+    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
+    outputs[0].shape = *x;
+fail:
+    return st;
+}
+
+/* Not 0 where x is masked. */
+static remat_value masked(struct remat_builder *b, remat_value x, remat_value positions)
+{
+    if (b->status != REMAT_OK)
+        return REMAT_NO_VALUE;
+    const struct remat_shape *shape = &b->graph->values[x.i].shape;
+    int64_t queries = shape->dims[shape->rank - 2], keys = shape->dims[shape->rank - 1];
+    remat_value last = remat_build_reshape(b, positions, (int64_t[]){queries, 1}, 2);
+    if (keys > queries)
+        last = OP2(add, last, NUMBER((double)(keys - queries)));
+    return OP2(less, last, OP1(column, x));
+}
+
+OP_EXPAND(mask_causal)
+{
+    remat_value x = F32(inputs[0]), scale = NUMBER(remat_node_float(info, "scale", 1));
+    remat_value scaled = remat_build_product(b, x, scale);
+    remat_value y = OP3(select, masked(b, x, inputs[1]), NUMBER(-FLT_MAX), scaled);
+    outputs[0] = LIKE(y, inputs[0]);
+    return b->status;
+}
+
+OP_DERIVE(mask_causal)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    remat_value g = F32(out_gradients[0]), scale = NUMBER(remat_node_float(&n, "scale", 1));
+    remat_value scaled = remat_build_product(b, g, scale);
+    remat_value dx = OP3(select, masked(b, g, n.inputs[1]), NUMBER(0), scaled);
+    in_gradients[0] = LIKE(dx, n.inputs[0]);
+    return b->status;
+}
+
+OP_EXPAND(scale)
+{
+    remat_value factor = NUMBER(remat_node_float(info, "scale", 1));
+    outputs[0] = LIKE(OP2(mul, F32(inputs[0]), factor), inputs[0]);
+    return b->status;
+}
+
+OP_DERIVE(scale)
+{
+    struct remat_node_info n = b->graph->nodes[node.i];
+    remat_value factor = NUMBER(remat_node_float(&n, "scale", 1));
+    in_gradients[0] = LIKE(OP2(mul, F32(out_gradients[0]), factor), n.inputs[0]);
+    return b->status;
+}

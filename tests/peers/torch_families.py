@@ -1,0 +1,138 @@
+"""Llama, BERT and the original encoder-decoder in PyTorch, fp32, eager, written from Hugging Face's
+models: parameters have their names and shapes. Data and training as in torch_gpt2."""
+import math
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+
+class Model:
+    """Sizes show in the shapes of the weights, but for the number of heads."""
+
+    def __init__(self, weights, heads, dtype=torch.float32):
+        self.heads = heads
+        self.params = {name: weight.detach().to(dtype).clone().requires_grad_()
+                       for name, weight in weights.items()}
+
+    def layers(self, prefix):
+        return 1 + max(int(name[len(prefix) + 1:].split(".")[0]) for name in self.params
+                       if name.startswith(prefix + "."))
+
+    def linear(self, x, name):
+        return F.linear(x, self.params[f"{name}.weight"], self.params.get(f"{name}.bias"))
+
+    def norm(self, x, name, epsilon):
+        p = self.params
+        return F.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"], epsilon)
+
+    def split(self, x, size):
+        return x.view(*x.shape[:2], -1, size).transpose(1, 2)
+
+    def attend(self, q, k, v, causal):
+        """q, k, v [B, H, T, D], keys with fewer heads repeated; [B, T, H D]."""
+        groups = q.shape[1] // k.shape[1]
+        k, v = (part.repeat_interleave(groups, dim=1) for part in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return y.transpose(1, 2).flatten(2)
+
+    def cross_entropy(self, logits, targets):
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+class Llama(Model):
+    THETA = 1e4
+
+    def rms_norm(self, x, name):
+        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
+        return x * scale * self.params[f"{name}.weight"]
+
+    def rope(self, x):
+        pairs = x.shape[-1] // 2
+        angle = torch.arange(x.shape[2], dtype=torch.float64)[:, None] * \
+            self.THETA ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+        cos, sin = (f(angle).to(x.dtype) for f in (torch.cos, torch.sin))
+        a, b = x.split(pairs, dim=-1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+    def layer(self, x, name):
+        size = x.shape[-1] // self.heads
+        y = self.rms_norm(x, f"{name}.input_layernorm")
+        q, k, v = (self.split(self.linear(y, f"{name}.self_attn.{part}_proj"), size)
+                   for part in "qkv")
+        y = self.attend(self.rope(q), self.rope(k), v, True)
+        x = x + self.linear(y, f"{name}.self_attn.o_proj")
+        y = self.rms_norm(x, f"{name}.post_attention_layernorm")
+        y = F.silu(self.linear(y, f"{name}.mlp.gate_proj")) * self.linear(y, f"{name}.mlp.up_proj")
+        return x + self.linear(y, f"{name}.mlp.down_proj")
+
+    def loss(self, tokens, targets):
+        table = self.params["model.embed_tokens.weight"]
+        x = table[tokens]
+        for layer in range(self.layers("model.layers")):
+            x = self.layer(x, f"model.layers.{layer}")
+        head = self.params.get("lm_head.weight", table)
+        return self.cross_entropy(self.rms_norm(x, "model.norm") @ head.T, targets)
+
+
+class Bert(Model):
+    def layer(self, x, name):
+        size = x.shape[-1] // self.heads
+        q, k, v = (self.split(self.linear(x, f"{name}.attention.self.{part}"), size)
+                   for part in ("query", "key", "value"))
+        y = self.linear(self.attend(q, k, v, False), f"{name}.attention.output.dense")
+        x = self.norm(x + y, f"{name}.attention.output.LayerNorm", 1e-12)
+        y = self.linear(F.gelu(self.linear(x, f"{name}.intermediate.dense")), f"{name}.output.dense")
+        return self.norm(x + y, f"{name}.output.LayerNorm", 1e-12)
+
+    def loss(self, tokens, targets):
+        p, embeddings = self.params, "bert.embeddings"
+        words = p[f"{embeddings}.word_embeddings.weight"]
+        x = words[tokens] + p[f"{embeddings}.token_type_embeddings.weight"][0]
+        x = x + p[f"{embeddings}.position_embeddings.weight"][:tokens.shape[1]]
+        x = self.norm(x, f"{embeddings}.LayerNorm", 1e-12)
+        for layer in range(self.layers("bert.encoder.layer")):
+            x = self.layer(x, f"bert.encoder.layer.{layer}")
+        x = F.gelu(self.linear(x, "cls.predictions.transform.dense"))
+        x = self.norm(x, "cls.predictions.transform.LayerNorm", 1e-12)
+        return self.cross_entropy(x @ words.T + p["cls.predictions.bias"], targets)
+
+
+class EncoderDecoder(Model):
+    def embed(self, tokens):
+        table = self.params["model.shared.weight"]
+        pairs = table.shape[1] // 2
+        angle = torch.arange(tokens.shape[1], dtype=torch.float64)[:, None] * \
+            1e4 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+        sines = torch.cat([angle.sin(), angle.cos()], dim=1).to(table.dtype)
+        return table[tokens] * math.sqrt(table.shape[1]) + sines
+
+    def attention(self, x, y, name, causal):
+        size = x.shape[-1] // self.heads
+        q = self.split(self.linear(x, f"{name}.q_proj"), size)
+        k, v = (self.split(self.linear(y, f"{name}.{part}_proj"), size) for part in "kv")
+        return self.linear(self.attend(q, k, v, causal), f"{name}.out_proj")
+
+    def layer(self, x, name, encoded=None):
+        y = self.attention(x, x, f"{name}.self_attn", encoded is not None)
+        x = self.norm(x + y, f"{name}.self_attn_layer_norm", 1e-5)
+        if encoded is not None:
+            y = self.attention(x, encoded, f"{name}.encoder_attn", False)
+            x = self.norm(x + y, f"{name}.encoder_attn_layer_norm", 1e-5)
+        y = self.linear(F.relu(self.linear(x, f"{name}.fc1")), f"{name}.fc2")
+        return self.norm(x + y, f"{name}.final_layer_norm", 1e-5)
+
+    def loss(self, tokens, targets, source):
+        encoded, x = self.embed(source), self.embed(tokens)
+        for layer in range(self.layers("model.encoder.layers")):
+            encoded = self.layer(encoded, f"model.encoder.layers.{layer}")
+        for layer in range(self.layers("model.decoder.layers")):
+            x = self.layer(x, f"model.decoder.layers.{layer}", encoded)
+        return self.cross_entropy(x @ self.params["model.shared.weight"].T, targets)
+
+
+FAMILIES = {"llama": Llama, "bert": Bert, "encdec": EncoderDecoder}
+
+
+def load(family, path, heads):
+    return FAMILIES[family](load_file(path), heads)
