@@ -20,13 +20,15 @@ struct pipeline {
     struct remat_arena *arena;
     const struct remat_compile_settings *settings;
     const struct remat_graph *graph; /* after the last pass */
-    uint64_t limit_bytes;            /* budget - reserve; UINT64_MAX without a budget */
+    uint64_t reserve_bytes;
+    uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
     struct remat_notes notes;
 };
 
 /* A policy carried through to a schedule; everything lies in the arena it was made in. */
 struct candidate {
     const struct remat_policy *policy;
+    struct remat_decision decision;
     struct remat_graph *graph;
     struct remat_kernel_list kernels;
     struct remat_price *prices;
@@ -95,11 +97,10 @@ static remat_status evaluate(struct pipeline *p, struct remat_arena *arena,
                              struct candidate *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_decision decision;
     struct remat_graph *cloned;
     *out = (struct candidate){.policy = policy};
-    REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &decision, notes));
-    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &decision, &cloned));
+    REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &out->decision, notes));
+    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &out->decision, &cloned));
     REMAT_TRY(remat_pass_eliminate_dead(p->ctx, arena, cloned, &out->graph));
     REMAT_TRY(remat_fuse(p->ctx, arena, out->graph, &out->kernels));
     REMAT_TRY(remat_schedule(p->ctx, arena, out->graph, &out->kernels, &out->order));
@@ -191,7 +192,7 @@ static remat_status infeasible(struct pipeline *p, const struct candidate *c, ui
 {
     struct remat_text residents = {.arena = p->arena};
     const struct remat_lifespans *l = &c->lifespans;
-    uint64_t reserve = p->settings->reserve_bytes;
+    uint64_t reserve = p->reserve_bytes;
     uint32_t k = c->order[l->peak_position];
     append_residents(c, &residents);
     return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
@@ -290,7 +291,7 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
     out->graph_hash = remat_graph_hash(input);
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, remat_graph_hash(prepared));
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
-    out->reserve_bytes = s->reserve_bytes;
+    out->reserve_bytes = p->reserve_bytes;
     out->arena_bytes = remat_align_up(arena_bytes, REMAT_ALIGNMENT);
     REMAT_NEW(p->arena, settings, s->setting_count);
     if (s->setting_count)
@@ -307,15 +308,16 @@ fail:
 static remat_status set_limit(struct pipeline *p)
 {
     const struct remat_compile_settings *s = p->settings;
+    p->reserve_bytes = s->has_reserve ? s->reserve_bytes : s->device.reserve_bytes;
     p->limit_bytes = UINT64_MAX;
     if (!s->has_budget)
         return REMAT_OK;
-    if (s->budget_bytes <= s->reserve_bytes)
+    if (s->budget_bytes <= p->reserve_bytes)
         return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                            "budget %" PRIu64 " B does not cover the reserve of %" PRIu64
                            " B (device description \"%s\"; --reserve replaces it)",
-                           s->budget_bytes, s->reserve_bytes, s->device.name);
-    p->limit_bytes = s->budget_bytes - s->reserve_bytes;
+                           s->budget_bytes, p->reserve_bytes, s->device.name);
+    p->limit_bytes = s->budget_bytes - p->reserve_bytes;
     return REMAT_OK;
 }
 
@@ -344,16 +346,23 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     uint32_t count;
     uint64_t arena_bytes;
 
-    REMAT_TRY(set_limit(&p));
     REMAT_TRY(prepare(&p));
     REMAT_TRY(candidates(&p, &policies, &count));
+    REMAT_TRY(set_limit(&p));
     REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.graph);
     REMAT_TRY(remat_graph_verify(ctx, best.graph));
 
-    struct remat_lowering lowering = {best.graph, &best.kernels, best.order, best.prices,
-                                      &best.lifespans};
+    struct remat_lowering lowering = {
+        .graph = best.graph,
+        .kernels = &best.kernels,
+        .order = best.order,
+        .prices = best.prices,
+        .lifespans = &best.lifespans,
+        .decided = p.graph,
+        .decision = &best.decision,
+    };
     REMAT_NEW(arena, *out, 1);
     REMAT_TRY(remat_lower(ctx, arena, &lowering, *out));
     REMAT_TRY(describe(&p, graph, p.graph, &best, arena_bytes, *out));

@@ -351,10 +351,9 @@ remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(lower_commands(&l));
     REMAT_TRY(lower_buffers(&l));
     REMAT_TRY(lower_tensors(&l));
-    REMAT_TRY(remat_lower_decisions(ctx, arena, lowering, l.root_name, out));
+    REMAT_TRY(remat_lower_decisions(arena, lowering, l.root_name, out));
     for (uint32_t k = 0; k < lowering->kernels->count; k++)
         out->step_ns += lowering->prices[k].ns;
-    out->layer_count = remat_graph_layers(lowering->graph);
 fail:
     return st;
 }

@@ -2,6 +2,7 @@
 #ifndef REMAT_LOWER_H
 #define REMAT_LOWER_H
 
+#include "decision.h"
 #include "place.h"
 #include "price.h"
 
@@ -11,6 +12,8 @@ struct remat_lowering {
     const uint32_t *order;
     const struct remat_price *prices; /* by kernel */
     const struct remat_lifespans *lifespans;
+    const struct remat_graph *decided; /* the graph that the decision is about */
+    const struct remat_decision *decision;
 };
 
 /* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions and the
