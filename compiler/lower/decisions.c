@@ -50,7 +50,7 @@ static void find_late_reads(const struct remat_graph *g, uint8_t *read_late)
 }
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
-static uint64_t clone_ns(const struct remat_lowering *in, uint32_t clone)
+static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
 {
     uint32_t k = in->kernels->kernel_of_node[in->graph->values[clone].node];
     const struct remat_fused_kernel *kernel = &in->kernels->kernels[k];
@@ -87,12 +87,12 @@ struct joiner {
 static remat_status join(struct joiner *j)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = j->in->graph, *decided = j->in->decided;
+    const struct remat_graph *g = j->in->parts[0].graph, *decided = j->in->decided;
     REMAT_NEW(j->arena, j->clones, g->value_count);
     REMAT_NEW(j->arena, j->reasons, decided->value_count);
     REMAT_NEW(j->arena, j->read_late, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
-        if (is_clone(g, v) && !remat_is_none(j->in->lifespans->buffer_of[v]))
+        if (is_clone(g, v) && !remat_is_none(j->in->parts[0].lifespans->buffer_of[v]))
             j->clones[j->clone_count++] = (struct named){g->values[v].name, v};
     for (uint32_t v = 0; v < decided->value_count; v++)
         if (j->in->decision->reasons[v])
@@ -107,7 +107,7 @@ fail:
 static struct remat_decision_record record(const struct joiner *j, uint32_t v, uint32_t clone,
                                            const char *name)
 {
-    const struct remat_graph *g = j->in->graph;
+    const struct remat_graph *g = j->in->parts[0].graph;
     const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node].scope];
     uint32_t said = find_named(j->reasons, j->reason_count, g->values[v].name);
     bool recomputed = !remat_is_none(clone);
@@ -118,7 +118,7 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, u
         .action = recomputed ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE,
         .reason = remat_is_none(said) ? "default" : j->in->decision->reasons[said],
         .bytes = remat_value_bytes(&g->values[v]),
-        .recompute_ns = recomputed ? clone_ns(j->in, clone) : 0,
+        .recompute_ns = recomputed ? clone_ns(&j->in->parts[0], clone) : 0,
     };
 }
 
@@ -126,7 +126,7 @@ remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat
                                    const char *const *root_name, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = lowering->graph;
+    const struct remat_graph *g = lowering->parts[0].graph;
     struct joiner j = {.arena = arena, .in = lowering};
     REMAT_TRY(join(&j));
     REMAT_NEW(arena, out->decisions, g->value_count);
@@ -134,7 +134,7 @@ remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat
         if (!is_forward(g, v) || remat_storage_root(g, (remat_value){v}).i != v)
             continue;
         uint32_t clone = find_named(j.clones, j.clone_count, g->values[v].name);
-        bool saved = j.read_late[v] && !remat_is_none(lowering->lifespans->buffer_of[v]);
+        bool saved = j.read_late[v] && !remat_is_none(lowering->parts[0].lifespans->buffer_of[v]);
         if (!remat_is_none(clone) || saved)
             out->decisions[out->decision_count++] = record(&j, v, clone, root_name[v]);
     }

@@ -18,7 +18,7 @@ struct search {
     double pressure; /* price of a peak above the budget, relative */
     uint32_t runs_max;
     size_t patience; /* a move may change this many runs */
-    uint32_t *used; /* nodes with users */
+    uint32_t *used;  /* nodes with users */
     uint32_t used_count;
     uint64_t *used_bytes; /* running sum over `used` */
 
