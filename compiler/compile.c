@@ -151,7 +151,7 @@ static remat_status compare(struct pipeline *p, struct remat_policy *policies, u
         REMAT_TRY(evaluate(p, &scratch, &policies[i], &p->settings->policy, &ignored, &candidate));
         rungs[i] =
             (struct rung){&policies[i], candidate.step_ns, candidate.lifespans.live_peak_bytes, i};
-        remat_arena_release(&scratch);
+        remat_arena_reset(&scratch);
     }
     qsort(rungs, count, sizeof *rungs, compare_rungs);
     *out = rungs;
@@ -237,7 +237,7 @@ static remat_status smallest(struct pipeline *p, const struct rung *rungs, uint3
             best = arena_bytes;
             *out_policy = rungs[i].policy;
         }
-        remat_arena_release(&scratch);
+        remat_arena_reset(&scratch);
     }
 fail:
     remat_arena_release(&scratch);
