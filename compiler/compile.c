@@ -19,14 +19,17 @@ struct pipeline {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_compile_settings *settings;
-    const struct remat_graph *graph; /* after the last pass */
-    uint64_t limit_bytes;            /* budget - reserve; UINT64_MAX without a budget */
+    const struct remat_graph *graph; /* after the last pass: what decisions are made on */
+    struct remat_statics statics;
+    uint64_t reserve_bytes;
+    uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
     struct remat_notes notes;
 };
 
-/* A policy carried through to a schedule; everything lies in the arena it was made in. */
+/* A graph carried through to a priced schedule; everything lies in the arena it was made in. */
 struct candidate {
-    const struct remat_policy *policy;
+    const struct remat_policy *policy; /* NULL: nothing was decided */
+    struct remat_decision decision;
     struct remat_graph *graph;
     struct remat_kernel_list kernels;
     struct remat_price *prices;
@@ -84,33 +87,41 @@ static remat_status prepare(struct pipeline *p)
     REMAT_TRY(run_pass(p, "expand", remat_pass_expand));
     REMAT_TRY(run_pass(p, "fold", remat_pass_fold));
     REMAT_TRY(run_pass(p, "eliminate_dead", remat_pass_eliminate_dead));
+    REMAT_TRY(remat_statics_collect(p->ctx, p->arena, &p->graph, 1, &p->statics));
 fail:
     return st;
 }
 
-/* decide, clone, fuse, schedule, measure lifespans, price. */
+/* fuse, schedule, measure lifespans, price. */
+static remat_status arrange(struct pipeline *p, struct remat_arena *arena, struct candidate *c)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_fuse(p->ctx, arena, c->graph, &c->kernels));
+    REMAT_TRY(remat_schedule(p->ctx, arena, c->graph, &c->kernels, &c->order));
+    REMAT_TRY(remat_lifespans(p->ctx, arena, c->graph, &c->kernels, c->order, &p->statics,
+                              &c->lifespans));
+    REMAT_NEW(arena, c->prices, c->kernels.count);
+    for (uint32_t k = 0; k < c->kernels.count; k++) {
+        c->prices[k] = remat_price_kernel(c->graph, &c->kernels.kernels[k], &p->settings->device);
+        c->step_ns += c->prices[k].ns;
+    }
+fail:
+    return st;
+}
+
+/* decide, clone, arrange. */
 static remat_status evaluate(struct pipeline *p, struct remat_arena *arena,
                              const struct remat_policy *policy,
                              const struct remat_policy_settings *pins, struct remat_notes *notes,
                              struct candidate *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_decision decision;
     struct remat_graph *cloned;
     *out = (struct candidate){.policy = policy};
-    REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &decision, notes));
-    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &decision, &cloned));
+    REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &out->decision, notes));
+    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &out->decision, &cloned));
     REMAT_TRY(remat_pass_eliminate_dead(p->ctx, arena, cloned, &out->graph));
-    REMAT_TRY(remat_fuse(p->ctx, arena, out->graph, &out->kernels));
-    REMAT_TRY(remat_schedule(p->ctx, arena, out->graph, &out->kernels, &out->order));
-    REMAT_TRY(
-        remat_lifespans(p->ctx, arena, out->graph, &out->kernels, out->order, &out->lifespans));
-    REMAT_NEW(arena, out->prices, out->kernels.count);
-    for (uint32_t k = 0; k < out->kernels.count; k++) {
-        out->prices[k] =
-            remat_price_kernel(out->graph, &out->kernels.kernels[k], &p->settings->device);
-        out->step_ns += out->prices[k].ns;
-    }
+    REMAT_TRY(arrange(p, arena, out));
 fail:
     return st;
 }
@@ -140,7 +151,7 @@ static remat_status compare(struct pipeline *p, struct remat_policy *policies, u
         REMAT_TRY(evaluate(p, &scratch, &policies[i], &p->settings->policy, &ignored, &candidate));
         rungs[i] =
             (struct rung){&policies[i], candidate.step_ns, candidate.lifespans.live_peak_bytes, i};
-        remat_arena_release(&scratch);
+        remat_arena_reset(&scratch);
     }
     qsort(rungs, count, sizeof *rungs, compare_rungs);
     *out = rungs;
@@ -155,8 +166,8 @@ static remat_status pack_candidate(struct pipeline *p, const struct remat_policy
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(evaluate(p, arena, policy, &p->settings->policy, notes, out));
-    REMAT_TRY(
-        remat_place(p->ctx, arena, &out->lifespans, p->settings->guard_bytes, out_arena_bytes));
+    REMAT_TRY(remat_place(p->ctx, arena, &p->statics, &out->lifespans, p->settings->guard_bytes,
+                          out_arena_bytes));
 fail:
     return st;
 }
@@ -191,7 +202,7 @@ static remat_status infeasible(struct pipeline *p, const struct candidate *c, ui
 {
     struct remat_text residents = {.arena = p->arena};
     const struct remat_lifespans *l = &c->lifespans;
-    uint64_t reserve = p->settings->reserve_bytes;
+    uint64_t reserve = p->reserve_bytes;
     uint32_t k = c->order[l->peak_position];
     append_residents(c, &residents);
     return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
@@ -201,7 +212,7 @@ static remat_status infeasible(struct pipeline *p, const struct candidate *c, ui
                        p->settings->budget_bytes,
                        ladder ? "the smallest feasible budget of the ladder" : "this policy",
                        arena_bytes + reserve, arena_bytes, reserve, l->live_peak_bytes,
-                       l->static_bytes, c->graph->values[c->kernels.kernels[k].name.i].name,
+                       p->statics.total_bytes, c->graph->values[c->kernels.kernels[k].name.i].name,
                        remat_phase_name(c->kernels.kernels[k].phase),
                        residents.items ? residents.items : "none");
 }
@@ -226,7 +237,7 @@ static remat_status smallest(struct pipeline *p, const struct rung *rungs, uint3
             best = arena_bytes;
             *out_policy = rungs[i].policy;
         }
-        remat_arena_release(&scratch);
+        remat_arena_reset(&scratch);
     }
 fail:
     remat_arena_release(&scratch);
@@ -290,7 +301,7 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
     out->graph_hash = remat_graph_hash(input);
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, remat_graph_hash(prepared));
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
-    out->reserve_bytes = s->reserve_bytes;
+    out->reserve_bytes = p->reserve_bytes;
     out->arena_bytes = remat_align_up(arena_bytes, REMAT_ALIGNMENT);
     REMAT_NEW(p->arena, settings, s->setting_count);
     if (s->setting_count)
@@ -307,15 +318,16 @@ fail:
 static remat_status set_limit(struct pipeline *p)
 {
     const struct remat_compile_settings *s = p->settings;
+    p->reserve_bytes = s->has_reserve ? s->reserve_bytes : s->device.reserve_bytes;
     p->limit_bytes = UINT64_MAX;
     if (!s->has_budget)
         return REMAT_OK;
-    if (s->budget_bytes <= s->reserve_bytes)
+    if (s->budget_bytes <= p->reserve_bytes)
         return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                            "budget %" PRIu64 " B does not cover the reserve of %" PRIu64
                            " B (device description \"%s\"; --reserve replaces it)",
-                           s->budget_bytes, s->reserve_bytes, s->device.name);
-    p->limit_bytes = s->budget_bytes - s->reserve_bytes;
+                           s->budget_bytes, p->reserve_bytes, s->device.name);
+    p->limit_bytes = s->budget_bytes - p->reserve_bytes;
     return REMAT_OK;
 }
 
@@ -332,6 +344,39 @@ static remat_status candidates(struct pipeline *p, struct remat_policy **out, ui
                 : REMAT_ERROR_MEMORY;
 }
 
+static struct remat_part part_of(const struct candidate *c, const char *name, const char *entry)
+{
+    return (struct remat_part){name,     entry,     c->graph,     &c->kernels,
+                               c->order, c->prices, &c->lifespans};
+}
+
+/* The segments of the plan: the step, and its forward pass alone for evaluation. */
+static remat_status lower(struct pipeline *p, const struct candidate *step, uint64_t *arena_bytes,
+                          struct remat_program *out)
+{
+    remat_status st = REMAT_OK;
+    struct candidate forward = {0};
+    uint64_t forward_bytes;
+    REMAT_TRY(remat_pass_forward_only(p->ctx, p->arena, p->graph, &forward.graph));
+    REMAT_TRY(arrange(p, p->arena, &forward));
+    REMAT_TRY(remat_place(p->ctx, p->arena, &p->statics, &forward.lifespans,
+                          p->settings->guard_bytes, &forward_bytes));
+    if (forward_bytes > *arena_bytes)
+        *arena_bytes = forward_bytes;
+    struct remat_part parts[] = {part_of(step, "step", "train"),
+                                 part_of(&forward, "forward", "eval")};
+    struct remat_lowering lowering = {
+        .part_count = sizeof parts / sizeof parts[0],
+        .parts = parts,
+        .statics = &p->statics,
+        .decided = p->graph,
+        .decision = &step->decision,
+    };
+    REMAT_TRY(remat_lower(p->ctx, p->arena, &lowering, out));
+fail:
+    return st;
+}
+
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
@@ -344,18 +389,16 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     uint32_t count;
     uint64_t arena_bytes;
 
-    REMAT_TRY(set_limit(&p));
     REMAT_TRY(prepare(&p));
     REMAT_TRY(candidates(&p, &policies, &count));
+    REMAT_TRY(set_limit(&p));
     REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.graph);
     REMAT_TRY(remat_graph_verify(ctx, best.graph));
 
-    struct remat_lowering lowering = {best.graph, &best.kernels, best.order, best.prices,
-                                      &best.lifespans};
     REMAT_NEW(arena, *out, 1);
-    REMAT_TRY(remat_lower(ctx, arena, &lowering, *out));
+    REMAT_TRY(lower(&p, &best, &arena_bytes, *out));
     REMAT_TRY(describe(&p, graph, p.graph, &best, arena_bytes, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     REMAT_TRY(remat_program_simulate(ctx, *out));

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # From a fresh Debian 12 to a trained model: installs, builds, then makes GPT-2 124M's training graph,
 # compiles it under a budget that forces recomputation, and trains it on tests/data.
-#   tools/demo.sh [steps (default: 20)]
-# Everything it writes lies in build/demo.
+#   tools/demo.sh [steps (default: 20)] [build directory (default: build)]
+# Everything it writes lies in the build directory, in demo/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 steps=${1-20}
-text=../../tests/data/genesis_exodus.txt
+build=${2-build}
 
 tools/setup.sh
-tools/build.sh build
+tools/build.sh "$build"
 
-mkdir -p build/demo
-cd build/demo
+mkdir -p "$build/demo"
+text=$(realpath --relative-to "$build/demo" tests/data/genesis_exodus.txt)
+cd "$build/demo"
 export PATH=$PWD/../tools:$PATH
 
 show() { # the command as a user would type it, then its output
@@ -28,5 +29,5 @@ show_head() { # the same, but only the first lines of what it prints
 show remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs
 show remat-compile model.fbs --budget 2.2GB -o model.plan
 show remat-run model.plan --text $text --steps "$steps" --lr 3e-4
-show_head 40 remat-dump model.plan --memory
-show_head 40 remat-dump model.plan --decisions
+show remat-dump model.plan --memory
+show_head 20 remat-dump model.plan --decisions

@@ -138,7 +138,5 @@ const char *remat_optimizer_name(uint8_t kind); /* "none", "adamw", "sgd" */
 /* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 when there
  * are no layer scopes. */
 uint32_t remat_graph_layers(const struct remat_graph *graph);
-/* Structure, dtypes, shapes, attributes, roles, initialisers and scopes; not value names. */
-uint64_t remat_graph_hash(const struct remat_graph *graph);
 
 #endif

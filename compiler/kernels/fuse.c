@@ -37,9 +37,32 @@ struct fuser {
 
 #define GROUP_INSTRUCTIONS_MAX 48
 
+/* Made anew in each kernel program that uses it. */
 static bool is_inline(uint16_t op)
 {
     return op == REMAT_OP_constant || op == REMAT_OP_column;
+}
+
+/* in_memory[n]: an inline node that a named kernel, the host, or (a column) a view reads. */
+static void find_in_memory(const struct remat_graph *g, uint8_t *in_memory)
+{
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        const struct remat_node_info *node = &g->nodes[n];
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            remat_value root = remat_storage_root(g, node->inputs[i]);
+            uint32_t producer = g->values[root.i].node;
+            bool viewed = root.i != node->inputs[i].i;
+            if (!remat_is_none(producer) && is_inline(g->nodes[producer].op) &&
+                (remat_op_has(node->op, REMAT_FACT_NAMED) ||
+                 (viewed && g->nodes[producer].op == REMAT_OP_column)))
+                in_memory[producer] = 1;
+        }
+    }
+    for (uint32_t o = 0; o < g->output_count; o++) {
+        uint32_t producer = g->values[remat_storage_root(g, g->outputs[o]).i].node;
+        if (!remat_is_none(producer))
+            in_memory[producer] = 1;
+    }
 }
 
 /* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
@@ -396,7 +419,8 @@ remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph};
-    uint8_t *stored;
+    uint8_t *stored, *in_memory;
+    REMAT_NEW(arena, in_memory, graph->node_count);
     REMAT_NEW(arena, f.group_of, graph->node_count);
     REMAT_NEW(arena, f.readers, graph->value_count);
     REMAT_NEW(arena, stored, graph->value_count);
@@ -407,8 +431,9 @@ remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
         for (uint32_t i = 0; !cast && i < graph->nodes[n].input_count; i++)
             f.readers[input_of(&f, &graph->nodes[n], i).i]++;
     }
+    find_in_memory(graph, in_memory);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (!is_absorbed(&f, &graph->nodes[n]))
+        if (in_memory[n] || !is_absorbed(&f, &graph->nodes[n]))
             REMAT_TRY(place_node(&f, n));
     REMAT_TRY(compact(&f));
     find_stored(&f, stored);

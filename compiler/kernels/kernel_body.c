@@ -84,18 +84,23 @@ fail:
     return st;
 }
 
-/* The register that holds `v`, made if need be. */
+static const struct remat_node_info *producer_of(const struct body *b, remat_value v)
+{
+    uint32_t producer = b->graph->values[v.i].node;
+    return remat_is_none(producer) ? NULL : &b->graph->nodes[producer];
+}
+
+/* The register that holds `v`, made if need be. A view of a constant is the constant. */
 static remat_status argument(struct body *b, remat_value v, uint16_t *out)
 {
     remat_status st = REMAT_OK;
     if ((*out = bound(b, v)) != REMAT_NO_REGISTER)
         return REMAT_OK;
-    uint32_t producer = b->graph->values[v.i].node;
-    const struct remat_node_info *node =
-        remat_is_none(producer) ? NULL : &b->graph->nodes[producer];
-    if (node && node->op == REMAT_OP_constant) {
+    const struct remat_node_info *node = producer_of(b, v);
+    const struct remat_node_info *root = producer_of(b, remat_storage_root(b->graph, v));
+    if (root && root->op == REMAT_OP_constant) {
         struct remat_instruction i = instruction(REMAT_INSTRUCTION_constant);
-        i.immediate = (float)remat_node_float(node, "value", 0);
+        i.immediate = (float)remat_node_float(root, "value", 0);
         REMAT_TRY(emit(b, i, v.i));
     } else if (node && node->op == REMAT_OP_column) {
         REMAT_TRY(emit(b, instruction(REMAT_INSTRUCTION_column), v.i));
@@ -151,6 +156,10 @@ static remat_status node_instruction(struct body *b, const struct remat_node_inf
 {
     remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(remat_op_info(node->op)->executor);
+    if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column) {
+        uint16_t reg;
+        return argument(b, node->outputs[0], &reg);
+    }
     bool is_f32 = b->graph->values[node->outputs[0].i].dtype == REMAT_F32;
     if (node->op == REMAT_OP_assign)
         return same_register(b, node, 1);

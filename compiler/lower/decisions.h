@@ -7,8 +7,7 @@
 /* One record a forward value that the backward pass needs, in graph order: SAVE when it reads the
  * original, RECOMPUTE when it reads a clone that owns bytes. Fills decisions and recomputed_layers.
  */
-remat_status remat_lower_decisions(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_lowering *lowering,
+remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
                                    const char *const *root_name, struct remat_program *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* Lowering is a change of tables: graph values with bytes become program values, kernels become
- * commands in schedule order, views become operands. */
+/* Lowering is a change of tables: statics and graph values with bytes become program values,
+ * kernels become commands in schedule order, views become operands; a part becomes a segment. */
 #include "lower.h"
 
 #include "decisions.h"
@@ -10,19 +10,57 @@ struct lowerer {
     struct remat_arena *arena;
     const struct remat_lowering *in;
     struct remat_program *out;
-    uint32_t *value_of;      /* graph value -> program value */
-    const char **root_name;  /* by graph value: the name that users know a root by */
-    uint8_t *root_role;      /* by graph value */
     uint64_t *kernel_hashes; /* by program kernel */
-    size_t kernel_capacity, operand_capacity, parameter_capacity;
-    uint32_t init_count;
+    size_t operand_capacity, parameter_capacity;
+    /* of the part in hand */
+    const struct remat_part *part;
+    uint32_t *value_of;     /* graph value -> program value */
+    uint32_t *buffer_of;    /* placed buffer -> program buffer */
+    const char **root_name; /* by graph value: the name that users know a root by */
+    uint8_t *root_role;     /* by graph value */
 };
+
+/* --- statics: the first values and buffers, with the same indices --- */
+
+static void lower_statics(struct lowerer *l)
+{
+    const struct remat_statics *statics = l->in->statics;
+    for (uint32_t i = 0; i < statics->count; i++) {
+        const struct remat_static *item = &statics->items[i];
+        const struct remat_value_info *info = item->info;
+        l->out->buffers[i] = (struct remat_buffer){
+            .offset_bytes = item->offset_bytes, .bytes = item->bytes, .persistent = true};
+        l->out->values[i] = (struct remat_program_value){
+            .name = info->name,
+            .scope = "",
+            .layer = -1,
+            .dtype = (uint8_t)info->dtype,
+            .role = remat_is_none(info->node) ? info->role : (uint8_t)REMAT_ROLE_OUTPUT,
+            .phase = REMAT_PHASE_INIT,
+            .rank = (uint8_t)info->shape.rank,
+            .bytes = item->bytes,
+            .buffer = i,
+        };
+        memcpy(l->out->values[i].shape, info->shape.dims, sizeof info->shape.dims);
+        l->out->tensors[i] = (struct remat_tensor){
+            .name = info->name,
+            .value = i,
+            .initializer = info->initializer,
+            .init_mean = info->init_mean,
+            .init_std = info->init_std,
+        };
+    }
+    l->out->buffer_count = l->out->value_count = l->out->tensor_count = statics->count;
+    l->out->static_bytes = statics->total_bytes;
+}
+
+/* --- values --- */
 
 /* A root takes the name and role of the output or gradient that is a view of it. */
 static remat_status name_roots(struct lowerer *l)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = l->in->graph;
+    const struct remat_graph *g = l->part->graph;
     REMAT_NEW(l->arena, l->root_name, g->value_count);
     REMAT_NEW(l->arena, l->root_role, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
@@ -45,44 +83,46 @@ fail:
     return st;
 }
 
-static const struct remat_scope *scope_of(const struct remat_graph *g, uint32_t scope)
+static void lower_value(struct lowerer *l, uint32_t v)
 {
-    return &g->scopes[scope];
+    const struct remat_graph *g = l->part->graph;
+    const struct remat_value_info *info = &g->values[v];
+    const struct remat_node_info *node = &g->nodes[info->node];
+    const struct remat_scope *scope = &g->scopes[node->scope];
+    struct remat_program_value *out = &l->out->values[l->out->value_count];
+    *out = (struct remat_program_value){
+        .name = l->root_name[v],
+        .scope = scope->path,
+        .layer = scope->layer,
+        .instance = node->instance,
+        .dtype = (uint8_t)info->dtype,
+        .role = l->root_role[v],
+        .phase = node->phase,
+        .rank = (uint8_t)info->shape.rank,
+        .bytes = remat_value_bytes(info),
+        .buffer = l->buffer_of[l->part->lifespans->buffer_of[v]],
+    };
+    memcpy(out->shape, info->shape.dims, sizeof out->shape);
+    l->value_of[v] = l->out->value_count++;
 }
 
 static remat_status lower_values(struct lowerer *l)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = l->in->graph;
+    const struct remat_graph *g = l->part->graph;
     REMAT_NEW(l->arena, l->value_of, g->value_count);
-    REMAT_NEW(l->arena, l->out->values, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        const struct remat_value_info *info = &g->values[v];
-        l->value_of[v] = REMAT_NONE;
-        if (remat_is_none(l->in->lifespans->buffer_of[v]))
-            continue;
-        const struct remat_node_info *node =
-            remat_is_none(info->node) ? NULL : &g->nodes[info->node];
-        const struct remat_scope *scope = scope_of(g, node ? node->scope : 0);
-        l->value_of[v] = l->out->value_count;
-        l->out->values[l->out->value_count] = (struct remat_program_value){
-            .name = l->root_name[v],
-            .scope = scope->path,
-            .layer = scope->layer,
-            .instance = node ? node->instance : 0,
-            .dtype = (uint8_t)info->dtype,
-            .role = l->root_role[v],
-            .phase = node ? node->phase : (uint8_t)REMAT_PHASE_INIT,
-            .rank = (uint8_t)info->shape.rank,
-            .bytes = remat_value_bytes(info),
-            .buffer = l->in->lifespans->buffer_of[v],
-        };
-        memcpy(l->out->values[l->out->value_count++].shape, info->shape.dims,
-               sizeof info->shape.dims);
-    }
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if (remat_is_none(g->values[v].node))
+            l->value_of[v] = remat_statics_find(l->in->statics, g->values[v].name);
+        else if (remat_is_none(l->part->lifespans->buffer_of[v]))
+            l->value_of[v] = REMAT_NONE;
+        else
+            lower_value(l, v);
 fail:
     return st;
 }
+
+/* --- commands --- */
 
 static remat_status add_operand(struct lowerer *l, struct remat_operand operand)
 {
@@ -114,13 +154,18 @@ fail:
     return st;
 }
 
+/* Opcodes enter by name, so it outlives changes of their table. */
 static uint64_t kernel_hash(uint32_t kind, const struct remat_kernel_program *program)
 {
-    uint64_t hash = remat_hash(&kind, sizeof kind, 0);
-    return kind != REMAT_KERNEL_program
-               ? hash
-               : remat_hash(program->instructions,
-                            program->instruction_count * sizeof *program->instructions, hash);
+    uint64_t hash = remat_hash_string(remat_kernel_kind_name(kind), 0);
+    for (uint32_t i = 0; program && i < program->instruction_count; i++) {
+        const struct remat_instruction *instruction = &program->instructions[i];
+        hash = remat_hash_string(remat_opcode_name(instruction->opcode), hash);
+        hash = remat_hash(&instruction->operand, sizeof instruction->operand, hash);
+        hash = remat_hash(instruction->args, sizeof instruction->args, hash);
+        hash = remat_hash(&instruction->immediate, sizeof instruction->immediate, hash);
+    }
+    return hash;
 }
 
 /* The composite ops that the kernel's nodes came from, in order, and the hash of its instructions.
@@ -133,7 +178,7 @@ static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kerne
     uint16_t previous = UINT16_MAX;
     uint32_t group = REMAT_NONE;
     for (uint32_t n = 0; n < kernel->node_count; n++) {
-        const struct remat_node_info *node = &l->in->graph->nodes[kernel->nodes[n].i];
+        const struct remat_node_info *node = &l->part->graph->nodes[kernel->nodes[n].i];
         if (node->origin == previous && node->origin_group == group)
             continue;
         bool derived =
@@ -183,15 +228,15 @@ static uint64_t site_of(const struct remat_value_info *info)
     return remat_hash(info->name, length - (master ? suffix : 0), 0);
 }
 
-static remat_status init_command(struct lowerer *l, uint32_t v)
+static remat_status init_command(struct lowerer *l, uint32_t i)
 {
     remat_status st = REMAT_OK;
-    const struct remat_value_info *info = &l->in->graph->values[v];
+    const struct remat_value_info *info = l->in->statics->items[i].info;
     bool normal = info->initializer == REMAT_INIT_NORMAL;
     uint64_t site = site_of(info);
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     struct remat_operand operand = {
-        .value = l->value_of[v],
+        .value = i,
         .previous = REMAT_NONE,
         .access = REMAT_ACCESS_WRITE,
         .dtype = (uint8_t)info->dtype,
@@ -207,7 +252,7 @@ static remat_status init_command(struct lowerer *l, uint32_t v)
         .scope = "",
         .layer = -1,
         .moved_bytes = remat_value_bytes(info),
-        .live_bytes = l->in->lifespans->static_bytes,
+        .live_bytes = l->in->statics->total_bytes,
     };
     REMAT_TRY(intern_kernel(l, normal ? REMAT_KERNEL_fill_normal : REMAT_KERNEL_fill, NULL,
                             &command->kernel));
@@ -231,7 +276,7 @@ static struct remat_operand lower_operand(const struct lowerer *l,
         .value = l->value_of[from->value.i],
         .previous = remat_is_none(from->previous.i) ? REMAT_NONE : l->value_of[from->previous.i],
         .access = from->access,
-        .dtype = (uint8_t)l->in->graph->values[from->value.i].dtype,
+        .dtype = (uint8_t)l->part->graph->values[from->value.i].dtype,
         .rank = (uint8_t)from->view.rank,
         .offset_elements = from->view.offset_elements,
     };
@@ -240,12 +285,13 @@ static struct remat_operand lower_operand(const struct lowerer *l,
     return operand;
 }
 
-static remat_status step_command(struct lowerer *l, uint32_t position)
+static remat_status part_command(struct lowerer *l, uint32_t position)
 {
     remat_status st = REMAT_OK;
-    uint32_t k = l->in->order[position];
-    const struct remat_fused_kernel *kernel = &l->in->kernels->kernels[k];
-    const struct remat_scope *scope = scope_of(l->in->graph, kernel->scope);
+    uint32_t k = l->part->order[position];
+    const struct remat_fused_kernel *kernel = &l->part->kernels->kernels[k];
+    const struct remat_scope *scope = &l->part->graph->scopes[kernel->scope];
+    const struct remat_price *price = &l->part->prices[k];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
         .operand_begin = l->out->operand_count,
@@ -256,10 +302,10 @@ static remat_status step_command(struct lowerer *l, uint32_t position)
         .scope = scope->path,
         .layer = scope->layer,
         .instance = kernel->instance,
-        .flops = l->in->prices[k].flops,
-        .moved_bytes = l->in->prices[k].moved_bytes,
-        .estimated_ns = l->in->prices[k].ns,
-        .live_bytes = l->in->lifespans->live_bytes[position],
+        .flops = price->flops,
+        .moved_bytes = price->moved_bytes,
+        .estimated_ns = price->ns,
+        .live_bytes = l->part->lifespans->live_bytes[position],
     };
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
@@ -274,78 +320,99 @@ fail:
     return st;
 }
 
-static remat_status lower_commands(struct lowerer *l)
+/* --- segments --- */
+
+static void add_segment(struct lowerer *l, const char *name, uint32_t command_begin)
+{
+    l->out->segments[l->out->segment_count++] =
+        (struct remat_segment){name, command_begin, l->out->command_count};
+}
+
+static remat_status lower_init(struct lowerer *l)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = l->in->graph;
-    uint32_t count = l->in->kernels->count;
-    REMAT_NEW(l->arena, l->out->commands, (size_t)count + g->value_count);
-    REMAT_NEW(l->arena, l->out->kernels, (size_t)count + 2);
-    REMAT_NEW(l->arena, l->kernel_hashes, (size_t)count + 2);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (remat_is_none(g->values[v].node) && g->values[v].initializer != REMAT_INIT_NONE)
-            REMAT_TRY(init_command(l, v));
-    l->init_count = l->out->command_count;
-    for (uint32_t position = 0; position < count; position++)
-        REMAT_TRY(step_command(l, position));
-    REMAT_NEW(l->arena, l->out->segments, 2);
-    l->out->segments[0] = (struct remat_segment){"init", 0, l->init_count};
-    l->out->segments[1] = (struct remat_segment){"step", l->init_count, l->out->command_count};
-    l->out->segment_count = 2;
-    REMAT_NEW(l->arena, l->out->entries, 2);
-    l->out->entries[0] = (struct remat_entry){"init", 0};
-    l->out->entries[1] = (struct remat_entry){"train", 1};
-    l->out->entry_count = 2;
+    const struct remat_statics *statics = l->in->statics;
+    for (uint32_t i = 0; i < statics->count; i++)
+        if (statics->items[i].info->initializer != REMAT_INIT_NONE)
+            REMAT_TRY(init_command(l, i));
+    add_segment(l, "init", 0);
 fail:
     return st;
 }
 
-static remat_status lower_buffers(struct lowerer *l)
+static remat_status lower_buffers(struct lowerer *l, uint32_t first_command)
 {
     remat_status st = REMAT_OK;
-    const struct remat_lifespans *from = l->in->lifespans;
-    REMAT_NEW(l->arena, l->out->buffers, from->buffer_count);
-    l->out->buffer_count = from->buffer_count;
+    const struct remat_lifespans *from = l->part->lifespans;
+    REMAT_NEW(l->arena, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &from->buffers[b];
-        l->out->buffers[b] = (struct remat_buffer){
+        if (!remat_is_none(buffer->persistent)) {
+            l->buffer_of[b] = buffer->persistent;
+            continue;
+        }
+        l->buffer_of[b] = l->out->buffer_count;
+        l->out->buffers[l->out->buffer_count++] = (struct remat_buffer){
             .offset_bytes = buffer->offset_bytes,
             .bytes = buffer->bytes,
-            .begin = buffer->persistent ? 0 : buffer->begin + l->init_count,
-            .end = buffer->persistent ? l->out->command_count : buffer->end + l->init_count,
-            .persistent = buffer->persistent,
+            .begin = buffer->begin + first_command,
+            .end = buffer->end + first_command,
         };
+    }
+fail:
+    return st;
+}
+
+static remat_status lower_part(struct lowerer *l, const struct remat_part *part)
+{
+    remat_status st = REMAT_OK;
+    uint32_t first = l->out->command_count;
+    l->part = part;
+    REMAT_TRY(name_roots(l));
+    REMAT_TRY(lower_buffers(l, first));
+    REMAT_TRY(lower_values(l));
+    for (uint32_t position = 0; position < part->kernels->count; position++)
+        REMAT_TRY(part_command(l, position));
+    add_segment(l, part->name, first);
+    if (part == l->in->parts)
+        REMAT_TRY(remat_lower_decisions(l->arena, l->in, l->root_name, l->out));
+    if (part->lifespans->live_peak_bytes > l->out->peak_bytes) {
+        l->out->peak_bytes = part->lifespans->live_peak_bytes;
+        l->out->peak_command = first + part->lifespans->peak_position;
+    }
+fail:
+    return st;
+}
+
+/* Now that the number of commands is known. */
+static void finish_buffers(struct lowerer *l)
+{
+    for (uint32_t b = 0; b < l->out->buffer_count; b++) {
+        struct remat_buffer *buffer = &l->out->buffers[b];
+        if (buffer->persistent)
+            buffer->end = l->out->command_count;
         uint64_t end = buffer->offset_bytes + buffer->bytes;
         if (end > l->out->touched_bytes)
             l->out->touched_bytes = end;
     }
-    l->out->static_bytes = from->static_bytes;
-    l->out->peak_bytes = from->live_peak_bytes;
-    l->out->peak_command = from->peak_position + l->init_count;
-fail:
-    return st;
 }
 
-/* Graph inputs and outputs can be reached by name. */
-static remat_status lower_tensors(struct lowerer *l)
+static remat_status reserve_tables(struct lowerer *l)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = l->in->graph;
-    REMAT_NEW(l->arena, l->out->tensors, (size_t)g->value_count + g->output_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (remat_is_none(g->values[v].node))
-            l->out->tensors[l->out->tensor_count++] = (struct remat_tensor){
-                .name = g->values[v].name,
-                .value = l->value_of[v],
-                .initializer = g->values[v].initializer,
-                .init_mean = g->values[v].init_mean,
-                .init_std = g->values[v].init_std,
-            };
-    for (uint32_t o = 0; o < g->output_count; o++) {
-        remat_value root = remat_storage_root(g, g->outputs[o]);
-        l->out->tensors[l->out->tensor_count++] =
-            (struct remat_tensor){.name = l->root_name[root.i], .value = l->value_of[root.i]};
+    size_t values = l->in->statics->count, commands = values;
+    for (uint32_t p = 0; p < l->in->part_count; p++) {
+        values += l->in->parts[p].graph->value_count;
+        commands += l->in->parts[p].kernels->count;
     }
+    REMAT_NEW(l->arena, l->out->values, values);
+    REMAT_NEW(l->arena, l->out->buffers, values);
+    REMAT_NEW(l->arena, l->out->tensors, l->in->statics->count);
+    REMAT_NEW(l->arena, l->out->commands, commands);
+    REMAT_NEW(l->arena, l->out->kernels, commands);
+    REMAT_NEW(l->arena, l->kernel_hashes, commands);
+    REMAT_NEW(l->arena, l->out->segments, l->in->part_count + 1);
+    REMAT_NEW(l->arena, l->out->entries, l->in->part_count + 1);
 fail:
     return st;
 }
@@ -355,15 +422,18 @@ remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct lowerer l = {.ctx = ctx, .arena = arena, .in = lowering, .out = out};
-    REMAT_TRY(name_roots(&l));
-    REMAT_TRY(lower_values(&l));
-    REMAT_TRY(lower_commands(&l));
-    REMAT_TRY(lower_buffers(&l));
-    REMAT_TRY(lower_tensors(&l));
-    REMAT_TRY(remat_lower_decisions(ctx, arena, lowering, l.root_name, out));
-    for (uint32_t k = 0; k < lowering->kernels->count; k++)
-        out->step_ns += lowering->prices[k].ns;
-    out->layer_count = remat_graph_layers(lowering->graph);
+    REMAT_TRY(reserve_tables(&l));
+    lower_statics(&l);
+    REMAT_TRY(lower_init(&l));
+    out->entries[out->entry_count++] = (struct remat_entry){"init", 0};
+    for (uint32_t p = 0; p < lowering->part_count; p++) {
+        const struct remat_part *part = &lowering->parts[p];
+        REMAT_TRY(lower_part(&l, part));
+        out->entries[out->entry_count++] = (struct remat_entry){part->entry, p + 1};
+    }
+    finish_buffers(&l);
+    for (uint32_t k = 0; k < lowering->parts[0].kernels->count; k++)
+        out->step_ns += lowering->parts[0].prices[k].ns;
 fail:
     return st;
 }

@@ -2,10 +2,14 @@
 #ifndef REMAT_LOWER_H
 #define REMAT_LOWER_H
 
+#include "decision.h"
 #include "place.h"
 #include "price.h"
 
-struct remat_lowering {
+/* A segment on its way: a graph with its kernels, their order, prices and lifespans. */
+struct remat_part {
+    const char *name;                /* of the segment */
+    const char *entry;               /* the entry point that calls it */
     const struct remat_graph *graph; /* rewritten */
     const struct remat_kernel_list *kernels;
     const uint32_t *order;
@@ -13,10 +17,17 @@ struct remat_lowering {
     const struct remat_lifespans *lifespans;
 };
 
-/* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions and the
- * byte counts of `out`; what is known only to the pipeline (names, budget, policy, hashes, base
- * time) is left to the caller. Segment "init" fills parameters and states, segment "step" is the
- * rest. */
+struct remat_lowering {
+    uint32_t part_count;
+    const struct remat_part *parts; /* the first one is what was decided about */
+    const struct remat_statics *statics;
+    const struct remat_graph *decided; /* the graph that the decision is about */
+    const struct remat_decision *decision;
+};
+
+/* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions, the
+ * byte counts and step_ns of `out`; what is known only to the pipeline (names, budget, policy,
+ * hashes, base time) is left to the caller. Segment and entry "init" fill parameters and states. */
 remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_lowering *lowering, struct remat_program *out);
 

@@ -12,8 +12,9 @@ struct placer {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const uint32_t *order;
+    const struct remat_statics *statics;
     struct remat_lifespans *out;
-    bool *pinned; /* by buffer: may not be overwritten early (outputs) */
+    bool *pinned; /* by buffer: may not be overwritten */
 };
 
 static uint64_t slot_bytes(const struct remat_placed_buffer *b)
@@ -21,17 +22,26 @@ static uint64_t slot_bytes(const struct remat_placed_buffer *b)
     return remat_align_up(b->bytes, REMAT_ALIGNMENT);
 }
 
-static uint32_t add_buffer(struct placer *p, remat_value v, uint32_t begin, bool persistent)
+static void add_buffer(struct placer *p, remat_value v, uint32_t begin, uint32_t persistent)
 {
     uint32_t id = p->out->buffer_count++;
     p->out->buffers[id] = (struct remat_placed_buffer){
         .bytes = remat_value_bytes(&p->graph->values[v.i]),
         .begin = begin,
-        .end = persistent ? p->kernels->count : begin + 1,
+        .end = remat_is_none(persistent) ? begin + 1 : p->kernels->count,
         .persistent = persistent,
     };
     p->out->buffer_of[v.i] = id;
-    return id;
+}
+
+/* The index among the statics of a root that is an output; REMAT_NONE of another value. */
+static uint32_t output_static(const struct placer *p, remat_value root)
+{
+    const struct remat_graph *g = p->graph;
+    for (uint32_t o = 0; o < g->output_count; o++)
+        if (remat_storage_root(g, g->outputs[o]).i == root.i)
+            return remat_statics_find(p->statics, g->values[g->outputs[o].i].name);
+    return REMAT_NONE;
 }
 
 /* Buffers by definition, versions sharing theirs; `end` by last use. */
@@ -39,13 +49,14 @@ static void find_uses(struct placer *p)
 {
     for (uint32_t v = 0; v < p->graph->value_count; v++)
         if (remat_is_none(p->graph->values[v].node))
-            add_buffer(p, (remat_value){v}, 0, true);
+            add_buffer(p, (remat_value){v}, 0,
+                       remat_statics_find(p->statics, p->graph->values[v].name));
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             if (operand->access == REMAT_ACCESS_WRITE)
-                add_buffer(p, operand->value, at, false);
+                add_buffer(p, operand->value, at, output_static(p, operand->value));
             else if (operand->access == REMAT_ACCESS_UPDATE)
                 p->out->buffer_of[operand->value.i] = p->out->buffer_of[operand->previous.i];
             struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[operand->value.i]];
@@ -55,22 +66,16 @@ static void find_uses(struct placer *p)
     }
 }
 
-static void keep_to_end(struct placer *p, remat_value v)
+/* Without an optimizer the host reads the gradients. */
+static void keep_gradients(struct placer *p)
 {
-    uint32_t buffer = p->out->buffer_of[remat_storage_root(p->graph, v).i];
-    p->out->buffers[buffer].end = p->kernels->count;
-    p->pinned[buffer] = true;
-}
-
-static void keep_results(struct placer *p)
-{
-    const struct remat_graph *g = p->graph;
-    for (uint32_t o = 0; o < g->output_count; o++)
-        keep_to_end(p, g->outputs[o]);
-    if (g->update_count == 0) /* no optimizer: the host reads the gradients */
-        for (uint32_t v = 0; v < g->value_count; v++)
-            if (g->values[v].role == REMAT_ROLE_GRADIENT)
-                keep_to_end(p, (remat_value){v});
+    for (uint32_t v = 0; v < p->graph->value_count && p->graph->update_count == 0; v++) {
+        if (p->graph->values[v].role != REMAT_ROLE_GRADIENT)
+            continue;
+        uint32_t buffer = p->out->buffer_of[remat_storage_root(p->graph, (remat_value){v}).i];
+        p->out->buffers[buffer].end = p->kernels->count;
+        p->pinned[buffer] = true;
+    }
 }
 
 /* The result `w` of the kernel at position `at` moves into the buffer of an operand that dies
@@ -80,11 +85,13 @@ static void share(struct placer *p, uint32_t at, uint32_t w)
     const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
     uint32_t mine = p->out->buffer_of[kernel->operands[w].value.i];
     struct remat_placed_buffer *own = &p->out->buffers[mine];
+    if (!remat_is_none(own->persistent))
+        return;
     for (uint32_t r = 0; r < kernel->operand_count; r++) {
         uint32_t theirs = p->out->buffer_of[kernel->operands[r].value.i];
         struct remat_placed_buffer *other = &p->out->buffers[theirs];
-        if (theirs == mine || other->persistent || p->pinned[theirs] || other->end != at + 1 ||
-            !remat_kernel_may_share(p->graph, kernel, r, w))
+        if (theirs == mine || !remat_is_none(other->persistent) || p->pinned[theirs] ||
+            other->end != at + 1 || !remat_kernel_may_share(p->graph, kernel, r, w))
             continue;
         other->end = own->end;
         p->pinned[theirs] = p->pinned[mine];
@@ -134,22 +141,21 @@ static remat_status profile(struct placer *p)
 {
     remat_status st = REMAT_OK;
     struct remat_lifespans *l = p->out;
-    uint64_t *change;
+    uint64_t *change, total = p->statics->total_bytes;
     uint32_t count = p->kernels->count;
+    l->live_peak_bytes = total;
     REMAT_NEW(p->arena, change, count + 1);
     REMAT_NEW(p->arena, l->live_bytes, count);
     for (uint32_t b = 0; b < l->buffer_count; b++) {
-        uint64_t bytes = slot_bytes(&l->buffers[b]), total;
-        if (!remat_add_u64(l->static_bytes, bytes, &total) || total > INT64_MAX)
+        const struct remat_placed_buffer *buffer = &l->buffers[b];
+        if (!remat_is_none(buffer->persistent))
+            continue;
+        if (!remat_add_u64(total, slot_bytes(buffer), &total) || total > INT64_MAX)
             REMAT_FAIL(p->ctx, REMAT_ERROR_INVALID, "the values of the graph exceed 2^63 bytes");
-        if (l->buffers[b].persistent) {
-            l->static_bytes = total;
-        } else {
-            change[l->buffers[b].begin] += bytes;
-            change[l->buffers[b].end] -= bytes; /* modulo 2^64 */
-        }
+        change[buffer->begin] += slot_bytes(buffer);
+        change[buffer->end] -= slot_bytes(buffer); /* modulo 2^64 */
     }
-    uint64_t live = l->static_bytes;
+    uint64_t live = p->statics->total_bytes;
     for (uint32_t at = 0; at < count; at++) {
         live += change[at];
         l->live_bytes[at] = live;
@@ -165,18 +171,23 @@ fail:
 remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
                              const struct remat_kernel_list *kernels, const uint32_t *order,
-                             struct remat_lifespans *out)
+                             const struct remat_statics *statics, struct remat_lifespans *out)
 {
     remat_status st = REMAT_OK;
-    struct placer p = {
-        .ctx = ctx, .arena = arena, .graph = graph, .kernels = kernels, .order = order, .out = out};
+    struct placer p = {.ctx = ctx,
+                       .arena = arena,
+                       .graph = graph,
+                       .kernels = kernels,
+                       .order = order,
+                       .statics = statics,
+                       .out = out};
     *out = (struct remat_lifespans){0};
     REMAT_NEW(arena, out->buffer_of, graph->value_count);
     REMAT_NEW(arena, out->buffers, graph->value_count);
     REMAT_NEW(arena, p.pinned, graph->value_count);
     memset(out->buffer_of, 0xff, graph->value_count * sizeof *out->buffer_of);
     find_uses(&p);
-    keep_results(&p);
+    keep_gradients(&p);
     share_in_place(&p);
     REMAT_TRY(compact(&p));
     REMAT_TRY(profile(&p));
@@ -185,32 +196,30 @@ fail:
 }
 
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
-                         struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                         uint64_t *out_arena_bytes)
+                         const struct remat_statics *statics, struct remat_lifespans *lifespans,
+                         uint64_t guard_bytes, uint64_t *out_arena_bytes)
 {
     remat_status st = REMAT_OK;
     struct remat_slot *slots;
     struct remat_packing packing;
-    uint64_t floor = 0;
     uint32_t count = 0;
     REMAT_NEW(arena, slots, lifespans->buffer_count);
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
-        struct remat_placed_buffer *buffer = &lifespans->buffers[b];
-        if (buffer->persistent) {
-            buffer->offset_bytes = floor;
-            floor += slot_bytes(buffer);
-        } else {
+        const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
+        if (remat_is_none(buffer->persistent))
             slots[count++] =
                 (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer) + guard_bytes};
-        }
     }
     REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
     REMAT_TRY(remat_pack_check(ctx, slots, count, &packing));
     count = 0;
-    for (uint32_t b = 0; b < lifespans->buffer_count; b++)
-        if (!lifespans->buffers[b].persistent)
-            lifespans->buffers[b].offset_bytes = floor + packing.offsets[count++];
-    *out_arena_bytes = floor + packing.arena_bytes;
+    for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
+        struct remat_placed_buffer *buffer = &lifespans->buffers[b];
+        buffer->offset_bytes = remat_is_none(buffer->persistent)
+                                   ? statics->total_bytes + packing.offsets[count++]
+                                   : statics->items[buffer->persistent].offset_bytes;
+    }
+    *out_arena_bytes = statics->total_bytes + packing.arena_bytes;
 fail:
     return st;
 }

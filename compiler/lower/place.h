@@ -3,11 +3,12 @@
 #define REMAT_PLACE_H
 
 #include "fuse.h"
+#include "statics.h"
 
 struct remat_placed_buffer {
     uint64_t offset_bytes, bytes;
     uint32_t begin, end; /* positions in the schedule */
-    bool persistent;
+    uint32_t persistent; /* index among the statics, REMAT_NONE: lives from begin to end */
 };
 
 struct remat_lifespans {
@@ -15,26 +16,25 @@ struct remat_lifespans {
     uint32_t *buffer_of; /* by value id: buffer of a storage root, REMAT_NONE for views and values
                             that never leave their kernel */
     struct remat_placed_buffer *buffers;
-    uint64_t static_bytes;    /* of the persistent buffers, rounded up each */
     uint64_t live_peak_bytes; /* static ones included */
     uint32_t peak_position;
     uint64_t *live_bytes; /* by position, static ones included */
 };
 
-/* Buffers and lifespans of a scheduled kernel list, without offsets. Graph inputs are persistent; a
+/* Buffers and lifespans of a scheduled kernel list, without offsets. Graph inputs are `statics`; a
  * new version lies where the old one does; the result of a kernel program takes the place of an
  * operand that dies there when remat_kernel_may_share allows it. Outputs, and gradients that nobody
  * reads, live to the end. */
 remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
                              const struct remat_kernel_list *kernels, const uint32_t *order,
-                             struct remat_lifespans *out);
+                             const struct remat_statics *statics, struct remat_lifespans *out);
 
-/* Packs: persistent buffers first, from offset 0, the others above them; checks the result with the
+/* Packs: buffers of statics lie where those do, the others above them; checks the result with the
  * independent checker. *out_arena_bytes does not depend on any budget. `guard_bytes` stay unused
  * after each buffer that is not persistent (tests). */
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
-                         struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                         uint64_t *out_arena_bytes);
+                         const struct remat_statics *statics, struct remat_lifespans *lifespans,
+                         uint64_t guard_bytes, uint64_t *out_arena_bytes);
 
 #endif

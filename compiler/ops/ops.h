@@ -86,6 +86,9 @@ bool remat_value_layout(const struct remat_graph *graph, remat_value value,
  * `node "NAME" (op): ...`. */
 remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph);
 
+/* Structure, dtypes, shapes, attributes, roles, initialisers and scopes; not value names. */
+uint64_t remat_graph_hash(const struct remat_graph *graph);
+
 /* --- builder: appends nodes to a graph so that a rewrite reads like the formula ---
  *
  *     v = remat_build2(b, REMAT_OP_mul, x, remat_build1(b, REMAT_OP_rsqrt, variance));

@@ -29,4 +29,7 @@ REMAT_PASS(fold);           /* add(x, embedding_backward(..)) -> embedding_accum
                                that tile an axis, as the gradients of slices are -> concat */
 REMAT_PASS(eliminate_dead); /* drops nodes that no output, update or gradient needs */
 
+/* What computes the outputs, without gradients and updates: the graph of an evaluation. */
+REMAT_PASS(forward_only);
+
 #endif

@@ -36,9 +36,6 @@ static remat_status add_copy(struct rewriter *r, const struct remat_node_info *n
     for (uint32_t o = 0; o < node->output_count; o++) {
         uint32_t v = node->outputs[o].i;
         struct remat_value_info value = r->old->values[v];
-        if (r->decision->reasons[v] && strcmp(r->decision->reasons[v], "pin") == 0)
-            value.pin =
-                r->decision->actions[v] == REMAT_ACTION_SAVE ? REMAT_PIN_SAVE : REMAT_PIN_RECOMPUTE;
         REMAT_TRY(remat_graph_add_value(r->arena, r->graph, &value, &outputs[o]));
         map[v] = outputs[o];
     }

@@ -1,4 +1,5 @@
-/* The planning problem in its bare form: a graph of nodes with a time and a size each, nothing else.
+/* The planning problem in its bare form: a graph of nodes with a time and a size each, nothing
+ * else.
  *
  * Meaning. Running a node needs the values of its inputs live; its own value occupies `bytes` from
  * the start of the run. A value is freed after its last use before its next production; a value

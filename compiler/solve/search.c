@@ -17,7 +17,8 @@ struct search {
     uint64_t random;
     double pressure; /* price of a peak above the budget, relative */
     uint32_t runs_max;
-    uint32_t *used; /* nodes with users */
+    size_t patience; /* a move may change this many runs */
+    uint32_t *used;  /* nodes with users */
     uint32_t used_count;
     uint64_t *used_bytes; /* running sum over `used` */
 
@@ -74,7 +75,7 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
     const struct remat_problem *p = s->problem;
     uint32_t ends[64];
     uint32_t first = p->input_begin[v], count = remat_problem_input_count(p, v);
-    if (depth > DEPTH_MAX || t->run_count >= s->runs_max)
+    if (depth > DEPTH_MAX || t->run_count >= s->runs_max || t->log.count > s->patience)
         return false;
     uint32_t at = remat_timeline_make_room(t, slot);
     if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, v, at))
@@ -230,6 +231,7 @@ static bool insert_anywhere(struct search *s)
 static bool change(struct search *s)
 {
     uint32_t kind = draw_below(s, 100);
+    s->patience = (size_t)4 << draw_below(s, 5);
     bool over = remat_timeline_peak(&s->timeline) > s->budget;
     if (kind < 15)
         return over ? drop_at_peak(s) : drop_somewhere(s);

@@ -116,8 +116,8 @@ uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, 
 {
     const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
     uint32_t begin = runs->items[index];
-    size_t below = index + 1 < runs->count ? remat_events_below(uses, runs->items[index + 1])
-                                           : uses->count;
+    size_t below =
+        index + 1 < runs->count ? remat_events_below(uses, runs->items[index + 1]) : uses->count;
     return below && uses->items[below - 1] > begin ? uses->items[below - 1] : begin;
 }
 

@@ -26,12 +26,12 @@ struct remat_timeline {
     struct remat_arena *arena;
     uint32_t slot_count; /* a power of two */
     uint32_t run_count;
-    uint32_t *at;        /* node by slot, REMAT_SLOT_NONE when empty */
-    uint64_t *occupied;  /* bit by slot */
+    uint32_t *at;                     /* node by slot, REMAT_SLOT_NONE when empty */
+    uint64_t *occupied;               /* bit by slot */
     struct remat_events *runs, *uses; /* by node */
     struct remat_timeline_node {
         int64_t max, add;
-    } *tree; /* live bytes by slot: range add, maximum */
+    } * tree; /* live bytes by slot: range add, maximum */
     uint64_t ticks;
     uint32_t *repeated, *repeated_at, repeated_count; /* nodes that run more than once */
     struct {

@@ -1,5 +1,5 @@
-/* Trains a plan for a few steps from a program of one's own: cc embed.c $(pkg-config --cflags
- * --libs remat). Usage: embed PLAN STEPS. */
+/* Trains a plan for a few steps from a program of one's own, in C or C++:
+ * cc embed.c $(pkg-config --cflags --libs remat). Usage: embed PLAN STEPS. */
 #include <remat/remat.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,17 +33,18 @@ int main(int argc, char **argv)
     remat_plan *plan = NULL;
     remat_session *session = NULL;
     remat_session_params params;
-    remat_tensor_info tokens = {.struct_size = sizeof tokens};
+    remat_tensor_info tokens;
     int32_t *ids = NULL;
     if (!ctx)
         return 1;
+    tokens.struct_size = sizeof tokens;
     remat_session_params_init(&params);
     remat_status st = remat_plan_load_file(ctx, argv[1], &plan);
     if (st == REMAT_OK)
         st = remat_session_create(ctx, plan, &params, &session);
     if (st == REMAT_OK &&
         remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, "tokens"), &tokens)) {
-        ids = malloc(tokens.bytes + sizeof *ids);
+        ids = (int32_t *)malloc(tokens.bytes + sizeof *ids);
         st = ids ? train(session, tokens.bytes, ids, atoi(argv[2])) : REMAT_ERROR_MEMORY;
     }
     if (st != REMAT_OK)

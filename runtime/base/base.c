@@ -79,7 +79,7 @@ void *remat_reallocate(remat_context *ctx, void *pointer, size_t bytes)
 
 struct remat_arena_block {
     struct remat_arena_block *previous;
-    uint64_t align_; /* keeps the payload aligned to 16 bytes */
+    uint64_t payload_bytes; /* also keeps the payload aligned to 16 bytes */
 };
 
 void remat_arena_init(struct remat_arena *arena, remat_context *ctx)
@@ -97,6 +97,32 @@ void remat_arena_release(struct remat_arena *arena)
     arena->next = arena->end = NULL;
 }
 
+static bool add_block(struct remat_arena *arena, uint64_t payload_bytes)
+{
+    struct remat_arena_block *block =
+        remat_reallocate(arena->ctx, NULL, sizeof *block + payload_bytes);
+    if (!block)
+        return false;
+    *block = (struct remat_arena_block){arena->blocks, payload_bytes};
+    arena->blocks = block;
+    arena->next = (char *)(block + 1);
+    arena->end = arena->next + payload_bytes;
+    return true;
+}
+
+void remat_arena_reset(struct remat_arena *arena)
+{
+    uint64_t total = 0;
+    for (struct remat_arena_block *b = arena->blocks; b; b = b->previous)
+        total += b->payload_bytes;
+    if (arena->blocks && arena->blocks->previous) {
+        remat_arena_release(arena);
+        add_block(arena, total); /* without it the arena starts over */
+    } else if (arena->blocks) {
+        arena->next = (char *)(arena->blocks + 1);
+    }
+}
+
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
 {
     uint64_t bytes;
@@ -106,17 +132,9 @@ void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
         return NULL;
     }
     bytes = remat_align_up(bytes ? bytes : 1, 16);
-    if ((uint64_t)(arena->end - arena->next) < bytes) {
-        uint64_t payload = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
-        struct remat_arena_block *block =
-            remat_reallocate(arena->ctx, NULL, sizeof *block + payload);
-        if (!block)
-            return NULL;
-        block->previous = arena->blocks;
-        arena->blocks = block;
-        arena->next = (char *)(block + 1);
-        arena->end = arena->next + payload;
-    }
+    if ((uint64_t)(arena->end - arena->next) < bytes &&
+        !add_block(arena, bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES))
+        return NULL;
     void *result = arena->next;
     arena->next += bytes;
     return memset(result, 0, bytes);

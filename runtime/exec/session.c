@@ -177,40 +177,70 @@ void remat_session_set_trace(remat_session *session, remat_trace_function *trace
 
 /* --- tensors --- */
 
-static remat_status find_tensor(remat_session *session, const char *name, uint64_t bytes,
-                                uint64_t *offset)
+/* The arena offset of bytes [begin, begin + bytes) of a tensor; `whole`: they must be all of it. */
+static remat_status find_bytes(remat_session *session, const char *name, bool whole, uint64_t begin,
+                               uint64_t bytes, uint64_t *offset)
 {
     const struct remat_program *program = session->program;
     uint32_t index = remat_plan_find_tensor(session->plan, name);
     if (index == UINT32_MAX)
         return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no tensor \"%s\"", name);
     const struct remat_program_value *value = &program->values[program->tensors[index].value];
-    if (value->bytes != bytes)
+    if (whole && value->bytes != bytes)
         return remat_error(session->ctx, REMAT_ERROR_USAGE,
                            "tensor \"%s\" has %" PRIu64 " bytes, not %" PRIu64, name, value->bytes,
                            bytes);
-    *offset = program->buffers[value->buffer].offset_bytes;
+    if (begin > value->bytes || bytes > value->bytes - begin)
+        return remat_error(session->ctx, REMAT_ERROR_USAGE,
+                           "tensor \"%s\" has %" PRIu64 " bytes: %" PRIu64 " from %" PRIu64
+                           " are not among them",
+                           name, value->bytes, bytes, begin);
+    *offset = program->buffers[value->buffer].offset_bytes + begin;
     return REMAT_OK;
 }
 
-remat_status remat_session_write(remat_session *session, const char *tensor, const void *data,
-                                 uint64_t bytes)
+static remat_status write_bytes(remat_session *session, const char *tensor, bool whole,
+                                uint64_t begin, const void *data, uint64_t bytes)
 {
     uint64_t offset = 0;
-    remat_status st = find_tensor(session, tensor, bytes, &offset);
+    remat_status st = find_bytes(session, tensor, whole, begin, bytes, &offset);
     if (st == REMAT_OK)
         session->device->vtable->write(session->device, offset, data, bytes);
     return st;
 }
 
-remat_status remat_session_read(remat_session *session, const char *tensor, void *data,
-                                uint64_t bytes)
+static remat_status read_bytes(remat_session *session, const char *tensor, bool whole,
+                               uint64_t begin, void *data, uint64_t bytes)
 {
     uint64_t offset = 0;
-    remat_status st = find_tensor(session, tensor, bytes, &offset);
+    remat_status st = find_bytes(session, tensor, whole, begin, bytes, &offset);
     if (st == REMAT_OK)
         session->device->vtable->read(session->device, offset, data, bytes);
     return st;
+}
+
+remat_status remat_session_write(remat_session *session, const char *tensor, const void *data,
+                                 uint64_t bytes)
+{
+    return write_bytes(session, tensor, true, 0, data, bytes);
+}
+
+remat_status remat_session_read(remat_session *session, const char *tensor, void *data,
+                                uint64_t bytes)
+{
+    return read_bytes(session, tensor, true, 0, data, bytes);
+}
+
+remat_status remat_session_write_part(remat_session *session, const char *tensor, uint64_t begin,
+                                      const void *data, uint64_t bytes)
+{
+    return write_bytes(session, tensor, false, begin, data, bytes);
+}
+
+remat_status remat_session_read_part(remat_session *session, const char *tensor, uint64_t begin,
+                                     void *data, uint64_t bytes)
+{
+    return read_bytes(session, tensor, false, begin, data, bytes);
 }
 
 /* --- running --- */

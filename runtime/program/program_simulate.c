@@ -12,6 +12,10 @@ struct replay {
     uint32_t *writer;   /* [buffer]: command that wrote it last, REMAT_NONE: before the segment */
     uint32_t *previous; /* [value]: what it was updated from in this segment */
     bool *written;      /* [value]: by some command of this segment, without UPDATE */
+    uint32_t *born;     /* [command]: first buffer of a list that is born there, REMAT_NONE */
+    uint32_t *sibling;  /* [buffer]: the next in that list */
+    uint32_t *live;     /* the buffers that live now, persistent ones first */
+    uint32_t live_count, persistent_count;
 };
 
 static bool is_live(const struct remat_buffer *b, uint32_t command)
@@ -94,39 +98,60 @@ static remat_status end_segment(const struct replay *r)
 
 /* --- one command --- */
 
-/* Buffers that are born now hold nothing and lie beside everything that lives. */
+static remat_status overlap(const struct replay *r, uint32_t command, uint32_t i, uint32_t j)
+{
+    const struct remat_buffer *a = &r->p->buffers[i], *b = &r->p->buffers[j];
+    return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+                       "commands[%u] \"%s\": buffers %u [%llu, %llu) and %u [%llu, %llu) live at "
+                       "once and overlap",
+                       command, r->p->commands[command].name, i, (ull)a->offset_bytes,
+                       (ull)(a->offset_bytes + a->bytes), j, (ull)b->offset_bytes,
+                       (ull)(b->offset_bytes + b->bytes));
+}
+
+/* The buffer joins those that live, beside all of which it must lie. */
+static remat_status add_live(struct replay *r, uint32_t command, uint32_t i)
+{
+    const struct remat_buffer *a = &r->p->buffers[i];
+    for (uint32_t k = 0; k < r->live_count; k++) {
+        const struct remat_buffer *b = &r->p->buffers[r->live[k]];
+        if (a->offset_bytes < b->offset_bytes + b->bytes &&
+            b->offset_bytes < a->offset_bytes + a->bytes)
+            return overlap(r, command, r->live[k], i);
+    }
+    r->live[r->live_count++] = i;
+    return REMAT_OK;
+}
+
+static void drop_dead(struct replay *r, uint32_t command)
+{
+    uint32_t kept = r->persistent_count;
+    for (uint32_t k = kept; k < r->live_count; k++)
+        if (is_live(&r->p->buffers[r->live[k]], command))
+            r->live[kept++] = r->live[k];
+    r->live_count = kept;
+}
+
+/* Buffers that are born now hold nothing; those that live now are as many bytes as claimed. */
 static remat_status birth(struct replay *r, uint32_t command)
 {
+    remat_status st = REMAT_OK;
     const struct remat_program *p = r->p;
     uint64_t live_bytes = p->static_bytes;
-    bool first = command == r->segment->command_begin;
-    for (uint32_t i = 0; i < p->buffer_count; i++) {
-        const struct remat_buffer *a = &p->buffers[i];
-        if (!is_live(a, command))
-            continue;
-        live_bytes += a->persistent ? 0 : padded(a);
-        if (!first && a->begin != command)
-            continue;
-        for (uint32_t j = 0; j < p->buffer_count; j++) {
-            const struct remat_buffer *b = &p->buffers[j];
-            if (j != i && is_live(b, command) && a->offset_bytes < b->offset_bytes + b->bytes &&
-                b->offset_bytes < a->offset_bytes + a->bytes)
-                return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
-                                   "commands[%u] \"%s\": buffers %u [%llu, %llu) and %u [%llu, "
-                                   "%llu) live at once and overlap",
-                                   command, p->commands[command].name, i, (ull)a->offset_bytes,
-                                   (ull)(a->offset_bytes + a->bytes), j, (ull)b->offset_bytes,
-                                   (ull)(b->offset_bytes + b->bytes));
-        }
-        if (!a->persistent)
-            r->held[i] = r->writer[i] = REMAT_NONE;
+    drop_dead(r, command);
+    for (uint32_t i = r->born[command]; i != REMAT_NONE; i = r->sibling[i]) {
+        REMAT_TRY(add_live(r, command, i));
+        r->held[i] = r->writer[i] = REMAT_NONE;
     }
+    for (uint32_t k = r->persistent_count; k < r->live_count; k++)
+        live_bytes += padded(&p->buffers[r->live[k]]);
     if (live_bytes != p->commands[command].live_bytes)
-        return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
-                           "commands[%u] \"%s\": live_bytes is %llu, but %llu bytes are live",
-                           command, p->commands[command].name, (ull)p->commands[command].live_bytes,
-                           (ull)live_bytes);
-    return REMAT_OK;
+        REMAT_FAIL(r->ctx, REMAT_ERROR_INTERNAL,
+                   "commands[%u] \"%s\": live_bytes is %llu, but %llu bytes are live", command,
+                   p->commands[command].name, (ull)p->commands[command].live_bytes,
+                   (ull)live_bytes);
+fail:
+    return st;
 }
 
 static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_t k, uint32_t v)
@@ -234,6 +259,24 @@ static remat_status check_peak(remat_context *ctx, const struct remat_program *p
     return REMAT_OK;
 }
 
+static remat_status list_births(struct replay *r)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *p = r->p;
+    memset(r->born, 0xff, p->command_count * sizeof *r->born);
+    for (uint32_t i = p->buffer_count; i-- > 0;)
+        if (!p->buffers[i].persistent) {
+            r->sibling[i] = r->born[p->buffers[i].begin];
+            r->born[p->buffers[i].begin] = i;
+        }
+    for (uint32_t i = 0; i < p->buffer_count; i++)
+        if (p->buffers[i].persistent && p->command_count)
+            REMAT_TRY(add_live(r, 0, i));
+    r->persistent_count = r->live_count;
+fail:
+    return st;
+}
+
 remat_status remat_program_simulate(remat_context *ctx, const struct remat_program *program)
 {
     remat_status st = REMAT_OK;
@@ -244,6 +287,10 @@ remat_status remat_program_simulate(remat_context *ctx, const struct remat_progr
     REMAT_NEW(&scratch, replay.writer, program->buffer_count);
     REMAT_NEW(&scratch, replay.previous, program->value_count);
     REMAT_NEW(&scratch, replay.written, program->value_count);
+    REMAT_NEW(&scratch, replay.born, program->command_count);
+    REMAT_NEW(&scratch, replay.sibling, program->buffer_count);
+    REMAT_NEW(&scratch, replay.live, program->buffer_count);
+    REMAT_TRY(list_births(&replay));
     for (uint32_t s = 0; s < program->segment_count; s++) {
         replay.segment = &program->segments[s];
         REMAT_TRY(begin_segment(&replay));

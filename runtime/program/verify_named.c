@@ -279,6 +279,7 @@ remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)
     struct call call = {.v = verifier,
                         .index = index,
                         .o = p->operands + c->operand_begin,
-                        .parameters = p->parameters + c->parameter_begin};
+                        .parameters =
+                            p->parameter_count ? p->parameters + c->parameter_begin : NULL};
     return checks[p->kernels[c->kernel].kind](&call);
 }

@@ -7,6 +7,7 @@
  * each reader and writer with its n-th allocation failing, for every n. */
 #include "counting.h"
 #include "mutate.h"
+#include "ops.h"
 
 #include <ingest.h>
 #include <program.h>

@@ -40,8 +40,9 @@ def arguments():
         help="of the tensor's largest gradient (default: %(default)s)")
     add("--gradient-floor", type=float, default=1e-6,
         help="of the model's largest gradient (default: %(default)s)")
-    add("--parameter-max", type=float, default=0.05,
-        help="largest difference of a parameter as a fraction of lr * steps (default: %(default)s)")
+    add("--parameter-max", type=float,
+        help="largest difference of a parameter as a fraction of lr * steps (default: 2 / steps: where "
+        "the gradient is below its rounding noise, one of the steps may go the other way)")
     add("--parameter-rms", type=float, default=1e-3,
         help="the same, root mean square of a tensor (default: %(default)s)")
     add("--worst", type=int, default=5, help="tensors to print (default: %(default)s)")
@@ -115,10 +116,11 @@ def compare_gradients(report, ours, theirs, options):
 
 def compare_parameters(report, ours, theirs, options):
     scale = options.lr * options.steps
+    limit = options.parameter_max or 2 / options.steps
     largest, rms = [], []
     for name, param in theirs.items():
         difference = without_key_bias(name, ours[name] - param).double() / scale
-        largest.append((name, difference.abs().max().item(), options.parameter_max))
+        largest.append((name, difference.abs().max().item(), limit))
         rms.append((name, difference.square().mean().sqrt().item(), options.parameter_rms))
     report.table(f"parameters after {options.steps} steps, max |difference| / (lr * steps)", largest)
     report.table(f"parameters after {options.steps} steps, rms / (lr * steps)", rms)

@@ -27,7 +27,7 @@ MAY_INCLUDE = {
     "runtime": ["runtime"],
     "compiler/ingest": ["compiler", "schemas"] + LOWER,
     "compiler": ["compiler"] + LOWER,
-    "tools/remat-run": ["runtime/include", "runtime/base", "tools"],
+    "tools/run": ["runtime/include", "runtime/base", "tools"],
     "tools": ["runtime", "compiler", "tools"],
 }
 # folder: what it must not reach through any chain of headers, and the files that may.

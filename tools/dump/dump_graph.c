@@ -1,6 +1,8 @@
 /* A graph in numbers. */
 #include "dump_graph.h"
 
+#include "ops.h"
+
 #include <inttypes.h>
 
 struct roles {

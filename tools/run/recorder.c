@@ -1,5 +1,7 @@
 #include "recorder.h"
 
+#include "progress.h"
+
 static void add_hash(struct recorder *recorder, const remat_trace_value *value)
 {
     if (value->role == REMAT_TENSOR_OUTPUT && strcmp(value->name, "loss") == 0)
@@ -37,9 +39,9 @@ bool recorder_is_needed(const struct recorder *recorder)
     return recorder->hashing || recorder->gradients || recorder->trace;
 }
 
-int recorder_trace(void *user, const remat_trace_event *event)
+static remat_status record(struct recorder *recorder, const remat_trace_event *event)
 {
-    struct recorder *recorder = user;
+    remat_status st = REMAT_OK;
     if (recorder->trace)
         chrome_trace_add(recorder->trace, recorder->begin_ns, event);
     for (uint32_t i = 0; i < event->value_count; i++) {
@@ -47,19 +49,28 @@ int recorder_trace(void *user, const remat_trace_event *event)
         if (recorder->hashing)
             add_hash(recorder, value);
         if (recorder->gradients && value->role == REMAT_TENSOR_GRADIENT)
-            recorder->status = save_gradient(recorder, value);
-        if (recorder->status != REMAT_OK) {
-            snprintf(recorder->message, sizeof recorder->message, "%s",
-                     remat_context_message(recorder->ctx));
-            return 1;
-        }
+            REMAT_TRY(save_gradient(recorder, value));
     }
-    return 0;
+fail:
+    return st;
+}
+
+int recorder_trace(void *user, const remat_trace_event *event)
+{
+    struct recorder *recorder = user;
+    uint64_t begin = clock_ns();
+    recorder->status = record(recorder, event);
+    if (recorder->status != REMAT_OK)
+        snprintf(recorder->message, sizeof recorder->message, "%s",
+                 remat_context_message(recorder->ctx));
+    recorder->spent_ns += clock_ns() - begin;
+    return recorder->status != REMAT_OK;
 }
 
 remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry)
 {
     recorder->hashes = (struct step_hashes){0};
+    recorder->spent_ns = 0;
     recorder->status = REMAT_OK;
     remat_session_set_trace(session, recorder_is_needed(recorder) ? recorder_trace : NULL,
                             recorder);

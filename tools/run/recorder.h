@@ -24,6 +24,7 @@ struct recorder {
     struct chrome_trace *trace;    /* NULL: none */
     uint64_t origin_ns;            /* where the trace's time axis starts, by clock_ns */
     uint64_t begin_ns;             /* when the entry point began, on that axis */
+    uint64_t spent_ns;             /* in the callback during that entry point */
     remat_status status;           /* of the callback */
     char message[1024];
 };

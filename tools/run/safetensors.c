@@ -68,8 +68,9 @@ static json_t *make_shape(const remat_tensor_info *tensor)
     return shape;
 }
 
-remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
-                             const remat_tensor_info *tensor, const void *data)
+/* Enters the tensor in the header; its data follows. */
+static remat_status begin_tensor(remat_context *ctx, struct safetensors *file,
+                                 const remat_tensor_info *tensor)
 {
     json_int_t begin = (json_int_t)file->data_bytes;
     json_int_t end = (json_int_t)(file->data_bytes + tensor->bytes);
@@ -81,11 +82,18 @@ remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
     if (json_object_set_new(file->header, tensor->name, entry) != 0)
         return remat_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
                            file->file.path, tensor->name);
-    if (fwrite(data, 1, tensor->bytes, file->file.stream) != tensor->bytes)
-        return fail_write(ctx, file);
     file->data_bytes += tensor->bytes;
     file->count++;
     return REMAT_OK;
+}
+
+remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
+                             const remat_tensor_info *tensor, const void *data)
+{
+    remat_status st = begin_tensor(ctx, file, tensor);
+    if (st == REMAT_OK && fwrite(data, 1, tensor->bytes, file->file.stream) != tensor->bytes)
+        st = fail_write(ctx, file);
+    return st;
 }
 
 static remat_status write_header(remat_context *ctx, struct safetensors *file)
@@ -126,14 +134,23 @@ void safetensors_abandon(struct safetensors *file)
     file->header = NULL;
 }
 
-static uint64_t largest_parameter(const remat_plan *plan)
+#define BUFFER_BYTES (1u << 20)
+
+/* Through a buffer, so that saving takes no memory worth counting. */
+static remat_status save_tensor(remat_context *ctx, struct safetensors *file,
+                                remat_session *session, const remat_tensor_info *tensor,
+                                void *buffer)
 {
-    uint64_t largest = 0;
-    remat_tensor_info tensor;
-    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_parameter(plan, i, &tensor) && tensor.bytes > largest)
-            largest = tensor.bytes;
-    return largest;
+    remat_status st = REMAT_OK;
+    REMAT_TRY(begin_tensor(ctx, file, tensor));
+    for (uint64_t at = 0; at < tensor->bytes; at += BUFFER_BYTES) {
+        uint64_t bytes = tensor->bytes - at < BUFFER_BYTES ? tensor->bytes - at : BUFFER_BYTES;
+        REMAT_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
+        if (fwrite(buffer, 1, bytes, file->file.stream) != bytes)
+            return fail_write(ctx, file);
+    }
+fail:
+    return st;
 }
 
 remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
@@ -142,17 +159,14 @@ remat_status safetensors_save_weights(remat_context *ctx, const char *path, cons
     remat_status st = REMAT_OK;
     struct safetensors file = {0};
     remat_tensor_info tensor;
-    uint64_t bytes = largest_parameter(plan);
-    void *buffer = remat_reallocate(ctx, NULL, bytes ? bytes : 1);
+    void *buffer = remat_reallocate(ctx, NULL, BUFFER_BYTES);
     if (!buffer)
-        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory: a buffer of %s is needed", path,
-                   cli_exact(bytes).text);
+        return REMAT_ERROR_MEMORY;
     REMAT_TRY(safetensors_open(ctx, path, plan, &file));
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
         if (!get_parameter(plan, i, &tensor))
             continue;
-        REMAT_TRY(remat_session_read(session, tensor.name, buffer, tensor.bytes));
-        REMAT_TRY(safetensors_add(ctx, &file, &tensor, buffer));
+        REMAT_TRY(save_tensor(ctx, &file, session, &tensor, buffer));
     }
     REMAT_TRY(safetensors_close(ctx, &file));
 fail:

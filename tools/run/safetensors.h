@@ -24,7 +24,7 @@ remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
 remat_status safetensors_close(remat_context *ctx, struct safetensors *file);
 void safetensors_abandon(struct safetensors *file); /* harmless when closed */
 
-/* All parameters of a session, with one buffer as large as the largest of them. */
+/* All parameters of a session, through a buffer of 1 MiB. */
 remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
                                       remat_session *session);
 

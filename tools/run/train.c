@@ -101,7 +101,7 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     uint64_t begin = clock_ns();
     recorder->begin_ns = begin - recorder->origin_ns;
     REMAT_TRY(recorder_run(recorder, session, "train"));
-    result->ns = clock_ns() - begin;
+    result->ns = clock_ns() - begin - recorder->spent_ns;
     result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
     REMAT_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
@@ -113,17 +113,15 @@ fail:
     return st;
 }
 
-static void print_json(const struct train_settings *settings, const struct step_result *result)
+static void print_json(const struct step_result *result)
 {
     char loss[32] = "null"; /* JSON has no infinities */
     if (isfinite(result->loss))
         snprintf(loss, sizeof loss, "%.9g", (double)result->loss);
-    printf("{\"step\":%" PRIu64 ",\"loss\":%s,\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64,
-           result->step, loss, result->tokens_per_s, result->ns);
-    if (settings->hash)
-        printf(",\"loss_hash\":\"%016" PRIx64 "\",\"grad_hash\":\"%016" PRIx64 "\"",
-               result->hashes.loss, result->hashes.grad);
-    printf("}\n");
+    printf("{\"step\":%" PRIu64 ",\"loss\":%s,\"tokens_per_s\":%.3f,\"step_ns\":%" PRIu64
+           ",\"loss_hash\":\"%016" PRIx64 "\",\"grad_hash\":\"%016" PRIx64 "\"}\n",
+           result->step, loss, result->tokens_per_s, result->ns, result->hashes.loss,
+           result->hashes.grad);
 }
 
 static void print_text(const struct train_settings *settings, const struct step_result *result)
@@ -139,7 +137,10 @@ static void print_step(const struct train_settings *settings, struct progress *p
                        const struct step_result *result)
 {
     progress_clear(progress);
-    (settings->json ? print_json : print_text)(settings, result);
+    if (settings->json)
+        print_json(result);
+    else
+        print_text(settings, result);
     fflush(stdout);
     if (result->step < settings->steps)
         progress_update(progress, result->step, result->loss, result->tokens_per_s);
@@ -150,8 +151,10 @@ remat_status train(remat_context *ctx, struct remat_arena *arena, const struct t
                    remat_session *session, struct measured *measured)
 {
     remat_status st = REMAT_OK;
-    struct recorder recorder = {
-        .ctx = ctx, .plan = model->plan, .hashing = settings->hash, .trace = settings->trace};
+    struct recorder recorder = {.ctx = ctx,
+                                .plan = model->plan,
+                                .hashing = settings->hash || settings->json,
+                                .trace = settings->trace};
     struct progress progress;
     uint64_t total_ns = 0;
     bool warned = false;

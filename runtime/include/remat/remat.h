@@ -165,6 +165,12 @@ REMAT_API remat_status remat_session_write(remat_session *session, const char *t
 REMAT_API remat_status remat_session_read(remat_session *session, const char *tensor, void *data,
                                           uint64_t bytes);
 
+/* The bytes [begin, begin + bytes) of a tensor: for large tensors and small buffers. */
+REMAT_API remat_status remat_session_write_part(remat_session *session, const char *tensor,
+                                                uint64_t begin, const void *data, uint64_t bytes);
+REMAT_API remat_status remat_session_read_part(remat_session *session, const char *tensor,
+                                               uint64_t begin, void *data, uint64_t bytes);
+
 /* Runs an entry point and returns when it is done. The caller's floating-point state is changed
  * during the call (subnormals are flushed to zero) and restored. After a failure tensors have
  * unspecified contents. */

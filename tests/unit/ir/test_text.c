@@ -3,6 +3,7 @@
 #include "check.h"
 #include "graph_text.h"
 #include "models.h"
+#include "ops.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,29 @@
+/* The static floor of the arena: the tensors that live through every segment of a plan. */
+#ifndef REMAT_STATICS_H
+#define REMAT_STATICS_H
+
+#include "graph.h"
+
+struct remat_static {
+    const struct remat_value_info *info; /* as in the first graph that has it */
+    uint64_t offset_bytes, bytes;        /* offset a multiple of REMAT_ALIGNMENT */
+};
+
+struct remat_statics {
+    uint32_t count;
+    struct remat_static *items; /* in order of appearance, at rising offsets */
+    uint32_t *by_name;          /* indices of items, sorted by name */
+    uint64_t total_bytes;       /* a multiple of REMAT_ALIGNMENT */
+};
+
+/* Collects the inputs and outputs of the graphs; those of equal name are one tensor and must agree
+ * in dtype and shape. `graphs` outlive the result. REMAT_ERROR_INVALID when they exceed 2^63 bytes.
+ */
+remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_graph *const *graphs, uint32_t graph_count,
+                                   struct remat_statics *out);
+
+/* The index of the tensor of that name, REMAT_NONE when there is none. O(log count). */
+uint32_t remat_statics_find(const struct remat_statics *statics, const char *name);
+
+#endif

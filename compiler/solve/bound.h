@@ -1,0 +1,20 @@
+/* A lower bound on the time of every schedule within a budget, whatever its order and however often
+ * it recomputes. The proof is in docs/planning.md. */
+#ifndef REMAT_BOUND_H
+#define REMAT_BOUND_H
+
+#include "problem.h"
+#include "search.h"
+
+struct remat_bound {
+    uint64_t ticks; /* at least this many beyond the sum over all nodes */
+    double time;    /* sum of all times plus that: at most the time of any schedule that fits */
+    uint32_t node;  /* whose first run gives it; UINT32_MAX: the trivial bound */
+};
+
+/* `cuts_max`: how many nodes are tried. Deadline: the best so far. */
+remat_status remat_bound_time(struct remat_arena *arena, const struct remat_problem *problem,
+                              uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
+                              struct remat_bound *out);
+
+#endif

@@ -1,0 +1,284 @@
+/* The least peak of any schedule is the largest, over the nodes, of what it takes to run that node
+ * starting from nothing. Backwards from a set of values that are live together: the one produced
+ * last, u, was produced while the others and the inputs of u were live. So the least peak for a set
+ * is a bottleneck path in the graph of such sets, from {inputs of v} to the empty set; best-first
+ * search finds it, and stopped early its frontier is still a proven bound. docs/planning.md.
+ *
+ * A value whose inputs are all in the set is undone at once: that costs nothing and leaves a
+ * subset, which never needs more. */
+#include "floor.h"
+
+enum { STATES_PER_NODE = 4000, POLL = 64 };
+
+struct live_set {
+    uint32_t count;
+    uint64_t bytes, bottleneck, rank; /* rank: among equal bottlenecks, lower first */
+    uint32_t *items;                  /* ascending */
+};
+
+struct walk {
+    const struct remat_problem *problem;
+    struct remat_arena arena; /* of one node's search */
+    struct {
+        struct live_set *items;
+        size_t count, capacity;
+    } heap;
+    struct { /* sets looked at, open addressing; those without items are empty slots */
+        struct live_set *items;
+        size_t count, capacity;
+    } seen;
+    uint32_t *scratch;
+};
+
+static bool comes_before(const struct live_set *a, const struct live_set *b)
+{
+    return a->bottleneck != b->bottleneck ? a->bottleneck < b->bottleneck : a->rank < b->rank;
+}
+
+static remat_status heap_push(struct walk *w, struct live_set set)
+{
+    remat_status st = REMAT_OK;
+    REMAT_PUSH(&w->arena, &w->heap, set);
+    size_t at = w->heap.count - 1;
+    for (; at > 0 && comes_before(&set, &w->heap.items[(at - 1) / 2]); at = (at - 1) / 2)
+        w->heap.items[at] = w->heap.items[(at - 1) / 2];
+    w->heap.items[at] = set;
+fail:
+    return st;
+}
+
+static struct live_set heap_pop(struct walk *w)
+{
+    struct live_set top = w->heap.items[0], last = w->heap.items[--w->heap.count];
+    size_t at = 0;
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= w->heap.count)
+            break;
+        if (child + 1 < w->heap.count &&
+            comes_before(&w->heap.items[child + 1], &w->heap.items[child]))
+            child++;
+        if (!comes_before(&w->heap.items[child], &last))
+            break;
+        w->heap.items[at] = w->heap.items[child];
+        at = child;
+    }
+    if (w->heap.count)
+        w->heap.items[at] = last;
+    return top;
+}
+
+static struct live_set *seen_slot(struct walk *w, const struct live_set *set)
+{
+    size_t bytes = set->count * sizeof *set->items;
+    size_t at = remat_hash(set->items, bytes, set->count) & (w->seen.capacity - 1);
+    for (;; at = (at + 1) & (w->seen.capacity - 1)) {
+        struct live_set *slot = &w->seen.items[at];
+        if (!slot->items ||
+            (slot->count == set->count && memcmp(slot->items, set->items, bytes) == 0))
+            return slot;
+    }
+}
+
+/* *fresh: the set was not seen before. */
+static remat_status see(struct walk *w, const struct live_set *set, bool *fresh)
+{
+    remat_status st = REMAT_OK;
+    if (w->seen.count * 2 >= w->seen.capacity) {
+        size_t capacity = w->seen.capacity;
+        struct live_set *old = w->seen.items;
+        w->seen.capacity = capacity ? capacity * 2 : 256;
+        REMAT_NEW(&w->arena, w->seen.items, w->seen.capacity);
+        for (size_t i = 0; i < capacity; i++)
+            if (old[i].items)
+                *seen_slot(w, &old[i]) = old[i];
+    }
+    struct live_set *slot = seen_slot(w, set);
+    *fresh = !slot->items;
+    if (*fresh) {
+        *slot = *set;
+        w->seen.count++;
+    }
+fail:
+    return st;
+}
+
+/* --- sets --- */
+
+static bool contains(const uint32_t *items, uint32_t count, uint32_t v)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (items[middle] < v)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && items[low] == v;
+}
+
+/* `set` without its item `drop`, with that item's inputs, into scratch; returns the count. */
+static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop)
+{
+    const struct remat_problem *p = w->problem;
+    uint32_t v = set->items[drop], e = p->input_begin[v], end = p->input_begin[v + 1];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < set->count || e < end;) {
+        if (i == drop) {
+            i++;
+        } else if (e == end || (i < set->count && set->items[i] < p->inputs[e])) {
+            w->scratch[count++] = set->items[i++];
+        } else {
+            if (i < set->count && set->items[i] == p->inputs[e])
+                i++;
+            w->scratch[count++] = p->inputs[e++];
+        }
+    }
+    return count;
+}
+
+/* Undoes, in scratch, every value whose inputs are there too; users first, so one sweep suffices.
+ */
+static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
+{
+    const struct remat_problem *p = w->problem;
+    uint32_t *items = w->scratch;
+    for (uint32_t i = count; i-- > 0;) {
+        bool all = true;
+        for (uint32_t e = p->input_begin[items[i]]; all && e < p->input_begin[items[i] + 1]; e++)
+            all = contains(items, i, p->inputs[e]);
+        if (all) {
+            memmove(items + i, items + i + 1, (count - i - 1) * sizeof *items);
+            count--;
+        }
+    }
+    return count;
+}
+
+/* Queues the set in scratch, reached over `bottleneck`. */
+static remat_status queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
+{
+    remat_status st = REMAT_OK;
+    struct live_set set = {.count = undo_what_is_free(w, count), .bottleneck = bottleneck};
+    REMAT_NEW(&w->arena, set.items, set.count);
+    for (uint32_t i = 0; i < set.count; i++) {
+        set.items[i] = w->scratch[i];
+        set.bytes += w->problem->bytes[set.items[i]];
+    }
+    set.rank = set.count ? (uint64_t)set.items[set.count - 1] << 32 | (set.bytes >> 32) : 0;
+    return heap_push(w, set);
+fail:
+    return st;
+}
+
+static remat_status expand(struct walk *w, const struct live_set *set)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = w->problem;
+    for (uint32_t i = 0; i < set->count; i++) {
+        uint32_t v = set->items[i];
+        uint64_t bytes = set->bytes;
+        for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
+            if (!contains(set->items, set->count, p->inputs[e]))
+                bytes += p->bytes[p->inputs[e]];
+        uint64_t bottleneck = bytes > set->bottleneck ? bytes : set->bottleneck;
+        REMAT_TRY(queue_set(w, replace(w, set, i), bottleneck));
+    }
+fail:
+    return st;
+}
+
+/* What running v takes at least; nothing above `enough` is distinguished, since another node needs
+ * that much already. */
+static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint64_t *effort,
+                              struct remat_deadline *deadline, uint64_t *bytes, bool *exact)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = w->problem;
+    uint32_t count = remat_problem_input_count(p, v);
+    uint64_t working_set = remat_problem_working_set(p, v);
+    *exact = false;
+    *bytes = working_set;
+    memcpy(w->scratch, p->inputs + p->input_begin[v], count * sizeof *w->scratch);
+    REMAT_TRY(queue_set(w, count, working_set > enough ? working_set : enough));
+    for (int states = 0; w->heap.count; states++) {
+        struct live_set set = heap_pop(w);
+        bool fresh;
+        *bytes = set.bottleneck;
+        *exact = set.count == 0;
+        if (*exact || states >= STATES_PER_NODE || *effort == 0)
+            break;
+        if (states % POLL == 0 && remat_deadline_expired(deadline))
+            break;
+        REMAT_TRY(see(w, &set, &fresh));
+        if (!fresh)
+            continue;
+        --*effort;
+        REMAT_TRY(expand(w, &set));
+    }
+fail:
+    return st;
+}
+
+static remat_status order_by_working_set(struct remat_arena *arena, const struct remat_problem *p,
+                                         uint32_t **out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t n = p->node_count, *from, *to;
+    REMAT_NEW(arena, from, n);
+    REMAT_NEW(arena, to, n);
+    for (uint32_t v = 0; v < n; v++)
+        from[v] = v;
+    for (uint32_t width = 1; width < n; width *= 2) { /* merge sort, largest first, stable */
+        for (uint32_t low = 0; low < n; low += 2 * width) {
+            uint32_t middle = low + width < n ? low + width : n;
+            uint32_t high = middle + width < n ? middle + width : n;
+            for (uint32_t i = low, j = middle, k = low; k < high; k++) {
+                bool right = i == middle || (j < high && remat_problem_working_set(p, from[j]) >
+                                                             remat_problem_working_set(p, from[i]));
+                to[k] = right ? from[j++] : from[i++];
+            }
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    *out = from;
+fail:
+    return st;
+}
+
+remat_status remat_floor_find(struct remat_arena *arena, const struct remat_problem *p,
+                              uint64_t effort, struct remat_deadline *deadline,
+                              struct remat_floor *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_context *ctx = arena->ctx;
+    struct remat_arena own;
+    struct walk w = {.problem = p};
+    uint32_t *order;
+    remat_arena_init(&own, ctx);
+    remat_arena_init(&w.arena, ctx);
+    *out = (struct remat_floor){.exact = true};
+    REMAT_TRY(order_by_working_set(&own, p, &order));
+    REMAT_NEW(&own, w.scratch, p->node_count);
+    out->node = order[0];
+    out->bytes = remat_problem_working_set(p, order[0]);
+    for (uint32_t i = 0; i < p->node_count; i++) {
+        uint64_t bytes = 0;
+        bool exact = false;
+        w = (struct walk){.problem = p, .arena = w.arena, .scratch = w.scratch};
+        REMAT_TRY(walk_back(&w, order[i], out->bytes, &effort, deadline, &bytes, &exact));
+        out->exact = out->exact && exact;
+        if (bytes > out->bytes) {
+            out->bytes = bytes;
+            out->node = order[i];
+        }
+        remat_arena_release(&w.arena);
+    }
+fail:
+    remat_arena_release(&w.arena);
+    remat_arena_release(&own);
+    return st;
+}

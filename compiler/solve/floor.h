@@ -1,0 +1,19 @@
+/* A budget below which no schedule exists, whatever its order and however often it recomputes. */
+#ifndef REMAT_FLOOR_H
+#define REMAT_FLOOR_H
+
+#include "problem.h"
+#include "search.h"
+
+struct remat_floor {
+    uint64_t bytes;
+    uint32_t node; /* whose run needs that much */
+    bool exact;    /* a schedule with this peak exists (perhaps a very long one) */
+};
+
+/* `effort`: states looked at, in all. More effort never lowers the floor. */
+remat_status remat_floor_find(struct remat_arena *arena, const struct remat_problem *problem,
+                              uint64_t effort, struct remat_deadline *deadline,
+                              struct remat_floor *out);
+
+#endif

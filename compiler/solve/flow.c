@@ -1,0 +1,126 @@
+/* Dinic's algorithm with an explicit path instead of recursion. */
+#include "flow.h"
+
+remat_status remat_flow_create(struct remat_arena *arena, uint32_t node_count,
+                               struct remat_flow *out)
+{
+    *out = (struct remat_flow){.arena = arena, .node_count = node_count};
+    return REMAT_OK;
+}
+
+remat_status remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to, int64_t capacity,
+                            uint32_t *arc)
+{
+    remat_status st = REMAT_OK;
+    struct remat_flow_arc forward = {to, capacity}, backward = {from, 0};
+    if (arc)
+        *arc = (uint32_t)f->arcs.count;
+    REMAT_PUSH(f->arena, &f->tails, from);
+    REMAT_PUSH(f->arena, &f->arcs, forward);
+    REMAT_PUSH(f->arena, &f->arcs, backward);
+fail:
+    return st;
+}
+
+static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
+{
+    return arc & 1 ? f->arcs.items[arc ^ 1].to : f->tails.items[arc / 2];
+}
+
+static remat_status index_arcs(struct remat_flow *f)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(f->arena, f->begin, (size_t)f->node_count + 2);
+    REMAT_NEW(f->arena, f->order, f->arcs.count);
+    REMAT_NEW(f->arena, f->level, f->node_count);
+    REMAT_NEW(f->arena, f->next, f->node_count);
+    REMAT_NEW(f->arena, f->queue, f->node_count);
+    REMAT_NEW(f->arena, f->path, f->node_count);
+    uint32_t count = (uint32_t)f->arcs.count;
+    for (uint32_t a = 0; a < count; a++)
+        f->begin[tail_of(f, a) + 2]++;
+    for (uint32_t v = 0; v < f->node_count; v++)
+        f->begin[v + 2] += f->begin[v + 1];
+    for (uint32_t a = 0; a < count; a++)
+        f->order[f->begin[tail_of(f, a) + 1]++] = a;
+fail:
+    return st;
+}
+
+/* Levels from the source; false when the sink is not reached. */
+static bool find_levels(struct remat_flow *f, uint32_t source, uint32_t sink)
+{
+    uint32_t head = 0, end = 0;
+    memset(f->level, 0xff, f->node_count * sizeof *f->level);
+    f->level[source] = 0;
+    f->queue[end++] = source;
+    while (head < end) {
+        uint32_t v = f->queue[head++];
+        for (uint32_t i = f->begin[v]; i < f->begin[v + 1]; i++) {
+            const struct remat_flow_arc *a = &f->arcs.items[f->order[i]];
+            if (a->residual > 0 && f->level[a->to] == UINT32_MAX) {
+                f->level[a->to] = f->level[v] + 1;
+                f->queue[end++] = a->to;
+            }
+        }
+    }
+    return f->level[sink] != UINT32_MAX;
+}
+
+/* Pushes along the path of `length` arcs; returns how much of the path stays usable. */
+static uint32_t augment(struct remat_flow *f, uint32_t length, int64_t *value)
+{
+    int64_t least = INT64_MAX;
+    uint32_t keep = 0;
+    for (uint32_t i = 0; i < length; i++)
+        if (f->arcs.items[f->path[i]].residual < least)
+            least = f->arcs.items[f->path[i]].residual;
+    for (uint32_t i = length; i-- > 0;) {
+        f->arcs.items[f->path[i]].residual -= least;
+        f->arcs.items[f->path[i] ^ 1].residual += least;
+        if (f->arcs.items[f->path[i]].residual == 0)
+            keep = i;
+    }
+    *value += least;
+    return keep;
+}
+
+static void push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
+{
+    uint32_t v = source, length = 0;
+    memcpy(f->next, f->begin, f->node_count * sizeof *f->next);
+    for (;;) {
+        if (v == sink) {
+            length = augment(f, length, value);
+            v = tail_of(f, f->path[length]);
+            continue;
+        }
+        while (f->next[v] < f->begin[v + 1]) {
+            const struct remat_flow_arc *a = &f->arcs.items[f->order[f->next[v]]];
+            if (a->residual > 0 && f->level[a->to] == f->level[v] + 1)
+                break;
+            f->next[v]++;
+        }
+        if (f->next[v] < f->begin[v + 1]) {
+            f->path[length++] = f->order[f->next[v]];
+            v = f->arcs.items[f->path[length - 1]].to;
+        } else if (length == 0) {
+            return;
+        } else {
+            v = tail_of(f, f->path[--length]);
+            f->next[v]++;
+        }
+    }
+}
+
+remat_status remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
+{
+    remat_status st = REMAT_OK;
+    *value = 0;
+    if (!f->begin)
+        REMAT_TRY(index_arcs(f));
+    while (find_levels(f, source, sink))
+        push_blocking_flow(f, source, sink, value);
+fail:
+    return st;
+}

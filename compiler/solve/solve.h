@@ -1,0 +1,32 @@
+/* The planner of bare problems: a fast sequence within a budget, a lower bound on every other one,
+ * and a floor below which there is none. */
+#ifndef REMAT_SOLVE_H
+#define REMAT_SOLVE_H
+
+#include "floor.h"
+#include "problem.h"
+#include "search.h"
+#include "simulate.h"
+
+struct remat_solve_options {
+    double effort; /* 1: about a second for some hundred nodes; work is proportional to it */
+    struct remat_deadline *deadline; /* may be NULL: then the result depends on nothing else */
+};
+
+struct remat_solution {
+    bool fits;
+    struct remat_sequence sequence; /* fits: fast and within the budget; else of a low peak */
+    struct remat_simulation result; /* of the sequence, by the simulator */
+    double lower_bound;             /* time of any sequence within the budget, at least */
+};
+
+/* The peak of the given order, which percentages refer to. */
+remat_status remat_solve_given_order(struct remat_arena *arena, const struct remat_problem *problem,
+                                     struct remat_solution *out);
+
+/* Budgets descend. The solutions are monotone: never slower at a larger budget of the same call. */
+remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *problem,
+                         const uint64_t *budgets, uint32_t budget_count,
+                         const struct remat_solve_options *options, struct remat_solution *out);
+
+#endif

@@ -1,0 +1,76 @@
+/* A training step for each line of standard input, so that bench_step.py can take turns between
+ * processes: bench_session PLAN THREADS. Prints one JSON object a step: step_ns, loss, and the
+ * process's highest resident memory. */
+#include <remat/remat.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static void must(remat_context *ctx, remat_status status)
+{
+    if (status == REMAT_OK)
+        return;
+    fprintf(stderr, "bench_session: %s\n", remat_context_message(ctx));
+    exit((int)status);
+}
+
+static void write_ids(remat_context *ctx, remat_session *session, const remat_plan *plan,
+                      const char *name)
+{
+    remat_tensor_info info = {.struct_size = sizeof info};
+    remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info);
+    int32_t *ids = malloc(info.bytes);
+    for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
+        ids[i] = (int32_t)(i * 7919 % 251);
+    must(ctx, remat_session_write(session, name, ids, info.bytes));
+    free(ids);
+}
+
+static void run_step(remat_context *ctx, remat_session *session, int32_t step)
+{
+    struct timespec begin, end;
+    struct rusage usage;
+    float loss;
+    must(ctx, remat_session_write(session, "step", &step, sizeof step));
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    must(ctx, remat_session_run(session, "train"));
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    must(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    getrusage(RUSAGE_SELF, &usage);
+    int64_t ns = (end.tv_sec - begin.tv_sec) * INT64_C(1000000000) + end.tv_nsec - begin.tv_nsec;
+    printf("{\"step_ns\": %" PRId64 ", \"loss\": %.6f, \"peak_rss_bytes\": %ld}\n", ns,
+           (double)loss, usage.ru_maxrss * 1024);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    const float lr = 3e-4f;
+    remat_plan *plan;
+    remat_session *session;
+    remat_session_params params;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    if (argc != 3 || !ctx) {
+        fprintf(stderr, "usage: bench_session PLAN THREADS\n");
+        return 2;
+    }
+    remat_session_params_init(&params);
+    params.threads = (uint32_t)atoi(argv[2]);
+    must(ctx, remat_plan_load_file(ctx, argv[1], &plan));
+    must(ctx, remat_session_create(ctx, plan, &params, &session));
+    must(ctx, remat_session_run(session, "init"));
+    write_ids(ctx, session, plan, "tokens");
+    write_ids(ctx, session, plan, "targets");
+    must(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
+    int32_t step = 0;
+    for (int c = getchar(); c != EOF; c = getchar())
+        if (c == '\n')
+            run_step(ctx, session, ++step);
+    remat_session_destroy(&session);
+    remat_plan_destroy(&plan);
+    remat_context_destroy(&ctx);
+    return 0;
+}

@@ -1,0 +1,208 @@
+"""Runs the commands of a Markdown document in a scratch directory and compares what they print with
+what the document shows.
+
+    commands.py BUILD_DIRECTORY DOCUMENT [--long] [--update]
+
+What is a command, with a line that ends in a backslash continued by the next:
+  ```console        lines that start with "$ "; what follows one is what it prints (both streams). A line
+                    "..." stands for any number of lines; a command without lines may print anything.
+  ```sh             every line
+  indented blocks   lines that start with "$ " as above, and lines that start with "remat-"
+"```console skip=REASON" (or sh) is not run; the reason is printed. remat-run of a plan whose arena is
+larger than 1 GB is run with --long only.
+
+The scratch directory holds what a user at the root of the repository has (docs, tests, tools), "FILE"
+for the text, and the model that the documents speak of: model.fbs, model.plan (124M, batch 2,
+seq 512, 2.2GB). Every command must exit with 0. In what remat-run prints, times and measured bytes
+are not compared, and progress lines are left out.
+
+--update writes what the commands print into the document, where it shows output at all: as many lines
+before and after a "..." as there are. Read the diff."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LONG_BYTES = 10**9
+FENCE = re.compile(r"^```(\w*) *(.*)$")
+
+
+class Command:
+    def __init__(self, line, text):
+        self.line, self.text, self.expected = line, text, []
+        self.skip, self.observed = "", []
+
+
+def blocks(lines):
+    """(number of the first line, kind, info, lines): kind is a fence's language or "indented"."""
+    number = 0
+    while number < len(lines):
+        fence = FENCE.match(lines[number])
+        begin = number + 1
+        if fence:
+            end = lines.index("```", begin)
+            yield begin + 1, fence[1], fence[2], lines[begin:end]
+            number = end + 1
+        elif lines[number].startswith("    ") and (number == 0 or not lines[number - 1]):
+            while number < len(lines) and (not lines[number] or lines[number].startswith("    ")):
+                number += 1
+            yield begin, "indented", "", [line[4:] for line in lines[begin - 1:number]]
+        else:
+            number += 1
+
+
+def commands_of(kind, lines, first):
+    """Lines before the first command belong to none."""
+    found, continued = [], False
+    for number, line in enumerate(lines, first):
+        dollar = kind in ("console", "indented") and line.startswith("$ ")
+        bare = kind == "sh" and line or kind == "indented" and re.match(r"remat-\w+ ", line)
+        if continued:
+            found[-1].text += "\n" + line
+        elif dollar or bare:
+            found.append(Command(number, line[2:] if dollar else line))
+        elif found and kind != "sh":
+            found[-1].expected.append(line)
+        else:
+            continue
+        continued = line.endswith("\\")
+    for command in found:
+        while command.expected and not command.expected[-1]:
+            command.expected.pop()
+    return found
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    found = []
+    for first, kind, info, block in blocks(lines):
+        if kind not in ("console", "sh", "indented"):
+            continue
+        new = commands_of(kind, block, first)
+        if info and not re.match(r"skip=\S", info):
+            sys.exit(f"{path}:{first - 1}: unknown \"{info}\" (accepted: skip=REASON)")
+        for command in new:
+            command.skip = info[len("skip="):]
+        found += new
+    return found
+
+
+def environment(build, scratch, needs_library):
+    env = dict(os.environ, LC_ALL="C")
+    env["PATH"] = os.path.join(build, "tools") + os.pathsep + env["PATH"]
+    for name in ("docs", "tests", "tools"):
+        os.symlink(os.path.join(ROOT, name), os.path.join(scratch, name))
+    os.symlink(os.path.join(ROOT, "tests/data/genesis_exodus.txt"), os.path.join(scratch, "FILE"))
+    for command in ("remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs",
+                    "remat-compile model.fbs --budget 2.2GB -o model.plan"):
+        subprocess.run(command.split(), cwd=scratch, env=env, check=True, stdout=subprocess.DEVNULL)
+    if needs_library:
+        install(build, os.path.join(scratch, "installed"), env)
+    return env
+
+
+def install(build, destination, env):
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet", "--destdir",
+                    destination], check=True, stdout=subprocess.DEVNULL)
+    for folder, _, files in os.walk(destination):
+        if "remat.pc" in files:
+            env["PKG_CONFIG_PATH"] = folder
+            env["PKG_CONFIG_SYSROOT_DIR"] = destination
+            env["LD_LIBRARY_PATH"] = os.path.dirname(folder)
+
+
+def is_long(text, scratch, env):
+    plan = re.search(r"^remat-run .*?(\S+\.plan)\b", text)
+    if not plan:
+        return False
+    shown = subprocess.run(["remat-dump", plan[1], "--format", "json"], cwd=scratch, env=env,
+                           stdout=subprocess.PIPE)
+    return shown.returncode == 0 and json.loads(shown.stdout)["arena_bytes"] > LONG_BYTES
+
+
+def is_progress(text, line):
+    return text.startswith("remat-run") and re.search(r"tokens/s .*left$", line)
+
+
+def normal(text, lines):
+    """Without what differs between two runs."""
+    if not text.startswith("remat-run"):
+        return lines
+    kept = []
+    for line in lines:
+        if re.match(r"(step time|resident memory|address space) ", line):
+            line = re.sub(r"\d[\d.]* ?([num]?s|min|h|[kMGT]?B|threads?|times)?\b", "#", line)
+            line = re.sub(r" +", " ", line)
+        kept.append(line)
+    return kept
+
+
+def matches(expected, observed):
+    """Whether the lines are equal, where "..." in `expected` is any number of lines."""
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "..." else re.escape(line) + r"\n"
+                      for line in expected)
+    return re.fullmatch(pattern, "".join(line + "\n" for line in observed))
+
+
+def run(command, scratch, env):
+    done = subprocess.run(["bash", "-c", command.text], cwd=scratch, env=env,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, encoding="utf-8")
+    command.observed = [line.rstrip() for line in done.stdout.splitlines()
+                        if not is_progress(command.text, line)]
+    if done.returncode:
+        return f"exit code {done.returncode}\n{done.stdout}"
+    expected = normal(command.text, command.expected)
+    if expected and not matches(expected, normal(command.text, command.observed)):
+        return "it prints something else:\n" + done.stdout
+    return ""
+
+
+def update(path, commands):
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    for command in reversed(commands):
+        shown, printed = command.expected, command.observed
+        if not shown or not printed or shown.count("...") > 1:
+            continue
+        if "..." in shown:
+            head = shown.index("...")
+            tail = len(shown) - head - 1
+            printed = printed[:head] + ["..."] + printed[len(printed) - tail:]
+        begin = command.line + command.text.count("\n")
+        lines[begin:begin + len(shown)] = printed
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def main():
+    options = {"--long", "--update"} & set(sys.argv[3:])
+    if len(sys.argv) < 3 or len(options) != len(sys.argv) - 3:
+        print(__doc__)
+        return 2
+    build, path = os.path.abspath(sys.argv[1]), sys.argv[2]
+    found = read(path)
+    faults = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        env = environment(build, scratch, any("pkg-config" in c.text for c in found))
+        for command in found:
+            where = f"{os.path.relpath(path, ROOT)}:{command.line}: {command.text}"
+            if command.skip:
+                print(f"{where}\n  not run: {command.skip}")
+            elif "--long" not in options and is_long(command.text, scratch, env):
+                print(f"{where}\n  not run: needs --long")
+            else:
+                fault = run(command, scratch, env)
+                faults += bool(fault)
+                print(where + (f"\n  FAILED: {fault}" if fault else ""), flush=True)
+    if "--update" in options:
+        update(path, found)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+/* Out of memory at any point of a compilation is an error with a message, and leaks nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "harness.h"
+
+struct failing { /* fails the allocation number `fail_at`, counted from 1 */
+    uint64_t count, fail_at;
+    int64_t live;
+};
+
+static void *failing_reallocate(void *user, void *pointer, size_t bytes)
+{
+    struct failing *f = user;
+    if (bytes == 0) {
+        f->live -= pointer != NULL;
+        free(pointer);
+        return NULL;
+    }
+    if (++f->count == f->fail_at)
+        return NULL;
+    void *result = realloc(pointer, bytes);
+    f->live += result && !pointer;
+    return result;
+}
+
+/* Generates and compiles a small model; everything lies in one arena. */
+static remat_status compile(remat_context *ctx)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena arena;
+    struct remat_model_settings sizes;
+    struct remat_graph *graph;
+    struct remat_program *program;
+    struct remat_compile_settings settings = {.has_budget = true, .budget_bytes = 1000000000};
+    remat_arena_init(&arena, ctx);
+    REMAT_TRY(remat_model_preset(ctx, "gpt2-tiny", &sizes));
+    sizes.layers = 2;
+    REMAT_TRY(remat_model_generate(ctx, &arena, &sizes, &graph));
+    REMAT_TRY(remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    REMAT_TRY(remat_compile(ctx, &arena, graph, &settings, &program));
+fail:
+    remat_arena_release(&arena);
+    return st;
+}
+
+int main(void)
+{
+    struct failing f = {0};
+    uint64_t total = 0, refused = 0;
+    for (f.fail_at = 0; f.fail_at == 0 || f.fail_at <= total; f.fail_at++) {
+        f.count = 0;
+        remat_context *ctx = remat_context_create(&(remat_allocator){failing_reallocate, &f}, NULL);
+        if (ctx) {
+            remat_status st = compile(ctx);
+            harness_check(st == (f.fail_at ? REMAT_ERROR_MEMORY : REMAT_OK),
+                          "allocation %llu fails: status %d, \"%s\"", (unsigned long long)f.fail_at,
+                          st, remat_context_message(ctx));
+            harness_check(st == REMAT_OK || *remat_context_message(ctx), "no message");
+            refused += st == REMAT_ERROR_MEMORY;
+        }
+        remat_context_destroy(&ctx);
+        harness_check(f.live == 0, "allocation %llu fails: %lld blocks leak",
+                      (unsigned long long)f.fail_at, (long long)f.live);
+        total = f.fail_at ? total : f.count;
+    }
+    harness_check(total > 10 && refused == total - 1, "%llu allocations, %llu refused",
+                  (unsigned long long)total, (unsigned long long)refused);
+    printf("%llu allocations, each failed once\n", (unsigned long long)total);
+    return harness_exit();
+}
