@@ -75,7 +75,8 @@ void *remat_reallocate(remat_context *ctx, void *pointer, size_t bytes)
     return result;
 }
 
-#define ARENA_BLOCK_BYTES (64u << 10)
+#define ARENA_BLOCK_BYTES     (64u << 10)
+#define ARENA_BLOCK_BYTES_MAX (64u << 20)
 
 struct remat_arena_block {
     struct remat_arena_block *previous;
@@ -110,17 +111,25 @@ static bool add_block(struct remat_arena *arena, uint64_t payload_bytes)
     return true;
 }
 
+/* Blocks double, so the newest is the largest. */
+static uint64_t next_block_bytes(const struct remat_arena *arena, uint64_t bytes)
+{
+    uint64_t grown = arena->blocks ? 2 * arena->blocks->payload_bytes : ARENA_BLOCK_BYTES;
+    grown = grown < ARENA_BLOCK_BYTES_MAX ? grown : ARENA_BLOCK_BYTES_MAX;
+    return bytes > grown ? bytes : grown;
+}
+
 void remat_arena_reset(struct remat_arena *arena)
 {
-    uint64_t total = 0;
-    for (struct remat_arena_block *b = arena->blocks; b; b = b->previous)
-        total += b->payload_bytes;
-    if (arena->blocks && arena->blocks->previous) {
-        remat_arena_release(arena);
-        add_block(arena, total); /* without it the arena starts over */
-    } else if (arena->blocks) {
-        arena->next = (char *)(arena->blocks + 1);
-    }
+    struct remat_arena_block *kept = arena->blocks;
+    if (!kept)
+        return;
+    arena->blocks = kept->previous;
+    remat_arena_release(arena);
+    kept->previous = NULL;
+    arena->blocks = kept;
+    arena->next = (char *)(kept + 1);
+    arena->end = arena->next + kept->payload_bytes;
 }
 
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
@@ -133,7 +142,7 @@ void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
     }
     bytes = remat_align_up(bytes ? bytes : 1, 16);
     if ((uint64_t)(arena->end - arena->next) < bytes &&
-        !add_block(arena, bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES))
+        !add_block(arena, next_block_bytes(arena, bytes)))
         return NULL;
     void *result = arena->next;
     arena->next += bytes;
