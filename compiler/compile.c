@@ -174,47 +174,81 @@ fail:
 
 #define RESIDENTS_NAMED 3
 
-/* "\"a\" (5 B), ..." : the largest buffers that live at the peak. */
-static void append_residents(const struct candidate *c, struct remat_text *text)
+struct resident { /* a buffer that lives at the peak, by what it holds there */
+    uint32_t value;
+    uint32_t since; /* position of the kernel that wrote the value; 0 for graph inputs */
+    uint64_t bytes;
+};
+
+static int compare_residents(const void *a, const void *b)
 {
-    const struct remat_lifespans *l = &c->lifespans;
-    uint64_t below = UINT64_MAX;
-    for (int named = 0; named < RESIDENTS_NAMED; named++) {
-        uint32_t best = REMAT_NONE;
-        for (uint32_t v = 0; v < c->graph->value_count; v++) {
-            if (remat_is_none(l->buffer_of[v]))
-                continue;
-            const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v]];
-            if (b->begin <= l->peak_position && b->end > l->peak_position && b->bytes < below &&
-                (remat_is_none(best) || b->bytes > l->buffers[l->buffer_of[best]].bytes))
-                best = v;
-        }
-        if (remat_is_none(best))
-            return;
-        below = l->buffers[l->buffer_of[best]].bytes;
-        remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", named ? ", " : "",
-                          c->graph->values[best].name, below);
-    }
+    const struct resident *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->value < y->value ? -1 : x->value > y->value;
 }
 
-static remat_status infeasible(struct pipeline *p, const struct candidate *c, uint64_t arena_bytes,
-                               bool ladder)
+/* residents[buffer]: the newest value in it at the peak, bytes 0 where it does not live then. */
+static remat_status find_residents(struct remat_arena *arena, const struct candidate *c,
+                                   struct resident **out)
 {
+    remat_status st = REMAT_OK;
+    const struct remat_lifespans *l = &c->lifespans;
+    uint32_t *position;
+    REMAT_NEW(arena, *out, l->buffer_count);
+    REMAT_NEW(arena, position, c->kernels.count);
+    for (uint32_t at = 0; at < c->kernels.count; at++)
+        position[c->order[at]] = at;
+    for (uint32_t v = 0; v < c->graph->value_count; v++) {
+        if (remat_is_none(l->buffer_of[v]))
+            continue;
+        uint32_t node = c->graph->values[v].node;
+        uint32_t since = remat_is_none(node) ? 0 : position[c->kernels.kernel_of_node[node]];
+        const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v]];
+        struct resident *resident = &(*out)[l->buffer_of[v]];
+        if (b->begin <= l->peak_position && l->peak_position < b->end &&
+            since <= l->peak_position && (!resident->bytes || since >= resident->since))
+            *resident = (struct resident){v, since, b->bytes};
+    }
+fail:
+    return st;
+}
+
+/* "\"a\" (5 B), ..." : the largest buffers that live at the peak. */
+static remat_status append_residents(const struct candidate *c, struct remat_text *text)
+{
+    remat_status st = REMAT_OK;
+    struct resident *residents;
+    REMAT_TRY(find_residents(text->arena, c, &residents));
+    qsort(residents, c->lifespans.buffer_count, sizeof *residents, compare_residents);
+    for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++)
+        if (residents[i].bytes)
+            remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", i ? ", " : "",
+                              c->graph->values[residents[i].value].name, residents[i].bytes);
+fail:
+    return st;
+}
+
+static remat_status infeasible(struct pipeline *p, const struct candidate *c, uint64_t arena_bytes)
+{
+    remat_status st = REMAT_OK;
     struct remat_text residents = {.arena = p->arena};
     const struct remat_lifespans *l = &c->lifespans;
-    uint64_t reserve = p->reserve_bytes;
+    bool given = remat_policy_given(&p->settings->policy);
     uint32_t k = c->order[l->peak_position];
-    append_residents(c, &residents);
-    return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
-                       "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
-                       " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
-                       " B static). Binding command: \"%s\" (%s). Largest residents: %s",
-                       p->settings->budget_bytes,
-                       ladder ? "the smallest feasible budget of the ladder" : "this policy",
-                       arena_bytes + reserve, arena_bytes, reserve, l->live_peak_bytes,
-                       p->statics.total_bytes, c->graph->values[c->kernels.kernels[k].name.i].name,
-                       remat_phase_name(c->kernels.kernels[k].phase),
-                       residents.items ? residents.items : "none");
+    REMAT_TRY(append_residents(c, &residents));
+    st = remat_error(
+        p->ctx, REMAT_ERROR_INFEASIBLE,
+        "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
+        " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
+        " B static). Binding command: \"%s\" (%s). Largest residents: %s",
+        p->settings->budget_bytes,
+        given ? "this policy" : "the smallest feasible budget of the ladder",
+        arena_bytes + p->reserve_bytes, arena_bytes, p->reserve_bytes, l->live_peak_bytes,
+        p->statics.total_bytes, c->graph->values[c->kernels.kernels[k].name.i].name,
+        remat_phase_name(c->kernels.kernels[k].phase), residents.items ? residents.items : "none");
+fail:
+    return st;
 }
 
 /* The rung with the smallest packed arena. Packing never goes below the live peak, so rungs whose
@@ -262,7 +296,7 @@ static remat_status choose(struct pipeline *p, struct remat_policy *policies, ui
     }
     REMAT_TRY(smallest(p, rungs, count, &policy));
     REMAT_TRY(pack_candidate(p, policy, p->arena, &p->notes, out, out_arena_bytes));
-    st = infeasible(p, out, *out_arena_bytes, count > 1);
+    st = infeasible(p, out, *out_arena_bytes);
 fail:
     return st;
 }
@@ -315,20 +349,14 @@ fail:
     return st;
 }
 
-static remat_status set_limit(struct pipeline *p)
+static void set_limit(struct pipeline *p)
 {
     const struct remat_compile_settings *s = p->settings;
     p->reserve_bytes = s->has_reserve ? s->reserve_bytes : s->device.reserve_bytes;
     p->limit_bytes = UINT64_MAX;
-    if (!s->has_budget)
-        return REMAT_OK;
-    if (s->budget_bytes <= p->reserve_bytes)
-        return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
-                           "budget %" PRIu64 " B does not cover the reserve of %" PRIu64
-                           " B (device description \"%s\"; --reserve replaces it)",
-                           s->budget_bytes, p->reserve_bytes, s->device.name);
-    p->limit_bytes = s->budget_bytes - p->reserve_bytes;
-    return REMAT_OK;
+    if (s->has_budget)
+        p->limit_bytes =
+            s->budget_bytes > p->reserve_bytes ? s->budget_bytes - p->reserve_bytes : 0;
 }
 
 /* The policies to choose from: the one that was given, or the ladder when there is only a budget.
@@ -391,7 +419,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
 
     REMAT_TRY(prepare(&p));
     REMAT_TRY(candidates(&p, &policies, &count));
-    REMAT_TRY(set_limit(&p));
+    set_limit(&p);
     REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.graph);

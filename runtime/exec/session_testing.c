@@ -19,9 +19,9 @@ char *remat_session_arena(remat_session *session)
     return session->device->memory;
 }
 
-void remat_session_paint(remat_session *session)
+void remat_session_paint(remat_session *session, uint64_t from_bytes)
 {
-    memset(session->device->memory, PAINT, session->program->arena_bytes);
+    memset(session->device->memory + from_bytes, PAINT, session->program->arena_bytes - from_bytes);
 }
 
 uint64_t remat_session_touched_bytes(const remat_session *session)

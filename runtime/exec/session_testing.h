@@ -20,9 +20,9 @@ remat_status remat_session_break_rule(remat_session *session, uint32_t rule);
 /* After each command, ranges of buffers whose lifespan ended are filled with NaN (0x7fc0dead). */
 void remat_session_poison(remat_session *session, bool on);
 
-/* Fills the whole arena with a pattern; afterwards, the end of the highest byte that differs from
- * it. Run init anew after painting. */
-void remat_session_paint(remat_session *session);
+/* Fills the arena from that offset on with a pattern; afterwards, the end of the highest byte that
+ * differs from it. What is painted must be written anew: the statics by init. */
+void remat_session_paint(remat_session *session, uint64_t from_bytes);
 uint64_t remat_session_touched_bytes(const remat_session *session);
 
 /* From now on every command may change bytes only inside the buffers of the values it writes, and

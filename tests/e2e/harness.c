@@ -130,11 +130,12 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
     MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
     remat_session_set_trace(session, hash_written, &hashes);
     MUST(ctx, remat_session_break_rule(session, settings->break_rule));
-    remat_session_paint(session);
+    MUST(ctx, remat_session_run(session, "init"));
+    if (settings->paint)
+        remat_session_paint(session, program->static_bytes);
     if (settings->guard)
         MUST(ctx, remat_session_guard(session));
     remat_session_poison(session, settings->poison);
-    MUST(ctx, remat_session_run(session, "init"));
     for (uint32_t step = 0; step < settings->steps; step++) {
         const float rate = 1e-3f;
         const int32_t number = (int32_t)step + 1;
@@ -152,7 +153,7 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
         result.gradient_hash[step] = hashes.gradients;
         result.gradient_count = hashes.gradient_count;
     }
-    if (!settings->guard)
+    if (settings->paint)
         result.touched_bytes = remat_session_touched_bytes(session);
     remat_session_destroy(&session);
     return result;

@@ -10,6 +10,8 @@ struct run_settings {
     uint32_t threads, steps;
     uint32_t break_rule; /* 0: none */
     bool poison, guard;
+    bool paint; /* what the steps may touch, before them; excludes the other two, which write there
+                 */
 };
 
 #define STEPS_MAX 8
@@ -17,7 +19,7 @@ struct run_result {
     uint64_t loss_hash[STEPS_MAX], gradient_hash[STEPS_MAX];
     float loss[STEPS_MAX];
     uint32_t gradient_count; /* of one step */
-    uint64_t touched_bytes;  /* by the steps, from a painted arena; only without guard */
+    uint64_t touched_bytes;  /* by the steps, from a painted arena; only with paint */
 };
 
 /* Stops the process with exit code 1 and the message when a call fails. */

@@ -406,7 +406,7 @@ static void test_checks(remat_context *ctx, struct fixture *f, const struct rema
     params.threads = 1;
     remat_session *session;
     CHECK(!remat_session_create(ctx, plan, &params, &session));
-    remat_session_paint(session);
+    remat_session_paint(session, 0);
     remat_session_poison(session, true);
     CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
     CHECK(!remat_session_run(session, "train"));
