@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { NEWTON_STEPS = 24, UNITS_LOG = 56 };
+enum { NEWTON_STEPS = 24, UNITS_LOG = 56, WORK_MAX = 400000000 };
 
 struct cut {
     const struct remat_problem *problem;
@@ -18,6 +18,7 @@ struct cut {
     int shift;                /* units per tick, as a power of two */
     uint8_t *side;            /* by node: ANCESTOR, DESCENDANT of k or 0 */
     bool *needed, *free_of_charge;
+    bool *keep, *keep_more, *keep_less; /* by value, of the last cut and of the two lines */
     uint32_t k;
     uint64_t room; /* bytes at the first run of k for values that are not its inputs or its own */
     struct remat_flow flow;
@@ -129,10 +130,12 @@ static remat_status cut_at(struct cut *c, double lambda, double *value, double *
     /* Both terms are rounded against us: doubles carry 53 bits, units may have a few more. */
     *value = (double)flow * (1 - 0x1p-50) - lambda * (double)c->room * (1 + 0x1p-50);
     *time = *kept = 0;
+    memset(c->keep, 0, p->node_count * sizeof *c->keep);
     for (uint32_t v = 0; v < p->node_count; v++) {
         if (c->side[v] == DESCENDANT || c->flow.level[2 * v] == UINT32_MAX)
             continue;
-        if (c->flow.level[2 * v + 1] == UINT32_MAX)
+        c->keep[v] = c->flow.level[2 * v + 1] == UINT32_MAX;
+        if (c->keep[v])
             *kept += c->free_of_charge[v] ? 0 : (double)p->bytes[v];
         else if (c->side[v] == ANCESTOR)
             *time += ldexp((double)p->ticks[v], c->shift);
@@ -158,6 +161,8 @@ static remat_status bound_at(struct cut *c, double *best)
     }
     if (kept_low <= room)
         return REMAT_OK;
+    memset(c->keep_more, 1, p->node_count * sizeof *c->keep);
+    memset(c->keep_less, 0, p->node_count * sizeof *c->keep);
     REMAT_TRY(make_network(c));
     for (int step = 0; step < NEWTON_STEPS; step++) {
         double value, time, kept;
@@ -171,9 +176,11 @@ static remat_status bound_at(struct cut *c, double *best)
         if (kept > room) {
             time_low = time;
             kept_low = kept;
+            memcpy(c->keep_more, c->keep, p->node_count * sizeof *c->keep);
         } else if (kept > kept_high || time < time_high) {
             time_high = time;
             kept_high = kept;
+            memcpy(c->keep_less, c->keep, p->node_count * sizeof *c->keep);
         } else {
             break;
         }
@@ -198,7 +205,10 @@ static remat_status find_candidates(struct cut *c, uint64_t budget, struct remat
     REMAT_NEW(arena, out->items, c->problem->node_count);
     REMAT_NEW(arena, out->values, c->problem->node_count);
     out->count = 0;
-    for (uint32_t k = 0; k < c->problem->node_count; k++) {
+    uint64_t work =
+        (uint64_t)c->problem->node_count * (c->problem->node_count + c->problem->edge_count);
+    uint32_t stride = (uint32_t)(1 + work / WORK_MAX);
+    for (uint32_t k = stride / 2; k < c->problem->node_count; k += stride) {
         if (!look_from(c, k, budget) || pressure(c) == 0)
             continue;
         out->values[out->count] = -1;
@@ -247,6 +257,12 @@ fail:
     return st;
 }
 
+double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
+{
+    double time = p->total_time + (double)ticks * p->tick;
+    return p->tick == 1 ? time : time * (1 - 0x1p-48); /* sums of fractions are rounded */
+}
+
 remat_status remat_bound_time(struct remat_arena *arena, const struct remat_problem *p,
                               uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
                               struct remat_bound *out)
@@ -264,14 +280,19 @@ remat_status remat_bound_time(struct remat_arena *arena, const struct remat_prob
     REMAT_NEW(&own, c.side, p->node_count);
     REMAT_NEW(&own, c.needed, p->node_count);
     REMAT_NEW(&own, c.free_of_charge, p->node_count);
+    REMAT_NEW(&own, c.keep, p->node_count);
+    REMAT_NEW(arena, c.keep_more, p->node_count);
+    REMAT_NEW(arena, c.keep_less, p->node_count);
     REMAT_TRY(find_candidates(&c, budget, &own, &all));
     REMAT_TRY(try_candidates(&c, budget, &all, cuts_max, deadline, &best));
     if (best != UINT32_MAX && all.values[best] > 0) {
         out->node = all.items[best];
+        look_from(&c, out->node, budget);
+        REMAT_TRY(bound_at(&c, &all.values[best])); /* for its two cuts */
+        out->keep_more = c.keep_more;
+        out->keep_less = c.keep_less;
         out->ticks = (uint64_t)ceil(ldexp(all.values[best], -c.shift));
-        out->time = p->total_time + (double)out->ticks * p->tick;
-        if (p->tick != 1)
-            out->time *= 1 - 0x1p-48; /* sums of fractions are rounded */
+        out->time = remat_bound_from_ticks(p, out->ticks);
     }
 fail:
     remat_arena_release(&own);

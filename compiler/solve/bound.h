@@ -10,7 +10,14 @@ struct remat_bound {
     uint64_t ticks; /* at least this many beyond the sum over all nodes */
     double time;    /* sum of all times plus that: at most the time of any schedule that fits */
     uint32_t node;  /* whose first run gives it; UINT32_MAX: the trivial bound */
+    /* By value, in the arena: whether it is live at that run in the two cheapest cuts beside the
+     * budget, one above and one within it. What to start a search from; NULL for the trivial bound.
+     */
+    bool *keep_more, *keep_less;
 };
+
+/* The sum of all times plus `ticks`, rounded so that it stays a bound. */
+double remat_bound_from_ticks(const struct remat_problem *problem, uint64_t ticks);
 
 /* `cuts_max`: how many nodes are tried. Deadline: the best so far. */
 remat_status remat_bound_time(struct remat_arena *arena, const struct remat_problem *problem,

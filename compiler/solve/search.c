@@ -7,16 +7,25 @@
 
 #include <math.h>
 
-enum { DEPTH_MAX = 64, POLL = 256, SAMPLES = 24, REPAIRS = 6, SPREAD = 65536, PRESSURE = 2 };
+enum {
+    DEPTH_MAX = 64,
+    POLL = 256,
+    SAMPLES = 24,
+    REPAIRS = 6,
+    SPREAD = 65536,
+    RESPREAD = 4096,
+    RUNS_LIMIT = 1 << 24
+};
 
 struct search {
     const struct remat_problem *problem;
     struct remat_timeline timeline;
-    struct remat_arena *arena;
+    struct remat_arena *arena, *slots; /* slots: of the timeline */
     int64_t budget;
     uint64_t random;
     double pressure; /* price of a peak above the budget, relative */
     uint32_t runs_max;
+    bool crowded;    /* some move failed for want of slots */
     size_t patience; /* a move may change this many runs */
     uint32_t *used;  /* nodes with users */
     uint32_t used_count;
@@ -78,6 +87,7 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
     if (depth > DEPTH_MAX || t->run_count >= s->runs_max || t->log.count > s->patience)
         return false;
     uint32_t at = remat_timeline_make_room(t, slot);
+    s->crowded |= at == REMAT_SLOT_NONE || t->run_count + 8 >= s->runs_max;
     if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, v, at))
         return false;
     for (uint32_t k = 0; k < count && k < 64; k++) {
@@ -291,6 +301,7 @@ static void note_best(struct search *s)
     s->best_stale = true;
 }
 
+/* Lays the runs out evenly again, on more slots if there are many by now. */
 static remat_status spread(struct search *s)
 {
     remat_status st = REMAT_OK;
@@ -298,7 +309,13 @@ static remat_status spread(struct search *s)
     struct remat_sequence sequence;
     remat_arena_init(&arena, s->arena->ctx);
     REMAT_TRY(remat_timeline_store(&s->timeline, &arena, &sequence));
+    if (2 * s->timeline.run_count > s->runs_max && s->runs_max < RUNS_LIMIT) {
+        s->runs_max *= 2;
+        remat_arena_release(s->slots);
+        REMAT_TRY(remat_timeline_create(s->slots, s->problem, s->runs_max, &s->timeline));
+    }
     remat_timeline_load(&s->timeline, &sequence);
+    s->crowded = false;
 fail:
     remat_arena_release(&arena);
     return st;
@@ -316,7 +333,7 @@ static remat_status anneal(struct search *s, const struct remat_search_options *
             if (remat_deadline_expired(o->deadline))
                 break;
         }
-        if (i % SPREAD == SPREAD - 1)
+        if (i % SPREAD == SPREAD - 1 || (s->crowded && i % RESPREAD == 0))
             REMAT_TRY(spread(s));
         double next = change(s) ? energy(s) : INFINITY;
         bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
@@ -347,7 +364,7 @@ static remat_status prepare(struct search *s, const struct remat_sequence *start
     s->runs_max = 2 * runs + 64;
     remat_arena_init(&s->stores[0], s->arena->ctx);
     remat_arena_init(&s->stores[1], s->arena->ctx);
-    REMAT_TRY(remat_timeline_create(s->arena, p, s->runs_max, &s->timeline));
+    REMAT_TRY(remat_timeline_create(s->slots, p, s->runs_max, &s->timeline));
     remat_timeline_load(&s->timeline, start);
     REMAT_NEW(s->arena, s->used, p->node_count);
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
@@ -360,7 +377,6 @@ static remat_status prepare(struct search *s, const struct remat_sequence *start
     }
     s->best_ticks = UINT64_MAX;
     s->best_peak = INT64_MAX;
-    s->pressure = PRESSURE * (double)p->total_ticks + 1;
     note_best(s);
 fail:
     return s->timeline.failed ? REMAT_ERROR_MEMORY : st;
@@ -371,13 +387,16 @@ remat_status remat_search(struct remat_arena *arena, const struct remat_problem 
                           const struct remat_search_options *options, struct remat_sequence *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_arena own;
+    struct remat_arena own, slots;
     remat_arena_init(&own, arena->ctx);
+    remat_arena_init(&slots, arena->ctx);
     struct search s = {.problem = problem,
                        .arena = &own,
+                       .slots = &slots,
                        .budget = (int64_t)options->budget,
                        .random = options->seed};
     *out = (struct remat_sequence){0};
+    s.pressure = options->pressure * (double)problem->total_ticks + 1;
     REMAT_TRY(prepare(&s, start));
     if (s.used_count)
         REMAT_TRY(anneal(&s, options));
@@ -388,6 +407,7 @@ remat_status remat_search(struct remat_arena *arena, const struct remat_problem 
     out->count = out->capacity = s.best.count;
 fail:
     remat_arena_release(&own);
+    remat_arena_release(&slots);
     remat_arena_release(&s.stores[0]);
     remat_arena_release(&s.stores[1]);
     return st;

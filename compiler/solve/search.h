@@ -22,6 +22,7 @@ struct remat_search_options {
     uint64_t moves;  /* tried in all; the only thing that ends the search besides the deadline */
     uint64_t seed;
     double hot, cold; /* temperatures at the first and last move, relative to the total time */
+    double pressure;  /* what a peak of twice the budget costs, relative to the total time */
     struct remat_deadline *deadline;
 };
 

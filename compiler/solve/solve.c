@@ -3,8 +3,18 @@
 #include "solve.h"
 
 #include "bound.h"
+#include "construct.h"
+#include "exact.h"
 
-enum { RESTARTS = 3, CUTS = 48 };
+enum {
+    CUTS = 48,
+    CUTS_WORK = 20000,
+    STATES_FEW = 20000,
+    STATES_MANY = 300000,
+    STATES_MAX = 3000000
+};
+#define MOVES_PER_SECOND 300e3   /* of a slow machine */
+#define ENOUGH           1.00002 /* nothing is left to win */
 
 static remat_status keep_if_better(struct remat_arena *arena, const struct remat_problem *problem,
                                    uint64_t budget, const struct remat_sequence *sequence,
@@ -40,29 +50,137 @@ fail:
     return st;
 }
 
-static uint64_t move_count(const struct remat_problem *p, double effort)
+static bool is_good_enough(const struct remat_solution *best)
 {
-    double moves = effort * (600e3 + 800.0 * p->node_count) / RESTARTS;
-    return moves < 1 ? 1 : moves > 1e15 ? (uint64_t)1e15 : (uint64_t)moves;
+    return best->fits && best->result.time <= best->lower_bound * ENOUGH;
 }
 
-static remat_status solve_one(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget, const struct remat_solve_options *o,
+static void raise_bound(const struct remat_problem *p, uint64_t ticks, struct remat_solution *best)
+{
+    double time = remat_bound_from_ticks(p, ticks);
+    if (time > best->lower_bound)
+        best->lower_bound = time;
+}
+
+static double standard_moves(const struct remat_problem *p)
+{
+    double few = 20e3 * p->node_count, many = 600e3 + 800.0 * p->node_count, most = 10e6;
+    few = few < many ? few : many;
+    return few < most ? few : most;
+}
+
+double remat_solve_effort(const struct remat_problem *problem, double seconds)
+{
+    return seconds * MOVES_PER_SECOND / standard_moves(problem);
+}
+
+/* The cut plans between keeping more and keeping less: recomputing the first values first, as far
+ * as it takes to fit. */
+static remat_status try_cuts(struct remat_arena *arena, const struct remat_problem *p,
+                             uint64_t budget, const struct remat_bound *bound,
+                             struct remat_deadline *deadline, struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    uint32_t low = 0, high = bound->node;
+    while (bound->keep_more && low < high && !remat_deadline_expired(deadline)) {
+        struct remat_simulation result;
+        struct remat_sequence sequence;
+        uint32_t border = (low + high) / 2;
+        REMAT_TRY(remat_construct_cut(arena, p, bound->node, bound->keep_more, bound->keep_less,
+                                      border, &sequence));
+        REMAT_TRY(remat_simulate(arena->ctx, p, sequence.items, sequence.count, &result));
+        REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
+        if (result.peak <= budget)
+            high = border;
+        else
+            low = border + 1;
+    }
+fail:
+    return st;
+}
+
+/* How greedy plans value what is live. */
+static const struct remat_eviction evictions[] = {
+    {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
+    {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
+
+static remat_status try_greedy(struct remat_arena *arena, const struct remat_problem *p,
+                               uint64_t budget, const struct remat_bound *bound,
+                               struct remat_deadline *deadline, struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    const bool *const keeps[] = {NULL, bound->keep_less, bound->keep_more};
+    for (int k = 0; k < (bound->keep_less ? 3 : 1); k++)
+        for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
+            if (remat_deadline_expired(deadline))
+                return REMAT_OK;
+            struct remat_eviction eviction = evictions[i];
+            struct remat_sequence sequence;
+            bool ok;
+            eviction.keep = keeps[k];
+            REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, &sequence, &ok));
+            if (ok)
+                REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
+        }
+fail:
+    return st;
+}
+
+/* Exhaustion, where the problem is small: an optimum, or a better bound. */
+static remat_status try_exact(struct remat_arena *arena, const struct remat_problem *p,
+                              uint64_t budget, double states, struct remat_deadline *deadline,
                               struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
-    struct remat_sequence start = best->sequence, found;
-    for (uint64_t seed = 1; seed <= RESTARTS; seed++) {
-        if (best->fits && best->result.time <= best->lower_bound)
-            break;
+    struct remat_exact exact;
+    uint64_t limit = UINT64_MAX;
+    if (p->node_count > REMAT_EXACT_NODES_MAX || is_good_enough(best))
+        return REMAT_OK;
+    if (best->fits)
+        limit = (uint64_t)((best->result.time - p->total_time) / p->tick) + 1;
+    REMAT_TRY(remat_exact_solve(arena, p, budget, limit,
+                                states < STATES_MAX ? (uint32_t)states : STATES_MAX, deadline,
+                                &exact));
+    if (exact.solved)
+        REMAT_TRY(keep_if_better(arena, p, budget, &exact.sequence, best));
+    if (exact.ticks != UINT64_MAX)
+        raise_bound(p, exact.ticks, best);
+fail:
+    return st;
+}
+
+/* Annealing runs that differ in where they start, how hot, and what exceeding the budget costs. */
+enum start { GIVEN, BEST, LAST }; /* the given order, the best so far, the previous run's result */
+static const struct run {
+    double hot, pressure, share; /* share: of all moves */
+    enum start start;
+} runs[] = {{3e-5, 10, 0.2, BEST},   {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST},
+            {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST},  {3e-4, 10, 0.1, BEST}};
+enum { RUNS = sizeof runs / sizeof *runs };
+#define COLD 1e-6
+
+static remat_status anneal(struct remat_arena *arena, const struct remat_problem *p,
+                           const struct remat_sequence *given, uint64_t budget,
+                           const struct remat_solve_options *o, struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    struct remat_sequence last = *given;
+    for (uint32_t i = 0; i < RUNS; i++) {
+        double moves = o->effort * runs[i].share * standard_moves(p);
+        const struct remat_sequence *starts[] = {given, &best->sequence, &last};
+        struct remat_sequence start = *starts[runs[i].start];
         struct remat_search_options search = {.budget = budget,
-                                              .moves = move_count(p, o->effort),
-                                              .seed = seed,
-                                              .hot = 3e-3,
-                                              .cold = 2e-6,
+                                              .moves =
+                                                  moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
+                                              .seed = i + 1,
+                                              .hot = runs[i].hot,
+                                              .cold = COLD,
+                                              .pressure = runs[i].pressure,
                                               .deadline = o->deadline};
-        REMAT_TRY(remat_search(arena, p, &start, &search, &found));
-        REMAT_TRY(keep_if_better(arena, p, budget, &found, best));
+        if (is_good_enough(best))
+            break;
+        REMAT_TRY(remat_search(arena, p, &start, &search, &last));
+        REMAT_TRY(keep_if_better(arena, p, budget, &last, best));
     }
 fail:
     return st;
@@ -77,13 +195,19 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     for (uint32_t i = 0; i < budget_count; i++) {
         struct remat_bound bound;
-        REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS, options->deadline, &bound));
+        REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS + CUTS_WORK / p->node_count,
+                                   options->deadline, &bound));
         out[i] = (struct remat_solution){0};
         REMAT_TRY(keep_if_better(arena, p, budgets[i], &given.sequence, &out[i]));
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
         out[i].lower_bound = bound.time;
-        REMAT_TRY(solve_one(arena, p, budgets[i], options, &out[i]));
+        REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
+        REMAT_TRY(try_greedy(arena, p, budgets[i], &bound, options->deadline, &out[i]));
+        REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));
+        REMAT_TRY(anneal(arena, p, &given.sequence, budgets[i], options, &out[i]));
+        REMAT_TRY(try_exact(arena, p, budgets[i], options->effort * STATES_MANY, options->deadline,
+                            &out[i]));
     }
     for (uint32_t i = budget_count; i-- > 1;) /* what fits in less may be faster than it was here */
         REMAT_TRY(keep_if_better(arena, p, budgets[i - 1], &out[i].sequence, &out[i - 1]));

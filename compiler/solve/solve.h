@@ -20,6 +20,9 @@ struct remat_solution {
     double lower_bound;             /* time of any sequence within the budget, at least */
 };
 
+/* The effort that a slow machine has done after so many seconds at one budget. */
+double remat_solve_effort(const struct remat_problem *problem, double seconds);
+
 /* The peak of the given order, which percentages refer to. */
 remat_status remat_solve_given_order(struct remat_arena *arena, const struct remat_problem *problem,
                                      struct remat_solution *out);

@@ -1,0 +1,29 @@
+/* Sequences from a choice of what to keep. */
+#ifndef REMAT_CONSTRUCT_H
+#define REMAT_CONSTRUCT_H
+
+#include "problem.h"
+
+/* The given order; after the run of `node` everything made before is gone but what `more` keeps
+ * (values from `border` on) or `less` (values before it), and comes back just before its first use.
+ */
+remat_status remat_construct_cut(struct remat_arena *arena, const struct remat_problem *problem,
+                                 uint32_t node, const bool *more, const bool *less, uint32_t border,
+                                 struct remat_sequence *out);
+
+/* What a value is worth keeping: cost^a / bytes^b / distance^c, where cost is the time to bring it
+ * back and distance how far its next use in the given order is. */
+struct remat_eviction {
+    double cost, bytes, distance;
+    const bool *keep; /* values to keep before all others; may be NULL */
+    bool deep_first;  /* of several missing inputs, make the one with the most missing ancestors
+                         first */
+};
+
+/* The given order in at most `budget` bytes: evicts the least worthy value when room is needed, and
+ * makes missing inputs again. *ok is false, and the sequence empty, when it gets stuck. */
+remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *problem,
+                                    uint64_t budget, const struct remat_eviction *eviction,
+                                    struct remat_sequence *out, bool *ok);
+
+#endif

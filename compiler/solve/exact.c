@@ -1,0 +1,262 @@
+/* Uniform-cost search over states (live values, nodes that have run). The first run of a node costs
+ * nothing, since every schedule pays it; a repeat costs its time. Values are evicted only to make
+ * room for a run, and then a minimal set of them: any schedule can be followed with more kept than
+ * it keeps, skipping its repeats of what is still there. A node without users that fits beside
+ * everything live is run at once, for the same reason. docs/planning.md. */
+#include "exact.h"
+
+enum { POLL = 256 };
+
+struct state {
+    uint64_t live, done, cost;
+    uint32_t parent, node; /* the run that led here */
+    bool closed;
+};
+
+struct entry {
+    uint64_t cost;
+    uint32_t depth, state; /* depth: nodes that have run */
+};
+
+struct exact {
+    const struct remat_problem *problem;
+    uint64_t budget, limit;
+    uint64_t inputs[REMAT_EXACT_NODES_MAX];  /* sets */
+    uint64_t leaves;                         /* nodes without users */
+    uint32_t by_size[REMAT_EXACT_NODES_MAX]; /* largest first */
+    struct state *states;
+    uint32_t state_count, states_max;
+    uint32_t *slots, slot_count; /* hash of (live, done): state + 1 */
+    struct entry *heap;
+    uint32_t heap_count, heap_max;
+    bool full;
+};
+
+static uint64_t bytes_of(const struct exact *x, uint64_t set)
+{
+    uint64_t bytes = 0;
+    for (; set; set &= set - 1)
+        bytes += x->problem->bytes[__builtin_ctzll(set)];
+    return bytes;
+}
+
+/* --- the queue: states by cost, deeper ones first among equals --- */
+
+static bool comes_before(struct entry a, struct entry b)
+{
+    if (a.cost != b.cost)
+        return a.cost < b.cost;
+    return a.depth != b.depth ? a.depth > b.depth : a.state > b.state;
+}
+
+static void heap_push(struct exact *x, uint32_t state)
+{
+    const struct state *s = &x->states[state];
+    struct entry entry = {s->cost, (uint32_t)__builtin_popcountll(s->done), state};
+    if (x->heap_count == x->heap_max) {
+        x->full = true;
+        return;
+    }
+    uint32_t at = x->heap_count++;
+    for (; at > 0 && comes_before(entry, x->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        x->heap[at] = x->heap[(at - 1) / 2];
+    x->heap[at] = entry;
+}
+
+static uint32_t heap_pop(struct exact *x)
+{
+    struct entry top = x->heap[0], last = x->heap[--x->heap_count];
+    uint32_t at = 0, child;
+    while ((child = 2 * at + 1) < x->heap_count) {
+        if (child + 1 < x->heap_count && comes_before(x->heap[child + 1], x->heap[child]))
+            child++;
+        if (!comes_before(x->heap[child], last))
+            break;
+        x->heap[at] = x->heap[child];
+        at = child;
+    }
+    x->heap[at] = last;
+    return top.state;
+}
+
+/* --- states --- */
+
+static void reach(struct exact *x, struct state next)
+{
+    uint64_t key[2] = {next.live, next.done};
+    uint32_t at = (uint32_t)remat_hash(key, sizeof key, 0) & (x->slot_count - 1);
+    if (next.cost >= x->limit)
+        return;
+    for (; x->slots[at]; at = (at + 1) & (x->slot_count - 1)) {
+        struct state *s = &x->states[x->slots[at] - 1];
+        if (s->live != next.live || s->done != next.done)
+            continue;
+        if (!s->closed && next.cost < s->cost) {
+            *s = next;
+            heap_push(x, x->slots[at] - 1);
+        }
+        return;
+    }
+    if (x->state_count == x->states_max) {
+        x->full = true;
+        return;
+    }
+    x->states[x->state_count] = next;
+    x->slots[at] = ++x->state_count;
+    heap_push(x, x->state_count - 1);
+}
+
+/* Evicts, from by_size[i] on, minimal sets that free `missing` bytes, and runs the node. */
+static void evict_and_run(struct exact *x, struct state next, uint64_t pinned, uint32_t i,
+                          uint64_t missing)
+{
+    if (x->full)
+        return;
+    if (missing == 0) {
+        reach(x, next);
+        return;
+    }
+    if (bytes_of(x, next.live & ~pinned) < missing)
+        return;
+    for (; i < x->problem->node_count; i++) {
+        uint32_t v = x->by_size[i];
+        uint64_t bit = UINT64_C(1) << v, bytes = x->problem->bytes[v];
+        if (!(next.live & bit) || (pinned & bit))
+            continue;
+        struct state without = next;
+        without.live &= ~bit;
+        evict_and_run(x, without, pinned, i + 1, bytes < missing ? missing - bytes : 0);
+        pinned |= bit; /* the sets without it come next */
+        if (bytes_of(x, next.live & ~pinned) < missing)
+            return;
+    }
+}
+
+static void run_node(struct exact *x, uint32_t from, uint32_t v)
+{
+    const struct state *s = &x->states[from];
+    uint64_t bit = UINT64_C(1) << v;
+    uint64_t used = bytes_of(x, s->live) + x->problem->bytes[v];
+    struct state next = {.live = s->live | bit,
+                         .done = s->done | bit,
+                         .cost = s->cost + (s->done & bit ? x->problem->ticks[v] : 0),
+                         .parent = from,
+                         .node = v};
+    if (x->leaves & bit) { /* gone after its run, but it needs its room */
+        struct state during = next;
+        if (used <= x->budget) {
+            next.live &= ~bit;
+            reach(x, next);
+            return;
+        }
+        during.live = next.live & ~bit;
+        evict_and_run(x, during, x->inputs[v], 0, used - x->budget);
+        return;
+    }
+    evict_and_run(x, next, x->inputs[v] | bit, 0, used > x->budget ? used - x->budget : 0);
+}
+
+static void expand(struct exact *x, uint32_t from)
+{
+    struct state s = x->states[from];
+    uint64_t used = bytes_of(x, s.live);
+    for (uint32_t v = 0; v < x->problem->node_count; v++) {
+        uint64_t bit = UINT64_C(1) << v;
+        if ((x->leaves & bit) && !(s.done & bit) && (s.live & x->inputs[v]) == x->inputs[v] &&
+            used + x->problem->bytes[v] <= x->budget) {
+            run_node(x, from, v);
+            return;
+        }
+    }
+    for (uint32_t v = 0; v < x->problem->node_count && !x->full; v++) {
+        uint64_t bit = UINT64_C(1) << v;
+        if ((s.live & bit) || (s.live & x->inputs[v]) != x->inputs[v])
+            continue;
+        if (!(x->leaves & s.done & bit)) /* nobody wants a leaf again */
+            run_node(x, from, v);
+    }
+}
+
+static remat_status trace_back(const struct exact *x, struct remat_arena *arena, uint32_t at,
+                               struct remat_sequence *out)
+{
+    remat_status st = REMAT_OK;
+    size_t count = 0;
+    for (uint32_t s = at; s; s = x->states[s].parent)
+        count++;
+    REMAT_NEW(arena, out->items, count);
+    out->count = out->capacity = count;
+    for (uint32_t s = at; s; s = x->states[s].parent)
+        out->items[--count] = x->states[s].node;
+fail:
+    return st;
+}
+
+static remat_status explore(struct exact *x, struct remat_arena *arena,
+                            struct remat_deadline *deadline, struct remat_exact *out)
+{
+    uint32_t n = x->problem->node_count;
+    uint64_t all = n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
+    reach(x, (struct state){0});
+    for (uint32_t steps = 0; x->heap_count; steps++) {
+        uint32_t at = heap_pop(x);
+        struct state *s = &x->states[at];
+        if (s->closed)
+            continue;
+        s->closed = true;
+        out->ticks = s->cost;
+        if (s->done == all) {
+            out->solved = true;
+            return trace_back(x, arena, at, &out->sequence);
+        }
+        expand(x, at);
+        if (x->full || (steps % POLL == 0 && remat_deadline_expired(deadline)))
+            return REMAT_OK; /* what was dropped costs no less than the state it came from */
+    }
+    out->infeasible = true;
+    out->ticks = x->limit;
+    return REMAT_OK;
+}
+
+static remat_status prepare(struct exact *x, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = x->problem;
+    for (uint32_t v = 0; v < p->node_count; v++) {
+        uint32_t at = v;
+        for (; at > 0 && p->bytes[x->by_size[at - 1]] < p->bytes[v]; at--)
+            x->by_size[at] = x->by_size[at - 1];
+        x->by_size[at] = v;
+        for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
+            x->inputs[v] |= UINT64_C(1) << p->inputs[e];
+        if (p->user_begin[v] == p->user_begin[v + 1])
+            x->leaves |= UINT64_C(1) << v;
+    }
+    for (x->slot_count = 64; x->slot_count < 2 * x->states_max;)
+        x->slot_count *= 2;
+    x->heap_max = 2 * x->states_max;
+    REMAT_NEW(arena, x->states, x->states_max);
+    REMAT_NEW(arena, x->slots, x->slot_count);
+    REMAT_NEW(arena, x->heap, x->heap_max);
+fail:
+    return st;
+}
+
+remat_status remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
+                               uint64_t budget, uint64_t limit, uint32_t states_max,
+                               struct remat_deadline *deadline, struct remat_exact *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena own;
+    struct exact x = {
+        .problem = problem, .budget = budget, .limit = limit, .states_max = states_max};
+    remat_arena_init(&own, arena->ctx);
+    *out = (struct remat_exact){0};
+    if (problem->node_count > REMAT_EXACT_NODES_MAX || states_max < 2)
+        goto fail;
+    REMAT_TRY(prepare(&x, &own));
+    REMAT_TRY(explore(&x, arena, deadline, out));
+fail:
+    remat_arena_release(&own);
+    return st;
+}

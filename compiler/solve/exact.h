@@ -1,0 +1,23 @@
+/* The fastest schedule of a small problem, by exhaustion in order of cost. */
+#ifndef REMAT_EXACT_H
+#define REMAT_EXACT_H
+
+#include "problem.h"
+#include "search.h"
+
+#define REMAT_EXACT_NODES_MAX 64u
+
+struct remat_exact {
+    bool solved;     /* `sequence` is a fastest one (in ticks) */
+    bool infeasible; /* proven: no schedule fits */
+    uint64_t ticks;  /* every schedule that fits takes at least this many beyond the sum */
+    struct remat_sequence sequence;
+};
+
+/* At most REMAT_EXACT_NODES_MAX nodes. `limit`: schedules that take this many ticks beyond the sum,
+ * or more, are of no interest (infeasible then means: none below). Gives up after `states_max`. */
+remat_status remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
+                               uint64_t budget, uint64_t limit, uint32_t states_max,
+                               struct remat_deadline *deadline, struct remat_exact *out);
+
+#endif

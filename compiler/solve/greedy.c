@@ -1,0 +1,182 @@
+/* Online eviction with the future known, after Kirisame et al., "Dynamic tensor rematerialization"
+ * (2021): it finds tight plans of many recomputations, which the search then shortens. */
+#include "construct.h"
+
+#include <math.h>
+
+enum { LOOK_BACK = 48, RUNS_PER_NODE = 40, WORK_MAX = 20000000 };
+
+struct greedy {
+    const struct remat_problem *problem;
+    const struct remat_eviction *eviction;
+    struct remat_arena *arena;
+    uint64_t budget, used;
+    uint32_t position; /* in the given order */
+    bool *live;
+    uint32_t *pins;     /* how many pending runs read the value */
+    uint32_t *next_use; /* index into users of the first user after `position` */
+    uint32_t *mark, stamp;
+    uint64_t work; /* values looked at; too many: give up */
+    uint32_t *stack;
+    struct remat_sequence *out;
+};
+
+/* Time to make v again from what is live, as far as a short look back sees. */
+static double restore_cost(struct greedy *g, uint32_t v)
+{
+    const struct remat_problem *p = g->problem;
+    uint32_t found[LOOK_BACK], count = 0;
+    double cost = 0;
+    g->stamp++;
+    found[count++] = v;
+    for (uint32_t i = 0; i < count; i++) {
+        cost += p->time[found[i]];
+        g->work++;
+        for (uint32_t e = p->input_begin[found[i]]; e < p->input_begin[found[i] + 1]; e++) {
+            uint32_t u = p->inputs[e];
+            if (g->live[u] || g->mark[u] == g->stamp || count == LOOK_BACK)
+                continue;
+            g->mark[u] = g->stamp;
+            found[count++] = u;
+        }
+    }
+    return cost;
+}
+
+static uint32_t find_next_use(struct greedy *g, uint32_t v)
+{
+    const struct remat_problem *p = g->problem;
+    while (g->next_use[v] < p->user_begin[v + 1] && p->users[g->next_use[v]] < g->position)
+        g->next_use[v]++;
+    return g->next_use[v] < p->user_begin[v + 1] ? p->users[g->next_use[v]] : UINT32_MAX;
+}
+
+static double worth(struct greedy *g, uint32_t v)
+{
+    uint32_t use = find_next_use(g, v);
+    double distance = use == UINT32_MAX ? 1e9 : (double)(use - g->position) + 1;
+    const struct remat_eviction *e = g->eviction;
+    double favour = e->keep && e->keep[v] && use != UINT32_MAX ? 1e12 : 1;
+    return favour * pow(restore_cost(g, v) + 1e-9, e->cost) /
+           pow((double)g->problem->bytes[v] + 1, e->bytes) / pow(distance, e->distance);
+}
+
+static bool make_room(struct greedy *g, uint64_t bytes)
+{
+    while (g->used + bytes > g->budget) {
+        uint32_t victim = UINT32_MAX;
+        double least = 0;
+        for (uint32_t v = 0; v <= g->position; v++) {
+            if (!g->live[v] || g->pins[v] || g->problem->bytes[v] == 0)
+                continue;
+            double value = worth(g, v);
+            if (victim == UINT32_MAX || value < least) {
+                victim = v;
+                least = value;
+            }
+        }
+        g->work += g->position;
+        if (victim == UINT32_MAX || g->work > WORK_MAX)
+            return false;
+        g->live[victim] = false;
+        g->used -= g->problem->bytes[victim];
+    }
+    return true;
+}
+
+static uint32_t choose_missing(struct greedy *g, uint32_t v)
+{
+    const struct remat_problem *p = g->problem;
+    uint32_t best = UINT32_MAX;
+    double most = -1;
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+        uint32_t u = p->inputs[e];
+        double cost = g->live[u] ? -1 : g->eviction->deep_first ? restore_cost(g, u) : 0;
+        if (cost > most) {
+            most = cost;
+            best = u;
+        }
+    }
+    return best;
+}
+
+static void pin_inputs(struct greedy *g, uint32_t v, bool pin)
+{
+    const struct remat_problem *p = g->problem;
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
+        g->pins[p->inputs[e]] += pin ? 1u : UINT32_MAX;
+}
+
+/* Runs v after whatever is missing. Every node on the stack pins its inputs; the inputs of one that
+ * waits are smaller numbers than it, so the stack is finite. */
+static remat_status run(struct greedy *g, uint32_t node, bool *ok)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = g->problem;
+    uint32_t depth = 0;
+    g->stack[depth++] = node;
+    pin_inputs(g, node, true);
+    while (depth && *ok) {
+        uint32_t v = g->stack[depth - 1], missing = choose_missing(g, v);
+        if (missing != UINT32_MAX) {
+            g->stack[depth++] = missing;
+            pin_inputs(g, missing, true);
+            continue;
+        }
+        *ok = make_room(g, p->bytes[v]) && g->out->count < (size_t)p->node_count * RUNS_PER_NODE;
+        REMAT_PUSH(g->arena, g->out, v);
+        g->live[v] = true;
+        g->used += p->bytes[v];
+        pin_inputs(g, v, false);
+        depth--;
+        if (p->user_begin[v] == p->user_begin[v + 1]) {
+            g->live[v] = false;
+            g->used -= p->bytes[v];
+        }
+    }
+fail:
+    return st;
+}
+
+/* Frees what no later node of the given order reads, unless something near could need it. */
+static void drop_finished(struct greedy *g, uint32_t v)
+{
+    const struct remat_problem *p = g->problem;
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+        uint32_t u = p->inputs[e];
+        if (g->live[u] && find_next_use(g, u) == UINT32_MAX) {
+            g->live[u] = false;
+            g->used -= p->bytes[u];
+        }
+    }
+}
+
+remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *p,
+                                    uint64_t budget, const struct remat_eviction *eviction,
+                                    struct remat_sequence *out, bool *ok)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena own;
+    struct greedy g = {
+        .problem = p, .eviction = eviction, .arena = arena, .budget = budget, .out = out};
+    remat_arena_init(&own, arena->ctx);
+    *out = (struct remat_sequence){0};
+    *ok = true;
+    REMAT_NEW(&own, g.live, p->node_count);
+    REMAT_NEW(&own, g.pins, p->node_count);
+    REMAT_NEW(&own, g.next_use, p->node_count);
+    REMAT_NEW(&own, g.mark, p->node_count);
+    REMAT_NEW(&own, g.stack, p->node_count);
+    memcpy(g.next_use, p->user_begin, p->node_count * sizeof *g.next_use);
+    for (uint32_t v = 0; v < p->node_count && *ok; v++) {
+        g.position = v;
+        REMAT_TRY(run(&g, v, ok));
+        g.position = v + 1;
+        drop_finished(&g, v);
+    }
+fail:
+    if (!*ok)
+        out->count = 0;
+    remat_arena_release(&own);
+    return st;
+}

@@ -1,0 +1,144 @@
+"""remat-solve on the command line: what it prints, refuses and returns.
+
+    cli.py REMAT_SOLVE
+"""
+import json
+import random
+import sys
+
+from planned import Problem, check_decision, node, problem, solve
+
+SMALL = problem(node(5, 10), node(1, 10, 0), node(1, 10, 1), node(1, 10, 1, 2), node(1, 10, 0, 3))
+HUGE = 2**62
+
+# problem (or text), arguments, exit code, part of the message
+REFUSED = [
+    ("", [], 4, "file"),
+    ("{", [], 4, ":1:1: "),
+    ("[]", [], 4, "an array, expected an object"),
+    ("[" * 5000, [], 4, "depth"),
+    ({"nodes": []}, [], 4, "schema: missing, expected \"remat-problem/1\""),
+    ({"schema": "remat-problem/2", "nodes": []}, [], 4, "schema: \"remat-problem/2\""),
+    ({"schema": "remat-problem/1"}, [], 4, "nodes: missing"),
+    (problem(), [], 4, "no nodes"),
+    (problem(3), [], 4, "nodes[0]: 3, expected an object"),
+    (problem(node(1, 1), {"name": "x"}), [], 4, "nodes[1].time: missing, expected a number"),
+    (problem({"time": 1, "bytes": 1, "inputs": []}), [], 4, "nodes[0].name: missing"),
+    (problem(node(-1, 1)), [], 4, "nodes[0].time: -1, expected a number from 0 on"),
+    (problem(node("1", 1)), [], 4, "nodes[0].time: \"1\""),
+    (problem(node(1, -1)), [], 4, "nodes[0].bytes: -1, expected an integer from 0 on"),
+    (problem(node(1, 1.5)), [], 4, "nodes[0].bytes: 1.5, expected an integer"),
+    (problem(node(1, True)), [], 4, "nodes[0].bytes: true"),
+    (problem({"name": "a", "time": 1, "bytes": 1, "inputs": 3}), [], 4, "nodes[0].inputs: 3"),
+    (problem({"name": "a", "time": 1, "bytes": 1, "inputs": [], "size": 1}), [], 4,
+     "nodes[0]: unknown key \"size\""),
+    (problem(node(1, 1), node(1, 1, 1)), [], 4, "nodes[1].inputs[0]: 1 is not the number of an"),
+    (problem(node(1, 1), node(1, 1, -1)), [], 4, "nodes[1].inputs[0]: -1 is not the number"),
+    (problem(node(1, 1), node(1, 1, 0.0)), [], 4, "nodes[1].inputs[0]: 0 is not the number"),
+    (problem(node(1, 1), node(1, 1, 2**40)), [], 4, "1099511627776 is not the number"),
+    (problem(node(1, 1), node(1, 1, 0, 0)), [], 4, "nodes[1].inputs: 2 entries, but only 1"),
+    (problem(node(1, 1), node(1, 1), node(1, 1, 0, 0)), [], 4, "node 2 (\"n1\"): input 0 is listed"),
+    (problem(node(1, HUGE)), [], 4, "node 0 (\"n1\"): bytes add up to more than 2^60"),
+    (problem(*[node(1, 2**59)] * 3), [], 4, "node 2 (\"n1\"): bytes add up"),
+    (problem(node(1, 2**64)), [], 4, "too big integer"),
+    ('{"schema":"remat-problem/1","nodes":[{"name":"a","time":1e999,"bytes":1,"inputs":[]}]}', [],
+     4, "real number overflow"),
+    ('{"schema":"remat-problem/1","nodes":[{"name":"a","time":NaN,"bytes":1,"inputs":[]}]}', [], 4,
+     "invalid token"),
+    ('{"schema":"remat-problem/1","schema":"remat-problem/1","nodes":[]}', [], 4, "duplicate"),
+    (problem(*[node(1e300, 1)] * 3), [], 4, "times add up"),
+    (SMALL, ["--budget", "0"], 2, "--budget '0' is zero"),
+    (SMALL, ["--budget", "110%"], 2, "out of range"),
+    (SMALL, ["--budget", "5x"], 2, "unknown unit 'x'"),
+    (SMALL, [None], 2, "--budget is missing"),
+    (SMALL, ["--budget", "9", "--curve"], 2, "exclude each other"),
+    (SMALL, ["--budget", "9", "--format", "csv"], 2, "--format needs --curve"),
+    (SMALL, ["--budget", "50%", "--time-limit", "fast"], 2, "--time-limit 'fast' is not a time"),
+    (SMALL, ["--budget", "50%", "--time-limit", "-1s"], 2, "--time-limit '-1s' is not a time"),
+    (SMALL, ["--budget", "29"], 3, "no schedule fits in 29 B: node 3 alone takes 30 B"),
+]
+
+
+def check_refusals(tool):
+    faults = []
+    for value, arguments, code, message in REFUSED:
+        arguments = [a for a in arguments if a] if arguments else ["--budget", "100%"]
+        with Problem(value) as path:
+            got, out, err = solve(tool, path, *arguments)
+        lines = err.splitlines()
+        if got != code or message not in err or not lines[0].startswith("remat-solve: error: "):
+            faults.append(f"{str(value)[:80]} {arguments}: code {got}, {err.strip()}")
+        if len(lines) != (2 if code == 2 else 1):
+            faults.append(f"{str(value)[:80]}: {len(lines)} lines on stderr")
+        if (code == 3) != bool(out):
+            faults.append(f"{str(value)[:80]}: stdout {out[:60]!r}")
+    code, _, err = solve(tool, "/nonexistent/problem.json", "--budget", "1")
+    if code != 5 or "/nonexistent/problem.json" not in err:
+        faults.append(f"missing file: code {code}, {err}")
+    return faults
+
+
+def check_small(tool):
+    """By hand: at 30 bytes node 0 must go while 3 runs, so it runs twice."""
+    faults = []
+    with Problem(SMALL) as path:
+        for budget, time in (("40", 9), ("100%", 9), ("30", 14)):
+            code, out, err = solve(tool, path, "--budget", budget)
+            decision = json.loads(out) if code == 0 else {}
+            if code or decision["time"] != time or decision["schema"] != "remat-decision/1":
+                faults.append(f"--budget {budget}: code {code} {err}{out}")
+            else:
+                faults += check_decision(SMALL["nodes"], decision)
+        code, out, _ = solve(tool, path, "--budget", "29")
+        decision = json.loads(out)
+        if code != 3 or decision["floor"] != 30 or decision["feasible"]:
+            faults.append(f"infeasible: code {code}, {out}")
+        code, out, _ = solve(tool, path, "--curve", "--format", "csv")
+        lines = out.splitlines()
+        if code or lines[0] != "budget,feasible,peak,time,overhead,lower_bound,gap":
+            faults.append(f"csv: code {code}, {lines[:1]}")
+    return faults
+
+
+def random_problem(rng, count):
+    nodes = []
+    for v in range(count):
+        inputs = {v - 1, count - 1 - v} if v >= count // 2 else {v - 1, rng.randrange(v + 1) - 1}
+        nodes.append(node(rng.randint(1, 9) * rng.choice((1, 0.25)), rng.randint(0, 50),
+                          *sorted(u for u in inputs if 0 <= u < v)))
+    return problem(*nodes)
+
+
+def check_random(tool):
+    """Decisions are valid and repeatable, the curve is monotone, and bounds agree with each other."""
+    faults, rng = [], random.Random(7)
+    for index in range(8):
+        value = random_problem(rng, rng.randint(1, 60))
+        with Problem(value) as path:
+            curve = json.loads(solve(tool, path, "--curve", "--time-limit", "2s")[1])
+            times = [p["time"] for p in curve["points"] if p["feasible"]]
+            if times != sorted(times):
+                faults.append(f"problem {index}: the curve is not monotone: {times}")
+            for percentage in (100, 80, 60):
+                arguments = ["--budget", f"{percentage}%"]
+                code, out, err = solve(tool, path, *arguments)
+                if code not in (0, 3):
+                    faults.append(f"problem {index} at {percentage} %: code {code} {err}")
+                    continue
+                decision = json.loads(out)
+                if decision["feasible"]:
+                    faults += check_decision(value["nodes"], decision)
+                if solve(tool, path, *arguments)[1] != out:
+                    faults.append(f"problem {index} at {percentage} %: another plan the second time")
+    return faults
+
+
+def main():
+    tool = sys.argv[1]
+    faults = check_refusals(tool) + check_small(tool) + check_random(tool)
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+/* What the planner's tests share: checks, problems made at random, and a simulator of the plainest
+ * kind. A test program returns test_end(). */
+#ifndef SUPPORT_H
+#define SUPPORT_H
+
+#include "problem.h"
+#include "simulate.h"
+
+#include <stdio.h>
+
+struct test {
+    remat_context *ctx;
+    struct remat_arena arena; /* released by test_next */
+    const char *name;
+    int failures;
+    uint64_t random;
+};
+
+#define CHECK(test, condition, ...)                                                                \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (test)->failures++;                                                                    \
+            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
+            printf(__VA_ARGS__);                                                                   \
+            printf("\n");                                                                          \
+        }                                                                                          \
+    } while (0)
+
+void test_begin(struct test *test, const char *name);
+void test_next(struct test *test); /* frees what the arena holds */
+int test_end(struct test *test);
+/* In [low, high]. */
+uint32_t draw(struct test *test, uint32_t low, uint32_t high);
+
+/* NAN-free, valid by construction; stops the program when that fails. */
+struct remat_problem make_problem(struct test *test, uint32_t count, const double *time,
+                                  const uint64_t *bytes, const uint32_t *begin,
+                                  const uint32_t *inputs);
+/* `count` nodes, times 1 .. 9, bytes 1 .. 6; half of them forward-and-backward shaped: node i reads
+ * i - 1, and in the second half its mirror image; the others read one or two random nodes. */
+struct remat_problem random_problem(struct test *test, uint32_t count);
+
+/* Time and peak straight from the rules, quadratic. False when the sequence is not valid. */
+bool plain_simulate(const struct remat_problem *problem, const uint32_t *sequence, size_t length,
+                    double *time, uint64_t *peak);
+
+#endif

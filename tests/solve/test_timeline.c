@@ -1,0 +1,68 @@
+/* Random changes of a timeline, each against the simulator; rollback restores everything. */
+#include "support.h"
+#include "timeline.h"
+
+enum { PROBLEMS = 60, CHANGES = 400 };
+
+static void compare(struct test *t, const struct remat_timeline *line)
+{
+    struct remat_sequence s;
+    double time;
+    uint64_t peak;
+    CHECK(t, remat_timeline_store(line, &t->arena, &s) == REMAT_OK, "store");
+    CHECK(t, plain_simulate(line->problem, s.items, s.count, &time, &peak), "not valid");
+    CHECK(t, (double)line->ticks == time, "ticks %g, time %g", (double)line->ticks, time);
+    CHECK(t, (uint64_t)remat_timeline_peak(line) == peak, "peak %ld, simulated %lu",
+          (long)remat_timeline_peak(line), (unsigned long)peak);
+    uint32_t slot = remat_timeline_peak_slot(line, t->random);
+    CHECK(t, remat_timeline_max(line, slot, slot) == remat_timeline_peak(line), "peak slot");
+    CHECK(t, remat_timeline_max(line, 0, line->slot_count - 1) == remat_timeline_peak(line), "max");
+}
+
+static void change(struct test *t, struct remat_timeline *line)
+{
+    uint32_t v = draw(t, 0, line->problem->node_count - 1);
+    uint32_t slot = draw(t, 0, line->slot_count - 1);
+    size_t mark = line->log.count;
+    if (draw(t, 0, 1) && line->runs[v].count > 1) {
+        uint32_t i = draw(t, 0, (uint32_t)line->runs[v].count - 1);
+        remat_timeline_remove(line, v, line->runs[v].items[i]);
+    } else if (line->run_count < 40) {
+        if (line->at[slot] != REMAT_SLOT_NONE)
+            slot = remat_timeline_make_room(line, slot);
+        if (slot != REMAT_SLOT_NONE && remat_timeline_valid_at(line, v, slot))
+            remat_timeline_insert(line, v, slot);
+    }
+    if (!remat_timeline_valid(line, v))
+        remat_timeline_rollback(line, mark);
+}
+
+int main(void)
+{
+    struct test t;
+    test_begin(&t, "timeline");
+    for (int i = 0; i < PROBLEMS; i++) {
+        struct remat_problem p = random_problem(&t, draw(&t, 2, 12));
+        struct remat_timeline line;
+        uint32_t order[12];
+        for (uint32_t v = 0; v < p.node_count; v++)
+            order[v] = v;
+        struct remat_sequence given = {order, p.node_count, p.node_count};
+        CHECK(&t, remat_timeline_create(&t.arena, &p, 16, &line) == REMAT_OK, "create");
+        remat_timeline_load(&line, &given);
+        for (int k = 0; k < CHANGES; k++) {
+            int64_t peak = remat_timeline_peak(&line);
+            uint32_t runs = line.run_count;
+            remat_timeline_commit(&line);
+            change(&t, &line);
+            if (draw(&t, 0, 2) == 0) {
+                remat_timeline_rollback(&line, 0);
+                CHECK(&t, remat_timeline_peak(&line) == peak && line.run_count == runs, "rollback");
+            }
+            compare(&t, &line);
+        }
+        CHECK(&t, !line.failed, "failed");
+        test_next(&t);
+    }
+    return test_end(&t);
+}

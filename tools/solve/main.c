@@ -1,0 +1,177 @@
+/* remat-solve: the fastest way to run a graph within a memory budget. */
+#include "cli.h"
+#include "problem_json.h"
+#include "report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum {
+#define OPTION CLI_OPTION_INDEX
+#include "solve.def"
+#undef OPTION
+    OPTION_COUNT
+};
+static const struct cli_option options[] = {
+#define OPTION CLI_OPTION_ROW
+#include "solve.def"
+#undef OPTION
+};
+static const struct cli_tool tool = {
+    .name = "remat-solve",
+    .summary = "Plans a bare problem: which nodes to run again, and when, so that a graph fits.",
+    .operands = "PROBLEM",
+    .operands_min = 1,
+    .operands_max = 1,
+    .examples = {{"half of the memory that the given order takes",
+                  "remat-solve problem.json --budget 50%"},
+                 {"a longer search", "remat-solve problem.json --budget 8GiB --time-limit 10s"},
+                 {"time against budget", "remat-solve problem.json --curve --format csv"}},
+    .options = options,
+    .option_count = OPTION_COUNT,
+};
+
+enum { CURVE_POINTS = 20, FLOOR_WORK = 4000000 };
+#define CURVE_EFFORT 0.25 /* at each point */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool is_past(void *user)
+{
+    return now() >= *(const double *)user;
+}
+
+/* "500ms", "10s", "2min", "10" (seconds) */
+static remat_status read_time_limit(remat_context *ctx, const char *text, double *seconds)
+{
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"", 1}};
+    char *end;
+    double value = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
+        if (strcmp(end, units[i].unit) == 0) {
+            *seconds = value * units[i].seconds;
+            if (*seconds >= 1e-3 && *seconds <= 1e6)
+                return REMAT_OK;
+        }
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "--time-limit '%s' is not a time (accepted: 1ms to 1000000s, as 500ms, 10s, "
+                       "2min)",
+                       text);
+}
+
+/* Budgets in equal steps from the peak of the given order down to the floor. */
+static remat_status make_budgets(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args, struct report *r)
+{
+    remat_status st = REMAT_OK;
+    uint64_t *budgets, low = r->floor.bytes, high = r->given_peak;
+    r->count = cli_has(args, OPTION_curve) ? CURVE_POINTS : 1;
+    REMAT_NEW(arena, budgets, r->count);
+    for (uint32_t i = 0; r->count > 1 && i < r->count; i++)
+        budgets[i] = high - (high - low) / (r->count - 1) * i;
+    if (r->count > 1)
+        budgets[r->count - 1] = low;
+    else
+        REMAT_TRY(cli_size(ctx, args, OPTION_budget, r->given_peak ? r->given_peak : 1, budgets));
+    r->budgets = budgets;
+fail:
+    return st;
+}
+
+static remat_status plan(remat_context *ctx, struct remat_arena *arena,
+                         const struct cli_arguments *args, const struct remat_problem *p,
+                         struct report *r)
+{
+    remat_status st = REMAT_OK;
+    struct remat_solution given, *solutions;
+    const char *limit = cli_text(args, OPTION_time_limit, NULL);
+    double seconds = 0, effort = 1, end = now();
+    struct remat_deadline deadline = {limit ? is_past : NULL, &end, false};
+    if (limit)
+        REMAT_TRY(read_time_limit(ctx, limit, &seconds));
+    end += seconds;
+    *r = (struct report){.problem = p};
+    REMAT_TRY(remat_solve_given_order(arena, p, &given));
+    r->given_peak = given.result.peak;
+    REMAT_TRY(remat_floor_find(arena, p, FLOOR_WORK / (p->node_count + 100), &deadline, &r->floor));
+    REMAT_TRY(make_budgets(ctx, arena, args, r));
+    REMAT_NEW(arena, solutions, r->count);
+    if (limit)
+        effort = remat_solve_effort(p, seconds / r->count);
+    else if (r->count > 1)
+        effort = CURVE_EFFORT;
+    struct remat_solve_options o = {.effort = effort, .deadline = &deadline};
+    REMAT_TRY(remat_solve(arena, p, r->budgets, r->count, &o, solutions));
+    r->solutions = solutions;
+    r->time_limit_hit = deadline.hit;
+fail:
+    return st;
+}
+
+static remat_status fail_infeasible(remat_context *ctx, const struct report *r)
+{
+    uint64_t budget = r->budgets[0], floor = r->floor.bytes;
+    struct cli_buffer asked = cli_exact(budget), least = cli_exact(floor);
+    struct cli_buffer found = cli_exact(r->solutions[0].result.peak);
+    if (budget < floor)
+        return remat_error(
+            ctx, REMAT_ERROR_INFEASIBLE,
+            "no schedule fits in %s: node %u alone takes %s; the smallest peak found "
+            "is %s",
+            asked.text, r->floor.node, least.text, found.text);
+    return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
+                       "no schedule found within %s: the smallest peak found is %s, and %s is the "
+                       "least that could be possible",
+                       asked.text, found.text, least.text);
+}
+
+static remat_status solve(remat_context *ctx, struct remat_arena *arena,
+                          const struct cli_arguments *args)
+{
+    remat_status st = REMAT_OK;
+    struct remat_problem problem;
+    struct report report;
+    struct remat_text text = {.arena = arena};
+    bool curve = cli_has(args, OPTION_curve);
+    if (curve == cli_has(args, OPTION_budget))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                   curve
+                       ? "--curve and --budget exclude each other: the curve has budgets of its own"
+                       : "--budget is missing (or --curve, which does without)");
+    if (!curve && cli_has(args, OPTION_format))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--format needs --curve");
+    REMAT_TRY(problem_json_read(ctx, arena, args->operands[0], &problem));
+    REMAT_TRY(plan(ctx, arena, args, &problem, &report));
+    if (!curve)
+        report_decision(&text, &report);
+    else if (cli_choice(args, OPTION_format, 0) == 0)
+        report_curve_json(&text, &report);
+    else
+        report_curve_csv(&text, &report);
+    if (text.failed)
+        return REMAT_ERROR_MEMORY;
+    if (cli_has(args, OPTION_output))
+        REMAT_TRY(
+            remat_file_write(ctx, cli_text(args, OPTION_output, NULL), text.items, text.count));
+    else
+        fwrite(text.items, 1, text.count, stdout); /* cli_main checks it */
+    if (!curve && !report.solutions[0].fits)
+        return fail_infeasible(ctx, &report);
+fail:
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    return cli_main(&tool, argc, argv, solve);
+}

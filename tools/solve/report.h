@@ -1,0 +1,22 @@
+/* Writes remat-decision/1 and remat-curve/1. */
+#ifndef REMAT_TOOLS_SOLVE_REPORT_H
+#define REMAT_TOOLS_SOLVE_REPORT_H
+
+#include "solve.h"
+
+struct report {
+    const struct remat_problem *problem;
+    uint64_t given_peak;
+    struct remat_floor floor;
+    const uint64_t *budgets;
+    const struct remat_solution *solutions;
+    uint32_t count;
+    bool time_limit_hit;
+};
+
+/* The text lives in the arena of `text`. */
+void report_decision(struct remat_text *text, const struct report *report); /* of solutions[0] */
+void report_curve_json(struct remat_text *text, const struct report *report);
+void report_curve_csv(struct remat_text *text, const struct report *report);
+
+#endif
