@@ -22,10 +22,11 @@ struct remat_policy_settings {
     const char *recompute_method; /* uniform block */
     bool has_recompute_num_layers;
     int64_t recompute_num_layers;
-    const char *recompute_modules; /* comma-separated */
-    const char *ac_mode;           /* none full selective */
-    const char *ac_option;         /* a number or "op" */
-    const char *save_ops;          /* comma-separated */
+    const char *recompute_num_layers_text; /* as typed, for messages; NULL: the number */
+    const char *recompute_modules;         /* comma-separated */
+    const char *ac_mode;                   /* none full selective */
+    const char *ac_option;                 /* a number or "op" */
+    const char *save_ops;                  /* comma-separated */
     bool enable_activation_checkpointing;
     bool distribute_saved_activations;
     uint32_t save_count, recompute_count; /* pins */

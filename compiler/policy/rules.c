@@ -5,7 +5,6 @@
 #include "ops.h"
 #include "region.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 /* --- what settings mean --- */
@@ -26,9 +25,8 @@ bool remat_ac_option_number(const char *text, int64_t *out)
     char *end;
     if (!text || !((*text >= '0' && *text <= '9') || *text == '-'))
         return false;
-    errno = 0;
-    *out = strtoll(text, &end, 10);
-    return end > text && *end == 0 && errno == 0;
+    *out = strtoll(text, &end, 10); /* beyond 64 bits: the nearest */
+    return end > text && *end == 0;
 }
 
 /* --- helpers --- */
@@ -53,6 +51,12 @@ static const char *copy_word(struct remat_rule_case *c, struct remat_word word)
 static const char *number_text(struct remat_rule_case *c, int64_t number)
 {
     return or_empty(remat_arena_format(c->arena, "%lld", (long long)number));
+}
+
+static const char *num_layers_text(struct remat_rule_case *c)
+{
+    const char *text = c->settings->recompute_num_layers_text;
+    return text ? text : number_text(c, c->settings->recompute_num_layers);
 }
 
 static bool full(const struct remat_policy_settings *s)
@@ -102,6 +106,22 @@ static bool rule_module_unknown(struct remat_rule_case *c)
             c->value = copy_word(c, word);
             return true;
         }
+    }
+    return false;
+}
+
+static bool rule_module_twice(struct remat_rule_case *c)
+{
+    struct remat_word word, other;
+    const char *rest = c->settings->recompute_modules;
+    while (remat_list_next(&rest, &word)) {
+        const char *later = rest;
+        while (remat_list_next(&later, &other))
+            if (word.length == other.length &&
+                memcmp(word.text, other.text, (size_t)word.length) == 0) {
+                c->value = copy_word(c, word);
+                return true;
+            }
     }
     return false;
 }
@@ -185,7 +205,7 @@ static bool rule_method_without_full(struct remat_rule_case *c)
 
 static bool rule_num_layers_without_method(struct remat_rule_case *c)
 {
-    c->value = number_text(c, c->settings->recompute_num_layers);
+    c->value = num_layers_text(c);
     return c->settings->has_recompute_num_layers && !c->settings->recompute_method;
 }
 
@@ -249,7 +269,7 @@ static bool rule_layer_numbers(struct remat_rule_case *c)
 static bool rule_num_layers_range(struct remat_rule_case *c)
 {
     int64_t layers = remat_graph_layers(c->graph), given = c->settings->recompute_num_layers;
-    c->value = number_text(c, given);
+    c->value = num_layers_text(c);
     c->accepted = number_text(c, layers);
     return c->settings->has_recompute_num_layers && (given < 1 || given > layers);
 }

@@ -28,7 +28,7 @@ const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage 
 /* --- what settings mean, shared by rules and policy --- */
 bool remat_setting_is(const char *value, const char *word); /* false for NULL */
 bool remat_settings_selective(const struct remat_policy_settings *settings);
-/* --ac-option as a number; false when it is none. */
+/* --ac-option as a number, beyond 64 bits the nearest; false when it is none. */
 bool remat_ac_option_number(const char *text, int64_t *out);
 
 #endif

@@ -43,9 +43,11 @@ static remat_status refuse(remat_context *ctx, const struct remat_program *progr
                            uint64_t thread_bytes, uint32_t threads)
 {
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
-                       "%u threads need %" PRIu64 " bytes beside the arena, the plan reserves "
-                       "%" PRIu64 ": run with fewer --threads, or compile with a larger --reserve",
-                       threads, BASE_BYTES + threads * thread_bytes, program->reserve_bytes);
+                       "%u %s %" PRIu64 " bytes beside the arena, the plan reserves %" PRIu64
+                       ": %scompile with a larger --reserve",
+                       threads, threads == 1 ? "thread needs" : "threads need",
+                       BASE_BYTES + threads * thread_bytes, program->reserve_bytes,
+                       fits(program, thread_bytes, 1) ? "run with fewer --threads, or " : "");
 }
 
 /* The device, prepared, with the threads that were asked for or as many as fit. */

@@ -4,6 +4,7 @@
 
 #include "plan.h"
 
+/* clang-format off: a list */
 /* Breaks a rule of docs/numerics.md from now on, 0 mends it:
  *   1  kernel programs keep sums and products of intermediates unrounded, and bf16 intermediates
  *      in f32
@@ -15,6 +16,7 @@
  *   5  a product's K in two halves: with several threads, or in recomputed instances
  *   6  random numbers count from zero in each thread's share: initial values, `random`, attention's
  *      dropout */
+/* clang-format on */
 remat_status remat_session_break_rule(remat_session *session, uint32_t rule);
 
 /* After each command, ranges of buffers whose lifespan ended are filled with NaN (0x7fc0dead). */

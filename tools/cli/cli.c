@@ -1,10 +1,12 @@
 /* Parsing by a table, over getopt_long, and the frame of every tool's main. */
 #include "cli.h"
+#include "base.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,6 +19,28 @@ static const struct option common[] = {
     {"man", no_argument, NULL, CODE_MAN},
 };
 enum { COMMON_COUNT = sizeof common / sizeof *common };
+
+/* --- messages --- */
+
+remat_status cli_error(remat_context *ctx, remat_status status, const char *format, ...)
+{
+    char text[sizeof ctx->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return remat_error(ctx, status, "%s", text);
+}
+
+void cli_log(remat_context *ctx, remat_severity severity, const char *format, ...)
+{
+    char text[sizeof ctx->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    remat_log(ctx, severity, "%s", text);
+}
 
 /* --- suggestions --- */
 
@@ -108,6 +132,8 @@ static bool in_range(const char *accepted, double value)
     return dots[2] == 0 || value <= strtod(dots + 2, NULL);
 }
 
+/* An integer beyond 64 bits is out of range; where the table has no range, it becomes the nearest
+ * one, and whoever knows the range refuses it. */
 static remat_status check_number(remat_context *ctx, const struct cli_option *option,
                                  const char *text)
 {
@@ -116,20 +142,25 @@ static remat_status check_number(remat_context *ctx, const struct cli_option *op
     bool whole = option->kind == CLI_INTEGER;
     double value = whole ? (double)strtoll(text, &end, 10) : strtod(text, &end);
     bool number = *text && *end == 0 && !(*text == ' ') && isfinite(value);
-    if (!number || (whole && errno == ERANGE))
+    bool beyond = whole && errno == ERANGE;
+    if (!number)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--%s '%s' is not %s%s%s%s", option->name, text,
                            whole ? "an integer" : "a number",
                            *option->accepted ? " (accepted: " : "", option->accepted,
                            *option->accepted ? ")" : "");
+    if (beyond && *option->accepted && in_range(option->accepted, value))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--%s %s is out of range (accepted: %s%" PRId64 ")", option->name, text,
+                           option->accepted, INT64_MAX);
     if (!in_range(option->accepted, value))
         return remat_error(ctx, REMAT_ERROR_USAGE, "--%s %s is out of range (accepted: %s)",
                            option->name, text, option->accepted);
     return REMAT_OK;
 }
 
-static bool may_be_zero(const struct cli_option *option, const char *text)
+static bool may_be_zero(const struct cli_option *option)
 {
-    return strcmp(option->accepted, "0..") == 0 && strcmp(text, "0") == 0;
+    return strcmp(option->accepted, "0..") == 0;
 }
 
 static remat_status check_value(remat_context *ctx, const struct cli_option *option,
@@ -148,10 +179,8 @@ static remat_status check_value(remat_context *ctx, const struct cli_option *opt
     case CLI_NUMBER:
         return check_number(ctx, option, text);
     case CLI_SIZE: /* the capacity that N% refers to is known later */
-        if (may_be_zero(option, text))
-            return REMAT_OK;
         snprintf(setting, sizeof setting, "--%s", option->name);
-        return cli_size_parse(ctx, setting, text, UINT32_MAX, &bytes);
+        return cli_size_parse(ctx, setting, text, UINT32_MAX, may_be_zero(option), &bytes);
     case CLI_TEXT:
         if (*text == 0)
             return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs a value that is not empty",
@@ -377,11 +406,8 @@ remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint
     snprintf(setting, sizeof setting, "--%s", args->tool->options[option].name);
     if (!text)
         return REMAT_OK;
-    if (may_be_zero(&args->tool->options[option], text)) {
-        *bytes = 0;
-        return REMAT_OK;
-    }
-    return cli_size_parse(ctx, setting, text, capacity, bytes);
+    return cli_size_parse(ctx, setting, text, capacity, may_be_zero(&args->tool->options[option]),
+                          bytes);
 }
 
 const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,

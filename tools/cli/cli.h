@@ -26,11 +26,17 @@
  *         return cli_main(&tool, argc, argv, compile);
  *     }
  *
- * Every tool also has --help (-h), --version (-V), --list-options and --man; they need no rows. */
+ * Every tool also has --help (-h), --version (-V), --list-options and --man; they need no rows.
+ * This header needs the public headers of libremat only. */
 #ifndef REMAT_TOOLS_CLI_H
 #define REMAT_TOOLS_CLI_H
 
-#include "base.h"
+#include <remat/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct remat_arena; /* base.h; remat-run, which sees public headers only, passes it on */
 
 /* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
  * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any; SIZE:
@@ -86,6 +92,17 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
              remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args));
 
+/* --- messages, for tools that see public headers only --- */
+#if defined(__GNUC__)
+#define CLI_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#else
+#define CLI_PRINTF(at, first)
+#endif
+/* Stores the message in the context and returns `status`. */
+remat_status cli_error(remat_context *ctx, remat_status status, const char *format, ...)
+    CLI_PRINTF(3, 4);
+void cli_log(remat_context *ctx, remat_severity severity, const char *format, ...) CLI_PRINTF(3, 4);
+
 /* --- reading arguments --- */
 bool cli_has(const struct cli_arguments *args, uint32_t option);
 const char *cli_text(const struct cli_arguments *args, uint32_t option, const char *otherwise);
@@ -102,9 +119,10 @@ const char *const *cli_texts(struct remat_arena *arena, const struct cli_argumen
 
 /* --- sizes --- */
 /* "80GB" = 80e9, "80GiB" = 80 * 2^30, "1.5MB", "4096", "90%" of `capacity`. Case does not matter; a
- * bare "80G" is an error that shows both readings. `setting` ("--budget") starts every message. */
+ * bare "80G" is an error that shows both readings. `setting` ("--budget") starts every message;
+ * `zero`: 0 is a size too. */
 remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
-                            uint64_t capacity, uint64_t *bytes);
+                            uint64_t capacity, bool zero, uint64_t *bytes);
 
 #define CLI_TEXT_BYTES 64
 struct cli_buffer {

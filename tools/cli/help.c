@@ -1,4 +1,5 @@
 /* Help, option list and man page: the option table in three shapes. */
+#include "base.h"
 #include "cli.h"
 
 #include <stdio.h>

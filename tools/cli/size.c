@@ -1,4 +1,5 @@
 /* Byte sizes as people write and read them. */
+#include "base.h"
 #include "cli.h"
 
 #include <inttypes.h>
@@ -106,13 +107,14 @@ static remat_status take_share(remat_context *ctx, const char *setting, const ch
 }
 
 remat_status cli_size_parse(remat_context *ctx, const char *setting, const char *text,
-                            uint64_t capacity, uint64_t *bytes)
+                            uint64_t capacity, bool zero, uint64_t *bytes)
 {
     remat_status st = REMAT_OK;
+    const char *sizes = zero ? "a size, or 0" : "a size above 0";
     struct decimal number;
     if (*text == '-' && scan_decimal(text + 1, &number))
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "%s '%s' is negative (accepted: a size above 0)",
-                   setting, text);
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "%s '%s' is negative (accepted: %s)", setting, text,
+                   sizes);
     if (!scan_decimal(text, &number))
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
                    "%s '%s' is not a size (accepted: bytes, or a number with kB MB GB TB KiB MiB "
@@ -138,9 +140,8 @@ remat_status cli_size_parse(remat_context *ctx, const char *setting, const char 
                    text);
     else if (!scale(&number, unit ? unit->bytes : 1, bytes) || *bytes > INT64_MAX)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "%s '%s' is too large", setting, text);
-    if (*bytes == 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "%s '%s' is zero (accepted: a size above 0)", setting,
-                   text);
+    if (*bytes == 0 && !zero)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "%s '%s' is zero (accepted: %s)", setting, text, sizes);
 fail:
     return st;
 }

@@ -1,8 +1,8 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "cli.h"
 #include "compile.h"
+#include "graph_file.h"
 #include "graph_text.h"
-#include "ingest.h"
 #include "report.h"
 
 #include <errno.h>
@@ -105,6 +105,7 @@ static remat_status read_policy(struct remat_arena *arena, const struct cli_argu
         .recompute_method = cli_text(args, OPTION_recompute_method, NULL),
         .has_recompute_num_layers = cli_has(args, OPTION_recompute_num_layers),
         .recompute_num_layers = cli_integer(args, OPTION_recompute_num_layers, 1),
+        .recompute_num_layers_text = cli_text(args, OPTION_recompute_num_layers, NULL),
         .recompute_modules = cli_text(args, OPTION_recompute_modules, NULL),
         .ac_mode = cli_text(args, OPTION_ac_mode, NULL),
         .ac_option = cli_text(args, OPTION_ac_option, NULL),
@@ -164,14 +165,6 @@ fail:
 
 /* --- files --- */
 
-/* The text form begins with the word graph, after comments and empty lines. */
-static bool is_text_form(const char *data)
-{
-    while (*data == '#' || (*data && strchr(" \t\r\n", *data)))
-        data += *data == '#' ? strcspn(data, "\n") : 1;
-    return strncmp(data, "graph", 5) == 0 && (data[5] == ' ' || data[5] == '\t');
-}
-
 static remat_status read_graph(remat_context *ctx, struct remat_arena *arena, const char *path,
                                struct remat_graph **out)
 {
@@ -179,10 +172,7 @@ static remat_status read_graph(remat_context *ctx, struct remat_arena *arena, co
     char *data;
     size_t bytes;
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
-    if (is_text_form(data))
-        REMAT_TRY(remat_graph_parse(ctx, path, data, bytes, arena, out));
-    else
-        REMAT_TRY(remat_graph_read(ctx, path, data, bytes, arena, out));
+    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, out));
 fail:
     return st;
 }
@@ -220,22 +210,64 @@ static remat_status print_report(remat_context *ctx, const struct cli_arguments 
     return REMAT_OK;
 }
 
-/* A plan is left only when everything has gone well. */
-static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
-                            const struct cli_arguments *args, const struct remat_program *program,
-                            const char *path)
+static bool has_pins(const struct remat_graph *graph, const struct remat_policy_settings *settings)
+{
+    bool pins = settings->save_count || settings->recompute_count;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        pins |= graph->values[v].pin != REMAT_PIN_NONE;
+    return pins;
+}
+
+/* The policy behind a program: that of the settings, or the rung of its name. NULL without pins,
+ * when the layers of the program are those of the policy. */
+static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_graph *graph,
+                                const struct remat_policy_settings *settings,
+                                const struct remat_program *program,
+                                const struct remat_policy **out)
 {
     remat_status st = REMAT_OK;
-    const struct report report = {program, path};
-    const void *data;
-    size_t bytes;
-    REMAT_TRY(remat_program_write(ctx, program, arena, &data, &bytes));
-    REMAT_TRY(remat_file_write(ctx, path, data, bytes));
-    st = print_report(ctx, args, &report);
-    if (st != REMAT_OK)
-        remove(path);
+    struct remat_policy *policies;
+    uint32_t count = 1;
+    *out = NULL;
+    if (!has_pins(graph, settings))
+        return REMAT_OK;
+    if (remat_policy_given(settings)) {
+        REMAT_NEW(arena, policies, 1);
+        REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policies));
+    } else
+        REMAT_TRY(remat_policy_ladder(ctx, arena, graph, &count, &policies));
+    for (uint32_t i = 0; i < count && !*out; i++)
+        if (strcmp(policies[i].name, program->policy) == 0)
+            *out = &policies[i];
 fail:
     return st;
+}
+
+/* A plan is left only when everything has gone well. */
+static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
+                            const struct cli_arguments *args, const struct report *report)
+{
+    remat_status st = REMAT_OK;
+    const void *data;
+    size_t bytes;
+    REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
+    REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
+    st = print_report(ctx, args, report);
+    if (st != REMAT_OK)
+        remove(report->path);
+fail:
+    return st;
+}
+
+/* What is wrong with the graph is found in the file: its name starts the message. */
+static remat_status name_file(remat_context *ctx, const char *path)
+{
+    char message[1024];
+    snprintf(message, sizeof message, "%s", remat_context_message(ctx));
+    bool named = strncmp(message, path, strlen(path)) == 0;
+    return remat_error(ctx, REMAT_ERROR_INVALID, "%s%s%s", named ? "" : path, named ? "" : ": ",
+                       message);
 }
 
 static remat_status compile(remat_context *ctx, struct remat_arena *arena,
@@ -245,6 +277,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     struct remat_compile_settings settings;
     struct remat_graph *graph;
     struct remat_program *program;
+    const struct remat_policy *chosen;
     struct observer observer = {.ctx = ctx, .args = args};
     const char *path = plan_path(arena, args);
     REMAT_TRY(check_path(ctx, path, args->operands[0]));
@@ -256,9 +289,13 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     }
     if (cli_has(args, OPTION_verbose))
         settings.pass_time = print_time;
-    REMAT_TRY(remat_compile(ctx, arena, graph, &settings, &program));
+    st = remat_compile(ctx, arena, graph, &settings, &program);
+    if (st == REMAT_ERROR_INVALID)
+        st = name_file(ctx, args->operands[0]);
+    REMAT_TRY(st);
     REMAT_TRY(observer.status);
-    REMAT_TRY(deliver(ctx, arena, args, program, path));
+    REMAT_TRY(find_chosen(ctx, arena, graph, &settings.policy, program, &chosen));
+    REMAT_TRY(deliver(ctx, arena, args, &(struct report){program, path, chosen}));
 fail:
     return st;
 }

@@ -1,5 +1,6 @@
 #include "report.h"
 
+#include "base.h"
 #include "cli.h"
 
 #include <inttypes.h>
@@ -32,6 +33,14 @@ static void measure_peak(const struct remat_program *program, uint64_t parts[PAR
     }
 }
 
+/* "0-5" after what came before it */
+static void print_range(bool first, uint32_t begin, uint32_t end)
+{
+    printf("%s%" PRIu32, first ? "" : ", ", begin);
+    if (end > begin + 1)
+        printf("-%" PRIu32, end - 1);
+}
+
 /* "0-5, 8" */
 static void print_layers(const struct remat_program *p)
 {
@@ -39,10 +48,25 @@ static void print_layers(const struct remat_program *p)
         for (end = i + 1; end < p->recomputed_layer_count &&
                           p->recomputed_layers[end] == p->recomputed_layers[end - 1] + 1;)
             end++;
-        printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
-        if (end > i + 1)
-            printf("-%" PRIu32, p->recomputed_layers[end - 1]);
+        print_range(i == 0, p->recomputed_layers[i], p->recomputed_layers[end - 1] + 1);
     }
+}
+
+/* What the policy chose; pins may leave another choice. */
+static void print_chosen(const struct remat_policy *policy)
+{
+    bool first = true;
+    for (uint32_t layer = 0, end; layer < policy->layer_count; layer = end) {
+        for (end = layer; end < policy->layer_count && policy->recomputed[end];)
+            end++;
+        if (end > layer) {
+            printf("%s", first ? " (layers " : "");
+            print_range(first, layer, end);
+            first = false;
+        } else
+            end++;
+    }
+    printf("%s, pins applied", first ? "" : ")");
 }
 
 static double overhead_percent(const struct remat_program *p)
@@ -78,7 +102,10 @@ void report_print_text(const struct report *report)
     printf("model        %s, %" PRIu32 " layers, for %s\n", p->graph_name, p->layer_count,
            p->target);
     print_memory(p);
-    printf("policy       %s\n", p->policy);
+    printf("policy       %s", p->policy);
+    if (report->chosen)
+        print_chosen(report->chosen);
+    printf("\n");
     printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", p->recomputed_layer_count,
            p->layer_count);
     printf("%s", p->recomputed_layer_count ? ": " : "");

@@ -1,7 +1,7 @@
 /* remat-dump: what a plan or a graph says, for people and for programs. */
 #include "dump_graph.h"
+#include "graph_file.h"
 #include "graph_text.h"
-#include "ingest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,7 +162,7 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(dump_plan(ctx, arena, path, program, request, &out));
     } else {
         struct remat_graph *graph;
-        REMAT_TRY(remat_graph_read(ctx, path, data, bytes, arena, &graph));
+        REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
         REMAT_TRY(dump_graph(ctx, path, graph, request, &out));
     }
     if (out.failed)

@@ -15,7 +15,7 @@ remat_status chrome_trace_open(remat_context *ctx, const char *path, struct chro
 {
     remat_status st = REMAT_OK;
     *out = (struct chrome_trace){0};
-    REMAT_TRY(output_file_open(ctx, path, &out->file));
+    RUN_TRY(output_file_open(ctx, path, &out->file));
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out->file.stream);
     write_event(out, "",
                 json_pack("{s:s,s:s,s:i,s:{s:s}}", "ph", "M", "name", "process_name", "pid", 1,
@@ -46,9 +46,8 @@ remat_status chrome_trace_close(remat_context *ctx, struct chrome_trace *trace)
     remat_status st = REMAT_OK;
     fputs("\n]}\n", trace->file.stream);
     if (trace->failed)
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: cannot write: out of memory or disk",
-                   trace->file.path);
-    REMAT_TRY(output_file_commit(ctx, &trace->file));
+        RUN_FAIL(ctx, REMAT_ERROR_IO, "%s: cannot write: out of memory or disk", trace->file.path);
+    RUN_TRY(output_file_commit(ctx, &trace->file));
 fail:
     chrome_trace_abandon(trace);
     return st;

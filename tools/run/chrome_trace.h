@@ -4,7 +4,6 @@
 #define REMAT_TOOLS_RUN_CHROME_TRACE_H
 
 #include "output_file.h"
-#include <remat/remat.h>
 
 struct chrome_trace { /* zero-initialise */
     struct output_file file;

@@ -34,28 +34,30 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
     *out = (struct train_settings){.steps = (uint64_t)cli_integer(args, OPTION_steps, 20),
                                    .gradients_step =
                                        (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
+                                   .seed = (uint64_t)cli_integer(args, OPTION_seed, 0),
                                    .lr = (float)cli_number(args, OPTION_lr, 3e-4),
                                    .hash = cli_has(args, OPTION_hash),
                                    .json = cli_has(args, OPTION_json),
                                    .gradients_path = cli_text(args, OPTION_save_gradients, NULL)};
     if (!cli_has(args, OPTION_text))
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--text is missing");
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing");
     if (cli_has(args, OPTION_gradients_step) && !out->gradients_path)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
     if (out->gradients_step > out->steps)
-        return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "--gradients-step %llu is out of range (accepted: 1..%llu)",
-                           (unsigned long long)out->gradients_step, (unsigned long long)out->steps);
+        return cli_error(ctx, REMAT_ERROR_USAGE,
+                         "--gradients-step %llu is out of range (accepted: 1..%llu)",
+                         (unsigned long long)out->gradients_step, (unsigned long long)out->steps);
     return REMAT_OK;
 }
 
 static remat_status create_session(remat_context *ctx, const struct cli_arguments *args,
-                                   const remat_plan *plan, remat_session **out)
+                                   const struct train_settings *settings, const remat_plan *plan,
+                                   remat_session **out)
 {
     remat_session_params params;
     remat_session_params_init(&params);
     params.threads = (uint32_t)cli_integer(args, OPTION_threads, 0);
-    params.seed = (uint64_t)cli_integer(args, OPTION_seed, 0);
+    params.seed = settings->seed;
     return remat_session_create(ctx, plan, &params, out);
 }
 
@@ -67,12 +69,25 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
     remat_plan_info info = {.struct_size = sizeof info};
     remat_plan_get_info(plan, &info);
     if (settings->gradients_path && measured->steps < settings->gradients_step)
-        remat_log(ctx, REMAT_SEVERITY_WARNING, "%s is not written: step %llu was not reached",
-                  settings->gradients_path, (unsigned long long)settings->gradients_step);
+        cli_log(ctx, REMAT_SEVERITY_WARNING, "%s is not written: step %llu was not reached",
+                settings->gradients_path, (unsigned long long)settings->gradients_step);
     report_measure_memory(measured);
     report_print(settings->json ? stderr : stdout, &info, measured);
     if (cli_has(args, OPTION_report))
-        REMAT_TRY(report_write(ctx, cli_text(args, OPTION_report, NULL), &info, measured));
+        RUN_TRY(report_write(ctx, cli_text(args, OPTION_report, NULL), &info, measured));
+fail:
+    return st;
+}
+
+/* Before anything long begins. */
+static remat_status check_outputs(remat_context *ctx, const struct cli_arguments *args)
+{
+    static const uint32_t outputs[] = {OPTION_report, OPTION_trace, OPTION_save_initial_weights,
+                                       OPTION_save_weights, OPTION_save_gradients};
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (cli_has(args, outputs[i]))
+            RUN_TRY(output_file_check(ctx, cli_text(args, outputs[i], NULL)));
 fail:
     return st;
 }
@@ -80,37 +95,40 @@ fail:
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
+    (void)arena;
     remat_status st = REMAT_OK;
     remat_plan *plan = NULL;
     remat_session *session = NULL;
     struct chrome_trace trace = {0};
     struct train_settings settings;
     struct train_model model;
-    struct text text;
+    struct text text = {0};
     struct measured measured = {0};
-    REMAT_TRY(read_settings(ctx, args, &settings));
-    REMAT_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
-    REMAT_TRY(train_inspect(ctx, plan, &model));
-    REMAT_TRY(text_read(ctx, arena, cli_text(args, OPTION_text, NULL), model.vocabulary, &text));
+    RUN_TRY(read_settings(ctx, args, &settings));
+    RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
+    RUN_TRY(train_inspect(ctx, plan, &model));
+    RUN_TRY(text_read(ctx, cli_text(args, OPTION_text, NULL), model.vocabulary, &text));
+    RUN_TRY(check_outputs(ctx, args));
     if (cli_has(args, OPTION_trace)) {
-        REMAT_TRY(chrome_trace_open(ctx, cli_text(args, OPTION_trace, NULL), &trace));
+        RUN_TRY(chrome_trace_open(ctx, cli_text(args, OPTION_trace, NULL), &trace));
         settings.trace = &trace;
     }
-    REMAT_TRY(create_session(ctx, args, plan, &session));
+    RUN_TRY(create_session(ctx, args, &settings, plan, &session));
     measured.threads = remat_session_threads(session);
-    REMAT_TRY(remat_session_run(session, "init"));
+    RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_save_initial_weights))
-        REMAT_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_initial_weights, NULL),
-                                           plan, session));
-    REMAT_TRY(train(ctx, arena, &model, &settings, &text, session, &measured));
+        RUN_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_initial_weights, NULL),
+                                         plan, session));
+    RUN_TRY(train(ctx, &model, &settings, &text, session, &measured));
     if (cli_has(args, OPTION_save_weights))
-        REMAT_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_weights, NULL), plan,
-                                           session));
+        RUN_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_weights, NULL), plan,
+                                         session));
     if (settings.trace)
-        REMAT_TRY(chrome_trace_close(ctx, &trace));
-    REMAT_TRY(finish(ctx, args, plan, &settings, &measured));
+        RUN_TRY(chrome_trace_close(ctx, &trace));
+    RUN_TRY(finish(ctx, args, plan, &settings, &measured));
 fail:
     chrome_trace_abandon(&trace);
+    text_release(&text);
     remat_session_destroy(&session);
     remat_plan_destroy(&plan);
     return st;

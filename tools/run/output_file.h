@@ -3,7 +3,7 @@
 #ifndef REMAT_TOOLS_RUN_OUTPUT_FILE_H
 #define REMAT_TOOLS_RUN_OUTPUT_FILE_H
 
-#include "cli.h"
+#include "run.h"
 #include <stdio.h>
 
 struct output_file { /* zero-initialise; closed when stream is NULL */
@@ -12,6 +12,8 @@ struct output_file { /* zero-initialise; closed when stream is NULL */
     char temporary[4096]; /* "" when the path itself is written to */
 };
 
+/* Fails as output_file_open would, and changes nothing: for outputs that are written at the end. */
+remat_status output_file_check(remat_context *ctx, const char *path);
 remat_status output_file_open(remat_context *ctx, const char *path, struct output_file *out);
 /* Closes the file and gives it its name. After a failure nothing is left behind. */
 remat_status output_file_commit(remat_context *ctx, struct output_file *file);

@@ -2,7 +2,7 @@
 #ifndef REMAT_TOOLS_RUN_PROGRESS_H
 #define REMAT_TOOLS_RUN_PROGRESS_H
 
-#include "cli.h"
+#include "run.h"
 
 uint64_t clock_ns(void); /* monotonic */
 

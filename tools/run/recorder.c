@@ -2,13 +2,16 @@
 
 #include "progress.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 static void add_hash(struct recorder *recorder, const remat_trace_value *value)
 {
     if (value->role == REMAT_TENSOR_OUTPUT && strcmp(value->name, "loss") == 0)
-        recorder->hashes.loss = remat_hash(value->data, value->bytes, 0);
+        recorder->hashes.loss = XXH64(value->data, value->bytes, 0);
     if (value->role == REMAT_TENSOR_GRADIENT)
         recorder->hashes.grad +=
-            remat_hash(value->data, value->bytes, remat_hash_string(value->name, 0));
+            XXH64(value->data, value->bytes, XXH64(value->name, strlen(value->name), 0));
 }
 
 /* Under the name of its parameter, which has its shape. */
@@ -21,16 +24,16 @@ static remat_status save_gradient(struct recorder *recorder, const remat_trace_v
     if (length > end && strcmp(value->name + length - end, suffix) == 0)
         length -= end;
     if (length >= sizeof name)
-        return remat_error(recorder->ctx, REMAT_ERROR_INVALID, "gradient \"%s\": name too long",
-                           value->name);
+        return cli_error(recorder->ctx, REMAT_ERROR_INVALID, "gradient \"%s\": name too long",
+                         value->name);
     memcpy(name, value->name, length);
     name[length] = 0;
     if (!remat_plan_get_tensor(recorder->plan, remat_plan_find_tensor(recorder->plan, name),
                                &tensor) ||
         tensor.bytes != value->bytes || tensor.element != value->element)
-        return remat_error(recorder->ctx, REMAT_ERROR_INVALID,
-                           "gradient \"%s\": the plan has no parameter \"%s\" of its size",
-                           value->name, name);
+        return cli_error(recorder->ctx, REMAT_ERROR_INVALID,
+                         "gradient \"%s\": the plan has no parameter \"%s\" of its size",
+                         value->name, name);
     return safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data);
 }
 
@@ -49,7 +52,7 @@ static remat_status record(struct recorder *recorder, const remat_trace_event *e
         if (recorder->hashing)
             add_hash(recorder, value);
         if (recorder->gradients && value->role == REMAT_TENSOR_GRADIENT)
-            REMAT_TRY(save_gradient(recorder, value));
+            RUN_TRY(save_gradient(recorder, value));
     }
 fail:
     return st;
@@ -77,5 +80,5 @@ remat_status recorder_run(struct recorder *recorder, remat_session *session, con
     remat_status st = remat_session_run(session, entry);
     return recorder->status == REMAT_OK
                ? st
-               : remat_error(recorder->ctx, recorder->status, "%s", recorder->message);
+               : cli_error(recorder->ctx, recorder->status, "%s", recorder->message);
 }

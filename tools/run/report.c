@@ -56,10 +56,10 @@ remat_status report_write(remat_context *ctx, const char *path, const remat_plan
     if (report)
         text = json_dumps(report, JSON_INDENT(2));
     if (!text)
-        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    REMAT_TRY(output_file_open(ctx, path, &file));
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    RUN_TRY(output_file_open(ctx, path, &file));
     fprintf(file.stream, "%s\n", text);
-    REMAT_TRY(output_file_commit(ctx, &file));
+    RUN_TRY(output_file_commit(ctx, &file));
 fail:
     free(text);
     json_decref(report);

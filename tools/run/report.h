@@ -2,8 +2,7 @@
 #ifndef REMAT_TOOLS_RUN_REPORT_H
 #define REMAT_TOOLS_RUN_REPORT_H
 
-#include "cli.h"
-#include <remat/remat.h>
+#include "run.h"
 #include <stdio.h>
 
 struct measured {

@@ -1,6 +1,7 @@
 #include "safetensors.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 enum { TENSOR_HEADER_BYTES = 256 }; /* of one tensor, its name aside: at most 6 + 2 numbers */
 
@@ -12,8 +13,7 @@ static bool get_parameter(const remat_plan *plan, uint32_t index, remat_tensor_i
 
 static remat_status fail_write(remat_context *ctx, const struct safetensors *file)
 {
-    return remat_error(ctx, REMAT_ERROR_IO, "%s: cannot write: %s", file->file.path,
-                       strerror(errno));
+    return cli_error(ctx, REMAT_ERROR_IO, "%s: cannot write: %s", file->file.path, strerror(errno));
 }
 
 static remat_status write_spaces(remat_context *ctx, struct safetensors *file, uint64_t count)
@@ -33,12 +33,12 @@ remat_status safetensors_open(remat_context *ctx, const char *path, const remat_
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_parameter(plan, i, &tensor))
             out->header_bytes += 6 * strlen(tensor.name) + TENSOR_HEADER_BYTES;
-    out->header_bytes = remat_align_up(out->header_bytes, 8);
+    out->header_bytes = (out->header_bytes + 7) / 8 * 8;
     out->header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     if (!out->header)
-        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    REMAT_TRY(output_file_open(ctx, path, &out->file));
-    REMAT_TRY(write_spaces(ctx, out, 8 + out->header_bytes)); /* the header comes last */
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    RUN_TRY(output_file_open(ctx, path, &out->file));
+    RUN_TRY(write_spaces(ctx, out, 8 + out->header_bytes)); /* the header comes last */
     return REMAT_OK;
 fail:
     safetensors_abandon(out);
@@ -75,13 +75,13 @@ static remat_status begin_tensor(remat_context *ctx, struct safetensors *file,
     json_int_t begin = (json_int_t)file->data_bytes;
     json_int_t end = (json_int_t)(file->data_bytes + tensor->bytes);
     if (json_object_get(file->header, tensor->name))
-        return remat_error(ctx, REMAT_ERROR_INTERNAL, "%s: \"%s\" is written twice",
-                           file->file.path, tensor->name);
+        return cli_error(ctx, REMAT_ERROR_INTERNAL, "%s: \"%s\" is written twice", file->file.path,
+                         tensor->name);
     json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", element_name(tensor->element), "shape",
                               make_shape(tensor), "data_offsets", begin, end);
     if (json_object_set_new(file->header, tensor->name, entry) != 0)
-        return remat_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
-                           file->file.path, tensor->name);
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
+                         file->file.path, tensor->name);
     file->data_bytes += tensor->bytes;
     file->count++;
     return REMAT_OK;
@@ -102,10 +102,10 @@ static remat_status write_header(remat_context *ctx, struct safetensors *file)
     size_t length = header ? strlen(header) : 0;
     remat_status st = REMAT_OK;
     if (!header)
-        REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (length > file->header_bytes)
-        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "%s: header of %zu bytes, expected at most %llu",
-                   file->file.path, length, (unsigned long long)file->header_bytes);
+        RUN_FAIL(ctx, REMAT_ERROR_INTERNAL, "%s: header of %zu bytes, expected at most %llu",
+                 file->file.path, length, (unsigned long long)file->header_bytes);
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(file->header_bytes >> 8 * i);
@@ -120,8 +120,8 @@ fail:
 remat_status safetensors_close(remat_context *ctx, struct safetensors *file)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(write_header(ctx, file));
-    REMAT_TRY(output_file_commit(ctx, &file->file));
+    RUN_TRY(write_header(ctx, file));
+    RUN_TRY(output_file_commit(ctx, &file->file));
 fail:
     safetensors_abandon(file);
     return st;
@@ -142,10 +142,10 @@ static remat_status save_tensor(remat_context *ctx, struct safetensors *file,
                                 void *buffer)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(begin_tensor(ctx, file, tensor));
+    RUN_TRY(begin_tensor(ctx, file, tensor));
     for (uint64_t at = 0; at < tensor->bytes; at += BUFFER_BYTES) {
         uint64_t bytes = tensor->bytes - at < BUFFER_BYTES ? tensor->bytes - at : BUFFER_BYTES;
-        REMAT_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
+        RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
         if (fwrite(buffer, 1, bytes, file->file.stream) != bytes)
             return fail_write(ctx, file);
     }
@@ -159,18 +159,18 @@ remat_status safetensors_save_weights(remat_context *ctx, const char *path, cons
     remat_status st = REMAT_OK;
     struct safetensors file = {0};
     remat_tensor_info tensor;
-    void *buffer = remat_reallocate(ctx, NULL, BUFFER_BYTES);
+    void *buffer = malloc(BUFFER_BYTES);
     if (!buffer)
-        return REMAT_ERROR_MEMORY;
-    REMAT_TRY(safetensors_open(ctx, path, plan, &file));
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    RUN_TRY(safetensors_open(ctx, path, plan, &file));
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
         if (!get_parameter(plan, i, &tensor))
             continue;
-        REMAT_TRY(save_tensor(ctx, &file, session, &tensor, buffer));
+        RUN_TRY(save_tensor(ctx, &file, session, &tensor, buffer));
     }
-    REMAT_TRY(safetensors_close(ctx, &file));
+    RUN_TRY(safetensors_close(ctx, &file));
 fail:
     safetensors_abandon(&file);
-    remat_reallocate(ctx, buffer, 0);
+    free(buffer);
     return st;
 }

@@ -5,7 +5,6 @@
 
 #include "output_file.h"
 #include <jansson.h>
-#include <remat/remat.h>
 
 struct safetensors { /* zero-initialise */
     struct output_file file;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 
 static volatile sig_atomic_t interrupted;
 
@@ -32,10 +33,47 @@ static remat_status check_ids(remat_context *ctx, const remat_plan *plan, const 
                               remat_tensor_info *out)
 {
     if (!find_tensor(plan, name, out))
-        return remat_error(ctx, REMAT_ERROR_INVALID, "the plan has no input \"%s\"", name);
+        return cli_error(ctx, REMAT_ERROR_INVALID, "the plan has no input \"%s\"", name);
     if (out->role != REMAT_TENSOR_INPUT || out->element != REMAT_ELEMENT_I32 || out->rank != 2)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "\"%s\" is not an input of i32 [batch, sequence]", name);
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "\"%s\" is not an input of i32 [batch, sequence]", name);
+    return REMAT_OK;
+}
+
+/* Rows of the table of token embeddings, by the names it has in the families of remat-graph. */
+static int64_t find_vocabulary(const remat_plan *plan)
+{
+    static const char *const names[] = {"wte.weight", "model.embed_tokens.weight",
+                                        "bert.embeddings.word_embeddings.weight",
+                                        "model.shared.weight"};
+    remat_tensor_info table;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (find_tensor(plan, names[i], &table) && table.rank == 2)
+            return table.shape[0];
+    return INT64_MAX;
+}
+
+static remat_status inspect_source(remat_context *ctx, struct train_model *model)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info source;
+    if (!find_tensor(model->plan, "source", &source))
+        return REMAT_OK;
+    RUN_TRY(check_ids(ctx, model->plan, "source", &source));
+    if ((uint64_t)source.shape[0] != model->batch)
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"source\" and \"tokens\" differ in batch");
+    model->source_seq = (uint64_t)source.shape[1];
+fail:
+    return st;
+}
+
+static remat_status inspect_rng(remat_context *ctx, struct train_model *model)
+{
+    remat_tensor_info rng;
+    model->has_rng = find_tensor(model->plan, "rng", &rng);
+    if (model->has_rng && (rng.role != REMAT_TENSOR_INPUT || rng.element != REMAT_ELEMENT_I32 ||
+                           rng.bytes != 4 * sizeof(int32_t)))
+        return cli_error(ctx, REMAT_ERROR_INVALID, "\"rng\" is not an input of i32 [4]");
     return REMAT_OK;
 }
 
@@ -43,18 +81,18 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct tr
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tokens, targets, other;
-    *out = (struct train_model){.plan = plan, .vocabulary = INT64_MAX};
-    REMAT_TRY(check_ids(ctx, plan, "tokens", &tokens));
-    REMAT_TRY(check_ids(ctx, plan, "targets", &targets));
+    *out = (struct train_model){.plan = plan, .vocabulary = find_vocabulary(plan)};
+    RUN_TRY(check_ids(ctx, plan, "tokens", &tokens));
+    RUN_TRY(check_ids(ctx, plan, "targets", &targets));
     if (tokens.bytes != targets.bytes)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
     out->batch = (uint64_t)tokens.shape[0];
     out->seq = (uint64_t)tokens.shape[1];
     if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
         other.element != REMAT_ELEMENT_F32)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");
-    if (find_tensor(plan, "wte.weight", &other) && other.rank == 2)
-        out->vocabulary = other.shape[0];
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "the plan has no output \"loss\" of one f32");
+    RUN_TRY(inspect_source(ctx, out));
+    RUN_TRY(inspect_rng(ctx, out));
     out->has_lr = find_tensor(plan, "lr", &other);
     out->has_step = find_tensor(plan, "step", &other);
 fail:
@@ -68,20 +106,40 @@ struct step_result {
     struct step_hashes hashes;
 };
 
+static remat_status write_ids(const struct train_model *model, const struct text *text,
+                              remat_session *session, uint64_t step, int32_t *ids)
+{
+    remat_status st = REMAT_OK;
+    uint64_t batch = model->batch, seq = model->seq, bytes = batch * seq * sizeof *ids;
+    uint64_t window = model->source_seq ? step : step - 1;
+    text_window(text, window, batch, seq, 0, seq, ids);
+    RUN_TRY(remat_session_write(session, "tokens", ids, bytes));
+    text_window(text, window, batch, seq, 1, seq, ids);
+    RUN_TRY(remat_session_write(session, "targets", ids, bytes));
+    if (model->source_seq) {
+        text_window(text, step - 1, batch, seq, 0, model->source_seq, ids);
+        RUN_TRY(
+            remat_session_write(session, "source", ids, batch * model->source_seq * sizeof *ids));
+    }
+fail:
+    return st;
+}
+
 static remat_status write_inputs(const struct train_model *model,
                                  const struct train_settings *settings, const struct text *text,
                                  remat_session *session, uint64_t step, int32_t *ids)
 {
     remat_status st = REMAT_OK;
-    uint64_t count = model->batch * model->seq;
     int32_t number = (int32_t)step;
-    text_window(text, step - 1, model->batch, model->seq, ids, ids + count);
-    REMAT_TRY(remat_session_write(session, "tokens", ids, count * sizeof *ids));
-    REMAT_TRY(remat_session_write(session, "targets", ids + count, count * sizeof *ids));
+    const uint32_t rng[4] = {(uint32_t)settings->seed, (uint32_t)(settings->seed >> 32),
+                             (uint32_t)step, 0}; /* the last: number of the microbatch */
+    RUN_TRY(write_ids(model, text, session, step, ids));
+    if (model->has_rng)
+        RUN_TRY(remat_session_write(session, "rng", rng, sizeof rng));
     if (model->has_lr)
-        REMAT_TRY(remat_session_write(session, "lr", &settings->lr, sizeof settings->lr));
+        RUN_TRY(remat_session_write(session, "lr", &settings->lr, sizeof settings->lr));
     if (model->has_step)
-        REMAT_TRY(remat_session_write(session, "step", &number, sizeof number));
+        RUN_TRY(remat_session_write(session, "step", &number, sizeof number));
 fail:
     return st;
 }
@@ -94,19 +152,18 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     struct safetensors gradients = {0};
     bool save = settings->gradients_path && result->step == settings->gradients_step;
     if (save) {
-        REMAT_TRY(
-            safetensors_open(recorder->ctx, settings->gradients_path, model->plan, &gradients));
+        RUN_TRY(safetensors_open(recorder->ctx, settings->gradients_path, model->plan, &gradients));
         recorder->gradients = &gradients;
     }
     uint64_t begin = clock_ns();
     recorder->begin_ns = begin - recorder->origin_ns;
-    REMAT_TRY(recorder_run(recorder, session, "train"));
+    RUN_TRY(recorder_run(recorder, session, "train"));
     result->ns = clock_ns() - begin - recorder->spent_ns;
     result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
-    REMAT_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
+    RUN_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
     if (save)
-        REMAT_TRY(safetensors_close(recorder->ctx, &gradients));
+        RUN_TRY(safetensors_close(recorder->ctx, &gradients));
 fail:
     recorder->gradients = NULL;
     safetensors_abandon(&gradients);
@@ -146,7 +203,7 @@ static void print_step(const struct train_settings *settings, struct progress *p
         progress_update(progress, result->step, result->loss, result->tokens_per_s);
 }
 
-remat_status train(remat_context *ctx, struct remat_arena *arena, const struct train_model *model,
+remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured)
 {
@@ -158,31 +215,34 @@ remat_status train(remat_context *ctx, struct remat_arena *arena, const struct t
     struct progress progress;
     uint64_t total_ns = 0;
     bool warned = false;
-    int32_t *ids;
-    REMAT_NEW(arena, ids, 2 * model->batch * model->seq);
+    uint64_t longest = model->seq > model->source_seq ? model->seq : model->source_seq;
+    int32_t *ids = calloc(model->batch * longest + 1, sizeof *ids);
+    if (!ids)
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     catch_interrupts();
     progress_start(&progress, settings->steps);
     recorder.origin_ns = progress.start_ns;
     for (uint64_t step = 1; step <= settings->steps && !interrupted; step++) {
         struct step_result result = {.step = step};
-        REMAT_TRY(write_inputs(model, settings, text, session, step, ids));
-        REMAT_TRY(run_step(&recorder, model, settings, session, &result));
+        RUN_TRY(write_inputs(model, settings, text, session, step, ids));
+        RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
         measured->steps = step;
         print_step(settings, &progress, &result);
         if (!isfinite(result.loss) && !warned) {
             progress_clear(&progress);
-            remat_log(ctx, REMAT_SEVERITY_WARNING, "the loss of step %" PRIu64 " is not finite",
-                      step);
+            cli_log(ctx, REMAT_SEVERITY_WARNING, "the loss of step %" PRIu64 " is not finite",
+                    step);
             warned = true;
         }
     }
     progress_clear(&progress);
     measured->step_ns = measured->steps ? total_ns / measured->steps : 0;
     if (interrupted)
-        remat_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
-                  measured->steps, settings->steps);
+        cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
+                measured->steps, settings->steps);
 fail:
     progress_clear(&progress);
+    free(ids);
     return st;
 }

@@ -8,6 +8,7 @@
 
 struct train_settings {
     uint64_t steps, gradients_step; /* counted from 1 */
+    uint64_t seed;
     float lr;
     bool hash, json;
     const char *gradients_path; /* NULL: not saved */
@@ -18,13 +19,14 @@ struct train_settings {
 struct train_model {
     const remat_plan *plan;
     uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
-    int64_t vocabulary;  /* rows of "wte.weight", INT64_MAX when there is none */
-    bool has_lr, has_step;
+    uint64_t source_seq; /* of the input "source", 0: none */
+    int64_t vocabulary;  /* rows of the table of token embeddings, INT64_MAX when none is found */
+    bool has_lr, has_step, has_rng;
 };
 remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out);
 
 /* Runs the steps on an initialised session; stops early, and says so, when the user interrupts. */
-remat_status train(remat_context *ctx, struct remat_arena *arena, const struct train_model *model,
+remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured);
 

@@ -1,4 +1,5 @@
-"""Command lines that must fail: their message, their exit code, and no file left behind.
+"""Command lines that must fail: their message, their exit code, and no file left behind. Each rule of
+compiler/policy/rules.def needs one that breaks it.
 
     errors.py REMAT_GRAPH REMAT_COMPILE
 
@@ -6,26 +7,49 @@ With REMAT_UPDATE_GOLDEN=1 in the environment it writes errors.txt instead of co
 import difflib
 import os
 import pathlib
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).parent
-NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "TEXT": "text.fbs"}
+RULES = HERE / "../../../compiler/policy/rules.def"
+RULE = re.compile(r'^RULE\((\w+), (\w+), "((?:\\.|[^"\\])*)"\)$', re.M)
+NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "TEXT": "text.fbs",
+         "NO_LAYERS": "no_layers.graph", "SPARSE": "sparse.graph", "NO_LOSS": "no_loss.graph"}
+USAGE = 2
 
 
 def make_models(remat_graph, folder):
     subprocess.run([remat_graph, "gpt2-tiny", "-o", folder / "model.fbs"], check=True)
     subprocess.run([remat_graph, "mlp-tiny", "-o", folder / "flat.fbs"], check=True)
     (folder / "text.fbs").write_text("namespace remat.graph;\n")
+    for graph in HERE.glob("*.graph"):
+        shutil.copy(graph, folder)
+
+
+def unmatched_rules(messages):
+    """The rules whose message is none of `messages`: holes in braces match anything."""
+    text = RULES.read_text(encoding="utf-8")
+    rules = RULE.findall(text)
+    if len(rules) != len(re.findall(r"^RULE\(", text, re.M)):
+        return [f"{RULES}: some rows are not understood"]
+    faults = []
+    for _, name, message in rules:
+        parts = re.split(r"\{\w+\}", message.replace('\\"', '"'))
+        pattern = re.compile(".+".join(map(re.escape, parts)))
+        if not any(pattern.fullmatch(said) for said in messages):
+            faults.append(f"{HERE / 'errors.def'}: no command line breaks the rule {name}")
+    return faults
 
 
 def main():
     remat_graph, remat_compile = map(os.path.abspath, sys.argv[1:])
     lines = (HERE / "errors.def").read_text(encoding="utf-8").splitlines()
     cases = [line for line in lines if line and not line.startswith("#")]
-    observed, faults = "", []
+    observed, faults, refused = "", [], []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         make_models(remat_graph, folder)
@@ -36,9 +60,12 @@ def main():
                                   stdin=subprocess.DEVNULL, capture_output=True)
             observed += f"$ remat-compile {case}\n{done.stdout}{done.stderr}"
             observed += f"exit code: {done.returncode}\n\n"
+            if done.returncode == USAGE:
+                refused += re.findall("^remat-compile: error: (.*)$", done.stderr, re.M)
             if done.returncode == 0 or sorted(os.listdir(folder)) != before:
                 faults.append(f"remat-compile {case}: exit code {done.returncode}, "
                               f"files {sorted(os.listdir(folder))}")
+    faults += unmatched_rules(refused)
     golden = HERE / "errors.txt"
     if os.environ.get("REMAT_UPDATE_GOLDEN") == "1":
         golden.write_text(observed, encoding="utf-8")

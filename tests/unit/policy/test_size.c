@@ -2,6 +2,8 @@
 #include "check.h"
 #include "cli.h"
 
+#include <string.h>
+
 static const struct {
     const char *text;
     uint64_t bytes;   /* 0: refused */
@@ -46,7 +48,7 @@ int main(void)
     remat_context *ctx = remat_context_create(NULL, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t bytes = 0;
-        remat_status st = cli_size_parse(ctx, "--budget", cases[i].text, 1000, &bytes);
+        remat_status st = cli_size_parse(ctx, "--budget", cases[i].text, 1000, false, &bytes);
         const char *message = remat_context_message(ctx);
         if (cases[i].bytes)
             CHECK(st == REMAT_OK && bytes == cases[i].bytes, "%s: %llu %s", cases[i].text,
@@ -57,7 +59,12 @@ int main(void)
                   "%s: '%s'", cases[i].text, message);
     }
     uint64_t bytes;
-    CHECK(cli_size_parse(ctx, "--budget", "50%", 0, &bytes) == REMAT_ERROR_USAGE, "no capacity");
+    CHECK(cli_size_parse(ctx, "--budget", "50%", 0, false, &bytes) == REMAT_ERROR_USAGE,
+          "no capacity");
+    CHECK(cli_size_parse(ctx, "--reserve", "0", 0, true, &bytes) == REMAT_OK && bytes == 0, "zero");
+    CHECK(cli_size_parse(ctx, "--reserve", "-1", 0, true, &bytes) == REMAT_ERROR_USAGE &&
+              strstr(remat_context_message(ctx), "accepted: a size, or 0"),
+          "%s", remat_context_message(ctx));
     CHECK(strcmp(cli_exact(2200000000).text, "2,200,000,000 B (2.05 GiB)") == 0, "exact");
     CHECK(strcmp(cli_exact(999).text, "999 B") == 0, "small");
     CHECK(strcmp(cli_brief(2200000000).text, "2.2 GB") == 0, "%s", cli_brief(2200000000).text);
