@@ -34,8 +34,10 @@ static void test_policy(remat_context *ctx, const struct remat_graph *graph,
     struct remat_program *program, *spaced;
     remat_arena_init(&arena, ctx);
     remat_status st = harness_compile(ctx, &arena, graph, &policy->settings, 0, 0, &program);
-    if (st == REMAT_ERROR_USAGE)
-        return; /* it names an op that this model has not */
+    if (st == REMAT_ERROR_USAGE) { /* it names an op that this model has not */
+        remat_arena_release(&arena);
+        return;
+    }
     MUST(ctx, st);
     MUST(ctx, harness_compile(ctx, &arena, graph, &policy->settings, 0, 4096, &spaced));
     struct run_result run =
