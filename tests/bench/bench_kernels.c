@@ -209,6 +209,20 @@ static void bench_gelu(int64_t rows, int64_t width, const struct settings *s)
     print_both("gelu", &sums, s);
 }
 
+static void bench_dropout(int64_t rows, int64_t width, const struct settings *s)
+{
+    char declarations[256], node[256];
+    snprintf(declarations, sizeof declarations,
+             "parameter %%x : f32[%" PRId64 ",%" PRId64 "] = normal(0.0, 1.0)\n"
+             "input %%rng : i32[4]\n",
+             rows, width);
+    snprintf(node, sizeof node,
+             "%%y : f32[%" PRId64 ",%" PRId64 "] = dropout %%x %%rng { p = 0.1, site = 1 }", rows,
+             width);
+    struct sums sums = time_node(declarations, node, rows * width, s);
+    print_both("dropout", &sums, s);
+}
+
 static void bench_layer_norm(int64_t rows, int64_t width, const struct settings *s)
 {
     char declarations[512], node[512];
@@ -311,6 +325,7 @@ int main(int argc, char **argv)
     bench_gemms(&s);
     bench_attention(width / 64, &s);
     bench_gelu(rows, 4 * width, &s);
+    bench_dropout(rows, 4 * width, &s);
     bench_layer_norm(rows, width, &s);
     bench_cross_entropy(rows, vocab, &s);
     bench_embedding(vocab, width, &s);
