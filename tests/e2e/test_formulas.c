@@ -1,0 +1,188 @@
+/* What is stored from the forward to the backward pass, read off compiled plans layer by layer,
+ * equals the formulas of Korthikanti et al., "Reducing Activation Recomputation in Large
+ * Transformer Models" (arXiv 2205.05198, sections 4 and 5), for the four models of its table 3;
+ * less what we do not store and plus what we do, each a row of `terms`. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "harness.h"
+
+struct configuration { /* table 3, b the microbatch; v is the paper's vocabulary */
+    const char *name;
+    int64_t a, h, layers, s, b;
+};
+static const struct configuration configurations[] = {
+    {"22B", 64, 6144, 48, 2048, 4},
+    {"175B", 96, 12288, 96, 2048, 1},
+    {"530B", 128, 20480, 105, 2048, 1},
+    {"1T", 160, 25600, 128, 2048, 1},
+};
+#define VOCAB 51200
+
+enum { NONE = 1, SELECTIVE = 2, FULL = 4, ALL = 7 };
+static const struct {
+    int mask;
+    const char *name;
+    struct remat_policy_settings settings;
+} plans[] = {
+    {NONE, "none", {0}},
+    {SELECTIVE, "selective", {.recompute_granularity = "selective"}},
+    {FULL, "full", {.recompute_granularity = "full", .recompute_method = "uniform"}},
+};
+
+/* Bytes: `sbh` for each token and channel, `as2b` for each head and pair of tokens of a sequence,
+ * `sb` for each token, `sbv` for each token and id of the vocabulary, `s` for each position, `one`
+ * once. */
+struct term {
+    int plans;
+    bool without_dropout; /* counts only there */
+    const char *name;
+    int64_t sbh, as2b, sb, sbv, s, one;
+};
+static const struct term layer_terms[] = {
+    {NONE | SELECTIVE, false, "the paper: sbh (34 + 5as/h)", .sbh = 34, .as2b = 5},
+    {NONE | SELECTIVE, false, "masks of two dropouts before the residuals: regenerated", .sbh = -2},
+    {NONE | SELECTIVE, false, "mask of the dropout of the softmax: regenerated", .as2b = -1},
+    {NONE | SELECTIVE, true, "dropout of the softmax has no result", .as2b = -2},
+    {NONE | SELECTIVE, false, "mean and 1 / deviation of two norms, f32", .sb = 16},
+    {SELECTIVE, false, "the paper: 5as^2b are recomputed", .as2b = -5},
+    {SELECTIVE, false, "of those the mask was not stored", .as2b = 1},
+    {SELECTIVE, true, "nor was a result of dropout", .as2b = 2},
+    {FULL, false, "the paper: 2sbh", .sbh = 2},
+};
+/* The paper counts a layer's input, here its output is in it: so the input of the first layer is
+ * outside, and that of the last norm is not. */
+static const struct term outside_terms[] = {
+    {ALL, false, "the paper: input of the last norm; here of the first layer", .sbh = 2},
+    {ALL, false, "the paper: input of the head", .sbh = 2},
+    {ALL, false, "the paper: logits, f32", .sbv = 4},
+    {ALL, false, "logits have 16 bits", .sbv = -2},
+    {ALL, false, "the paper: mask of the embedding's dropout", .sbh = 1},
+    {ALL, false, "regenerated", .sbh = -1},
+    {ALL, false, "mean and 1 / deviation of the last norm, f32", .sb = 8},
+    {ALL, false, "logarithm of the sum of the softmax over the vocabulary, f32", .sb = 4},
+    {ALL, false, "positions that the causal mask compares, f32", .s = 4},
+    {ALL, false, "coefficients of AdamW in this step: 3 of f32", .one = 12},
+};
+
+static int64_t expected_bytes(const struct configuration *c, const struct term *terms, size_t count,
+                              int plan, bool dropout)
+{
+    int64_t sum = 0;
+    for (const struct term *t = terms; t < terms + count; t++)
+        if ((t->plans & plan) && !(t->without_dropout && dropout))
+            sum += c->s * c->b * (t->sbh * c->h + t->sb + t->sbv * VOCAB) +
+                   t->as2b * c->a * c->s * c->s * c->b + t->s * c->s + t->one;
+    return sum;
+}
+
+static const struct remat_segment *segment_of(const struct remat_program *program, uint32_t command)
+{
+    const struct remat_segment *segment = program->segments;
+    while (command >= segment->command_end)
+        segment++;
+    return segment;
+}
+
+/* The first command of the backward pass, after all of the forward pass. */
+static uint32_t find_boundary(const struct remat_program *program)
+{
+    uint32_t boundary = 0;
+    while (program->commands[boundary].phase != REMAT_PHASE_BACKWARD)
+        boundary++;
+    for (uint32_t c = boundary; c < segment_of(program, boundary)->command_end; c++)
+        harness_check(program->commands[c].phase > REMAT_PHASE_LOSS,
+                      "%s: forward pass after the backward pass began", program->commands[c].name);
+    return boundary;
+}
+
+/* holder[buffer]: the value in it before the backward pass. */
+static void find_holders(const struct remat_program *program, uint32_t boundary, uint32_t *holder)
+{
+    for (uint32_t c = segment_of(program, boundary)->command_begin; c < boundary; c++) {
+        const struct remat_command *command = &program->commands[c];
+        for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
+            const struct remat_operand *operand = &program->operands[o];
+            if (operand->access != REMAT_ACCESS_READ)
+                holder[program->values[operand->value].buffer] = operand->value;
+        }
+    }
+}
+
+struct stored { /* by a layer, across the boundary */
+    int64_t bytes;
+    struct remat_text list; /* for a message */
+};
+
+/* stored[1 + layer]; stored[0]: outside of layers. */
+static struct stored *measure(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_program *program)
+{
+    uint32_t boundary = find_boundary(program), *holder;
+    struct stored *stored;
+    MUST(ctx, (holder = remat_arena_array(arena, program->buffer_count, sizeof *holder))
+                  ? REMAT_OK
+                  : REMAT_ERROR_MEMORY);
+    MUST(ctx, (stored = remat_arena_array(arena, program->layer_count + 1, sizeof *stored))
+                  ? REMAT_OK
+                  : REMAT_ERROR_MEMORY);
+    find_holders(program, boundary, holder);
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        const struct remat_buffer *buffer = &program->buffers[b];
+        if (buffer->persistent || buffer->begin >= boundary || buffer->end <= boundary)
+            continue;
+        const struct remat_program_value *value = &program->values[holder[b]];
+        struct stored *layer = &stored[1 + value->layer];
+        layer->bytes += (int64_t)buffer->bytes;
+        layer->list.arena = arena;
+        remat_text_append(&layer->list, " %s (%" PRIu64 " B)", value->name, buffer->bytes);
+    }
+    return stored;
+}
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static void test_plan(remat_context *ctx, const struct configuration *c, bool dropout, size_t plan)
+{
+    struct remat_arena arena;
+    struct remat_program *program;
+    remat_arena_init(&arena, ctx);
+    const struct remat_graph *graph =
+        harness_model(ctx, &arena, "gpt2",
+                      (struct remat_model_settings){.layers = c->layers,
+                                                    .width = c->h,
+                                                    .heads = c->a,
+                                                    .vocab = VOCAB,
+                                                    .context = c->s,
+                                                    .batch = c->b,
+                                                    .seq = c->s,
+                                                    .dtype = REMAT_BF16,
+                                                    .dropout = dropout ? 0.1 : 0,
+                                                    .written_out = true});
+    MUST(ctx, harness_compile(ctx, &arena, graph, &plans[plan].settings, 0, 0, &program));
+    const struct stored *stored = measure(ctx, &arena, program);
+    for (int64_t k = 0; k <= c->layers; k++) {
+        const struct term *terms = k ? layer_terms : outside_terms;
+        size_t count = k ? COUNT(layer_terms) : COUNT(outside_terms);
+        int64_t expected = expected_bytes(c, terms, count, plans[plan].mask, dropout);
+        harness_check(stored[k].bytes == expected,
+                      "%s, %s, dropout %d, layer %" PRId64 ": %" PRId64 " B, expected %" PRId64
+                      " B:%s",
+                      c->name, plans[plan].name, dropout, k - 1, stored[k].bytes, expected,
+                      stored[k].list.items ? stored[k].list.items : " nothing");
+    }
+    printf("%s, %s, dropout %d: %" PRId64 " B a layer, %" PRId64 " B outside\n", c->name,
+           plans[plan].name, dropout, stored[1].bytes, stored[0].bytes);
+    remat_arena_release(&arena);
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    for (size_t c = 0; c < COUNT(configurations); c++)
+        for (int dropout = 0; dropout <= 1; dropout++)
+            for (size_t plan = 0; plan < COUNT(plans); plan++)
+                test_plan(ctx, &configurations[c], dropout, plan);
+    remat_context_destroy(&ctx);
+    return harness_exit();
+}
