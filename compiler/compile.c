@@ -374,8 +374,8 @@ static remat_status candidates(struct pipeline *p, struct remat_policy **out, ui
 
 static struct remat_part part_of(const struct candidate *c, const char *name, const char *entry)
 {
-    return (struct remat_part){name,     entry,     c->graph,     &c->kernels,
-                               c->order, c->prices, &c->lifespans};
+    return (struct remat_part){name,        entry,    1,         c->graph,
+                               &c->kernels, c->order, c->prices, &c->lifespans};
 }
 
 /* The segments of the plan: the step, and its forward pass alone for evaluation. */

@@ -328,6 +328,27 @@ static void add_segment(struct lowerer *l, const char *name, uint32_t command_be
         (struct remat_segment){name, command_begin, l->out->command_count};
 }
 
+/* The newest segment is called `times` times at the end of the entry point's script. */
+static void add_call(struct lowerer *l, const char *entry, uint32_t times)
+{
+    struct remat_program *out = l->out;
+    struct remat_entry *last = out->entry_count ? &out->entries[out->entry_count - 1] : NULL;
+    out->calls[out->call_count++] = (struct remat_call){out->segment_count - 1, times};
+    if (last && strcmp(last->name, entry) == 0)
+        last->call_end = out->call_count;
+    else
+        out->entries[out->entry_count++] =
+            (struct remat_entry){entry, out->call_count - 1, out->call_count};
+}
+
+static uint64_t part_ns(const struct remat_part *part)
+{
+    uint64_t ns = 0;
+    for (uint32_t k = 0; k < part->kernels->count; k++)
+        ns += part->prices[k].ns;
+    return ns * part->times;
+}
+
 static remat_status lower_init(struct lowerer *l)
 {
     remat_status st = REMAT_OK;
@@ -413,6 +434,7 @@ static remat_status reserve_tables(struct lowerer *l)
     REMAT_NEW(l->arena, l->kernel_hashes, commands);
     REMAT_NEW(l->arena, l->out->segments, l->in->part_count + 1);
     REMAT_NEW(l->arena, l->out->entries, l->in->part_count + 1);
+    REMAT_NEW(l->arena, l->out->calls, l->in->part_count + 1);
 fail:
     return st;
 }
@@ -425,15 +447,15 @@ remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(reserve_tables(&l));
     lower_statics(&l);
     REMAT_TRY(lower_init(&l));
-    out->entries[out->entry_count++] = (struct remat_entry){"init", 0};
+    add_call(&l, "init", 1);
     for (uint32_t p = 0; p < lowering->part_count; p++) {
-        const struct remat_part *part = &lowering->parts[p];
-        REMAT_TRY(lower_part(&l, part));
-        out->entries[out->entry_count++] = (struct remat_entry){part->entry, p + 1};
+        REMAT_TRY(lower_part(&l, &lowering->parts[p]));
+        add_call(&l, lowering->parts[p].entry, lowering->parts[p].times);
     }
     finish_buffers(&l);
-    for (uint32_t k = 0; k < lowering->parts[0].kernels->count; k++)
-        out->step_ns += lowering->parts[0].prices[k].ns;
+    for (uint32_t p = 0; p < lowering->part_count; p++)
+        if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
+            out->step_ns += part_ns(&lowering->parts[p]);
 fail:
     return st;
 }

@@ -9,7 +9,8 @@
 /* A segment on its way: a graph with its kernels, their order, prices and lifespans. */
 struct remat_part {
     const char *name;                /* of the segment */
-    const char *entry;               /* the entry point that calls it */
+    const char *entry;               /* the entry point that calls it, after the part before */
+    uint32_t times;                  /* how often */
     const struct remat_graph *graph; /* rewritten */
     const struct remat_kernel_list *kernels;
     const uint32_t *order;

@@ -319,6 +319,15 @@ fail:
     return st;
 }
 
+static remat_status run_segment(struct remat_session *session, const struct remat_segment *segment,
+                                uint64_t began_ns)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t c = segment->command_begin; c < segment->command_end && st == REMAT_OK; c++)
+        st = run_command(session, segment, c, began_ns);
+    return st;
+}
+
 remat_status remat_session_run(remat_session *session, const char *entry_name)
 {
     remat_status st = REMAT_OK;
@@ -326,11 +335,13 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     if (!entry)
         return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no entry point \"%s\"",
                            entry_name);
-    const struct remat_segment *segment = &session->program->segments[entry->segment];
     uint64_t began = session->trace ? now_ns() : 0;
     session->device->vtable->begin(session->device);
-    for (uint32_t c = segment->command_begin; c < segment->command_end && st == REMAT_OK; c++)
-        st = run_command(session, segment, c, began);
+    for (uint32_t k = entry->call_begin; k < entry->call_end && st == REMAT_OK; k++) {
+        const struct remat_call *call = &session->program->calls[k];
+        for (uint32_t t = 0; t < call->times && st == REMAT_OK; t++)
+            st = run_segment(session, &session->program->segments[call->segment], began);
+    }
     session->device->vtable->end(session->device);
     return st;
 }

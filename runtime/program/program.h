@@ -91,14 +91,21 @@ struct remat_command {
 };
 
 struct remat_segment {
-    const char *name; /* init, step, forward */
+    const char *name; /* init, step, forward; microbatch, update */
     uint32_t command_begin, command_end;
 };
 
-/* What a host calls by name. */
-struct remat_entry {
-    const char *name; /* init, train, eval */
+/* A line of a script: the segment runs so many times, one after the other. */
+struct remat_call {
     uint32_t segment;
+    uint32_t times; /* 1 ... REMAT_CALL_TIMES_MAX */
+};
+#define REMAT_CALL_TIMES_MAX 65536
+
+/* What a host calls by name: a script. */
+struct remat_entry {
+    const char *name;              /* init, train, eval */
+    uint32_t call_begin, call_end; /* of remat_program.calls; at least one */
 };
 
 /* A tensor that the host can read or write by name: its first version in the train segment. */
@@ -140,7 +147,7 @@ struct remat_program {
     uint32_t layer_count;
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
-        entry_count, tensor_count, decision_count, parameter_count, setting_count,
+        entry_count, call_count, tensor_count, decision_count, parameter_count, setting_count,
         recomputed_layer_count;
     struct remat_buffer *buffers;
     struct remat_program_value *values;
@@ -149,6 +156,7 @@ struct remat_program {
     struct remat_command *commands;
     struct remat_segment *segments;
     struct remat_entry *entries;
+    struct remat_call *calls;
     struct remat_tensor *tensors;
     struct remat_decision_record *decisions;
     double *parameters;

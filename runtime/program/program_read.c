@@ -212,6 +212,7 @@ static remat_status read_entries(struct remat_reader *reader,
     remat_status st = REMAT_OK;
     NEW_TABLES(reader, root, program, segments, segment_count);
     NEW_TABLES(reader, root, program, entries, entry_count);
+    NEW_TABLES(reader, root, program, calls, call_count);
     for (uint32_t i = 0; i < program->segment_count; i++) {
         struct remat_fb_program_Segment in;
         struct remat_segment *out = &program->segments[i];
@@ -224,8 +225,14 @@ static remat_status read_entries(struct remat_reader *reader,
         struct remat_fb_program_Entry in;
         struct remat_entry *out = &program->entries[i];
         remat_fb_read_program_Entry(root->entries, i, &in);
-        out->segment = (uint32_t)in.segment;
+        out->call_begin = in.call_begin;
+        out->call_end = in.call_end;
         REMAT_TRY(remat_reader_text(reader, in.name, "entries", i, &out->name));
+    }
+    for (uint32_t i = 0; i < program->call_count; i++) {
+        struct remat_fb_program_Call in;
+        remat_fb_read_program_Call(root->calls, i, &in);
+        program->calls[i] = (struct remat_call){(uint32_t)in.segment, in.times};
     }
 fail:
     return st;

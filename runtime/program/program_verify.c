@@ -77,14 +77,30 @@ static remat_status verify_segments(struct remat_verifier *v)
             return remat_verify_error(v, "segments", i, s->name, "commands [%u, %u) of %u commands",
                                       s->command_begin, s->command_end, p->command_count);
     }
+    return REMAT_OK;
+}
+
+static remat_status verify_scripts(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    for (uint32_t i = 0; i < p->call_count; i++) {
+        const struct remat_call *c = &p->calls[i];
+        if (c->segment >= p->segment_count)
+            return remat_verify_error(v, "calls", i, NULL,
+                                      "segment %u is out of range (%u segments)", c->segment,
+                                      p->segment_count);
+        if (c->times == 0 || c->times > REMAT_CALL_TIMES_MAX)
+            return remat_verify_error(v, "calls", i, p->segments[c->segment].name,
+                                      "%u times, accepted: 1 to %u", c->times,
+                                      REMAT_CALL_TIMES_MAX);
+    }
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct remat_entry *e = &p->entries[i];
         if (!e->name)
             return remat_verify_error(v, "entries", i, NULL, "no name");
-        if (e->segment >= p->segment_count)
-            return remat_verify_error(v, "entries", i, e->name,
-                                      "segment %u is out of range (%u segments)", e->segment,
-                                      p->segment_count);
+        if (e->call_begin >= e->call_end || e->call_end > p->call_count)
+            return remat_verify_error(v, "entries", i, e->name, "calls [%u, %u) of %u calls",
+                                      e->call_begin, e->call_end, p->call_count);
     }
     return REMAT_OK;
 }
@@ -231,6 +247,7 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     remat_arena_init(&verifier.scratch, ctx);
     REMAT_TRY(verify_head(&verifier));
     REMAT_TRY(verify_segments(&verifier));
+    REMAT_TRY(verify_scripts(&verifier));
     REMAT_TRY(verify_buffers(&verifier));
     for (uint32_t i = 0; i < program->value_count; i++)
         REMAT_TRY(verify_value(&verifier, i));

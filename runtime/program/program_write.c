@@ -88,7 +88,13 @@ WRITE_TABLES(w, Segment, segments, segment_count, struct remat_segment, {
 
 WRITE_TABLES(w, Entry, entries, entry_count, struct remat_entry, {
     COPY_TEXT(name);
+    COPY(call_begin);
+    COPY(call_end);
+})
+
+WRITE_TABLES(w, Call, calls, call_count, struct remat_call, {
     COPY_INDEX(segment);
+    COPY(times);
 })
 
 WRITE_TABLES(w, Tensor, tensors, tensor_count, struct remat_tensor, {
@@ -216,6 +222,7 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     REMAT_TRY(write_commands(w, program, &root));
     REMAT_TRY(write_segments(w, program, &root));
     REMAT_TRY(write_entries(w, program, &root));
+    REMAT_TRY(write_calls(w, program, &root));
     REMAT_TRY(write_tensors(w, program, &root));
     REMAT_TRY(write_decisions(w, program, &root));
     REMAT_TRY(write_settings(w, program, &root));

@@ -50,7 +50,9 @@ const char *dump_ranges(struct remat_arena *arena, const uint32_t *items, size_t
 const char *dump_kernel_name(const struct remat_program *program, uint32_t kernel);
 /* The segment that holds the command; REMAT_NONE when no segment does. */
 uint32_t dump_segment_of(const struct remat_program *program, uint32_t command);
-/* The segment of the entry point "train", else the longest; REMAT_NONE when there are none. */
+/* The entry point "train", else "eval", else NULL. */
+const struct remat_entry *dump_step_entry(const struct remat_program *program);
+/* The first segment of that entry point, else the longest; REMAT_NONE when there are none. */
 uint32_t dump_step_segment(const struct remat_program *program);
 
 /* What a buffer is for. */

@@ -19,16 +19,17 @@ static const char *share_name(uint32_t share)
 
 static void sum_shares(const struct remat_program *program, struct share shares[SHARE_COUNT])
 {
-    uint32_t step = dump_step_segment(program);
+    const struct remat_entry *step = dump_step_entry(program);
     memset(shares, 0, SHARE_COUNT * sizeof *shares);
-    if (step == REMAT_NONE)
-        return;
-    for (uint32_t c = program->segments[step].command_begin;
-         c < program->segments[step].command_end; c++) {
-        const struct remat_command *command = &program->commands[c];
-        uint32_t share = command->instance ? SHARE_RECOMPUTE : command->phase;
-        shares[share].commands++;
-        shares[share].ns += command->estimated_ns;
+    for (uint32_t k = step ? step->call_begin : 0; step && k < step->call_end; k++) {
+        const struct remat_call *call = &program->calls[k];
+        const struct remat_segment *segment = &program->segments[call->segment];
+        for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+            const struct remat_command *command = &program->commands[c];
+            uint32_t share = command->instance ? SHARE_RECOMPUTE : command->phase;
+            shares[share].commands += call->times;
+            shares[share].ns += call->times * command->estimated_ns;
+        }
     }
 }
 
@@ -78,6 +79,23 @@ static void print_step(const struct remat_program *p, struct remat_text *out)
         remat_text_append(out, "%s %s %" PRIu32, s ? "," : "", p->segments[s].name,
                           p->segments[s].command_end - p->segments[s].command_begin);
     remat_text_append(out, "; %" PRIu32 " distinct kernels\n", p->kernel_count);
+}
+
+/* "train = 4 x microbatch, update" */
+static void print_scripts(const struct remat_program *p, struct remat_text *out)
+{
+    remat_text_append(out, "entries    ");
+    for (uint32_t e = 0; e < p->entry_count; e++) {
+        const struct remat_entry *entry = &p->entries[e];
+        remat_text_append(out, "%s %s =", e ? ";" : "", entry->name);
+        for (uint32_t k = entry->call_begin; k < entry->call_end; k++) {
+            remat_text_append(out, "%s", k > entry->call_begin ? "," : "");
+            if (p->calls[k].times > 1)
+                remat_text_append(out, " %" PRIu32 " x", p->calls[k].times);
+            remat_text_append(out, " %s", p->segments[p->calls[k].segment].name);
+        }
+    }
+    remat_text_append(out, "\n");
 }
 
 static void print_record(const struct remat_program *p, struct remat_text *out)
@@ -133,6 +151,7 @@ remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
     print_policy(arena, program, out);
     print_budget(program, out);
     print_step(program, out);
+    print_scripts(program, out);
     print_record(program, out);
     print_shares(program, out);
     return print_classes(arena, program, out);
@@ -158,6 +177,23 @@ static json_t *make_segments(const struct remat_program *program, struct dump_js
             out->failed = true;
     }
     return segments;
+}
+
+static json_t *make_scripts(const struct remat_program *program, struct dump_json *out)
+{
+    json_t *entries = json_object();
+    for (uint32_t e = 0; e < program->entry_count; e++) {
+        const struct remat_entry *entry = &program->entries[e];
+        json_t *script = json_array();
+        for (uint32_t k = entry->call_begin; k < entry->call_end; k++)
+            dump_push(out, script,
+                      json_pack("{s:s,s:I}", "segment",
+                                program->segments[program->calls[k].segment].name, "times",
+                                (json_int_t)program->calls[k].times));
+        if (json_object_set_new(entries, entry->name, script) != 0)
+            out->failed = true;
+    }
+    return entries;
 }
 
 static void set_bytes_and_times(const struct remat_program *p, struct dump_json *out)
@@ -195,6 +231,7 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     set_bytes_and_times(p, out);
     dump_set(out, "commands", dump_bytes(p->command_count));
     dump_set(out, "segments", make_segments(p, out));
+    dump_set(out, "entries", make_scripts(p, out));
     dump_set(out, "kernels", dump_bytes(p->kernel_count));
     dump_set(out, "buffers", dump_bytes(p->buffer_count));
     dump_set(out, "settings", make_settings(p, out));

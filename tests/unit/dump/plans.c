@@ -78,7 +78,8 @@ static const struct remat_command commands[] = {
 };
 
 static const struct remat_segment segments[] = {{"init", 0, 1}, {"step", 1, 8}};
-static const struct remat_entry entries[] = {{"init", 0}, {"train", 1}};
+static const struct remat_entry entries[] = {{"init", 0, 1}, {"train", 1, 2}};
+static const struct remat_call calls[] = {{0, 1}, {1, 1}};
 static const struct remat_decision_record decisions[] = {
     {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000},
     {"h.0.mid", "h.0", 0, REMAT_ACTION_SAVE, "policy", 128, 0},
@@ -130,6 +131,7 @@ struct remat_program *make_small_plan(struct remat_arena *arena)
     COPY(commands, command_count, commands);
     COPY(segments, segment_count, segments);
     COPY(entries, entry_count, entries);
+    COPY(calls, call_count, calls);
     COPY(decisions, decision_count, decisions);
     COPY(settings, setting_count, settings);
     COPY(recomputed_layers, recomputed_layer_count, recomputed_layers);

@@ -141,8 +141,11 @@ static void fill_commands(struct sample *s)
     s->commands[4].instance = 1;
     s->segments[0] = (struct remat_segment){"init", 0, 2};
     s->segments[1] = (struct remat_segment){"step", 2, 6};
-    s->entries[0] = (struct remat_entry){"init", 0};
-    s->entries[1] = (struct remat_entry){"train", 1};
+    s->entries[0] = (struct remat_entry){"init", 0, 1};
+    s->entries[1] = (struct remat_entry){"train", 1, 3};
+    s->calls[0] = (struct remat_call){0, 1};
+    s->calls[1] = (struct remat_call){1, 3};
+    s->calls[2] = (struct remat_call){1, 1};
 }
 
 static void fill_report(struct sample *s)
@@ -195,6 +198,7 @@ void sample_program(struct sample *s)
                                         .command_count = 6,
                                         .segment_count = 2,
                                         .entry_count = 2,
+                                        .call_count = 3,
                                         .tensor_count = 4,
                                         .decision_count = 2,
                                         .parameter_count = 5,
@@ -207,6 +211,7 @@ void sample_program(struct sample *s)
                                         .commands = s->commands,
                                         .segments = s->segments,
                                         .entries = s->entries,
+                                        .calls = s->calls,
                                         .tensors = s->tensors,
                                         .decisions = s->decisions,
                                         .parameters = s->parameters,

@@ -20,6 +20,7 @@ struct sample {
     struct remat_command commands[6];
     struct remat_segment segments[2];
     struct remat_entry entries[2];
+    struct remat_call calls[3];
     struct remat_tensor tensors[4];
     struct remat_decision_record decisions[2];
     double parameters[5];

@@ -99,7 +99,14 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
     {
         const struct remat_entry *a = &p->entries[i], *b = &q->entries[i];
         SAME_TEXT(name);
+        SAME(call_begin);
+        SAME(call_end);
+    }
+    EACH(calls, call_count)
+    {
+        const struct remat_call *a = &p->calls[i], *b = &q->calls[i];
         SAME(segment);
+        SAME(times);
     }
     EACH(tensors, tensor_count)
     {

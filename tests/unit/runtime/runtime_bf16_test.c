@@ -127,6 +127,7 @@ struct fixture {
     double parameters[64];
     struct remat_segment segments[1];
     struct remat_entry entries[1];
+    struct remat_call calls[1];
     struct remat_program program;
     char *initial;
 };
@@ -180,7 +181,8 @@ static void add_command(struct fixture *f, uint32_t index)
 
 static void make_fixture(struct fixture *f)
 {
-    *f = (struct fixture){.segments = {{"step", 0, COMMANDS}}, .entries = {{"train", 0}}};
+    *f = (struct fixture){
+        .segments = {{"step", 0, COMMANDS}}, .entries = {{"train", 0, 1}}, .calls = {{0, 1}}};
     struct remat_program *p = &f->program;
     for (uint32_t t = 0; t < TENSORS; t++) {
         f->buffers[t] = (struct remat_buffer){.offset_bytes = p->arena_bytes,
@@ -208,9 +210,10 @@ static void make_fixture(struct fixture *f)
     p->parameters = f->parameters;
     p->segments = f->segments;
     p->entries = f->entries;
+    p->calls = f->calls;
     p->buffer_count = p->value_count = TENSORS;
     p->kernel_count = p->command_count = COMMANDS;
-    p->segment_count = p->entry_count = 1;
+    p->segment_count = p->entry_count = p->call_count = 1;
     for (uint32_t c = 0; c < COMMANDS; c++)
         add_command(f, c);
     struct remat_operand *transposed = &f->operands[f->commands[3].operand_begin + 1];

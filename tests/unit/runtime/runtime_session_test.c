@@ -49,6 +49,7 @@ struct fixture {
     double parameters[16];
     struct remat_segment segments[2];
     struct remat_entry entries[2];
+    struct remat_call calls[2];
     struct remat_program program;
 };
 
@@ -120,7 +121,8 @@ static void make_commands(struct fixture *f)
 static void make_fixture(struct fixture *f)
 {
     *f = (struct fixture){.segments = {{"init", 0, 1}, {"step", 1, 5}},
-                          .entries = {{"init", 0}, {"train", 1}}};
+                          .entries = {{"init", 0, 1}, {"train", 1, 2}},
+                          .calls = {{0, 1}, {1, 1}}};
     struct remat_program *p = &f->program;
     for (uint32_t b = 0; b < BUFFERS; b++) {
         uint64_t bytes = (uint64_t)(tensors[b].rows * tensors[b].columns) * 4;
@@ -150,9 +152,10 @@ static void make_fixture(struct fixture *f)
     p->parameters = f->parameters;
     p->segments = f->segments;
     p->entries = f->entries;
+    p->calls = f->calls;
     p->tensors = f->list;
     p->buffer_count = p->value_count = p->tensor_count = BUFFERS;
-    p->segment_count = p->entry_count = 2;
+    p->segment_count = p->entry_count = p->call_count = 2;
     make_commands(f);
     p->operand_count = f->commands[p->command_count - 1].operand_end;
     p->parameter_count = f->commands[p->command_count - 1].parameter_end;
@@ -266,6 +269,51 @@ static void test_trace(remat_context *ctx, const struct remat_plan *plan)
     CHECK(!remat_session_read(session, "coefficients", got, sizeof got));
     CHECK(fabsf(got[0] - 0.975f) < 1e-6f && fabsf(got[1] - 2.5f) < 1e-5f &&
           fabsf(got[2] - sqrtf(0.001f)) < 1e-7f);
+    remat_session_destroy(&session);
+}
+
+/* --- scripts --- */
+
+struct order {
+    uint32_t commands[32], count, stop_at;
+};
+
+static int record_order(void *user, const remat_trace_event *event)
+{
+    struct order *order = user;
+    if (order->count < 32)
+        order->commands[order->count++] = event->command;
+    return order->count == order->stop_at;
+}
+
+/* An entry point runs its calls in order, each as often as it says. */
+static void test_script(remat_context *ctx, const struct remat_plan *plan)
+{
+    struct remat_program *program = plan->program;
+    const struct remat_segment init = program->segments[0], step = program->segments[1];
+    const struct remat_entry train = program->entries[1];
+    struct order order = {.stop_at = 0};
+    uint32_t expected = 0;
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 1;
+    params.trace = record_order;
+    params.trace_user = &order;
+    remat_session *session;
+    CHECK(!remat_session_create(ctx, plan, &params, &session) && !write_inputs(session, 1, 1));
+    program->entries[1].call_begin = 0;
+    program->calls[1].times = 3;
+    CHECK(!remat_session_run(session, "train"));
+    for (uint32_t c = init.command_begin; c < init.command_end; c++)
+        CHECK(order.commands[expected++] == c);
+    for (int times = 0; times < 3; times++)
+        for (uint32_t c = step.command_begin; c < step.command_end; c++)
+            CHECK(order.commands[expected++] == c);
+    CHECK(order.count == expected);
+    order = (struct order){.stop_at = 8}; /* amid the second repetition */
+    CHECK(remat_session_run(session, "train") == REMAT_ERROR_OTHER && order.count == 8);
+    program->entries[1] = train;
+    program->calls[1].times = 1;
     remat_session_destroy(&session);
 }
 
@@ -434,6 +482,7 @@ int main(void)
     remat_context *ctx = remat_context_create(NULL, NULL);
     test_bits(ctx, &plan);
     test_trace(ctx, &plan);
+    test_script(ctx, &plan);
     test_errors(ctx, &plan);
     test_plan(&plan);
     test_allocation_failures(&plan);
