@@ -3,6 +3,7 @@
 #include "solve.h"
 
 #include "bound.h"
+#include "chain.h"
 #include "construct.h"
 #include "exact.h"
 
@@ -95,6 +96,21 @@ static remat_status try_cuts(struct remat_arena *arena, const struct remat_probl
         else
             low = border + 1;
     }
+fail:
+    return st;
+}
+
+static remat_status try_chain(struct remat_arena *arena, const struct remat_problem *p,
+                              uint64_t budget, const struct remat_chain *chain,
+                              struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    struct remat_sequence sequence;
+    bool ok = false;
+    if (chain)
+        REMAT_TRY(remat_chain_plan(arena, chain, budget, &sequence, &ok));
+    if (ok)
+        REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
 fail:
     return st;
 }
@@ -192,7 +208,9 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
 {
     remat_status st = REMAT_OK;
     struct remat_solution given;
+    struct remat_chain *chain;
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
+    REMAT_TRY(remat_chain_find(arena, p, budgets[0], &chain));
     for (uint32_t i = 0; i < budget_count; i++) {
         struct remat_bound bound;
         REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS + CUTS_WORK / p->node_count,
@@ -202,6 +220,7 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
         out[i].lower_bound = bound.time;
+        REMAT_TRY(try_chain(arena, p, budgets[i], chain, &out[i]));
         REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
         REMAT_TRY(try_greedy(arena, p, budgets[i], &bound, options->deadline, &out[i]));
         REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));

@@ -1,0 +1,448 @@
+/* Dynamic programming over segments (a, b]: with the value of forward node a live, run the backward
+ * groups b .. a + 1, where group i are the backward nodes whose last forward input is i. A segment
+ * is split at j: advance from a to j without keeping anything on the way, do (j, b], then (a, j].
+ * Four kinds, by whether b is live already (`top`) and whether a has to stay live (`base`). Its
+ * times at all budgets are a list of points, so bytes are exact, whatever their common divisor.
+ * After Griewank (1992) and Beaumont et al., "Optimal checkpointing for heterogeneous chains". */
+#include "chain.h"
+
+enum { FORWARD_MAX = 320, POINTS_MIN = 24, POINTS_MAX = 2048, WORK_MAX = 100000000 };
+#define NONE UINT64_MAX
+
+struct point {
+    uint64_t bytes, ticks;
+};
+struct frontier { /* bytes ascend, ticks descend */
+    struct point *items;
+    uint32_t count;
+};
+
+struct remat_chain {
+    const struct remat_problem *problem;
+    struct remat_arena *arena;
+    uint64_t budget_max;
+    uint32_t count; /* of forward nodes */
+    uint32_t points_max;
+    uint32_t *group_begin, *group;          /* CSR: backward nodes by group */
+    uint64_t *held;                         /* backward bytes live before a group runs */
+    uint64_t *around;                       /* backward bytes live during a run, by node */
+    struct frontier *segments;              /* by segment_of */
+    struct frontier best, merged, combined; /* while computing; room for all */
+};
+
+/* How a segment begins. */
+enum choice { IMPOSSIBLE, EMPTY, SINGLE, DIRECT, SPLIT };
+struct step {
+    enum choice choice;
+    uint32_t at; /* where it is split */
+    bool keep;   /* its value stays for its own group */
+};
+
+/* Segments begin after a - 1: index 0 stands for the begin of the chain. */
+static struct frontier *segment_of(const struct remat_chain *c, uint32_t a, uint32_t b, bool top,
+                                   bool base)
+{
+    return &c->segments[((size_t)a * c->count + b) * 4 + top * 2 + base];
+}
+
+static uint64_t base_bytes(const struct remat_chain *c, uint32_t a)
+{
+    return a ? c->problem->bytes[a - 1] : 0;
+}
+
+static bool is_empty(const struct remat_chain *c, uint32_t b)
+{
+    return c->group_begin[b] == c->group_begin[b + 1];
+}
+
+static bool reads(const struct remat_problem *p, uint32_t v, uint32_t u)
+{
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
+        if (p->inputs[e] == u)
+            return true;
+    return false;
+}
+
+/* Bytes while group b runs, its own forward value live, without the one before it when `alone`. */
+static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, bool alone)
+{
+    const struct remat_problem *p = c->problem;
+    uint64_t peak = 0, before = alone ? 0 : base_bytes(c, b), own = 0;
+    before = base ? before : 0;
+    for (uint32_t i = c->group_begin[b + 1]; i-- > c->group_begin[b];) {
+        uint32_t v = c->group[i];
+        if (reads(p, v, b))
+            own = p->bytes[b];
+        if (!alone && b > 0 && reads(p, v, b - 1))
+            before = p->bytes[b - 1];
+        if (c->around[v] + own + before > peak)
+            peak = c->around[v] + own + before;
+    }
+    return peak;
+}
+
+static bool group_reads_before(const struct remat_chain *c, uint32_t b)
+{
+    for (uint32_t i = c->group_begin[b]; b > 0 && i < c->group_begin[b + 1]; i++)
+        if (reads(c->problem, c->group[i], b - 1))
+            return true;
+    return false;
+}
+
+/* --- lists of points --- */
+
+/* The fastest point within the bytes; NULL when there is none. */
+static const struct point *point_at(const struct frontier *f, uint64_t bytes)
+{
+    uint32_t low = 0, high = f->count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (f->items[middle].bytes <= bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? &f->items[low - 1] : NULL;
+}
+
+static void append(struct frontier *f, uint64_t bytes, uint64_t ticks)
+{
+    if (f->count == 0 || ticks < f->items[f->count - 1].ticks)
+        f->items[f->count++] = (struct point){bytes, ticks};
+}
+
+/* Makes `best` the lower envelope of itself and `other`. */
+static void take_better(struct remat_chain *c, const struct frontier *other)
+{
+    struct frontier *a = &c->best, *out = &c->merged;
+    uint32_t i = 0, j = 0;
+    out->count = 0;
+    while (i < a->count || j < other->count) {
+        bool first =
+            j == other->count || (i < a->count && a->items[i].bytes <= other->items[j].bytes);
+        struct point next = first ? a->items[i++] : other->items[j++];
+        if (out->count && out->items[out->count - 1].bytes == next.bytes &&
+            next.ticks < out->items[out->count - 1].ticks)
+            out->count--;
+        append(out, next.bytes, next.ticks);
+    }
+    struct frontier swap = *a;
+    *a = *out;
+    *out = swap;
+}
+
+static void take_point(struct remat_chain *c, uint64_t bytes, uint64_t ticks)
+{
+    struct point item = {bytes, ticks};
+    if (bytes <= c->budget_max)
+        take_better(c, &(struct frontier){&item, 1});
+}
+
+/* First `right` beside `extra` bytes, then `left`; at least `bytes` and `ticks` in any case. */
+static void take_pair(struct remat_chain *c, const struct frontier *right, uint64_t extra,
+                      const struct frontier *left, uint64_t bytes, uint64_t ticks)
+{
+    uint32_t r = 0, l = 0;
+    if (right->count == 0 || left->count == 0)
+        return;
+    if (right->items[0].bytes + extra > bytes)
+        bytes = right->items[0].bytes + extra;
+    if (left->items[0].bytes > bytes)
+        bytes = left->items[0].bytes;
+    c->combined.count = 0;
+    while (bytes <= c->budget_max) {
+        while (r + 1 < right->count && right->items[r + 1].bytes + extra <= bytes)
+            r++;
+        while (l + 1 < left->count && left->items[l + 1].bytes <= bytes)
+            l++;
+        append(&c->combined, bytes, ticks + right->items[r].ticks + left->items[l].ticks);
+        uint64_t next = NONE;
+        if (r + 1 < right->count)
+            next = right->items[r + 1].bytes + extra;
+        if (l + 1 < left->count && left->items[l + 1].bytes < next)
+            next = left->items[l + 1].bytes;
+        if (next == NONE)
+            break;
+        bytes = next;
+    }
+    take_better(c, &c->combined);
+}
+
+/* Long lists are thinned: of points that are close in time the one in least bytes stays. */
+static remat_status store(struct remat_chain *c, struct frontier *out)
+{
+    remat_status st = REMAT_OK;
+    const struct frontier *f = &c->best;
+    uint64_t step = 0;
+    if (f->count > c->points_max)
+        step = (f->items[0].ticks - f->items[f->count - 1].ticks) / (c->points_max - 2) + 1;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < f->count; i++)
+        if (i == 0 || i + 1 == f->count || f->items[kept - 1].ticks - f->items[i].ticks >= step)
+            f->items[kept++] = f->items[i];
+    REMAT_NEW(c->arena, out->items, kept);
+    if (kept)
+        memcpy(out->items, f->items, kept * sizeof *out->items);
+    out->count = kept;
+fail:
+    return st;
+}
+
+/* --- segments: what a segment can begin with, in one place for both table and plan --- */
+
+struct segment {
+    uint32_t a, b;
+    bool top, base;
+};
+
+/* The first step that takes exactly `ticks` within `bytes`; with `wanted` NULL all go into best. */
+struct wanted {
+    uint64_t bytes, ticks;
+    struct step step;
+};
+
+static bool matches(const struct wanted *w, uint64_t bytes, uint64_t ticks)
+{
+    return bytes <= w->bytes && ticks == w->ticks;
+}
+
+static void offer_point(struct remat_chain *c, struct wanted *w, enum choice choice, uint64_t bytes,
+                        uint64_t ticks)
+{
+    if (!w)
+        take_point(c, bytes, ticks);
+    else if (w->step.choice == IMPOSSIBLE && matches(w, bytes, ticks))
+        w->step.choice = choice;
+}
+
+static void offer_pair(struct remat_chain *c, struct wanted *w, struct step step,
+                       const struct frontier *right, uint64_t extra, const struct frontier *left,
+                       uint64_t bytes, uint64_t ticks)
+{
+    if (!w) {
+        take_pair(c, right, extra, left, bytes, ticks);
+    } else if (w->step.choice == IMPOSSIBLE && bytes <= w->bytes && extra <= w->bytes) {
+        const struct point *r = point_at(right, w->bytes - extra), *l = point_at(left, w->bytes);
+        if (r && l && ticks + r->ticks + l->ticks == w->ticks)
+            w->step = step;
+    }
+}
+
+static void offer_splits(struct remat_chain *c, struct segment s, struct wanted *w)
+{
+    const struct remat_problem *p = c->problem;
+    uint64_t extra = base_bytes(c, s.a), ticks = 0, peak = 0;
+    uint64_t beside = extra + c->held[s.b] + (s.top ? p->bytes[s.b] : 0);
+    for (uint32_t j = s.a; j < s.b; j++) {
+        uint64_t run = p->bytes[j] + (j > s.a ? p->bytes[j - 1] : 0);
+        peak = run > peak ? run : peak;
+        ticks += p->ticks[j];
+        if (peak + beside > c->budget_max)
+            return;
+        for (int keep = 0; keep < 2; keep++)
+            offer_pair(c, w, (struct step){SPLIT, j, keep}, segment_of(c, j + 1, s.b, s.top, keep),
+                       extra, segment_of(c, s.a, j, keep, s.base), peak + beside, ticks);
+    }
+}
+
+static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *w)
+{
+    const struct remat_problem *p = c->problem;
+    const struct frontier nothing = {&(struct point){0}, 1};
+    if (is_empty(c, s.b) && s.b + 1 < c->count) {
+        const struct frontier *rest =
+            s.b == s.a ? &nothing : segment_of(c, s.a, s.b - 1, false, s.base);
+        offer_pair(c, w, (struct step){.choice = EMPTY}, &nothing, 0, rest, 0, 0);
+        return;
+    }
+    if (s.b == s.a) {
+        uint64_t run = base_bytes(c, s.a) + p->bytes[s.b] + c->held[s.b];
+        uint64_t peak = group_peak(c, s.b, s.base, false);
+        if (!s.top && run > peak)
+            peak = run;
+        offer_point(c, w, SINGLE, peak, s.top ? 0 : p->ticks[s.b]);
+        return;
+    }
+    if (s.top && !group_reads_before(c, s.b))
+        offer_pair(c, w, (struct step){.choice = DIRECT}, &nothing, 0,
+                   segment_of(c, s.a, s.b - 1, false, s.base),
+                   base_bytes(c, s.a) + group_peak(c, s.b, false, true), 0);
+    offer_splits(c, s, w);
+}
+
+static remat_status fill(struct remat_chain *c)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t length = 0; length < c->count; length++)
+        for (uint32_t a = 0; a + length < c->count; a++)
+            for (int kind = 0; kind < 4; kind++) {
+                struct segment s = {a, a + length, kind >> 1, kind & 1};
+                c->best.count = 0;
+                offer_steps(c, s, NULL);
+                REMAT_TRY(store(c, segment_of(c, s.a, s.b, s.top, s.base)));
+            }
+fail:
+    return st;
+}
+
+/* --- plans --- */
+
+static remat_status run_group(const struct remat_chain *c, struct remat_arena *arena, uint32_t b,
+                              struct remat_sequence *out)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++)
+        REMAT_PUSH(arena, out, c->group[i]);
+fail:
+    return st;
+}
+
+static remat_status emit(struct remat_chain *c, struct remat_arena *arena, struct segment s,
+                         uint64_t bytes, struct remat_sequence *out)
+{
+    remat_status st = REMAT_OK;
+    const struct point *point = point_at(segment_of(c, s.a, s.b, s.top, s.base), bytes);
+    struct wanted w = {.bytes = point->bytes, .ticks = point->ticks};
+    uint64_t extra = base_bytes(c, s.a);
+    bytes = point->bytes; /* what it was made from, were lists thinned or not */
+    offer_steps(c, s, &w);
+    switch (w.step.choice) {
+    case IMPOSSIBLE:
+        return remat_error(arena->ctx, REMAT_ERROR_INTERNAL, "segment %u to %u has no plan", s.a,
+                           s.b);
+    case SINGLE:
+        if (!s.top)
+            REMAT_PUSH(arena, out, s.b);
+        REMAT_TRY(run_group(c, arena, s.b, out));
+        break;
+    case DIRECT:
+        REMAT_TRY(run_group(c, arena, s.b, out));
+        REMAT_TRY(emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out));
+        break;
+    case EMPTY:
+        if (s.b > s.a)
+            REMAT_TRY(emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out));
+        break;
+    case SPLIT:
+        for (uint32_t i = s.a; i <= w.step.at; i++)
+            REMAT_PUSH(arena, out, i);
+        REMAT_TRY(emit(c, arena, (struct segment){w.step.at + 1, s.b, s.top, w.step.keep},
+                       bytes - extra, out));
+        REMAT_TRY(
+            emit(c, arena, (struct segment){s.a, w.step.at, w.step.keep, s.base}, bytes, out));
+        break;
+    }
+fail:
+    return st;
+}
+
+remat_status remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
+                              uint64_t budget, struct remat_sequence *out, bool *ok)
+{
+    struct remat_chain c = *chain; /* emit only reads the lists */
+    struct segment whole = {0, c.count - 1, false, false};
+    *out = (struct remat_sequence){0};
+    *ok = point_at(segment_of(&c, 0, c.count - 1, false, false), budget) != NULL;
+    return *ok ? emit(&c, arena, whole, budget, out) : REMAT_OK;
+}
+
+/* --- recognition --- */
+
+/* Forward values a backward node reads: the largest, UINT32_MAX without any. False when two of them
+ * are not neighbours. */
+static bool look_at_reads(const struct remat_problem *p, uint32_t v, uint32_t forward,
+                          uint32_t *largest)
+{
+    *largest = UINT32_MAX;
+    for (uint32_t e = p->input_begin[v + 1]; e-- > p->input_begin[v];) { /* they ascend */
+        if (p->inputs[e] >= forward)
+            continue;
+        if (*largest == UINT32_MAX)
+            *largest = p->inputs[e];
+        if (*largest - p->inputs[e] > 1)
+            return false;
+    }
+    return true;
+}
+
+/* Assigns backward nodes to groups, as if the first `forward` nodes were the forward ones. */
+static bool divide(struct remat_chain *c, uint32_t forward)
+{
+    const struct remat_problem *p = c->problem;
+    uint32_t group = forward - 1, largest;
+    memset(c->group_begin, 0, ((size_t)p->node_count + 1) * sizeof *c->group_begin);
+    for (uint32_t v = forward; v < p->node_count; v++) {
+        if (!look_at_reads(p, v, forward, &largest) || (largest != UINT32_MAX && largest > group))
+            return false;
+        group = largest == UINT32_MAX ? group : largest;
+        c->group_begin[group]++;
+    }
+    /* Groups descend while their nodes ascend: fill them from the last one on. */
+    for (uint32_t i = forward, at = forward; i-- > 0;) {
+        uint32_t size = c->group_begin[i];
+        for (uint32_t k = 0; k < size; k++)
+            c->group[p->node_count - forward - (at - forward) - size + k] = at + k;
+        at += size;
+        c->group_begin[i] = p->node_count - at;
+    }
+    c->group_begin[forward] = p->node_count - forward;
+    c->count = forward;
+    return true;
+}
+
+static void weigh_backward(struct remat_chain *c)
+{
+    const struct remat_problem *p = c->problem;
+    uint64_t live = 0;
+    for (uint32_t b = c->count; b-- > 0;) {
+        c->held[b] = live;
+        for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++) {
+            uint32_t v = c->group[i];
+            live += p->bytes[v];
+            c->around[v] = live;
+            if (p->user_begin[v] == p->user_begin[v + 1])
+                live -= p->bytes[v];
+            for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+                uint32_t u = p->inputs[e];
+                if (u >= c->count && p->users[p->user_begin[u + 1] - 1] == v)
+                    live -= p->bytes[u];
+            }
+        }
+    }
+}
+
+remat_status remat_chain_find(struct remat_arena *arena, const struct remat_problem *p,
+                              uint64_t budget_max, struct remat_chain **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_chain *c;
+    uint32_t forward = 1, room;
+    *out = NULL;
+    while (forward < p->node_count && p->input_begin[forward + 1] - p->input_begin[forward] == 1 &&
+           p->inputs[p->input_begin[forward]] == forward - 1)
+        forward++;
+    if (forward == p->node_count)
+        return REMAT_OK;
+    REMAT_NEW(arena, c, 1);
+    *c = (struct remat_chain){.problem = p, .arena = arena, .budget_max = budget_max};
+    REMAT_NEW(arena, c->group_begin, (size_t)p->node_count + 1);
+    REMAT_NEW(arena, c->group, p->node_count);
+    while (forward > 2 && !divide(c, forward))
+        forward--;
+    if (forward <= 2 || forward > FORWARD_MAX)
+        return REMAT_OK;
+    REMAT_NEW(arena, c->held, c->count);
+    REMAT_NEW(arena, c->around, p->node_count);
+    weigh_backward(c);
+    c->points_max = WORK_MAX / (2 * forward * forward * forward) + POINTS_MIN;
+    c->points_max = c->points_max < POINTS_MAX ? c->points_max : POINTS_MAX;
+    room = (2 * c->points_max + 4) * (2 * forward + 4);
+    REMAT_NEW(arena, c->segments, (size_t)forward * forward * 4);
+    REMAT_NEW(arena, c->best.items, room);
+    REMAT_NEW(arena, c->merged.items, room);
+    REMAT_NEW(arena, c->combined.items, room);
+    REMAT_TRY(fill(c));
+    *out = c;
+fail:
+    return st;
+}

@@ -1,0 +1,20 @@
+/* Chains: forward nodes that read their predecessor only, then backward nodes in an order in which
+ * they read the forward values from the last to the first. Of these the fastest schedule in a class
+ * that contains all checkpointing schedules is found at every budget at once. docs/planning.md. */
+#ifndef REMAT_CHAIN_H
+#define REMAT_CHAIN_H
+
+#include "problem.h"
+
+struct remat_chain;
+
+/* *out is NULL when the problem is no chain, or too long a one. It borrows the problem and lives in
+ * the arena. Plans above `budget_max` are not looked for. */
+remat_status remat_chain_find(struct remat_arena *arena, const struct remat_problem *problem,
+                              uint64_t budget_max, struct remat_chain **out);
+
+/* *ok: `out` is a valid sequence that fits in the budget. */
+remat_status remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
+                              uint64_t budget, struct remat_sequence *out, bool *ok);
+
+#endif
