@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what remat needs on Debian 12, and nothing when it is there already.
 #   tools/setup.sh                 the tools that build remat
-#   tools/setup.sh --with-torch    also .venv with PyTorch (CPU use), for the comparisons in tests/peers
+#   tools/setup.sh --with-torch    also .venv with PyTorch (CPU use) and transformers, for the comparisons in tests/peers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ torch_always=(torch==2.15.0 nvidia-cufile==1.17.1.22 nvidia-cusparselt-cu13==0.8
 torch_without_cuda=(nvidia-cublas==13.4.1.3 nvidia-cuda-runtime==13.2.86 nvidia-cuda-nvrtc==13.2.86
                     nvidia-cuda-cupti==13.2.86 nvidia-cufft==12.2.0.57 nvidia-cusparse==12.7.10.12
                     nvidia-cudnn-cu13==9.26.0.51)
-torch_python=(typing_extensions sympy networkx filelock jinja2 fsspec numpy safetensors)
+torch_python=(typing_extensions sympy networkx filelock jinja2 fsspec numpy safetensors transformers==5.23.0)
 
 fail() {
     echo "setup.sh: $1" >&2
@@ -40,9 +40,9 @@ install_packages() {
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-torch_works() {
+peers_work() {
     [ -x .venv/bin/python ] &&
-        .venv/bin/python -c 'import torch, numpy, safetensors.torch; torch.mm(torch.ones(2, 2), torch.ones(2, 2))' \
+        .venv/bin/python -c 'import torch, numpy, safetensors.torch, transformers; torch.mm(torch.ones(2, 2), torch.ones(2, 2))' \
             >/dev/null 2>&1
 }
 
@@ -58,7 +58,7 @@ install_torch() {
         .venv/bin/python -m pip install -q --disable-pip-version-check uv &&
         .venv/bin/uv pip install -q --python .venv/bin/python --no-deps "${wheels[@]}" &&
         .venv/bin/uv pip install -q --python .venv/bin/python "${torch_python[@]}" &&
-        torch_works && touch .venv/torch_works
+        peers_work && touch .venv/peers_work
 }
 
 installed=$(dpkg-query -W -f '${Package}:${db:Status-Status}\n' "${packages[@]}" 2>/dev/null || true)
@@ -67,7 +67,7 @@ install_packages
 case "${1-}" in
 '') ;;
 --with-torch)
-    if ! [ -e .venv/torch_works ] && ! torch_works && ! install_torch; then
+    if ! [ -e .venv/peers_work ] && ! peers_work && ! install_torch; then
         [ "${CI-}" != true ] || fail "PyTorch could not be installed into .venv"
         echo "SKIP: PyTorch could not be installed into .venv; comparisons with it will be skipped"
     fi

@@ -9,6 +9,7 @@ import sys
 
 try:
     import torch
+    import feed
     import torch_families
     import torch_gpt2
     from safetensors.torch import load_file
@@ -26,10 +27,11 @@ def arguments():
     add("--losses", required=True, help="our losses, one JSON object with \"step\", \"loss\" a line")
     add("--weights-after", help="our weights after --steps updates; without it only step 0 is compared")
     add("--text", required=True)
-    add("--family", default="gpt2", help="gpt2, llama, bert (default: %(default)s)")
+    add("--family", default="gpt2", help="gpt2, llama, bert, encdec (default: %(default)s)")
     add("--heads", type=int, required=True)
     add("--batch", type=int, required=True)
     add("--seq", type=int, required=True)
+    add("--source-seq", type=int, help="of an encoder (default: as --seq)")
     add("--steps", type=int, default=10, help="AdamW updates (default: %(default)s)")
     add("--lr", type=float, default=3e-4, help="(default: %(default)s)")
     add("--weight-decay", type=float, default=0.01, help="(default: %(default)s)")
@@ -136,17 +138,20 @@ def main():
     options = arguments()
     torch.set_num_threads(options.threads)
     model = load_model(options)
-    text = torch_gpt2.read_text(options.text)
+    text = feed.read_text(options.text)
     report = Report(options.worst)
 
-    loss, grads = torch_gpt2.loss_and_grads(
-        model, *torch_gpt2.window(text, 0, options.batch, options.seq))
+    def ids_of(step):
+        return feed.inputs(options.family, text, step, options.batch, options.seq,
+                           options.source_seq or options.seq, model.vocab)
+
+    loss, grads = torch_gpt2.loss_and_grads(model, ids_of(1))
     compare_gradients(report, load_like(options.gradients, grads), grads, options)
 
     losses = [loss]
     if options.weights_after:
-        losses, params = torch_gpt2.train(model, text, options.batch, options.seq, options.steps,
-                                          options.lr, options.weight_decay)
+        losses, params = torch_gpt2.train(model, ids_of, options.steps, options.lr,
+                                          options.weight_decay)
         compare_parameters(report, load_like(options.weights_after, params), params, options)
     compare_losses(report, read_losses(options.losses), losses, options)
 

@@ -1,5 +1,5 @@
 """Llama, BERT and the original encoder-decoder in PyTorch, fp32, eager, written from Hugging Face's
-models: parameters have their names and shapes. Data and training as in torch_gpt2."""
+models: parameters have their names and shapes. Data are feed.py's, training is torch_gpt2's."""
 import math
 
 import torch
@@ -14,6 +14,10 @@ class Model:
         self.heads = heads
         self.params = {name: weight.detach().to(dtype).clone().requires_grad_()
                        for name, weight in weights.items()}
+
+    @property
+    def vocab(self):
+        return self.params[self.TABLE].shape[0]
 
     def layers(self, prefix):
         return 1 + max(int(name[len(prefix) + 1:].split(".")[0]) for name in self.params
@@ -41,6 +45,7 @@ class Model:
 
 
 class Llama(Model):
+    TABLE = "model.embed_tokens.weight"
     THETA = 1e4
 
     def rms_norm(self, x, name):
@@ -67,7 +72,7 @@ class Llama(Model):
         return x + self.linear(y, f"{name}.mlp.down_proj")
 
     def loss(self, tokens, targets):
-        table = self.params["model.embed_tokens.weight"]
+        table = self.params[self.TABLE]
         x = table[tokens]
         for layer in range(self.layers("model.layers")):
             x = self.layer(x, f"model.layers.{layer}")
@@ -76,6 +81,8 @@ class Llama(Model):
 
 
 class Bert(Model):
+    TABLE = "bert.embeddings.word_embeddings.weight"
+
     def layer(self, x, name):
         size = x.shape[-1] // self.heads
         q, k, v = (self.split(self.linear(x, f"{name}.attention.self.{part}"), size)
@@ -87,7 +94,7 @@ class Bert(Model):
 
     def loss(self, tokens, targets):
         p, embeddings = self.params, "bert.embeddings"
-        words = p[f"{embeddings}.word_embeddings.weight"]
+        words = p[self.TABLE]
         x = words[tokens] + p[f"{embeddings}.token_type_embeddings.weight"][0]
         x = x + p[f"{embeddings}.position_embeddings.weight"][:tokens.shape[1]]
         x = self.norm(x, f"{embeddings}.LayerNorm", 1e-12)
@@ -99,8 +106,10 @@ class Bert(Model):
 
 
 class EncoderDecoder(Model):
+    TABLE = "model.shared.weight"
+
     def embed(self, tokens):
-        table = self.params["model.shared.weight"]
+        table = self.params[self.TABLE]
         pairs = table.shape[1] // 2
         angle = torch.arange(tokens.shape[1], dtype=torch.float64)[:, None] * \
             1e4 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
@@ -128,7 +137,7 @@ class EncoderDecoder(Model):
             encoded = self.layer(encoded, f"model.encoder.layers.{layer}")
         for layer in range(self.layers("model.decoder.layers")):
             x = self.layer(x, f"model.decoder.layers.{layer}", encoded)
-        return self.cross_entropy(x @ self.params["model.shared.weight"].T, targets)
+        return self.cross_entropy(x @ self.params[self.TABLE].T, targets)
 
 
 FAMILIES = {"llama": Llama, "bert": Bert, "encdec": EncoderDecoder}

@@ -1,8 +1,7 @@
 """GPT-2 in PyTorch, fp32, eager: what remat's training runs are held against.
 
 Parameters have the names and shapes of Hugging Face's GPT-2 ([in, out] linear weights, head tied to
-wte). The data rule is remat-run's: a byte of the text is a token; row b of step s starts at byte
-((s * batch + b) * seq) modulo the text's length; targets are shifted by one and wrap."""
+wte). Data are feed.py's."""
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +76,7 @@ def load_weights(path, heads):
 
 class Gpt2:
     def __init__(self, config, weights, dtype=torch.float32):
-        self.config = config
+        self.config, self.vocab = config, config.vocab
         self.params = {name: weights[name].detach().to(dtype).clone().requires_grad_()
                        for name in shapes(config)}
 
@@ -113,23 +112,11 @@ class Gpt2:
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
-def read_text(path):
-    with open(path, "rb") as file:
-        return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).long()
-
-
-def window(text, step, batch, seq):
-    """Tokens and targets of one step, each [batch, seq]."""
-    starts = (step * batch + torch.arange(batch)) * seq
-    index = starts[:, None] + torch.arange(seq)[None, :]
-    return text[index % len(text)], text[(index + 1) % len(text)]
-
-
-def loss_and_grads(model, tokens, targets):
-    """The loss as a float and name -> gradient."""
+def loss_and_grads(model, ids):
+    """The loss as a float and name -> gradient; ids as of feed.inputs."""
     for param in model.params.values():
         param.grad = None
-    loss = model.loss(tokens, targets)
+    loss = model.loss(**ids)
     loss.backward()
     return loss.item(), {name: param.grad for name, param in model.params.items()}
 
@@ -140,14 +127,15 @@ def adamw(model, lr, weight_decay=0.01, fused=False):
                              weight_decay=weight_decay, fused=fused)
 
 
-def train(model, text, batch, seq, steps, lr, weight_decay=0.01, fused=False):
-    """Losses before each of `steps` updates and after the last, so steps + 1 of them; the parameters."""
+def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False):
+    """Losses before each of `steps` updates and after the last, so steps + 1 of them; the parameters.
+    ids_of(step), counted from 1, gives the step's data."""
     optimizer = adamw(model, lr, weight_decay, fused)
     losses = []
-    for step in range(steps):
-        loss, _ = loss_and_grads(model, *window(text, step, batch, seq))
+    for step in range(1, steps + 1):
+        loss, _ = loss_and_grads(model, ids_of(step))
         optimizer.step()
         losses.append(loss)
     with torch.no_grad():
-        losses.append(model.loss(*window(text, steps, batch, seq)).item())
+        losses.append(model.loss(**ids_of(steps + 1)).item())
     return losses, {name: param.detach() for name, param in model.params.items()}

@@ -1,4 +1,5 @@
 /* remat-run: trains a plan on a text, through libremat's public headers. */
+#include "init.h"
 #include "train.h"
 
 enum {
@@ -104,10 +105,13 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct train_model model;
     struct text text = {0};
     struct measured measured = {0};
+    struct initial_weights weights = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
     RUN_TRY(train_inspect(ctx, plan, &model));
     RUN_TRY(text_read(ctx, cli_text(args, OPTION_text, NULL), model.vocabulary, &text));
+    if (cli_has(args, OPTION_init))
+        RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &weights));
     RUN_TRY(check_outputs(ctx, args));
     if (cli_has(args, OPTION_trace)) {
         RUN_TRY(chrome_trace_open(ctx, cli_text(args, OPTION_trace, NULL), &trace));
@@ -116,6 +120,9 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(create_session(ctx, args, &settings, plan, &session));
     measured.threads = remat_session_threads(session);
     RUN_TRY(remat_session_run(session, "init"));
+    if (cli_has(args, OPTION_init))
+        RUN_TRY(initial_weights_write(ctx, &weights, session));
+    initial_weights_release(&weights);
     if (cli_has(args, OPTION_save_initial_weights))
         RUN_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_initial_weights, NULL),
                                          plan, session));
@@ -127,6 +134,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         RUN_TRY(chrome_trace_close(ctx, &trace));
     RUN_TRY(finish(ctx, args, plan, &settings, &measured));
 fail:
+    initial_weights_release(&weights);
     chrome_trace_abandon(&trace);
     text_release(&text);
     remat_session_destroy(&session);

@@ -59,3 +59,31 @@ void text_window(const struct text *text, uint64_t window, uint64_t batch, uint6
             ids[b * count + t] = text->bytes[(start + t) % text->length];
     }
 }
+
+static uint64_t mix(uint64_t state) /* splitmix64 */
+{
+    uint64_t z = state + UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+#define HIDDEN     644245094u  /* 0.15 * 2^32 */
+#define BY_MASK    3435973836u /* 0.8 * 2^32 */
+#define BY_ANOTHER 3865470566u /* 0.9 * 2^32 */
+#define IGNORED    (-100)
+
+void text_mask(uint64_t step, uint64_t count, int64_t vocabulary, int32_t *ids, enum text_mask what)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t z = mix(mix(step) + i);
+        uint32_t kind = (uint32_t)(z >> 32);
+        bool hidden = (uint32_t)z < HIDDEN;
+        if (what == TEXT_MASK_TARGETS)
+            ids[i] = hidden ? ids[i] : IGNORED;
+        else if (hidden && kind < BY_MASK)
+            ids[i] = (int32_t)(vocabulary - 1);
+        else if (hidden && kind < BY_ANOTHER)
+            ids[i] = (int32_t)(mix(z) % (uint64_t)vocabulary);
+    }
+}

@@ -1,10 +1,20 @@
 /* Training data: a byte of a text is a token id.
  *
- * Row b of window s (both from 0) starts at byte ((s * batch + b) * seq) modulo the text's length
- * and wraps. A step's tokens are a window, its targets the bytes one further on: step n, from 1,
- * has window n - 1. With an encoder, which reads "source", step n has rows of source_seq bytes from
- * where those of window n - 1 start as its source, and window n as its tokens.
- * tests/peers/torch_gpt2.py has the same rule. */
+ * Row b of window w (both from 0) starts at byte ((w * batch + b) * seq) modulo the text's length
+ * and wraps. Step n counts from 1.
+ *
+ * Next bytes: a step's tokens are window n - 1, its targets the bytes one further on. With an
+ * encoder, which reads "source", the source is rows of source_seq bytes from where those of window
+ * n - 1 start, and the tokens are window n: the window after is predicted from this one.
+ *
+ * Masked (BERT): tokens and targets are window n - 1. Element i of it, from 0, draws
+ *     z = mix(mix(n) + i),  a = z mod 2^32,  b = z / 2^32,
+ * mix being a step of splitmix64 from a state of that value. Where a < 0.15 * 2^32 the token is
+ * hidden: the target stays, and the token becomes the last id (which no UTF-8 text has) where
+ * b < 0.8 * 2^32, else mix(z) modulo the vocabulary where b < 0.9 * 2^32, else stays. Elsewhere the
+ * token stays and the target is -100.
+ *
+ * tests/peers/feed.py has the same rules. */
 #ifndef REMAT_TOOLS_RUN_TEXT_H
 #define REMAT_TOOLS_RUN_TEXT_H
 
@@ -22,5 +32,10 @@ void text_release(struct text *text); /* harmless when released */
 /* `count` ids of each row of a window, from `offset` bytes after its start. */
 void text_window(const struct text *text, uint64_t window, uint64_t batch, uint64_t seq,
                  uint64_t offset, uint64_t count, int32_t *ids);
+
+/* Masks the ids of a whole window, as the tokens or as the targets of step `step`. */
+enum text_mask { TEXT_MASK_TOKENS, TEXT_MASK_TARGETS };
+void text_mask(uint64_t step, uint64_t count, int64_t vocabulary, int32_t *ids,
+               enum text_mask what);
 
 #endif

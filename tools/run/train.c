@@ -40,17 +40,12 @@ static remat_status check_ids(remat_context *ctx, const remat_plan *plan, const 
     return REMAT_OK;
 }
 
-/* Rows of the table of token embeddings, by the names it has in the families of remat-graph. */
-static int64_t find_vocabulary(const remat_plan *plan)
+/* Rows of the family's table of token embeddings. */
+static int64_t find_vocabulary(const remat_plan *plan, const struct family *family)
 {
-    static const char *const names[] = {"wte.weight", "model.embed_tokens.weight",
-                                        "bert.embeddings.word_embeddings.weight",
-                                        "model.shared.weight"};
     remat_tensor_info table;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (find_tensor(plan, names[i], &table) && table.rank == 2)
-            return table.shape[0];
-    return INT64_MAX;
+    bool found = family && find_tensor(plan, family->embeddings, &table) && table.rank == 2;
+    return found ? table.shape[0] : INT64_MAX;
 }
 
 static remat_status inspect_source(remat_context *ctx, struct train_model *model)
@@ -81,7 +76,10 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct tr
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tokens, targets, other;
-    *out = (struct train_model){.plan = plan, .vocabulary = find_vocabulary(plan)};
+    const struct family *family = family_of(plan);
+    *out = (struct train_model){.plan = plan,
+                                .feeding = family ? family->feeding : FEED_NEXT,
+                                .vocabulary = find_vocabulary(plan, family)};
     RUN_TRY(check_ids(ctx, plan, "tokens", &tokens));
     RUN_TRY(check_ids(ctx, plan, "targets", &targets));
     if (tokens.bytes != targets.bytes)
@@ -106,8 +104,23 @@ struct step_result {
     struct step_hashes hashes;
 };
 
-static remat_status write_ids(const struct train_model *model, const struct text *text,
-                              remat_session *session, uint64_t step, int32_t *ids)
+static remat_status write_masked(const struct train_model *model, const struct text *text,
+                                 remat_session *session, uint64_t step, int32_t *ids)
+{
+    remat_status st = REMAT_OK;
+    uint64_t batch = model->batch, seq = model->seq, count = batch * seq;
+    text_window(text, step - 1, batch, seq, 0, seq, ids);
+    text_mask(step, count, model->vocabulary, ids, TEXT_MASK_TOKENS);
+    RUN_TRY(remat_session_write(session, "tokens", ids, count * sizeof *ids));
+    text_window(text, step - 1, batch, seq, 0, seq, ids);
+    text_mask(step, count, model->vocabulary, ids, TEXT_MASK_TARGETS);
+    RUN_TRY(remat_session_write(session, "targets", ids, count * sizeof *ids));
+fail:
+    return st;
+}
+
+static remat_status write_next(const struct train_model *model, const struct text *text,
+                               remat_session *session, uint64_t step, int32_t *ids)
 {
     remat_status st = REMAT_OK;
     uint64_t batch = model->batch, seq = model->seq, bytes = batch * seq * sizeof *ids;
@@ -133,7 +146,8 @@ static remat_status write_inputs(const struct train_model *model,
     int32_t number = (int32_t)step;
     const uint32_t rng[4] = {(uint32_t)settings->seed, (uint32_t)(settings->seed >> 32),
                              (uint32_t)step, 0}; /* the last: number of the microbatch */
-    RUN_TRY(write_ids(model, text, session, step, ids));
+    RUN_TRY((model->feeding == FEED_MASKED ? write_masked : write_next)(model, text, session, step,
+                                                                        ids));
     if (model->has_rng)
         RUN_TRY(remat_session_write(session, "rng", rng, sizeof rng));
     if (model->has_lr)

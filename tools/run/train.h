@@ -2,6 +2,7 @@
 #ifndef REMAT_TOOLS_RUN_TRAIN_H
 #define REMAT_TOOLS_RUN_TRAIN_H
 
+#include "families.h"
 #include "recorder.h"
 #include "report.h"
 #include "text.h"
@@ -21,6 +22,7 @@ struct train_model {
     uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
     uint64_t source_seq; /* of the input "source", 0: none */
     int64_t vocabulary;  /* rows of the table of token embeddings, INT64_MAX when none is found */
+    enum feeding feeding;
     bool has_lr, has_step, has_rng;
 };
 remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out);

@@ -1,0 +1,225 @@
+"""remat-run --init: what comes back, which names are accepted, and files that must be refused, each with
+its message, exit code 4 and no file left behind. Uses no library that reads safetensors.
+
+    weights.py TOOLS_DIRECTORY"""
+import copy
+import json
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+TOOLS = pathlib.Path(sys.argv[1]).resolve()
+TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+SIZES = ["--layers", "2", "--width", "32", "--heads", "2", "--vocab", "256", "--context", "32", "--batch",
+         "1", "--seq", "16"]
+FAMILIES = {"gpt2": "wte.weight", "llama": "model.embed_tokens.weight",
+            "bert": "bert.embeddings.word_embeddings.weight", "encdec": "model.shared.weight"}
+INVALID = 4
+faults = []
+
+
+def read(path):
+    """Name -> (dtype, shape, bytes), in the order of the data."""
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
+    header.pop("__metadata__", None)
+    return {name: (e["dtype"], e["shape"], data[slice(*e["data_offsets"])]) for name, e in header.items()}
+
+
+def header_of(tensors):
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    return header
+
+
+def assemble(header, tensors):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values())
+
+
+def tool(name, *arguments, cwd):
+    return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=cwd, encoding="utf-8",
+                          capture_output=True)
+
+
+def must(done):
+    if done.returncode != 0:
+        sys.exit(f"{done.args}: {done.stderr}")
+    return done
+
+
+def run(work, *options):
+    return tool("remat-run", "model.plan", "--text", TEXT, "--steps", 1, "--threads", 1, "--json", *options,
+                cwd=work)
+
+
+def losses(done):
+    return [json.loads(line)["loss_hash"] for line in done.stdout.splitlines()]
+
+
+def attempt(work, what, contents, message):
+    """`message`: a regular expression that the whole message matches, None: accepted."""
+    (work / "in.safetensors").write_bytes(contents)
+    before = sorted(work.iterdir())
+    done = run(work, "--init", "in.safetensors", "--save-weights", "out.safetensors")
+    if message is None:
+        ok = done.returncode == 0
+        (work / "out.safetensors").unlink(missing_ok=True)
+    else:
+        line = f"remat-run: error: in\\.safetensors: {message}\n"
+        ok = done.returncode == INVALID and re.fullmatch(line, done.stderr) and not done.stdout
+        ok = ok and sorted(work.iterdir()) == before
+    if not ok:
+        faults.append(f"{what}: exit code {done.returncode}, {done.stderr!r}, expected {message!r}")
+
+
+def comes_back(work, family):
+    """Trained weights, loaded, are the same bytes; the data are not touched on the way."""
+    must(run(work, "--lr=1e-2", "--save-weights", "trained.safetensors"))
+    done = must(run(work, "--init", "trained.safetensors", "--save-initial-weights", "again.safetensors"))
+    if read(work / "trained.safetensors") != read(work / "again.safetensors"):
+        faults.append(f"{family}: weights change on their way")
+    if losses(done) == losses(must(run(work))):
+        faults.append(f"{family}: the loss does not depend on --init")
+
+
+def renamed(tensors, change):
+    return {change(name): tensor for name, tensor in tensors.items()}
+
+
+def names(work, family, tensors):
+    """Names that Hugging Face's checkpoints have besides ours."""
+    table = FAMILIES[family]
+    zeros, ones = bytes(4 * 256), struct.pack("<f", 1) * 256
+
+    def extra(name, shape, data, message=None, dtype="F32"):
+        more = dict(tensors, **{name: (dtype, shape, data)})
+        attempt(work, f"{family}, {name}", assemble(header_of(more), more), message)
+
+    def tied(name, other=table):
+        _, shape, data = tensors[other]
+        extra(name, shape, data)
+        wrong = bytes([data[0] ^ 1]) + data[1:]
+        extra(name, shape, wrong, f'tensor "{re.escape(name)}" differs from "{re.escape(other)}", .*')
+
+    if family == "gpt2":
+        prefixed = renamed(tensors, "transformer.{}".format)
+        attempt(work, "gpt2, prefixed", assemble(header_of(prefixed), prefixed), None)
+        extra("h.0.attn.bias", [1, 1, 4, 4], bytes(16), dtype="BOOL")
+        extra("transformer.h.1.attn.masked_bias", [], bytes(4))
+        extra("transformer.wte.weight", *tensors[table][1:], 'parameter "wte.weight" is there twice')
+        tied("lm_head.weight")
+        tied("transformer.lm_head.weight")
+    if family == "llama":
+        extra("model.layers.0.self_attn.rotary_emb.inv_freq", [16], bytes(64))
+    if family == "bert":
+        old = renamed(tensors, lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma")
+                      .replace("LayerNorm.bias", "LayerNorm.beta"))
+        attempt(work, "bert, old names", assemble(header_of(old), old), None)
+        extra("bert.embeddings.position_ids", [1, 32], bytes(8 * 32), dtype="I64")
+        extra("bert.pooler.dense.bias", [32], ones[:128])
+        extra("cls.seq_relationship.bias", [2], ones[:8])
+        tied("cls.predictions.decoder.weight")
+        tied("cls.predictions.decoder.bias", "cls.predictions.bias")
+    if family == "encdec":
+        tied("model.encoder.embed_tokens.weight")
+        extra("model.decoder.embed_positions.weight", [32, 32], bytes(4096))
+        extra("final_logits_bias", [1, 256], zeros)
+        extra("final_logits_bias", [1, 256], ones, 'tensor "final_logits_bias" is not all zeros, .*')
+    extra("strange.weight", [256], ones, 'tensor "strange.weight", F32 \\[256\\], is no parameter of the plan')
+
+
+def contents(work, tensors):
+    """Well-formed files that do not fit the plan."""
+    name = next(iter(tensors))
+    dtype, shape, data = tensors[name]
+    quoted = f'tensor "{re.escape(name)}"'
+
+    def change(what, tensor, message):
+        changed = {key: value for key, value in dict(tensors, **{name: tensor}).items() if value}
+        attempt(work, what, assemble(header_of(changed), changed), message)
+
+    change("missing", None, f"{quoted}, F32 \\[256, 32\\] in the plan, is missing")
+    change("transposed", (dtype, shape[::-1], data),
+           f"{quoted} has shape \\[32, 256\\], in the plan it has \\[256, 32\\]")
+    change("flat", (dtype, [256 * 32], data),
+           f"{quoted} has shape \\[8192\\], in the plan it has \\[256, 32\\]")
+    change("half", ("F16", shape, data[::2]), f"{quoted} is of dtype F16 \\(accepted: F32, BF16\\)")
+    change("bf16", ("BF16", shape, data[:len(data) // 2]), None)
+
+
+def hostile(work, tensors):
+    good = header_of(tensors)
+    name, other = list(tensors)[:2]
+    quoted = f'tensor "{re.escape(name)}"'
+    whole = assemble(good, tensors)
+
+    def header(what, change, message):
+        changed = copy.deepcopy(good)
+        change(changed)
+        attempt(work, what, assemble(changed, tensors), message)
+
+    def entry(what, key, value, message):
+        header(what, lambda h: h[name].update({key: value}), f"{quoted}: {message}")
+
+    data_bytes = sum(len(data) for _, _, data in tensors.values())
+    for length in (0, 7):
+        attempt(work, f"{length} bytes", whole[:length], f"not a safetensors file: it has {length} bytes")
+    for length in (len(whole), 2**63, 2**64 - 1):
+        attempt(work, f"a header of {length} bytes", struct.pack("<Q", length) + whole[8:],
+                f"not a safetensors file: a header of {length} bytes in a file of {len(whole)} .*")
+    attempt(work, "no header", struct.pack("<Q", 0), "header, byte 0: .*")
+    attempt(work, "cut", whole[:-1], f'tensor "{re.escape(list(tensors)[-1])}": its data ends at '
+            f"{data_bytes} of {data_bytes - 1} bytes")
+    attempt(work, "longer", whole + b"x", "1 bytes of data at its end belong to no tensor")
+    for text in (b"{", b"\xff\xff", b'{"a":1,"a":2}', b"[" * 5000, b'{"\\u0000":1}', b'{"a":1e999}'):
+        attempt(work, f"JSON {text[:20]}", assemble(text, tensors), "header, byte [0-9]+: .*")
+    attempt(work, "JSON array", assemble(b"[]", tensors), "the header is not a JSON object")
+    attempt(work, "no tensors", assemble(b"{}", {}), ".*is missing")
+    header("control characters", lambda h: h.update({"a\x1b[31m": h.pop(name)}),
+           "a tensor's name has control characters")
+    for value in ("F99", 7, None):
+        entry("dtype", "dtype", value, '"dtype" is missing or unknown')
+    header("entry", lambda h: h.update({name: 5}), f'{quoted}: "dtype" is missing or unknown')
+    for value in (None, 3, [1] * 7):
+        entry("shape", "shape", value, '"shape" is not an array of at most 6 numbers')
+    for value in ([-1, 32], ["a"], [2**62, 2**62], [1.5]):
+        entry("axis", "shape", value, "axis [01] of its shape is out of range")
+    for value in (None, [], [0], [0, 1, 2], [-4, 0], [8, 4], [0.5, 4], "04"):
+        entry("data_offsets", "data_offsets", value, '"data_offsets" is not an interval')
+    entry("outside", "data_offsets", [0, 2**62], f"its data ends at {2**62} of {data_bytes} bytes")
+    entry("short", "data_offsets", [0, 4], "4 bytes of data, but F32 \\[256, 32\\] takes 32768")
+    header("overlap", lambda h: h[other].update(data_offsets=[0, len(tensors[other][2])]),
+           f'tensors "{re.escape(other)}" and {quoted[7:]} overlap')
+    header("hole", lambda h: h.pop(other), f'{len(tensors[other][2])} bytes of data before tensor ".*" belong '
+           "to no tensor")
+
+
+def main():
+    for family in FAMILIES:
+        with tempfile.TemporaryDirectory() as folder:
+            work = pathlib.Path(folder)
+            kv = ["--hidden", "64"] if family == "llama" else []
+            must(tool("remat-graph", family, *SIZES, *kv, "-o", "model.fbs", cwd=work))
+            must(tool("remat-compile", "model.fbs", "-o", "model.plan", cwd=work))
+            comes_back(work, family)
+            tensors = read(work / "trained.safetensors")
+            tensors = {name: tensors[name] for name in sorted(tensors, key=lambda n: n != FAMILIES[family])}
+            names(work, family, tensors)
+            if family == "gpt2":
+                contents(work, tensors)
+                hostile(work, tensors)
+                done = run(work, "--init", "absent.safetensors")
+                if done.returncode != 5:
+                    faults.append(f"absent file: exit code {done.returncode}")
+    print("\n".join(faults) or "as it should be")
+    return len(faults) > 0
+
+
+sys.exit(main())

@@ -1,0 +1,210 @@
+"""Weights go to Hugging Face's models and come back, and the losses agree:
+
+    checkpoints.py BUILD_DIRECTORY FAMILY [--dtype fp32|bf16]
+
+1. A model of Hugging Face's is saved with its config.json; remat-graph makes the model from that file,
+   remat-run --init takes the weights. Our first loss is theirs.
+2. We train some steps and save the weights; Hugging Face's model loads them, none missing, none left.
+   Its loss on the next step's data is ours.
+3. What no parameter of the plan has (tied copies, buffers, other heads) is accepted or refused as
+   tools/run/families.h says.
+
+Exit code 0: equal within the limits, 1: not, 77: PyTorch or transformers is absent (1 when CI=true)."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TEXT = HERE.parent / "data/genesis_exodus.txt"
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+try:
+    import torch
+    import transformers
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    import feed
+except ModuleNotFoundError as error:
+    in_ci = os.environ.get("CI") == "true"
+    print(f"{'FAILED' if in_ci else 'SKIP'}: {error}: run tools/setup.sh --with-torch")
+    sys.exit(1 if in_ci else 77)
+
+BATCH, SEQ, SOURCE_SEQ, STEPS = 3, 48, 64, 3
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+# Relative; docs/testing.md has what is measured.
+LIMITS = {"fp32": 1e-6, "bf16": 5e-4}
+
+
+def gpt2():
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=256, n_positions=128, n_embd=64, n_layer=3, n_head=4, resid_pdrop=0, embd_pdrop=0,
+        attn_pdrop=0, bos_token_id=0, eos_token_id=0))
+
+
+def llama(tied=False):
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=256, hidden_size=64, intermediate_size=176, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
+        tie_word_embeddings=tied, bos_token_id=0, eos_token_id=0, pad_token_id=None))
+
+
+def bert():
+    return transformers.BertForMaskedLM(transformers.BertConfig(
+        vocab_size=256, hidden_size=64, num_hidden_layers=3, num_attention_heads=4,
+        intermediate_size=256, max_position_embeddings=128, hidden_dropout_prob=0,
+        attention_probs_dropout_prob=0))
+
+
+def encdec():
+    return transformers.MarianMTModel(transformers.MarianConfig(
+        vocab_size=256, d_model=64, encoder_layers=3, decoder_layers=3, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256,
+        max_position_embeddings=128, activation_function="relu", scale_embedding=True, dropout=0,
+        attention_dropout=0, activation_dropout=0, pad_token_id=0, eos_token_id=0,
+        decoder_start_token_id=0, forced_eos_token_id=None))
+
+
+FAMILIES = {"gpt2": (gpt2, "gpt2"), "llama": (llama, "llama"),
+            "llama_tied": (lambda: llama(True), "llama"), "bert": (bert, "bert"),
+            "encdec": (encdec, "encdec")}
+
+
+def randomise(model):
+    """Norms and biases too, so that none of them may be left out unseen."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, param in model.named_parameters():
+            if not name.endswith("embed_positions.weight"):
+                param.add_(torch.randn(param.shape, generator=generator) * 0.05)
+
+
+def loss_of(model, family, step, vocab=256):
+    ids = feed.inputs(family, feed.read_text(TEXT), step, BATCH, SEQ, SOURCE_SEQ, vocab)
+    with torch.no_grad():
+        if family == "encdec":
+            logits = model(input_ids=ids["source"], decoder_input_ids=ids["tokens"]).logits
+        else:
+            logits = model(input_ids=ids["tokens"]).logits
+        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1),
+                                                 ids["targets"].flatten()).item()
+
+
+class Tools:
+    def __init__(self, build, work):
+        self.tools, self.work = pathlib.Path(build).resolve() / "tools", work
+
+    def run(self, *command, fails=False):
+        done = subprocess.run([self.tools / command[0], *map(str, command[1:])], encoding="utf-8",
+                              capture_output=True, cwd=self.work)
+        if (done.returncode != 0) != fails:
+            sys.exit(f"FAILED: {command}: exit code {done.returncode}\n{done.stderr}")
+        return done
+
+    def compile(self, config, family, dtype):
+        source = ["--source-seq", SOURCE_SEQ] if family == "encdec" else []
+        self.run("remat-graph", config, "--batch", BATCH, "--seq", SEQ, *source, "--dtype", dtype,
+                 "-o", "model.fbs")
+        self.run("remat-compile", "model.fbs", "-o", "model.plan")
+
+    def train(self, weights, steps, *options):
+        """Losses of steps 1, 2, ..."""
+        done = self.run("remat-run", "model.plan", "--text", TEXT, "--init", weights, "--steps", steps,
+                        "--json", *options)
+        return [json.loads(line)["loss"] for line in done.stdout.splitlines()]
+
+
+def check_loss(what, ours, theirs, limit):
+    off = abs(ours - theirs) / abs(theirs)
+    print(f"{what}: ours {ours:.8f}, theirs {theirs:.8f}, relative {off:.2e}, limit {limit:.0e}")
+    if not off <= limit:
+        sys.exit("FAILED")
+
+
+def load_exactly(maker, path, dtype):
+    """A model of theirs with all weights from the file, and all of the file used."""
+    model_class = type(maker())
+    model, info = model_class.from_pretrained(path, dtype=dtype, output_loading_info=True)
+    troubles = {key: value for key, value in info.items() if value}
+    # Buffers that are computed or zero, not weights.
+    missing = {name for name in troubles.pop("missing_keys", ())
+               if name != "final_logits_bias" and not name.endswith("embed_positions.weight")}
+    if missing or troubles:
+        sys.exit(f"FAILED: {path}: missing {missing}, {troubles}")
+    return model.eval()
+
+
+def there_and_back(tools, maker, family, dtype):
+    work = tools.work
+    theirs = maker().eval()
+    randomise(theirs)
+    theirs.to(DTYPES[dtype]).save_pretrained(work / "theirs")
+    tools.compile(work / "theirs/config.json", family, dtype)
+    losses = tools.train(work / "theirs/model.safetensors", STEPS + 1, "--save-initial-weights",
+                         work / "same.safetensors")
+    check_loss("their weights here", losses[0], loss_of(theirs, family, 1), LIMITS[dtype])
+    before, ours = load_file(work / "theirs/model.safetensors"), load_file(work / "same.safetensors")
+    for name, tensor in ours.items():
+        given = before[name] if name in before else before[f"transformer.{name}"]
+        if tensor.dtype != given.dtype or not torch.equal(tensor, given):
+            sys.exit(f"FAILED: {name} is not what was loaded")
+
+    (work / "ours").mkdir()
+    (work / "ours/config.json").write_bytes((work / "theirs/config.json").read_bytes())
+    tools.train(work / "theirs/model.safetensors", STEPS, "--save-weights",
+                work / "ours/model.safetensors")
+    trained = load_exactly(maker, work / "ours", DTYPES[dtype])
+    check_loss("our weights there", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS[dtype])
+
+
+def across_dtypes(tools, maker, family):
+    """fp32 weights in a bf16 plan are its masters; bf16 weights in an fp32 plan are exact."""
+    work = tools.work
+    exact = load_file(work / "theirs/model.safetensors")
+    rounded = {name: tensor.bfloat16() for name, tensor in exact.items()}
+    save_file(rounded, work / "rounded.safetensors")
+    save_file({name: tensor.float() for name, tensor in rounded.items()}, work / "widened.safetensors")
+    wide, narrow = (tools.train(work / f"{name}.safetensors", 2) for name in ("widened", "rounded"))
+    if wide != narrow:
+        sys.exit(f"FAILED: bf16 weights in fp32: {narrow}, the same in fp32: {wide}")
+    tools.compile(work / "theirs/config.json", family, "bf16")
+    tools.train(work / "theirs/model.safetensors", 1, "--lr", 0, "--save-initial-weights",
+                work / "first.safetensors", "--save-weights", work / "after.safetensors")
+    first, after = load_file(work / "first.safetensors"), load_file(work / "after.safetensors")
+    for name, tensor in first.items():
+        given = exact[name] if name in exact else exact[f"transformer.{name}"]
+        # A step with learning rate 0 rounds the masters anew: had they not been written, they would
+        # have the values of the initialiser.
+        if not torch.equal(tensor, given.bfloat16()) or not torch.equal(after[name], tensor):
+            sys.exit(f"FAILED: {name}: not the rounded fp32 weights")
+    masters = tools.train(work / "theirs/model.safetensors", 3, "--lr", 1e-4)
+    without = tools.train(work / "rounded.safetensors", 3, "--lr", 1e-4)
+    if masters[0] != without[0] or masters[1:] == without[1:]:
+        sys.exit(f"FAILED: masters from fp32 weights: {masters}, from bf16 weights: {without}")
+    print("fp32 and bf16 files in fp32 and bf16 plans: as they should be")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build")
+    parser.add_argument("family", choices=FAMILIES)
+    parser.add_argument("--dtype", choices=DTYPES, default="fp32")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    maker, family = FAMILIES[options.family]
+    with tempfile.TemporaryDirectory() as work:
+        tools = Tools(options.build, pathlib.Path(work))
+        there_and_back(tools, maker, family, options.dtype)
+        if options.dtype == "fp32":
+            across_dtypes(tools, maker, family)
+    print("equal within the limits")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

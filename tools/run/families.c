@@ -1,0 +1,60 @@
+#include "families.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+
+/* clang-format off */
+static const struct family families[] = {
+    {"gpt2", "wte.weight", "transformer.", {{NULL}}, FEED_NEXT,
+     {{"h.*.attn.bias", EXTRA_IGNORED, NULL}, /* the causal mask */
+      {"h.*.attn.masked_bias", EXTRA_IGNORED, NULL},
+      {"lm_head.weight", EXTRA_EQUAL, "wte.weight"}}},
+    {"llama", "model.embed_tokens.weight", "", {{NULL}}, FEED_NEXT,
+     {{"model.*rotary_emb.inv_freq", EXTRA_IGNORED, NULL},
+      {"lm_head.weight", EXTRA_EQUAL, "model.embed_tokens.weight"}}},
+    {"bert", "bert.embeddings.word_embeddings.weight", "",
+     {{"LayerNorm.gamma", "LayerNorm.weight"}, {"LayerNorm.beta", "LayerNorm.bias"}}, FEED_MASKED,
+     {{"bert.embeddings.position_ids", EXTRA_IGNORED, NULL},
+      {"bert.pooler.*", EXTRA_IGNORED, NULL},
+      {"cls.seq_relationship.*", EXTRA_IGNORED, NULL},
+      {"cls.predictions.decoder.weight", EXTRA_EQUAL, "bert.embeddings.word_embeddings.weight"},
+      {"cls.predictions.decoder.bias", EXTRA_EQUAL, "cls.predictions.bias"}}},
+    {"marian", "model.shared.weight", "", {{NULL}}, FEED_NEXT,
+     {{"model.*.embed_positions.weight", EXTRA_IGNORED, NULL}, /* sines, computed */
+      {"model.*.embed_tokens.weight", EXTRA_EQUAL, "model.shared.weight"},
+      {"lm_head.weight", EXTRA_EQUAL, "model.shared.weight"},
+      {"final_logits_bias", EXTRA_ZERO, NULL}}},
+};
+/* clang-format on */
+
+const struct family *family_of(const remat_plan *plan)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (remat_plan_find_tensor(plan, families[i].embeddings) != UINT32_MAX)
+            return &families[i];
+    return NULL;
+}
+
+const char *family_name(const struct family *family, const char *name, char *buffer, size_t bytes)
+{
+    size_t prefix = strlen(family->prefix);
+    if (strncmp(name, family->prefix, prefix) == 0)
+        name += prefix;
+    for (size_t i = 0; i < 2 && family->renamed[i][0]; i++) {
+        size_t length = strlen(name), end = strlen(family->renamed[i][0]);
+        if (length < end || strcmp(name + length - end, family->renamed[i][0]) != 0)
+            continue;
+        int count =
+            snprintf(buffer, bytes, "%.*s%s", (int)(length - end), name, family->renamed[i][1]);
+        return count >= 0 && (size_t)count < bytes ? buffer : NULL;
+    }
+    return name;
+}
+
+const struct extra_tensor *family_extra(const struct family *family, const char *name)
+{
+    for (size_t i = 0; i < FAMILY_EXTRAS_MAX && family->extras[i].pattern; i++)
+        if (fnmatch(family->extras[i].pattern, name, 0) == 0)
+            return &family->extras[i];
+    return NULL;
+}

@@ -1,0 +1,40 @@
+/* What tells the families of remat-graph apart for this tool: their checkpoints and how a text
+ * feeds them. Parameters of a plan have the names and layouts of Hugging Face's checkpoints, so a
+ * table holds only what else is in those. */
+#ifndef REMAT_TOOLS_RUN_FAMILIES_H
+#define REMAT_TOOLS_RUN_FAMILIES_H
+
+#include "run.h"
+
+enum feeding {
+    FEED_NEXT,   /* targets are the next bytes; with an encoder, its source the window before */
+    FEED_MASKED, /* some tokens are replaced, and only they have targets */
+};
+
+/* A tensor of a checkpoint that no parameter of a plan has. */
+struct extra_tensor {
+    const char *pattern; /* of fnmatch(3) */
+    enum { EXTRA_IGNORED, EXTRA_EQUAL, EXTRA_ZERO } must_be;
+    const char *other; /* of EXTRA_EQUAL: the tensor that it is tied to */
+};
+
+#define FAMILY_EXTRAS_MAX 8
+struct family {
+    const char *name;
+    const char *embeddings;    /* the parameter with a row for each token id; marks the family */
+    const char *prefix;        /* that names in a checkpoint may have in addition; or "" */
+    const char *renamed[2][2]; /* old suffix, suffix; or NULL */
+    enum feeding feeding;
+    struct extra_tensor extras[FAMILY_EXTRAS_MAX]; /* up to the first without pattern */
+};
+
+/* NULL when the plan has none of the tables of token embeddings. */
+const struct family *family_of(const remat_plan *plan);
+
+/* The name in a plan of a tensor in a checkpoint, in `buffer` where it is neither the same nor the
+ * end of it. NULL: it does not fit. */
+const char *family_name(const struct family *family, const char *name, char *buffer, size_t bytes);
+/* NULL: none. */
+const struct extra_tensor *family_extra(const struct family *family, const char *name);
+
+#endif

@@ -1,0 +1,261 @@
+#include "init.h"
+
+#include <stdlib.h>
+
+#define CHUNK_ELEMENTS (1u << 18)
+#define NAME_BYTES     1024
+#define MASTER_SUFFIX  ".master"
+
+/* --- which tensor is which parameter --- */
+
+static bool get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_info *out)
+{
+    *out = (remat_tensor_info){.struct_size = sizeof *out};
+    return remat_plan_get_tensor(plan, index, out);
+}
+
+static bool find_parameter(const remat_plan *plan, const char *name, uint32_t *index,
+                           remat_tensor_info *out)
+{
+    *index = name ? remat_plan_find_tensor(plan, name) : UINT32_MAX;
+    return get_tensor(plan, *index, out) && out->role == REMAT_TENSOR_PARAMETER;
+}
+
+static const char *element_name(remat_element element)
+{
+    return element == REMAT_ELEMENT_BF16 ? "BF16" : element == REMAT_ELEMENT_F32 ? "F32" : "other";
+}
+
+static remat_status check_fit(remat_context *ctx, const char *path,
+                              const struct safetensors_tensor *tensor,
+                              const remat_tensor_info *parameter)
+{
+    if (tensor->rank != parameter->rank ||
+        memcmp(tensor->shape, parameter->shape, tensor->rank * sizeof *tensor->shape) != 0)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: tensor \"%s\" has shape %s, in the plan it has %s", path,
+                         tensor->name, shape_text(tensor->shape, tensor->rank).text,
+                         shape_text(parameter->shape, parameter->rank).text);
+    if (strcmp(tensor->dtype, "F32") != 0 && strcmp(tensor->dtype, "BF16") != 0)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: tensor \"%s\" is of dtype %s (accepted: F32, BF16)", path,
+                         tensor->name, tensor->dtype);
+    if (parameter->element != REMAT_ELEMENT_F32 && parameter->element != REMAT_ELEMENT_BF16)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: parameter \"%s\" of the plan is neither f32 nor bf16", path,
+                         parameter->name);
+    return REMAT_OK;
+}
+
+/* `given`: of each tensor of the plan, whether the file has it. */
+static remat_status match_tensor(remat_context *ctx, struct initial_weights *weights,
+                                 const struct family *family, uint32_t i, bool *given)
+{
+    const struct safetensors_tensor *tensor = &weights->file.tensors[i];
+    remat_tensor_info parameter;
+    char buffer[NAME_BYTES];
+    uint32_t index;
+    const char *name =
+        family ? family_name(family, tensor->name, buffer, sizeof buffer) : tensor->name;
+    weights->parameters[i] = UINT32_MAX;
+    if (!find_parameter(weights->plan, name, &index, &parameter)) {
+        if (family && name && family_extra(family, name))
+            return REMAT_OK;
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: tensor \"%s\", %s %s, is no parameter of the plan",
+                         weights->file.path, tensor->name, tensor->dtype,
+                         shape_text(tensor->shape, tensor->rank).text);
+    }
+    if (given[index])
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: parameter \"%s\" is there twice",
+                         weights->file.path, parameter.name);
+    given[index] = true;
+    weights->parameters[i] = index;
+    return check_fit(ctx, weights->file.path, tensor, &parameter);
+}
+
+static remat_status match_all(remat_context *ctx, struct initial_weights *weights, bool *given)
+{
+    remat_status st = REMAT_OK;
+    const struct family *family = family_of(weights->plan);
+    remat_tensor_info tensor;
+    for (uint32_t i = 0; i < weights->file.count; i++)
+        RUN_TRY(match_tensor(ctx, weights, family, i, given));
+    for (uint32_t i = 0; i < remat_plan_tensor_count(weights->plan); i++)
+        if (get_tensor(weights->plan, i, &tensor) && tensor.role == REMAT_TENSOR_PARAMETER &&
+            !given[i])
+            RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: tensor \"%s\", %s %s in the plan, is missing",
+                     weights->file.path, tensor.name, element_name(tensor.element),
+                     shape_text(tensor.shape, tensor.rank).text);
+fail:
+    return st;
+}
+
+remat_status initial_weights_open(remat_context *ctx, const char *path, const remat_plan *plan,
+                                  struct initial_weights *out)
+{
+    remat_status st = REMAT_OK;
+    bool *given = NULL;
+    *out = (struct initial_weights){.plan = plan};
+    RUN_TRY(safetensors_read_file(ctx, path, &out->file));
+    given = calloc(remat_plan_tensor_count(plan) + 1, sizeof *given);
+    out->parameters = calloc(out->file.count + 1, sizeof *out->parameters);
+    if (!given || !out->parameters)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
+    RUN_TRY(match_all(ctx, out, given));
+fail:
+    free(given);
+    return st;
+}
+
+void initial_weights_release(struct initial_weights *weights)
+{
+    safetensors_release(&weights->file);
+    free(weights->parameters);
+    *weights = (struct initial_weights){0};
+}
+
+/* --- data --- */
+
+struct chunk {
+    uint16_t bf16[CHUNK_ELEMENTS];
+    uint32_t f32[CHUNK_ELEMENTS], other[CHUNK_ELEMENTS];
+};
+
+static uint16_t round_bf16(uint32_t bits)
+{
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40); /* NaN stays one */
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Elements [begin, begin + count) of an F32 or BF16 tensor as the bits of f32. */
+static remat_status read_f32(remat_context *ctx, const struct safetensors_file *file,
+                             const struct safetensors_tensor *tensor, uint64_t begin,
+                             uint64_t count, struct chunk *chunk, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    if (strcmp(tensor->dtype, "F32") == 0)
+        return safetensors_read_part(ctx, file, tensor, 4 * begin, out, 4 * count);
+    RUN_TRY(safetensors_read_part(ctx, file, tensor, 2 * begin, chunk->bf16, 2 * count));
+    for (uint64_t i = 0; i < count; i++)
+        out[i] = (uint32_t)chunk->bf16[i] << 16;
+fail:
+    return st;
+}
+
+static uint64_t element_count(const remat_tensor_info *tensor)
+{
+    return tensor->bytes / (tensor->element == REMAT_ELEMENT_BF16 ? 2 : 4);
+}
+
+static remat_status write_chunk(remat_session *session, const remat_tensor_info *to, uint64_t begin,
+                                uint64_t count, struct chunk *chunk)
+{
+    if (to->element == REMAT_ELEMENT_F32)
+        return remat_session_write_part(session, to->name, 4 * begin, chunk->f32, 4 * count);
+    for (uint64_t i = 0; i < count; i++)
+        chunk->bf16[i] = round_bf16(chunk->f32[i]);
+    return remat_session_write_part(session, to->name, 2 * begin, chunk->bf16, 2 * count);
+}
+
+/* Into the parameter, and into its master if it has one. */
+static remat_status write_parameter(remat_context *ctx, const struct initial_weights *weights,
+                                    uint32_t i, remat_session *session, struct chunk *chunk)
+{
+    remat_status st = REMAT_OK;
+    const struct safetensors_tensor *from = &weights->file.tensors[i];
+    remat_tensor_info to, master;
+    char name[NAME_BYTES];
+    get_tensor(weights->plan, weights->parameters[i], &to);
+    if (snprintf(name, sizeof name, "%s" MASTER_SUFFIX, to.name) >= (int)sizeof name)
+        *name = 0;
+    bool has_master =
+        get_tensor(weights->plan, remat_plan_find_tensor(weights->plan, name), &master);
+    uint64_t total = element_count(&to);
+    for (uint64_t at = 0; at < total; at += CHUNK_ELEMENTS) {
+        uint64_t count = total - at < CHUNK_ELEMENTS ? total - at : CHUNK_ELEMENTS;
+        RUN_TRY(read_f32(ctx, &weights->file, from, at, count, chunk, chunk->f32));
+        RUN_TRY(write_chunk(session, &to, at, count, chunk));
+        if (has_master)
+            RUN_TRY(write_chunk(session, &master, at, count, chunk));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_zero(remat_context *ctx, const struct safetensors_file *file,
+                               const struct safetensors_tensor *tensor, struct chunk *chunk)
+{
+    remat_status st = REMAT_OK;
+    const char *bytes = (const char *)chunk->other;
+    for (uint64_t at = 0; at < tensor->bytes; at += sizeof chunk->other) {
+        uint64_t count =
+            tensor->bytes - at < sizeof chunk->other ? tensor->bytes - at : sizeof chunk->other;
+        RUN_TRY(safetensors_read_part(ctx, file, tensor, at, chunk->other, count));
+        for (uint64_t i = 0; i < count; i++)
+            if (bytes[i])
+                RUN_FAIL(ctx, REMAT_ERROR_INVALID,
+                         "%s: tensor \"%s\" is not all zeros, and the plan has nothing like it",
+                         file->path, tensor->name);
+    }
+fail:
+    return st;
+}
+
+static remat_status check_equal(remat_context *ctx, const struct safetensors_file *file,
+                                const struct safetensors_tensor *tensor,
+                                const struct safetensors_tensor *other, struct chunk *chunk)
+{
+    remat_status st = REMAT_OK;
+    bool equal = strcmp(tensor->dtype, other->dtype) == 0 && tensor->bytes == other->bytes;
+    for (uint64_t at = 0; equal && at < tensor->bytes; at += sizeof chunk->f32) {
+        uint64_t count =
+            tensor->bytes - at < sizeof chunk->f32 ? tensor->bytes - at : sizeof chunk->f32;
+        RUN_TRY(safetensors_read_part(ctx, file, tensor, at, chunk->f32, count));
+        RUN_TRY(safetensors_read_part(ctx, file, other, at, chunk->other, count));
+        equal = memcmp(chunk->f32, chunk->other, count) == 0;
+    }
+    if (!equal)
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID,
+                 "%s: tensor \"%s\" differs from \"%s\", which the plan has in its place",
+                 file->path, tensor->name, other->name);
+fail:
+    return st;
+}
+
+static remat_status check_extra(remat_context *ctx, const struct initial_weights *weights,
+                                uint32_t i, struct chunk *chunk)
+{
+    const struct safetensors_tensor *tensor = &weights->file.tensors[i];
+    const struct family *family = family_of(weights->plan);
+    char buffer[NAME_BYTES];
+    const struct extra_tensor *extra =
+        family_extra(family, family_name(family, tensor->name, buffer, sizeof buffer));
+    if (extra->must_be == EXTRA_ZERO)
+        return check_zero(ctx, &weights->file, tensor, chunk);
+    uint32_t other = extra->must_be == EXTRA_EQUAL
+                         ? remat_plan_find_tensor(weights->plan, extra->other)
+                         : UINT32_MAX;
+    for (uint32_t k = 0; k < weights->file.count && other != UINT32_MAX; k++)
+        if (weights->parameters[k] == other)
+            return check_equal(ctx, &weights->file, tensor, &weights->file.tensors[k], chunk);
+    return REMAT_OK;
+}
+
+remat_status initial_weights_write(remat_context *ctx, const struct initial_weights *weights,
+                                   remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    struct chunk *chunk = malloc(sizeof *chunk);
+    if (!chunk)
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", weights->file.path);
+    for (uint32_t i = 0; i < weights->file.count; i++)
+        if (weights->parameters[i] != UINT32_MAX)
+            RUN_TRY(write_parameter(ctx, weights, i, session, chunk));
+        else
+            RUN_TRY(check_extra(ctx, weights, i, chunk));
+fail:
+    free(chunk);
+    return st;
+}

@@ -1,0 +1,25 @@
+/* --init: parameters from a checkpoint in safetensors, as Hugging Face's models have them
+ * (families.h), in f32 or bf16. Every parameter of the plan must be there in its shape, and nothing
+ * else that would matter to the model. A bf16 parameter with an f32 master gives it the file's
+ * values and has them rounded to nearest even. */
+#ifndef REMAT_TOOLS_RUN_INIT_H
+#define REMAT_TOOLS_RUN_INIT_H
+
+#include "families.h"
+#include "safetensors_reader.h"
+
+struct initial_weights { /* zero-initialise */
+    const remat_plan *plan;
+    struct safetensors_file file;
+    uint32_t *parameters; /* of each tensor in the file: its index in the plan, UINT32_MAX: none */
+};
+
+/* Reads the header and checks everything but the data. */
+remat_status initial_weights_open(remat_context *ctx, const char *path, const remat_plan *plan,
+                                  struct initial_weights *out);
+/* Checks the data of extra tensors and writes the parameters, through buffers of 1 MiB. */
+remat_status initial_weights_write(remat_context *ctx, const struct initial_weights *weights,
+                                   remat_session *session);
+void initial_weights_release(struct initial_weights *weights); /* harmless when released */
+
+#endif
