@@ -64,27 +64,27 @@ fail:
     return st;
 }
 
-static remat_status unbound_symbol(struct ingest *in, uint32_t value, const char *name,
-                                   uint32_t axis, int64_t dim)
+static remat_status read_symbols(struct ingest *in)
 {
+    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
-    struct remat_fb_graph_Symbol symbol;
-    const char *symbol_name;
-    uint64_t index = (uint64_t)(-(dim + 1));
-    if (index >= in->root.symbols.count)
-        return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                           "%s: values[%u] \"%.200s\": axis %u refers to symbol %llu, which is out "
-                           "of range (%u symbols)",
-                           r->name, value, name, axis, (unsigned long long)index,
-                           in->root.symbols.count);
-    remat_fb_read_graph_Symbol(in->root.symbols, (uint32_t)index, &symbol);
-    remat_status st = remat_reader_text(r, symbol.name, "symbols", (uint32_t)index, &symbol_name);
-    if (st != REMAT_OK)
-        return st;
-    return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                       "%s: values[%u] \"%.200s\": axis %u has the length \"%.200s\", a symbol; "
-                       "graphs with symbols are not supported yet, export it with fixed lengths",
-                       r->name, value, name, axis, symbol_name);
+    REMAT_TRY(remat_reader_claim(r, in->root.symbols.count, REMAT_READER_TABLE_BYTES));
+    for (uint32_t i = 0; i < in->root.symbols.count; i++) {
+        struct remat_fb_graph_Symbol from;
+        const char *name;
+        remat_fb_read_graph_Symbol(in->root.symbols, i, &from);
+        REMAT_TRY(remat_reader_text(r, from.name, "symbols", i, &name));
+        st = remat_graph_add_symbol(r->ctx, r->arena, in->graph, name, from.value);
+        REMAT_TRY(remat_reader_prefix(r, st));
+    }
+fail:
+    return st;
+}
+
+/* A number that stands for a symbol which is not there. */
+static bool is_no_symbol(const struct ingest *in, int64_t number)
+{
+    return remat_is_symbol(number) && remat_symbol_index(number) >= in->graph->symbol_count;
 }
 
 static remat_status read_shape(struct ingest *in, uint32_t value, const char *name,
@@ -100,12 +100,17 @@ static remat_status read_shape(struct ingest *in, uint32_t value, const char *na
     out->rank = dims.count;
     for (uint32_t d = 0; d < dims.count; d++) {
         int64_t dim = out->dims[d] = remat_fb_i64(dims, d);
-        if (dim < 0)
-            return unbound_symbol(in, value, name, d, dim);
-        if (dim == 0)
+        if (is_no_symbol(in, dim))
+            return remat_error(
+                r->ctx, REMAT_ERROR_INVALID,
+                "%s: values[%u] \"%.200s\": axis %u: symbol %u is out of range (%u symbols)",
+                r->name, value, name, d, remat_symbol_index(dim), in->graph->symbol_count);
+        if (remat_is_symbol(dim))
+            continue;
+        if (dim <= 0)
             return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                               "%s: values[%u] \"%.200s\": axis %u is empty", r->name, value, name,
-                               d);
+                               "%s: values[%u] \"%.200s\": axis %u has length %lld", r->name, value,
+                               name, d, (long long)dim);
         if (!remat_mul_u64(bytes, (uint64_t)dim, &bytes) || bytes > INT64_MAX)
             return remat_error(r->ctx, REMAT_ERROR_INVALID,
                                "%s: values[%u] \"%.200s\": its shape has more than 2^63 bytes",
@@ -205,6 +210,13 @@ static remat_status node_error(struct ingest *in, uint32_t i,
                        known ? remat_op_info(in->ops[node->op])->name : "?", what);
 }
 
+static remat_status no_symbol(struct ingest *in, uint32_t n, const struct remat_fb_graph_Node *node,
+                              const char *key, int64_t number)
+{
+    return node_error(in, n, node, "attribute \"%.100s\": symbol %u is out of range (%u symbols)",
+                      key, remat_symbol_index(number), in->graph->symbol_count);
+}
+
 static remat_status read_attributes(struct ingest *in, uint32_t n,
                                     const struct remat_fb_graph_Node *node,
                                     struct remat_attribute **out)
@@ -228,12 +240,17 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
         to->kind = from.kind;
         to->i = from.kind == REMAT_ATTRIBUTE_INT ? from.i : 0;
         to->f = from.kind == REMAT_ATTRIBUTE_FLOAT ? from.f : 0;
+        if (is_no_symbol(in, to->i))
+            return no_symbol(in, n, node, to->key, to->i);
         if (from.kind != REMAT_ATTRIBUTE_INTS)
             continue;
         REMAT_TRY(remat_reader_claim(r, from.ints.count, sizeof *ints));
         REMAT_NEW(r->arena, ints, from.ints.count);
-        for (uint32_t k = 0; k < from.ints.count; k++)
+        for (uint32_t k = 0; k < from.ints.count; k++) {
             ints[k] = remat_fb_i64(from.ints, k);
+            if (is_no_symbol(in, ints[k]))
+                return no_symbol(in, n, node, to->key, ints[k]);
+        }
         to->ints = ints;
         to->count = from.ints.count;
     }
@@ -462,13 +479,14 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     if (!(in.graph = remat_graph_create(ctx, arena, graph_name)))
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(read_opcodes(&in));
+    REMAT_TRY(read_symbols(&in));
     REMAT_TRY(read_scopes(&in));
     REMAT_TRY(read_values(&in));
     REMAT_TRY(read_nodes(&in));
     REMAT_TRY(check_inputs_given(&in));
     REMAT_TRY(read_results(&in));
     REMAT_TRY(read_optimizer(&in));
-    REMAT_TRY(remat_reader_prefix(r, remat_graph_verify(ctx, in.graph)));
+    REMAT_TRY(remat_reader_prefix(r, remat_graph_verify_symbolic(ctx, in.graph)));
     *out = in.graph;
 fail:
     return st;

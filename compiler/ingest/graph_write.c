@@ -30,6 +30,22 @@ fail:
     return st;
 }
 
+static remat_status write_symbols(struct remat_writer *w, const struct remat_graph *graph,
+                                  struct remat_fb_tables *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *ids;
+    REMAT_NEW(w->scratch, ids, graph->symbol_count);
+    for (uint32_t i = 0; i < graph->symbol_count; i++) {
+        struct remat_fb_graph_Symbol in = {.value = graph->symbols[i].value};
+        COPY_TEXT(graph->symbols[i].name, name);
+        ids[i] = remat_fb_write_graph_Symbol(w->builder, &in);
+    }
+    *out = (struct remat_fb_tables){ids, graph->symbol_count};
+fail:
+    return st;
+}
+
 static remat_status write_scopes(struct remat_writer *w, const struct remat_graph *graph,
                                  struct remat_fb_tables *out)
 {
@@ -163,6 +179,7 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     COPY_TEXT("remat", producer);
     COPY_TEXT(graph->name, name);
     REMAT_TRY(write_opcodes(w, graph, index, &in.opcodes));
+    REMAT_TRY(write_symbols(w, graph, &in.symbols));
     REMAT_TRY(write_scopes(w, graph, &in.scopes));
     REMAT_TRY(write_values(w, graph, &in.values));
     REMAT_TRY(write_nodes(w, graph, index, &in.nodes));
@@ -178,7 +195,7 @@ fail:
 remat_status remat_graph_write(remat_context *ctx, const struct remat_graph *graph,
                                struct remat_arena *arena, const void **out_data, size_t *out_bytes)
 {
-    remat_status st = remat_graph_verify(ctx, graph); /* what is written can be read */
+    remat_status st = remat_graph_verify_symbolic(ctx, graph); /* can be read again */
     if (st != REMAT_OK)
         return st;
     return remat_writer_run(ctx, REMAT_GRAPH_IDENTIFIER, write_graph, graph, arena, out_data,

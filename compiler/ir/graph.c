@@ -2,6 +2,7 @@
 
 /* An index beyond this is no layer: side arrays are indexed by layer. */
 #define LAYER_DIGITS_MAX 5
+#define SYMBOL_NAME_MAX  31
 
 /* The array with room for one more item, or NULL when out of memory. */
 static void *reserve(struct remat_arena *arena, void *items, uint32_t count, size_t *capacity,
@@ -105,6 +106,79 @@ uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph,
     return graph->scope_count++;
 }
 
+/* --- symbols --- */
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/* A WORD that the text form reads as nothing else. */
+static bool is_symbol_name(const char *name)
+{
+    const char *c = name;
+    if (!is_letter(*c) || strcmp(name, "inf") == 0 || strcmp(name, "nan") == 0)
+        return false;
+    while (is_letter(*c) || (*c >= '0' && *c <= '9'))
+        c++;
+    return *c == 0 && c - name <= SYMBOL_NAME_MAX;
+}
+
+struct remat_symbol *remat_graph_symbol(const struct remat_graph *graph, const char *name)
+{
+    for (uint32_t k = 0; k < graph->symbol_count; k++)
+        if (strcmp(graph->symbols[k].name, name) == 0)
+            return &graph->symbols[k];
+    return NULL;
+}
+
+remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *arena,
+                                    struct remat_graph *graph, const char *name, int64_t value)
+{
+    remat_status st = REMAT_OK;
+    if (!is_symbol_name(name))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "\"%.60s\" is no name of a symbol (accepted: letters, digits and _, at most %d, "
+                   "no digit first; not inf or nan)",
+                   name, SYMBOL_NAME_MAX);
+    if (remat_graph_symbol(graph, name))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "two symbols are named \"%.60s\"", name);
+    if (value < 0 || value > REMAT_SYMBOL_VALUE_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "symbol \"%.60s\": value %lld is out of range (accepted: 1 to %d)", name,
+                   (long long)value, REMAT_SYMBOL_VALUE_MAX);
+    if (graph->symbol_count == REMAT_SYMBOLS_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "more than %d symbols", REMAT_SYMBOLS_MAX);
+    if (!graph->symbols)
+        REMAT_NEW(arena, graph->symbols, REMAT_SYMBOLS_MAX);
+    graph->symbols[graph->symbol_count++] = (struct remat_symbol){name, value};
+fail:
+    return st;
+}
+
+remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *graph, const char *name,
+                                    int64_t value)
+{
+    remat_status st = REMAT_OK;
+    struct remat_symbol *symbol = remat_graph_symbol(graph, name);
+    if (!symbol) {
+        char known[REMAT_SYMBOLS_MAX * (SYMBOL_NAME_MAX + 2) + 1] = "";
+        for (uint32_t k = 0; k < graph->symbol_count; k++) {
+            strcat(known, k ? ", " : "");
+            strcat(known, graph->symbols[k].name);
+        }
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "the graph has no symbol \"%.60s\" (accepted: %s)", name,
+                   graph->symbol_count ? known : "none");
+    }
+    if (value < 1 || value > REMAT_SYMBOL_VALUE_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                   "symbol \"%s\": %lld is out of range (accepted: 1 to %d)", name,
+                   (long long)value, REMAT_SYMBOL_VALUE_MAX);
+    symbol->value = value;
+fail:
+    return st;
+}
+
 /* --- building --- */
 
 struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *arena,
@@ -194,6 +268,7 @@ remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
     DUPLICATE(arena, copy->scopes, copy->scope_count);
     DUPLICATE(arena, copy->outputs, copy->output_count);
     DUPLICATE(arena, copy->updates, copy->update_count);
+    DUPLICATE(arena, copy->symbols, copy->symbol_count);
     copy->value_capacity = copy->value_count;
     copy->node_capacity = copy->node_count;
     copy->scope_capacity = copy->scope_count;

@@ -28,6 +28,27 @@ static inline bool remat_is_none(uint32_t i)
 
 enum remat_pin { REMAT_PIN_NONE = 0, REMAT_PIN_SAVE = 1, REMAT_PIN_RECOMPUTE = 2 };
 
+/* A length that is known only when the graph is bound (remat_graph_bind of ops.h). In a graph that
+ * has symbols, REMAT_SYMBOL(k) as a dim or as an integer of an attribute stands for symbols[k]:
+ * numbers that are nothing else. Only what reads, writes, prints and binds graphs knows of them;
+ * passes work on bound graphs, which have none. */
+struct remat_symbol {
+    const char *name; /* a WORD of the text form */
+    int64_t value;    /* 1 to REMAT_SYMBOL_VALUE_MAX; 0: has to be given */
+};
+#define REMAT_SYMBOLS_MAX      16
+#define REMAT_SYMBOL_VALUE_MAX INT32_MAX
+#define REMAT_INTEGER_MIN      (INT64_MIN + REMAT_SYMBOLS_MAX) /* of an attribute */
+#define REMAT_SYMBOL(k)        (INT64_MIN + (int64_t)(k))
+static inline bool remat_is_symbol(int64_t number)
+{
+    return number < REMAT_INTEGER_MIN;
+}
+static inline uint32_t remat_symbol_index(int64_t number)
+{
+    return (uint32_t)(number - INT64_MIN);
+}
+
 struct remat_shape {
     uint32_t rank;
     int64_t dims[REMAT_RANK_MAX]; /* > 0; unused ones are 0 */
@@ -45,6 +66,7 @@ struct remat_value_info {
     uint8_t pin;         /* enum remat_pin */
     uint8_t initializer; /* enum remat_initializer: parameters and states */
     bool trainable;      /* parameters: autodiff makes a gradient */
+    bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
     uint32_t node;   /* producer, REMAT_NONE for graph inputs */
     uint32_t result; /* which output of the producer */
@@ -101,13 +123,14 @@ struct remat_optimizer { /* what the optimizer pass appends */
 struct remat_graph {
     const char *name;
     struct remat_optimizer optimizer;
-    uint32_t value_count, node_count, scope_count, output_count, update_count;
+    uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;
     struct remat_node_info *nodes;
     struct remat_scope *scopes; /* scopes[0] is the top level */
     remat_value *outputs;       /* the loss first */
     struct remat_update *updates;
+    struct remat_symbol *symbols; /* none in a bound graph */
 };
 
 /* --- building --- */
@@ -115,6 +138,13 @@ struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *a
                                        const char *name);
 /* Finds or adds a scope; REMAT_NONE when out of memory. */
 uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path);
+/* Adds a symbol; `name` must live in `arena`. `value` 0: none. The message names what is wrong. */
+remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *arena,
+                                    struct remat_graph *graph, const char *name, int64_t value);
+/* Gives a symbol a value in place of the one it has. REMAT_ERROR_USAGE: there is no such symbol, or
+ * the value is out of range. */
+remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *graph, const char *name,
+                                    int64_t value);
 /* Appends a value (node and result as given in `info`); pointers in `info` must live in `arena`. */
 remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
                                    const struct remat_value_info *info, remat_value *out);
@@ -129,6 +159,8 @@ remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out);
 
 /* --- reading --- */
+/* NULL when the graph has no such symbol. */
+struct remat_symbol *remat_graph_symbol(const struct remat_graph *graph, const char *name);
 const struct remat_attribute *remat_node_attribute(const struct remat_node_info *node,
                                                    const char *key);
 int64_t remat_node_int(const struct remat_node_info *node, const char *key, int64_t otherwise);

@@ -86,6 +86,16 @@ bool remat_value_layout(const struct remat_graph *graph, remat_value value,
  * `node "NAME" (op): ...`. */
 remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph);
 
+/* A copy of the graph in `arena`, verified, with the symbols' values for the symbols; strings, id
+ * lists and attributes without symbols are shared. Graph inputs whose axis 0 is the symbol "batch"
+ * become batched. REMAT_ERROR_USAGE: a symbol that is used has no value. Messages as those of
+ * remat_graph_verify. */
+remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_graph **out);
+/* What can be known of a graph with symbols: that it is right as bound to their values, if all have
+ * one. */
+remat_status remat_graph_verify_symbolic(remat_context *ctx, const struct remat_graph *graph);
+
 /* Structure, dtypes, shapes, attributes, roles, initialisers and scopes; not value names. */
 uint64_t remat_graph_hash(const struct remat_graph *graph);
 

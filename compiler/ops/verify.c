@@ -217,6 +217,9 @@ static remat_status verify(struct verifier *v)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *graph = v->graph;
+    if (graph->symbol_count)
+        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "the symbol \"%s\" is not bound",
+                   graph->symbols[0].name);
     REMAT_NEW(&v->scratch, v->producer, graph->value_count);
     REMAT_NEW(&v->scratch, v->superseded, graph->value_count);
     for (uint32_t i = 0; i < graph->value_count; i++) {

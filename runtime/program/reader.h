@@ -7,7 +7,7 @@
 #include "base.h"
 #include "flatbuffers.h"
 
-#define REMAT_FORMAT_VERSION   1
+#define REMAT_FORMAT_VERSION   2
 #define REMAT_CONTAINER_BYTES  32
 #define REMAT_CONTAINER_MAGIC  "RMT\x89"
 #define REMAT_GRAPH_IDENTIFIER "RMG1"

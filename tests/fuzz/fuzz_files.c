@@ -43,6 +43,14 @@ static remat_status seed_graph(remat_context *ctx, struct remat_arena *arena, co
     return st == REMAT_OK ? remat_graph_write(ctx, graph, arena, data, bytes) : st;
 }
 
+static remat_status seed_symbolic(remat_context *ctx, struct remat_arena *arena, const void **data,
+                                  size_t *bytes)
+{
+    struct remat_graph *graph;
+    remat_status st = sample_symbolic(ctx, arena, &graph);
+    return st == REMAT_OK ? remat_graph_write(ctx, graph, arena, data, bytes) : st;
+}
+
 static remat_status run_graph(remat_context *ctx, struct remat_arena *arena, const void *data,
                               size_t bytes)
 {
@@ -54,7 +62,12 @@ static remat_status run_graph(remat_context *ctx, struct remat_arena *arena, con
     if (remat_graph_write(ctx, graph, arena, &copy, &copy_bytes) != REMAT_OK ||
         remat_graph_read(ctx, "fuzz", copy, copy_bytes, arena, &again) != REMAT_OK ||
         remat_graph_hash(graph) != remat_graph_hash(again))
-        st = strstr(ctx->message, "out of memory") ? REMAT_ERROR_MEMORY : REMAT_ERROR_INTERNAL;
+        return strstr(ctx->message, "out of memory") ? REMAT_ERROR_MEMORY : REMAT_ERROR_INTERNAL;
+    for (uint32_t k = 0; k < graph->symbol_count; k++)
+        if (graph->symbols[k].value == 0)
+            REMAT_TRY(remat_graph_set_symbol(ctx, graph, graph->symbols[k].name, 3));
+    st = remat_reader_prefix(&(struct remat_reader){.ctx = ctx, .name = "fuzz"},
+                             remat_graph_bind(ctx, arena, graph, &again));
 fail:
     return st;
 }
@@ -87,7 +100,9 @@ fail:
 }
 
 static const struct target targets[] = {{"graph", seed_graph, run_graph},
+                                        {"symbolic", seed_symbolic, run_graph},
                                         {"plan", seed_plan, run_plan}};
+#define TARGET_COUNT (sizeof targets / sizeof targets[0])
 
 /* --- campaign --- */
 
@@ -203,13 +218,13 @@ int main(int argc, char **argv)
 {
     uint64_t iterations = argc > 1 ? strtoull(argv[1], NULL, 10) : 200000;
     uint64_t random_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    struct bytes seeds[2];
+    struct bytes seeds[TARGET_COUNT];
     remat_context *ctx = remat_context_create(NULL, NULL);
     if (!ctx)
         return 1;
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
-    for (int t = 0; t < 2; t++) {
+    for (size_t t = 0; t < TARGET_COUNT; t++) {
         const void *data;
         if (targets[t].seed(ctx, &arena, &data, &seeds[t].count) != REMAT_OK) {
             printf("%s: no seed: %s\n", targets[t].name, remat_context_message(ctx));
@@ -218,9 +233,9 @@ int main(int argc, char **argv)
         seeds[t].data = remat_arena_array(&arena, seeds[t].count, 1);
         memcpy(seeds[t].data, data, seeds[t].count);
     }
-    for (int t = 0; t < 2; t++) {
+    for (size_t t = 0; t < TARGET_COUNT; t++) {
         fail_each_allocation(&targets[t], &seeds[t]);
-        campaign(&targets[t], &seeds[t], &seeds[1 - t], iterations, random_seed);
+        campaign(&targets[t], &seeds[t], &seeds[(t + 1) % TARGET_COUNT], iterations, random_seed);
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);

@@ -8,4 +8,12 @@
 remat_status graph_file_parse(remat_context *ctx, const char *name, const char *data, size_t bytes,
                               struct remat_arena *arena, struct remat_graph **out);
 
+/* Gives the graph's symbols the values of `bindings` ("batch=8,seq=1024", may be empty), on top of
+ * their own. REMAT_ERROR_USAGE: one that is malformed, given twice, unknown or out of range. */
+remat_status graph_file_set_symbols(remat_context *ctx, const char *name, const char *bindings,
+                                    struct remat_graph *graph);
+/* remat_graph_bind, with `name` before its messages. */
+remat_status graph_file_bind(remat_context *ctx, const char *name, struct remat_arena *arena,
+                             const struct remat_graph *graph, struct remat_graph **out);
+
 #endif

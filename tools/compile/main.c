@@ -165,14 +165,18 @@ fail:
 
 /* --- files --- */
 
-static remat_status read_graph(remat_context *ctx, struct remat_arena *arena, const char *path,
-                               struct remat_graph **out)
+static remat_status read_graph(remat_context *ctx, struct remat_arena *arena,
+                               const struct cli_arguments *args, struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
+    const char *path = args->operands[0];
+    struct remat_graph *graph;
     char *data;
     size_t bytes;
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
-    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, out));
+    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
+    REMAT_TRY(graph_file_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));
+    REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
 fail:
     return st;
 }
@@ -282,7 +286,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     const char *path = plan_path(arena, args);
     REMAT_TRY(check_path(ctx, path, args->operands[0]));
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
-    REMAT_TRY(read_graph(ctx, arena, args->operands[0], &graph));
+    REMAT_TRY(read_graph(ctx, arena, args, &graph));
     if (cli_has(args, OPTION_print_after)) {
         settings.after_pass = print_graph;
         settings.after_pass_user = &observer;

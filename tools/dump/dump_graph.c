@@ -20,17 +20,22 @@ static void sum_roles(const struct remat_graph *graph, struct roles roles[REMAT_
     }
 }
 
-void dump_graph_text(const struct remat_graph *graph, struct remat_text *out)
+void dump_graph_text(const struct remat_graph *graph, const struct remat_graph *bound,
+                     struct remat_text *out)
 {
     struct roles roles[REMAT_ROLE_COUNT];
-    sum_roles(graph, roles);
+    sum_roles(bound, roles);
     remat_text_append(out, "graph       %s\n", graph->name);
+    for (uint32_t k = 0; k < graph->symbol_count; k++)
+        remat_text_append(out, "%s%s = %" PRIi64 "%s", k ? ", " : "symbols     ",
+                          graph->symbols[k].name, graph->symbols[k].value,
+                          k + 1 < graph->symbol_count ? "" : "\n");
     remat_text_append(out, "layers      %" PRIu32 "\n", remat_graph_layers(graph));
     remat_text_append(out, "nodes       %" PRIu32 "\n", graph->node_count);
     remat_text_append(out, "parameters  %" PRIu64 " elements in %" PRIu64 " tensors\n",
                       roles[REMAT_ROLE_PARAMETER].elements, roles[REMAT_ROLE_PARAMETER].values);
     remat_text_append(out, "optimizer   %s\n", remat_optimizer_name(graph->optimizer.kind));
-    remat_text_append(out, "hash        %016" PRIx64 "\n", remat_graph_hash(graph));
+    remat_text_append(out, "hash        %016" PRIx64 "\n", remat_graph_hash(bound));
     remat_text_append(out, "\n%-16s %8s %14s\n", "values by role", "count", "bytes");
     for (uint32_t role = 0; role < REMAT_ROLE_COUNT; role++)
         if (roles[role].values)
@@ -38,12 +43,18 @@ void dump_graph_text(const struct remat_graph *graph, struct remat_text *out)
                               roles[role].values, roles[role].bytes);
 }
 
-void dump_graph_json(const struct remat_graph *graph, struct dump_json *out)
+void dump_graph_json(const struct remat_graph *graph, const struct remat_graph *bound,
+                     struct dump_json *out)
 {
     struct roles roles[REMAT_ROLE_COUNT];
-    sum_roles(graph, roles);
+    struct dump_json symbols = {.object = json_object()};
+    sum_roles(bound, roles);
+    for (uint32_t k = 0; k < graph->symbol_count; k++)
+        dump_set(&symbols, graph->symbols[k].name, dump_bytes((uint64_t)graph->symbols[k].value));
+    out->failed |= symbols.failed;
     dump_set(out, "graph", json_string(graph->name));
-    dump_set(out, "graph_hash", dump_hash(remat_graph_hash(graph)));
+    dump_set(out, "graph_hash", dump_hash(remat_graph_hash(bound)));
+    dump_set(out, "symbols", symbols.object);
     dump_set(out, "layers", dump_bytes(remat_graph_layers(graph)));
     dump_set(out, "nodes", dump_bytes(graph->node_count));
     dump_set(out, "values", dump_bytes(graph->value_count));

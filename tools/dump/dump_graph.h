@@ -5,7 +5,10 @@
 #include "dump.h"
 #include "graph.h"
 
-void dump_graph_text(const struct remat_graph *graph, struct remat_text *out);
-void dump_graph_json(const struct remat_graph *graph, struct dump_json *out);
+/* `bound`: the graph bound to its symbols' values. */
+void dump_graph_text(const struct remat_graph *graph, const struct remat_graph *bound,
+                     struct remat_text *out);
+void dump_graph_json(const struct remat_graph *graph, const struct remat_graph *bound,
+                     struct dump_json *out);
 
 #endif

@@ -106,23 +106,26 @@ fail:
     return st;
 }
 
-static remat_status dump_graph(remat_context *ctx, const char *path,
+/* Sizes are those of the bound graph. */
+static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, const char *path,
                                const struct remat_graph *graph, struct request request,
                                struct remat_text *out)
 {
     remat_status st = REMAT_OK;
+    struct remat_graph *bound;
     struct dump_json json = {0};
     if (request.view != OPTION_text && request.view != OPTION_summary)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--%s needs a plan, and %s is a graph",
                    options[request.view].name, path);
     if (request.view == OPTION_text)
-        REMAT_TRY(remat_graph_print(ctx, graph, out));
-    else if (request.format == FORMAT_TEXT)
-        dump_graph_text(graph, out);
+        return remat_graph_print(ctx, graph, out);
+    REMAT_TRY(graph_file_bind(ctx, path, arena, graph, &bound));
+    if (request.format == FORMAT_TEXT)
+        dump_graph_text(graph, bound, out);
     else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-graph/1"));
-        dump_graph_json(graph, &json);
+        dump_graph_json(graph, bound, &json);
         REMAT_TRY(print_json(ctx, &json, out));
     }
 fail:
@@ -158,12 +161,15 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
     if (is_plan(data, bytes)) {
         struct remat_program *program;
+        if (cli_has(args, OPTION_bind))
+            REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind needs a graph, and %s is a plan", path);
         REMAT_TRY(remat_program_read(ctx, path, data, bytes, arena, &program));
         REMAT_TRY(dump_plan(ctx, arena, path, program, request, &out));
     } else {
         struct remat_graph *graph;
         REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
-        REMAT_TRY(dump_graph(ctx, path, graph, request, &out));
+        REMAT_TRY(graph_file_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));
+        REMAT_TRY(dump_graph(ctx, arena, path, graph, request, &out));
     }
     if (out.failed)
         REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");

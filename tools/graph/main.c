@@ -99,6 +99,30 @@ fail:
     return st;
 }
 
+/* Takes the values from the symbols in --unbound. */
+static remat_status unbind(remat_context *ctx, const struct cli_arguments *args,
+                           struct remat_graph *graph)
+{
+    static const uint32_t lengths[] = {OPTION_batch, OPTION_seq, OPTION_source_seq};
+    const char *name = cli_text(args, OPTION_unbound, "");
+    for (size_t length; *name; name += length + (name[length] == ',')) {
+        uint32_t k = 0;
+        length = strcspn(name, ",");
+        while (k < graph->symbol_count && (strlen(graph->symbols[k].name) != length ||
+                                           memcmp(graph->symbols[k].name, name, length) != 0))
+            k++;
+        if (k == graph->symbol_count)
+            return remat_error(
+                ctx, REMAT_ERROR_USAGE, "--unbound '%.*s' is no symbol of model %s (accepted: %s)",
+                (int)length, name, graph->name, k == 3 ? "batch, seq, source_seq" : "batch, seq");
+        if (cli_has(args, lengths[k]))
+            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --unbound %s",
+                               options[lengths[k]].name, graph->symbols[k].name);
+        graph->symbols[k].value = 0;
+    }
+    return REMAT_OK;
+}
+
 static remat_status make_file(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, bool as_text, const void **data,
                               size_t *bytes)
@@ -121,7 +145,8 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
     const void *data;
     size_t bytes;
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
-    REMAT_TRY(remat_model_generate(ctx, arena, &settings, &graph));
+    REMAT_TRY(remat_model_generate_symbolic(ctx, arena, &settings, &graph));
+    REMAT_TRY(unbind(ctx, args, graph));
     REMAT_TRY(make_file(ctx, arena, graph, cli_has(args, OPTION_text), &data, &bytes));
     if (cli_has(args, OPTION_output))
         return remat_file_write(ctx, cli_text(args, OPTION_output, NULL), data, bytes);

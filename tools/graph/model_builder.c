@@ -55,6 +55,7 @@ remat_value remat_model_input(struct remat_model *m, const char *name, int64_t s
     struct remat_value_info info = {.name = name,
                                     .dtype = REMAT_I32,
                                     .role = REMAT_ROLE_INPUT,
+                                    .batched = true,
                                     .shape = {2, {m->settings->batch, seq}}};
     return add_source(m, &info);
 }

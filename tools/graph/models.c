@@ -198,8 +198,7 @@ static remat_status check_optimizer(remat_context *ctx, const struct remat_optim
 
 /* --- generation --- */
 
-/* What is not given, from what is. */
-static void complete(struct remat_model_settings *s)
+void remat_model_complete(struct remat_model_settings *s)
 {
     const struct family *family = &families[s->family];
     if (s->seq == 0)
@@ -229,7 +228,7 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                             .prefix = "",
                             .rng = REMAT_NO_VALUE,
                             .positions = REMAT_NO_VALUE};
-    complete(&s);
+    remat_model_complete(&s);
     REMAT_TRY(check_sizes(ctx, &s));
     REMAT_TRY(check_optimizer(ctx, &s.optimizer));
 

@@ -48,10 +48,18 @@ void remat_model_defaults(struct remat_model_settings *settings);
 uint32_t remat_model_preset_count(void);
 const char *remat_model_preset_name(uint32_t preset);
 
+/* What is not given, from what is. */
+void remat_model_complete(struct remat_model_settings *settings);
+
 /* Builds and verifies the graph. A bad setting is REMAT_ERROR_USAGE; the message names the setting
  * as an option (--heads), its value and what is accepted. */
 remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_model_settings *settings,
                                   struct remat_graph **out);
+/* The same with batch, seq and, for families that have it, source_seq as symbols, which have the
+ * lengths that are set as their values. */
+remat_status remat_model_generate_symbolic(remat_context *ctx, struct remat_arena *arena,
+                                           const struct remat_model_settings *settings,
+                                           struct remat_graph **out);
 
 #endif

@@ -127,6 +127,21 @@ static remat_status parse_name(struct parser *p, struct result *result)
     return remat_lex(&p->lexer);
 }
 
+/* --- integers --- */
+
+/* A number or the name of a symbol. */
+static remat_status parse_int(struct parser *p, int64_t min, const char *what, int64_t *out)
+{
+    const struct remat_token *token = &p->lexer.token;
+    if (token->kind == REMAT_TOKEN_WORD)
+        for (uint32_t k = 0; k < p->graph->symbol_count; k++)
+            if (remat_lex_is(&p->lexer, REMAT_TOKEN_WORD, p->graph->symbols[k].name)) {
+                *out = REMAT_SYMBOL(k);
+                return remat_lex(&p->lexer);
+            }
+    return remat_lex_int(&p->lexer, min, INT64_MAX, what, out);
+}
+
 /* --- types --- */
 
 static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
@@ -140,8 +155,9 @@ static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
         if (info->shape.rank == REMAT_RANK_MAX)
             REMAT_LEX_FAIL(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
         int64_t *dim = &info->shape.dims[info->shape.rank++];
-        REMAT_TRY(remat_lex_int(&p->lexer, 1, INT64_MAX, "a dimension", dim));
-        if (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX)
+        REMAT_TRY(parse_int(p, 1, "a dimension", dim));
+        if (!remat_is_symbol(*dim) &&
+            (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
             REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is larger than 2^63 bytes", info->name);
         REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
         if (!another)
@@ -256,8 +272,7 @@ static remat_status parse_ints(struct parser *p, struct remat_attribute *attribu
     for (another = !another; another;) {
         if (attribute->count == INTS_MAX)
             REMAT_LEX_FAIL(&p->lexer, "more than %d integers in a list", INTS_MAX);
-        REMAT_TRY(remat_lex_int(&p->lexer, INT64_MIN, INT64_MAX, "an integer",
-                                &ints[attribute->count++]));
+        REMAT_TRY(parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
         REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
         if (!another)
             REMAT_TRY(remat_lex_expect_mark(&p->lexer, "]"));
@@ -287,7 +302,7 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
         return remat_lex_float(&p->lexer, "a number", &attribute->f);
     }
     attribute->kind = REMAT_ATTRIBUTE_INT;
-    return remat_lex_int(&p->lexer, INT64_MIN, INT64_MAX, "a number", &attribute->i);
+    return parse_int(p, REMAT_INTEGER_MIN, "a number", &attribute->i);
 fail:
     return st;
 }
@@ -478,6 +493,32 @@ fail:
     return st;
 }
 
+/* Symbols are declared before they are used. */
+static remat_status parse_symbol(struct parser *p)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_token *token = &p->lexer.token;
+    int64_t value = 0;
+    bool found;
+    if (token->kind != REMAT_TOKEN_WORD)
+        return remat_lex_expected(&p->lexer, "the name of a symbol");
+    const char *name = remat_arena_string(p->arena, token->text, token->length);
+    if (!name)
+        return REMAT_ERROR_MEMORY;
+    REMAT_TRY(remat_lex(&p->lexer));
+    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "=", &found));
+    if (found)
+        REMAT_TRY(remat_lex_int(&p->lexer, 1, REMAT_SYMBOL_VALUE_MAX, "a value", &value));
+    st = remat_graph_add_symbol(p->ctx, p->arena, p->graph, name, value);
+    if (st == REMAT_ERROR_INVALID) {
+        char reason[sizeof p->ctx->message];
+        memcpy(reason, p->ctx->message, sizeof reason);
+        REMAT_LEX_FAIL(&p->lexer, "%s", reason);
+    }
+fail:
+    return st;
+}
+
 static remat_status parse_update(struct parser *p)
 {
     remat_status st = REMAT_OK;
@@ -527,7 +568,11 @@ static remat_status parse_statement(struct parser *p)
     REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "optimizer", &found));
     if (found)
         return parse_optimizer(p);
-    return remat_lex_expected(&p->lexer, "a node, a graph input, output, update or optimizer");
+    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "symbol", &found));
+    if (found)
+        return parse_symbol(p);
+    return remat_lex_expected(&p->lexer,
+                              "a node, a graph input, output, update, symbol or optimizer");
 fail:
     return st;
 }
@@ -565,7 +610,7 @@ fail:
 /* Starts the verifier's message with the file. */
 static remat_status verify(struct parser *p)
 {
-    remat_status st = remat_graph_verify(p->ctx, p->graph);
+    remat_status st = remat_graph_verify_symbolic(p->ctx, p->graph);
     if (st == REMAT_ERROR_INVALID) {
         char message[sizeof p->ctx->message];
         memcpy(message, p->ctx->message, sizeof message);

@@ -36,12 +36,22 @@ static void print_float(struct remat_text *text, double number)
     remat_text_append(text, "%s%s", digits, strpbrk(digits, ".ei") ? "" : ".0");
 }
 
-static void print_ints(struct remat_text *text, const int64_t *ints, uint32_t count,
-                       const char *separator)
+static void print_int(struct remat_text *text, const struct remat_graph *graph, int64_t number)
+{
+    if (remat_is_symbol(number) && remat_symbol_index(number) < graph->symbol_count)
+        remat_text_append(text, "%s", graph->symbols[remat_symbol_index(number)].name);
+    else
+        remat_text_append(text, "%lld", (long long)number);
+}
+
+static void print_ints(struct remat_text *text, const struct remat_graph *graph,
+                       const int64_t *ints, uint32_t count, const char *separator)
 {
     remat_text_append(text, "[");
-    for (uint32_t k = 0; k < count; k++)
-        remat_text_append(text, "%s%lld", k ? separator : "", (long long)ints[k]);
+    for (uint32_t k = 0; k < count; k++) {
+        remat_text_append(text, "%s", k ? separator : "");
+        print_int(text, graph, ints[k]);
+    }
     remat_text_append(text, "]");
 }
 
@@ -76,10 +86,11 @@ static void print_names(struct remat_text *text, const struct remat_graph *graph
     }
 }
 
-static void print_type(struct remat_text *text, const struct remat_value_info *value)
+static void print_type(struct remat_text *text, const struct remat_graph *graph,
+                       const struct remat_value_info *value)
 {
     remat_text_append(text, " : %s", remat_dtype_name(value->dtype));
-    print_ints(text, value->shape.dims, value->shape.rank, ",");
+    print_ints(text, graph, value->shape.dims, value->shape.rank, ",");
 }
 
 static void print_pin(struct remat_text *text, const struct remat_value_info *value)
@@ -94,7 +105,7 @@ static void print_source(struct remat_text *text, const struct remat_graph *grap
     const struct remat_value_info *info = &graph->values[value.i];
     remat_text_append(text, "%s ", remat_lex_role(info->role));
     print_name(text, graph, value);
-    print_type(text, info);
+    print_type(text, graph, info);
     if (info->initializer == REMAT_INIT_CONSTANT) {
         remat_text_append(text, " = constant(");
         print_float(text, info->init_mean);
@@ -117,7 +128,7 @@ static void print_result(struct remat_text *text, const struct remat_graph *grap
 {
     const struct remat_value_info *info = &graph->values[value.i];
     print_name(text, graph, value);
-    print_type(text, info);
+    print_type(text, graph, info);
     if (info->role != REMAT_ROLE_ACTIVATION)
         remat_text_append(text, " %s", remat_lex_role(info->role));
     print_pin(text, info);
@@ -125,15 +136,16 @@ static void print_result(struct remat_text *text, const struct remat_graph *grap
 
 /* --- nodes --- */
 
-static void print_attribute(struct remat_text *text, const struct remat_attribute *attribute)
+static void print_attribute(struct remat_text *text, const struct remat_graph *graph,
+                            const struct remat_attribute *attribute)
 {
     remat_text_append(text, "%s = ", attribute->key);
     if (attribute->kind == REMAT_ATTRIBUTE_INT)
-        remat_text_append(text, "%lld", (long long)attribute->i);
+        print_int(text, graph, attribute->i);
     else if (attribute->kind == REMAT_ATTRIBUTE_FLOAT)
         print_float(text, attribute->f);
     else
-        print_ints(text, attribute->ints, attribute->count, ", ");
+        print_ints(text, graph, attribute->ints, attribute->count, ", ");
 }
 
 static void print_node(struct remat_text *text, const struct remat_graph *graph, uint32_t id)
@@ -147,7 +159,7 @@ static void print_node(struct remat_text *text, const struct remat_graph *graph,
     print_names(text, graph, node->inputs, node->input_count);
     for (uint32_t a = 0; a < node->attribute_count; a++) {
         remat_text_append(text, a ? ", " : " { ");
-        print_attribute(text, &node->attributes[a]);
+        print_attribute(text, graph, &node->attributes[a]);
     }
     remat_text_append(text, "%s phase %s", node->attribute_count ? " }" : "",
                       remat_phase_name(node->phase));
@@ -193,6 +205,12 @@ static void print_heading(struct remat_text *text, const struct remat_graph *gra
     print_quoted(text, graph->name);
     remat_text_append(text, "\n");
     print_optimizer(text, &graph->optimizer);
+    for (uint32_t k = 0; k < graph->symbol_count; k++) {
+        remat_text_append(text, "symbol %s", graph->symbols[k].name);
+        if (graph->symbols[k].value)
+            remat_text_append(text, " = %lld", (long long)graph->symbols[k].value);
+        remat_text_append(text, "\n");
+    }
     remat_text_append(text, "\n");
 }
 

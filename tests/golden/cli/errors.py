@@ -17,13 +17,15 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 RULES = HERE / "../../../compiler/policy/rules.def"
 RULE = re.compile(r'^RULE\((\w+), (\w+), "((?:\\.|[^"\\])*)"\)$', re.M)
-NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "TEXT": "text.fbs",
+NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "UNBOUND": "unbound.fbs", "TEXT": "text.fbs",
          "NO_LAYERS": "no_layers.graph", "SPARSE": "sparse.graph", "NO_LOSS": "no_loss.graph"}
 USAGE = 2
 
 
 def make_models(remat_graph, folder):
     subprocess.run([remat_graph, "gpt2-tiny", "-o", folder / "model.fbs"], check=True)
+    subprocess.run([remat_graph, "gpt2-tiny", "--unbound", "batch", "-o", folder / "unbound.fbs"],
+                   check=True)
     subprocess.run([remat_graph, "mlp-tiny", "-o", folder / "flat.fbs"], check=True)
     (folder / "text.fbs").write_text("namespace remat.graph;\n")
     for graph in HERE.glob("*.graph"):

@@ -1,5 +1,6 @@
 #include "sample_graph.h"
 
+#include <graph_text.h>
 #include <ops.h>
 
 struct maker {
@@ -87,4 +88,32 @@ remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct 
     graph->optimizer = (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0.5};
     *out = graph;
     return REMAT_OK;
+}
+
+/* Symbols in shapes, in an integer and in a list; one without a value. */
+remat_status sample_symbolic(remat_context *ctx, struct remat_arena *arena,
+                             struct remat_graph **out)
+{
+    static const char text[] =
+        "graph \"symbolic\"\n"
+        "symbol batch\n"
+        "symbol seq = 6\n"
+        "symbol pairs = 4\n"
+        "input %tokens : i32[batch,seq]\n"
+        "input %targets : i32[batch,seq]\n"
+        "input %row : f32[pairs]\n"
+        "parameter %table : f32[16,8] = normal(0.0, 0.02)\n"
+        "parameter %positions : f32[9,8] = normal(0.0, 0.02)\n"
+        "%token : f32[batch,seq,8] = embedding %table %tokens phase forward\n"
+        "%position : f32[seq,8] = slice %positions { axis = 0, begin = 0, end = seq } phase "
+        "forward\n"
+        "%sum : f32[batch,seq,8] = add %token %position phase forward\n"
+        "%pairs : f32[batch,seq,2,pairs] = reshape %sum { shape = [batch, seq, 2, pairs] } phase "
+        "forward\n"
+        "%scaled : f32[batch,seq,2,pairs] = mul %pairs %row phase forward\n"
+        "%logits : f32[batch,seq,8] = reshape %scaled { shape = [batch, seq, 8] } phase forward\n"
+        "%loss : f32[] output, %lse : f32[batch,seq,1] = cross_entropy %logits %targets "
+        "{ ignore_index = -100 } phase loss\n"
+        "output %loss\n";
+    return remat_graph_parse(ctx, "symbolic", text, sizeof text - 1, arena, out);
 }

@@ -5,5 +5,8 @@
 #include <graph.h>
 
 remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct remat_graph **out);
+/* One with symbols: batch, which has no value, seq = 6 (at most 9) and pairs = 4 (nothing else). */
+remat_status sample_symbolic(remat_context *ctx, struct remat_arena *arena,
+                             struct remat_graph **out);
 
 #endif

@@ -92,6 +92,109 @@ static void test_round_trip(struct remat_arena *arena)
     CHECK(st == REMAT_OK && remat_graph_hash(p) == remat_graph_hash(q), "bare FlatBuffer");
 }
 
+/* --- symbols --- */
+
+static void expect_unbound(struct remat_arena *arena, struct remat_graph *graph, const char *symbol,
+                           int64_t value, remat_status expected, const char *message)
+{
+    struct remat_graph *bound;
+    remat_status st = remat_graph_set_symbol(ctx, graph, symbol, value);
+    st = st == REMAT_OK ? remat_graph_bind(ctx, arena, graph, &bound) : st;
+    CHECK(st == expected && strcmp(remat_context_message(ctx), message) == 0,
+          "%s = %lld: expected \"%s\", got %d \"%s\"", symbol, (long long)value, message, st,
+          remat_context_message(ctx));
+}
+
+static const struct remat_value_info *find_value(const struct remat_graph *graph, const char *name)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (strcmp(graph->values[v].name, name) == 0)
+            return &graph->values[v];
+    return NULL;
+}
+
+/* What binding leaves, figure by figure: batch = 3, seq = 9, pairs = 4. */
+static void check_bound(const struct remat_graph *graph)
+{
+    static const struct {
+        const char *name;
+        struct remat_shape shape;
+        bool batched;
+    } rows[] = {
+        {"tokens", {2, {3, 9}}, true},
+        {"targets", {2, {3, 9}}, true},
+        {"row", {1, {4}}, false},
+        {"table", {2, {16, 8}}, false},
+        {"token", {3, {3, 9, 8}}, false},
+        {"position", {2, {9, 8}}, false},
+        {"pairs", {4, {3, 9, 2, 4}}, false},
+        {"lse", {3, {3, 9, 1}}, false},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const struct remat_value_info *value = find_value(graph, rows[k].name);
+        CHECK(value && remat_shape_equal(&value->shape, &rows[k].shape), "%s: shape", rows[k].name);
+        CHECK(value && value->batched == rows[k].batched, "%s: batched", rows[k].name);
+    }
+    const struct remat_node_info *slice = &graph->nodes[find_value(graph, "position")->node];
+    const struct remat_node_info *reshape = &graph->nodes[find_value(graph, "pairs")->node];
+    const struct remat_node_info *loss = &graph->nodes[find_value(graph, "loss")->node];
+    const int64_t *dims = remat_node_attribute(reshape, "shape")->ints;
+    CHECK(remat_node_int(slice, "end", 0) == 9, "end");
+    CHECK(dims[0] == 3 && dims[1] == 9 && dims[2] == 2 && dims[3] == 4, "shape");
+    CHECK(remat_node_int(loss, "ignore_index", 0) == -100, "a negative number is no symbol");
+    CHECK(graph->symbol_count == 0, "symbols");
+}
+
+static void test_symbols(struct remat_arena *arena)
+{
+    struct remat_graph *p = NULL, *q = NULL, *bound = NULL;
+    const void *data = NULL, *again = NULL;
+    size_t bytes = 0, bytes_again = 0;
+    remat_status st = sample_symbolic(ctx, arena, &p);
+    st = st == REMAT_OK ? remat_graph_write(ctx, p, arena, &data, &bytes) : st;
+    st = st == REMAT_OK ? remat_graph_read(ctx, "m", data, bytes, arena, &q) : st;
+    st = st == REMAT_OK ? remat_graph_write(ctx, q, arena, &again, &bytes_again) : st;
+    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    if (st != REMAT_OK)
+        return;
+    compare_values(p, q);
+    compare_nodes(p, q);
+    CHECK(bytes == bytes_again && memcmp(data, again, bytes) == 0, "same graph, same bytes");
+    CHECK(q->symbol_count == 3 && strcmp(q->symbols[1].name, "seq") == 0 &&
+              q->symbols[0].value == 0 && q->symbols[1].value == 6 && q->symbols[2].value == 4,
+          "symbols");
+    CHECK(remat_graph_verify(ctx, q) == REMAT_ERROR_INVALID &&
+              strcmp(remat_context_message(ctx), "the symbol \"batch\" is not bound") == 0,
+          "%s", remat_context_message(ctx));
+
+    expect_unbound(arena, q, "seq", 9, REMAT_ERROR_USAGE,
+                   "value \"tokens\": axis 0 is the symbol \"batch\", which has no value (--bind "
+                   "batch=N gives it one)");
+    expect_unbound(arena, q, "sequence", 9, REMAT_ERROR_USAGE,
+                   "the graph has no symbol \"sequence\" (accepted: batch, seq, pairs)");
+    expect_unbound(arena, q, "batch", 0, REMAT_ERROR_USAGE,
+                   "symbol \"batch\": 0 is out of range (accepted: 1 to 2147483647)");
+    expect_unbound(arena, q, "batch", INT64_MIN, REMAT_ERROR_USAGE,
+                   "symbol \"batch\": -9223372036854775808 is out of range (accepted: 1 to "
+                   "2147483647)");
+    expect_unbound(arena, q, "batch", 2147483648, REMAT_ERROR_USAGE,
+                   "symbol \"batch\": 2147483648 is out of range (accepted: 1 to 2147483647)");
+    CHECK(remat_graph_set_symbol(ctx, q, "batch", 3) == REMAT_OK, "batch");
+    CHECK(remat_graph_bind(ctx, arena, q, &bound) == REMAT_OK, "%s", remat_context_message(ctx));
+    if (bound)
+        check_bound(bound);
+    CHECK(remat_graph_write(ctx, bound, arena, &data, &bytes) == REMAT_OK &&
+              remat_graph_read(ctx, "m", data, bytes, arena, &p) == REMAT_OK &&
+              remat_graph_hash(p) == remat_graph_hash(bound),
+          "a bound graph is a graph");
+    expect_unbound(arena, q, "seq", 10, REMAT_ERROR_INVALID,
+                   "node \"position\" (slice): range [0, 10) of an axis of length 9 (batch = 3, "
+                   "seq = 10, pairs = 4)");
+    expect_unbound(arena, q, "seq", 2147483647, REMAT_ERROR_INVALID,
+                   "node \"position\" (slice): range [0, 2147483647) of an axis of length 9 (batch "
+                   "= 3, seq = 2147483647, pairs = 4)");
+}
+
 /* Larger than the writer's first block many times over. */
 static void test_large(struct remat_arena *arena)
 {
@@ -160,14 +263,15 @@ static void test_foreign(struct remat_arena *arena)
 
 #define MOST 4
 
-struct draft { /* x [2, 4] -> gelu "y" -> gelu "z" */
+struct draft { /* x [rows, 4] -> gelu "y" [rows, 4] -> gelu "z" [2, 4], rows = 2 */
     struct remat_fb_graph_Graph graph;
     struct remat_fb_graph_OpCode opcode;
     struct remat_fb_graph_Value values[3];
     struct remat_fb_graph_Node nodes[2];
     struct remat_fb_graph_Attribute attribute;
     struct remat_fb_graph_Optimizer optimizer;
-    const char *op, *names[3], *key, *scope, *symbol;
+    const char *op, *names[3], *key, *scope, *symbols[2];
+    int64_t symbol_values[2], ints[2];
     int64_t shapes[3][8];
     int32_t inputs[2][MOST], outputs[2][MOST], results[1];
     struct remat_fb_update updates[1];
@@ -177,12 +281,15 @@ struct draft { /* x [2, 4] -> gelu "y" -> gelu "z" */
 static void fill_draft(struct draft *d)
 {
     static const char *const names[3] = {"x", "y", "z"};
-    *d = (struct draft){.graph = {.format_version = 1, .min_reader_version = 1},
+    *d = (struct draft){.graph = {.format_version = REMAT_FORMAT_VERSION,
+                                  .min_reader_version = REMAT_FORMAT_VERSION},
                         .opcode = {.version = 1},
                         .op = "gelu",
                         .key = "approximate",
                         .scope = "",
-                        .symbol = "batch",
+                        .symbols = {"rows", "columns"},
+                        .symbol_values = {2, 4},
+                        .ints = {1, REMAT_SYMBOL(3)},
                         .optimizer_count = 1};
     for (int32_t v = 0; v < 3; v++) {
         d->values[v].dtype = REMAT_F32;
@@ -191,6 +298,7 @@ static void fill_draft(struct draft *d)
         d->shapes[v][1] = 4;
         d->values[v].shape = (struct remat_fb_array){d->shapes[v], 2};
     }
+    d->shapes[0][0] = d->shapes[1][0] = REMAT_SYMBOL(0);
     d->values[0].role = REMAT_ROLE_INPUT;
     for (int32_t n = 0; n < 2; n++) {
         d->inputs[n][0] = n;
@@ -210,19 +318,21 @@ static remat_status write_draft(struct remat_writer *w, const void *what,
     remat_status st = REMAT_OK;
     struct draft d = *(const struct draft *)what;
     struct remat_fb_graph_Scope scope;
-    struct remat_fb_graph_Symbol symbol = {.multiple_of = 1};
-    uint32_t values[3], nodes[2], opcode, scopes, symbols, attribute, optimizer;
+    uint32_t values[3], nodes[2], symbols[2], opcode, scopes, attribute, optimizer;
     REMAT_TRY(remat_writer_text(w, d.op, &d.opcode.name));
     REMAT_TRY(remat_writer_text(w, d.key, &d.attribute.key));
     REMAT_TRY(remat_writer_text(w, d.scope, &scope.path));
-    REMAT_TRY(remat_writer_text(w, d.symbol, &symbol.name));
     opcode = remat_fb_write_graph_OpCode(w->builder, &d.opcode);
     scopes = remat_fb_write_graph_Scope(w->builder, &scope);
-    symbols = remat_fb_write_graph_Symbol(w->builder, &symbol);
     attribute = remat_fb_write_graph_Attribute(w->builder, &d.attribute);
     optimizer = remat_fb_write_graph_Optimizer(w->builder, &d.optimizer);
     uint32_t twice[] = {attribute, attribute};
     uint32_t optimizers[] = {optimizer, optimizer};
+    for (int k = 0; k < 2; k++) {
+        struct remat_fb_graph_Symbol symbol = {.value = d.symbol_values[k]};
+        REMAT_TRY(remat_writer_text(w, d.symbols[k], &symbol.name));
+        symbols[k] = remat_fb_write_graph_Symbol(w->builder, &symbol);
+    }
     for (int v = 0; v < 3; v++) {
         REMAT_TRY(remat_writer_text(w, d.names[v], &d.values[v].name));
         values[v] = remat_fb_write_graph_Value(w->builder, &d.values[v]);
@@ -233,7 +343,7 @@ static remat_status write_draft(struct remat_writer *w, const void *what,
     }
     d.graph.opcodes = (struct remat_fb_tables){&opcode, 1};
     d.graph.scopes = (struct remat_fb_tables){&scopes, 1};
-    d.graph.symbols = (struct remat_fb_tables){&symbols, 1};
+    d.graph.symbols = (struct remat_fb_tables){symbols, 2};
     d.graph.values = (struct remat_fb_tables){values, 3};
     d.graph.nodes = (struct remat_fb_tables){nodes, 2};
     d.graph.optimizers = (struct remat_fb_tables){optimizers, d.optimizer_count};
@@ -288,6 +398,7 @@ int main(void)
         return 1;
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
+    test_symbols(&arena);
     test_large(&arena);
     test_foreign(&arena);
     test_wrong(&arena);

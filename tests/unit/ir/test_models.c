@@ -98,6 +98,80 @@ static void test_refusals(struct remat_arena *arena)
     }
 }
 
+/* --- symbols --- */
+
+/* Attention, dropout, dtype: what changes the nodes. */
+static void choose_form(struct remat_model_settings *s, uint32_t form)
+{
+    s->written_out = form & 1;
+    s->dropout = form & 2 ? 0.1 : 0;
+    s->dtype = form & 4 ? REMAT_BF16 : REMAT_F32;
+}
+
+static void compare_bound(struct remat_arena *arena, const struct remat_model_settings *from,
+                          const struct remat_model_settings *to, const char *what)
+{
+    struct remat_graph *symbolic = NULL, *bound = NULL, *made = NULL;
+    struct remat_model_settings lengths = *to;
+    remat_model_complete(&lengths);
+    remat_status st = remat_model_generate_symbolic(ctx, arena, from, &symbolic);
+    st = st ? st : remat_graph_set_symbol(ctx, symbolic, "batch", lengths.batch);
+    st = st ? st : remat_graph_set_symbol(ctx, symbolic, "seq", lengths.seq);
+    if (!st && to->family == REMAT_FAMILY_encdec)
+        st = remat_graph_set_symbol(ctx, symbolic, "source_seq", lengths.source_seq);
+    st = st ? st : remat_graph_bind(ctx, arena, symbolic, &bound);
+    st = st ? st : remat_model_generate(ctx, arena, to, &made);
+    CHECK(st == REMAT_OK, "%s, %s: %s", to->name, what, remat_context_message(ctx));
+    for (uint32_t v = 0; !st && v < made->value_count; v++)
+        CHECK(bound->values[v].batched == made->values[v].batched, "%s, %s: %s", to->name, what,
+              made->values[v].name);
+    if (st == REMAT_OK)
+        CHECK(remat_graph_hash(bound) == remat_graph_hash(made), "%s, %s: hashes differ", to->name,
+              what);
+}
+
+/* A graph made with symbols and bound to lengths is the graph made with these lengths. */
+static void test_symbols(struct remat_arena *arena)
+{
+    static const char *const presets[] = {"mlp-tiny", "gpt2-tiny", "llama-tiny", "bert-tiny",
+                                          "encdec-tiny"};
+    for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++)
+        for (uint32_t form = 0; form < 8; form++) {
+            struct remat_model_settings from, to;
+            CHECK(remat_model_preset(ctx, presets[k], &from) == REMAT_OK, "%s", presets[k]);
+            choose_form(&from, form);
+            to = from;
+            to.batch = 3, to.seq = 24;
+            if (to.family == REMAT_FAMILY_encdec)
+                to.source_seq = 40;
+            compare_bound(arena, &from, &to, "from the preset's lengths");
+            compare_bound(arena, &to, &from, "to the preset's lengths");
+            from.seq = 1;
+            compare_bound(arena, &from, &to, "from lengths of 1");
+            /* every length equals a width */
+            from.batch = from.seq = 64;
+            compare_bound(arena, &from, &to, "from lengths of 64");
+        }
+}
+
+static void test_symbol_tables(struct remat_arena *arena)
+{
+    struct remat_model_settings s;
+    struct remat_graph *graph = NULL;
+    CHECK(remat_model_preset(ctx, "gpt2-tiny", &s) == REMAT_OK, "gpt2-tiny");
+    s.context = 1;
+    CHECK(remat_model_generate_symbolic(ctx, arena, &s, &graph) == REMAT_OK &&
+              graph->symbol_count == 1 && strcmp(graph->symbols[0].name, "batch") == 0,
+          "a context of 1: %s", remat_context_message(ctx));
+    CHECK(remat_model_preset(ctx, "encdec-tiny", &s) == REMAT_OK, "encdec-tiny");
+    s.source_seq = 40;
+    CHECK(remat_model_generate_symbolic(ctx, arena, &s, &graph) == REMAT_OK &&
+              graph->symbol_count == 3 && graph->symbols[0].value == 1 &&
+              graph->symbols[1].value == 128 && graph->symbols[2].value == 40 &&
+              strcmp(graph->symbols[2].name, "source_seq") == 0,
+          "three lengths: %s", remat_context_message(ctx));
+}
+
 /* The largest accepted sizes overflow nothing. */
 static void test_limits(struct remat_arena *arena)
 {
@@ -139,7 +213,7 @@ static void test_out_of_memory(void)
         struct remat_graph *graph;
         remat_arena_init(&arena, own);
         st = remat_model_preset(own, "gpt2-124m", &s);
-        st = st ? st : remat_model_generate(own, &arena, &s, &graph);
+        st = st ? st : remat_model_generate_symbolic(own, &arena, &s, &graph);
         remat_arena_release(&arena);
         remat_context_destroy(&own);
     }
@@ -154,6 +228,8 @@ int main(void)
     remat_arena_init(&arena, ctx);
     test_sizes(&arena);
     test_refusals(&arena);
+    test_symbols(&arena);
+    test_symbol_tables(&arena);
     test_limits(&arena);
     test_out_of_memory();
     remat_arena_release(&arena);

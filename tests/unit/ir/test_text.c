@@ -35,14 +35,15 @@ static struct remat_graph *generate(struct remat_arena *arena, const char *prese
     struct remat_graph *graph = NULL;
     remat_status st = remat_model_preset(ctx, preset, &settings);
     if (st == REMAT_OK)
-        st = remat_model_generate(ctx, arena, &settings, &graph);
+        st = remat_model_generate_symbolic(ctx, arena, &settings, &graph);
     CHECK(st == REMAT_OK, "%s: %s", preset, remat_context_message(ctx));
     return graph;
 }
 
 static void test_models(struct remat_arena *arena)
 {
-    static const char *const presets[] = {"mlp-tiny", "gpt2-tiny", "gpt2-124m", "gpt2-1558m"};
+    static const char *const presets[] = {"mlp-tiny", "gpt2-tiny", "gpt2-124m", "gpt2-1558m",
+                                          "encdec-tiny"};
     for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++) {
         struct remat_graph *graph = generate(arena, presets[k]), *again = NULL;
         if (!graph)

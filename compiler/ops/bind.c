@@ -1,0 +1,145 @@
+/* Binding: numbers in place of symbols. Which nodes there are does not change, and what the graph
+ * records of its results is bound like all else; that the ops infer the same is then the
+ * verifier's business. */
+#include "ops.h"
+
+#include <stdio.h>
+
+#define BATCH "batch"
+
+/* Where a symbol without a value stands. */
+static remat_status fail_unbound(remat_context *ctx, const struct remat_graph *graph,
+                                 int64_t number, const char *format, const char *name, uint32_t at,
+                                 const char *key)
+{
+    char where[320];
+    snprintf(where, sizeof where, format, name, at, key);
+    uint32_t k = remat_symbol_index(number);
+    if (k >= graph->symbol_count)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%s is symbol %u of %u", where, k,
+                           graph->symbol_count);
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "%s is the symbol \"%s\", which has no value (--bind %s=N gives it one)",
+                       where, graph->symbols[k].name, graph->symbols[k].name);
+}
+
+/* False where the number is a symbol without a value. */
+static bool bind_number(const struct remat_graph *graph, int64_t *number)
+{
+    if (!remat_is_symbol(*number))
+        return true;
+    uint32_t k = remat_symbol_index(*number);
+    if (k >= graph->symbol_count || graph->symbols[k].value == 0)
+        return false;
+    *number = graph->symbols[k].value;
+    return true;
+}
+
+static remat_status bind_value(remat_context *ctx, const struct remat_graph *graph,
+                               struct remat_value_info *value)
+{
+    const struct remat_symbol *batch = remat_graph_symbol(graph, BATCH);
+    if (value->role == REMAT_ROLE_INPUT && value->shape.rank > 0 && batch &&
+        value->shape.dims[0] == REMAT_SYMBOL(batch - graph->symbols))
+        value->batched = true;
+    for (uint32_t d = 0; d < value->shape.rank; d++)
+        if (!bind_number(graph, &value->shape.dims[d]))
+            return fail_unbound(ctx, graph, value->shape.dims[d], "value \"%.200s\": axis %u%s",
+                                value->name, d, "");
+    return REMAT_OK;
+}
+
+static bool has_symbols(const struct remat_attribute *attribute)
+{
+    for (uint32_t k = 0; k < attribute->count; k++)
+        if (remat_is_symbol(attribute->ints[k]))
+            return true;
+    return remat_is_symbol(attribute->i);
+}
+
+static remat_status bind_attribute(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_graph *graph, const char *node,
+                                   struct remat_attribute *attribute)
+{
+    static const char where[] = "node \"%.200s\": element %u of attribute \"%.60s\"";
+    remat_status st = REMAT_OK;
+    int64_t *ints;
+    if (!bind_number(graph, &attribute->i))
+        return fail_unbound(ctx, graph, attribute->i, where, node, 0, attribute->key);
+    REMAT_NEW(arena, ints, attribute->count);
+    for (uint32_t k = 0; k < attribute->count; k++) {
+        ints[k] = attribute->ints[k];
+        if (!bind_number(graph, &ints[k]))
+            return fail_unbound(ctx, graph, ints[k], where, node, k, attribute->key);
+    }
+    attribute->ints = ints;
+fail:
+    return st;
+}
+
+/* Attributes are shared with the unbound graph as long as they have no symbols. */
+static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_node_info *node)
+{
+    remat_status st = REMAT_OK;
+    struct remat_attribute *bound = NULL;
+    const char *name = node->output_count ? graph->values[node->outputs[0].i].name : "";
+    for (uint32_t a = 0; a < node->attribute_count; a++) {
+        if (!has_symbols(&node->attributes[a]))
+            continue;
+        if (!bound) {
+            REMAT_NEW(arena, bound, node->attribute_count);
+            memcpy(bound, node->attributes, node->attribute_count * sizeof *bound);
+            node->attributes = bound;
+        }
+        REMAT_TRY(bind_attribute(ctx, arena, graph, name, &bound[a]));
+    }
+fail:
+    return st;
+}
+
+/* "MESSAGE (batch = 2, seq = 64)": what is wrong may be wrong because of these. */
+static void append_values(remat_context *ctx, remat_status st, const struct remat_graph *graph)
+{
+    char message[sizeof ctx->message];
+    size_t used = (size_t)snprintf(message, sizeof message, "%s", ctx->message);
+    for (uint32_t k = 0; k < graph->symbol_count && used < sizeof message; k++)
+        used +=
+            (size_t)snprintf(message + used, sizeof message - used, "%s%s = %lld", k ? ", " : " (",
+                             graph->symbols[k].name, (long long)graph->symbols[k].value);
+    remat_error(ctx, st, graph->symbol_count ? "%s)" : "%s", message);
+}
+
+remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *bound;
+    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &bound));
+    bound->symbol_count = 0;
+    for (uint32_t v = 0; v < bound->value_count; v++)
+        REMAT_TRY(bind_value(ctx, graph, &bound->values[v]));
+    for (uint32_t n = 0; n < bound->node_count; n++)
+        REMAT_TRY(bind_node(ctx, arena, graph, &bound->nodes[n]));
+    st = remat_graph_verify(ctx, bound);
+    if (st == REMAT_ERROR_INVALID)
+        append_values(ctx, st, graph);
+    *out = bound;
+fail:
+    return st;
+}
+
+remat_status remat_graph_verify_symbolic(remat_context *ctx, const struct remat_graph *graph)
+{
+    struct remat_arena scratch;
+    struct remat_graph *bound;
+    for (uint32_t k = 0; k < graph->symbol_count; k++)
+        if (graph->symbols[k].value == 0)
+            return REMAT_OK;
+    if (graph->symbol_count == 0)
+        return remat_graph_verify(ctx, graph);
+    remat_arena_init(&scratch, ctx);
+    remat_status st = remat_graph_bind(ctx, &scratch, graph, &bound);
+    remat_arena_release(&scratch);
+    return st;
+}
