@@ -15,27 +15,31 @@
 #include "rewrite.h"
 #include "schedule.h"
 
-struct pipeline {
-    remat_context *ctx;
-    struct remat_arena *arena;
-    const struct remat_compile_settings *settings;
-    const struct remat_graph *graph; /* after the last pass: what decisions are made on */
-    struct remat_statics statics;
-    uint64_t reserve_bytes;
-    uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
-    struct remat_notes notes;
-};
-
 /* A graph carried through to a priced schedule; everything lies in the arena it was made in. */
 struct candidate {
     const struct remat_policy *policy; /* NULL: nothing was decided */
     struct remat_decision decision;
-    struct remat_graph *graph;
+    const struct remat_graph *graph;
     struct remat_kernel_list kernels;
     struct remat_price *prices;
     uint32_t *order;
     struct remat_lifespans lifespans;
     uint64_t step_ns;
+};
+
+struct pipeline {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_compile_settings *settings;
+    const struct remat_graph *graph; /* after the last pass: what decisions are made on */
+    uint64_t numerics_hash;
+    bool trains;
+    struct remat_statics statics;
+    struct candidate update, forward; /* segments without a decision; graph NULL: there is none */
+    uint64_t fixed_arena_bytes;       /* that they need */
+    uint64_t reserve_bytes;
+    uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
+    struct remat_notes notes;
 };
 
 /* What is kept of each candidate while they are compared. */
@@ -55,39 +59,111 @@ static uint64_t now_ns(void)
 typedef remat_status pass_function(remat_context *, struct remat_arena *,
                                    const struct remat_graph *, struct remat_graph **);
 
-static remat_status run_pass(struct pipeline *p, const char *name, pass_function *pass)
-{
-    struct remat_graph *result;
-    uint64_t start = p->settings->pass_time ? now_ns() : 0;
-    remat_status st = pass(p->ctx, p->arena, p->graph, &result);
-    if (st != REMAT_OK)
-        return st;
-    p->graph = result;
-    if (p->settings->pass_time)
-        p->settings->pass_time(p->settings->pass_time_user, name, now_ns() - start);
-    if (p->settings->after_pass)
-        p->settings->after_pass(p->settings->after_pass_user, name, result);
-    return remat_graph_verify(p->ctx, result);
-}
+struct named_pass {
+    const char *name;
+    pass_function *function;
+};
+
+static const struct named_pass training_passes[] = {
+    {"autodiff", remat_pass_autodiff},
+    {"microbatches", remat_pass_microbatches},
+    {"optimizer", remat_pass_optimizer},
+    {"eliminate_common", remat_pass_eliminate_common},
+    {"expand", remat_pass_expand},
+    {"fold", remat_pass_fold},
+    {"eliminate_dead", remat_pass_eliminate_dead},
+};
+static const struct named_pass evaluation_passes[] = {
+    {"forward_only", remat_pass_forward_only},
+    {"microbatches", remat_pass_microbatches},
+    {"eliminate_common", remat_pass_eliminate_common},
+    {"expand", remat_pass_expand},
+    {"fold", remat_pass_fold},
+    {"eliminate_dead", remat_pass_eliminate_dead},
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 const char *const *remat_compile_passes(void)
 {
-    static const char *const names[] = {"autodiff", "optimizer",      "eliminate_common", "expand",
-                                        "fold",     "eliminate_dead", "rewrite",          NULL};
+    static const char *const names[] = {
+        "autodiff", "microbatches",   "optimizer", "eliminate_common", "expand",
+        "fold",     "eliminate_dead", "split",     "rewrite",          NULL};
     return names;
 }
 
-/* From the graph as written to the one that decisions are made on. */
-static remat_status prepare(struct pipeline *p)
+static void show(const struct pipeline *p, const char *pass, const struct remat_graph *graph)
+{
+    if (p->settings->after_pass)
+        p->settings->after_pass(p->settings->after_pass_user, pass, graph);
+}
+
+static uint64_t start_clock(const struct pipeline *p)
+{
+    return p->settings->pass_time ? now_ns() : 0;
+}
+
+static void stop_clock(const struct pipeline *p, const char *pass, uint64_t start)
+{
+    if (p->settings->pass_time)
+        p->settings->pass_time(p->settings->pass_time_user, pass, now_ns() - start);
+}
+
+/* Each pass makes *graph anew; `shown`: its time and its result are handed out. */
+static remat_status run_passes(struct pipeline *p, const struct named_pass *passes, size_t count,
+                               bool shown, const struct remat_graph **graph)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(run_pass(p, "autodiff", remat_pass_autodiff));
-    REMAT_TRY(run_pass(p, "optimizer", remat_pass_optimizer));
-    REMAT_TRY(run_pass(p, "eliminate_common", remat_pass_eliminate_common));
-    REMAT_TRY(run_pass(p, "expand", remat_pass_expand));
-    REMAT_TRY(run_pass(p, "fold", remat_pass_fold));
-    REMAT_TRY(run_pass(p, "eliminate_dead", remat_pass_eliminate_dead));
-    REMAT_TRY(remat_statics_collect(p->ctx, p->arena, &p->graph, 1, &p->statics));
+    for (size_t i = 0; i < count; i++) {
+        struct remat_graph *result;
+        uint64_t start = start_clock(p);
+        REMAT_TRY(passes[i].function(p->ctx, p->arena, *graph, &result));
+        *graph = result;
+        if (shown) {
+            stop_clock(p, passes[i].name, start);
+            show(p, passes[i].name, result);
+        }
+        REMAT_TRY(remat_graph_verify(p->ctx, result));
+    }
+fail:
+    return st;
+}
+
+static bool trains(const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].role == REMAT_ROLE_GRADIENT)
+            return true;
+    return graph->update_count > 0 && graph->microbatches < 2;
+}
+
+/* From the graph as written to the ones that become segments; decisions are made on p->graph. */
+static remat_status prepare(struct pipeline *p, const struct remat_graph *input)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph source = *input;
+    const struct remat_graph *forward = &source;
+    uint64_t start;
+    source.microbatches = p->settings->microbatches;
+    p->graph = &source;
+    REMAT_TRY(run_passes(p, training_passes, COUNT(training_passes), true, &p->graph));
+    p->numerics_hash = remat_graph_hash(p->graph);
+    p->trains = trains(p->graph);
+    start = start_clock(p);
+    REMAT_TRY(run_passes(p, evaluation_passes, COUNT(evaluation_passes), false, &forward));
+    p->forward.graph = forward;
+    stop_clock(p, "evaluation", start);
+    if (!p->trains) {
+        p->graph = forward;
+        p->forward.graph = NULL;
+    } else if (source.microbatches > 1) {
+        struct remat_graph *microbatch, *update;
+        start = start_clock(p);
+        REMAT_TRY(remat_split(p->ctx, p->arena, p->graph, &microbatch, &update));
+        stop_clock(p, "split", start);
+        show(p, "split", microbatch);
+        p->graph = microbatch;
+        p->update.graph = update->node_count ? update : NULL;
+    }
 fail:
     return st;
 }
@@ -109,6 +185,36 @@ fail:
     return st;
 }
 
+static uint64_t steps_of(const struct pipeline *p)
+{
+    return p->settings->microbatches > 1 ? p->settings->microbatches : 1;
+}
+
+/* Segments that no decision is about; and where every tensor that outlives a segment lies. */
+static remat_status arrange_fixed(struct pipeline *p)
+{
+    remat_status st = REMAT_OK;
+    struct candidate *const fixed[] = {&p->update, &p->forward};
+    const struct remat_graph *graphs[3] = {p->graph};
+    uint32_t count = 1;
+    for (size_t i = 0; i < COUNT(fixed); i++)
+        if (fixed[i]->graph)
+            graphs[count++] = fixed[i]->graph;
+    REMAT_TRY(remat_statics_collect(p->ctx, p->arena, graphs, count, &p->statics));
+    for (size_t i = 0; i < COUNT(fixed); i++) {
+        uint64_t bytes = 0;
+        if (!fixed[i]->graph)
+            continue;
+        REMAT_TRY(arrange(p, p->arena, fixed[i]));
+        REMAT_TRY(remat_place(p->ctx, p->arena, &p->statics, &fixed[i]->lifespans,
+                              p->settings->guard_bytes, &bytes));
+        if (bytes > p->fixed_arena_bytes)
+            p->fixed_arena_bytes = bytes;
+    }
+fail:
+    return st;
+}
+
 /* decide, clone, arrange. */
 static remat_status evaluate(struct pipeline *p, struct remat_arena *arena,
                              const struct remat_policy *policy,
@@ -116,11 +222,12 @@ static remat_status evaluate(struct pipeline *p, struct remat_arena *arena,
                              struct candidate *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *cloned;
+    struct remat_graph *cloned, *clean;
     *out = (struct candidate){.policy = policy};
     REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &out->decision, notes));
     REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &out->decision, &cloned));
-    REMAT_TRY(remat_pass_eliminate_dead(p->ctx, arena, cloned, &out->graph));
+    REMAT_TRY(remat_pass_eliminate_dead(p->ctx, arena, cloned, &clean));
+    out->graph = clean;
     REMAT_TRY(arrange(p, arena, out));
 fail:
     return st;
@@ -168,6 +275,8 @@ static remat_status pack_candidate(struct pipeline *p, const struct remat_policy
     REMAT_TRY(evaluate(p, arena, policy, &p->settings->policy, notes, out));
     REMAT_TRY(remat_place(p->ctx, arena, &p->statics, &out->lifespans, p->settings->guard_bytes,
                           out_arena_bytes));
+    if (*out_arena_bytes < p->fixed_arena_bytes)
+        *out_arena_bytes = p->fixed_arena_bytes;
 fail:
     return st;
 }
@@ -233,8 +342,10 @@ static remat_status infeasible(struct pipeline *p, const struct candidate *c, ui
 {
     remat_status st = REMAT_OK;
     struct remat_text residents = {.arena = p->arena};
-    const struct remat_lifespans *l = &c->lifespans;
     bool given = remat_policy_given(&p->settings->policy);
+    if (c->lifespans.live_peak_bytes < p->update.lifespans.live_peak_bytes)
+        c = &p->update;
+    const struct remat_lifespans *l = &c->lifespans;
     uint32_t k = c->order[l->peak_position];
     REMAT_TRY(append_residents(c, &residents));
     st = remat_error(
@@ -312,7 +423,7 @@ static remat_status base_time(struct pipeline *p, uint64_t *out_ns)
     struct remat_notes ignored = {0};
     remat_arena_init(&scratch, p->ctx);
     REMAT_TRY(evaluate(p, &scratch, &none, &no_pins, &ignored, &candidate));
-    *out_ns = candidate.step_ns;
+    *out_ns = candidate.step_ns * steps_of(p) + p->update.step_ns;
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -322,8 +433,8 @@ fail:
 #define NUMERICS_VERSION "1: rows 64 lanes, columns 256, gemm k 384, attention q 64 kv 4096"
 
 static remat_status describe(struct pipeline *p, const struct remat_graph *input,
-                             const struct remat_graph *prepared, const struct candidate *c,
-                             uint64_t arena_bytes, struct remat_program *out)
+                             const struct candidate *c, uint64_t arena_bytes,
+                             struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_compile_settings *s = p->settings;
@@ -333,7 +444,7 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
     out->target = s->device.name;
     out->policy = c->policy->name;
     out->graph_hash = remat_graph_hash(input);
-    out->numerics_hash = remat_hash_string(NUMERICS_VERSION, remat_graph_hash(prepared));
+    out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->numerics_hash);
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
     out->reserve_bytes = p->reserve_bytes;
     out->arena_bytes = remat_align_up(arena_bytes, REMAT_ALIGNMENT);
@@ -372,37 +483,37 @@ static remat_status candidates(struct pipeline *p, struct remat_policy **out, ui
                 : REMAT_ERROR_MEMORY;
 }
 
-static struct remat_part part_of(const struct candidate *c, const char *name, const char *entry)
+static struct remat_part part_of(const struct candidate *c, const char *name, const char *entry,
+                                 uint64_t times)
 {
-    return (struct remat_part){name,        entry,    1,         c->graph,
-                               &c->kernels, c->order, c->prices, &c->lifespans};
+    return (struct remat_part){name,        entry,    (uint32_t)times, c->graph,
+                               &c->kernels, c->order, c->prices,       &c->lifespans};
 }
 
-/* The segments of the plan: the step, and its forward pass alone for evaluation. */
-static remat_status lower(struct pipeline *p, const struct candidate *step, uint64_t *arena_bytes,
+/* The segments of the plan: a step, whole or as microbatches and their update, and an evaluation.
+ */
+static remat_status lower(struct pipeline *p, const struct candidate *decided,
                           struct remat_program *out)
 {
-    remat_status st = REMAT_OK;
-    struct candidate forward = {0};
-    uint64_t forward_bytes;
-    REMAT_TRY(remat_pass_forward_only(p->ctx, p->arena, p->graph, &forward.graph));
-    REMAT_TRY(arrange(p, p->arena, &forward));
-    REMAT_TRY(remat_place(p->ctx, p->arena, &p->statics, &forward.lifespans,
-                          p->settings->guard_bytes, &forward_bytes));
-    if (forward_bytes > *arena_bytes)
-        *arena_bytes = forward_bytes;
-    struct remat_part parts[] = {part_of(step, "step", "train"),
-                                 part_of(&forward, "forward", "eval")};
+    struct remat_part parts[3];
+    uint32_t count = 0;
+    uint64_t times = steps_of(p);
+    if (!p->trains)
+        parts[count++] = part_of(decided, "forward", "eval", times);
+    else
+        parts[count++] = part_of(decided, times > 1 ? "microbatch" : "step", "train", times);
+    if (p->update.graph)
+        parts[count++] = part_of(&p->update, "update", "train", 1);
+    if (p->forward.graph)
+        parts[count++] = part_of(&p->forward, "forward", "eval", times);
     struct remat_lowering lowering = {
-        .part_count = sizeof parts / sizeof parts[0],
+        .part_count = count,
         .parts = parts,
         .statics = &p->statics,
         .decided = p->graph,
-        .decision = &step->decision,
+        .decision = &decided->decision,
     };
-    REMAT_TRY(remat_lower(p->ctx, p->arena, &lowering, out));
-fail:
-    return st;
+    return remat_lower(p->ctx, p->arena, &lowering, out);
 }
 
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
@@ -411,23 +522,23 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            struct remat_program **out)
 {
     remat_status st = REMAT_OK;
-    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings, .graph = graph};
+    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
     struct remat_policy *policies;
     struct candidate best;
     uint32_t count;
     uint64_t arena_bytes;
 
-    REMAT_TRY(prepare(&p));
+    REMAT_TRY(prepare(&p, graph));
+    REMAT_TRY(arrange_fixed(&p));
     REMAT_TRY(candidates(&p, &policies, &count));
     set_limit(&p);
     REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
-    if (settings->after_pass)
-        settings->after_pass(settings->after_pass_user, "rewrite", best.graph);
+    show(&p, "rewrite", best.graph);
     REMAT_TRY(remat_graph_verify(ctx, best.graph));
 
     REMAT_NEW(arena, *out, 1);
-    REMAT_TRY(lower(&p, &best, &arena_bytes, *out));
-    REMAT_TRY(describe(&p, graph, p.graph, &best, arena_bytes, *out));
+    REMAT_TRY(lower(&p, &best, *out));
+    REMAT_TRY(describe(&p, graph, &best, arena_bytes, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     REMAT_TRY(remat_program_simulate(ctx, *out));
 fail:

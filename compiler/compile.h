@@ -21,14 +21,18 @@ struct remat_compile_settings {
     /* Called with the time of each pass, for -v; NULL: no clock is read. */
     void (*pass_time)(void *user, const char *pass, uint64_t ns);
     void *pass_time_user;
-    uint64_t guard_bytes; /* tests only: unused bytes after each buffer */
+    uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
+    uint64_t guard_bytes;  /* tests only: unused bytes after each buffer */
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it
- * is applied; with a budget alone the fastest rung of the ladder whose packed arena fits. The
- * result lies in `arena` and has passed the placement checker and the simulator.
- * REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding
- * command and its largest residents. Thread-compatible; deterministic. */
+ * is applied; with a budget alone the fastest rung of the ladder whose packed arena fits. Entry
+ * points: init; train, which is absent where nothing is trained; eval, without dropout. With
+ * several microbatches the decision is about one of them, and train and eval read inputs of the
+ * whole batch and average over it (passes.h). The result lies in `arena` and has passed the
+ * placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names the
+ * smallest feasible budget, the binding command and its largest residents. Thread-compatible;
+ * deterministic. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,

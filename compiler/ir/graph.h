@@ -123,6 +123,7 @@ struct remat_optimizer { /* what the optimizer pass appends */
 struct remat_graph {
     const char *name;
     struct remat_optimizer optimizer;
+    uint32_t microbatches; /* what the pass of that name divides a step into; 0 as 1 */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;

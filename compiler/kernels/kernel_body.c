@@ -240,6 +240,7 @@ static const struct {
     {REMAT_OP_rope_table, {"theta", "factor", "low", "high", "context"}, {1e4, 1, 1, 4, 1}},
     {REMAT_OP_adamw_coefficients, {"beta1", "beta2", "weight_decay"}, {0.9, 0.999, 0}},
     {REMAT_OP_concat, {"axis"}, {0}},
+    {REMAT_OP_advance, {"count"}, {1}},
     {REMAT_OP_pad, {"axis", "begin"}, {0, 0}},
 };
 

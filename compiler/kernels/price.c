@@ -32,16 +32,18 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
     return bytes;
 }
 
-/* A table of embeddings is touched where the ids point: as often as there are rows of values. */
-static uint64_t table_bytes(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel, uint32_t operand)
+/* A table of embeddings is touched where the ids point: as often as there are rows of values; a
+ * batch where its part is. */
+static uint64_t touched_bytes(const struct remat_graph *graph,
+                              const struct remat_fused_kernel *kernel, uint32_t operand)
 {
     bool gather = kernel->kind == REMAT_KERNEL_embedding && operand == 0;
     bool accumulate = kernel->kind == REMAT_KERNEL_embedding_backward &&
                       kernel->operands[operand].access == REMAT_ACCESS_UPDATE;
-    if (!gather && !accumulate)
+    bool part = kernel->kind == REMAT_KERNEL_batch_slice && operand == 0;
+    if (!gather && !accumulate && !part)
         return UINT64_MAX;
-    return view_bytes(graph, &kernel->operands[gather ? 2 : 0]);
+    return view_bytes(graph, &kernel->operands[accumulate ? 0 : 2]);
 }
 
 static uint64_t moved_bytes(const struct remat_graph *graph,
@@ -54,7 +56,7 @@ static uint64_t moved_bytes(const struct remat_graph *graph,
         for (uint32_t j = 0; j < i && !seen; j++)
             seen = kernel->operands[j].value.i == o->value.i &&
                    kernel->operands[j].view.offset_elements == o->view.offset_elements;
-        uint64_t bytes = view_bytes(graph, o), touched = table_bytes(graph, kernel, i);
+        uint64_t bytes = view_bytes(graph, o), touched = touched_bytes(graph, kernel, i);
         if (!seen)
             total +=
                 (touched < bytes ? touched : bytes) * (o->access == REMAT_ACCESS_UPDATE ? 2 : 1);

@@ -118,7 +118,7 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, u
         .action = recomputed ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE,
         .reason = remat_is_none(said) ? "default" : j->in->decision->reasons[said],
         .bytes = remat_value_bytes(&g->values[v]),
-        .recompute_ns = recomputed ? clone_ns(&j->in->parts[0], clone) : 0,
+        .recompute_ns = recomputed ? clone_ns(&j->in->parts[0], clone) * j->in->parts[0].times : 0,
     };
 }
 

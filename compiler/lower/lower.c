@@ -56,7 +56,8 @@ static void lower_statics(struct lowerer *l)
 
 /* --- values --- */
 
-/* A root takes the name and role of the output or gradient that is a view of it. */
+/* A root takes the name and role of the output or gradient that is a view of it; a new version of a
+ * tensor that the host reads, the name that the host knows. */
 static remat_status name_roots(struct lowerer *l)
 {
     remat_status st = REMAT_OK;
@@ -73,6 +74,11 @@ static remat_status name_roots(struct lowerer *l)
             l->root_name[root.i] = g->values[v].name;
             l->root_role[root.i] = REMAT_ROLE_GRADIENT;
         }
+    }
+    for (uint32_t u = 0; u < g->update_count; u++) {
+        const struct remat_value_info *state = &g->values[g->updates[u].state.i];
+        if (state->role == REMAT_ROLE_OUTPUT || state->role == REMAT_ROLE_GRADIENT)
+            l->root_name[g->updates[u].value.i] = state->name;
     }
     for (uint32_t o = 0; o < g->output_count; o++) {
         remat_value root = remat_storage_root(g, g->outputs[o]);

@@ -161,6 +161,19 @@ fail:
     return st;
 }
 
+remat_value remat_state_of(const struct remat_graph *graph, remat_value value)
+{
+    remat_value first = value;
+    for (;;) {
+        const struct remat_value_info *info = &graph->values[first.i];
+        if (info->node == REMAT_NONE)
+            return first;
+        if (!remat_op_has(graph->nodes[info->node].op, REMAT_FACT_IN_PLACE))
+            return value;
+        first = graph->nodes[info->node].inputs[info->result];
+    }
+}
+
 remat_value remat_storage_root(const struct remat_graph *graph, remat_value value)
 {
     for (;;) {

@@ -67,6 +67,9 @@ remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
 /* The value whose bytes `value` uses: follows VIEW nodes to their first input. */
 remat_value remat_storage_root(const struct remat_graph *graph, remat_value value);
 
+/* The graph input that `value` is a version of, through IN_PLACE nodes; else `value` itself. */
+remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
+
 /* That x is the f32 of a bf16 value: exact, and what a load does anyway. */
 bool remat_is_widening(const struct remat_graph *graph, remat_value x);
 

@@ -1,17 +1,61 @@
-/* The graph of an evaluation: what computes the outputs, without gradients and updates. */
-#include "passes.h"
+/* The graph of an evaluation: without gradients and updates, and without dropout as PyTorch's
+ * module.eval() has it. */
+#include "rebuild.h"
+
+static bool is_output(const struct remat_graph *graph, remat_value value)
+{
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        if (graph->outputs[o].i == value.i)
+            return true;
+    return false;
+}
+
+/* Attention without its dropout: its first three operands, scale and causal. */
+static remat_status copy_attention(struct remat_rebuild *r, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    struct remat_attribute *kept;
+    REMAT_TRY(remat_rebuild_copy(r, n));
+    struct remat_node_info *node = &r->to->nodes[r->to->node_count - 1];
+    const struct remat_attribute *all = node->attributes;
+    uint32_t count = node->attribute_count;
+    REMAT_NEW(r->arena, kept, count);
+    node->input_count = 3;
+    node->attribute_count = 0;
+    node->attributes = kept;
+    for (uint32_t a = 0; a < count; a++)
+        if (strcmp(all[a].key, "p") != 0 && strcmp(all[a].key, "site") != 0)
+            kept[node->attribute_count++] = all[a];
+fail:
+    return st;
+}
+
+static remat_status copy_node(struct remat_rebuild *r, uint32_t n)
+{
+    const struct remat_node_info *node = &r->from->nodes[n];
+    if (node->op == REMAT_OP_attention)
+        return copy_attention(r, n);
+    if (node->op != REMAT_OP_dropout || is_output(r->from, node->outputs[0]))
+        return remat_rebuild_copy(r, n);
+    r->values[node->outputs[0].i] = r->values[node->inputs[0].i];
+    return REMAT_OK;
+}
 
 REMAT_PASS(forward_only)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *copy;
-    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &copy));
-    copy->update_count = 0;
-    copy->optimizer = (struct remat_optimizer){0};
-    for (uint32_t v = 0; v < copy->value_count; v++)
-        if (copy->values[v].role == REMAT_ROLE_GRADIENT)
-            copy->values[v].role = REMAT_ROLE_ACTIVATION;
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, copy, out));
+    struct remat_rebuild r;
+    struct remat_graph *all;
+    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        REMAT_TRY(copy_node(&r, n));
+    REMAT_TRY(remat_rebuild_finish(&r, &all));
+    all->update_count = 0;
+    all->optimizer = (struct remat_optimizer){0};
+    for (uint32_t v = 0; v < all->value_count; v++)
+        if (all->values[v].role == REMAT_ROLE_GRADIENT)
+            all->values[v].role = REMAT_ROLE_ACTIVATION;
+    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, all, out));
 fail:
     return st;
 }

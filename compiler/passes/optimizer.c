@@ -197,16 +197,17 @@ static remat_status add_factor(struct appender *a, const struct remat_graph *gra
 }
 
 /* The parameter that a gradient belongs to, by name. */
-static remat_value find_parameter(const struct remat_graph *graph, const char *gradient)
+static remat_value find_parameter(const struct remat_graph *graph, remat_value gradient)
 {
-    size_t length = strlen(gradient), suffix = strlen(".grad");
-    if (length <= suffix || strcmp(gradient + length - suffix, ".grad") != 0)
+    const char *name = graph->values[remat_state_of(graph, gradient).i].name;
+    size_t length = strlen(name), suffix = strlen(".grad");
+    if (length <= suffix || strcmp(name + length - suffix, ".grad") != 0)
         return REMAT_NO_VALUE;
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct remat_value_info *value = &graph->values[v];
         if (value->role == REMAT_ROLE_PARAMETER && value->node == REMAT_NONE &&
             strlen(value->name) == length - suffix &&
-            memcmp(value->name, gradient, length - suffix) == 0)
+            memcmp(value->name, name, length - suffix) == 0)
             return (remat_value){v};
     }
     return REMAT_NO_VALUE;
@@ -221,7 +222,7 @@ static remat_status add_all(struct appender *a, const struct remat_graph *graph)
             const struct remat_value_info *info = &graph->values[gradient.i];
             if (info->role != REMAT_ROLE_GRADIENT)
                 continue;
-            remat_value parameter = find_parameter(graph, info->name);
+            remat_value parameter = find_parameter(graph, gradient);
             if (remat_is_none(parameter.i))
                 REMAT_FAIL(a->ctx, REMAT_ERROR_INVALID,
                            "gradient \"%s\": no parameter has this name without \".grad\"",
@@ -235,6 +236,14 @@ fail:
     return st;
 }
 
+static bool updates_parameters(const struct remat_graph *graph)
+{
+    for (uint32_t u = 0; u < graph->update_count; u++)
+        if (graph->values[graph->updates[u].state.i].role == REMAT_ROLE_PARAMETER)
+            return true;
+    return false;
+}
+
 REMAT_PASS(optimizer)
 {
     remat_status st = REMAT_OK;
@@ -242,11 +251,13 @@ REMAT_PASS(optimizer)
     uint32_t gradients = 0;
     REMAT_TRY(remat_graph_copy(ctx, arena, graph, &a.graph));
     *out = a.graph;
-    if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || graph->update_count > 0)
+    if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
         return REMAT_OK;
     for (uint32_t v = 0; v < graph->value_count; v++)
         gradients += graph->values[v].role == REMAT_ROLE_GRADIENT;
-    REMAT_NEW(arena, a.graph->updates, 4 * (size_t)gradients);
+    REMAT_NEW(arena, a.graph->updates, graph->update_count + 4 * (size_t)gradients);
+    if (graph->update_count)
+        memcpy(a.graph->updates, graph->updates, graph->update_count * sizeof *graph->updates);
     remat_builder_init(&a.b, ctx, arena, a.graph);
     a.b.phase = REMAT_PHASE_OPTIMIZER;
     if (graph->optimizer.clip_norm > 0)

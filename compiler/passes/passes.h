@@ -17,10 +17,20 @@
  * GRADIENT already (a graph that arrives joint). */
 REMAT_PASS(autodiff);
 
+/* Makes the graph of a microbatch from one whose batch is that of a microbatch; no-op unless
+ * graph->microbatches is more than 1. Batched inputs get the whole batch, of which the nodes read
+ * part number "microbatch" (state i32 [1], counted by the graph itself). Random numbers are those
+ * of the part's place in the whole batch. Every gradient "P.grad" is averaged over the microbatches
+ * in an f32 accumulator of that name (graph input of role GRADIENT), every output in a tensor of
+ * its name (role OUTPUT): the first microbatch sets them, the others add to them; the graph has
+ * updates in place of outputs. INVALID where an output is not one f32 element, or the graph has
+ * updates. */
+REMAT_PASS(microbatches);
+
 /* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states
  * "P.m" and "P.v" (role OPTIMIZER_STATE, zero), inputs "lr" f32 [1] and "step" i32 [1], the
- * coefficients, an adamw node right after each gradient, and the updates. No-op when
- * graph->optimizer.adamw is false or the graph has updates already. */
+ * coefficients, an adamw node right after each gradient, and the updates. No-op without an
+ * optimizer or when the graph updates parameters already. */
 REMAT_PASS(optimizer);
 
 REMAT_PASS(eliminate_common); /* merges equal pure nodes; only before clones exist */
@@ -29,7 +39,14 @@ REMAT_PASS(fold);           /* add(x, embedding_backward(..)) -> embedding_accum
                                that tile an axis, as the gradients of slices are -> concat */
 REMAT_PASS(eliminate_dead); /* drops nodes that no output, update or gradient needs */
 
-/* What computes the outputs, without gradients and updates: the graph of an evaluation. */
+/* The graph of an evaluation: what computes the outputs, without gradients, updates and dropout (op
+ * dropout, and that of attention). */
 REMAT_PASS(forward_only);
+
+/* A training graph in microbatches as two: what every microbatch does, and the update after the
+ * last one, which reads the accumulators: the nodes of phase OPTIMIZER and what else they need. */
+remat_status remat_split(remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *graph, struct remat_graph **out_microbatch,
+                         struct remat_graph **out_update);
 
 #endif

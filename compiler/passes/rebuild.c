@@ -11,6 +11,7 @@ remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
     if (!r->to)
         return REMAT_ERROR_MEMORY;
     r->to->optimizer = from->optimizer;
+    r->to->microbatches = from->microbatches;
     for (uint32_t s = 0; s < from->scope_count; s++)
         if (remat_graph_scope(arena, r->to, from->scopes[s].path) != s)
             REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "scope \"%s\" occurs twice",

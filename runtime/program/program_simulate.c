@@ -74,7 +74,7 @@ static remat_status end_segment(const struct replay *r)
         uint32_t value = p->tensors[t].value, buffer = p->values[value].buffer;
         uint8_t role = p->values[value].role;
         bool state = role == REMAT_ROLE_PARAMETER || role == REMAT_ROLE_OPTIMIZER_STATE ||
-                     role == REMAT_ROLE_CONSTANT;
+                     role == REMAT_ROLE_CONSTANT || role == REMAT_ROLE_GRADIENT;
         if (state && p->buffers[buffer].persistent && r->held[buffer] != REMAT_NONE &&
             !descends(r, r->held[buffer], value))
             return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
@@ -86,9 +86,10 @@ static remat_status end_segment(const struct replay *r)
     for (uint32_t v = 0; v < p->value_count; v++) {
         const struct remat_program_value *value = &p->values[v];
         const struct remat_buffer *b = &p->buffers[value->buffer];
-        if (value->role != REMAT_ROLE_OUTPUT || !r->written[v])
+        if (value->role != REMAT_ROLE_OUTPUT || (!r->written[v] && r->previous[v] == REMAT_NONE))
             continue;
-        if (r->held[value->buffer] != v || (!b->persistent && b->end < r->segment->command_end))
+        if (!descends(r, r->held[value->buffer], v) ||
+            (!b->persistent && b->end < r->segment->command_end))
             return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
                                "segment \"%s\": its output \"%s\" is gone at its end",
                                r->segment->name, value->name);

@@ -239,10 +239,44 @@ static remat_status check_pad(const struct call *call)
     return contiguous(out) ? expect(call, "ee", "rw") : mismatch(call, "out is not contiguous");
 }
 
+static bool is_one(const struct remat_operand *o)
+{
+    uint64_t elements = 0;
+    return remat_dims_elements(o->shape, o->rank, &elements) && elements == 1;
+}
+
+static remat_status check_batch_slice(const struct call *call)
+{
+    const struct remat_operand *in = &call->o[0], *index = &call->o[1], *out = &call->o[2];
+    if (in->rank == 0 || in->rank != out->rank || in->dtype != out->dtype || !is_one(index) ||
+        memcmp(in->shape + 1, out->shape + 1, (in->rank - 1) * sizeof in->shape[0]) != 0)
+        return mismatch(call, "in [N b, ..], index [1] and out [b, ..] are expected");
+    if (in->shape[0] % out->shape[0] || in->shape[0] / out->shape[0] > INT32_MAX)
+        return mismatch(call, "out is no whole part of in");
+    if (!contiguous(in) || !contiguous(out))
+        return mismatch(call, "in or out is not contiguous");
+    if (index->dtype != REMAT_I32 || in->access != REMAT_ACCESS_READ ||
+        index->access != REMAT_ACCESS_READ || out->access != REMAT_ACCESS_WRITE)
+        return mismatch(call, "dtype or access of an operand");
+    return REMAT_OK;
+}
+
+static remat_status check_advance(const struct call *call)
+{
+    if (!is_one(&call->o[0]) || call->parameters[0] < 1 ||
+        !is_whole(call->parameters[0], 2147483648.0))
+        return mismatch(call, "index [1] and a count are expected");
+    return expect(call, "i", "u");
+}
+
 static remat_status check_fill(const struct call *call)
 {
     if (!contiguous(&call->o[0]) || call->o[0].access != REMAT_ACCESS_WRITE)
         return mismatch(call, "out is not contiguous or not written");
+    double value = call->parameters[0];
+    if (call->o[0].dtype == REMAT_I32 &&
+        !(value >= INT32_MIN && value <= INT32_MAX && value == (double)(int32_t)value))
+        return mismatch(call, "the value is no i32");
     return REMAT_OK;
 }
 

@@ -63,6 +63,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     struct remat_compile_settings settings = {.policy = *policy, .guard_bytes = guard_bytes};
     MUST(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
     settings.has_budget = budget_bytes != 0;
+    settings.microbatches = graph->microbatches;
     settings.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);
 }

@@ -59,12 +59,13 @@ static bool same(const struct run_result *a, const struct run_result *b)
 }
 
 static void test_shape(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
-                       uint32_t distinct, bool switches)
+                       uint32_t microbatches, uint32_t distinct, bool switches)
 {
     struct remat_arena arena;
     struct plan_set set = {0};
     remat_arena_init(&arena, ctx);
-    const struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    graph->microbatches = microbatches;
     make_plans(ctx, &arena, graph, &set);
     harness_check(set.count >= distinct, "%s: %u plans with distinct decisions, expected %u",
                   preset, set.count, distinct);
@@ -96,8 +97,8 @@ static void test_shape(remat_context *ctx, const char *preset, struct remat_mode
         harness_check(found, "%s: rule %u broken, and no comparison of plans noticed", preset,
                       rule);
     }
-    printf("%s: %u distinct plans, loss %.6f, loss hash %016llx\n", preset, set.count,
-           (double)first.loss[0], (unsigned long long)first.loss_hash[0]);
+    printf("%s, %u microbatches: %u distinct plans, loss %.6f, loss hash %016llx\n", preset,
+           microbatches, set.count, (double)first.loss[0], (unsigned long long)first.loss_hash[0]);
     remat_arena_release(&arena);
 }
 
@@ -107,19 +108,22 @@ static void test_shape(remat_context *ctx, const char *preset, struct remat_mode
 static const struct {
     const char *preset;
     struct remat_model_settings sizes;
+    uint32_t microbatches;
 } families[] = {
-    {"llama-tiny", {SMALL, .heads = 6, .kv_heads = 2, .hidden = 100}},
-    {"bert-tiny", {SMALL, .heads = 3}},
-    {"encdec-tiny", {SMALL, .heads = 3, .source_seq = 17}},
-    {"gpt2-tiny", {SMALL, .heads = 3, .written_out = true, .dropout = 0.1}},
+    {"llama-tiny", {SMALL, .heads = 6, .kv_heads = 2, .hidden = 100}, 2},
+    {"bert-tiny", {SMALL, .heads = 3}, 1},
+    {"encdec-tiny", {SMALL, .heads = 3, .source_seq = 17}, 4},
+    {"gpt2-tiny", {SMALL, .heads = 3, .written_out = true, .dropout = 0.1}, 2},
     {"llama-tiny",
      {SMALL, .heads = 6, .kv_heads = 2, .hidden = 100, .written_out = true,
-      .optimizer = {.kind = REMAT_OPTIMIZER_SGD, .clip_norm = 0.5}}},
-    {"gpt2-tiny", {SMALL, .heads = 3, .dtype = REMAT_BF16, .dropout = 0.1}},
-    {"llama-tiny", {SMALL, .heads = 6, .kv_heads = 2, .hidden = 100, .dtype = REMAT_BF16}},
-    {"bert-tiny", {SMALL, .heads = 3, .dtype = REMAT_BF16, .written_out = true, .dropout = 0.1}},
+      .optimizer = {.kind = REMAT_OPTIMIZER_SGD, .clip_norm = 0.5}},
+     1},
+    {"gpt2-tiny", {SMALL, .heads = 3, .dtype = REMAT_BF16, .dropout = 0.1}, 4},
+    {"llama-tiny", {SMALL, .heads = 6, .kv_heads = 2, .hidden = 100, .dtype = REMAT_BF16}, 1},
+    {"bert-tiny", {SMALL, .heads = 3, .dtype = REMAT_BF16, .written_out = true, .dropout = 0.1}, 2},
     {"encdec-tiny",
-     {SMALL, .heads = 3, .source_seq = 17, .dtype = REMAT_BF16, .optimizer = {.clip_norm = 0.5}}},
+     {SMALL, .heads = 3, .source_seq = 17, .dtype = REMAT_BF16, .optimizer = {.clip_norm = 0.5}},
+     2},
 };
 
 /* With an argument: the small shapes alone, for builds with sanitizers. */
@@ -139,7 +143,7 @@ int main(int argc, char **argv)
                                                  .context = 140,
                                                  .batch = 2,
                                                  .seq = 133},
-                   12, true);
+                   1, 12, true);
     /* The gradient of the positions reduces over the batch: 259 sequences. */
     test_shape(ctx, "gpt2-tiny",
                (struct remat_model_settings){.layers = 4,
@@ -149,12 +153,13 @@ int main(int argc, char **argv)
                                              .context = 8,
                                              .batch = argc == 1 ? 259 : 9,
                                              .seq = 7},
-               12, false);
+               1, 12, false);
     if (argc == 1)
         for (size_t k = 0; k < sizeof families / sizeof families[0]; k++)
-            test_shape(ctx, families[k].preset, families[k].sizes, 8, false);
+            test_shape(ctx, families[k].preset, families[k].sizes, families[k].microbatches, 8,
+                       false);
     test_shape(ctx, "mlp-tiny", (struct remat_model_settings){.layers = 4, .width = 65, .batch = 3},
-               3, false);
+               1, 3, false);
     remat_context_destroy(&ctx);
     return harness_exit();
 }

@@ -607,6 +607,59 @@ static remat_status run_concat(struct cpu_device *device, const struct remat_com
     return REMAT_OK;
 }
 
+/* --- microbatches --- */
+
+static remat_status prepare_batch_slice(struct cpu_device *device,
+                                        const struct remat_command *command, struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view in = cpu_view_of(device, command, 0), index = cpu_view_of(device, command, 1),
+                    out = cpu_view_of(device, command, 2);
+    bool good = movable(&in, &out) && dense(&in) && dense(&out) && is_type(&index, REMAT_I32) &&
+                count_of(&index) == 1 && count_of(&in) % count_of(&out) == 0;
+    return expect(device, command, good, "operands are not in, index i32 [1] and a part of in");
+}
+
+static remat_status run_batch_slice(struct cpu_device *device, const struct remat_command *command,
+                                    const struct cpu_tile *tile)
+{
+    (void)tile;
+    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 2);
+    int64_t index = *(const int32_t *)cpu_view_of(device, command, 1).data;
+    int64_t bytes = count_of(&out) * bytes_of(&out), parts = count_of(&in) / count_of(&out);
+    if (index < 0 || index >= parts)
+        return remat_error(device->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": part %lld of %lld parts", command->name,
+                           (long long)index, (long long)parts);
+    memcpy(out.data, (const char *)in.data + index * bytes, (size_t)bytes);
+    return REMAT_OK;
+}
+
+static remat_status prepare_advance(struct cpu_device *device, const struct remat_command *command,
+                                    struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view index = cpu_view_of(device, command, 0);
+    return expect(device, command, is_type(&index, REMAT_I32) && count_of(&index) == 1,
+                  "the operand is not i32 [1]");
+}
+
+static remat_status run_advance(struct cpu_device *device, const struct remat_command *command,
+                                const struct cpu_tile *tile)
+{
+    (void)tile;
+    int32_t *index = cpu_view_of(device, command, 0).data;
+    int32_t last = (int32_t)parameter(device, command, 0) - 1;
+    *index = *index >= 0 && *index < last ? *index + 1 : 0;
+    return REMAT_OK;
+}
+
 /* --- fill --- */
 
 static remat_status prepare_fill(struct cpu_device *device, const struct remat_command *command,
@@ -617,8 +670,10 @@ static remat_status prepare_fill(struct cpu_device *device, const struct remat_c
     if (st)
         return st;
     struct cpu_view out = cpu_view_of(device, command, 0);
-    return expect(device, command, is_float(&out) && dense(&out),
-                  "the result is not f32 or bf16 and contiguous");
+    bool constant = device->program->kernels[command->kernel].kind == REMAT_KERNEL_fill;
+    bool type = is_float(&out) || (constant && is_type(&out, REMAT_I32));
+    return expect(device, command, type && dense(&out),
+                  "the result has another dtype or is not contiguous");
 }
 
 static remat_status run_fill(struct cpu_device *device, const struct remat_command *command,
@@ -626,6 +681,12 @@ static remat_status run_fill(struct cpu_device *device, const struct remat_comma
 {
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, 0);
+    int32_t *integers = out.data;
+    if (is_type(&out, REMAT_I32)) {
+        for (int64_t i = 0; i < count_of(&out); i++)
+            integers[i] = (int32_t)parameter(device, command, 0);
+        return REMAT_OK;
+    }
     cpu_fill_constant(device->pool, out.data, out.type, count_of(&out),
                       (float)parameter(device, command, 0));
     return REMAT_OK;
@@ -692,6 +753,8 @@ static const struct cpu_named_kernel named_kernels[REMAT_KERNEL_KIND_COUNT] = {
     [REMAT_KERNEL_concat] = {prepare_concat, run_concat, 0},
     [REMAT_KERNEL_pad] = {prepare_pad, run_pad, 0},
     [REMAT_KERNEL_rope_table] = {prepare_rope_table, run_rope_table, 0},
+    [REMAT_KERNEL_batch_slice] = {prepare_batch_slice, run_batch_slice, 0},
+    [REMAT_KERNEL_advance] = {prepare_advance, run_advance, 0},
     [REMAT_KERNEL_fill] = {prepare_fill, run_fill, 0},
     [REMAT_KERNEL_fill_normal] = {prepare_fill, run_fill_normal, 0},
 };

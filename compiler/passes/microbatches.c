@@ -1,0 +1,224 @@
+/* One step as several microbatches, whose gradients are averaged.
+ *
+ * The index of the microbatch is a state that the graph counts itself, so its commands never
+ * change. Parts of the batch come first and stand for the inputs; each gradient and each output is
+ * followed by its accumulation. Microbatch 0 sets an accumulator, so nothing has to clear it. */
+#include "rebuild.h"
+
+struct divider {
+    struct remat_rebuild r;
+    struct remat_builder b;
+    int64_t count;
+    remat_value index, first; /* first: 1 in microbatch 0, else 0 */
+    bool *accumulated;        /* by old value: a gradient or an output */
+};
+
+static const char *suffixed(struct divider *d, const char *name, const char *suffix)
+{
+    const char *joined = remat_arena_format(d->r.arena, "%s.%s", name, suffix);
+    if (!joined)
+        d->b.status = REMAT_ERROR_MEMORY;
+    return joined;
+}
+
+static remat_status add_state(struct divider *d, const char *name, uint8_t role, remat_dtype dtype,
+                              struct remat_shape shape, remat_value *out)
+{
+    const struct remat_value_info info = {
+        .name = name, .shape = shape, .dtype = dtype, .role = role, .node = REMAT_NONE};
+    return remat_graph_add_value(d->r.arena, d->r.to, &info, out);
+}
+
+static void add_update(struct divider *d, remat_value state, remat_value value)
+{
+    d->r.to->updates[d->r.to->update_count++] = (struct remat_update){state, value};
+}
+
+/* --- before the nodes --- */
+
+static remat_status add_index(struct divider *d)
+{
+    remat_status st = REMAT_OK;
+    struct remat_builder *b = &d->b;
+    REMAT_TRY(add_state(d, "microbatch", REMAT_ROLE_OPTIMIZER_STATE, REMAT_I32,
+                        (struct remat_shape){1, {1}}, &d->index));
+    d->r.to->values[d->index.i].initializer = REMAT_INIT_CONSTANT;
+    b->prefix = "microbatch";
+    b->name = "microbatch.first";
+    d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
+    st = b->status;
+fail:
+    return st;
+}
+
+/* The input gets the whole batch; what reads it reads its part. */
+static remat_status divide(struct divider *d, uint32_t v)
+{
+    struct remat_value_info *whole = &d->r.to->values[d->r.values[v].i];
+    const struct remat_attribute count = remat_attribute_int("count", d->count);
+    const remat_value inputs[] = {d->r.values[v], d->index};
+    int64_t *batch = &whole->shape.dims[0];
+    if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->count, batch))
+        return remat_error(d->r.ctx, REMAT_ERROR_INVALID,
+                           "input \"%s\": no batch of %lld microbatches", whole->name,
+                           (long long)d->count);
+    d->b.name = suffixed(d, whole->name, "part");
+    d->r.values[v] = remat_build(&d->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
+    return d->b.status;
+}
+
+/* The random state as the host wrote it, but for the last word. */
+static remat_status count_random(struct divider *d, uint32_t v)
+{
+    const struct remat_attribute box[] = {remat_attribute_int("axis", 0),
+                                          remat_attribute_int("begin", 0),
+                                          remat_attribute_int("end", 3)};
+    const struct remat_attribute axis = remat_attribute_int("axis", 0);
+    const char *name = d->r.from->values[v].name;
+    remat_value parts[] = {remat_build(&d->b, REMAT_OP_slice, &d->r.values[v], 1, box, 3, NULL),
+                           d->index};
+    d->b.name = suffixed(d, name, "part");
+    d->r.values[v] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
+    return d->b.status;
+}
+
+/* random[v]: some node takes input v as the state of its random numbers, its last operand. */
+static void find_random(const struct remat_graph *graph, bool *random)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (!remat_op_has(node->op, REMAT_FACT_RANDOM) || node->input_count == 0)
+            continue;
+        remat_value last = node->inputs[node->input_count - 1];
+        const struct remat_value_info *info = &graph->values[last.i];
+        random[last.i] |= info->dtype == REMAT_I32 && remat_is_none(info->node);
+    }
+}
+
+static remat_status divide_inputs(struct divider *d)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *from = d->r.from;
+    bool *random;
+    REMAT_NEW(d->r.arena, random, from->value_count);
+    find_random(from, random);
+    for (uint32_t v = 0; v < from->value_count; v++)
+        if (!remat_is_none(from->values[v].node))
+            continue;
+        else if (random[v])
+            REMAT_TRY(count_random(d, v));
+        else if (from->values[v].batched)
+            REMAT_TRY(divide(d, v));
+fail:
+    return st;
+}
+
+/* --- after a node --- */
+
+/* The accumulator takes over name and role of what it averages. */
+static remat_status accumulate(struct divider *d, remat_value old)
+{
+    remat_status st = REMAT_OK;
+    struct remat_builder *b = &d->b;
+    const struct remat_value_info info = d->r.from->values[old.i];
+    remat_value part = d->r.values[old.i], state, first = d->first;
+    b->scope = d->r.from->nodes[info.node].scope;
+    b->phase = d->r.from->nodes[info.node].phase;
+    b->prefix = info.name;
+    b->counter = 0;
+    REMAT_TRY(add_state(d, info.name, info.role, REMAT_F32, info.shape, &state));
+    d->r.to->values[part.i].name = suffixed(d, info.name, "part");
+    d->r.to->values[part.i].role = REMAT_ROLE_ACTIVATION;
+    part = remat_build_cast(b, part, REMAT_F32);
+    part = remat_build2(b, REMAT_OP_mul, part, remat_build_constant(b, 1.0 / (double)d->count));
+    if (info.shape.rank == 0)
+        first = remat_build_reshape(b, first, NULL, 0);
+    remat_value sum = remat_build2(b, REMAT_OP_add, state, part);
+    sum = remat_build3(b, REMAT_OP_select, first, part, sum);
+    b->name = suffixed(d, info.name, "next");
+    remat_value next = remat_build2(b, REMAT_OP_assign, state, sum);
+    REMAT_TRY(b->status);
+    d->r.to->values[next.i].role = info.role;
+    add_update(d, state, next);
+fail:
+    return st;
+}
+
+static remat_status divide_nodes(struct divider *d)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *from = d->r.from;
+    for (uint32_t n = 0; n < from->node_count; n++) {
+        const struct remat_node_info *node = &from->nodes[n];
+        REMAT_TRY(remat_rebuild_copy(&d->r, n));
+        for (uint32_t k = 0; k < node->output_count; k++)
+            if (d->accumulated[node->outputs[k].i])
+                REMAT_TRY(accumulate(d, node->outputs[k]));
+    }
+fail:
+    return st;
+}
+
+/* --- the whole --- */
+
+static remat_status find_accumulated(struct divider *d)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *from = d->r.from;
+    uint32_t count = 1; /* the index */
+    if (from->update_count)
+        REMAT_FAIL(d->r.ctx, REMAT_ERROR_INVALID,
+                   "the graph updates \"%s\": a step that updates by itself has no microbatches",
+                   from->values[from->updates[0].state.i].name);
+    REMAT_NEW(d->r.arena, d->accumulated, from->value_count);
+    for (uint32_t o = 0; o < from->output_count; o++) {
+        const struct remat_value_info *info = &from->values[from->outputs[o].i];
+        if (info->dtype != REMAT_F32 || remat_shape_elements(&info->shape) != 1 ||
+            remat_is_none(info->node))
+            REMAT_FAIL(d->r.ctx, REMAT_ERROR_INVALID,
+                       "output \"%s\" is not one computed f32 element, which microbatches average",
+                       info->name);
+        d->accumulated[from->outputs[o].i] = true;
+    }
+    for (uint32_t v = 0; v < from->value_count; v++) {
+        d->accumulated[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
+        count += d->accumulated[v];
+    }
+    REMAT_NEW(d->r.arena, d->r.to->updates, count);
+fail:
+    return st;
+}
+
+static remat_status advance(struct divider *d)
+{
+    const struct remat_graph *from = d->r.from;
+    const struct remat_attribute count = remat_attribute_int("count", d->count);
+    d->b.scope = 0;
+    d->b.phase = from->nodes[from->node_count - 1].phase;
+    d->b.name = "microbatch.next";
+    remat_value next = remat_build(&d->b, REMAT_OP_advance, &d->index, 1, &count, 1, NULL);
+    if (d->b.status != REMAT_OK)
+        return d->b.status;
+    d->r.to->values[next.i].role = REMAT_ROLE_OPTIMIZER_STATE;
+    add_update(d, d->index, next);
+    return REMAT_OK;
+}
+
+REMAT_PASS(microbatches)
+{
+    remat_status st = REMAT_OK;
+    struct divider d = {.count = graph->microbatches};
+    if (graph->microbatches < 2 || graph->node_count == 0)
+        return remat_graph_copy(ctx, arena, graph, out);
+    REMAT_TRY(remat_rebuild_begin(&d.r, ctx, arena, graph));
+    remat_builder_init(&d.b, ctx, arena, d.r.to);
+    d.b.phase = REMAT_PHASE_FORWARD;
+    REMAT_TRY(find_accumulated(&d));
+    REMAT_TRY(add_index(&d));
+    REMAT_TRY(divide_inputs(&d));
+    REMAT_TRY(divide_nodes(&d));
+    REMAT_TRY(advance(&d));
+    *out = d.r.to;
+fail:
+    return st;
+}
