@@ -528,6 +528,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     uint32_t count;
     uint64_t arena_bytes;
 
+    REMAT_TRY(remat_price_check(ctx, graph, &settings->device));
     REMAT_TRY(prepare(&p, graph));
     REMAT_TRY(arrange_fixed(&p));
     REMAT_TRY(candidates(&p, &policies, &count));

@@ -58,24 +58,87 @@ static remat_status read_number(const struct reader *r, json_t *object, const ch
     return REMAT_OK;
 }
 
+/* A whole number that is used as an extent. */
+static remat_status read_count(const struct reader *r, json_t *object, const char *key,
+                               uint32_t *out)
+{
+    double number = 0;
+    remat_status st = read_number(r, object, key, 1, 1 << 20, &number);
+    if (st == REMAT_OK && !json_is_integer(json_object_get(object, key)))
+        st = fail_key(r, key, "must be an integer");
+    *out = (uint32_t)number;
+    return st;
+}
+
+/* Enters the object root[key], which has these keys; `prefix` is "key.". */
+static remat_status enter(const struct reader *r, json_t *root, const char *key, const char *prefix,
+                          const char *const *keys, struct reader *inner, json_t **out)
+{
+    *out = json_object_get(root, key);
+    *inner = (struct reader){r->ctx, r->name, prefix};
+    return json_is_object(*out) ? check_keys(inner, *out, keys)
+                                : fail_key(r, key, "must be an object");
+}
+
 /* {"PEAK": per second, "efficiency": share of it} -> achievable per nanosecond */
 static remat_status read_rate(const struct reader *r, json_t *root, const char *key,
-                              const char *peak, double *out)
+                              const char *prefix, const char *peak, double *out)
 {
     remat_status st = REMAT_OK;
-    const char *const keys[] = {peak, "efficiency", NULL};
+    struct reader inner;
+    json_t *object;
     double per_second, efficiency;
-    char prefix[32] = "";
-    json_t *object = json_object_get(root, key);
-    if (!json_is_object(object))
-        return fail_key(r, key, "must be an object");
-    memcpy(prefix, key, strlen(key));
-    prefix[strlen(key)] = '.';
-    struct reader inner = {r->ctx, r->name, prefix};
-    REMAT_TRY(check_keys(&inner, object, keys));
+    REMAT_TRY(
+        enter(r, root, key, prefix, (const char *[]){peak, "efficiency", NULL}, &inner, &object));
     REMAT_TRY(read_number(&inner, object, peak, 1, 1e18, &per_second));
     REMAT_TRY(read_number(&inner, object, "efficiency", 1e-3, 1, &efficiency));
     *out = per_second * efficiency / 1e9;
+fail:
+    return st;
+}
+
+static remat_status read_matmul(const struct reader *r, json_t *root,
+                                struct remat_device_description *out)
+{
+    static const char *const keys[] = {"fp32_flops_per_s", "tf32_flops_per_s", "bf16_flops_per_s",
+                                       "fp16_flops_per_s", "efficiency",       "processors",
+                                       "tile_rows",        "tile_columns",     NULL};
+    double *const rates[] = {&out->matmul_flops_per_ns[REMAT_F32], &out->matmul_tf32_flops_per_ns,
+                             &out->matmul_flops_per_ns[REMAT_BF16],
+                             &out->matmul_flops_per_ns[REMAT_F16]};
+    remat_status st = REMAT_OK;
+    struct reader inner;
+    json_t *object;
+    REMAT_TRY(enter(r, root, "matmul", "matmul.", keys, &inner, &object));
+    for (uint32_t i = 0; i < 4; i++) {
+        REMAT_TRY(read_number(&inner, object, keys[i], i == 0 ? 1 : 0, 1e18, rates[i]));
+        *rates[i] /= 1e9;
+    }
+    REMAT_TRY(read_number(&inner, object, "efficiency", 1e-3, 1, &out->matmul_efficiency));
+    REMAT_TRY(read_count(&inner, object, "processors", &out->processors));
+    REMAT_TRY(read_count(&inner, object, "tile_rows", &out->tile_rows));
+    REMAT_TRY(read_count(&inner, object, "tile_columns", &out->tile_columns));
+fail:
+    return st;
+}
+
+static remat_status read_attention(const struct reader *r, json_t *root,
+                                   struct remat_device_description *out)
+{
+    static const char *const keys[] = {"forward_efficiency",  "forward_half_keys",
+                                       "backward_efficiency", "backward_half_keys",
+                                       "half_width",          NULL};
+    struct remat_attention_rate *const rates[] = {&out->attention_forward,
+                                                  &out->attention_backward};
+    remat_status st = REMAT_OK;
+    struct reader inner;
+    json_t *object;
+    REMAT_TRY(enter(r, root, "attention", "attention.", keys, &inner, &object));
+    for (uint32_t i = 0; i < 2; i++) {
+        REMAT_TRY(read_number(&inner, object, keys[2 * i], 1e-3, 1, &rates[i]->efficiency));
+        REMAT_TRY(read_number(&inner, object, keys[2 * i + 1], 0, 1e6, &rates[i]->half_keys));
+    }
+    REMAT_TRY(read_number(&inner, object, keys[4], 0, 1e6, &out->attention_half_width));
 fail:
     return st;
 }
@@ -95,16 +158,19 @@ static remat_status read_description(const struct reader *r, struct remat_arena 
         return fail_key(r, "name", "must be a string that is not empty");
     if (!json_is_string(json_object_get(root, "source")))
         return fail_key(r, "source", "must be a string");
-    out->name = remat_arena_string(arena, json_string_value(name), json_string_length(name));
+    *out = (struct remat_device_description){
+        .name = remat_arena_string(arena, json_string_value(name), json_string_length(name))};
     if (!out->name)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(read_bytes(r, root, "capacity_bytes", &out->capacity_bytes));
     REMAT_TRY(read_bytes(r, root, "reserve_bytes", &out->reserve_bytes));
     REMAT_TRY(read_number(r, root, "launch_ns", 0, 1e9, &out->launch_ns));
-    REMAT_TRY(read_rate(r, root, "memory", "peak_bytes_per_s", &out->memory_bytes_per_ns));
-    REMAT_TRY(read_rate(r, root, "matmul", "peak_flops_per_s", &out->matmul_flops_per_ns));
-    REMAT_TRY(read_rate(r, root, "attention", "peak_flops_per_s", &out->attention_flops_per_ns));
-    REMAT_TRY(read_rate(r, root, "pointwise", "peak_flops_per_s", &out->pointwise_flops_per_ns));
+    REMAT_TRY(
+        read_rate(r, root, "memory", "memory.", "peak_bytes_per_s", &out->memory_bytes_per_ns));
+    REMAT_TRY(read_rate(r, root, "pointwise", "pointwise.", "peak_flops_per_s",
+                        &out->pointwise_flops_per_ns));
+    REMAT_TRY(read_matmul(r, root, out));
+    REMAT_TRY(read_attention(r, root, out));
 fail:
     return st;
 }

@@ -1,19 +1,32 @@
 /* A device as the compiler knows it: rates, capacity, reserve. From schemas/devices/NAME.json,
- * which are built in, or from a file of the same form. */
+ * which are built in, or from a file of the same form (docs/cost_model.md). */
 #ifndef REMAT_DEVICE_DESCRIPTION_H
 #define REMAT_DEVICE_DESCRIPTION_H
 
 #include "base.h"
 
+/* One direction of attention: its share of the matmul rate where sequences and heads are long. */
+struct remat_attention_rate {
+    double efficiency;
+    double half_keys; /* mean keys of a query at which half of that is reached */
+};
+
 struct remat_device_description {
     const char *name;           /* "cpu", "h100-sxm" */
     uint64_t capacity_bytes;    /* usable device memory; 0: unknown */
     uint64_t reserve_bytes;     /* context, modules, library buffers; on a CPU code, stacks, I/O */
-    double launch_ns;           /* per command */
+    double launch_ns;           /* per command: launch, start and drain */
     double memory_bytes_per_ns; /* achievable: peak times efficiency */
-    double matmul_flops_per_ns; /* f32 on the CPU, the tensor rate of the graph's dtype on GPUs */
-    double attention_flops_per_ns;
     double pointwise_flops_per_ns;
+    /* Peaks without sparsity, of products accumulated in f32, by dtype of the operands (f32 without
+     * TF32); 0: the device cannot. */
+    double matmul_flops_per_ns[REMAT_DTYPE_COUNT];
+    double matmul_tf32_flops_per_ns;  /* no plan uses TF32: products of f32 are exact */
+    double matmul_efficiency;         /* of large products */
+    uint32_t processors;              /* that share the tiles of a product */
+    uint32_t tile_rows, tile_columns; /* the largest tile of a product */
+    struct remat_attention_rate attention_forward, attention_backward;
+    double attention_half_width; /* depth of a head at which half of the rate is reached */
 };
 
 /* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. */

@@ -7,6 +7,9 @@
 
 #include "view.h"
 
+/* Most instructions of a fused kernel; fuse limits the nodes so that they stay below it. */
+#define REMAT_FUSED_INSTRUCTIONS_MAX 512
+
 /* How a kernel sees memory. Of a kernel program the view is over the index space; of a named kernel
  * over the axes that its row in named_kernels.def gives. */
 struct remat_kernel_operand {

@@ -359,8 +359,9 @@ fail:
 
 struct reach {
     const struct remat_kernel_program *program;
-    uint16_t stages[512]; /* of each instruction */
-    uint16_t needed[512]; /* latest stage in which it is computed per element */
+    uint16_t stages[REMAT_FUSED_INSTRUCTIONS_MAX]; /* of each instruction */
+    uint16_t
+        needed[REMAT_FUSED_INSTRUCTIONS_MAX]; /* latest stage in which it is computed per element */
 };
 
 static bool is_reduction(uint16_t opcode)
@@ -371,7 +372,7 @@ static bool is_reduction(uint16_t opcode)
 static bool find_stages(struct reach *r)
 {
     const struct remat_kernel_program *p = r->program;
-    if (p->instruction_count > 512)
+    if (p->instruction_count > REMAT_FUSED_INSTRUCTIONS_MAX)
         return false;
     for (uint32_t i = 0; i < p->instruction_count; i++) {
         r->stages[i] = 0;

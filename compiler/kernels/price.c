@@ -3,12 +3,37 @@
 #include <math.h>
 
 #include "ops.h"
+#include "roofline.h"
 
+static uint64_t class_extent(enum remat_register_class class, const struct remat_shape *space)
+{
+    uint64_t elements = (uint64_t)remat_shape_elements(space);
+    uint64_t columns = (uint64_t)space->dims[space->rank - 1];
+    switch (class) {
+    case REMAT_CLASS_ELEMENT:
+        return elements;
+    case REMAT_CLASS_ROW:
+        return elements / columns;
+    case REMAT_CLASS_COLUMN:
+        return columns;
+    default:
+        return 1;
+    }
+}
+
+/* Of each instruction as often as it has a value, of a reduction as often as it has an argument. */
 static uint64_t program_flops(const struct remat_fused_kernel *kernel)
 {
-    uint64_t elements = (uint64_t)remat_shape_elements(&kernel->space), flops = 0;
-    for (uint32_t i = 0; i < kernel->program.instruction_count; i++)
-        flops += remat_opcode_flops(kernel->program.instructions[i].opcode) * elements;
+    enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
+    uint64_t flops = 0;
+    for (uint32_t i = 0; i < kernel->program.instruction_count; i++) {
+        const struct remat_instruction *in = &kernel->program.instructions[i];
+        bool reduces = remat_opcode_is_row_reduction(in->opcode) ||
+                       remat_opcode_is_column_reduction(in->opcode);
+        classes[i] = remat_instruction_class(in, classes);
+        flops += remat_opcode_flops(in->opcode) *
+                 class_extent(reduces ? classes[in->args[0]] : classes[i], &kernel->space);
+    }
     return flops;
 }
 
@@ -34,46 +59,83 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
 
 /* A table of embeddings is touched where the ids point: as often as there are rows of values; a
  * batch where its part is. */
-static uint64_t touched_bytes(const struct remat_graph *graph,
+static uint64_t operand_bytes(const struct remat_graph *graph,
                               const struct remat_fused_kernel *kernel, uint32_t operand)
 {
+    const struct remat_kernel_operand *o = &kernel->operands[operand];
+    bool update = o->access == REMAT_ACCESS_UPDATE;
     bool gather = kernel->kind == REMAT_KERNEL_embedding && operand == 0;
-    bool accumulate = kernel->kind == REMAT_KERNEL_embedding_backward &&
-                      kernel->operands[operand].access == REMAT_ACCESS_UPDATE;
+    bool accumulate = kernel->kind == REMAT_KERNEL_embedding_backward && update;
     bool part = kernel->kind == REMAT_KERNEL_batch_slice && operand == 0;
-    if (!gather && !accumulate && !part)
-        return UINT64_MAX;
-    return view_bytes(graph, &kernel->operands[accumulate ? 0 : 2]);
+    uint64_t bytes = view_bytes(graph, o), touched = UINT64_MAX;
+    if (gather || accumulate || part)
+        touched = view_bytes(graph, &kernel->operands[accumulate ? 0 : 2]);
+    return (touched < bytes ? touched : bytes) * (update ? 2 : 1);
 }
 
+/* Values are told apart by where their views begin; of several views the largest counts. */
 static uint64_t moved_bytes(const struct remat_graph *graph,
                             const struct remat_fused_kernel *kernel)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         const struct remat_kernel_operand *o = &kernel->operands[i];
+        uint64_t most = 0;
         bool seen = false;
-        for (uint32_t j = 0; j < i && !seen; j++)
-            seen = kernel->operands[j].value.i == o->value.i &&
-                   kernel->operands[j].view.offset_elements == o->view.offset_elements;
-        uint64_t bytes = view_bytes(graph, o), touched = touched_bytes(graph, kernel, i);
-        if (!seen)
-            total +=
-                (touched < bytes ? touched : bytes) * (o->access == REMAT_ACCESS_UPDATE ? 2 : 1);
+        for (uint32_t j = 0; j < kernel->operand_count; j++) {
+            const struct remat_kernel_operand *other = &kernel->operands[j];
+            if (other->value.i != o->value.i ||
+                other->view.offset_elements != o->view.offset_elements)
+                continue;
+            uint64_t bytes = operand_bytes(graph, kernel, j);
+            most = bytes > most ? bytes : most;
+            seen |= j < i;
+        }
+        total += seen ? 0 : most;
     }
     return total;
 }
 
-static double flops_per_ns(uint32_t kind, const struct remat_device_description *device)
+static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                        const struct remat_device_description *device)
 {
-    switch (kind) {
+    const struct remat_view *a = &kernel->operands[0].view, *c = &kernel->operands[2].view;
+    struct remat_product product = {
+        .batch = 1,
+        .m = (double)c->shape[c->rank - 2],
+        .n = (double)c->shape[c->rank - 1],
+        .k = (double)a->shape[a->rank - 1],
+        .dtype = graph->values[kernel->operands[0].value.i].dtype,
+    };
+    for (uint32_t axis = 0; axis + 2 < c->rank; axis++)
+        product.batch *= (double)c->shape[axis];
+    return remat_roofline_product_ns(&product, device);
+}
+
+static double attention_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                           uint64_t flops, const struct remat_device_description *device)
+{
+    bool backward = kernel->kind == REMAT_KERNEL_attention_backward;
+    const struct remat_kernel_operand *q = &kernel->operands[backward ? 1 : 0], *k = q + 1;
+    bool causal = kernel->parameters[1] != 0;
+    double queries = (double)q->view.shape[1], keys = (double)k->view.shape[1];
+    return remat_roofline_attention_ns(
+        (double)flops, causal ? keys - (queries - 1) / 2 : keys, (double)q->view.shape[3],
+        graph->values[q->value.i].dtype,
+        backward ? &device->attention_backward : &device->attention_forward, device);
+}
+
+static double compute_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                         uint64_t flops, const struct remat_device_description *device)
+{
+    switch (kernel->kind) {
     case REMAT_KERNEL_matmul:
-        return device->matmul_flops_per_ns;
+        return matmul_ns(graph, kernel, device);
     case REMAT_KERNEL_attention:
     case REMAT_KERNEL_attention_backward:
-        return device->attention_flops_per_ns;
+        return attention_ns(graph, kernel, flops, device);
     default:
-        return device->pointwise_flops_per_ns;
+        return (double)flops / device->pointwise_flops_per_ns;
     }
 }
 
@@ -83,8 +145,20 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 {
     struct remat_price price = {.flops = kernel_flops(graph, kernel),
                                 .moved_bytes = moved_bytes(graph, kernel)};
-    double compute = (double)price.flops / flops_per_ns(kernel->kind, device);
+    double compute = compute_ns(graph, kernel, price.flops, device);
     double memory = (double)price.moved_bytes / device->memory_bytes_per_ns;
-    price.ns = (uint64_t)llround(device->launch_ns + fmax(compute, memory));
+    price.ns = (uint64_t)ceil(device->launch_ns + fmax(compute, memory));
     return price;
+}
+
+remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_device_description *device)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        const struct remat_value_info *value = &graph->values[v];
+        if (value->dtype != REMAT_I32 && device->matmul_flops_per_ns[value->dtype] == 0)
+            return remat_error(ctx, REMAT_ERROR_USAGE, "device \"%s\" has no %s, which \"%s\" is",
+                               device->name, remat_dtype_name(value->dtype), value->name);
+    }
+    return REMAT_OK;
 }

@@ -1,8 +1,9 @@
 /* price: what one kernel costs on a device. Pure; the only place that says so.
  *
- * Roofline: launch + max(flops / rate, moved bytes / bandwidth), where moved bytes are those of the
- * distinct operands (so the cost of fused kernels is sub-additive) and the rate is that of the
- * kernel's kind (Williams et al., "Roofline", CACM 2009). */
+ * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the
+ * distinct operands and arithmetic has the rate of the kernel's kind and size. Of kernel programs
+ * the cost is sub-additive: a fused one costs at most what its parts cost (Williams et al.,
+ * "Roofline", CACM 2009; docs/cost_model.md). */
 #ifndef REMAT_PRICE_H
 #define REMAT_PRICE_H
 
@@ -12,8 +13,14 @@
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
 };
+/* The device has all dtypes of the graph (remat_price_check). */
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device);
+
+/* REMAT_ERROR_USAGE where the graph has values of a dtype that the device has not; the message
+ * names one of them. */
+remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_device_description *device);
 
 #endif

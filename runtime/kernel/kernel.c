@@ -48,8 +48,8 @@ static enum remat_register_class join(enum remat_register_class a, enum remat_re
     return a == REMAT_CLASS_CONSTANT ? b : REMAT_CLASS_ELEMENT;
 }
 
-static enum remat_register_class class_of(const struct remat_instruction *instruction,
-                                          const enum remat_register_class *classes)
+enum remat_register_class remat_instruction_class(const struct remat_instruction *instruction,
+                                                  const enum remat_register_class *classes)
 {
     switch (instruction->opcode) {
     case REMAT_INSTRUCTION_store:
@@ -137,7 +137,7 @@ remat_status remat_kernel_program_check(remat_context *ctx,
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const struct remat_instruction *instruction = &program->instructions[i];
         REMAT_TRY(check_arguments(ctx, program, i, where, classes));
-        classes[i] = class_of(instruction, classes);
+        classes[i] = remat_instruction_class(instruction, classes);
         rows |= remat_opcode_is_row_reduction(instruction->opcode);
         columns |= remat_opcode_is_column_reduction(instruction->opcode);
         if (rows && columns)

@@ -88,6 +88,10 @@ uint32_t remat_opcode_flops(uint16_t opcode);   /* per element, for pricing */
 bool remat_opcode_is_row_reduction(uint16_t opcode);
 bool remat_opcode_is_column_reduction(uint16_t opcode);
 
+/* The class of a register of a verified program; `classes`: of the registers before it. */
+enum remat_register_class remat_instruction_class(const struct remat_instruction *instruction,
+                                                  const enum remat_register_class *classes);
+
 /* Verifies untrusted instructions (opcodes, arguments before use, operand indices, classes) and
  * fills classes[instruction_count] when it is not NULL. `where` starts the message. Thread-safe. */
 remat_status remat_kernel_program_check(remat_context *ctx,

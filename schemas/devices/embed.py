@@ -6,6 +6,10 @@ import sys
 
 def main():
     output, *inputs = sys.argv[1:]
+    forgotten = set(pathlib.Path(__file__).resolve().parent.glob("*.json")) - set(
+        path.resolve() for path in map(pathlib.Path, inputs))
+    if forgotten:
+        sys.exit(f"not listed in compiler/kernels/meson.build: {sorted(forgotten)}")
     rows, names = [], []
     for path in sorted(map(pathlib.Path, inputs)):
         text = path.read_text(encoding="utf-8")

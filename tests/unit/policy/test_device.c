@@ -1,4 +1,5 @@
-/* Device descriptions: the built-in ones hold, and each fault in a file has its message. */
+/* Device descriptions: the built-in ones agree with published figures, and each fault in a file has
+ * its message. */
 #include "check.h"
 #include "device_description.h"
 
@@ -10,10 +11,15 @@
 #define HEAD                    "{\"name\": \"x\", \"source\": \"s\", "
 #define SIZES                   "\"capacity_bytes\": 10, \"reserve_bytes\": 1, \"launch_ns\": 2, "
 #define MEMORY                  RATE("memory", "peak_bytes_per_s", "4e9") ", "
-#define FLOPS                                                                                      \
-    RATE("matmul", "peak_flops_per_s", "8e9")                                                      \
-    ", " RATE("attention", "peak_flops_per_s", "8e9") ", " RATE("pointwise", "peak_flops_per_s",   \
-                                                                "8e9") "}"
+#define POINTWISE               RATE("pointwise", "peak_flops_per_s", "8e9") ", "
+#define PRODUCTS(bf16, tile)                                                                       \
+    "\"matmul\": {\"fp32_flops_per_s\": 8e9, \"tf32_flops_per_s\": 0, \"bf16_flops_per_s\": " bf16 \
+    ", \"fp16_flops_per_s\": 0, \"efficiency\": 0.5, \"processors\": 3, \"tile_rows\": " tile      \
+    ", \"tile_columns\": 64}, "
+#define ATTENTION                                                                                  \
+    "\"attention\": {\"forward_efficiency\": 0.5, \"forward_half_keys\": 0, "                      \
+    "\"backward_efficiency\": 0.5, \"backward_half_keys\": 9, \"half_width\": 1}}"
+#define FLOPS POINTWISE PRODUCTS("0", "64") ATTENTION
 
 static const struct {
     const char *text, *said; /* NULL: accepted */
@@ -32,6 +38,14 @@ static const struct {
     {HEAD SIZES RATE("memory", "peak_bytes_per_s", "0") ", " FLOPS, "\"memory.peak_bytes_per_s\""},
     {HEAD SIZES RATE("memory", "peak_bytes_per_s", "1e999") ", " FLOPS, "overflow"},
     {HEAD SIZES RATE("memory", "rate", "1e9") ", " FLOPS, "\"memory.rate\" is unknown"},
+    {HEAD SIZES MEMORY POINTWISE PRODUCTS("-1", "64") ATTENTION,
+     "\"matmul.bf16_flops_per_s\" must"},
+    {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "6.5") ATTENTION, "\"matmul.tile_rows\" must be an"},
+    {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "0") ATTENTION, "\"matmul.tile_rows\" must be a n"},
+    {HEAD SIZES MEMORY POINTWISE "\"matmul\": {}, " ATTENTION,
+     "\"matmul.fp32_flops_per_s\" is miss"},
+    {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "64") "\"attention\": 1}",
+     "\"attention\" must be an object"},
     {"{\"name\": \"\", \"source\": \"s\", " SIZES MEMORY FLOPS, "\"name\" must be"},
 };
 
@@ -44,7 +58,9 @@ static void check_file(remat_context *ctx, struct remat_arena *arena, const char
     fclose(file);
     remat_status st = remat_device_description_read(ctx, arena, path, &device);
     if (!said) {
-        CHECK(st == REMAT_OK && device.matmul_flops_per_ns == 4 && device.memory_bytes_per_ns == 2,
+        CHECK(st == REMAT_OK && device.matmul_flops_per_ns[REMAT_F32] == 8 &&
+                  device.matmul_flops_per_ns[REMAT_F16] == 0 && device.matmul_efficiency == 0.5 &&
+                  device.attention_backward.half_keys == 9 && device.memory_bytes_per_ns == 2,
               "%s: %s", text, remat_context_message(ctx));
         return;
     }
@@ -52,6 +68,71 @@ static void check_file(remat_context *ctx, struct remat_arena *arena, const char
     CHECK(strstr(remat_context_message(ctx), said), "'%s' is not in '%s'", said,
           remat_context_message(ctx));
     CHECK(strstr(remat_context_message(ctx), path), "the file is not named");
+}
+
+/* From other sources than the descriptions: winston-zhang-orz/gpu-specs specs.md (TFLOP/s dense,
+ * GB/s and GB of the cards); for what it lacks TechPowerUp's GPU database (RTX 4090) and NVIDIA's
+ * developer blogs on H200 and Blackwell. */
+static const struct {
+    const char *name;
+    double fp32, tf32, bf16, fp16, gb_per_s, gb;
+} published[] = {
+    {"a100-40", 19.5, 156, 312, 312, 1555, 40},
+    {"a100-80", 19.5, 156, 312, 312, 2039, 80},
+    {"b200", 75, 1100, 2250, 2250, 8000, 180},
+    {"h100-pcie", 51.2, 378, 756.5, 756.5, 2000, 80},
+    {"h100-sxm", 67, 495, 989.5, 989.5, 3350, 80},
+    {"h200", 67, 495, 989.5, 989.5, 4800, 141},
+    {"l40s", 91.6, 183, 362, 362, 864, 48},
+    {"rtx-4090", 82.6, 82.6, 165.2, 165.2, 1008, 24},
+    {"t4", 8.1, 0, 0, 65, 320, 16},
+    {"v100", 15.7, 0, 0, 125, 900, 16},
+};
+
+static bool is_near(double value, double expected)
+{
+    return expected == 0 ? value == 0 : value > 0.95 * expected && value < 1.05 * expected;
+}
+
+/* bytes of the memory: usable ones are fewer than those printed on the box */
+static bool is_capacity(uint64_t bytes, double gb)
+{
+    return (double)bytes < gb * 1073741824 && (double)bytes > 0.93 * gb * 1e9;
+}
+
+static void check_published(const struct remat_device_description *device)
+{
+    const double *rates = device->matmul_flops_per_ns;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        if (strcmp(published[i].name, device->name) != 0)
+            continue;
+        CHECK(is_near(rates[REMAT_F32], 1e3 * published[i].fp32), "%s: fp32", device->name);
+        CHECK(is_near(device->matmul_tf32_flops_per_ns, 1e3 * published[i].tf32), "%s: tf32",
+              device->name);
+        CHECK(is_near(rates[REMAT_BF16], 1e3 * published[i].bf16), "%s: bf16", device->name);
+        CHECK(is_near(rates[REMAT_F16], 1e3 * published[i].fp16), "%s: fp16", device->name);
+        CHECK(device->memory_bytes_per_ns < published[i].gb_per_s &&
+                  device->memory_bytes_per_ns > 0.7 * published[i].gb_per_s,
+              "%s: bandwidth", device->name);
+        CHECK(is_capacity(device->capacity_bytes, published[i].gb), "%s: capacity", device->name);
+        return;
+    }
+    CHECK(strcmp(device->name, "cpu") == 0, "%s: no published figures", device->name);
+}
+
+/* What holds of every device. */
+static void check_sanity(const struct remat_device_description *device)
+{
+    const double *rates = device->matmul_flops_per_ns;
+    CHECK(rates[REMAT_BF16] == 0 || rates[REMAT_BF16] >= rates[REMAT_F32], "%s: bf16",
+          device->name);
+    CHECK(rates[REMAT_F16] == 0 || rates[REMAT_F16] >= rates[REMAT_F32], "%s: fp16", device->name);
+    CHECK(device->pointwise_flops_per_ns <= rates[REMAT_F32], "%s: pointwise", device->name);
+    CHECK(device->attention_backward.half_keys >= device->attention_forward.half_keys,
+          "%s: attention", device->name);
+    CHECK(device->launch_ns > 0 && device->reserve_bytes > 0, "%s: launch, reserve", device->name);
+    CHECK(!device->capacity_bytes || device->reserve_bytes < device->capacity_bytes / 20,
+          "%s: reserve", device->name);
 }
 
 int main(void)
@@ -65,13 +146,15 @@ int main(void)
     for (const char *const *name = remat_device_description_names(); *name; name++) {
         CHECK(remat_device_description_read(ctx, &arena, *name, &device) == REMAT_OK, "%s",
               remat_context_message(ctx));
-        CHECK(strcmp(device.name, *name) == 0 && device.reserve_bytes > 0, "%s", *name);
+        CHECK(strcmp(device.name, *name) == 0, "%s", *name);
+        check_sanity(&device);
+        check_published(&device);
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         check_file(ctx, &arena, path, files[i].text, files[i].said);
     remove(path);
     CHECK(remat_device_description_read(ctx, &arena, "h300", &device) == REMAT_ERROR_USAGE, "h300");
-    CHECK(strstr(remat_context_message(ctx), "cpu, h100-sxm, h200"), "names");
+    CHECK(strstr(remat_context_message(ctx), "b200, cpu, h100-pcie, h100-sxm, h200, "), "names");
     CHECK(remat_device_description_read(ctx, &arena, "/nowhere/x.json", &device) == REMAT_ERROR_IO,
           "no such file");
     remat_arena_release(&arena);

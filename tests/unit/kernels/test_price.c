@@ -1,0 +1,232 @@
+/* Prices: sub-additive over kernel programs, however they are cut; of products and attention as
+ * published measurements have them; nothing for dtypes that a device lacks. */
+#include "price.h"
+#include "workbench.h"
+
+#include <stdlib.h>
+
+static uint32_t seed = 1;
+
+static uint32_t pick(uint32_t count)
+{
+    seed = seed * 1664525 + 1013904223;
+    return (seed >> 8) % count;
+}
+
+static struct remat_device_description device_of(struct workbench *w, const char *name)
+{
+    struct remat_device_description device = {0};
+    CHECK(remat_device_description_read(w->ctx, &w->arena, name, &device) == REMAT_OK, "%s", name);
+    return device;
+}
+
+/* --- sub-additivity --- */
+
+#define NODES_MAX 14
+
+struct pool { /* values of one shape, and those with one element a row */
+    remat_value elements[NODES_MAX + 8], rows[NODES_MAX + 8];
+    uint32_t element_count, row_count;
+};
+
+/* Mostly the newest element, so that one kernel takes them all. */
+static remat_value any_of(const struct pool *pool, bool row_too)
+{
+    if (!row_too && pick(4))
+        return pool->elements[pool->element_count - 1];
+    uint32_t rows = row_too ? pool->row_count : 0, i = pick(pool->element_count + rows);
+    return i < pool->element_count ? pool->elements[i] : pool->rows[i - pool->element_count];
+}
+
+static void add_random_node(struct workbench *w, struct pool *pool)
+{
+    static const char *const unary[] = {"exp", "tanh", "neg", "rsqrt", "row_sum", "row_max"};
+    static const char *const binary[] = {"add", "mul", "div", "maximum"};
+    remat_value inputs[2], output;
+    uint32_t kind = pick(4);
+    if (kind == 0 && pool->row_count > 1) { /* arithmetic on rows */
+        inputs[0] = pool->rows[pick(pool->row_count)];
+        inputs[1] = pool->rows[pick(pool->row_count)];
+        workbench_node(w, binary[pick(4)], inputs, 2, "", &output);
+        pool->rows[pool->row_count++] = output;
+    } else if (kind == 1) {
+        uint32_t op = pick(6);
+        inputs[0] = any_of(pool, false);
+        workbench_node(w, unary[op], inputs, 1, "", &output);
+        if (op >= 4)
+            pool->rows[pool->row_count++] = output;
+        else
+            pool->elements[pool->element_count++] = output;
+    } else if (kind == 2) { /* a value that is rounded and read again */
+        inputs[0] = any_of(pool, false);
+        workbench_node(w, "cast", inputs, 1, "dtype=3", inputs);
+        workbench_node(w, "cast", inputs, 1, "dtype=1", &output);
+        pool->elements[pool->element_count++] = output;
+    } else {
+        inputs[0] = any_of(pool, false);
+        inputs[1] = any_of(pool, true);
+        workbench_node(w, binary[pick(4)], inputs, 2, "", &output);
+        pool->elements[pool->element_count++] = output;
+    }
+}
+
+static void make_graph(struct workbench *w)
+{
+    static const char *const shapes[] = {"=3,5", "=64,1", "=1024,768", "=7,40000"};
+    static const char *const rows[] = {"=3,1", "=64,1", "=1024,1", "=7,1"};
+    struct pool pool = {.row_count = 0};
+    uint32_t shape = pick(4), nodes = 2 + pick(NODES_MAX - 2);
+    for (uint32_t i = 0; i < 3; i++)
+        pool.elements[pool.element_count++] =
+            workbench_input(w, remat_arena_format(&w->arena, "e%u", i), shapes[shape]);
+    pool.rows[pool.row_count++] = workbench_input(w, "r", rows[shape]);
+    if (shape != 1) /* there a row is an element */
+        pool.rows[pool.row_count++] = workbench_input(w, "s", rows[shape]);
+    for (uint32_t i = 0; i < nodes; i++)
+        add_random_node(w, &pool);
+    workbench_output(w, pool.elements[pool.element_count - 1]);
+    workbench_output(w, pool.rows[pool.row_count - 1]);
+}
+
+/* Kernels of nodes [0, node_count) priced together; their number. */
+static uint32_t price_all(struct workbench *w, const struct remat_device_description *device,
+                          uint64_t *out_ns)
+{
+    struct remat_kernel_list list;
+    *out_ns = 0;
+    CHECK(remat_fuse(w->ctx, &w->arena, w->graph, &list) == REMAT_OK, "%s",
+          remat_context_message(w->ctx));
+    for (uint32_t k = 0; k < list.count; k++)
+        *out_ns += remat_price_kernel(w->graph, &list.kernels[k], device).ns;
+    return list.count;
+}
+
+/* Fused whole, and cut where nodes are said to be of different phases. True when there was one
+ * kernel and it was cut. */
+static bool check_cut(uint32_t number)
+{
+    static const char *const names[] = {"cpu", "h200", "t4", "b200"};
+    struct workbench w;
+    uint64_t whole, parts;
+    workbench_open(&w);
+    make_graph(&w);
+    struct remat_device_description device = device_of(&w, names[pick(4)]);
+    if (pick(3) == 0) /* where arithmetic decides */
+        device.pointwise_flops_per_ns /= 1000;
+    if (pick(3) == 0)
+        device.launch_ns = 0;
+    bool one = price_all(&w, &device, &whole) == 1;
+    for (uint32_t n = 0; n < w.graph->node_count; n++)
+        w.graph->nodes[n].phase = pick(2) ? REMAT_PHASE_FORWARD : REMAT_PHASE_BACKWARD;
+    uint32_t cut = price_all(&w, &device, &parts);
+    CHECK(!one || whole <= parts, "program %u on %s: %llu ns whole, %llu ns in %u parts", number,
+          device.name, (unsigned long long)whole, (unsigned long long)parts, cut);
+    workbench_close(&w);
+    return one && cut > 1;
+}
+
+static void check_sub_additive(void)
+{
+    uint32_t cut = 0;
+    for (uint32_t i = 0; i < 4000; i++)
+        cut += check_cut(i);
+    CHECK(cut > 500, "only %u programs were cut", cut);
+}
+
+/* --- named kernels --- */
+
+static double tera_flops(const char *device_name, const char *op, const char *inputs,
+                         const char *attributes, double published_flops)
+{
+    struct workbench w;
+    struct remat_kernel_list list;
+    remat_value values[8], outputs[4];
+    workbench_open(&w);
+    uint32_t count = workbench_inputs(&w, inputs, values);
+    workbench_node(&w, op, values, count, attributes, outputs);
+    workbench_output(&w, outputs[0]);
+    struct remat_device_description device = device_of(&w, device_name);
+    CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 1, "%s", op);
+    double ns = (double)remat_price_kernel(w.graph, &list.kernels[0], &device).ns;
+    workbench_close(&w);
+    return published_flops / ns / 1e3;
+}
+
+/* NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training/results/h200_919_only_cudnn: 64 query
+ * and 8 key heads of 128, flops counted as 4 S S d a head and 2.5 times that backward, half when
+ * causal. */
+static const struct {
+    double keys, forward, backward, causal_forward, causal_backward;
+} cudnn_h200[] = {
+    {2048, 633, 504, 484, 370}, {8192, 691, 594, 644, 541}, {32768, 693, 572, 688, 581}};
+
+static void check_attention(double keys, bool backward, bool causal, double measured)
+{
+    char inputs[512], q[64], k[64];
+    snprintf(q, sizeof q, "b1,%.0f,64,128", keys);
+    snprintf(k, sizeof k, "b1,%.0f,8,128", keys);
+    if (backward)
+        snprintf(inputs, sizeof inputs, "%s %s %s %s %s 1,64,%.0f", q, q, k, k, q, keys);
+    else
+        snprintf(inputs, sizeof inputs, "%s %s %s", q, k, k);
+    double flops = 64 * 4 * keys * keys * 128 * (backward ? 2.5 : 1) * (causal ? 0.5 : 1);
+    double predicted = tera_flops("h200", backward ? "attention_backward" : "attention", inputs,
+                                  causal ? "scale=1 causal=1" : "scale=1 causal=0", flops);
+    CHECK(predicted > 0.85 * measured && predicted < 1.15 * measured,
+          "attention %s%s, %.0f keys: %.0f TFLOP/s predicted, %.0f measured",
+          backward ? "backward" : "forward", causal ? ", causal" : "", keys, predicted, measured);
+}
+
+static void check_product(const char *device, const char *inputs, double m, double n, double k,
+                          double least, double most)
+{
+    double predicted = tera_flops(device, "matmul", inputs, "", 2 * m * n * k);
+    CHECK(predicted > least && predicted < most, "%s of %s: %.1f TFLOP/s", inputs, device,
+          predicted);
+}
+
+static void check_named(void)
+{
+    for (size_t i = 0; i < sizeof cudnn_h200 / sizeof *cudnn_h200; i++) {
+        check_attention(cudnn_h200[i].keys, false, false, cudnn_h200[i].forward);
+        check_attention(cudnn_h200[i].keys, true, false, cudnn_h200[i].backward);
+        check_attention(cudnn_h200[i].keys, false, true, cudnn_h200[i].causal_forward);
+        check_attention(cudnn_h200[i].keys, true, true, cudnn_h200[i].causal_backward);
+    }
+    /* measured 788 on an H200, 716-763 and 763-795 on H100s (pranjalssh/fast.cu) */
+    check_product("h200", "b8192,8192 b8192,8192", 8192, 8192, 8192, 740, 820);
+    check_product("h100-sxm", "b4096,4096 b4096,4096", 4096, 4096, 4096, 690, 790);
+    /* 247 and 1696 (public tables of measured rates) */
+    check_product("a100-40", "b8192,8192 b8192,8192", 8192, 8192, 8192, 230, 275);
+    check_product("b200", "b8192,8192 b8192,8192", 8192, 8192, 8192, 1500, 1800);
+    /* one tile more than fills the processors costs most of a wave; a small product stays far below
+     * the rate; one that is all reading runs at the bandwidth */
+    check_product("h200", "b64,64 b64,64", 64, 64, 64, 0, 1);
+    check_product("h200", "b8,8192 b8192,8192", 8, 8192, 8192, 20, 35);
+    check_product("cpu", "256,768 768,2304", 256, 768, 2304, 0.19, 0.203);
+}
+
+static void check_dtypes(void)
+{
+    struct workbench w;
+    workbench_open(&w);
+    workbench_input(&w, "half", "b2,3");
+    for (int i = 0; i < 4; i++) {
+        static const char *const names[] = {"t4", "v100", "l40s", "cpu"};
+        struct remat_device_description device = device_of(&w, names[i]);
+        remat_status st = remat_price_check(w.ctx, w.graph, &device);
+        CHECK(st == (i < 2 ? REMAT_ERROR_USAGE : REMAT_OK), "bf16 on %s", names[i]);
+        CHECK(i > 0 ||
+                  strstr(remat_context_message(w.ctx), "\"t4\" has no bf16, which \"half\" is"),
+              "%s", remat_context_message(w.ctx));
+    }
+    workbench_close(&w);
+}
+
+int main(void)
+{
+    check_sub_additive();
+    check_named();
+    check_dtypes();
+    return workbench_failures > 0;
+}
