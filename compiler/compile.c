@@ -14,6 +14,7 @@
 #include "price.h"
 #include "rewrite.h"
 #include "schedule.h"
+#include "sensitivity.h"
 
 /* A graph carried through to a priced schedule; everything lies in the arena it was made in. */
 struct candidate {
@@ -25,6 +26,7 @@ struct candidate {
     uint32_t *order;
     struct remat_lifespans lifespans;
     uint64_t step_ns;
+    struct remat_class_times times; /* the same by class */
 };
 
 struct pipeline {
@@ -47,6 +49,7 @@ struct rung {
     const struct remat_policy *policy;
     uint64_t step_ns, live_peak_bytes;
     uint32_t index;
+    struct remat_class_times times;
 };
 
 static uint64_t now_ns(void)
@@ -180,6 +183,7 @@ static remat_status arrange(struct pipeline *p, struct remat_arena *arena, struc
     for (uint32_t k = 0; k < c->kernels.count; k++) {
         c->prices[k] = remat_price_kernel(c->graph, &c->kernels.kernels[k], &p->settings->device);
         c->step_ns += c->prices[k].ns;
+        c->times.ns[remat_cost_class_of(c->kernels.kernels[k].kind)] += c->prices[k].ns;
     }
 fail:
     return st;
@@ -256,8 +260,8 @@ static remat_status compare(struct pipeline *p, struct remat_policy *policies, u
         struct candidate candidate;
         struct remat_notes ignored = {0};
         REMAT_TRY(evaluate(p, &scratch, &policies[i], &p->settings->policy, &ignored, &candidate));
-        rungs[i] =
-            (struct rung){&policies[i], candidate.step_ns, candidate.lifespans.live_peak_bytes, i};
+        rungs[i] = (struct rung){&policies[i], candidate.step_ns,
+                                 candidate.lifespans.live_peak_bytes, i, candidate.times};
         remat_arena_reset(&scratch);
     }
     qsort(rungs, count, sizeof *rungs, compare_rungs);
@@ -389,6 +393,37 @@ fail:
     return st;
 }
 
+/* Says whether rungs[0] stays the fastest when costs are off; of the slower ones those count whose
+ * live peak fits. */
+static remat_status note_sensitivity(struct pipeline *p, const struct rung *rungs, uint32_t count)
+{
+    remat_status st = REMAT_OK;
+    struct remat_class_times *times;
+    const char **names, *note;
+    uint32_t fit = 0;
+    REMAT_NEW(p->arena, times, count);
+    REMAT_NEW(p->arena, names, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (rungs[i].live_peak_bytes <= p->limit_bytes) {
+            times[fit] = rungs[i].times;
+            names[fit++] = rungs[i].policy->name;
+        }
+    if (fit < 2)
+        return REMAT_OK;
+    struct remat_sensitivity s = remat_sensitivity_of(times, fit, 0);
+    note = remat_arena_format(p->arena,
+                              "with costs of matmul, attention or the rest 20 %% off this is the "
+                              "fastest of %u policies that "
+                              "fit in %u of %u cases",
+                              fit, s.held, REMAT_SENSITIVITY_CASES);
+    if (s.worst != 0)
+        note = remat_arena_format(p->arena, "%s; at worst \"%s\" is faster by %.2f %%", note,
+                                  names[s.worst], 100 * s.lost);
+    REMAT_PUSH(p->arena, &p->notes, note);
+fail:
+    return st;
+}
+
 /* The fastest rung whose packed arena fits. */
 static remat_status choose(struct pipeline *p, struct remat_policy *policies, uint32_t count,
                            struct candidate *out, uint64_t *out_arena_bytes)
@@ -403,7 +438,7 @@ static remat_status choose(struct pipeline *p, struct remat_policy *policies, ui
         p->notes.count = 0;
         REMAT_TRY(pack_candidate(p, rungs[i].policy, p->arena, &p->notes, out, out_arena_bytes));
         if (*out_arena_bytes <= p->limit_bytes)
-            return REMAT_OK;
+            return note_sensitivity(p, &rungs[i], count - i);
     }
     REMAT_TRY(smallest(p, rungs, count, &policy));
     REMAT_TRY(pack_candidate(p, policy, p->arena, &p->notes, out, out_arena_bytes));

@@ -1,0 +1,48 @@
+#include "sensitivity.h"
+
+#include "kernel.h"
+
+#define ERROR_SHARE 0.2
+
+enum remat_cost_class remat_cost_class_of(uint32_t kernel_kind)
+{
+    switch (kernel_kind) {
+    case REMAT_KERNEL_matmul:
+        return REMAT_COST_MATMUL;
+    case REMAT_KERNEL_attention:
+    case REMAT_KERNEL_attention_backward:
+        return REMAT_COST_ATTENTION;
+    default:
+        return REMAT_COST_REST;
+    }
+}
+
+/* The digits of `number` in base 3 say which class is off in which direction. */
+static double scaled_ns(const struct remat_class_times *plan, uint32_t number)
+{
+    double ns = 0;
+    for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++, number /= 3)
+        ns += (double)plan->ns[c] * (1 + ERROR_SHARE * ((double)(number % 3) - 1));
+    return ns;
+}
+
+struct remat_sensitivity remat_sensitivity_of(const struct remat_class_times *plans, uint32_t count,
+                                              uint32_t chosen)
+{
+    struct remat_sensitivity result = {.worst = chosen};
+    for (uint32_t number = 0; number <= REMAT_SENSITIVITY_CASES; number++) {
+        double mine = scaled_ns(&plans[chosen], number), least = mine;
+        if (number == REMAT_SENSITIVITY_CASES / 2) /* nothing is off */
+            continue;
+        for (uint32_t i = 0; i < count; i++) {
+            double ns = scaled_ns(&plans[i], number);
+            least = ns < least ? ns : least;
+            if (ns < mine && mine / ns - 1 > result.lost) {
+                result.lost = mine / ns - 1;
+                result.worst = i;
+            }
+        }
+        result.held += least == mine;
+    }
+    return result;
+}
