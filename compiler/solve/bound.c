@@ -20,30 +20,79 @@ struct cut {
     bool *needed, *free_of_charge;
     bool *keep, *keep_more, *keep_less; /* by value, of the last cut and of the two lines */
     uint32_t k;
-    uint64_t room; /* bytes at the first run of k for values that are not its inputs or its own */
+    uint64_t room;    /* bytes at the first run of k for values that are not surely there */
+    uint64_t *charge; /* by node: ticks that making it once more costs at least */
     struct remat_flow flow;
     uint32_t *keep_arc, *run_arc, *need_arc;
 };
 
 enum { ANCESTOR = 1, DESCENDANT };
 
+/* What a node costs at least each time it is made beyond its first run, so that a run in any way
+ * costs no less than its node's least time and the charges of what it fuses. What may not run again
+ * can cost anything. */
+static void set_charges(struct cut *c)
+{
+    const struct remat_problem *p = c->problem;
+    uint64_t most = ((UINT64_C(1) << (UNITS_LOG - 1)) - p->total_ticks) / p->node_count, sum = 0;
+    for (uint32_t v = 0; v < p->node_count; v++)
+        c->charge[v] =
+            p->once[v] ? (p->total_ticks < most ? p->total_ticks : most) : p->least_ticks[v];
+    for (uint32_t w = p->node_count; w < p->way_count; w++) {
+        uint64_t extra = p->ticks[w] - p->least_ticks[p->node_of[w]], together = 0;
+        for (uint32_t i = p->fused_begin[w]; i < p->fused_begin[w + 1]; i++)
+            together += c->charge[p->fused[i]];
+        for (uint32_t i = p->fused_begin[w]; together > extra && i < p->fused_begin[w + 1]; i++) {
+            uint64_t *charge = &c->charge[p->fused[i]];
+            *charge =
+                (uint64_t)((double)*charge * ((double)extra / (double)together) * (1 - 0x1p-50));
+        }
+    }
+    for (uint32_t v = 0; v < p->node_count; v++)
+        sum += c->charge[v];
+    while (c->shift < 20 && sum >> (UNITS_LOG - c->shift - 1) == 0)
+        c->shift++;
+}
+
+/* An input of k in each of its ways. */
+static bool is_always_read(const struct remat_problem *p, uint32_t k, uint32_t u)
+{
+    for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++) {
+        uint32_t w = p->ways[i], e = p->input_begin[w];
+        while (e < p->input_begin[w + 1] && p->inputs[e] != u)
+            e++;
+        if (e == p->input_begin[w + 1])
+            return false;
+    }
+    return true;
+}
+
 /* Marks ancestors and descendants of k, what descendants read, and what is live anyway. False when
- * the working set of k alone exceeds the budget. */
+ * that alone exceeds the budget. */
 static bool look_from(struct cut *c, uint32_t k, uint64_t budget)
 {
     const struct remat_problem *p = c->problem;
-    uint64_t working_set = remat_problem_working_set(p, k);
+    uint64_t surely = p->bytes[k] + p->lasting[k], space = UINT64_MAX;
     memset(c->side, 0, p->node_count * sizeof *c->side);
     memset(c->needed, 0, p->node_count * sizeof *c->needed);
     memset(c->free_of_charge, 0, p->node_count * sizeof *c->free_of_charge);
     c->k = k;
     c->free_of_charge[k] = true;
     c->side[k] = ANCESTOR;
-    for (uint32_t v = k + 1; v-- > 0;)
-        for (uint32_t e = p->input_begin[v]; c->side[v] && e < p->input_begin[v + 1]; e++) {
-            c->side[p->inputs[e]] = ANCESTOR;
-            c->free_of_charge[p->inputs[e]] |= v == k;
+    for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++)
+        space = p->workspace[p->ways[i]] < space ? p->workspace[p->ways[i]] : space;
+    for (uint32_t e = p->input_begin[k]; e < p->input_begin[k + 1]; e++)
+        if (is_always_read(p, k, p->inputs[e])) {
+            c->free_of_charge[p->inputs[e]] = true;
+            surely += p->bytes[p->inputs[e]];
         }
+    for (uint32_t v = k + 1; v-- > 0;) {
+        if (!c->side[v])
+            continue;
+        surely += v != k && !p->fusible[v] ? p->lasting[v] : 0;
+        for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
+            c->side[p->inputs[e]] = ANCESTOR;
+    }
     c->side[k] = 0;
     for (uint32_t v = k + 1; v < p->node_count; v++) {
         for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
@@ -52,9 +101,9 @@ static bool look_from(struct cut *c, uint32_t k, uint64_t budget)
         for (uint32_t e = p->input_begin[v]; c->side[v] && e < p->input_begin[v + 1]; e++)
             c->needed[p->inputs[e]] = true;
     }
-    if (working_set > budget)
+    if (surely + space > budget)
         return false;
-    c->room = budget - working_set;
+    c->room = budget - surely - space;
     return true;
 }
 
@@ -111,11 +160,11 @@ static void set_capacities(struct cut *c, double lambda)
         if (c->side[v] == DESCENDANT)
             continue;
         double price = c->free_of_charge[v] ? 0 : floor(lambda * (double)p->bytes[v]);
-        bool charged = c->side[v] == ANCESTOR;
+        int64_t time = c->side[v] == ANCESTOR ? (int64_t)(c->charge[v] << c->shift) : 0;
         if (!has_to_be_there(c, v))
             remat_flow_set(&c->flow, c->need_arc[v], 0);
         remat_flow_set(&c->flow, c->keep_arc[v], price < (double)limit ? (int64_t)price : limit);
-        remat_flow_set(&c->flow, c->run_arc[v], charged ? (int64_t)(p->ticks[v] << c->shift) : 0);
+        remat_flow_set(&c->flow, c->run_arc[v], time);
     }
 }
 
@@ -138,7 +187,7 @@ static remat_status cut_at(struct cut *c, double lambda, double *value, double *
         if (c->keep[v])
             *kept += c->free_of_charge[v] ? 0 : (double)p->bytes[v];
         else if (c->side[v] == ANCESTOR)
-            *time += ldexp((double)p->ticks[v], c->shift);
+            *time += ldexp((double)c->charge[v], c->shift);
     }
 fail:
     return st;
@@ -155,7 +204,7 @@ static remat_status bound_at(struct cut *c, double *best)
     *best = 0;
     for (uint32_t v = 0; v < p->node_count; v++) {
         if (c->side[v] == ANCESTOR)
-            time_high += ldexp((double)p->ticks[v], c->shift);
+            time_high += ldexp((double)c->charge[v], c->shift);
         if (has_to_be_there(c, v) && !c->free_of_charge[v])
             kept_low += (double)p->bytes[v];
     }
@@ -205,11 +254,11 @@ static remat_status find_candidates(struct cut *c, uint64_t budget, struct remat
     REMAT_NEW(arena, out->items, c->problem->node_count);
     REMAT_NEW(arena, out->values, c->problem->node_count);
     out->count = 0;
-    uint64_t work =
-        (uint64_t)c->problem->node_count * (c->problem->node_count + c->problem->edge_count);
+    const struct remat_problem *p = c->problem;
+    uint64_t work = (uint64_t)p->node_count * (p->node_count + p->edge_count);
     uint32_t stride = (uint32_t)(1 + work / WORK_MAX);
-    for (uint32_t k = stride / 2; k < c->problem->node_count; k += stride) {
-        if (!look_from(c, k, budget) || pressure(c) == 0)
+    for (uint32_t k = stride / 2; k < p->node_count; k += stride) {
+        if (p->fusible[k] || !look_from(c, k, budget) || pressure(c) == 0)
             continue;
         out->values[out->count] = -1;
         out->items[out->count++] = k;
@@ -259,7 +308,7 @@ fail:
 
 double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
 {
-    double time = p->total_time + (double)ticks * p->tick;
+    double time = p->least_time + (double)ticks * p->tick;
     return p->tick == 1 ? time : time * (1 - 0x1p-48); /* sums of fractions are rounded */
 }
 
@@ -274,13 +323,13 @@ remat_status remat_bound_time(struct remat_arena *arena, const struct remat_prob
     uint32_t best;
     remat_arena_init(&own, arena->ctx);
     remat_arena_init(&c.arena, arena->ctx);
-    *out = (struct remat_bound){.time = p->total_time, .node = UINT32_MAX};
-    while (c.shift < 20 && p->total_ticks >> (UNITS_LOG - c.shift - 1) == 0)
-        c.shift++;
+    *out = (struct remat_bound){.time = p->least_time, .node = UINT32_MAX};
     REMAT_NEW(&own, c.side, p->node_count);
     REMAT_NEW(&own, c.needed, p->node_count);
     REMAT_NEW(&own, c.free_of_charge, p->node_count);
     REMAT_NEW(&own, c.keep, p->node_count);
+    REMAT_NEW(&own, c.charge, p->node_count);
+    set_charges(&c);
     REMAT_NEW(arena, c.keep_more, p->node_count);
     REMAT_NEW(arena, c.keep_less, p->node_count);
     REMAT_TRY(find_candidates(&c, budget, &own, &all));

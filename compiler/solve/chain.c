@@ -25,7 +25,7 @@ struct remat_chain {
     uint32_t points_max;
     uint32_t *group_begin, *group;          /* CSR: backward nodes by group */
     uint64_t *held;                         /* backward bytes live before a group runs */
-    uint64_t *around;                       /* backward bytes live during a run, by node */
+    uint64_t *around;                       /* backward bytes and workspace during a run, by node */
     struct frontier *segments;              /* by segment_of */
     struct frontier best, merged, combined; /* while computing; room for all */
 };
@@ -234,7 +234,7 @@ static void offer_splits(struct remat_chain *c, struct segment s, struct wanted 
     uint64_t extra = base_bytes(c, s.a), ticks = 0, peak = 0;
     uint64_t beside = extra + c->held[s.b] + (s.top ? p->bytes[s.b] : 0);
     for (uint32_t j = s.a; j < s.b; j++) {
-        uint64_t run = p->bytes[j] + (j > s.a ? p->bytes[j - 1] : 0);
+        uint64_t run = p->bytes[j] + p->workspace[j] + (j > s.a ? p->bytes[j - 1] : 0);
         peak = run > peak ? run : peak;
         ticks += p->ticks[j];
         if (peak + beside > c->budget_max)
@@ -256,7 +256,7 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
         return;
     }
     if (s.b == s.a) {
-        uint64_t run = base_bytes(c, s.a) + p->bytes[s.b] + c->held[s.b];
+        uint64_t run = base_bytes(c, s.a) + p->bytes[s.b] + p->workspace[s.b] + c->held[s.b];
         uint64_t peak = group_peak(c, s.b, s.base, false);
         if (!s.top && run > peak)
             peak = run;
@@ -398,8 +398,8 @@ static void weigh_backward(struct remat_chain *c)
         c->held[b] = live;
         for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++) {
             uint32_t v = c->group[i];
-            live += p->bytes[v];
-            c->around[v] = live;
+            live += p->bytes[v] + p->lasting[v];
+            c->around[v] = live + p->workspace[v];
             if (p->user_begin[v] == p->user_begin[v + 1])
                 live -= p->bytes[v];
             for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
@@ -418,7 +418,10 @@ remat_status remat_chain_find(struct remat_arena *arena, const struct remat_prob
     struct remat_chain *c;
     uint32_t forward = 1, room;
     *out = NULL;
-    while (forward < p->node_count && p->input_begin[forward + 1] - p->input_begin[forward] == 1 &&
+    if (p->way_count > p->node_count)
+        return REMAT_OK;
+    while (forward < p->node_count && !p->once[forward - 1] && p->lasting[forward - 1] == 0 &&
+           p->input_begin[forward + 1] - p->input_begin[forward] == 1 &&
            p->inputs[p->input_begin[forward]] == forward - 1)
         forward++;
     if (forward == p->node_count)

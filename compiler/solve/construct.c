@@ -53,7 +53,7 @@ remat_status remat_construct_cut(struct remat_arena *arena, const struct remat_p
     for (uint32_t v = 0; v < p->node_count; v++) {
         REMAT_TRY(run(&b, v));
         for (uint32_t u = 0; v == node && u < v; u++)
-            b.there[u] = u < border ? less[u] : more[u];
+            b.there[u] = p->once[u] || (u < border ? less[u] : more[u]);
     }
 fail:
     remat_arena_release(&own);

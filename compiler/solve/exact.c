@@ -9,7 +9,7 @@ enum { POLL = 256 };
 
 struct state {
     uint64_t live, done, cost;
-    uint32_t parent, node; /* the run that led here */
+    uint32_t parent, way; /* the run that led here */
     bool closed;
 };
 
@@ -21,7 +21,7 @@ struct entry {
 struct exact {
     const struct remat_problem *problem;
     uint64_t budget, limit;
-    uint64_t inputs[REMAT_EXACT_NODES_MAX];  /* sets */
+    uint64_t *inputs;                        /* sets, by way */
     uint64_t leaves;                         /* nodes without users */
     uint32_t by_size[REMAT_EXACT_NODES_MAX]; /* largest first */
     struct state *states;
@@ -37,6 +37,14 @@ static uint64_t bytes_of(const struct exact *x, uint64_t set)
     uint64_t bytes = 0;
     for (; set; set &= set - 1)
         bytes += x->problem->bytes[__builtin_ctzll(set)];
+    return bytes;
+}
+
+static uint64_t lasting_of(const struct exact *x, uint64_t done)
+{
+    uint64_t bytes = 0;
+    for (; x->problem->has_lasting && done; done &= done - 1)
+        bytes += x->problem->lasting[__builtin_ctzll(done)];
     return bytes;
 }
 
@@ -132,48 +140,57 @@ static void evict_and_run(struct exact *x, struct state next, uint64_t pinned, u
     }
 }
 
-static void run_node(struct exact *x, uint32_t from, uint32_t v)
+/* Bytes during a run in this way beside everything that is live now. */
+static uint64_t bytes_during(const struct exact *x, const struct state *s, uint32_t way)
 {
+    uint32_t v = x->problem->node_of[way];
+    return bytes_of(x, s->live) + x->problem->bytes[v] + x->problem->workspace[way] +
+           lasting_of(x, s->done | UINT64_C(1) << v);
+}
+
+static void run_way(struct exact *x, uint32_t from, uint32_t way)
+{
+    const struct remat_problem *p = x->problem;
     const struct state *s = &x->states[from];
-    uint64_t bit = UINT64_C(1) << v;
-    uint64_t used = bytes_of(x, s->live) + x->problem->bytes[v];
+    uint32_t v = p->node_of[way];
+    uint64_t bit = UINT64_C(1) << v, used = bytes_during(x, s, way);
     struct state next = {.live = s->live | bit,
                          .done = s->done | bit,
-                         .cost = s->cost + (s->done & bit ? x->problem->ticks[v] : 0),
+                         .cost = s->cost + p->ticks[way] - (s->done & bit ? 0 : p->least_ticks[v]),
                          .parent = from,
-                         .node = v};
-    if (x->leaves & bit) { /* gone after its run, but it needs its room */
-        struct state during = next;
-        if (used <= x->budget) {
-            next.live &= ~bit;
-            reach(x, next);
-            return;
-        }
-        during.live = next.live & ~bit;
-        evict_and_run(x, during, x->inputs[v], 0, used - x->budget);
-        return;
-    }
-    evict_and_run(x, next, x->inputs[v] | bit, 0, used > x->budget ? used - x->budget : 0);
+                         .way = way};
+    if (x->leaves & bit) /* gone after its run, but it needs its room */
+        next.live &= ~bit;
+    evict_and_run(x, next, x->inputs[way] | bit, 0, used > x->budget ? used - x->budget : 0);
+}
+
+/* A first run that nothing is lost by. */
+static bool is_free(const struct exact *x, const struct state *s, uint32_t v)
+{
+    const struct remat_problem *p = x->problem;
+    uint64_t bit = UINT64_C(1) << v;
+    return (x->leaves & bit) && !(s->done & bit) && (s->live & x->inputs[v]) == x->inputs[v] &&
+           p->lasting[v] == 0 && p->ticks[v] == p->least_ticks[v] &&
+           bytes_during(x, s, v) <= x->budget;
 }
 
 static void expand(struct exact *x, uint32_t from)
 {
+    const struct remat_problem *p = x->problem;
     struct state s = x->states[from];
-    uint64_t used = bytes_of(x, s.live);
-    for (uint32_t v = 0; v < x->problem->node_count; v++) {
-        uint64_t bit = UINT64_C(1) << v;
-        if ((x->leaves & bit) && !(s.done & bit) && (s.live & x->inputs[v]) == x->inputs[v] &&
-            used + x->problem->bytes[v] <= x->budget) {
-            run_node(x, from, v);
+    for (uint32_t v = 0; v < p->node_count; v++)
+        if (is_free(x, &s, v)) {
+            run_way(x, from, v);
             return;
         }
-    }
-    for (uint32_t v = 0; v < x->problem->node_count && !x->full; v++) {
+    for (uint32_t w = 0; w < p->way_count && !x->full; w++) {
+        uint32_t v = p->node_of[w];
         uint64_t bit = UINT64_C(1) << v;
-        if ((s.live & bit) || (s.live & x->inputs[v]) != x->inputs[v])
+        if ((s.live & bit) || (s.live & x->inputs[w]) != x->inputs[w])
             continue;
-        if (!(x->leaves & s.done & bit)) /* nobody wants a leaf again */
-            run_node(x, from, v);
+        if ((s.done & bit) && ((x->leaves & bit) || p->once[v])) /* nobody wants a leaf again */
+            continue;
+        run_way(x, from, w);
     }
 }
 
@@ -187,7 +204,7 @@ static remat_status trace_back(const struct exact *x, struct remat_arena *arena,
     REMAT_NEW(arena, out->items, count);
     out->count = out->capacity = count;
     for (uint32_t s = at; s; s = x->states[s].parent)
-        out->items[--count] = x->states[s].node;
+        out->items[--count] = x->states[s].way;
 fail:
     return st;
 }
@@ -227,11 +244,13 @@ static remat_status prepare(struct exact *x, struct remat_arena *arena)
         for (; at > 0 && p->bytes[x->by_size[at - 1]] < p->bytes[v]; at--)
             x->by_size[at] = x->by_size[at - 1];
         x->by_size[at] = v;
-        for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-            x->inputs[v] |= UINT64_C(1) << p->inputs[e];
         if (p->user_begin[v] == p->user_begin[v + 1])
             x->leaves |= UINT64_C(1) << v;
     }
+    REMAT_NEW(arena, x->inputs, p->way_count);
+    for (uint32_t w = 0; w < p->way_count; w++)
+        for (uint32_t e = p->input_begin[w]; e < p->input_begin[w + 1]; e++)
+            x->inputs[w] |= UINT64_C(1) << p->inputs[e];
     for (x->slot_count = 64; x->slot_count < 2 * x->states_max;)
         x->slot_count *= 2;
     x->heap_max = 2 * x->states_max;

@@ -118,11 +118,11 @@ static bool contains(const uint32_t *items, uint32_t count, uint32_t v)
     return low < count && items[low] == v;
 }
 
-/* `set` without its item `drop`, with that item's inputs, into scratch; returns the count. */
-static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop)
+/* `set` without its item `drop`, with that way's inputs, into scratch; returns the count. */
+static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop, uint32_t way)
 {
     const struct remat_problem *p = w->problem;
-    uint32_t v = set->items[drop], e = p->input_begin[v], end = p->input_begin[v + 1];
+    uint32_t e = p->input_begin[way], end = p->input_begin[way + 1];
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->count || e < end;) {
         if (i == drop) {
@@ -145,7 +145,7 @@ static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
     const struct remat_problem *p = w->problem;
     uint32_t *items = w->scratch;
     for (uint32_t i = count; i-- > 0;) {
-        bool all = true;
+        bool all = p->workspace[items[i]] == p->static_bytes; /* a run needs no more than the set */
         for (uint32_t e = p->input_begin[items[i]]; all && e < p->input_begin[items[i] + 1]; e++)
             all = contains(items, i, p->inputs[e]);
         if (all) {
@@ -178,12 +178,15 @@ static remat_status expand(struct walk *w, const struct live_set *set)
     const struct remat_problem *p = w->problem;
     for (uint32_t i = 0; i < set->count; i++) {
         uint32_t v = set->items[i];
-        uint64_t bytes = set->bytes;
-        for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-            if (!contains(set->items, set->count, p->inputs[e]))
-                bytes += p->bytes[p->inputs[e]];
-        uint64_t bottleneck = bytes > set->bottleneck ? bytes : set->bottleneck;
-        REMAT_TRY(queue_set(w, replace(w, set, i), bottleneck));
+        for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
+            uint32_t way = p->ways[k];
+            uint64_t bytes = set->bytes + p->workspace[way];
+            for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
+                if (!contains(set->items, set->count, p->inputs[e]))
+                    bytes += p->bytes[p->inputs[e]];
+            uint64_t bottleneck = bytes > set->bottleneck ? bytes : set->bottleneck;
+            REMAT_TRY(queue_set(w, replace(w, set, i, way), bottleneck));
+        }
     }
 fail:
     return st;
@@ -196,12 +199,14 @@ static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint6
 {
     remat_status st = REMAT_OK;
     const struct remat_problem *p = w->problem;
-    uint32_t count = remat_problem_input_count(p, v);
-    uint64_t working_set = remat_problem_working_set(p, v);
     *exact = false;
-    *bytes = working_set;
-    memcpy(w->scratch, p->inputs + p->input_begin[v], count * sizeof *w->scratch);
-    REMAT_TRY(queue_set(w, count, working_set > enough ? working_set : enough));
+    *bytes = remat_problem_working_set(p, v);
+    for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
+        uint32_t way = p->ways[k], count = remat_problem_input_count(p, way);
+        uint64_t working_set = remat_problem_working_set_of_way(p, way);
+        memcpy(w->scratch, p->inputs + p->input_begin[way], count * sizeof *w->scratch);
+        REMAT_TRY(queue_set(w, count, working_set > enough ? working_set : enough));
+    }
     for (int states = 0; w->heap.count; states++) {
         struct live_set set = heap_pop(w);
         bool fresh;
@@ -249,6 +254,35 @@ fail:
     return st;
 }
 
+/* When v runs, what lasts of its ancestors is there (unless one was only ever fused), whatever else
+ * is. Quadratic, so only where
+ * something lasts. */
+static remat_status add_lasting(struct remat_arena *arena, const struct remat_problem *p,
+                                struct remat_floor *out)
+{
+    remat_status st = REMAT_OK;
+    bool *before;
+    REMAT_NEW(arena, before, p->node_count);
+    for (uint32_t v = 0; v < p->node_count; v++) {
+        uint64_t bytes = remat_problem_working_set(p, v);
+        memset(before, 0, p->node_count * sizeof *before);
+        before[v] = true;
+        for (uint32_t u = v + 1; u-- > 0;) {
+            if (!before[u])
+                continue;
+            bytes += u == v || !p->fusible[u] ? p->lasting[u] : 0;
+            for (uint32_t e = p->input_begin[u]; e < p->input_begin[u + 1]; e++)
+                before[p->inputs[e]] = true;
+        }
+        if (bytes > out->bytes) {
+            out->bytes = bytes;
+            out->node = v;
+        }
+    }
+fail:
+    return st;
+}
+
 remat_status remat_floor_find(struct remat_arena *arena, const struct remat_problem *p,
                               uint64_t effort, struct remat_deadline *deadline,
                               struct remat_floor *out)
@@ -277,6 +311,10 @@ remat_status remat_floor_find(struct remat_arena *arena, const struct remat_prob
         }
         remat_arena_release(&w.arena);
     }
+    if (p->has_lasting)
+        REMAT_TRY(add_lasting(&own, p, out));
+    /* Nodes are looked at one by one, as if each could be run from nothing at any time. */
+    out->exact = out->exact && !p->has_lasting && !p->has_once;
 fail:
     remat_arena_release(&w.arena);
     remat_arena_release(&own);

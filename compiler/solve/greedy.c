@@ -12,7 +12,7 @@ struct greedy {
     struct remat_arena *arena;
     uint64_t budget, used;
     uint32_t position; /* in the given order */
-    bool *live;
+    bool *live, *ran;
     uint32_t *pins;     /* how many pending runs read the value */
     uint32_t *next_use; /* index into users of the first user after `position` */
     uint32_t *mark, stamp;
@@ -57,12 +57,16 @@ static double worth(struct greedy *g, uint32_t v)
     double distance = use == UINT32_MAX ? 1e9 : (double)(use - g->position) + 1;
     const struct remat_eviction *e = g->eviction;
     double favour = e->keep && e->keep[v] && use != UINT32_MAX ? 1e12 : 1;
+    favour *= g->problem->once[v] ? 1e24 : 1;
     return favour * pow(restore_cost(g, v) + 1e-9, e->cost) /
            pow((double)g->problem->bytes[v] + 1, e->bytes) / pow(distance, e->distance);
 }
 
-static bool make_room(struct greedy *g, uint64_t bytes)
+/* For a run of `node`: its value and workspace. */
+static bool make_room(struct greedy *g, uint32_t node)
 {
+    uint64_t bytes = g->problem->bytes[node] + g->problem->workspace[node];
+    bytes += g->ran[node] ? 0 : g->problem->lasting[node];
     while (g->used + bytes > g->budget) {
         uint32_t victim = UINT32_MAX;
         double least = 0;
@@ -123,10 +127,11 @@ static remat_status run(struct greedy *g, uint32_t node, bool *ok)
             pin_inputs(g, missing, true);
             continue;
         }
-        *ok = make_room(g, p->bytes[v]) && g->out->count < (size_t)p->node_count * RUNS_PER_NODE;
+        *ok = make_room(g, v) && g->out->count < (size_t)p->node_count * RUNS_PER_NODE &&
+              !(g->ran[v] && p->once[v]);
         REMAT_PUSH(g->arena, g->out, v);
-        g->live[v] = true;
-        g->used += p->bytes[v];
+        g->used += p->bytes[v] + (g->ran[v] ? 0 : p->lasting[v]);
+        g->live[v] = g->ran[v] = true;
         pin_inputs(g, v, false);
         depth--;
         if (p->user_begin[v] == p->user_begin[v + 1]) {
@@ -144,7 +149,7 @@ static void drop_finished(struct greedy *g, uint32_t v)
     const struct remat_problem *p = g->problem;
     for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
         uint32_t u = p->inputs[e];
-        if (g->live[u] && find_next_use(g, u) == UINT32_MAX) {
+        if (g->live[u] && !p->once[u] && find_next_use(g, u) == UINT32_MAX) {
             g->live[u] = false;
             g->used -= p->bytes[u];
         }
@@ -163,6 +168,7 @@ remat_status remat_construct_greedy(struct remat_arena *arena, const struct rema
     *out = (struct remat_sequence){0};
     *ok = true;
     REMAT_NEW(&own, g.live, p->node_count);
+    REMAT_NEW(&own, g.ran, p->node_count);
     REMAT_NEW(&own, g.pins, p->node_count);
     REMAT_NEW(&own, g.next_use, p->node_count);
     REMAT_NEW(&own, g.mark, p->node_count);

@@ -3,50 +3,206 @@
 
 #include <math.h>
 
-static const char *node_text(struct remat_arena *arena, const char *const *names, uint32_t node)
+#define NO_ALIAS UINT32_MAX
+
+struct builder {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_problem_parts *parts;
+    struct remat_problem *out;
+    uint32_t *storage;   /* by node: whose storage its value lies in */
+    bool *is_storage;    /* of another node's value */
+    bool *mark, *fusing; /* by node, all false between uses */
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } inputs, fused;
+};
+
+const char *remat_problem_node_text(struct remat_arena *arena, const char *const *names,
+                                    uint32_t node)
 {
     const char *text = names ? remat_arena_format(arena, "node %u (\"%s\")", node, names[node])
                              : remat_arena_format(arena, "node %u", node);
     return text ? text : "a node";
 }
 
-const char *remat_problem_node_text(struct remat_arena *arena, const struct remat_problem *problem,
-                                    uint32_t node)
+static const char *text_of(const struct builder *b, uint32_t node)
 {
-    return node_text(arena, problem->names, node);
+    return remat_problem_node_text(b->arena, b->parts->names, node);
 }
 
-uint64_t remat_problem_working_set(const struct remat_problem *p, uint32_t node)
+uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, uint32_t way)
 {
-    uint64_t bytes = p->bytes[node];
-    for (uint32_t e = p->input_begin[node]; e < p->input_begin[node + 1]; e++)
+    uint64_t bytes = p->bytes[p->node_of[way]] + p->workspace[way];
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
         bytes += p->bytes[p->inputs[e]];
     return bytes;
 }
 
-static remat_status copy_inputs(remat_context *ctx, struct remat_arena *arena,
-                                struct remat_problem *p, const uint32_t *begin,
-                                const uint32_t *inputs)
+uint64_t remat_problem_working_set(const struct remat_problem *p, uint32_t node)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = p->way_begin[node]; i < p->way_begin[node + 1]; i++) {
+        uint64_t bytes = remat_problem_working_set_of_way(p, p->ways[i]);
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+static remat_status check_inputs(struct builder *b)
 {
     remat_status st = REMAT_OK;
-    uint32_t *copy;
-    REMAT_NEW(arena, copy, p->edge_count);
-    for (uint32_t v = 0; v < p->node_count; v++) {
-        for (uint32_t e = begin[v]; e < begin[v + 1]; e++) {
-            uint32_t u = inputs[e], at = e;
+    const struct remat_problem_parts *parts = b->parts;
+    for (uint32_t v = 0; v < parts->node_count; v++) {
+        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++) {
+            uint32_t u = parts->inputs[e];
             if (u >= v)
-                REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID,
                            "%s: input %u is not an earlier node (inputs are numbers below %u)",
-                           node_text(arena, p->names, v), u, v);
-            for (; at > begin[v] && copy[at - 1] > u; at--)
-                copy[at] = copy[at - 1];
-            if (at > begin[v] && copy[at - 1] == u)
-                REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: input %u is listed twice",
-                           node_text(arena, p->names, v), u);
-            copy[at] = u;
+                           text_of(b, v), u, v);
+            if (b->mark[u])
+                REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: input %u is listed twice",
+                           text_of(b, v), u);
+            b->mark[u] = true;
         }
+        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
+            b->mark[parts->inputs[e]] = false;
     }
-    p->inputs = copy;
+fail:
+    return st;
+}
+
+static remat_status find_storages(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem_parts *parts = b->parts;
+    for (uint32_t v = 0; v < parts->node_count; v++) {
+        uint32_t u = parts->alias ? parts->alias[v] : NO_ALIAS;
+        b->storage[v] = v;
+        if (u == NO_ALIAS)
+            continue;
+        if (u >= v)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: alias %u is not an earlier node",
+                       text_of(b, v), u);
+        if (parts->bytes[v])
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID,
+                       "%s: an alias has no bytes of its own, but these are %llu", text_of(b, v),
+                       (unsigned long long)parts->bytes[v]);
+        b->storage[v] = b->storage[u];
+        b->is_storage[b->storage[u]] = true;
+    }
+fail:
+    return st;
+}
+
+static void sort(uint32_t *items, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        uint32_t item = items[i];
+        size_t at = i;
+        for (; at > 0 && items[at - 1] > item; at--)
+            items[at] = items[at - 1];
+        items[at] = item;
+    }
+}
+
+/* Appends, once each, what a node reads and the storages of that; marks it. */
+static remat_status push_reads(struct builder *b, uint32_t v, bool *mark)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem_parts *parts = b->parts;
+    for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++) {
+        uint32_t u = parts->inputs[e], both[] = {u, b->storage[u]};
+        for (int i = 0; i < 2; i++)
+            if (!mark[both[i]]) {
+                mark[both[i]] = true;
+                REMAT_PUSH(b->arena, &b->inputs, both[i]);
+            }
+    }
+fail:
+    return st;
+}
+
+static remat_status push_fused(struct builder *b, const struct remat_way *way)
+{
+    remat_status st = REMAT_OK;
+    size_t first = b->fused.count;
+    for (uint32_t i = 0; i < way->fused_count; i++) {
+        uint32_t u = way->fused[i];
+        if (u >= way->node)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is not an earlier node",
+                       text_of(b, way->node), u);
+        if (b->fusing[u])
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is listed twice",
+                       text_of(b, way->node), u);
+        if (b->is_storage[u] || (b->parts->once && b->parts->once[u]))
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u %s", text_of(b, way->node), u,
+                       b->is_storage[u] ? "has aliases" : "may not be recomputed");
+        b->fusing[u] = true;
+        REMAT_PUSH(b->arena, &b->fused, u);
+    }
+    sort(b->fused.items + first, way->fused_count);
+fail:
+    return st;
+}
+
+/* The inputs of the node and of what is fused, without what is fused. A fused node has a larger
+ * number than its inputs, so one pass downwards finds them all. */
+static remat_status push_way(struct builder *b, const struct remat_way *way)
+{
+    remat_status st = REMAT_OK;
+    size_t first = b->inputs.count, kept = first;
+    REMAT_TRY(push_fused(b, way));
+    REMAT_TRY(push_reads(b, way->node, b->mark));
+    for (uint32_t i = way->fused_count; i-- > 0;) {
+        uint32_t u = b->fused.items[b->fused.count - way->fused_count + i];
+        if (!b->mark[u])
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is read by nothing in the way",
+                       text_of(b, way->node), u);
+        REMAT_TRY(push_reads(b, u, b->mark));
+    }
+    for (size_t i = first; i < b->inputs.count; i++) {
+        uint32_t u = b->inputs.items[i];
+        b->mark[u] = false;
+        if (!b->fusing[u])
+            b->inputs.items[kept++] = u;
+    }
+    for (uint32_t i = 0; i < way->fused_count; i++)
+        b->fusing[way->fused[i]] = false;
+    b->inputs.count = kept;
+    sort(b->inputs.items + first, kept - first);
+fail:
+    return st;
+}
+
+static remat_status make_inputs(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_problem *p = b->out;
+    uint32_t *begin, *fused_begin;
+    bool *fusible;
+    const struct remat_way *given = b->parts->ways;
+    REMAT_NEW(b->arena, begin, (size_t)p->way_count + 1);
+    REMAT_NEW(b->arena, fused_begin, (size_t)p->way_count + 1);
+    REMAT_NEW(b->arena, fusible, p->node_count);
+    for (uint32_t w = 0; w < p->way_count; w++) {
+        struct remat_way as_given = {.node = w};
+        REMAT_TRY(push_way(b, w < p->node_count ? &as_given : &given[w - p->node_count]));
+        if (b->inputs.count > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: more than %u inputs up to here",
+                       text_of(b, p->node_of[w]), REMAT_PROBLEM_EDGES_MAX);
+        begin[w + 1] = (uint32_t)b->inputs.count;
+        fused_begin[w + 1] = (uint32_t)b->fused.count;
+    }
+    p->input_begin = begin;
+    p->edge_count = begin[p->node_count];
+    p->inputs = b->inputs.items;
+    p->fused_begin = fused_begin;
+    p->fused = b->fused.items;
+    for (size_t i = 0; i < b->fused.count; i++)
+        fusible[b->fused.items[i]] = true;
+    p->fusible = fusible;
 fail:
     return st;
 }
@@ -71,31 +227,91 @@ fail:
     return st;
 }
 
-static remat_status copy_costs(remat_context *ctx, struct remat_arena *arena,
-                               struct remat_problem *p, const double *time, const uint64_t *bytes)
+/* Which node each way runs, and the ways of each node. */
+static remat_status list_ways(struct builder *b)
 {
     remat_status st = REMAT_OK;
-    double *times;
-    uint64_t *sizes;
-    REMAT_NEW(arena, times, p->node_count);
-    REMAT_NEW(arena, sizes, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++) {
-        if (!isfinite(time[v]) || time[v] < 0)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: time %g is not a finite number from 0 on",
-                       node_text(arena, p->names, v), time[v]);
-        times[v] = time[v];
-        sizes[v] = bytes[v];
-        p->total_time += time[v];
-        if (!remat_add_u64(p->total_bytes, bytes[v], &p->total_bytes) ||
-            p->total_bytes > REMAT_PROBLEM_BYTES_MAX)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: bytes add up to more than 2^60",
-                       node_text(arena, p->names, v));
-        if (!isfinite(p->total_time) || p->total_time > 1e300)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: times add up to more than 1e300",
-                       node_text(arena, p->names, v));
+    struct remat_problem *p = b->out;
+    uint32_t *node_of, *begin, *ways, *next;
+    REMAT_NEW(b->arena, node_of, p->way_count);
+    REMAT_NEW(b->arena, begin, (size_t)p->node_count + 1);
+    REMAT_NEW(b->arena, ways, p->way_count);
+    REMAT_NEW(b->arena, next, p->node_count);
+    for (uint32_t w = 0; w < p->way_count; w++) {
+        node_of[w] = w < p->node_count ? w : b->parts->ways[w - p->node_count].node;
+        if (node_of[w] >= p->node_count)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "way %u is of node %u, which there is not",
+                       w - p->node_count, node_of[w]);
+        begin[node_of[w] + 1]++;
+    }
+    for (uint32_t v = 0; v < p->node_count; v++)
+        begin[v + 1] += begin[v];
+    for (uint32_t w = 0; w < p->way_count; w++)
+        ways[begin[node_of[w]] + next[node_of[w]]++] = w;
+    p->node_of = node_of;
+    p->way_begin = begin;
+    p->ways = ways;
+fail:
+    return st;
+}
+
+static remat_status add_bytes(struct builder *b, uint32_t node, uint64_t bytes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_problem *p = b->out;
+    if (!remat_add_u64(p->total_bytes, bytes, &p->total_bytes) ||
+        p->total_bytes > REMAT_PROBLEM_BYTES_MAX)
+        REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: bytes add up to more than 2^60",
+                   text_of(b, node));
+fail:
+    return st;
+}
+
+static remat_status copy_costs(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem_parts *parts = b->parts;
+    struct remat_problem *p = b->out;
+    double *times, all = 0;
+    uint64_t *sizes, *workspace, *lasting;
+    bool *once;
+    REMAT_NEW(b->arena, times, p->way_count);
+    REMAT_NEW(b->arena, workspace, p->way_count);
+    REMAT_NEW(b->arena, sizes, p->node_count);
+    REMAT_NEW(b->arena, lasting, p->node_count);
+    REMAT_NEW(b->arena, once, p->node_count);
+    REMAT_TRY(add_bytes(b, 0, parts->static_bytes));
+    for (uint32_t w = 0; w < p->way_count; w++) {
+        const struct remat_way *way = w < p->node_count ? NULL : &parts->ways[w - p->node_count];
+        uint32_t v = p->node_of[w];
+        double time = way ? way->time : parts->time[v];
+        uint64_t space = way ? way->workspace : parts->workspace ? parts->workspace[v] : 0;
+        if (!isfinite(time) || time < 0)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: time %g is not a finite number from 0 on",
+                       text_of(b, v), time);
+        all += times[w] = time;
+        if (!isfinite(all) || all > 1e300)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: times add up to more than 1e300",
+                       text_of(b, v));
+        REMAT_TRY(add_bytes(b, v, space));
+        workspace[w] = space + parts->static_bytes;
+        if (way)
+            continue;
+        p->total_time += time;
+        sizes[v] = parts->bytes[v];
+        lasting[v] = parts->lasting ? parts->lasting[v] : 0;
+        once[v] = parts->once && parts->once[v];
+        p->has_lasting |= lasting[v] > 0;
+        p->has_once |= once[v];
+        REMAT_TRY(add_bytes(b, v, sizes[v]));
+        REMAT_TRY(add_bytes(b, v, lasting[v]));
     }
     p->time = times;
     p->bytes = sizes;
+    p->workspace = workspace;
+    p->lasting = lasting;
+    p->once = once;
+    p->static_bytes = parts->static_bytes;
 fail:
     return st;
 }
@@ -104,43 +320,64 @@ fail:
 static remat_status make_ticks(struct remat_arena *arena, struct remat_problem *p)
 {
     remat_status st = REMAT_OK;
-    uint64_t *ticks;
-    bool whole = p->total_time < 0x1p50;
-    REMAT_NEW(arena, ticks, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++)
-        whole = whole && p->time[v] == floor(p->time[v]);
+    uint64_t *ticks, *least;
+    double most = p->total_time;
+    bool whole;
+    REMAT_NEW(arena, ticks, p->way_count);
+    REMAT_NEW(arena, least, p->node_count);
+    for (uint32_t w = p->node_count; w < p->way_count; w++)
+        most = p->time[w] > most ? p->time[w] : most;
+    whole = most < 0x1p50;
+    for (uint32_t w = 0; w < p->way_count; w++)
+        whole = whole && p->time[w] == floor(p->time[w]);
     int exponent = 0;
-    frexp(p->total_time, &exponent);
+    frexp(most, &exponent);
     p->tick = whole ? 1 : ldexp(1, exponent - 44 < -1000 ? -1000 : exponent - 44);
+    for (uint32_t w = 0; w < p->way_count; w++)
+        ticks[w] = (uint64_t)(p->time[w] / p->tick);
     for (uint32_t v = 0; v < p->node_count; v++) {
-        ticks[v] = (uint64_t)(p->time[v] / p->tick);
+        double least_time = p->time[v];
         p->total_ticks += ticks[v];
+        least[v] = ticks[v];
+        for (uint32_t i = p->way_begin[v]; i < p->way_begin[v + 1]; i++) {
+            uint32_t w = p->ways[i];
+            least[v] = ticks[w] < least[v] ? ticks[w] : least[v];
+            least_time = p->time[w] < least_time ? p->time[w] : least_time;
+        }
+        p->least_time += least_time;
     }
     p->ticks = ticks;
+    p->least_ticks = least;
 fail:
     return st;
 }
 
 remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
-                                  uint32_t node_count, const char *const *names, const double *time,
-                                  const uint64_t *bytes, const uint32_t *input_begin,
-                                  const uint32_t *inputs, struct remat_problem *out)
+                                  const struct remat_problem_parts *parts,
+                                  struct remat_problem *out)
 {
     remat_status st = REMAT_OK;
-    uint32_t *begin;
-    *out = (struct remat_problem){.node_count = node_count, .names = names};
-    if (node_count == 0)
+    struct builder b = {.ctx = ctx, .arena = arena, .parts = parts, .out = out};
+    uint32_t n = parts->node_count;
+    *out = (struct remat_problem){.node_count = n, .names = parts->names};
+    if (n == 0)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the problem has no nodes");
-    if (node_count > REMAT_PROBLEM_NODES_MAX || input_begin[node_count] > REMAT_PROBLEM_EDGES_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%u nodes with %u inputs are more than %u and %u",
-                   node_count, input_begin[node_count], REMAT_PROBLEM_NODES_MAX,
-                   REMAT_PROBLEM_EDGES_MAX);
-    out->edge_count = input_begin[node_count];
-    REMAT_NEW(arena, begin, (size_t)node_count + 1);
-    memcpy(begin, input_begin, ((size_t)node_count + 1) * sizeof *begin);
-    out->input_begin = begin;
-    REMAT_TRY(copy_inputs(ctx, arena, out, input_begin, inputs));
-    REMAT_TRY(copy_costs(ctx, arena, out, time, bytes));
+    if (n > REMAT_PROBLEM_NODES_MAX || parts->way_count > REMAT_PROBLEM_NODES_MAX ||
+        parts->input_begin[n] > REMAT_PROBLEM_EDGES_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "%u nodes with %u ways and %u inputs are more than %u, %u and %u", n,
+                   parts->way_count, parts->input_begin[n], REMAT_PROBLEM_NODES_MAX,
+                   REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
+    out->way_count = n + parts->way_count;
+    REMAT_NEW(arena, b.storage, n);
+    REMAT_NEW(arena, b.is_storage, n);
+    REMAT_NEW(arena, b.mark, n);
+    REMAT_NEW(arena, b.fusing, n);
+    REMAT_TRY(check_inputs(&b));
+    REMAT_TRY(find_storages(&b));
+    REMAT_TRY(list_ways(&b));
+    REMAT_TRY(make_inputs(&b));
+    REMAT_TRY(copy_costs(&b));
     REMAT_TRY(find_users(arena, out));
     REMAT_TRY(make_ticks(arena, out));
 fail:

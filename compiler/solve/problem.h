@@ -1,55 +1,100 @@
-/* The planning problem in its bare form: a graph of nodes with a time and a size each, nothing
- * else.
+/* The planning problem as plain data: a graph of nodes with a time and a size each, and what a
+ * compiler has to say about them besides.
  *
  * Meaning. Running a node needs the values of its inputs live; its own value occupies `bytes` from
  * the start of the run. A value is freed after its last use before its next production; a value
  * that nobody uses lives during its run only. Every node runs at least once, any number of times.
- * The peak of a sequence is its largest live sum during any run, its time the sum over its runs. */
+ * The peak of a sequence is its largest live sum during any run, its time the sum over its runs.
+ *
+ * A node may have further ways to run it. Each has a time and a workspace of its own, and may make
+ * some values inside: these occupy nothing, and their inputs are read instead ("recompute fused").
+ * Making a value inside does not count as a run of its node. */
 #ifndef REMAT_PROBLEM_H
 #define REMAT_PROBLEM_H
 
 #include "base.h"
 
 #define REMAT_PROBLEM_NODES_MAX (1u << 20)
-#define REMAT_PROBLEM_EDGES_MAX (1u << 24)
-#define REMAT_PROBLEM_BYTES_MAX (UINT64_C(1) << 60) /* of all values together */
+#define REMAT_PROBLEM_EDGES_MAX (1u << 24)          /* inputs, of ways and what they fuse too */
+#define REMAT_PROBLEM_BYTES_MAX (UINT64_C(1) << 60) /* of everything together */
 
-/* Immutable once made; may be shared between threads. Borrows `names`, the rest is the arena's. */
-struct remat_problem {
-    uint32_t node_count, edge_count;
-    const char *const *names; /* NULL: nodes are called by their numbers */
+/* Another way to run `node`. */
+struct remat_way {
+    uint32_t node;
+    double time;
+    uint64_t workspace;    /* bytes during such a run */
+    const uint32_t *fused; /* nodes whose values are made inside; none twice */
+    uint32_t fused_count;
+};
+
+/* What a problem is made from; everything is copied but the names. Optional arrays may be NULL. */
+struct remat_problem_parts {
+    uint32_t node_count;
+    const char *const *names; /* optional: else nodes are called by their numbers */
     const double *time;       /* finite, not negative */
     const uint64_t *bytes;
-    const uint32_t *input_begin, *inputs; /* CSR; inputs of a node ascend and are smaller than it */
-    const uint32_t *user_begin, *users;   /* CSR; users of a node ascend */
-    double total_time;
+    const uint32_t *input_begin, *inputs; /* CSR; earlier nodes, in any order, none twice */
+
+    uint64_t static_bytes;     /* live all the time */
+    const uint64_t *workspace; /* optional: bytes during a run of the node, beside its value */
+    const uint64_t *lasting;   /* optional: bytes that appear at the first run and stay to the end:
+                                  gradients, optimizer state */
+    const bool *once;          /* optional: never runs again, so its value stays while needed */
+    const uint32_t *alias;     /* optional: the value whose storage this one lies in (a view), else
+                                  UINT32_MAX; it has no bytes of its own and keeps that one live */
+    const struct remat_way *ways;
+    uint32_t way_count;
+};
+
+/* Immutable once made; may be shared between threads. Borrows `names`, the rest is the arena's.
+ *
+ * Arrays are by node or by way. The ways 0 .. node_count - 1 run the nodes as given, the others
+ * follow; a sequence is a list of ways. Without further ones a way is a node. */
+struct remat_problem {
+    uint32_t node_count, way_count, edge_count; /* edges: of the nodes as given */
+    const char *const *names;
+    const double *time;                   /* by way */
+    const uint64_t *bytes;                /* by node */
+    const uint32_t *input_begin, *inputs; /* CSR by way; ascending, smaller than the way's node */
+    const uint32_t *user_begin, *users;   /* CSR by node; nodes that read it as given; ascending */
+    const uint32_t *node_of;              /* by way */
+    const uint32_t *way_begin, *ways;     /* CSR by node: all its ways, the given one first */
+    const uint32_t *fused_begin, *fused;  /* CSR by way: nodes, ascending */
+    const bool *fusible;                  /* by node: some way makes it inside */
+    uint64_t static_bytes;
+    const uint64_t *workspace; /* by way, static bytes included: they are there in every run */
+    const uint64_t *lasting;   /* by node */
+    const bool *once;          /* by node */
+    bool has_lasting, has_once;
+    double total_time, least_time; /* sums over nodes, as given and in their fastest ways */
     uint64_t total_bytes;
     /* Times as whole numbers of `tick`, rounded down: what search and bound add up. The tick is 1
      * when all times are whole numbers. */
-    const uint64_t *ticks;
-    uint64_t total_ticks;
+    const uint64_t *ticks;       /* by way */
+    const uint64_t *least_ticks; /* by node */
+    uint64_t total_ticks;        /* of the nodes as given */
     double tick;
 };
 
-/* Checks everything the struct promises; a message names the node. `input_begin` has node_count + 1
- * entries; inputs may come in any order but not twice. The arrays are copied, `names` is not. */
+/* Checks everything that parts and struct promise; a message names the node. */
 remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
-                                  uint32_t node_count, const char *const *names, const double *time,
-                                  const uint64_t *bytes, const uint32_t *input_begin,
-                                  const uint32_t *inputs, struct remat_problem *out);
+                                  const struct remat_problem_parts *parts,
+                                  struct remat_problem *out);
 
 /* "node 12 (\"conv1\")", in the arena; "node 12" when it cannot be made. */
-const char *remat_problem_node_text(struct remat_arena *arena, const struct remat_problem *problem,
+const char *remat_problem_node_text(struct remat_arena *arena, const char *const *names,
                                     uint32_t node);
 
-static inline uint32_t remat_problem_input_count(const struct remat_problem *p, uint32_t node)
+static inline uint32_t remat_problem_input_count(const struct remat_problem *p, uint32_t way)
 {
-    return p->input_begin[node + 1] - p->input_begin[node];
+    return p->input_begin[way + 1] - p->input_begin[way];
 }
-/* Bytes that are live during a run of the node in any schedule: its inputs and its value. */
+/* Bytes that are live during a run of the node in any schedule, whichever way is taken: inputs,
+ * value, workspace. Of one way: the same for it. */
 uint64_t remat_problem_working_set(const struct remat_problem *problem, uint32_t node);
+uint64_t remat_problem_working_set_of_way(const struct remat_problem *problem, uint32_t way);
 
-/* Sequences: node numbers in the order of execution. */
+/* Sequences: ways in the order of execution. */
 struct remat_sequence {
     uint32_t *items;
     size_t count, capacity;

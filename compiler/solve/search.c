@@ -30,6 +30,8 @@ struct search {
     uint32_t *used;  /* nodes with users */
     uint32_t used_count;
     uint64_t *used_bytes; /* running sum over `used` */
+    uint32_t *choosers;   /* nodes with several ways */
+    uint32_t chooser_count;
 
     bool best_fits, best_stale; /* stale: the current state is the best and not stored yet */
     uint64_t best_ticks;
@@ -74,7 +76,14 @@ static bool provide_input(struct search *s, uint32_t u, uint32_t slot, uint32_t 
     bool keep = remat_timeline_max(&s->timeline, end + 1, slot) <= s->budget;
     if (draw_chance(s, 10))
         keep = !keep;
-    return keep || recompute_before(s, u, slot, depth + 1);
+    return keep || s->problem->once[u] || recompute_before(s, u, slot, depth + 1);
+}
+
+static uint32_t draw_way(struct search *s, uint32_t v)
+{
+    const struct remat_problem *p = s->problem;
+    uint32_t first = p->way_begin[v], count = p->way_begin[v + 1] - first;
+    return count == 1 ? v : p->ways[first + draw_below(s, count)];
 }
 
 /* Puts a run of v just before `slot`, where a run reads v. */
@@ -82,19 +91,20 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    uint32_t ends[64];
-    uint32_t first = p->input_begin[v], count = remat_problem_input_count(p, v);
-    if (depth > DEPTH_MAX || t->run_count >= s->runs_max || t->log.count > s->patience)
+    uint32_t ends[64], way = draw_way(s, v);
+    uint32_t first = p->input_begin[way], count = remat_problem_input_count(p, way);
+    if (p->once[v] || depth > DEPTH_MAX || t->run_count >= s->runs_max ||
+        t->log.count > s->patience)
         return false;
     uint32_t at = remat_timeline_make_room(t, slot);
     s->crowded |= at == REMAT_SLOT_NONE || t->run_count + 8 >= s->runs_max;
-    if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, v, at))
+    if (at == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, way, at))
         return false;
     for (uint32_t k = 0; k < count && k < 64; k++) {
         uint32_t u = p->inputs[first + k];
         ends[k] = remat_timeline_live_end(t, u, remat_events_below(&t->runs[u], at) - 1);
     }
-    remat_timeline_insert(t, v, at);
+    remat_timeline_insert(t, way, at);
     for (uint32_t k = 0; k < count && k < 64; k++)
         if (!provide_input(s, p->inputs[first + k], at, ends[k], depth))
             return false;
@@ -152,22 +162,49 @@ static bool drop_somewhere(struct search *s)
     return recompute_before(s, v, use, 0);
 }
 
-/* Removes the run and, if asked to, runs before it that served only it. */
-static void remove_run(struct search *s, uint32_t v, uint32_t slot, bool cascade)
+/* Removes the run of u before `slot` if nothing reads it and there is another, and runs before it
+ * that served only it. */
+static void remove_unread(struct search *s, uint32_t u, uint32_t slot)
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    remat_timeline_remove(t, v, slot);
-    for (uint32_t e = p->input_begin[v]; cascade && e < p->input_begin[v + 1]; e++) {
-        uint32_t u = p->inputs[e];
-        const struct remat_events *runs = &t->runs[u];
-        size_t run = remat_events_below(runs, slot);
-        if (runs->count < 2 || run == 0)
-            continue;
-        uint32_t begin = runs->items[run - 1];
-        if (remat_timeline_live_end(t, u, run - 1) == begin)
-            remove_run(s, u, begin, true);
-    }
+    const struct remat_events *runs = &t->runs[u];
+    size_t run = remat_events_below(runs, slot);
+    if (runs->count < 2 || run == 0)
+        return;
+    uint32_t begin = runs->items[run - 1], way = t->at[begin];
+    if (remat_timeline_live_end(t, u, run - 1) != begin)
+        return;
+    remat_timeline_remove(t, begin);
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
+        remove_unread(s, p->inputs[e], begin);
+}
+
+/* Removes the run and, if asked to, runs before it that served only it. */
+static void remove_run(struct search *s, uint32_t slot, bool cascade)
+{
+    const struct remat_problem *p = s->problem;
+    uint32_t way = s->timeline.at[slot];
+    remat_timeline_remove(&s->timeline, slot);
+    for (uint32_t e = p->input_begin[way]; cascade && e < p->input_begin[way + 1]; e++)
+        remove_unread(s, p->inputs[e], slot);
+}
+
+/* Another way for one run; the runs that served only the old one go. */
+static bool change_way(struct search *s)
+{
+    struct remat_timeline *t = &s->timeline;
+    const struct remat_problem *p = s->problem;
+    uint32_t v = s->choosers[draw_below(s, s->chooser_count)], way = draw_way(s, v);
+    const struct remat_events *runs = &t->runs[v];
+    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)], old = t->at[slot];
+    if (way == old || !remat_timeline_valid_at(t, way, slot))
+        return false;
+    remat_timeline_remove(t, slot);
+    remat_timeline_insert(t, way, slot);
+    for (uint32_t e = p->input_begin[old]; e < p->input_begin[old + 1]; e++)
+        remove_unread(s, p->inputs[e], slot);
+    return true;
 }
 
 static bool remove_repeat(struct search *s, bool cascade)
@@ -178,7 +215,7 @@ static bool remove_repeat(struct search *s, bool cascade)
     uint32_t v = t->repeated[draw_below(s, t->repeated_count)];
     const struct remat_events *runs = &t->runs[v];
     uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
-    remove_run(s, v, slot, cascade);
+    remove_run(s, slot, cascade);
     return remat_timeline_valid(t, v);
 }
 
@@ -201,8 +238,8 @@ static bool move_run(struct search *s)
     uint32_t v = draw_below(s, p->node_count);
     const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
     size_t run = draw_below(s, (uint32_t)runs->count);
-    uint32_t from = runs->items[run], low = 0, high = t->slot_count - 1;
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+    uint32_t from = runs->items[run], way = t->at[from], low = 0, high = t->slot_count - 1;
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         const struct remat_events *r = &t->runs[p->inputs[e]];
         size_t before = run == 0 ? 1 : remat_events_below(r, from);
         if (r->items[before - 1] > low)
@@ -218,12 +255,12 @@ static bool move_run(struct search *s)
         to = low + 1;
     else
         to = low + 1 + draw_below(s, high - low);
-    remat_timeline_remove(t, v, from);
+    remat_timeline_remove(t, from);
     if (t->at[to] != REMAT_SLOT_NONE)
         to = remat_timeline_make_room(t, to);
-    if (to == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, v, to))
+    if (to == REMAT_SLOT_NONE || !remat_timeline_valid_at(t, way, to))
         return false;
-    remat_timeline_insert(t, v, to);
+    remat_timeline_insert(t, way, to);
     return remat_timeline_valid(t, v);
 }
 
@@ -231,7 +268,7 @@ static bool insert_anywhere(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
     uint32_t v = draw_used(s), slot = draw_below(s, t->slot_count);
-    if (t->run_count >= s->runs_max || t->at[slot] != REMAT_SLOT_NONE ||
+    if (s->problem->once[v] || t->run_count >= s->runs_max || t->at[slot] != REMAT_SLOT_NONE ||
         !remat_timeline_valid_at(t, v, slot))
         return false;
     remat_timeline_insert(t, v, slot);
@@ -240,6 +277,8 @@ static bool insert_anywhere(struct search *s)
 
 static bool change(struct search *s)
 {
+    if (s->chooser_count && draw_chance(s, 15))
+        return change_way(s);
     uint32_t kind = draw_below(s, 100);
     s->patience = (size_t)4 << draw_below(s, 5);
     bool over = remat_timeline_peak(&s->timeline) > s->budget;
@@ -368,8 +407,11 @@ static remat_status prepare(struct search *s, const struct remat_sequence *start
     remat_timeline_load(&s->timeline, start);
     REMAT_NEW(s->arena, s->used, p->node_count);
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
+    REMAT_NEW(s->arena, s->choosers, p->node_count);
     uint64_t sum = 0;
     for (uint32_t v = 0; v < p->node_count; v++) {
+        if (p->way_begin[v + 1] - p->way_begin[v] > 1)
+            s->choosers[s->chooser_count++] = v;
         if (p->user_begin[v] == p->user_begin[v + 1])
             continue;
         s->used[s->used_count] = v;

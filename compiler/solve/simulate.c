@@ -9,11 +9,11 @@ static void mark_last_reads(const struct remat_problem *p, const uint32_t *seque
                             const size_t *offset, bool *needed, uint8_t *reads, uint8_t *runs)
 {
     for (size_t i = length; i-- > 0;) {
-        uint32_t v = sequence[i];
+        uint32_t w = sequence[i], v = p->node_of[w];
         runs[i] = needed[v] ? 0 : DROPPED_AT_ONCE;
         needed[v] = false;
-        for (uint32_t k = 0; k < remat_problem_input_count(p, v); k++) {
-            uint32_t u = p->inputs[p->input_begin[v] + k];
+        for (uint32_t k = 0; k < remat_problem_input_count(p, w); k++) {
+            uint32_t u = p->inputs[p->input_begin[w] + k];
             reads[offset[i] + k] = needed[u] ? 0 : LAST_READ;
             needed[u] = true;
         }
@@ -27,23 +27,26 @@ static remat_status replay(remat_context *ctx, const struct remat_problem *p,
 {
     uint64_t used = 0;
     for (size_t i = 0; i < length; i++) {
-        uint32_t v = sequence[i];
+        uint32_t w = sequence[i], v = p->node_of[w];
+        if (ran[v] && p->once[v])
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "position %zu: node %u runs again, which it may not", i, v);
         if (live[v]) /* can only be an unread copy, and those are dropped at once */
             return remat_error(ctx, REMAT_ERROR_INTERNAL, "position %zu: node %u is live", i, v);
+        used += p->bytes[v] + (ran[v] ? 0 : p->lasting[v]);
         live[v] = ran[v] = true;
-        used += p->bytes[v];
-        out->time += p->time[v];
-        for (uint32_t k = 0; k < remat_problem_input_count(p, v); k++)
-            if (!live[p->inputs[p->input_begin[v] + k]])
+        out->time += p->time[w];
+        for (uint32_t k = 0; k < remat_problem_input_count(p, w); k++)
+            if (!live[p->inputs[p->input_begin[w] + k]])
                 return remat_error(ctx, REMAT_ERROR_INVALID,
                                    "position %zu: node %u runs before its input %u", i, v,
-                                   p->inputs[p->input_begin[v] + k]);
-        if (used > out->peak || i == 0) {
-            out->peak = used;
+                                   p->inputs[p->input_begin[w] + k]);
+        if (used + p->workspace[w] > out->peak || i == 0) {
+            out->peak = used + p->workspace[w];
             out->peak_position = (uint32_t)i;
         }
-        for (uint32_t k = 0; k < remat_problem_input_count(p, v); k++) {
-            uint32_t u = p->inputs[p->input_begin[v] + k];
+        for (uint32_t k = 0; k < remat_problem_input_count(p, w); k++) {
+            uint32_t u = p->inputs[p->input_begin[w] + k];
             if (reads[offset[i] + k] == LAST_READ) {
                 live[u] = false;
                 used -= p->bytes[u];
@@ -71,8 +74,8 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a sequence of %zu runs is too long", length);
     REMAT_NEW(&arena, offset, length + 1);
     for (size_t i = 0; i < length; i++) {
-        if (sequence[i] >= p->node_count)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "position %zu: there is no node %u", i,
+        if (sequence[i] >= p->way_count)
+            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "position %zu: there is no way %u", i,
                        sequence[i]);
         offset[i + 1] = offset[i] + remat_problem_input_count(p, sequence[i]);
     }

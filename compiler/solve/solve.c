@@ -41,7 +41,7 @@ remat_status remat_solve_given_order(struct remat_arena *arena, const struct rem
 {
     remat_status st = REMAT_OK;
     struct remat_sequence order = {0};
-    *out = (struct remat_solution){.lower_bound = p->total_time};
+    *out = (struct remat_solution){.lower_bound = p->least_time};
     REMAT_NEW(arena, order.items, p->node_count);
     for (uint32_t v = 0; v < p->node_count; v++)
         order.items[v] = v;
@@ -153,7 +153,7 @@ static remat_status try_exact(struct remat_arena *arena, const struct remat_prob
     if (p->node_count > REMAT_EXACT_NODES_MAX || is_good_enough(best))
         return REMAT_OK;
     if (best->fits)
-        limit = (uint64_t)((best->result.time - p->total_time) / p->tick) + 1;
+        limit = (uint64_t)((best->result.time - p->least_time) / p->tick) + 1;
     REMAT_TRY(remat_exact_solve(arena, p, budget, limit,
                                 states < STATES_MAX ? (uint32_t)states : STATES_MAX, deadline,
                                 &exact));

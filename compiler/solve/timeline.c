@@ -121,10 +121,10 @@ uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, 
     return below && uses->items[below - 1] > begin ? uses->items[below - 1] : begin;
 }
 
-bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t node, uint32_t slot)
+bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t way, uint32_t slot)
 {
     const struct remat_problem *p = t->problem;
-    for (uint32_t e = p->input_begin[node]; e < p->input_begin[node + 1]; e++) {
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         const struct remat_events *runs = &t->runs[p->inputs[e]];
         if (runs->count == 0 || runs->items[0] >= slot)
             return false;
@@ -187,64 +187,84 @@ static void note_repeated(struct remat_timeline *t, uint32_t node)
     }
 }
 
-static void put(struct remat_timeline *t, uint32_t node, uint32_t slot)
+/* Workspace of the run at `slot`, and what lasts from the first run on. */
+static void account_beside(struct remat_timeline *t, uint32_t way, uint32_t slot, int sign)
 {
     const struct remat_problem *p = t->problem;
+    uint32_t node = p->node_of[way];
+    if (p->workspace[way])
+        range_add(t, slot, slot, sign * (int64_t)p->workspace[way]);
+    if (p->lasting[node] == 0)
+        return;
+    const struct remat_events *runs = &t->runs[node]; /* without the one at `slot` */
+    uint32_t next = runs->count ? runs->items[0] : t->slot_count;
+    if (slot < next)
+        range_add(t, slot, next - 1, sign * (int64_t)p->lasting[node]);
+}
+
+static void put(struct remat_timeline *t, uint32_t way, uint32_t slot)
+{
+    const struct remat_problem *p = t->problem;
+    uint32_t node = p->node_of[way];
     account_run(t, node, slot, 1);
+    account_beside(t, way, slot, 1);
     event_add(t, &t->runs[node], remat_events_below(&t->runs[node], slot), slot);
-    t->at[slot] = node;
+    t->at[slot] = way;
     t->occupied[slot / 64] |= UINT64_C(1) << slot % 64;
-    t->ticks += p->ticks[node];
+    t->ticks += p->ticks[way];
     t->run_count++;
     note_repeated(t, node);
-    for (uint32_t e = p->input_begin[node]; e < p->input_begin[node + 1]; e++) {
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
         account_use(t, p->inputs[e], slot, 1);
         event_add(t, uses, remat_events_below(uses, slot), slot);
     }
 }
 
-static void take(struct remat_timeline *t, uint32_t node, uint32_t slot)
+static void take(struct remat_timeline *t, uint32_t slot)
 {
     const struct remat_problem *p = t->problem;
-    for (uint32_t e = p->input_begin[node]; e < p->input_begin[node + 1]; e++) {
+    uint32_t way = t->at[slot], node = p->node_of[way];
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
         event_delete(uses, remat_events_below(uses, slot));
         account_use(t, p->inputs[e], slot, -1);
     }
     event_delete(&t->runs[node], remat_events_below(&t->runs[node], slot));
     account_run(t, node, slot, -1);
+    account_beside(t, way, slot, -1);
     t->at[slot] = REMAT_SLOT_NONE;
     t->occupied[slot / 64] &= ~(UINT64_C(1) << slot % 64);
-    t->ticks -= p->ticks[node];
+    t->ticks -= p->ticks[way];
     t->run_count--;
     note_repeated(t, node);
 }
 
-static void record(struct remat_timeline *t, uint32_t node, uint32_t slot, bool inserted)
+static void record(struct remat_timeline *t, uint32_t way, uint32_t slot, bool inserted)
 {
     remat_status st = REMAT_OK;
-    struct remat_timeline_change change = {node, slot, inserted};
+    struct remat_timeline_change change = {way, slot, inserted};
     REMAT_PUSH(t->arena, &t->log, change);
     return;
 fail:
     t->failed = st != REMAT_OK;
 }
 
-void remat_timeline_insert(struct remat_timeline *t, uint32_t node, uint32_t slot)
+void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot)
 {
     if (t->failed)
         return;
-    put(t, node, slot);
-    record(t, node, slot, true);
+    put(t, way, slot);
+    record(t, way, slot, true);
 }
 
-void remat_timeline_remove(struct remat_timeline *t, uint32_t node, uint32_t slot)
+void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 {
+    uint32_t way = t->at[slot];
     if (t->failed)
         return;
-    take(t, node, slot);
-    record(t, node, slot, false);
+    take(t, slot);
+    record(t, way, slot, false);
 }
 
 void remat_timeline_rollback(struct remat_timeline *t, size_t mark)
@@ -252,9 +272,9 @@ void remat_timeline_rollback(struct remat_timeline *t, size_t mark)
     while (!t->failed && t->log.count > mark) {
         struct remat_timeline_change c = t->log.items[--t->log.count];
         if (c.inserted)
-            take(t, c.node, c.slot);
+            take(t, c.slot);
         else
-            put(t, c.node, c.slot);
+            put(t, c.way, c.slot);
     }
 }
 
@@ -288,9 +308,9 @@ uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)
         empty--;
     }
     for (; empty < before && !t->failed; empty++) {
-        uint32_t node = t->at[empty + 1];
-        remat_timeline_remove(t, node, empty + 1);
-        remat_timeline_insert(t, node, empty);
+        uint32_t way = t->at[empty + 1];
+        remat_timeline_remove(t, empty + 1);
+        remat_timeline_insert(t, way, empty);
     }
     return before;
 }

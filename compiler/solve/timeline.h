@@ -16,7 +16,7 @@ struct remat_events { /* ascending slots */
 };
 
 struct remat_timeline_change {
-    uint32_t node, slot;
+    uint32_t way, slot;
     bool inserted;
 };
 
@@ -26,7 +26,7 @@ struct remat_timeline {
     struct remat_arena *arena;
     uint32_t slot_count; /* a power of two */
     uint32_t run_count;
-    uint32_t *at;                     /* node by slot, REMAT_SLOT_NONE when empty */
+    uint32_t *at;                     /* way by slot, REMAT_SLOT_NONE when empty */
     uint64_t *occupied;               /* bit by slot */
     struct remat_events *runs, *uses; /* by node */
     struct remat_timeline_node {
@@ -49,9 +49,9 @@ void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
 remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
                                   struct remat_sequence *out);
 
-/* The slot must be empty, or hold the node, respectively. Both are logged. */
-void remat_timeline_insert(struct remat_timeline *t, uint32_t node, uint32_t slot);
-void remat_timeline_remove(struct remat_timeline *t, uint32_t node, uint32_t slot);
+/* The slot must be empty, or occupied, respectively. Both are logged. */
+void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot);
+void remat_timeline_remove(struct remat_timeline *t, uint32_t slot);
 /* Undoes every change after the log had `mark` entries. */
 void remat_timeline_rollback(struct remat_timeline *t, size_t mark);
 static inline void remat_timeline_commit(struct remat_timeline *t)
@@ -75,8 +75,8 @@ uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot);
 size_t remat_events_below(const struct remat_events *events, uint32_t slot);
 /* The slot until which the value of the node's run `index` is live. */
 uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, size_t index);
-/* A run of the node at `slot` would find all its inputs produced. */
-bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t node, uint32_t slot);
+/* Such a run at `slot` would find all its inputs produced. */
+bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t way, uint32_t slot);
 /* The node's first run precedes its first use. */
 bool remat_timeline_valid(const struct remat_timeline *t, uint32_t node);
 

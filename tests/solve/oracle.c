@@ -1,123 +1,169 @@
-/* Dijkstra over pairs of sets. Free a value: costs nothing. Run a node: its inputs are live, it is
- * not, and it fits beside what is live. */
+/* Dijkstra over pairs of sets, with a bucket for each distance. Free a value: costs nothing. Run a
+ * node in some way: what the way reads is live, its value is not, and everything fits. */
 #include "oracle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SETS = 1 << ORACLE_NODES_MAX, STATES = SETS * SETS, EDGES_MAX = STATES };
+enum { DISTANCES = 1 << 15 };
 
-struct entry {
-    uint64_t distance;
-    uint32_t state; /* live set * SETS + done set */
+struct way {
+    uint32_t node, reads, time, workspace;
+};
+
+struct bucket {
+    uint32_t *states, count, capacity;
 };
 
 struct oracle {
-    const struct remat_problem *problem;
+    const struct remat_problem_parts *parts;
     uint64_t budget;
     bool want_peak; /* distance is the largest live sum, else the time */
-    uint32_t inputs[ORACLE_NODES_MAX];
-    uint64_t *distance;
-    struct entry *heap;
-    uint32_t count;
+    struct way ways[ORACLE_WAYS_MAX];
+    uint32_t way_count;
+    uint16_t *distance; /* by live set << node_count | done set */
+    struct bucket *buckets;
 };
 
-static void push(struct oracle *o, uint32_t state, uint64_t distance)
+static void *check(void *memory)
 {
-    if (distance >= o->distance[state])
-        return;
-    if (o->count == EDGES_MAX) {
-        printf("oracle: heap is full\n");
+    if (!memory) {
+        printf("oracle: out of memory\n");
         exit(2);
     }
-    o->distance[state] = distance;
-    uint32_t at = o->count++;
-    for (; at > 0 && o->heap[(at - 1) / 2].distance > distance; at = (at - 1) / 2)
-        o->heap[at] = o->heap[(at - 1) / 2];
-    o->heap[at] = (struct entry){distance, state};
+    return memory;
 }
 
-static struct entry pop(struct oracle *o)
+static void push(struct oracle *o, uint32_t live, uint32_t done, uint64_t distance)
 {
-    struct entry top = o->heap[0], last = o->heap[--o->count];
-    uint32_t at = 0, child;
-    while ((child = 2 * at + 1) < o->count) {
-        if (child + 1 < o->count && o->heap[child + 1].distance < o->heap[child].distance)
-            child++;
-        if (o->heap[child].distance >= last.distance)
-            break;
-        o->heap[at] = o->heap[child];
-        at = child;
+    uint32_t state = live << o->parts->node_count | done;
+    if (distance >= DISTANCES - 1) {
+        printf("oracle: a distance of %lu\n", (unsigned long)distance);
+        exit(2);
     }
-    o->heap[at] = last;
-    return top;
+    if (distance >= o->distance[state])
+        return;
+    o->distance[state] = (uint16_t)distance;
+    struct bucket *b = &o->buckets[distance];
+    if (b->count == b->capacity) {
+        b->capacity = b->capacity ? 2 * b->capacity : 64;
+        b->states = check(realloc(b->states, b->capacity * sizeof *b->states));
+    }
+    b->states[b->count++] = state;
 }
 
-static uint64_t live_bytes(const struct remat_problem *p, uint32_t live)
+/* Static bytes, workspace and what lasts included. */
+static uint64_t bytes_during(const struct oracle *o, uint32_t live, uint32_t done, uint32_t space)
 {
-    uint64_t bytes = 0;
-    for (uint32_t v = 0; v < p->node_count; v++)
+    const struct remat_problem_parts *p = o->parts;
+    uint64_t bytes = p->static_bytes + space;
+    for (uint32_t v = 0; v < p->node_count; v++) {
         bytes += live >> v & 1 ? p->bytes[v] : 0;
+        bytes += p->lasting && (done >> v & 1) ? p->lasting[v] : 0;
+    }
     return bytes;
 }
 
-static void expand(struct oracle *o, struct entry e)
+static void expand(struct oracle *o, uint32_t live, uint32_t done, uint64_t distance)
 {
-    const struct remat_problem *p = o->problem;
-    uint32_t live = e.state / SETS, done = e.state % SETS;
-    for (uint32_t v = 0; v < p->node_count; v++) {
-        uint32_t bit = 1u << v;
-        if (live & bit) {
-            push(o, (live & ~bit) * SETS + done, e.distance);
+    for (uint32_t v = 0; v < o->parts->node_count; v++)
+        if (live >> v & 1)
+            push(o, live & ~(1u << v), done, distance);
+    for (uint32_t i = 0; i < o->way_count; i++) {
+        const struct way *w = &o->ways[i];
+        uint32_t bit = 1u << w->node;
+        if ((live & bit) || (live & w->reads) != w->reads)
             continue;
-        }
-        uint64_t bytes = live_bytes(p, live | bit);
-        if ((live & o->inputs[v]) != o->inputs[v] || bytes > o->budget)
+        if ((done & bit) && o->parts->once && o->parts->once[w->node])
             continue;
-        uint64_t distance = e.distance + (uint64_t)p->time[v];
-        if (o->want_peak)
-            distance = bytes > e.distance ? bytes : e.distance;
-        push(o, (live | bit) * SETS + (done | bit), distance);
+        uint64_t bytes = bytes_during(o, live | bit, done | bit, w->workspace), next;
+        if (bytes > o->budget)
+            continue;
+        next = o->want_peak ? (bytes > distance ? bytes : distance) : distance + w->time;
+        push(o, live | bit, done | bit, next);
     }
 }
 
-static uint64_t search(struct oracle *o)
+/* A value lies in the storage that its chain of aliases ends at. */
+static uint32_t storage(const struct remat_problem_parts *p, uint32_t v)
 {
-    const struct remat_problem *p = o->problem;
-    uint32_t all = (1u << p->node_count) - 1;
-    uint64_t result = ORACLE_INFEASIBLE;
-    for (uint32_t v = 0; v < p->node_count; v++)
-        for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-            o->inputs[v] |= 1u << p->inputs[e];
-    o->distance = malloc(STATES * sizeof *o->distance);
-    o->heap = malloc(EDGES_MAX * sizeof *o->heap);
-    if (!o->distance || !o->heap)
-        exit(2);
-    for (uint32_t live = 0; live <= all; live++) /* only the states of this problem */
-        memset(o->distance + (size_t)live * SETS, 0xff, (all + 1) * sizeof *o->distance);
-    push(o, 0, 0);
-    while (o->count && result == ORACLE_INFEASIBLE) {
-        struct entry e = pop(o);
-        if (e.distance > o->distance[e.state])
-            continue;
-        if (e.state % SETS == all)
-            result = e.distance;
-        else
-            expand(o, e);
+    while (p->alias && p->alias[v] != UINT32_MAX)
+        v = p->alias[v];
+    return v;
+}
+
+/* What running v reads, where values in `fused` are made on the way. */
+static uint32_t reads(const struct remat_problem_parts *p, uint32_t v, uint32_t fused)
+{
+    uint32_t set = 0;
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+        uint32_t u = p->inputs[e];
+        set |= fused >> u & 1 ? reads(p, u, fused) : 1u << u;
+        set |= 1u << storage(p, u);
     }
-    free(o->distance);
-    free(o->heap);
+    return set & ~fused;
+}
+
+static void list_ways(struct oracle *o)
+{
+    const struct remat_problem_parts *p = o->parts;
+    for (uint32_t v = 0; v < p->node_count; v++)
+        o->ways[o->way_count++] = (struct way){v, reads(p, v, 0), (uint32_t)p->time[v],
+                                               p->workspace ? (uint32_t)p->workspace[v] : 0};
+    for (uint32_t i = 0; i < p->way_count; i++) {
+        const struct remat_way *w = &p->ways[i];
+        uint32_t fused = 0;
+        for (uint32_t k = 0; k < w->fused_count; k++)
+            fused |= 1u << w->fused[k];
+        o->ways[o->way_count++] = (struct way){w->node, reads(p, w->node, fused), (uint32_t)w->time,
+                                               (uint32_t)w->workspace};
+    }
+}
+
+/* Both arrays serve all searches: each leaves the distances as it found them, all UINT16_MAX. */
+static uint16_t *all_distances(void)
+{
+    static uint16_t *distances;
+    size_t bytes = ((size_t)1 << 2 * ORACLE_NODES_MAX) * sizeof *distances;
+    if (!distances)
+        memset(distances = check(malloc(bytes)), 0xff, bytes);
+    return distances;
+}
+
+static uint32_t search(struct oracle *o)
+{
+    static struct bucket buckets[DISTANCES];
+    uint32_t n = o->parts->node_count, all = (1u << n) - 1, result = ORACLE_INFEASIBLE;
+    list_ways(o);
+    o->distance = all_distances();
+    o->buckets = buckets;
+    push(o, 0, 0, 0);
+    for (uint32_t d = 0; d < DISTANCES && result == ORACLE_INFEASIBLE; d++)
+        for (uint32_t i = 0; i < buckets[d].count && result == ORACLE_INFEASIBLE; i++) {
+            uint32_t state = buckets[d].states[i];
+            if (o->distance[state] < d)
+                continue;
+            if ((state & all) == all)
+                result = d;
+            else
+                expand(o, state >> n, state & all, d);
+        }
+    for (uint32_t d = 0; d < DISTANCES; d++) {
+        for (uint32_t i = 0; i < buckets[d].count; i++)
+            o->distance[buckets[d].states[i]] = UINT16_MAX;
+        buckets[d].count = 0;
+    }
     return result;
 }
 
-uint64_t oracle_time(const struct remat_problem *problem, uint64_t budget)
+uint32_t oracle_time(const struct remat_problem_parts *parts, uint64_t budget)
 {
-    struct oracle o = {.problem = problem, .budget = budget};
+    struct oracle o = {.parts = parts, .budget = budget};
     return search(&o);
 }
 
-uint64_t oracle_peak(const struct remat_problem *problem)
+uint32_t oracle_peak(const struct remat_problem_parts *parts)
 {
-    struct oracle o = {.problem = problem, .budget = UINT64_MAX, .want_peak = true};
+    struct oracle o = {.parts = parts, .budget = UINT64_MAX, .want_peak = true};
     return search(&o);
 }

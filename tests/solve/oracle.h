@@ -1,16 +1,19 @@
-/* Exact answers for small problems, by search over (live set, done set). Shares no code with the
- * planner. */
+/* Exact answers for small problems, by search over (live set, done set), from what the problem is
+ * made from. Shares no code with the planner. */
 #ifndef ORACLE_H
 #define ORACLE_H
 
 #include "problem.h"
 
-#define ORACLE_NODES_MAX  8
-#define ORACLE_INFEASIBLE UINT64_MAX
+#define ORACLE_NODES_MAX  12
+#define ORACLE_WAYS_MAX   80
+#define ORACLE_INFEASIBLE UINT32_MAX
+
+/* Times are whole numbers, all of them together below 2^15; so are bytes. */
 
 /* Least time of any schedule within the budget. */
-uint64_t oracle_time(const struct remat_problem *problem, uint64_t budget);
+uint32_t oracle_time(const struct remat_problem_parts *parts, uint64_t budget);
 /* Least peak of any schedule. */
-uint64_t oracle_peak(const struct remat_problem *problem);
+uint32_t oracle_peak(const struct remat_problem_parts *parts);
 
 #endif

@@ -27,38 +27,57 @@ class Problem:
         os.remove(self.path)
 
 
-def node(time, size, *inputs):
-    return {"name": f"n{time}", "time": time, "bytes": size, "inputs": list(inputs)}
+def node(time, size, *inputs, **extras):
+    return {"name": f"n{time}", "time": time, "bytes": size, "inputs": list(inputs), **extras}
 
 
 def problem(*nodes):
     return {"schema": "remat-problem/1", "nodes": list(nodes)}
 
 
-def simulate(nodes, sequence):
+def reads(nodes, v, fused):
+    """What a run of node v reads when the nodes in `fused` are made inside; storages of views too."""
+    found = set()
+    for u in nodes[v]["inputs"]:
+        found |= reads(nodes, u, fused) if u in fused else {u}
+        while nodes[u].get("alias") is not None:
+            u = nodes[u]["alias"]
+        found.add(u)
+    return found - set(fused)
+
+
+def simulate(nodes, sequence, ways=None, static_bytes=0):
     """(time, peak) of a sequence by the rules of remat-problem/1; raises ValueError."""
     last_read, expires = {}, [()] * len(sequence)
+    runs = []
+    for v, way in zip(sequence, ways or [0] * len(sequence)):
+        how = nodes[v]["ways"][way - 1] if way else nodes[v]
+        runs.append((how["time"], how.get("workspace", 0),
+                     reads(nodes, v, how.get("fused", []) if way else [])))
     for i in reversed(range(len(sequence))):
         v = sequence[i]
-        expires[i] = [u for u in nodes[v]["inputs"] if u not in last_read]
+        expires[i] = [u for u in runs[i][2] if u not in last_read]
         if v not in last_read:
             expires[i].append(v)
         last_read.pop(v, None)
-        for u in nodes[v]["inputs"]:
+        for u in runs[i][2]:
             last_read.setdefault(u, i)
-    time = peak = used = 0
+    time = peak = 0
+    used = static_bytes
     live, ran = set(), set()
     for i, v in enumerate(sequence):
         if v in live:
             raise ValueError(f"position {i}: node {v} is live")
+        if v in ran and nodes[v].get("once"):
+            raise ValueError(f"position {i}: node {v} runs again")
+        used += nodes[v]["bytes"] + (0 if v in ran else nodes[v].get("lasting", 0))
         live.add(v)
         ran.add(v)
-        time += nodes[v]["time"]
-        used += nodes[v]["bytes"]
-        missing = [u for u in nodes[v]["inputs"] if u not in live]
+        time += runs[i][0]
+        missing = [u for u in runs[i][2] if u not in live]
         if missing:
             raise ValueError(f"position {i}: node {v} lacks {missing}")
-        peak = max(peak, used)
+        peak = max(peak, used + runs[i][1])
         for u in expires[i]:
             live.discard(u)
             used -= nodes[u]["bytes"]
@@ -67,10 +86,10 @@ def simulate(nodes, sequence):
     return time, peak
 
 
-def check_decision(nodes, decision):
+def check_decision(nodes, decision, static_bytes=0):
     """Faults of a feasible decision, as a list of messages."""
     faults = []
-    time, peak = simulate(nodes, decision["sequence"])
+    time, peak = simulate(nodes, decision["sequence"], decision.get("ways"), static_bytes)
     total = sum(n["time"] for n in nodes)
     expected = {"time": time, "peak": peak, "overhead": time / total - 1 if total else 0,
                 "gap": time / decision["lower_bound"] - 1 if decision["lower_bound"] else 0}

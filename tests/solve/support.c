@@ -28,24 +28,39 @@ uint32_t draw(struct test *test, uint32_t low, uint32_t high)
     return low + (uint32_t)((test->random >> 33) % (high - low + 1));
 }
 
-struct remat_problem make_problem(struct test *test, uint32_t count, const double *time,
-                                  const uint64_t *bytes, const uint32_t *begin,
-                                  const uint32_t *inputs)
+struct remat_problem make_from_parts(struct test *test, const struct remat_problem_parts *parts)
 {
     struct remat_problem problem;
-    if (remat_problem_create(test->ctx, &test->arena, count, NULL, time, bytes, begin, inputs,
-                             &problem) != REMAT_OK) {
+    if (remat_problem_create(test->ctx, &test->arena, parts, &problem) != REMAT_OK) {
         printf("%s: %s\n", test->name, remat_context_message(test->ctx));
         exit(2);
     }
     return problem;
 }
 
-struct remat_problem random_problem(struct test *test, uint32_t count)
+struct remat_problem make_problem(struct test *test, uint32_t count, const double *time,
+                                  const uint64_t *bytes, const uint32_t *begin,
+                                  const uint32_t *inputs)
 {
-    double time[32];
-    uint64_t bytes[32];
-    uint32_t begin[33] = {0}, inputs[64];
+    struct remat_problem_parts parts = {
+        .node_count = count, .time = time, .bytes = bytes, .input_begin = begin, .inputs = inputs};
+    return make_from_parts(test, &parts);
+}
+
+static void *array(struct test *test, size_t count, size_t size)
+{
+    void *items = remat_arena_array(&test->arena, count, size);
+    if (!items)
+        exit(2);
+    return items;
+}
+
+struct remat_problem_parts random_parts(struct test *test, uint32_t count)
+{
+    double *time = array(test, count, sizeof *time);
+    uint64_t *bytes = array(test, count, sizeof *bytes);
+    uint32_t *begin = array(test, count + 1, sizeof *begin);
+    uint32_t *inputs = array(test, 2 * count, sizeof *inputs);
     bool mirrored = draw(test, 0, 1), far = draw(test, 0, 1);
     for (uint32_t v = 0; v < count; v++) {
         uint32_t a = v, b = v;
@@ -66,7 +81,95 @@ struct remat_problem random_problem(struct test *test, uint32_t count)
         if (b < v && b != a)
             inputs[begin[v + 1]++] = b;
     }
-    return make_problem(test, count, time, bytes, begin, inputs);
+    return (struct remat_problem_parts){
+        .node_count = count, .time = time, .bytes = bytes, .input_begin = begin, .inputs = inputs};
+}
+
+struct extras {
+    uint64_t *bytes, *workspace, *lasting;
+    bool *once, *is_storage;
+    uint32_t *alias;
+    struct remat_way *ways;
+    uint32_t *fused, fused_count;
+};
+
+static void add_way(struct test *test, struct remat_problem_parts *p, struct extras *x, uint32_t v,
+                    uint32_t first, uint32_t fused_count, double extra)
+{
+    x->ways[p->way_count++] = (struct remat_way){.node = v,
+                                                 .time = p->time[v] + extra,
+                                                 .workspace = draw(test, 0, 2),
+                                                 .fused = x->fused + first,
+                                                 .fused_count = fused_count};
+}
+
+/* Ways of v that fuse its inputs: one, or one and an input of that. */
+static void add_groups(struct test *test, struct remat_problem_parts *p, struct extras *x,
+                       uint32_t v)
+{
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
+        uint32_t u = p->inputs[e], first = x->fused_count, more = p->input_begin[u];
+        if (x->once[u] || x->is_storage[u] || draw(test, 0, 1))
+            continue;
+        x->fused[x->fused_count++] = u;
+        double extra = draw(test, 0, (uint32_t)p->time[u]), rest;
+        add_way(test, p, x, v, first, 1, extra);
+        if (more == p->input_begin[u + 1])
+            continue;
+        u = p->inputs[more];
+        if (x->once[u] || x->is_storage[u] || draw(test, 0, 1))
+            continue;
+        first = x->fused_count;
+        x->fused[x->fused_count++] = u;
+        x->fused[x->fused_count++] = x->fused[first - 1];
+        rest = draw(test, 0, (uint32_t)p->time[u]);
+        add_way(test, p, x, v, first, 2, extra + rest > 2 ? extra + rest - 2 : 0);
+    }
+}
+
+void add_random_extras(struct test *test, struct remat_problem_parts *p)
+{
+    uint32_t n = p->node_count;
+    struct extras x = {.bytes = array(test, n, sizeof *x.bytes),
+                       .workspace = array(test, n, sizeof *x.workspace),
+                       .lasting = array(test, n, sizeof *x.lasting),
+                       .once = array(test, n, sizeof *x.once),
+                       .is_storage = array(test, n, sizeof *x.is_storage),
+                       .alias = array(test, n, sizeof *x.alias),
+                       .ways = array(test, 5 * n, sizeof *x.ways),
+                       .fused = array(test, 6 * n, sizeof *x.fused)};
+    p->static_bytes = draw(test, 0, 3);
+    for (uint32_t v = 0; v < n; v++) {
+        x.bytes[v] = p->bytes[v];
+        x.workspace[v] = draw(test, 0, 2) ? 0 : draw(test, 1, 3);
+        x.lasting[v] = v >= n / 2 && draw(test, 0, 2) == 0 ? draw(test, 1, 2) : 0;
+        x.once[v] = draw(test, 0, 7) == 0;
+        x.alias[v] = UINT32_MAX;
+        if (p->input_begin[v] < p->input_begin[v + 1] && draw(test, 0, 7) == 0) {
+            x.alias[v] = p->inputs[p->input_begin[v]];
+            x.bytes[v] = 0;
+        }
+        for (uint32_t u = v; x.alias[u] != UINT32_MAX;)
+            x.is_storage[u = x.alias[u]] = true;
+    }
+    for (uint32_t v = 0; v < n; v++) {
+        if (draw(test, 0, 4) == 0)
+            add_way(test, p, &x, v, 0, 0, (double)draw(test, 0, 4) - (p->time[v] > 1));
+        if (draw(test, 0, 1))
+            add_groups(test, p, &x, v);
+    }
+    p->bytes = x.bytes;
+    p->workspace = x.workspace;
+    p->lasting = x.lasting;
+    p->once = x.once;
+    p->alias = x.alias;
+    p->ways = x.ways;
+}
+
+struct remat_problem random_problem(struct test *test, uint32_t count)
+{
+    struct remat_problem_parts parts = random_parts(test, count);
+    return make_from_parts(test, &parts);
 }
 
 static bool reads(const struct remat_problem *p, uint32_t v, uint32_t u)
@@ -82,8 +185,9 @@ static size_t last_read(const struct remat_problem *p, const uint32_t *sequence,
                         size_t position)
 {
     size_t last = position;
-    for (size_t i = position + 1; i < length && sequence[i] != sequence[position]; i++)
-        if (reads(p, sequence[i], sequence[position]))
+    uint32_t v = p->node_of[sequence[position]];
+    for (size_t i = position + 1; i < length && p->node_of[sequence[i]] != v; i++)
+        if (reads(p, sequence[i], v))
             last = i;
     return last;
 }
@@ -95,20 +199,29 @@ bool plain_simulate(const struct remat_problem *p, const uint32_t *sequence, siz
     *peak = 0;
     for (uint32_t v = 0; v < p->node_count; v++) {
         size_t first = 0;
-        while (first < length && sequence[first] != v)
+        while (first < length && p->node_of[sequence[first]] != v)
             first++;
         if (first == length)
             return false;
         for (size_t i = 0; i < first; i++)
             if (reads(p, sequence[i], v))
                 return false;
+        for (size_t i = first + 1; i < length && p->once[v]; i++)
+            if (p->node_of[sequence[i]] == v)
+                return false;
     }
     for (size_t i = 0; i < length; i++) {
-        uint64_t live = 0;
+        uint64_t live = p->workspace[sequence[i]];
         *time += p->time[sequence[i]];
         for (size_t j = 0; j <= i; j++)
             if (last_read(p, sequence, length, j) >= i)
-                live += p->bytes[sequence[j]];
+                live += p->bytes[p->node_of[sequence[j]]];
+        for (uint32_t v = 0; v < p->node_count; v++)
+            for (size_t j = 0; j <= i; j++)
+                if (p->node_of[sequence[j]] == v) {
+                    live += p->lasting[v];
+                    break;
+                }
         if (live > *peak)
             *peak = live;
     }

@@ -37,8 +37,14 @@ struct remat_problem make_problem(struct test *test, uint32_t count, const doubl
                                   const uint64_t *bytes, const uint32_t *begin,
                                   const uint32_t *inputs);
 /* `count` nodes, times 1 .. 9, bytes 1 .. 6; half of them forward-and-backward shaped: node i reads
- * i - 1, and in the second half its mirror image; the others read one or two random nodes. */
-struct remat_problem random_problem(struct test *test, uint32_t count);
+ * i - 1, and in the second half its mirror image; the others read one or two random nodes. In the
+ * arena, without names. */
+struct remat_problem_parts random_parts(struct test *test, uint32_t count);
+/* Adds at random what a compiler may say: static bytes, workspace, bytes that last, nodes that run
+ * once, aliases, other ways to run a node, groups of fused nodes that cost less than their sum. */
+void add_random_extras(struct test *test, struct remat_problem_parts *parts);
+struct remat_problem make_from_parts(struct test *test, const struct remat_problem_parts *parts);
+struct remat_problem random_problem(struct test *test, uint32_t count); /* the two, no extras */
 
 /* Time and peak straight from the rules, quadratic. False when the sequence is not valid. */
 bool plain_simulate(const struct remat_problem *problem, const uint32_t *sequence, size_t length,

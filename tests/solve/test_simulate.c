@@ -37,14 +37,19 @@ static void check_by_hand(struct test *t)
     CHECK(t, remat_simulate(t->ctx, &p, NULL, 0, &s) == REMAT_ERROR_INVALID, "empty");
 }
 
+static uint32_t any_way(struct test *t, const struct remat_problem *p, uint32_t v)
+{
+    return p->ways[draw(t, p->way_begin[v], p->way_begin[v + 1] - 1)];
+}
+
 /* The given order with random repeats put in, and every third time two entries swapped. */
 static size_t random_sequence(struct test *t, const struct remat_problem *p, uint32_t *sequence)
 {
     size_t length = 0;
     for (uint32_t v = 0; v < p->node_count; v++) {
-        sequence[length++] = v;
+        sequence[length++] = any_way(t, p, v);
         if (draw(t, 0, 1) && length + p->node_count < RUNS_MAX)
-            sequence[length++] = draw(t, 0, v);
+            sequence[length++] = any_way(t, p, draw(t, 0, v));
     }
     if (draw(t, 0, 2) == 0) {
         uint32_t a = draw(t, 0, (uint32_t)length - 1), b = draw(t, 0, (uint32_t)length - 1);
@@ -62,7 +67,10 @@ int main(void)
     test_begin(&t, "simulate");
     check_by_hand(&t);
     for (int i = 0; i < PROBLEMS; i++) {
-        struct remat_problem p = random_problem(&t, draw(&t, 2, 12));
+        struct remat_problem_parts parts = random_parts(&t, draw(&t, 2, 12));
+        if (i % 2)
+            add_random_extras(&t, &parts);
+        struct remat_problem p = make_from_parts(&t, &parts);
         for (int k = 0; k < 10; k++) {
             uint32_t sequence[RUNS_MAX + 1];
             size_t length = random_sequence(&t, &p, sequence);

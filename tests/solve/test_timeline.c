@@ -21,17 +21,17 @@ static void compare(struct test *t, const struct remat_timeline *line)
 
 static void change(struct test *t, struct remat_timeline *line)
 {
-    uint32_t v = draw(t, 0, line->problem->node_count - 1);
+    uint32_t way = draw(t, 0, line->problem->way_count - 1), v = line->problem->node_of[way];
     uint32_t slot = draw(t, 0, line->slot_count - 1);
     size_t mark = line->log.count;
     if (draw(t, 0, 1) && line->runs[v].count > 1) {
         uint32_t i = draw(t, 0, (uint32_t)line->runs[v].count - 1);
-        remat_timeline_remove(line, v, line->runs[v].items[i]);
-    } else if (line->run_count < 40) {
+        remat_timeline_remove(line, line->runs[v].items[i]);
+    } else if (line->run_count < 40 && !line->problem->once[v]) {
         if (line->at[slot] != REMAT_SLOT_NONE)
             slot = remat_timeline_make_room(line, slot);
-        if (slot != REMAT_SLOT_NONE && remat_timeline_valid_at(line, v, slot))
-            remat_timeline_insert(line, v, slot);
+        if (slot != REMAT_SLOT_NONE && remat_timeline_valid_at(line, way, slot))
+            remat_timeline_insert(line, way, slot);
     }
     if (!remat_timeline_valid(line, v))
         remat_timeline_rollback(line, mark);
@@ -42,7 +42,10 @@ int main(void)
     struct test t;
     test_begin(&t, "timeline");
     for (int i = 0; i < PROBLEMS; i++) {
-        struct remat_problem p = random_problem(&t, draw(&t, 2, 12));
+        struct remat_problem_parts parts = random_parts(&t, draw(&t, 2, 12));
+        if (i % 2)
+            add_random_extras(&t, &parts);
+        struct remat_problem p = make_from_parts(&t, &parts);
         struct remat_timeline line;
         uint32_t order[12];
         for (uint32_t v = 0; v < p.node_count; v++)

@@ -11,8 +11,13 @@ struct reader {
     struct remat_arena *arena;
     const char **names;
     double *time;
-    uint64_t *bytes;
-    uint32_t *begin, *inputs;
+    uint64_t *bytes, *workspace, *lasting;
+    bool *once;
+    uint32_t *begin, *inputs, *alias;
+    struct {
+        struct remat_way *items;
+        size_t count, capacity;
+    } ways;
 };
 
 static const char *describe(struct remat_arena *arena, const json_t *value)
@@ -34,68 +39,156 @@ static remat_status fail_key(struct reader *r, size_t node, const char *key, con
                        describe(r->arena, value), expected);
 }
 
-static remat_status read_inputs(struct reader *r, size_t node, const json_t *list)
+static remat_status read_number(struct reader *r, size_t node, const char *key, const json_t *value,
+                                uint32_t *out)
 {
     remat_status st = REMAT_OK;
-    if (!json_is_array(list))
-        return fail_key(r, node, "inputs", list, "an array of node numbers");
-    if (json_array_size(list) > node)
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        (size_t)json_integer_value(value) >= node)
         REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
-                   "nodes[%zu].inputs: %zu entries, but only %zu nodes are earlier", node,
-                   json_array_size(list), node);
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *item = json_array_get(list, i);
-        if (!json_is_integer(item) || json_integer_value(item) < 0 ||
-            (size_t)json_integer_value(item) >= node)
-            REMAT_FAIL(
-                r->ctx, REMAT_ERROR_INVALID,
-                "nodes[%zu].inputs[%zu]: %s is not the number of an earlier node (0 .. %lld)", node,
-                i, describe(r->arena, item), (long long)node - 1);
-        r->inputs[r->begin[node] + i] = (uint32_t)json_integer_value(item);
-    }
-    r->begin[node + 1] = r->begin[node] + (uint32_t)json_array_size(list);
+                   "nodes[%zu].%s: %s is not the number of an earlier node (0 .. %lld)", node, key,
+                   describe(r->arena, value), (long long)node - 1);
+    *out = (uint32_t)json_integer_value(value);
 fail:
     return st;
 }
 
-static remat_status check_keys(struct reader *r, size_t node, json_t *object)
+/* An array of numbers of earlier nodes; there are fewer of these than nodes, so `out` has room. */
+static remat_status read_numbers(struct reader *r, size_t node, const char *key, const json_t *list,
+                                 uint32_t *out, uint32_t *count)
+{
+    remat_status st = REMAT_OK;
+    *count = (uint32_t)json_array_size(list);
+    if (!json_is_array(list))
+        return fail_key(r, node, key, list, "an array of node numbers");
+    if (json_array_size(list) > node)
+        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
+                   "nodes[%zu].%s: %zu entries, but only %zu nodes are earlier", node, key,
+                   json_array_size(list), node);
+    for (uint32_t i = 0; i < *count; i++) {
+        const char *item = remat_arena_format(r->arena, "%s[%u]", key, i);
+        REMAT_TRY(read_number(r, node, item ? item : key, json_array_get(list, i), &out[i]));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_keys(struct reader *r, size_t node, const char *where, json_t *object,
+                               const char *const *accepted)
 {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (strcmp(key, "name") != 0 && strcmp(key, "time") != 0 && strcmp(key, "bytes") != 0 &&
-            strcmp(key, "inputs") != 0)
-            return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                               "nodes[%zu]: unknown key \"%.60s\" (accepted: name, time, bytes, "
-                               "inputs)",
-                               node, key);
+        size_t i = 0;
+        struct remat_text all = {.arena = r->arena};
+        while (accepted[i] && strcmp(accepted[i], key) != 0)
+            i++;
+        if (accepted[i])
+            continue;
+        for (i = 0; accepted[i]; i++)
+            remat_text_append(&all, "%s%s", i ? ", " : "", accepted[i]);
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "nodes[%zu]%s: unknown key \"%.60s\" (accepted: %s)", node, where, key,
+                           all.failed ? "" : all.items);
     }
     return REMAT_OK;
 }
 
-static remat_status read_node(struct reader *r, size_t node, json_t *object)
+static remat_status read_size(struct reader *r, size_t node, const char *key, const json_t *value,
+                              uint64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return fail_key(r, node, key, value, "an integer from 0 on");
+    *out = (uint64_t)json_integer_value(value);
+    return REMAT_OK;
+}
+
+static remat_status read_time(struct reader *r, size_t node, const char *key, const json_t *value,
+                              double *out)
+{
+    if (!json_is_number(value) || json_number_value(value) < 0)
+        return fail_key(r, node, key, value, "a number from 0 on");
+    *out = json_number_value(value);
+    return REMAT_OK;
+}
+
+static remat_status read_way(struct reader *r, size_t node, size_t index, json_t *object)
+{
+    static const char *const keys[] = {"time", "workspace", "fused", NULL};
+    remat_status st = REMAT_OK;
+    struct remat_way way = {.node = (uint32_t)node};
+    const char *where = remat_arena_format(r->arena, ".ways[%zu]", index);
+    const json_t *workspace = json_object_get(object, "workspace");
+    const json_t *fused = json_object_get(object, "fused");
+    uint32_t *items;
+    if (!where)
+        return REMAT_ERROR_MEMORY;
+    if (!json_is_object(object))
+        return fail_key(r, node, where + 1, object, "an object");
+    REMAT_TRY(check_keys(r, node, where, object, keys));
+    REMAT_TRY(read_time(r, node, "ways.time", json_object_get(object, "time"), &way.time));
+    if (workspace)
+        REMAT_TRY(read_size(r, node, "ways.workspace", workspace, &way.workspace));
+    if (fused) {
+        REMAT_NEW(r->arena, items, json_array_size(fused));
+        REMAT_TRY(read_numbers(r, node, "ways.fused", fused, items, &way.fused_count));
+        way.fused = items;
+    }
+    REMAT_PUSH(r->arena, &r->ways, way);
+fail:
+    return st;
+}
+
+/* What bare problems do without. */
+static remat_status read_extras(struct reader *r, size_t node, json_t *object)
 {
     remat_status st = REMAT_OK;
-    const json_t *name = json_object_get(object, "name"), *time = json_object_get(object, "time");
-    const json_t *bytes = json_object_get(object, "bytes");
+    const json_t *workspace = json_object_get(object, "workspace");
+    const json_t *lasting = json_object_get(object, "lasting");
+    const json_t *once = json_object_get(object, "once"), *alias = json_object_get(object, "alias");
+    const json_t *ways = json_object_get(object, "ways");
+    if (workspace)
+        REMAT_TRY(read_size(r, node, "workspace", workspace, &r->workspace[node]));
+    if (lasting)
+        REMAT_TRY(read_size(r, node, "lasting", lasting, &r->lasting[node]));
+    if (once && !json_is_boolean(once))
+        return fail_key(r, node, "once", once, "true or false");
+    r->once[node] = json_is_true(once);
+    r->alias[node] = UINT32_MAX;
+    if (alias)
+        REMAT_TRY(read_number(r, node, "alias", alias, &r->alias[node]));
+    if (ways && !json_is_array(ways))
+        return fail_key(r, node, "ways", ways, "an array of objects");
+    for (size_t i = 0; i < json_array_size(ways); i++)
+        REMAT_TRY(read_way(r, node, i, json_array_get(ways, i)));
+fail:
+    return st;
+}
+
+static remat_status read_node(struct reader *r, size_t node, json_t *object)
+{
+    static const char *const keys[] = {"name",    "time", "bytes", "inputs", "workspace",
+                                       "lasting", "once", "alias", "ways",   NULL};
+    remat_status st = REMAT_OK;
+    uint32_t count;
+    const json_t *name = json_object_get(object, "name");
     if (!json_is_object(object))
         REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "nodes[%zu]: %s, expected an object", node,
                    describe(r->arena, object));
-    REMAT_TRY(check_keys(r, node, object));
+    REMAT_TRY(check_keys(r, node, "", object, keys));
     if (!json_is_string(name))
         return fail_key(r, node, "name", name, "a string");
-    if (!json_is_number(time) || json_number_value(time) < 0)
-        return fail_key(r, node, "time", time, "a number from 0 on");
-    if (!json_is_integer(bytes) || json_integer_value(bytes) < 0)
-        return fail_key(r, node, "bytes", bytes, "an integer from 0 on");
     r->names[node] =
         remat_arena_string(r->arena, json_string_value(name), json_string_length(name));
-    r->time[node] = json_number_value(time);
-    r->bytes[node] = (uint64_t)json_integer_value(bytes);
     if (!r->names[node])
         return REMAT_ERROR_MEMORY;
-    REMAT_TRY(read_inputs(r, node, json_object_get(object, "inputs")));
+    REMAT_TRY(read_time(r, node, "time", json_object_get(object, "time"), &r->time[node]));
+    REMAT_TRY(read_size(r, node, "bytes", json_object_get(object, "bytes"), &r->bytes[node]));
+    REMAT_TRY(read_numbers(r, node, "inputs", json_object_get(object, "inputs"),
+                           r->inputs + r->begin[node], &count));
+    r->begin[node + 1] = r->begin[node] + count;
+    REMAT_TRY(read_extras(r, node, object));
 fail:
     return st;
 }
@@ -109,7 +202,7 @@ static size_t count_inputs(const json_t *nodes)
 }
 
 static remat_status read_nodes(remat_context *ctx, struct remat_arena *arena, const json_t *nodes,
-                               struct remat_problem *out)
+                               uint64_t static_bytes, struct remat_problem *out)
 {
     remat_status st = REMAT_OK;
     struct reader r = {.ctx = ctx, .arena = arena};
@@ -122,10 +215,29 @@ static remat_status read_nodes(remat_context *ctx, struct remat_arena *arena, co
     REMAT_NEW(arena, r.bytes, count);
     REMAT_NEW(arena, r.begin, count + 1);
     REMAT_NEW(arena, r.inputs, inputs);
+    REMAT_NEW(arena, r.workspace, count);
+    REMAT_NEW(arena, r.lasting, count);
+    REMAT_NEW(arena, r.once, count);
+    REMAT_NEW(arena, r.alias, count);
     for (size_t i = 0; i < count; i++)
         REMAT_TRY(read_node(&r, i, json_array_get(nodes, i)));
-    REMAT_TRY(remat_problem_create(ctx, arena, (uint32_t)count, r.names, r.time, r.bytes, r.begin,
-                                   r.inputs, out));
+    if (r.ways.count > REMAT_PROBLEM_NODES_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu ways, accepted: up to %u", r.ways.count,
+                   REMAT_PROBLEM_NODES_MAX);
+    struct remat_problem_parts parts = {.node_count = (uint32_t)count,
+                                        .names = r.names,
+                                        .time = r.time,
+                                        .bytes = r.bytes,
+                                        .input_begin = r.begin,
+                                        .inputs = r.inputs,
+                                        .static_bytes = static_bytes,
+                                        .workspace = r.workspace,
+                                        .lasting = r.lasting,
+                                        .once = r.once,
+                                        .alias = r.alias,
+                                        .ways = r.ways.items,
+                                        .way_count = (uint32_t)r.ways.count};
+    REMAT_TRY(remat_problem_create(ctx, arena, &parts, out));
 fail:
     return st;
 }
@@ -135,6 +247,7 @@ static remat_status read_root(remat_context *ctx, struct remat_arena *arena, con
 {
     remat_status st = REMAT_OK;
     const json_t *schema = json_object_get(root, "schema"), *nodes = json_object_get(root, "nodes");
+    const json_t *constant = json_object_get(root, "static_bytes");
     if (!json_is_object(root))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s, expected an object", describe(arena, root));
     if (!json_is_string(schema) || strcmp(json_string_value(schema), "remat-problem/1") != 0)
@@ -143,7 +256,10 @@ static remat_status read_root(remat_context *ctx, struct remat_arena *arena, con
     if (!json_is_array(nodes))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "nodes: %s, expected an array",
                    describe(arena, nodes));
-    REMAT_TRY(read_nodes(ctx, arena, nodes, out));
+    if (constant && (!json_is_integer(constant) || json_integer_value(constant) < 0))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "static_bytes: %s, expected an integer from 0 on",
+                   describe(arena, constant));
+    REMAT_TRY(read_nodes(ctx, arena, nodes, (uint64_t)json_integer_value(constant), out));
 fail:
     return st;
 }

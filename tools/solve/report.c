@@ -48,6 +48,27 @@ static void append_common(struct remat_text *text, const struct report *r)
     remat_text_append(text, ",\n  \"time_limit_hit\": %s", r->time_limit_hit ? "true" : "false");
 }
 
+/* The nodes; beside them, where nodes have several ways, the number of the way: 0 is the node as
+ * given. */
+static void append_sequence(struct remat_text *text, const struct remat_problem *p,
+                            const struct remat_sequence *sequence)
+{
+    remat_text_append(text, ",\n  \"sequence\": [");
+    for (size_t i = 0; i < sequence->count; i++)
+        remat_text_append(text, "%s%u", i ? ", " : "", p->node_of[sequence->items[i]]);
+    remat_text_append(text, "]");
+    if (p->way_count == p->node_count)
+        return;
+    remat_text_append(text, ",\n  \"ways\": [");
+    for (size_t i = 0; i < sequence->count; i++) {
+        uint32_t k = p->way_begin[p->node_of[sequence->items[i]]], first = k;
+        while (p->ways[k] != sequence->items[i])
+            k++;
+        remat_text_append(text, "%s%u", i ? ", " : "", k - first);
+    }
+    remat_text_append(text, "]");
+}
+
 void report_decision(struct remat_text *text, const struct report *r)
 {
     const struct remat_solution *s = &r->solutions[0];
@@ -64,12 +85,8 @@ void report_decision(struct remat_text *text, const struct report *r)
         remat_text_append(text, ",\n  \"smallest_peak_found\": %" PRIu64, s->result.peak);
     }
     append_common(text, r);
-    if (s->fits) {
-        remat_text_append(text, ",\n  \"sequence\": [");
-        for (size_t i = 0; i < s->sequence.count; i++)
-            remat_text_append(text, "%s%u", i ? ", " : "", s->sequence.items[i]);
-        remat_text_append(text, "]");
-    }
+    if (s->fits)
+        append_sequence(text, r->problem, &s->sequence);
     remat_text_append(text, "\n}\n");
 }
 
