@@ -186,6 +186,7 @@ static void fail_each_allocation(void)
             report(n, "leaks after a failed allocation", message);
     }
     json_memory.fail_at = 0;
+    free(file.data);
     if (st != REMAT_OK || n < 5)
         report(n, "never succeeds", message);
     printf("each of %llu allocations failed once\n", (unsigned long long)(n - 1));

@@ -1,6 +1,6 @@
 """Weights go to Hugging Face's models and come back, and the losses agree:
 
-    checkpoints.py BUILD_DIRECTORY FAMILY [--dtype fp32|bf16]
+    checkpoints.py BUILD_DIRECTORY FAMILY
 
 1. A model of Hugging Face's is saved with its config.json; remat-graph makes the model from that file,
    remat-run --init takes the weights. Our first loss is theirs.
@@ -146,7 +146,7 @@ def there_and_back(tools, maker, family, dtype):
     tools.compile(work / "theirs/config.json", family, dtype)
     losses = tools.train(work / "theirs/model.safetensors", STEPS + 1, "--save-initial-weights",
                          work / "same.safetensors")
-    check_loss("their weights here", losses[0], loss_of(theirs, family, 1), LIMITS[dtype])
+    check_loss(f"{dtype}, their weights here", losses[0], loss_of(theirs, family, 1), LIMITS[dtype])
     before, ours = load_file(work / "theirs/model.safetensors"), load_file(work / "same.safetensors")
     for name, tensor in ours.items():
         given = before[name] if name in before else before[f"transformer.{name}"]
@@ -158,7 +158,7 @@ def there_and_back(tools, maker, family, dtype):
     tools.train(work / "theirs/model.safetensors", STEPS, "--save-weights",
                 work / "ours/model.safetensors")
     trained = load_exactly(maker, work / "ours", DTYPES[dtype])
-    check_loss("our weights there", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS[dtype])
+    check_loss(f"{dtype}, our weights there", losses[STEPS], loss_of(trained, family, STEPS + 1), LIMITS[dtype])
 
 
 def across_dtypes(tools, maker, family):
@@ -192,16 +192,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("family", choices=FAMILIES)
-    parser.add_argument("--dtype", choices=DTYPES, default="fp32")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     maker, family = FAMILIES[options.family]
-    with tempfile.TemporaryDirectory() as work:
-        tools = Tools(options.build, pathlib.Path(work))
-        there_and_back(tools, maker, family, options.dtype)
-        if options.dtype == "fp32":
-            across_dtypes(tools, maker, family)
+    for dtype in DTYPES:
+        with tempfile.TemporaryDirectory() as work:
+            tools = Tools(options.build, pathlib.Path(work))
+            there_and_back(tools, maker, family, dtype)
+            if dtype == "fp32":
+                across_dtypes(tools, maker, family)
     print("equal within the limits")
     return 0
 
