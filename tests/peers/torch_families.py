@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
+import torch_gpt2
+from torch_gpt2 import cross_entropy
+
 
 class Model:
     """Sizes show in the shapes of the weights, but for the number of heads."""
@@ -40,17 +43,15 @@ class Model:
         y = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
         return y.transpose(1, 2).flatten(2)
 
-    def cross_entropy(self, logits, targets):
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
 
 class Llama(Model):
     TABLE = "model.embed_tokens.weight"
     THETA = 1e4
 
     def rms_norm(self, x, name):
-        scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5)
-        return x * scale * self.params[f"{name}.weight"]
+        wide = x.float() if x.dtype == torch.bfloat16 else x
+        scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+        return (wide * scale).to(x.dtype) * self.params[f"{name}.weight"]
 
     def rope(self, x):
         pairs = x.shape[-1] // 2
@@ -77,7 +78,7 @@ class Llama(Model):
         for layer in range(self.layers("model.layers")):
             x = self.layer(x, f"model.layers.{layer}")
         head = self.params.get("lm_head.weight", table)
-        return self.cross_entropy(self.rms_norm(x, "model.norm") @ head.T, targets)
+        return cross_entropy(self.rms_norm(x, "model.norm") @ head.T, targets)
 
 
 class Bert(Model):
@@ -102,11 +103,15 @@ class Bert(Model):
             x = self.layer(x, f"bert.encoder.layer.{layer}")
         x = F.gelu(self.linear(x, "cls.predictions.transform.dense"))
         x = self.norm(x, "cls.predictions.transform.LayerNorm", 1e-12)
-        return self.cross_entropy(x @ words.T + p["cls.predictions.bias"], targets)
+        return cross_entropy(x @ words.T + p["cls.predictions.bias"], targets)
 
 
 class EncoderDecoder(Model):
+    """The sign of a relu's input that is zero up to rounding is a matter of the order of sums, and
+    decides a contribution to the gradients. `watch`, a list, receives (layer, element) of such inputs;
+    `flips`, {layer: [element]}, are taken for the other sign."""
     TABLE = "model.shared.weight"
+    flips, watch = {}, None
 
     def embed(self, tokens):
         table = self.params[self.TABLE]
@@ -122,13 +127,25 @@ class EncoderDecoder(Model):
         k, v = (self.split(self.linear(y, f"{name}.{part}_proj"), size) for part in "kv")
         return self.linear(self.attend(q, k, v, causal), f"{name}.out_proj")
 
+    def inner(self, x, name):
+        """relu(fc1 x). Rounding moves a sum by about 2^-24 of the sum of its absolute terms."""
+        p, z = self.params, self.linear(x, f"{name}.fc1")
+        keep = z.detach() > 0
+        if self.watch is not None:
+            terms = F.linear(x.abs(), p[f"{name}.fc1.weight"].abs(), p[f"{name}.fc1.bias"].abs())
+            close = torch.nonzero(z.abs() <= 2 * 2**-24 * terms)
+            self.watch += [(name, tuple(element)) for element in close.tolist()]
+        for element in self.flips.get(name, ()):
+            keep[element] = ~keep[element]
+        return z * keep
+
     def layer(self, x, name, encoded=None):
         y = self.attention(x, x, f"{name}.self_attn", encoded is not None)
         x = self.norm(x + y, f"{name}.self_attn_layer_norm", 1e-5)
         if encoded is not None:
             y = self.attention(x, encoded, f"{name}.encoder_attn", False)
             x = self.norm(x + y, f"{name}.encoder_attn_layer_norm", 1e-5)
-        y = self.linear(F.relu(self.linear(x, f"{name}.fc1")), f"{name}.fc2")
+        y = self.linear(self.inner(x, name), f"{name}.fc2")
         return self.norm(x + y, f"{name}.final_layer_norm", 1e-5)
 
     def loss(self, tokens, targets, source):
@@ -137,11 +154,20 @@ class EncoderDecoder(Model):
             encoded = self.layer(encoded, f"model.encoder.layers.{layer}")
         for layer in range(self.layers("model.decoder.layers")):
             x = self.layer(x, f"model.decoder.layers.{layer}", encoded)
-        return self.cross_entropy(x @ self.params[self.TABLE].T, targets)
+        return cross_entropy(x @ self.params[self.TABLE].T, targets)
 
 
 FAMILIES = {"llama": Llama, "bert": Bert, "encdec": EncoderDecoder}
 
 
+def build(family, weights, heads, dtype=torch.float32):
+    """A model of any family, GPT-2 included, from name -> weight."""
+    if family == "gpt2":
+        return torch_gpt2.Gpt2(torch_gpt2.config_of(weights, heads), weights, dtype)
+    return FAMILIES[family](weights, heads, dtype)
+
+
 def load(family, path, heads):
-    return FAMILIES[family](load_file(path), heads)
+    if family == "gpt2":
+        return torch_gpt2.Gpt2(*torch_gpt2.load_weights(path, heads))
+    return build(family, load_file(path), heads)

@@ -74,6 +74,12 @@ def load_weights(path, heads):
     return config, weights
 
 
+def cross_entropy(logits, targets):
+    """In fp32 where logits are bf16, as Hugging Face's losses."""
+    wide = logits.float() if logits.dtype == torch.bfloat16 else logits
+    return F.cross_entropy(wide.flatten(0, 1), targets.flatten())
+
+
 class Gpt2:
     def __init__(self, config, weights, dtype=torch.float32):
         self.config, self.vocab = config, config.vocab
@@ -102,14 +108,14 @@ class Gpt2:
         return self.linear(hidden, f"{name}.c_proj")
 
     def loss(self, tokens, targets):
-        """Mean cross entropy over all tokens; tokens and targets are [batch, seq]."""
+        """Mean cross entropy over all tokens, at least in fp32; tokens and targets are [batch, seq]."""
         p = self.params
         x = p["wte.weight"][tokens] + p["wpe.weight"][:tokens.shape[1]]
         for layer in range(self.config.layers):
             x = x + self.attention(self.norm(x, f"h.{layer}.ln_1"), f"h.{layer}.attn")
             x = x + self.mlp(self.norm(x, f"h.{layer}.ln_2"), f"h.{layer}.mlp")
         logits = self.norm(x, "ln_f") @ p["wte.weight"].T
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+        return cross_entropy(logits, targets)
 
 
 def loss_and_grads(model, ids):
