@@ -1,33 +1,16 @@
-/* THE pipeline. A candidate is a policy that has been carried through to a priced schedule; whether
- * it fits is known when it is packed. Candidates do not depend on the budget, so more budget never
- * gives a slower plan. */
+/* THE pipeline. Every policy is evaluated to its step time and live peak; whether it fits is known
+ * when it has been carried through and packed. Candidates do not depend on the budget, so more
+ * budget never gives a slower plan. */
 #include "compile.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "fuse.h"
+#include "evaluate.h"
 #include "lower.h"
 #include "passes.h"
-#include "place.h"
-#include "price.h"
 #include "rewrite.h"
-#include "schedule.h"
 #include "sensitivity.h"
-
-/* A graph carried through to a priced schedule; everything lies in the arena it was made in. */
-struct candidate {
-    const struct remat_policy *policy; /* NULL: nothing was decided */
-    struct remat_decision decision;
-    const struct remat_graph *graph;
-    struct remat_kernel_list kernels;
-    struct remat_price *prices;
-    uint32_t *order;
-    struct remat_lifespans lifespans;
-    uint64_t step_ns;
-    struct remat_class_times times; /* the same by class */
-};
 
 struct pipeline {
     remat_context *ctx;
@@ -37,27 +20,29 @@ struct pipeline {
     uint64_t numerics_hash;
     bool trains;
     struct remat_statics statics;
-    struct candidate update, forward; /* segments without a decision; graph NULL: there is none */
-    uint64_t fixed_arena_bytes;       /* that they need */
+    /* Segments without a decision; graph NULL: there is none. */
+    struct remat_arrangement update, forward;
+    uint64_t fixed_arena_bytes; /* that they need */
     uint64_t reserve_bytes;
     uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
     struct remat_notes notes;
+    struct remat_stopwatch watch;
+    struct remat_evaluator evaluator;
 };
 
-/* What is kept of each candidate while they are compared. */
+/* A policy carried through; everything lies in the arena it was made in. */
+struct candidate {
+    const struct remat_policy *policy;
+    struct remat_decision decision;
+    struct remat_arrangement arranged;
+};
+
+/* What is kept of each policy while they are compared. */
 struct rung {
     const struct remat_policy *policy;
-    uint64_t step_ns, live_peak_bytes;
+    struct remat_evaluation cost;
     uint32_t index;
-    struct remat_class_times times;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 typedef remat_status pass_function(remat_context *, struct remat_arena *,
                                    const struct remat_graph *, struct remat_graph **);
@@ -102,13 +87,13 @@ static void show(const struct pipeline *p, const char *pass, const struct remat_
 
 static uint64_t start_clock(const struct pipeline *p)
 {
-    return p->settings->pass_time ? now_ns() : 0;
+    return p->settings->pass_time ? remat_clock_ns() : 0;
 }
 
 static void stop_clock(const struct pipeline *p, const char *pass, uint64_t start)
 {
     if (p->settings->pass_time)
-        p->settings->pass_time(p->settings->pass_time_user, pass, now_ns() - start);
+        p->settings->pass_time(p->settings->pass_time_user, pass, remat_clock_ns() - start, 1);
 }
 
 /* Each pass makes *graph anew; `shown`: its time and its result are handed out. */
@@ -171,21 +156,30 @@ fail:
     return st;
 }
 
-/* fuse, schedule, measure lifespans, price. */
-static remat_status arrange(struct pipeline *p, struct remat_arena *arena, struct candidate *c)
+static remat_status decide(struct pipeline *p, struct remat_arena *arena,
+                           const struct remat_policy *policy,
+                           const struct remat_policy_settings *pins, struct remat_notes *notes,
+                           struct remat_decision *out)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_fuse(p->ctx, arena, c->graph, &c->kernels));
-    REMAT_TRY(remat_schedule(p->ctx, arena, c->graph, &c->kernels, &c->order));
-    REMAT_TRY(remat_lifespans(p->ctx, arena, c->graph, &c->kernels, c->order, &p->statics,
-                              &c->lifespans));
-    REMAT_NEW(arena, c->prices, c->kernels.count);
-    for (uint32_t k = 0; k < c->kernels.count; k++) {
-        c->prices[k] = remat_price_kernel(c->graph, &c->kernels.kernels[k], &p->settings->device);
-        c->step_ns += c->prices[k].ns;
-        c->times.ns[remat_cost_class_of(c->kernels.kernels[k].kind)] += c->prices[k].ns;
-    }
-fail:
+    remat_stopwatch_start(&p->watch);
+    remat_status st = remat_policy_decide(p->ctx, arena, p->graph, policy, pins, out, notes);
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_DECIDE);
+    return st;
+}
+
+static remat_status arrange(struct pipeline *p, struct remat_arena *arena,
+                            const struct remat_graph *graph, struct remat_arrangement *out)
+{
+    return remat_arrange(p->ctx, arena, graph, &p->statics, &p->settings->device, &p->watch, out);
+}
+
+static remat_status place(struct pipeline *p, struct remat_arena *arena,
+                          struct remat_arrangement *arranged, uint64_t *out_arena_bytes)
+{
+    remat_stopwatch_start(&p->watch);
+    remat_status st = remat_place(p->ctx, arena, &p->statics, &arranged->lifespans,
+                                  p->settings->guard_bytes, out_arena_bytes);
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
     return st;
 }
 
@@ -198,7 +192,7 @@ static uint64_t steps_of(const struct pipeline *p)
 static remat_status arrange_fixed(struct pipeline *p)
 {
     remat_status st = REMAT_OK;
-    struct candidate *const fixed[] = {&p->update, &p->forward};
+    struct remat_arrangement *const fixed[] = {&p->update, &p->forward};
     const struct remat_graph *graphs[3] = {p->graph};
     uint32_t count = 1;
     for (size_t i = 0; i < COUNT(fixed); i++)
@@ -209,9 +203,8 @@ static remat_status arrange_fixed(struct pipeline *p)
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
             continue;
-        REMAT_TRY(arrange(p, p->arena, fixed[i]));
-        REMAT_TRY(remat_place(p->ctx, p->arena, &p->statics, &fixed[i]->lifespans,
-                              p->settings->guard_bytes, &bytes));
+        REMAT_TRY(arrange(p, p->arena, fixed[i]->graph, fixed[i]));
+        REMAT_TRY(place(p, p->arena, fixed[i], &bytes));
         if (bytes > p->fixed_arena_bytes)
             p->fixed_arena_bytes = bytes;
     }
@@ -219,35 +212,17 @@ fail:
     return st;
 }
 
-/* decide, clone, arrange. */
-static remat_status evaluate(struct pipeline *p, struct remat_arena *arena,
-                             const struct remat_policy *policy,
-                             const struct remat_policy_settings *pins, struct remat_notes *notes,
-                             struct candidate *out)
-{
-    remat_status st = REMAT_OK;
-    struct remat_graph *cloned, *clean;
-    *out = (struct candidate){.policy = policy};
-    REMAT_TRY(remat_policy_decide(p->ctx, arena, p->graph, policy, pins, &out->decision, notes));
-    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &out->decision, &cloned));
-    REMAT_TRY(remat_pass_eliminate_dead(p->ctx, arena, cloned, &clean));
-    out->graph = clean;
-    REMAT_TRY(arrange(p, arena, out));
-fail:
-    return st;
-}
-
 static int compare_rungs(const void *a, const void *b)
 {
     const struct rung *x = a, *y = b;
-    if (x->step_ns != y->step_ns)
-        return x->step_ns < y->step_ns ? -1 : 1;
-    if (x->live_peak_bytes != y->live_peak_bytes)
-        return x->live_peak_bytes < y->live_peak_bytes ? -1 : 1;
+    if (x->cost.step_ns != y->cost.step_ns)
+        return x->cost.step_ns < y->cost.step_ns ? -1 : 1;
+    if (x->cost.live_peak_bytes != y->cost.live_peak_bytes)
+        return x->cost.live_peak_bytes < y->cost.live_peak_bytes ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Evaluates every policy in scratch memory and sorts them, the fastest first. */
+/* Evaluates every policy and sorts them, the fastest first. */
 static remat_status compare(struct pipeline *p, struct remat_policy *policies, uint32_t count,
                             struct rung **out)
 {
@@ -257,11 +232,11 @@ static remat_status compare(struct pipeline *p, struct remat_policy *policies, u
     remat_arena_init(&scratch, p->ctx);
     REMAT_NEW(p->arena, rungs, count);
     for (uint32_t i = 0; i < count; i++) {
-        struct candidate candidate;
+        struct remat_decision decision;
         struct remat_notes ignored = {0};
-        REMAT_TRY(evaluate(p, &scratch, &policies[i], &p->settings->policy, &ignored, &candidate));
-        rungs[i] = (struct rung){&policies[i], candidate.step_ns,
-                                 candidate.lifespans.live_peak_bytes, i, candidate.times};
+        rungs[i] = (struct rung){.policy = &policies[i], .index = i};
+        REMAT_TRY(decide(p, &scratch, &policies[i], &p->settings->policy, &ignored, &decision));
+        REMAT_TRY(remat_evaluate(&p->evaluator, &decision, &rungs[i].cost));
         remat_arena_reset(&scratch);
     }
     qsort(rungs, count, sizeof *rungs, compare_rungs);
@@ -271,14 +246,27 @@ fail:
     return st;
 }
 
-static remat_status pack_candidate(struct pipeline *p, const struct remat_policy *policy,
-                                   struct remat_arena *arena, struct remat_notes *notes,
-                                   struct candidate *out, uint64_t *out_arena_bytes)
+/* decide, clone, arrange, place. What comes out is what was evaluated. */
+static remat_status carry(struct pipeline *p, const struct rung *rung, struct remat_arena *arena,
+                          struct remat_notes *notes, struct candidate *out,
+                          uint64_t *out_arena_bytes)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(evaluate(p, arena, policy, &p->settings->policy, notes, out));
-    REMAT_TRY(remat_place(p->ctx, arena, &p->statics, &out->lifespans, p->settings->guard_bytes,
-                          out_arena_bytes));
+    struct remat_graph *graph;
+    *out = (struct candidate){.policy = rung->policy};
+    REMAT_TRY(decide(p, arena, rung->policy, &p->settings->policy, notes, &out->decision));
+    remat_stopwatch_start(&p->watch);
+    REMAT_TRY(remat_rewrite(p->ctx, arena, p->graph, &out->decision, &graph));
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_CLONE);
+    REMAT_TRY(arrange(p, arena, graph, &out->arranged));
+    if (out->arranged.step_ns != rung->cost.step_ns ||
+        out->arranged.lifespans.live_peak_bytes != rung->cost.live_peak_bytes)
+        REMAT_FAIL(p->ctx, REMAT_ERROR_INTERNAL,
+                   "policy \"%s\": evaluated to %" PRIu64 " ns and %" PRIu64
+                   " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
+                   rung->policy->name, rung->cost.step_ns, rung->cost.live_peak_bytes,
+                   out->arranged.step_ns, out->arranged.lifespans.live_peak_bytes);
+    REMAT_TRY(place(p, arena, &out->arranged, out_arena_bytes));
     if (*out_arena_bytes < p->fixed_arena_bytes)
         *out_arena_bytes = p->fixed_arena_bytes;
 fail:
@@ -302,7 +290,7 @@ static int compare_residents(const void *a, const void *b)
 }
 
 /* residents[buffer]: the newest value in it at the peak, bytes 0 where it does not live then. */
-static remat_status find_residents(struct remat_arena *arena, const struct candidate *c,
+static remat_status find_residents(struct remat_arena *arena, const struct remat_arrangement *c,
                                    struct resident **out)
 {
     remat_status st = REMAT_OK;
@@ -328,7 +316,7 @@ fail:
 }
 
 /* "\"a\" (5 B), ..." : the largest buffers that live at the peak. */
-static remat_status append_residents(const struct candidate *c, struct remat_text *text)
+static remat_status append_residents(const struct remat_arrangement *c, struct remat_text *text)
 {
     remat_status st = REMAT_OK;
     struct resident *residents;
@@ -342,7 +330,8 @@ fail:
     return st;
 }
 
-static remat_status infeasible(struct pipeline *p, const struct candidate *c, uint64_t arena_bytes)
+static remat_status infeasible(struct pipeline *p, const struct remat_arrangement *c,
+                               uint64_t arena_bytes)
 {
     remat_status st = REMAT_OK;
     struct remat_text residents = {.arena = p->arena};
@@ -369,7 +358,7 @@ fail:
 /* The rung with the smallest packed arena. Packing never goes below the live peak, so rungs whose
  * live peak is no better than the best arena are skipped. */
 static remat_status smallest(struct pipeline *p, const struct rung *rungs, uint32_t count,
-                             const struct remat_policy **out_policy)
+                             const struct rung **out_rung)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
@@ -379,12 +368,12 @@ static remat_status smallest(struct pipeline *p, const struct rung *rungs, uint3
         struct candidate candidate;
         struct remat_notes ignored = {0};
         uint64_t arena_bytes;
-        if (rungs[i].live_peak_bytes >= best)
+        if (rungs[i].cost.live_peak_bytes >= best)
             continue;
-        REMAT_TRY(pack_candidate(p, rungs[i].policy, &scratch, &ignored, &candidate, &arena_bytes));
+        REMAT_TRY(carry(p, &rungs[i], &scratch, &ignored, &candidate, &arena_bytes));
         if (arena_bytes < best) {
             best = arena_bytes;
-            *out_policy = rungs[i].policy;
+            *out_rung = &rungs[i];
         }
         remat_arena_reset(&scratch);
     }
@@ -404,8 +393,8 @@ static remat_status note_sensitivity(struct pipeline *p, const struct rung *rung
     REMAT_NEW(p->arena, times, count);
     REMAT_NEW(p->arena, names, count);
     for (uint32_t i = 0; i < count; i++)
-        if (rungs[i].live_peak_bytes <= p->limit_bytes) {
-            times[fit] = rungs[i].times;
+        if (rungs[i].cost.live_peak_bytes <= p->limit_bytes) {
+            times[fit] = rungs[i].cost.times;
             names[fit++] = rungs[i].policy->name;
         }
     if (fit < 2)
@@ -429,20 +418,20 @@ static remat_status choose(struct pipeline *p, struct remat_policy *policies, ui
                            struct candidate *out, uint64_t *out_arena_bytes)
 {
     remat_status st = REMAT_OK;
-    const struct remat_policy *policy = NULL;
+    const struct rung *rung = NULL;
     struct rung *rungs;
     REMAT_TRY(compare(p, policies, count, &rungs));
     for (uint32_t i = 0; i < count; i++) {
-        if (rungs[i].live_peak_bytes > p->limit_bytes)
+        if (rungs[i].cost.live_peak_bytes > p->limit_bytes)
             continue;
         p->notes.count = 0;
-        REMAT_TRY(pack_candidate(p, rungs[i].policy, p->arena, &p->notes, out, out_arena_bytes));
+        REMAT_TRY(carry(p, &rungs[i], p->arena, &p->notes, out, out_arena_bytes));
         if (*out_arena_bytes <= p->limit_bytes)
             return note_sensitivity(p, &rungs[i], count - i);
     }
-    REMAT_TRY(smallest(p, rungs, count, &policy));
-    REMAT_TRY(pack_candidate(p, policy, p->arena, &p->notes, out, out_arena_bytes));
-    st = infeasible(p, out, *out_arena_bytes);
+    REMAT_TRY(smallest(p, rungs, count, &rung));
+    REMAT_TRY(carry(p, rung, p->arena, &p->notes, out, out_arena_bytes));
+    st = infeasible(p, &out->arranged, *out_arena_bytes);
 fail:
     return st;
 }
@@ -453,12 +442,14 @@ static remat_status base_time(struct pipeline *p, uint64_t *out_ns)
     remat_status st = REMAT_OK;
     const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
     struct remat_arena scratch;
-    struct candidate candidate;
+    struct remat_decision decision;
+    struct remat_evaluation cost;
     const struct remat_policy_settings no_pins = {0};
     struct remat_notes ignored = {0};
     remat_arena_init(&scratch, p->ctx);
-    REMAT_TRY(evaluate(p, &scratch, &none, &no_pins, &ignored, &candidate));
-    *out_ns = candidate.step_ns * steps_of(p) + p->update.step_ns;
+    REMAT_TRY(decide(p, &scratch, &none, &no_pins, &ignored, &decision));
+    REMAT_TRY(remat_evaluate(&p->evaluator, &decision, &cost));
+    *out_ns = cost.step_ns * steps_of(p) + p->update.step_ns;
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -518,8 +509,8 @@ static remat_status candidates(struct pipeline *p, struct remat_policy **out, ui
                 : REMAT_ERROR_MEMORY;
 }
 
-static struct remat_part part_of(const struct candidate *c, const char *name, const char *entry,
-                                 uint64_t times)
+static struct remat_part part_of(const struct remat_arrangement *c, const char *name,
+                                 const char *entry, uint64_t times)
 {
     return (struct remat_part){name,        entry,    (uint32_t)times, c->graph,
                                &c->kernels, c->order, c->prices,       &c->lifespans};
@@ -534,9 +525,10 @@ static remat_status lower(struct pipeline *p, const struct candidate *decided,
     uint32_t count = 0;
     uint64_t times = steps_of(p);
     if (!p->trains)
-        parts[count++] = part_of(decided, "forward", "eval", times);
+        parts[count++] = part_of(&decided->arranged, "forward", "eval", times);
     else
-        parts[count++] = part_of(decided, times > 1 ? "microbatch" : "step", "train", times);
+        parts[count++] =
+            part_of(&decided->arranged, times > 1 ? "microbatch" : "step", "train", times);
     if (p->update.graph)
         parts[count++] = part_of(&p->update, "update", "train", 1);
     if (p->forward.graph)
@@ -548,7 +540,17 @@ static remat_status lower(struct pipeline *p, const struct candidate *decided,
         .decided = p->graph,
         .decision = &decided->decision,
     };
-    return remat_lower(p->ctx, p->arena, &lowering, out);
+    remat_stopwatch_start(&p->watch);
+    remat_status st = remat_lower(p->ctx, p->arena, &lowering, out);
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
+    return st;
+}
+
+static void report_laps(const struct pipeline *p)
+{
+    for (int lap = 0; lap < REMAT_LAP_COUNT && p->settings->pass_time; lap++)
+        p->settings->pass_time(p->settings->pass_time_user, remat_lap_name(lap), p->watch.ns[lap],
+                               p->watch.runs[lap]);
 }
 
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
@@ -563,20 +565,25 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     uint32_t count;
     uint64_t arena_bytes;
 
+    p.watch.running = settings->pass_time != NULL;
     REMAT_TRY(remat_price_check(ctx, graph, &settings->device));
     REMAT_TRY(prepare(&p, graph));
     REMAT_TRY(arrange_fixed(&p));
     REMAT_TRY(candidates(&p, &policies, &count));
     set_limit(&p);
+    REMAT_TRY(remat_evaluator_init(&p.evaluator, ctx, arena, p.graph, &p.statics, &settings->device,
+                                   &p.watch));
     REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
-    show(&p, "rewrite", best.graph);
-    REMAT_TRY(remat_graph_verify(ctx, best.graph));
+    show(&p, "rewrite", best.arranged.graph);
+    REMAT_TRY(remat_graph_verify(ctx, best.arranged.graph));
 
     REMAT_NEW(arena, *out, 1);
     REMAT_TRY(lower(&p, &best, *out));
     REMAT_TRY(describe(&p, graph, &best, arena_bytes, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     REMAT_TRY(remat_program_simulate(ctx, *out));
+    report_laps(&p);
 fail:
+    remat_evaluator_release(&p.evaluator);
     return st;
 }

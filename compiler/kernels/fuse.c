@@ -29,7 +29,10 @@ struct fuser {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_graph *graph;
+    const struct remat_sequence *sequence;
     struct group_list groups;
+    uint32_t *position; /* by node: in the sequence */
+    uint32_t *root;     /* by value: its storage root */
     uint32_t *group_of; /* by node */
     uint32_t *readers;  /* by value: number of nodes that read it directly */
     remat_value *read;  /* by value: what its readers read */
@@ -43,15 +46,32 @@ static bool is_inline(uint16_t op)
     return op == REMAT_OP_constant || op == REMAT_OP_column;
 }
 
-/* in_memory[n]: an inline node that a named kernel, the host, or (a column) a view reads. */
-static void find_in_memory(const struct remat_graph *g, uint8_t *in_memory)
+static const struct remat_node_info *node_at(const struct fuser *f, uint32_t position)
 {
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        const struct remat_node_info *node = &g->nodes[n];
+    return &f->graph->nodes[f->sequence->nodes[position]];
+}
+
+static void find_roots(struct fuser *f)
+{
+    for (uint32_t v = 0; v < f->graph->value_count; v++)
+        f->root[v] = v;
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_node_info *node = node_at(f, k);
+        f->position[f->sequence->nodes[k]] = k;
+        if (remat_op_has(node->op, REMAT_FACT_VIEW))
+            f->root[node->outputs[0].i] = f->root[node->inputs[0].i];
+    }
+}
+
+/* in_memory[n]: an inline node that a named kernel, the host, or (a column) a view reads. */
+static void find_in_memory(const struct fuser *f, uint8_t *in_memory)
+{
+    const struct remat_graph *g = f->graph;
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_node_info *node = node_at(f, k);
         for (uint32_t i = 0; i < node->input_count; i++) {
-            remat_value root = remat_storage_root(g, node->inputs[i]);
-            uint32_t producer = g->values[root.i].node;
-            bool viewed = root.i != node->inputs[i].i;
+            uint32_t root = f->root[node->inputs[i].i], producer = g->values[root].node;
+            bool viewed = root != node->inputs[i].i;
             if (!remat_is_none(producer) && is_inline(g->nodes[producer].op) &&
                 (remat_op_has(node->op, REMAT_FACT_NAMED) ||
                  (viewed && g->nodes[producer].op == REMAT_OP_column)))
@@ -59,7 +79,7 @@ static void find_in_memory(const struct remat_graph *g, uint8_t *in_memory)
         }
     }
     for (uint32_t o = 0; o < g->output_count; o++) {
-        uint32_t producer = g->values[remat_storage_root(g, g->outputs[o]).i].node;
+        uint32_t producer = g->values[f->root[g->outputs[o].i]].node;
         if (!remat_is_none(producer))
             in_memory[producer] = 1;
     }
@@ -73,15 +93,21 @@ static remat_status find_read(struct fuser *f)
     remat_status st = REMAT_OK;
     const struct remat_graph *g = f->graph;
     REMAT_NEW(f->arena, f->read, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++) {
+    for (uint32_t v = 0; v < g->value_count; v++)
         f->read[v] = (remat_value){v};
-        if (remat_is_widening(g, (remat_value){v}) && g->values[v].role == REMAT_ROLE_ACTIVATION)
-            f->read[v] = g->nodes[g->values[v].node].inputs[0];
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_node_info *node = node_at(f, k);
+        remat_value v = node->outputs[0];
+        if (node->op == REMAT_OP_cast && remat_is_widening(g, v) &&
+            g->values[v.i].role == REMAT_ROLE_ACTIVATION)
+            f->read[v.i] = node->inputs[0];
     }
-    for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
-            if (remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW | REMAT_FACT_NAMED))
-                f->read[g->nodes[n].inputs[i].i] = g->nodes[n].inputs[i];
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_node_info *node = node_at(f, k);
+        if (remat_op_has(node->op, REMAT_FACT_VIEW | REMAT_FACT_NAMED))
+            for (uint32_t i = 0; i < node->input_count; i++)
+                f->read[node->inputs[i].i] = node->inputs[i];
+    }
 fail:
     return st;
 }
@@ -154,7 +180,7 @@ static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat
                        const struct remat_shape *space, bool row)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_value in = input_of(f, node, i), root = remat_storage_root(f->graph, in);
+        remat_value in = input_of(f, node, i), root = {f->root[in.i]};
         uint32_t producer = f->graph->values[in.i].node;
         uint32_t root_producer = f->graph->values[root.i].node;
         if (!remat_is_none(producer) && is_inline(f->graph->nodes[producer].op))
@@ -217,12 +243,12 @@ static uint32_t find_group(const struct fuser *f, const struct remat_node_info *
     return best;
 }
 
-static bool reads_root(const struct fuser *f, const struct group *group, remat_value root)
+static bool reads_root(const struct fuser *f, const struct group *group, uint32_t root)
 {
     for (size_t k = 0; k < group->nodes.count; k++) {
         const struct remat_node_info *member = &f->graph->nodes[group->nodes.items[k].i];
         for (uint32_t i = 0; i < member->input_count; i++)
-            if (remat_storage_root(f->graph, input_of(f, member, i)).i == root.i)
+            if (f->root[input_of(f, member, i).i] == root)
                 return true;
     }
     return false;
@@ -238,8 +264,7 @@ static uint32_t find_sibling(const struct fuser *f, const struct remat_node_info
         const struct group *group = &f->groups.items[id];
         if (group->kind == GROUP_COLUMN &&
             f->graph->nodes[group->nodes.items[0].i].scope == node->scope &&
-            reads_root(f, group, remat_storage_root(f->graph, input_of(f, node, 0))) &&
-            can_join(f, id, node))
+            reads_root(f, group, f->root[input_of(f, node, 0).i]) && can_join(f, id, node))
             return id;
     }
     return REMAT_NONE;
@@ -269,8 +294,7 @@ fail:
 static void mark_consumed(struct fuser *f, const struct remat_node_info *node, uint32_t own)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        remat_value root = remat_storage_root(f->graph, input_of(f, node, i));
-        uint32_t producer = f->graph->values[root.i].node;
+        uint32_t producer = f->graph->values[f->root[input_of(f, node, i).i]].node;
         uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (!remat_is_none(group) && group != own)
             f->groups.items[group].consumed = true;
@@ -285,9 +309,9 @@ static remat_status merge(struct fuser *f, uint32_t from, uint32_t to)
     struct node_list merged = {0};
     size_t s = 0, t = 0;
     while (s < source->nodes.count || t < target->nodes.count) {
-        bool take =
-            t == target->nodes.count ||
-            (s < source->nodes.count && source->nodes.items[s].i < target->nodes.items[t].i);
+        bool take = t == target->nodes.count ||
+                    (s < source->nodes.count &&
+                     f->position[source->nodes.items[s].i] < f->position[target->nodes.items[t].i]);
         REMAT_PUSH(f->arena, &merged, take ? source->nodes.items[s++] : target->nodes.items[t++]);
     }
     for (size_t k = 0; k < source->nodes.count; k++)
@@ -350,23 +374,26 @@ fail:
 static void find_stored(const struct fuser *f, uint8_t *stored)
 {
     const struct remat_graph *g = f->graph;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        if (is_absorbed(f, &g->nodes[n]))
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_node_info *node = node_at(f, k);
+        for (uint32_t o = 0; o < node->output_count; o++)
+            if (g->values[node->outputs[o].i].role == REMAT_ROLE_GRADIENT)
+                stored[f->root[node->outputs[o].i]] = 1;
+        if (is_absorbed(f, node))
             continue;
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-            remat_value root = remat_storage_root(g, input_of(f, &g->nodes[n], i));
-            uint32_t producer = g->values[root.i].node;
-            if (!remat_is_none(producer) && f->group_of[producer] != f->group_of[n])
-                stored[root.i] = 1;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t root = f->root[input_of(f, node, i).i], producer = g->values[root].node;
+            if (!remat_is_none(producer) &&
+                f->group_of[producer] != f->group_of[f->sequence->nodes[k]])
+                stored[root] = 1;
         }
     }
+    for (uint32_t r = 0; r < f->sequence->tail_read_count; r++)
+        stored[f->root[f->sequence->tail_reads[r].i]] = 1;
     for (uint32_t o = 0; o < g->output_count; o++)
-        stored[remat_storage_root(g, g->outputs[o]).i] = 1;
+        stored[f->root[g->outputs[o].i]] = 1;
     for (uint32_t u = 0; u < g->update_count; u++)
-        stored[remat_storage_root(g, g->updates[u].value).i] = 1;
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (g->values[v].role == REMAT_ROLE_GRADIENT)
-            stored[remat_storage_root(g, (remat_value){v}).i] = 1;
+        stored[f->root[g->updates[u].value.i]] = 1;
 }
 
 /* Drops the groups that merging has emptied and renumbers in order of first nodes. */
@@ -378,8 +405,8 @@ static remat_status compact(struct fuser *f)
     REMAT_NEW(f->arena, renamed, f->groups.count);
     REMAT_NEW(f->arena, groups, f->groups.count);
     memset(renamed, 0xff, f->groups.count * sizeof *renamed);
-    for (uint32_t n = 0; n < f->graph->node_count; n++) {
-        uint32_t group = f->group_of[n];
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        uint32_t n = f->sequence->nodes[k], group = f->group_of[n];
         if (remat_is_none(group))
             continue;
         if (remat_is_none(renamed[group])) {
@@ -414,34 +441,85 @@ static remat_status write_kernel(struct fuser *f, const struct group *group, con
                : remat_program_body(f->ctx, f->arena, f->graph, stored, kernel);
 }
 
+/* readers[v]: by nodes, those of the tail included. */
+static void count_readers(struct fuser *f)
+{
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_node_info *node = node_at(f, k);
+        bool cast = f->read[node->outputs[0].i].i != node->outputs[0].i;
+        for (uint32_t i = 0; !cast && i < node->input_count; i++)
+            f->readers[input_of(f, node, i).i]++;
+    }
+    for (uint32_t r = 0; r < f->sequence->tail_read_count; r++)
+        f->readers[f->sequence->tail_reads[r].i]++;
+}
+
+static remat_status collect_groups(struct fuser *f)
+{
+    remat_status st = REMAT_OK;
+    uint8_t *in_memory;
+    REMAT_NEW(f->arena, in_memory, f->graph->node_count);
+    find_in_memory(f, in_memory);
+    for (uint32_t k = 0; k < f->sequence->count; k++)
+        if (in_memory[f->sequence->nodes[k]] || !is_absorbed(f, node_at(f, k)))
+            REMAT_TRY(place_node(f, f->sequence->nodes[k]));
+    REMAT_TRY(compact(f));
+fail:
+    return st;
+}
+
+static void append_tail(const struct remat_kernel_list *tail, struct remat_kernel_list *out)
+{
+    for (uint32_t k = 0; k < tail->count; k++) {
+        const struct remat_fused_kernel *kernel = &tail->kernels[k];
+        for (uint32_t n = 0; n < kernel->node_count; n++)
+            out->kernel_of_node[kernel->nodes[n].i] = out->count;
+        out->kernels[out->count++] = *kernel;
+    }
+}
+
+remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_sequence *sequence,
+                                 struct remat_kernel_list *out)
+{
+    remat_status st = REMAT_OK;
+    struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph, .sequence = sequence};
+    uint32_t tail = sequence->tail ? sequence->tail->count : 0;
+    uint8_t *stored;
+    REMAT_NEW(arena, f.position, graph->node_count);
+    REMAT_NEW(arena, f.group_of, graph->node_count);
+    REMAT_NEW(arena, f.root, graph->value_count);
+    REMAT_NEW(arena, f.readers, graph->value_count);
+    REMAT_NEW(arena, stored, graph->value_count);
+    memset(f.group_of, 0xff, graph->node_count * sizeof *f.group_of);
+    find_roots(&f);
+    REMAT_TRY(find_read(&f));
+    count_readers(&f);
+    REMAT_TRY(collect_groups(&f));
+    find_stored(&f, stored);
+    *out =
+        (struct remat_kernel_list){.count = (uint32_t)f.groups.count, .kernel_of_node = f.group_of};
+    REMAT_NEW(arena, out->kernels, f.groups.count + tail);
+    for (uint32_t k = 0; k < out->count; k++)
+        REMAT_TRY(write_kernel(&f, &f.groups.items[k], stored, &out->kernels[k]));
+    if (tail)
+        append_tail(sequence->tail, out);
+fail:
+    return st;
+}
+
 remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_graph *graph, struct remat_kernel_list *out)
 {
     remat_status st = REMAT_OK;
-    struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph};
-    uint8_t *stored, *in_memory;
-    REMAT_NEW(arena, in_memory, graph->node_count);
-    REMAT_NEW(arena, f.group_of, graph->node_count);
-    REMAT_NEW(arena, f.readers, graph->value_count);
-    REMAT_NEW(arena, stored, graph->value_count);
-    REMAT_TRY(find_read(&f));
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        f.group_of[n] = REMAT_NONE;
-        bool cast = f.read[graph->nodes[n].outputs[0].i].i != graph->nodes[n].outputs[0].i;
-        for (uint32_t i = 0; !cast && i < graph->nodes[n].input_count; i++)
-            f.readers[input_of(&f, &graph->nodes[n], i).i]++;
-    }
-    find_in_memory(graph, in_memory);
+    struct remat_sequence all = {.count = graph->node_count};
+    uint32_t *nodes;
+    REMAT_NEW(arena, nodes, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (in_memory[n] || !is_absorbed(&f, &graph->nodes[n]))
-            REMAT_TRY(place_node(&f, n));
-    REMAT_TRY(compact(&f));
-    find_stored(&f, stored);
-    *out =
-        (struct remat_kernel_list){.count = (uint32_t)f.groups.count, .kernel_of_node = f.group_of};
-    REMAT_NEW(arena, out->kernels, f.groups.count);
-    for (uint32_t k = 0; k < out->count; k++)
-        REMAT_TRY(write_kernel(&f, &f.groups.items[k], stored, &out->kernels[k]));
+        nodes[n] = n;
+    all.nodes = nodes;
+    REMAT_TRY(remat_fuse_sequence(ctx, arena, graph, &all, out));
 fail:
     return st;
 }

@@ -38,6 +38,15 @@ struct remat_kernel_list {
     uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
 };
 
+/* The nodes of a graph that run, in order, and what is known of the nodes behind them. */
+struct remat_sequence {
+    uint32_t count;
+    const uint32_t *nodes;
+    const struct remat_kernel_list *tail; /* their kernels, whose nodes are not in `nodes` */
+    uint32_t tail_read_count;
+    const remat_value *tail_reads; /* what they read of `nodes`, once for each input */
+};
+
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
@@ -46,6 +55,14 @@ struct remat_kernel_list {
  * that uses them. O(nodes). */
 remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_graph *graph, struct remat_kernel_list *out);
+
+/* The same for a part of a graph. The tail's kernels come last, as they are: no node of `nodes` may
+ * run in a kernel with a node of the tail, and the tail reads no widened value, constant or column
+ * index of `nodes`. */
+remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_sequence *sequence,
+                                 struct remat_kernel_list *out);
 
 /* True when operand `written` may lie in the memory of operand `read`: same dtype and bytes, both
  * dense over the same space, and every element is read before it is written under the rules of

@@ -13,8 +13,11 @@ struct placer {
     const struct remat_kernel_list *kernels;
     const uint32_t *order;
     const struct remat_statics *statics;
+    const struct remat_static_inputs *inputs;
     struct remat_lifespans *out;
-    bool *pinned; /* by buffer: may not be overwritten */
+    uint32_t *output_of; /* by graph output: its storage root */
+    uint32_t *moved;     /* by buffer: the one that it shares, itself otherwise */
+    bool *pinned;        /* by buffer: may not be overwritten */
 };
 
 static uint64_t slot_bytes(const struct remat_placed_buffer *b)
@@ -22,44 +25,62 @@ static uint64_t slot_bytes(const struct remat_placed_buffer *b)
     return remat_align_up(b->bytes, REMAT_ALIGNMENT);
 }
 
-static void add_buffer(struct placer *p, remat_value v, uint32_t begin, uint32_t persistent)
+static void add_buffer(struct placer *p, uint32_t v, uint32_t begin, uint32_t persistent)
 {
     uint32_t id = p->out->buffer_count++;
     p->out->buffers[id] = (struct remat_placed_buffer){
-        .bytes = remat_value_bytes(&p->graph->values[v.i]),
+        .bytes = remat_value_bytes(&p->graph->values[v]),
         .begin = begin,
         .end = remat_is_none(persistent) ? begin + 1 : p->kernels->count,
         .persistent = persistent,
     };
-    p->out->buffer_of[v.i] = id;
+    p->out->buffer_of[v] = p->moved[id] = id;
 }
 
 /* The index among the statics of a root that is an output; REMAT_NONE of another value. */
-static uint32_t output_static(const struct placer *p, remat_value root)
+static uint32_t output_static(const struct placer *p, uint32_t root)
 {
     const struct remat_graph *g = p->graph;
     for (uint32_t o = 0; o < g->output_count; o++)
-        if (remat_storage_root(g, g->outputs[o]).i == root.i)
+        if (p->output_of[o] == root)
             return remat_statics_find(p->statics, g->values[g->outputs[o].i].name);
     return REMAT_NONE;
+}
+
+/* Room for a buffer of each input and of each value that a kernel writes. */
+static remat_status reserve_buffers(struct placer *p)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = p->inputs->count;
+    for (uint32_t k = 0; k < p->kernels->count; k++)
+        count += p->kernels->kernels[k].operand_count;
+    REMAT_NEW(p->arena, p->out->buffers, count);
+    REMAT_NEW(p->arena, p->pinned, count);
+    REMAT_NEW(p->arena, p->moved, count);
+    REMAT_NEW(p->arena, p->output_of, p->graph->output_count);
+    REMAT_NEW(p->arena, p->out->buffer_of, p->graph->value_count);
+    memset(p->out->buffer_of, 0xff, p->graph->value_count * sizeof *p->out->buffer_of);
+    for (uint32_t o = 0; o < p->graph->output_count; o++)
+        p->output_of[o] = remat_storage_root(p->graph, p->graph->outputs[o]).i;
+fail:
+    return st;
 }
 
 /* Buffers by definition, versions sharing theirs; `end` by last use. */
 static void find_uses(struct placer *p)
 {
-    for (uint32_t v = 0; v < p->graph->value_count; v++)
-        if (remat_is_none(p->graph->values[v].node))
-            add_buffer(p, (remat_value){v}, 0,
-                       remat_statics_find(p->statics, p->graph->values[v].name));
+    for (uint32_t i = 0; i < p->inputs->count; i++)
+        add_buffer(p, p->inputs->values[i], 0, p->inputs->statics[i]);
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
+            uint32_t v = operand->value.i;
             if (operand->access == REMAT_ACCESS_WRITE)
-                add_buffer(p, operand->value, at, output_static(p, operand->value));
+                add_buffer(p, v, at, output_static(p, v));
             else if (operand->access == REMAT_ACCESS_UPDATE)
-                p->out->buffer_of[operand->value.i] = p->out->buffer_of[operand->previous.i];
-            struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[operand->value.i]];
+                p->out->buffer_of[v] = p->out->buffer_of[operand->previous.i];
+            struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[v]];
             if (b->end < at + 1)
                 b->end = at + 1;
         }
@@ -73,6 +94,8 @@ static void keep_gradients(struct placer *p)
         if (p->graph->values[v].role != REMAT_ROLE_GRADIENT)
             continue;
         uint32_t buffer = p->out->buffer_of[remat_storage_root(p->graph, (remat_value){v}).i];
+        if (remat_is_none(buffer))
+            continue;
         p->out->buffers[buffer].end = p->kernels->count;
         p->pinned[buffer] = true;
     }
@@ -88,7 +111,7 @@ static void share(struct placer *p, uint32_t at, uint32_t w)
     if (!remat_is_none(own->persistent))
         return;
     for (uint32_t r = 0; r < kernel->operand_count; r++) {
-        uint32_t theirs = p->out->buffer_of[kernel->operands[r].value.i];
+        uint32_t theirs = p->moved[p->out->buffer_of[kernel->operands[r].value.i]];
         struct remat_placed_buffer *other = &p->out->buffers[theirs];
         if (theirs == mine || !remat_is_none(other->persistent) || p->pinned[theirs] ||
             other->end != at + 1 || !remat_kernel_may_share(p->graph, kernel, r, w))
@@ -97,13 +120,7 @@ static void share(struct placer *p, uint32_t at, uint32_t w)
         p->pinned[theirs] = p->pinned[mine];
         own->bytes = 0;
         own->begin = own->end = at;
-        /* Only this value and later versions of it can name `mine`. */
-        for (uint32_t later = at; later < p->kernels->count && later < other->end; later++) {
-            const struct remat_fused_kernel *k = &p->kernels->kernels[p->order[later]];
-            for (uint32_t o = 0; o < k->operand_count; o++)
-                if (p->out->buffer_of[k->operands[o].value.i] == mine)
-                    p->out->buffer_of[k->operands[o].value.i] = theirs;
-        }
+        p->moved[mine] = theirs; /* which was written earlier and so moves no more */
         return;
     }
 }
@@ -131,7 +148,7 @@ static remat_status compact(struct placer *p)
     }
     for (uint32_t v = 0; v < p->graph->value_count; v++)
         if (!remat_is_none(p->out->buffer_of[v]))
-            p->out->buffer_of[v] = renamed[p->out->buffer_of[v]];
+            p->out->buffer_of[v] = renamed[p->moved[p->out->buffer_of[v]]];
     p->out->buffer_count = count;
 fail:
     return st;
@@ -171,7 +188,8 @@ fail:
 remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
                              const struct remat_kernel_list *kernels, const uint32_t *order,
-                             const struct remat_statics *statics, struct remat_lifespans *out)
+                             const struct remat_statics *statics,
+                             const struct remat_static_inputs *inputs, struct remat_lifespans *out)
 {
     remat_status st = REMAT_OK;
     struct placer p = {.ctx = ctx,
@@ -180,12 +198,10 @@ remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
                        .kernels = kernels,
                        .order = order,
                        .statics = statics,
+                       .inputs = inputs,
                        .out = out};
     *out = (struct remat_lifespans){0};
-    REMAT_NEW(arena, out->buffer_of, graph->value_count);
-    REMAT_NEW(arena, out->buffers, graph->value_count);
-    REMAT_NEW(arena, p.pinned, graph->value_count);
-    memset(out->buffer_of, 0xff, graph->value_count * sizeof *out->buffer_of);
+    REMAT_TRY(reserve_buffers(&p));
     find_uses(&p);
     keep_gradients(&p);
     share_in_place(&p);

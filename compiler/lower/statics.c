@@ -122,3 +122,22 @@ uint32_t remat_statics_find(const struct remat_statics *statics, const char *nam
     }
     return REMAT_NONE;
 }
+
+remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
+                                  const struct remat_graph *graph, struct remat_static_inputs *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = 0;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        count += remat_is_none(graph->values[v].node);
+    *out = (struct remat_static_inputs){0};
+    REMAT_NEW(arena, out->values, count);
+    REMAT_NEW(arena, out->statics, count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (remat_is_none(graph->values[v].node)) {
+            out->values[out->count] = v;
+            out->statics[out->count++] = remat_statics_find(statics, graph->values[v].name);
+        }
+fail:
+    return st;
+}

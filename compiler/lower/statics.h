@@ -26,4 +26,12 @@ remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena
 /* The index of the tensor of that name, REMAT_NONE when there is none. O(log count). */
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name);
 
+/* Which tensor each graph input is: of one graph, as often as it is scheduled. */
+struct remat_static_inputs {
+    uint32_t count;
+    uint32_t *values, *statics; /* value id and index of its tensor, REMAT_NONE: none */
+};
+remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
+                                  const struct remat_graph *graph, struct remat_static_inputs *out);
+
 #endif

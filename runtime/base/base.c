@@ -119,17 +119,21 @@ static uint64_t next_block_bytes(const struct remat_arena *arena, uint64_t bytes
     return bytes > grown ? bytes : grown;
 }
 
+/* One block for all, so that what is as large again finds its memory without a call. */
 void remat_arena_reset(struct remat_arena *arena)
 {
-    struct remat_arena_block *kept = arena->blocks;
-    if (!kept)
+    uint64_t bytes = 0;
+    for (struct remat_arena_block *b = arena->blocks; b; b = b->previous)
+        bytes += b->payload_bytes;
+    if (!arena->blocks)
         return;
-    arena->blocks = kept->previous;
-    remat_arena_release(arena);
-    kept->previous = NULL;
-    arena->blocks = kept;
-    arena->next = (char *)(kept + 1);
-    arena->end = arena->next + kept->payload_bytes;
+    if (arena->blocks->previous) {
+        remat_arena_release(arena);
+        if (!add_block(arena, bytes))
+            return;
+    }
+    arena->next = (char *)(arena->blocks + 1);
+    arena->end = arena->next + arena->blocks->payload_bytes;
 }
 
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)

@@ -60,7 +60,7 @@ struct remat_arena {
 };
 void remat_arena_init(struct remat_arena *arena, remat_context *ctx);
 void remat_arena_release(struct remat_arena *arena); /* frees everything; the arena may be reused */
-/* Forgets everything but keeps its largest block for what comes next. */
+/* Forgets everything but keeps the memory for what comes next, in one block. */
 void remat_arena_reset(struct remat_arena *arena);
 /* Zeroed memory of count * size bytes, or NULL (message set) when that overflows or memory is out.
  * count 0 yields a valid pointer. */

@@ -67,10 +67,13 @@ static void print_graph(void *user, const char *pass, const struct remat_graph *
     remat_arena_release(&scratch);
 }
 
-static void print_time(void *user, const char *pass, uint64_t ns)
+static void print_time(void *user, const char *pass, uint64_t ns, uint32_t runs)
 {
     (void)user;
-    fprintf(stderr, "%-20s %s\n", pass, cli_time(ns).text);
+    fprintf(stderr, "%-20s %s", pass, cli_time(ns).text);
+    if (runs > 1)
+        fprintf(stderr, " in %" PRIu32 " runs", runs);
+    fputc('\n', stderr);
 }
 
 static remat_status check_pass_names(remat_context *ctx, struct remat_arena *arena,

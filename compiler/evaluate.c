@@ -1,0 +1,117 @@
+#include "evaluate.h"
+
+#include "schedule.h"
+
+/* --- a whole graph --- */
+
+remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph, const struct remat_statics *statics,
+                           const struct remat_device_description *device,
+                           struct remat_stopwatch *watch, struct remat_arrangement *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_static_inputs inputs;
+    *out = (struct remat_arrangement){.graph = graph};
+    remat_stopwatch_start(watch);
+    REMAT_TRY(remat_fuse(ctx, arena, graph, &out->kernels));
+    remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
+    REMAT_TRY(remat_schedule(ctx, arena, graph, &out->kernels, &out->order));
+    remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
+    REMAT_TRY(remat_statics_inputs(arena, statics, graph, &inputs));
+    REMAT_TRY(remat_lifespans(ctx, arena, graph, &out->kernels, out->order, statics, &inputs,
+                              &out->lifespans));
+    remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
+    REMAT_NEW(arena, out->prices, out->kernels.count);
+    for (uint32_t k = 0; k < out->kernels.count; k++) {
+        out->prices[k] = remat_price_kernel(graph, &out->kernels.kernels[k], device);
+        out->step_ns += out->prices[k].ns;
+    }
+    remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
+fail:
+    return st;
+}
+
+/* --- decisions --- */
+
+static void add_kernels(const struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
+                        uint32_t count, struct remat_evaluation *cost)
+{
+    for (uint32_t k = 0; k < count; k++) {
+        uint64_t ns = remat_price_kernel(e->clones.graph, &kernels[k], e->device).ns;
+        cost->step_ns += ns;
+        cost->times.ns[remat_cost_class_of(kernels[k].kind)] += ns;
+    }
+}
+
+/* The kernels of the tail, from those of the whole graph with everything saved. Kernels come in
+ * order of their first nodes. */
+static remat_status fuse_tail(struct remat_evaluator *e, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_clones *c = &e->clones;
+    struct remat_sequence all = {.count = c->node_count};
+    uint32_t *nodes, first = 0;
+    REMAT_NEW(arena, nodes, c->node_count);
+    for (uint32_t n = 0; n < c->node_count; n++)
+        nodes[n] = n;
+    all.nodes = nodes;
+    REMAT_TRY(remat_fuse_sequence(e->ctx, arena, c->graph, &all, &e->tail));
+    while (first < e->tail.count && e->tail.kernels[first].nodes[0].i < c->tail)
+        first++;
+    e->tail.kernels += first;
+    e->tail.count -= first;
+    add_kernels(e, e->tail.kernels, e->tail.count, &e->tail_cost);
+fail:
+    return st;
+}
+
+remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
+                                  struct remat_arena *arena, const struct remat_graph *graph,
+                                  const struct remat_statics *statics,
+                                  const struct remat_device_description *device,
+                                  struct remat_stopwatch *watch)
+{
+    remat_status st = REMAT_OK;
+    *e = (struct remat_evaluator){.ctx = ctx, .statics = statics, .device = device, .watch = watch};
+    remat_arena_init(&e->scratch, ctx);
+    REMAT_TRY(remat_clones_create(ctx, arena, graph, &e->clones));
+    REMAT_TRY(fuse_tail(e, arena));
+    REMAT_TRY(remat_statics_inputs(arena, statics, graph, &e->inputs));
+fail:
+    return st;
+}
+
+void remat_evaluator_release(struct remat_evaluator *e)
+{
+    remat_arena_release(&e->scratch);
+}
+
+remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decision *decision,
+                            struct remat_evaluation *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_clones *c = &e->clones;
+    struct remat_sequence sequence = {
+        .tail = &e->tail, .tail_read_count = c->tail_read_count, .tail_reads = c->tail_reads};
+    struct remat_kernel_list kernels;
+    struct remat_lifespans lifespans;
+    uint32_t *nodes, *order;
+    remat_stopwatch_start(e->watch);
+    REMAT_TRY(remat_clones_choose(c, &e->scratch, decision, c->tail, &sequence.count, &nodes));
+    sequence.nodes = nodes;
+    remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
+    REMAT_TRY(remat_fuse_sequence(e->ctx, &e->scratch, c->graph, &sequence, &kernels));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
+    REMAT_TRY(remat_schedule(e->ctx, &e->scratch, c->graph, &kernels, &order));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
+    REMAT_TRY(remat_lifespans(e->ctx, &e->scratch, c->graph, &kernels, order, e->statics,
+                              &e->inputs, &lifespans));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
+    *out = e->tail_cost;
+    out->live_peak_bytes = lifespans.live_peak_bytes;
+    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out);
+    remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
+fail:
+    remat_arena_reset(&e->scratch);
+    return st;
+}

@@ -1,0 +1,60 @@
+/* What a decision costs, exactly: clone, fuse, schedule, lifespans, price. The same kernels come
+ * out as when the rewritten graph is carried through (remat_arrange), but what no decision changes
+ * is done once: the clones are made and the optimizer is fused when the evaluator is created. */
+#ifndef REMAT_EVALUATE_H
+#define REMAT_EVALUATE_H
+
+#include "clones.h"
+#include "device_description.h"
+#include "place.h"
+#include "price.h"
+#include "sensitivity.h"
+#include "stopwatch.h"
+
+/* A graph carried through to a priced schedule. */
+struct remat_arrangement {
+    const struct remat_graph *graph;
+    struct remat_kernel_list kernels;
+    struct remat_price *prices; /* by kernel */
+    uint32_t *order;
+    struct remat_lifespans lifespans;
+    uint64_t step_ns;
+};
+
+/* Fuses, schedules, measures and prices a whole graph. */
+remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph, const struct remat_statics *statics,
+                           const struct remat_device_description *device,
+                           struct remat_stopwatch *watch, struct remat_arrangement *out);
+
+struct remat_evaluation {
+    uint64_t step_ns, live_peak_bytes;
+    struct remat_class_times times; /* step_ns by class */
+};
+
+struct remat_evaluator {
+    remat_context *ctx;
+    struct remat_clones clones;
+    struct remat_kernel_list tail;
+    struct remat_evaluation tail_cost; /* its times */
+    const struct remat_statics *statics;
+    struct remat_static_inputs inputs;
+    const struct remat_device_description *device;
+    struct remat_stopwatch *watch;
+    struct remat_arena scratch; /* of one evaluation */
+};
+
+/* `graph` is what decisions are made on; all pointers outlive the evaluator, whose tables lie in
+ * `arena`. Thread-compatible. Release also after a failure. */
+remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
+                                  struct remat_arena *arena, const struct remat_graph *graph,
+                                  const struct remat_statics *statics,
+                                  const struct remat_device_description *device,
+                                  struct remat_stopwatch *watch);
+void remat_evaluator_release(struct remat_evaluator *evaluator);
+
+/* Equal to step_ns and live peak of remat_arrange on what remat_rewrite makes of the decision. */
+remat_status remat_evaluate(struct remat_evaluator *evaluator,
+                            const struct remat_decision *decision, struct remat_evaluation *out);
+
+#endif

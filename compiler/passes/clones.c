@@ -1,0 +1,258 @@
+/* The given graph is extended once by all clones. A decision sets the inputs that may read a clone;
+ * a walk over the nodes in order puts each clone, depth first, before the first node that reads it,
+ * and a walk back drops what nobody needs. Both cost a few operations for each node. */
+#include "clones.h"
+
+static bool is_forward(const struct remat_node_info *node)
+{
+    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+}
+
+/* --- extending the graph --- */
+
+struct extension {
+    struct remat_arena *arena;
+    struct remat_clones *c;
+    uint32_t *clone_of; /* by value of the given graph */
+    size_t slot_capacity;
+};
+
+static remat_status find_roots(struct extension *x)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = x->c->graph;
+    REMAT_NEW(x->arena, x->c->root, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        x->c->root[v] = v;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t o = 0;
+             remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW) && o < g->nodes[n].output_count; o++)
+            x->c->root[g->nodes[n].outputs[o].i] = x->c->root[g->nodes[n].inputs[0].i];
+fail:
+    return st;
+}
+
+static bool has_clone(const struct remat_clones *c, const struct remat_node_info *node)
+{
+    uint32_t producer = c->graph->values[c->root[node->outputs[0].i]].node;
+    return !remat_is_none(producer) && is_forward(&c->graph->nodes[producer]);
+}
+
+static remat_status add_clone(struct extension *x, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *g = x->c->graph;
+    struct remat_node_info clone = g->nodes[n];
+    remat_value *outputs;
+    REMAT_NEW(x->arena, outputs, clone.output_count);
+    for (uint32_t o = 0; o < clone.output_count; o++) {
+        struct remat_value_info value = g->values[clone.outputs[o].i];
+        REMAT_TRY(remat_graph_add_value(x->arena, g, &value, &outputs[o]));
+        x->clone_of[clone.outputs[o].i] = outputs[o].i;
+    }
+    clone.outputs = outputs;
+    clone.phase = REMAT_PHASE_BACKWARD;
+    clone.instance = 1;
+    REMAT_TRY(remat_graph_add_node(x->arena, g, &clone, NULL));
+fail:
+    return st;
+}
+
+/* The inputs of a node that may read clones become its own. */
+static remat_status add_slots(struct extension *x, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    struct remat_clones *c = x->c;
+    struct remat_node_info *node = &c->graph->nodes[n];
+    remat_value *inputs = NULL;
+    struct {
+        struct remat_clone_slot *items;
+        size_t count, capacity;
+    } list = {c->slots, c->slot_count, x->slot_capacity};
+    c->first_slot[n] = c->slot_count;
+    for (uint32_t i = 0; i < node->input_count && !is_forward(node); i++) {
+        uint32_t clone = x->clone_of[node->inputs[i].i];
+        if (remat_is_none(clone))
+            continue;
+        if (!inputs) {
+            REMAT_NEW(x->arena, inputs, node->input_count);
+            memcpy(inputs, node->inputs, node->input_count * sizeof *inputs);
+            node->inputs = inputs;
+        }
+        REMAT_PUSH(x->arena, &list, ((struct remat_clone_slot){&inputs[i], inputs[i].i, clone}));
+    }
+    c->slots = list.items;
+    c->slot_count = (uint32_t)list.count;
+    x->slot_capacity = list.capacity;
+fail:
+    return st;
+}
+
+/* --- the tail --- */
+
+/* What a decision may change about such an input, or fusion about who reads it. */
+static bool is_settled(const struct extension *x, remat_value v)
+{
+    const struct remat_graph *g = x->c->graph;
+    uint32_t root = g->values[x->c->root[v.i]].node;
+    if (!remat_is_none(x->clone_of[v.i]) || remat_is_widening(g, v))
+        return false;
+    return remat_is_none(root) ||
+           (g->nodes[root].op != REMAT_OP_constant && g->nodes[root].op != REMAT_OP_column);
+}
+
+static uint32_t find_tail(const struct extension *x)
+{
+    const struct remat_graph *g = x->c->graph;
+    uint32_t tail = x->c->node_count, first = 0;
+    while (tail > 0 && g->nodes[tail - 1].phase == REMAT_PHASE_OPTIMIZER)
+        tail--;
+    while (first < tail && g->nodes[first].phase != REMAT_PHASE_OPTIMIZER)
+        first++;
+    for (uint32_t n = tail; n < x->c->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            remat_value v = g->nodes[n].inputs[i];
+            uint32_t node = g->values[v.i].node;
+            bool before = remat_is_none(node) || node < tail;
+            if (before && !is_settled(x, v))
+                return x->c->node_count;
+        }
+    return first < tail ? x->c->node_count : tail;
+}
+
+static remat_status list_tail_reads(struct extension *x)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = x->c->graph;
+    struct {
+        remat_value *items;
+        size_t count, capacity;
+    } list = {0};
+    for (uint32_t n = x->c->tail; n < x->c->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            uint32_t node = g->values[g->nodes[n].inputs[i].i].node;
+            if (!remat_is_none(node) && node < x->c->tail)
+                REMAT_PUSH(x->arena, &list, g->nodes[n].inputs[i]);
+        }
+    x->c->tail_reads = list.items;
+    x->c->tail_read_count = (uint32_t)list.count;
+fail:
+    return st;
+}
+
+static remat_status find_kept(struct extension *x)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = x->c->graph;
+    REMAT_NEW(x->arena, x->c->kept, g->node_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if (g->values[v].role == REMAT_ROLE_GRADIENT && !remat_is_none(g->values[v].node))
+            x->c->kept[g->values[v].node] = 1;
+fail:
+    return st;
+}
+
+remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph, struct remat_clones *out)
+{
+    remat_status st = REMAT_OK;
+    struct extension x = {.arena = arena, .c = out};
+    *out =
+        (struct remat_clones){.node_count = graph->node_count, .value_count = graph->value_count};
+    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &out->graph));
+    REMAT_TRY(find_roots(&x));
+    REMAT_NEW(arena, x.clone_of, graph->value_count);
+    memset(x.clone_of, 0xff, graph->value_count * sizeof *x.clone_of);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (has_clone(out, &graph->nodes[n]))
+            REMAT_TRY(add_clone(&x, n));
+    REMAT_NEW(arena, out->first_slot, out->graph->node_count + 1);
+    for (uint32_t n = 0; n < out->graph->node_count; n++)
+        REMAT_TRY(add_slots(&x, n));
+    out->first_slot[out->graph->node_count] = out->slot_count;
+    out->tail = find_tail(&x);
+    REMAT_TRY(list_tail_reads(&x));
+    REMAT_TRY(find_kept(&x));
+fail:
+    return st;
+}
+
+/* --- choosing --- */
+
+struct chooser {
+    const struct remat_clones *c;
+    uint8_t *placed; /* by node */
+    uint32_t *nodes;
+    uint32_t count;
+};
+
+static void set_inputs(const struct remat_clones *c, const struct remat_decision *decision)
+{
+    for (uint32_t s = 0; s < c->slot_count; s++) {
+        const struct remat_clone_slot *slot = &c->slots[s];
+        bool again = decision->actions[c->root[slot->value]] == REMAT_ACTION_RECOMPUTE;
+        slot->input->i = again ? slot->clone : slot->value;
+    }
+}
+
+/* The node, and before it the clones that it reads. */
+static void place(struct chooser *w, uint32_t n)
+{
+    const struct remat_clones *c = w->c;
+    for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
+        if (c->slots[s].input->i != c->slots[s].clone)
+            continue;
+        uint32_t clone = c->graph->values[c->slots[s].clone].node;
+        if (!w->placed[clone])
+            place(w, clone);
+    }
+    w->placed[n] = 1;
+    w->nodes[w->count++] = n;
+}
+
+/* Overwrites the list from its end; the nodes that are left lie at *begin and behind. */
+static void drop_dead(struct chooser *w, uint8_t *needed, uint32_t *begin)
+{
+    const struct remat_graph *g = w->c->graph;
+    uint32_t kept = w->count;
+    for (uint32_t k = w->count; k-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[w->nodes[k]];
+        bool live = w->c->kept[w->nodes[k]];
+        for (uint32_t o = 0; o < node->output_count; o++)
+            live |= needed[node->outputs[o].i];
+        if (!live)
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++)
+            needed[node->inputs[i].i] = 1;
+        w->nodes[--kept] = w->nodes[k];
+    }
+    *begin = kept;
+}
+
+remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                                 const struct remat_decision *decision, uint32_t end,
+                                 uint32_t *out_count, uint32_t **out_nodes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *g = clones->graph;
+    struct chooser w = {.c = clones};
+    uint8_t *needed;
+    uint32_t begin;
+    REMAT_NEW(arena, w.placed, g->node_count);
+    REMAT_NEW(arena, w.nodes, g->node_count);
+    REMAT_NEW(arena, needed, g->value_count);
+    set_inputs(clones, decision);
+    for (uint32_t n = 0; n < end; n++)
+        place(&w, n);
+    for (uint32_t o = 0; o < g->output_count; o++)
+        needed[g->outputs[o].i] = 1;
+    for (uint32_t u = 0; u < g->update_count; u++)
+        needed[g->updates[u].value.i] = 1;
+    for (uint32_t r = 0; end == clones->tail && r < clones->tail_read_count; r++)
+        needed[clones->tail_reads[r].i] = 1;
+    drop_dead(&w, needed, &begin);
+    *out_nodes = w.nodes + begin;
+    *out_count = w.count - begin;
+fail:
+    return st;
+}

@@ -1,0 +1,47 @@
+/* All that a decision may ask to be computed again, made once: deciding is then choosing which
+ * clones run and who reads them. */
+#ifndef REMAT_CLONES_H
+#define REMAT_CLONES_H
+
+#include "decision.h"
+#include "passes.h"
+
+struct remat_clone_slot { /* an input that reads a value or, where that is recomputed, its clone */
+    remat_value *input;
+    uint32_t value, clone;
+};
+
+struct remat_clones {
+    /* The given graph with the same ids and, behind it, a clone (instance 1, phase BACKWARD) of
+     * every forward node and every later view of what one computes. The clones' ids are no order.
+     */
+    struct remat_graph *graph;
+    uint32_t node_count, value_count; /* of the given graph */
+    uint32_t tail;                    /* nodes from here on are the same under every decision */
+    uint32_t tail_read_count;
+    remat_value *tail_reads; /* what they read of the nodes before, once for each input */
+    /* private */
+    uint32_t *root; /* by value of the given graph: its storage root */
+    uint8_t *kept;  /* by node: computes a gradient */
+    uint32_t slot_count;
+    struct remat_clone_slot *slots;
+    uint32_t *first_slot; /* by node, and one more */
+};
+
+/* The tail begins behind the last node that is no optimizer node, that reads what a decision may
+ * recompute, or of which an optimizer node's fusion could depend on either; it is empty where some
+ * optimizer node comes before that. */
+remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph, struct remat_clones *out);
+
+/* Every node of the backward pass and of the optimizer that reads a value with action RECOMPUTE
+ * reads its clone, placed just before the first such node; a clone reads the clones of what is
+ * recomputed and the originals of what is saved. Views of recomputed values are cloned along.
+ * Clones stay pure and are never merged with their originals. Sets the inputs in clones->graph and
+ * returns the nodes of [0, end) and their clones in order, those left out that no output, update,
+ * gradient or, with end == tail, tail node needs. Thread-compatible: one decision at a time. */
+remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                                 const struct remat_decision *decision, uint32_t end,
+                                 uint32_t *out_count, uint32_t **out_nodes);
+
+#endif

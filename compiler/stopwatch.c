@@ -1,0 +1,33 @@
+#include "stopwatch.h"
+
+#include <time.h>
+
+const char *remat_lap_name(enum remat_lap lap)
+{
+    static const char *const names[] = {"decide",    "clone", "fuse",  "schedule",
+                                        "lifespans", "price", "place", "lower"};
+    return names[lap];
+}
+
+uint64_t remat_clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void remat_stopwatch_start(struct remat_stopwatch *watch)
+{
+    if (watch->running)
+        watch->begin_ns = remat_clock_ns();
+}
+
+void remat_stopwatch_lap(struct remat_stopwatch *watch, enum remat_lap lap)
+{
+    if (!watch->running)
+        return;
+    uint64_t now = remat_clock_ns();
+    watch->ns[lap] += now - watch->begin_ns;
+    watch->runs[lap]++;
+    watch->begin_ns = now;
+}
