@@ -165,6 +165,13 @@ fail:
     return st;
 }
 
+static void tell(const struct remat_solve_options *o, uint32_t budget,
+                 const struct remat_solution *best)
+{
+    if (o->progress)
+        o->progress(o->user, budget, best);
+}
+
 /* Annealing runs that differ in where they start, how hot, and what exceeding the budget costs. */
 enum start { GIVEN, BEST, LAST }; /* the given order, the best so far, the previous run's result */
 static const struct run {
@@ -177,7 +184,8 @@ enum { RUNS = sizeof runs / sizeof *runs };
 
 static remat_status anneal(struct remat_arena *arena, const struct remat_problem *p,
                            const struct remat_sequence *given, uint64_t budget,
-                           const struct remat_solve_options *o, struct remat_solution *best)
+                           const struct remat_solve_options *o, uint32_t index,
+                           struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
     struct remat_sequence last = *given;
@@ -197,6 +205,7 @@ static remat_status anneal(struct remat_arena *arena, const struct remat_problem
             break;
         REMAT_TRY(remat_search(arena, p, &start, &search, &last));
         REMAT_TRY(keep_if_better(arena, p, budget, &last, best));
+        tell(o, index, best);
     }
 fail:
     return st;
@@ -220,11 +229,13 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
         out[i].lower_bound = bound.time;
+        tell(options, i, &out[i]);
         REMAT_TRY(try_chain(arena, p, budgets[i], chain, &out[i]));
         REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
         REMAT_TRY(try_greedy(arena, p, budgets[i], &bound, options->deadline, &out[i]));
         REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));
-        REMAT_TRY(anneal(arena, p, &given.sequence, budgets[i], options, &out[i]));
+        tell(options, i, &out[i]);
+        REMAT_TRY(anneal(arena, p, &given.sequence, budgets[i], options, i, &out[i]));
         REMAT_TRY(try_exact(arena, p, budgets[i], options->effort * STATES_MANY, options->deadline,
                             &out[i]));
     }

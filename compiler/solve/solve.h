@@ -8,16 +8,19 @@
 #include "search.h"
 #include "simulate.h"
 
-struct remat_solve_options {
-    double effort; /* 1: about a second for some hundred nodes; work is proportional to it */
-    struct remat_deadline *deadline; /* may be NULL: then the result depends on nothing else */
-};
-
 struct remat_solution {
     bool fits;
     struct remat_sequence sequence; /* fits: fast and within the budget; else of a low peak */
     struct remat_simulation result; /* of the sequence, by the simulator */
     double lower_bound;             /* time of any sequence within the budget, at least */
+};
+
+struct remat_solve_options {
+    double effort; /* 1: about a second for some hundred nodes; work is proportional to it */
+    struct remat_deadline *deadline; /* may be NULL: then the result depends on nothing else */
+    /* Told the best so far at a budget, now and then; may be NULL. */
+    void (*progress)(void *user, uint32_t budget, const struct remat_solution *best);
+    void *user;
 };
 
 /* The effort that a slow machine has done after so many seconds at one budget. */

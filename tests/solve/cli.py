@@ -3,8 +3,13 @@
     cli.py REMAT_SOLVE
 """
 import json
+import os
 import random
+import signal
+import subprocess
 import sys
+import tempfile
+import xml.etree.ElementTree
 
 from planned import Problem, check_decision, node, problem, solve
 
@@ -175,9 +180,59 @@ def check_random(tool):
     return faults
 
 
+def check_curve_files(tool):
+    """The ending chooses the form; --format overrules it."""
+    faults = []
+    with Problem(SMALL) as path, tempfile.TemporaryDirectory() as folder:
+        texts = {}
+        for ending in ("csv", "json", "svg", "txt"):
+            file = os.path.join(folder, "curve." + ending)
+            code, out, err = solve(tool, path, "--curve", "-o", file)
+            if code or out:
+                faults.append(f"--curve -o curve.{ending}: code {code} {out}{err}")
+            with open(file, encoding="utf-8") as opened:
+                texts[ending] = opened.read()
+        points = json.loads(texts["json"])["points"]
+        rows = texts["csv"].splitlines()
+        picture = xml.etree.ElementTree.fromstring(texts["svg"])
+        circles = [e for e in picture if e.tag.endswith("circle")]
+        if texts["txt"] != texts["json"] or len(rows) != len(points) + 1:
+            faults.append("curve: forms differ")
+        if len(circles) != sum(p["feasible"] for p in points):
+            faults.append(f"svg: {len(circles)} circles")
+        for row, point in zip(rows[1:], points):
+            if row.split(",")[0] != str(point["budget"]):
+                faults.append(f"csv: {row}, {point}")
+        code, out, _ = solve(tool, path, "--curve", "--format", "svg")
+        if code or out != texts["svg"]:
+            faults.append("--format svg differs from -o curve.svg")
+    return faults
+
+
+def check_interrupt(tool):
+    """After the first line of progress, Ctrl-C: the best plan so far, valid, and it says so."""
+    rng = random.Random(3)
+    value = random_problem(rng, 300)
+    with Problem(value) as path:
+        with subprocess.Popen([tool, path, "--budget", "90%", "--time-limit", "100s"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              encoding="utf-8") as process:
+            line = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=60)
+    if process.returncode or not line.startswith("remat-solve: 1 s"):
+        return [f"interrupt: code {process.returncode}, {line!r}"]
+    decision = json.loads(out)
+    faults = check_decision(value["nodes"], decision)
+    if not decision["interrupted"] or decision["time_limit_hit"]:
+        faults.append("interrupt: the decision does not say so")
+    return faults
+
+
 def main():
     tool = sys.argv[1]
     faults = check_refusals(tool) + check_small(tool) + check_extended(tool) + check_random(tool)
+    faults += check_curve_files(tool) + check_interrupt(tool)
     print("\n".join(faults))
     return 1 if faults else 0
 

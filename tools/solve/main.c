@@ -4,6 +4,7 @@
 #include "report.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -28,7 +29,7 @@ static const struct cli_tool tool = {
     .examples = {{"half of the memory that the given order takes",
                   "remat-solve problem.json --budget 50%"},
                  {"a longer search", "remat-solve problem.json --budget 8GiB --time-limit 10s"},
-                 {"time against budget", "remat-solve problem.json --curve --format csv"}},
+                 {"time against budget", "remat-solve problem.json --curve -o curve.svg"}},
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -43,9 +44,58 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static bool is_past(void *user)
+/* --- while the planner works: the clock, Ctrl-C, a line on stderr every second --- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
 {
-    return now() >= *(const double *)user;
+    (void)number;
+    interrupted = 1;
+}
+
+struct watch {
+    double begin, limit, next; /* seconds; next: of the next line */
+    const struct remat_problem *problem;
+    uint32_t budget, count;
+    bool known, fits; /* known: there is something to tell */
+    double time, lower_bound;
+};
+
+static void tell(const struct watch *w, double elapsed)
+{
+    double total = w->problem->total_time > 0 ? w->problem->total_time : 1;
+    fprintf(stderr, "remat-solve: %.0f s", elapsed);
+    if (w->known && w->count > 1)
+        fprintf(stderr, ", budget %u of %u", w->budget + 1, w->count);
+    if (w->known && w->fits)
+        fprintf(stderr, ": overhead %.4g %%, at least %.4g %%, gap %.4g %%",
+                100 * (w->time / total - 1), 100 * (w->lower_bound / total - 1),
+                w->lower_bound > 0 ? 100 * (w->time / w->lower_bound - 1) : 0);
+    else
+        fprintf(stderr, ": no plan yet");
+    fprintf(stderr, "\n");
+}
+
+static void on_progress(void *user, uint32_t budget, const struct remat_solution *best)
+{
+    struct watch *w = user;
+    w->known = true;
+    w->budget = budget;
+    w->fits = best->fits;
+    w->time = best->result.time;
+    w->lower_bound = best->lower_bound;
+}
+
+static bool is_over(void *user)
+{
+    struct watch *w = user;
+    double elapsed = now() - w->begin;
+    if (elapsed >= w->next) {
+        tell(w, elapsed);
+        w->next = floor(elapsed) + 1;
+    }
+    return interrupted || elapsed >= w->limit;
 }
 
 /* "500ms", "10s", "2min", "10" (seconds) */
@@ -95,11 +145,14 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_solution given, *solutions;
     const char *limit = cli_text(args, OPTION_time_limit, NULL);
-    double seconds = 0, effort = 1, end = now();
-    struct remat_deadline deadline = {limit ? is_past : NULL, &end, false};
+    double seconds = 0, effort = 1;
+    struct watch watch = {.begin = now(), .limit = INFINITY, .next = 1, .problem = p};
+    struct remat_deadline deadline = {is_over, &watch, false};
     if (limit)
         REMAT_TRY(read_time_limit(ctx, limit, &seconds));
-    end += seconds;
+    if (limit)
+        watch.limit = seconds;
+    signal(SIGINT, on_interrupt);
     *r = (struct report){.problem = p};
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     r->given_peak = given.result.peak;
@@ -110,11 +163,15 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
         effort = remat_solve_effort(p, seconds / r->count);
     else if (r->count > 1)
         effort = CURVE_EFFORT;
-    struct remat_solve_options o = {.effort = effort, .deadline = &deadline};
+    watch.count = r->count;
+    struct remat_solve_options o = {
+        .effort = effort, .deadline = &deadline, .progress = on_progress, .user = &watch};
     REMAT_TRY(remat_solve(arena, p, r->budgets, r->count, &o, solutions));
     r->solutions = solutions;
-    r->time_limit_hit = deadline.hit;
+    r->interrupted = interrupted;
+    r->time_limit_hit = deadline.hit && !interrupted;
 fail:
+    signal(SIGINT, SIG_DFL);
     return st;
 }
 
@@ -133,6 +190,17 @@ static remat_status fail_infeasible(remat_context *ctx, const struct report *r)
                        "no schedule found within %s: the smallest peak found is %s, and %s is the "
                        "least that could be possible",
                        asked.text, found.text, least.text);
+}
+
+static enum report_format format_of(const struct cli_arguments *args)
+{
+    const char *ending = strrchr(cli_text(args, OPTION_output, ""), '.');
+    enum report_format format = REPORT_JSON;
+    if (ending && strcmp(ending, ".csv") == 0)
+        format = REPORT_CSV;
+    if (ending && strcmp(ending, ".svg") == 0)
+        format = REPORT_SVG;
+    return cli_choice(args, OPTION_format, format);
 }
 
 static remat_status solve(remat_context *ctx, struct remat_arena *arena,
@@ -154,10 +222,8 @@ static remat_status solve(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(plan(ctx, arena, args, &problem, &report));
     if (!curve)
         report_decision(&text, &report);
-    else if (cli_choice(args, OPTION_format, 0) == 0)
-        report_curve_json(&text, &report);
     else
-        report_curve_csv(&text, &report);
+        report_curve(&text, &report, format_of(args));
     if (text.failed)
         return REMAT_ERROR_MEMORY;
     if (cli_has(args, OPTION_output))

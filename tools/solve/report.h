@@ -11,12 +11,12 @@ struct report {
     const uint64_t *budgets;
     const struct remat_solution *solutions;
     uint32_t count;
-    bool time_limit_hit;
+    bool time_limit_hit, interrupted;
 };
 
 /* The text lives in the arena of `text`. */
 void report_decision(struct remat_text *text, const struct report *report); /* of solutions[0] */
-void report_curve_json(struct remat_text *text, const struct report *report);
-void report_curve_csv(struct remat_text *text, const struct report *report);
+enum report_format { REPORT_JSON, REPORT_CSV, REPORT_SVG };
+void report_curve(struct remat_text *text, const struct report *report, enum report_format format);
 
 #endif
