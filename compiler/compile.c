@@ -8,7 +8,7 @@
 
 #include "evaluate.h"
 #include "lower.h"
-#include "passes.h"
+#include "prepare.h"
 #include "rewrite.h"
 #include "sensitivity.h"
 
@@ -16,9 +16,8 @@ struct pipeline {
     remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_compile_settings *settings;
-    const struct remat_graph *graph; /* after the last pass: what decisions are made on */
-    uint64_t numerics_hash;
-    bool trains;
+    struct remat_prepared prepared;
+    const struct remat_graph *graph; /* what decisions are made on */
     struct remat_statics statics;
     /* Segments without a decision; graph NULL: there is none. */
     struct remat_arrangement update, forward;
@@ -44,117 +43,7 @@ struct rung {
     uint32_t index;
 };
 
-typedef remat_status pass_function(remat_context *, struct remat_arena *,
-                                   const struct remat_graph *, struct remat_graph **);
-
-struct named_pass {
-    const char *name;
-    pass_function *function;
-};
-
-static const struct named_pass training_passes[] = {
-    {"autodiff", remat_pass_autodiff},
-    {"microbatches", remat_pass_microbatches},
-    {"optimizer", remat_pass_optimizer},
-    {"eliminate_common", remat_pass_eliminate_common},
-    {"expand", remat_pass_expand},
-    {"fold", remat_pass_fold},
-    {"eliminate_dead", remat_pass_eliminate_dead},
-};
-static const struct named_pass evaluation_passes[] = {
-    {"forward_only", remat_pass_forward_only},
-    {"microbatches", remat_pass_microbatches},
-    {"eliminate_common", remat_pass_eliminate_common},
-    {"expand", remat_pass_expand},
-    {"fold", remat_pass_fold},
-    {"eliminate_dead", remat_pass_eliminate_dead},
-};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-const char *const *remat_compile_passes(void)
-{
-    static const char *const names[] = {
-        "autodiff", "microbatches",   "optimizer", "eliminate_common", "expand",
-        "fold",     "eliminate_dead", "split",     "rewrite",          NULL};
-    return names;
-}
-
-static void show(const struct pipeline *p, const char *pass, const struct remat_graph *graph)
-{
-    if (p->settings->after_pass)
-        p->settings->after_pass(p->settings->after_pass_user, pass, graph);
-}
-
-static uint64_t start_clock(const struct pipeline *p)
-{
-    return p->settings->pass_time ? remat_clock_ns() : 0;
-}
-
-static void stop_clock(const struct pipeline *p, const char *pass, uint64_t start)
-{
-    if (p->settings->pass_time)
-        p->settings->pass_time(p->settings->pass_time_user, pass, remat_clock_ns() - start, 1);
-}
-
-/* Each pass makes *graph anew; `shown`: its time and its result are handed out. */
-static remat_status run_passes(struct pipeline *p, const struct named_pass *passes, size_t count,
-                               bool shown, const struct remat_graph **graph)
-{
-    remat_status st = REMAT_OK;
-    for (size_t i = 0; i < count; i++) {
-        struct remat_graph *result;
-        uint64_t start = start_clock(p);
-        REMAT_TRY(passes[i].function(p->ctx, p->arena, *graph, &result));
-        *graph = result;
-        if (shown) {
-            stop_clock(p, passes[i].name, start);
-            show(p, passes[i].name, result);
-        }
-        REMAT_TRY(remat_graph_verify(p->ctx, result));
-    }
-fail:
-    return st;
-}
-
-static bool trains(const struct remat_graph *graph)
-{
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (graph->values[v].role == REMAT_ROLE_GRADIENT)
-            return true;
-    return graph->update_count > 0 && graph->microbatches < 2;
-}
-
-/* From the graph as written to the ones that become segments; decisions are made on p->graph. */
-static remat_status prepare(struct pipeline *p, const struct remat_graph *input)
-{
-    remat_status st = REMAT_OK;
-    struct remat_graph source = *input;
-    const struct remat_graph *forward = &source;
-    uint64_t start;
-    source.microbatches = p->settings->microbatches;
-    p->graph = &source;
-    REMAT_TRY(run_passes(p, training_passes, COUNT(training_passes), true, &p->graph));
-    p->numerics_hash = remat_graph_hash(p->graph);
-    p->trains = trains(p->graph);
-    start = start_clock(p);
-    REMAT_TRY(run_passes(p, evaluation_passes, COUNT(evaluation_passes), false, &forward));
-    p->forward.graph = forward;
-    stop_clock(p, "evaluation", start);
-    if (!p->trains) {
-        p->graph = forward;
-        p->forward.graph = NULL;
-    } else if (source.microbatches > 1) {
-        struct remat_graph *microbatch, *update;
-        start = start_clock(p);
-        REMAT_TRY(remat_split(p->ctx, p->arena, p->graph, &microbatch, &update));
-        stop_clock(p, "split", start);
-        show(p, "split", microbatch);
-        p->graph = microbatch;
-        p->update.graph = update->node_count ? update : NULL;
-    }
-fail:
-    return st;
-}
 
 static remat_status decide(struct pipeline *p, struct remat_arena *arena,
                            const struct remat_policy *policy,
@@ -183,16 +72,14 @@ static remat_status place(struct pipeline *p, struct remat_arena *arena,
     return st;
 }
 
-static uint64_t steps_of(const struct pipeline *p)
-{
-    return p->settings->microbatches > 1 ? p->settings->microbatches : 1;
-}
-
 /* Segments that no decision is about; and where every tensor that outlives a segment lies. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
     remat_status st = REMAT_OK;
     struct remat_arrangement *const fixed[] = {&p->update, &p->forward};
+    p->graph = p->prepared.decided;
+    p->update.graph = p->prepared.update;
+    p->forward.graph = p->prepared.forward;
     const struct remat_graph *graphs[3] = {p->graph};
     uint32_t count = 1;
     for (size_t i = 0; i < COUNT(fixed); i++)
@@ -449,7 +336,7 @@ static remat_status base_time(struct pipeline *p, uint64_t *out_ns)
     remat_arena_init(&scratch, p->ctx);
     REMAT_TRY(decide(p, &scratch, &none, &no_pins, &ignored, &decision));
     REMAT_TRY(remat_evaluate(&p->evaluator, &decision, &cost));
-    *out_ns = cost.step_ns * steps_of(p) + p->update.step_ns;
+    *out_ns = cost.step_ns * remat_microbatches(p->settings) + p->update.step_ns;
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -470,7 +357,7 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
     out->target = s->device.name;
     out->policy = c->policy->name;
     out->graph_hash = remat_graph_hash(input);
-    out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->numerics_hash);
+    out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->prepared.numerics_hash);
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
     out->reserve_bytes = p->reserve_bytes;
     out->arena_bytes = remat_align_up(arena_bytes, REMAT_ALIGNMENT);
@@ -523,8 +410,8 @@ static remat_status lower(struct pipeline *p, const struct candidate *decided,
 {
     struct remat_part parts[3];
     uint32_t count = 0;
-    uint64_t times = steps_of(p);
-    if (!p->trains)
+    uint64_t times = remat_microbatches(p->settings);
+    if (!p->prepared.trains)
         parts[count++] = part_of(&decided->arranged, "forward", "eval", times);
     else
         parts[count++] =
@@ -567,14 +454,15 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
 
     p.watch.running = settings->pass_time != NULL;
     REMAT_TRY(remat_price_check(ctx, graph, &settings->device));
-    REMAT_TRY(prepare(&p, graph));
+    REMAT_TRY(remat_prepare(ctx, arena, graph, settings, &p.prepared));
     REMAT_TRY(arrange_fixed(&p));
     REMAT_TRY(candidates(&p, &policies, &count));
     set_limit(&p);
     REMAT_TRY(remat_evaluator_init(&p.evaluator, ctx, arena, p.graph, &p.statics, &settings->device,
                                    &p.watch));
     REMAT_TRY(choose(&p, policies, count, &best, &arena_bytes));
-    show(&p, "rewrite", best.arranged.graph);
+    if (settings->after_pass)
+        settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
     REMAT_TRY(remat_graph_verify(ctx, best.arranged.graph));
 
     REMAT_NEW(arena, *out, 1);

@@ -124,7 +124,7 @@ static remat_status accumulate(struct divider *d, remat_value old)
     remat_value part = d->r.values[old.i], state, first = d->first;
     b->scope = d->r.from->nodes[info.node].scope;
     b->phase = d->r.from->nodes[info.node].phase;
-    b->prefix = info.name;
+    b->prefix = suffixed(d, info.name, "mean");
     b->counter = 0;
     REMAT_TRY(add_state(d, info.name, info.role, REMAT_F32, info.shape, &state));
     d->r.to->values[part.i].name = suffixed(d, info.name, "part");

@@ -49,6 +49,7 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
     s.dtype = sizes.dtype ? sizes.dtype : s.dtype;
     s.dropout = sizes.dropout;
     s.written_out = sizes.written_out;
+    s.forward_only = sizes.forward_only;
     s.optimizer.kind = sizes.optimizer.kind ? sizes.optimizer.kind : s.optimizer.kind;
     s.optimizer.clip_norm = sizes.optimizer.clip_norm;
     MUST(ctx, remat_model_generate(ctx, arena, &s, &graph));

@@ -1,11 +1,17 @@
 /* Entry point eval: the loss that the step after it has, with the same bits, and no parameter
- * changed. */
+ * changed, in one piece and in microbatches; without dropout, whatever the graph says of it; the
+ * only entry point of a graph that trains nothing. */
 #include <stdio.h>
 
 #include "harness.h"
 
-#define BATCH 2
-#define SEQ   32
+#define BATCH 4
+#define SEQ   16
+#define STEPS 3
+
+struct losses {
+    float evaluated[STEPS], trained[STEPS];
+};
 
 static uint64_t weights_hash(remat_context *ctx, remat_session *session, const remat_plan *plan)
 {
@@ -30,46 +36,114 @@ static float run(remat_context *ctx, remat_session *session, const char *entry)
     return loss;
 }
 
-static void test_policy(remat_context *ctx, struct remat_policy_settings policy)
+static bool has_entry(const remat_plan *plan, const char *name)
 {
+    for (uint32_t e = 0; e < remat_plan_entry_count(plan); e++)
+        if (strcmp(remat_plan_entry_name(plan, e), name) == 0)
+            return true;
+    return false;
+}
+
+static void write_inputs(remat_context *ctx, remat_session *session, const remat_plan *plan,
+                         int32_t step)
+{
+    int32_t ids[BATCH * SEQ + 1];
+    const float lr = 1e-3f;
+    for (int i = 0; i <= BATCH * SEQ; i++)
+        ids[i] = i * i % 251;
+    MUST(ctx, remat_session_write(session, "tokens", ids, sizeof ids - 4));
+    MUST(ctx, remat_session_write(session, "targets", ids + 1, sizeof ids - 4));
+    if (has_entry(plan, "train")) {
+        MUST(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
+        MUST(ctx, remat_session_write(session, "step", &step, sizeof step));
+    }
+    if (remat_plan_find_tensor(plan, "rng") != UINT32_MAX)
+        MUST(ctx, remat_session_write(session, "rng", (int32_t[]){1, 0, step, 0}, 16));
+}
+
+static struct losses run_model(remat_context *ctx, struct remat_model_settings sizes,
+                               struct remat_policy_settings policy, uint32_t microbatches)
+{
+    struct losses losses = {{0}, {0}};
     struct remat_arena arena;
     struct remat_program *program;
     remat_session_params params;
     remat_session *session;
-    int32_t ids[BATCH * SEQ + 1];
-    const float lr = 1e-3f;
     remat_arena_init(&arena, ctx);
-    const struct remat_graph *graph = harness_model(
-        ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.batch = BATCH, .seq = SEQ});
+    sizes.batch = BATCH / microbatches;
+    sizes.seq = SEQ;
+    struct remat_graph *graph = harness_model(ctx, &arena, "gpt2-tiny", sizes);
+    graph->microbatches = microbatches;
     MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     struct remat_plan plan = remat_plan_borrow(program);
     remat_session_params_init(&params);
     MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
-    for (int i = 0; i <= BATCH * SEQ; i++)
-        ids[i] = i * i % 251;
     MUST(ctx, remat_session_run(session, "init"));
-    for (int32_t step = 1; step <= 3; step++) {
-        MUST(ctx, remat_session_write(session, "tokens", ids, sizeof ids - 4));
-        MUST(ctx, remat_session_write(session, "targets", ids + 1, sizeof ids - 4));
-        MUST(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
-        MUST(ctx, remat_session_write(session, "step", &step, sizeof step));
+    harness_check(has_entry(&plan, "train") == !sizes.forward_only && has_entry(&plan, "eval") &&
+                      remat_plan_entry_count(&plan) == (sizes.forward_only ? 2 : 3),
+                  "entry points");
+    for (int32_t step = 0; step < STEPS; step++) {
+        write_inputs(ctx, session, &plan, step + 1);
         uint64_t before = weights_hash(ctx, session, &plan);
-        float evaluated = run(ctx, session, "eval");
+        losses.evaluated[step] = run(ctx, session, "eval");
         harness_check(weights_hash(ctx, session, &plan) == before, "eval changed a parameter");
-        float trained = run(ctx, session, "train");
-        harness_check(memcmp(&evaluated, &trained, sizeof trained) == 0,
-                      "step %d: eval %.9g, train %.9g", step, (double)evaluated, (double)trained);
+        if (sizes.forward_only)
+            continue;
+        losses.trained[step] = run(ctx, session, "train");
         harness_check(weights_hash(ctx, session, &plan) != before, "train changed nothing");
     }
     remat_session_destroy(&session);
     remat_arena_release(&arena);
+    return losses;
+}
+
+/* Without dropout both entry points have one loss. */
+static void test_policy(remat_context *ctx, struct remat_policy_settings policy,
+                        uint32_t microbatches)
+{
+    struct losses losses =
+        run_model(ctx, (struct remat_model_settings){.layers = 6}, policy, microbatches);
+    for (int step = 0; step < STEPS; step++)
+        harness_check(memcmp(&losses.evaluated[step], &losses.trained[step], 4) == 0,
+                      "%u microbatches, step %d: eval %.9g, train %.9g", microbatches, step,
+                      (double)losses.evaluated[step], (double)losses.trained[step]);
+}
+
+/* Before the first update, eval with dropout is eval without; a step is not. */
+static void test_dropout(remat_context *ctx, bool written_out, remat_dtype dtype)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_model_settings sizes = {.layers = 2, .written_out = written_out, .dtype = dtype};
+    struct losses without = run_model(ctx, sizes, none, 1);
+    sizes.dropout = 0.1;
+    struct losses with = run_model(ctx, sizes, none, 1), parts = run_model(ctx, sizes, none, 2);
+    sizes.forward_only = true;
+    struct losses forward = run_model(ctx, sizes, none, 1);
+    struct losses forward_parts = run_model(ctx, sizes, none, 2);
+    harness_check(memcmp(&with.evaluated[0], &without.evaluated[0], 4) == 0 &&
+                      with.trained[0] != without.trained[0],
+                  "eval %.9g, without dropout %.9g; train %.9g and %.9g", (double)with.evaluated[0],
+                  (double)without.evaluated[0], (double)with.trained[0],
+                  (double)without.trained[0]);
+    harness_check(
+        memcmp(forward.evaluated, (float[]){forward.evaluated[0], forward.evaluated[0]}, 8) == 0 &&
+            memcmp(&forward.evaluated[0], &with.evaluated[0], 4) == 0,
+        "forward only: %.9g, of a training graph %.9g", (double)forward.evaluated[0],
+        (double)with.evaluated[0]);
+    harness_check(memcmp(&forward_parts.evaluated[0], &parts.evaluated[0], 4) == 0,
+                  "forward only in parts: %.9g, of a training graph %.9g",
+                  (double)forward_parts.evaluated[0], (double)parts.evaluated[0]);
 }
 
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
-    test_policy(ctx, (struct remat_policy_settings){0});
-    test_policy(ctx, (struct remat_policy_settings){.ac_mode = "full"});
+    for (uint32_t microbatches = 1; microbatches <= 4; microbatches *= 2) {
+        test_policy(ctx, (struct remat_policy_settings){0}, microbatches);
+        test_policy(ctx, (struct remat_policy_settings){.ac_mode = "full"}, microbatches);
+    }
+    test_dropout(ctx, false, REMAT_F32);
+    test_dropout(ctx, true, REMAT_BF16);
     remat_context_destroy(&ctx);
     return harness_exit();
 }

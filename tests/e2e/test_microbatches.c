@@ -219,6 +219,22 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     return program;
 }
 
+/* Bytes a parameter that live through the whole step, as Megatron counts them. */
+static void check_static(const char *name, const struct remat_program *program, uint64_t expected)
+{
+    uint64_t parameters = 0, bytes = 0;
+    for (uint32_t t = 0; t < program->tensor_count; t++) {
+        const struct remat_program_value *v = &program->values[program->tensors[t].value];
+        if (v->role == REMAT_ROLE_PARAMETER)
+            parameters += v->bytes / remat_dtype_bytes((remat_dtype)v->dtype);
+        if (v->role == REMAT_ROLE_PARAMETER || v->role == REMAT_ROLE_GRADIENT ||
+            (v->role == REMAT_ROLE_OPTIMIZER_STATE && v->dtype == REMAT_F32))
+            bytes += v->bytes;
+    }
+    harness_check(bytes == expected * parameters, "%s: %llu static bytes of %llu parameters", name,
+                  (unsigned long long)bytes, (unsigned long long)parameters);
+}
+
 /* In f32 only the order of sums differs: 4 entries of 21 tokens give sums of 84 rounded terms. In
  * bf16 each microbatch's gradient is rounded to 8 bits before it is added. */
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes)
@@ -235,6 +251,8 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
         struct result parts = run(ctx, program, microbatches);
         harness_check(program->numerics_hash != whole->numerics_hash, "%s: numerics_hash", name);
         compare_forward(name, &once, &parts);
+        if (!clips) /* which is SGD here */
+            check_static(name, program, narrow ? 2 + 12 + 4 : 4 + 8 + 4);
         harness_check(fabsf(parts.loss[0] - once.loss[0]) <= 2e-6f * once.loss[0],
                       "%s: loss %.9g, at once %.9g", name, (double)parts.loss[0],
                       (double)once.loss[0]);

@@ -66,16 +66,18 @@ static void test_policy(remat_context *ctx, const struct remat_graph *graph,
     remat_arena_release(&arena);
 }
 
-static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes)
+static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
+                       uint32_t microbatches)
 {
     struct remat_arena arena;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
-    const struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    graph->microbatches = microbatches;
     MUST(ctx, harness_compile(ctx, &arena, graph, &named_policies[0].settings, 0, 0, &program));
     struct run_result expected =
         harness_run(ctx, program, &(struct run_settings){.threads = 1, .steps = 1});
-    printf("%s\n", preset);
+    printf("%s, %u microbatches\n", preset, microbatches);
     for (unsigned i = 0; i < named_policy_count; i++)
         test_policy(ctx, graph, &named_policies[i], &expected);
     remat_arena_release(&arena);
@@ -87,13 +89,15 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
-    test_model(ctx, "gpt2-tiny", (struct remat_model_settings){SMALL});
+    test_model(ctx, "gpt2-tiny", (struct remat_model_settings){SMALL}, 1);
     test_model(ctx, "llama-tiny",
                (struct remat_model_settings){SMALL, .kv_heads = 2, .hidden = 90,
-                                             .written_out = true, .dropout = 0.1});
+                                             .written_out = true, .dropout = 0.1},
+               4);
     test_model(ctx, "encdec-tiny",
                (struct remat_model_settings){SMALL, .source_seq = 21, .dtype = REMAT_BF16,
-                                             .dropout = 0.1});
+                                             .dropout = 0.1, .optimizer = {.clip_norm = 0.5}},
+               2);
     remat_context_destroy(&ctx);
     return harness_exit();
 }

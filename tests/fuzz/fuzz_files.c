@@ -13,6 +13,7 @@
 #include <program.h>
 #include <reader.h>
 #include <sample_graph.h>
+#include <sample_microbatches.h>
 #include <sample_program.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,14 @@ static remat_status seed_plan(remat_context *ctx, struct remat_arena *arena, con
     return remat_program_write(ctx, &sample.program, arena, data, bytes);
 }
 
+static remat_status seed_microbatches(remat_context *ctx, struct remat_arena *arena,
+                                      const void **data, size_t *bytes)
+{
+    struct sample_microbatches sample;
+    sample_microbatches(&sample);
+    return remat_program_write(ctx, &sample.program, arena, data, bytes);
+}
+
 static remat_status run_plan(remat_context *ctx, struct remat_arena *arena, const void *data,
                              size_t bytes)
 {
@@ -101,7 +110,8 @@ fail:
 
 static const struct target targets[] = {{"graph", seed_graph, run_graph},
                                         {"symbolic", seed_symbolic, run_graph},
-                                        {"plan", seed_plan, run_plan}};
+                                        {"plan", seed_plan, run_plan},
+                                        {"microbatches", seed_microbatches, run_plan}};
 #define TARGET_COUNT (sizeof targets / sizeof targets[0])
 
 /* --- campaign --- */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains a preset with our tools and with PyTorch from the same weights and text, and compares:
-#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS [FAMILY [SEED]]
+#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS [FAMILY [SEED [MICROBATCHES]]]
 set -euo pipefail
 tools=$1/tools python=$2 preset=$3 heads=$4 batch=$5 seq=$6 steps=$7
 source=$(cd "$(dirname "$0")" && pwd)
@@ -12,11 +12,12 @@ trap 'rm -rf "$work"' EXIT
 
 "$tools/remat-graph" "$preset" --batch "$batch" --seq "$seq" -o "$work/model.fbs"
 "$tools/remat-compile" "$work/model.fbs" --recompute-granularity full --recompute-method uniform \
-    -o "$work/model.plan" >/dev/null
+    --microbatches "${10:-1}" -o "$work/model.plan" >/dev/null
 "$tools/remat-run" "$work/model.plan" --text "$text" --steps "$steps" --lr 3e-4 --seed "${9:-0}" --json \
     --save-initial-weights "$work/initial.safetensors" --save-gradients "$work/gradients.safetensors" \
     --save-weights "$work/after.safetensors" >"$work/losses.jsonl"
 exec "$python" "$source/compare_gradients.py" --weights "$work/initial.safetensors" \
     --gradients "$work/gradients.safetensors" --losses "$work/losses.jsonl" \
     --weights-after "$work/after.safetensors" --text "$text" --heads "$heads" --batch "$batch" \
-    --seq "$seq" --steps "$steps" --lr 3e-4 --family "${8:-gpt2}"
+    --seq "$seq" --steps "$steps" --lr 3e-4 --family "${8:-gpt2}" \
+    --microbatches "${10:-1}"

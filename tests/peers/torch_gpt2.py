@@ -118,13 +118,23 @@ class Gpt2:
         return cross_entropy(logits, targets)
 
 
-def loss_and_grads(model, ids):
-    """The loss as a float and name -> gradient; ids as of feed.inputs."""
+def divided(ids, microbatches):
+    """ids as of feed.inputs, in equal parts of the batch."""
+    parts = zip(*(value.chunk(microbatches) for value in ids.values()))
+    return [dict(zip(ids, part)) for part in parts]
+
+
+def loss_and_grads(model, ids, microbatches=1):
+    """The loss as a float and name -> gradient, averaged over the microbatches; ids as of
+    feed.inputs."""
+    total = 0.0
     for param in model.params.values():
         param.grad = None
-    loss = model.loss(**ids)
-    loss.backward()
-    return loss.item(), {name: param.grad for name, param in model.params.items()}
+    for part in divided(ids, microbatches):
+        loss = model.loss(**part) / microbatches
+        loss.backward()
+        total += loss.item()
+    return total, {name: param.grad for name, param in model.params.items()}
 
 
 def adamw(model, lr, weight_decay=0.01, fused=False):
@@ -133,15 +143,16 @@ def adamw(model, lr, weight_decay=0.01, fused=False):
                              weight_decay=weight_decay, fused=fused)
 
 
-def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False):
+def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False, microbatches=1):
     """Losses before each of `steps` updates and after the last, so steps + 1 of them; the parameters.
     ids_of(step), counted from 1, gives the step's data."""
     optimizer = adamw(model, lr, weight_decay, fused)
     losses = []
     for step in range(1, steps + 1):
-        loss, _ = loss_and_grads(model, ids_of(step))
+        loss, _ = loss_and_grads(model, ids_of(step), microbatches)
         optimizer.step()
         losses.append(loss)
     with torch.no_grad():
-        losses.append(model.loss(**ids_of(steps + 1)).item())
+        parts = divided(ids_of(steps + 1), microbatches)
+        losses.append(sum(model.loss(**part).item() for part in parts) / microbatches)
     return losses, {name: param.detach() for name, param in model.params.items()}

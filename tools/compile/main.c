@@ -150,6 +150,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_device_description_read(ctx, arena, cli_text(args, OPTION_target, "cpu"),
                                             &out->device));
     uint64_t capacity = out->device.capacity_bytes;
+    out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);
     out->reserve_bytes = out->device.reserve_bytes;
@@ -168,8 +169,27 @@ fail:
 
 /* --- files --- */
 
+/* The symbol batch becomes that of a microbatch. */
+static remat_status divide_batch(remat_context *ctx, const char *path, struct remat_graph *graph,
+                                 uint32_t microbatches)
+{
+    struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
+    if (microbatches == 1)
+        return REMAT_OK;
+    if (!batch)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s: --microbatches needs a graph with the symbol \"batch\"", path);
+    if (batch->value % microbatches)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s: batch %lld is not divisible by %" PRIu32 " microbatches", path,
+                           (long long)batch->value, microbatches);
+    batch->value /= microbatches; /* 0, without a value, is refused where the symbol is used */
+    return REMAT_OK;
+}
+
 static remat_status read_graph(remat_context *ctx, struct remat_arena *arena,
-                               const struct cli_arguments *args, struct remat_graph **out)
+                               const struct cli_arguments *args, uint32_t microbatches,
+                               struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
     const char *path = args->operands[0];
@@ -179,6 +199,7 @@ static remat_status read_graph(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
     REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
     REMAT_TRY(graph_file_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));
+    REMAT_TRY(divide_batch(ctx, path, graph, microbatches));
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
 fail:
     return st;
@@ -289,7 +310,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     const char *path = plan_path(arena, args);
     REMAT_TRY(check_path(ctx, path, args->operands[0]));
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
-    REMAT_TRY(read_graph(ctx, arena, args, &graph));
+    REMAT_TRY(read_graph(ctx, arena, args, settings.microbatches, &graph));
     if (cli_has(args, OPTION_print_after)) {
         settings.after_pass = print_graph;
         settings.after_pass_user = &observer;

@@ -69,6 +69,15 @@ static void print_chosen(const struct remat_policy *policy)
     printf("%s, pins applied", first ? "" : ")");
 }
 
+/* How often the first segment of a step runs. */
+static uint32_t microbatches_of(const struct remat_program *p)
+{
+    for (uint32_t e = 0; e < p->entry_count; e++)
+        if (strcmp(p->entries[e].name, "train") == 0)
+            return p->calls[p->entries[e].call_begin].times;
+    return 1;
+}
+
 static double overhead_percent(const struct remat_program *p)
 {
     return p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
@@ -112,8 +121,11 @@ void report_print_text(const struct report *report)
     print_layers(p);
     printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed\n", remat_program_recomputed(p),
            p->decision_count);
-    printf("step         %s predicted, %+.2f %% over everything saved (%s)\n",
+    printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, overhead_percent(p), cli_time(p->base_step_ns).text);
+    if (microbatches_of(p) > 1)
+        printf(", %" PRIu32 " microbatches", microbatches_of(p));
+    printf("\n");
     for (uint32_t i = 0; i < p->note_count; i++)
         printf("note: %s\n", p->notes[i]);
     printf("plan         %s\n", report->path);
@@ -161,6 +173,7 @@ void report_print_json(const struct report *report)
         printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
     printf("],\n");
     print_json_number("recomputed", remat_program_recomputed(p));
+    print_json_number("microbatches", microbatches_of(p));
     print_json_number("budget_bytes", p->budget_bytes);
     print_json_number("reserve_bytes", p->reserve_bytes);
     print_json_number("arena_bytes", p->arena_bytes);

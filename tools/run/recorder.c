@@ -14,13 +14,16 @@ static void add_hash(struct recorder *recorder, const remat_trace_value *value)
             XXH64(value->data, value->bytes, XXH64(value->name, strlen(value->name), 0));
 }
 
-/* Under the name of its parameter, which has its shape. */
+/* Under the name of its parameter, which has its shape. One that is a tensor of the plan is not
+ * complete yet, and there after the step. */
 static remat_status save_gradient(struct recorder *recorder, const remat_trace_value *value)
 {
     static const char suffix[] = ".grad";
     char name[1024];
     size_t length = strlen(value->name), end = sizeof suffix - 1;
     remat_tensor_info tensor = {.struct_size = sizeof tensor};
+    if (remat_plan_find_tensor(recorder->plan, value->name) != UINT32_MAX)
+        return REMAT_OK;
     if (length > end && strcmp(value->name + length - end, suffix) == 0)
         length -= end;
     if (length >= sizeof name)

@@ -139,10 +139,12 @@ void safetensors_abandon(struct safetensors *file)
 /* Through a buffer, so that saving takes no memory worth counting. */
 static remat_status save_tensor(remat_context *ctx, struct safetensors *file,
                                 remat_session *session, const remat_tensor_info *tensor,
-                                void *buffer)
+                                const char *name, void *buffer)
 {
     remat_status st = REMAT_OK;
-    RUN_TRY(begin_tensor(ctx, file, tensor));
+    remat_tensor_info named = *tensor;
+    named.name = name;
+    RUN_TRY(begin_tensor(ctx, file, &named));
     for (uint64_t at = 0; at < tensor->bytes; at += BUFFER_BYTES) {
         uint64_t bytes = tensor->bytes - at < BUFFER_BYTES ? tensor->bytes - at : BUFFER_BYTES;
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
@@ -166,11 +168,34 @@ remat_status safetensors_save_weights(remat_context *ctx, const char *path, cons
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
         if (!get_parameter(plan, i, &tensor))
             continue;
-        RUN_TRY(save_tensor(ctx, &file, session, &tensor, buffer));
+        RUN_TRY(save_tensor(ctx, &file, session, &tensor, tensor.name, buffer));
     }
     RUN_TRY(safetensors_close(ctx, &file));
 fail:
     safetensors_abandon(&file);
+    free(buffer);
+    return st;
+}
+
+remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
+                                          const remat_plan *plan, remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info parameter;
+    char name[1024];
+    void *buffer = malloc(BUFFER_BYTES);
+    if (!buffer)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
+        remat_tensor_info gradient = {.struct_size = sizeof gradient};
+        if (!get_parameter(plan, i, &parameter))
+            continue;
+        snprintf(name, sizeof name, "%s.grad", parameter.name);
+        if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &gradient) &&
+            gradient.role == REMAT_TENSOR_GRADIENT)
+            RUN_TRY(save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
+    }
+fail:
     free(buffer);
     return st;
 }

@@ -23,6 +23,11 @@ remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
 remat_status safetensors_close(remat_context *ctx, struct safetensors *file);
 void safetensors_abandon(struct safetensors *file); /* harmless when closed */
 
+/* The gradients that are tensors of the plan, which accumulate over microbatches, each under the
+ * name of its parameter. */
+remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
+                                          const remat_plan *plan, remat_session *session);
+
 /* All parameters of a session, through a buffer of 1 MiB. */
 remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
                                       remat_session *session);

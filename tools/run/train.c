@@ -72,6 +72,15 @@ static remat_status inspect_rng(remat_context *ctx, struct train_model *model)
     return REMAT_OK;
 }
 
+static remat_status check_entry(remat_context *ctx, const remat_plan *plan)
+{
+    for (uint32_t e = 0; e < remat_plan_entry_count(plan); e++)
+        if (strcmp(remat_plan_entry_name(plan, e), "train") == 0)
+            return REMAT_OK;
+    return cli_error(ctx, REMAT_ERROR_INVALID,
+                     "the plan has no entry point \"train\": its graph trains nothing");
+}
+
 remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out)
 {
     remat_status st = REMAT_OK;
@@ -80,6 +89,7 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct tr
     *out = (struct train_model){.plan = plan,
                                 .feeding = family ? family->feeding : FEED_NEXT,
                                 .vocabulary = find_vocabulary(plan, family)};
+    RUN_TRY(check_entry(ctx, plan));
     RUN_TRY(check_ids(ctx, plan, "tokens", &tokens));
     RUN_TRY(check_ids(ctx, plan, "targets", &targets));
     if (tokens.bytes != targets.bytes)
@@ -176,8 +186,10 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
     RUN_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
-    if (save)
+    if (save) {
+        RUN_TRY(safetensors_add_accumulators(recorder->ctx, &gradients, model->plan, session));
         RUN_TRY(safetensors_close(recorder->ctx, &gradients));
+    }
 fail:
     recorder->gradients = NULL;
     safetensors_abandon(&gradients);

@@ -419,6 +419,20 @@ static void evaluate_embedding_backward(const struct call *c)
         c->out[0][(int64_t)c->in[g + 1][i / n] * n + i % n] += c->in[g][i];
 }
 
+/* --- microbatches --- */
+
+static void evaluate_batch_slice(const struct call *c)
+{
+    int64_t n = count_of(c->out_shape[0]);
+    for (int64_t i = 0; i < n; i++)
+        c->out[0][i] = c->in[0][(int64_t)c->in[1][0] * n + i];
+}
+
+static void evaluate_advance(const struct call *c)
+{
+    c->out[0][0] = fmod(c->in[0][0] + 1, (double)attribute(c, "count"));
+}
+
 /* --- composites --- */
 
 static void evaluate_layer_norm(const struct call *c)
@@ -630,6 +644,8 @@ static evaluate_function *const functions[REMAT_OP_COUNT] = {
     [REMAT_OP_embedding] = evaluate_embedding,
     [REMAT_OP_embedding_backward] = evaluate_embedding_backward,
     [REMAT_OP_embedding_accumulate] = evaluate_embedding_backward,
+    [REMAT_OP_batch_slice] = evaluate_batch_slice,
+    [REMAT_OP_advance] = evaluate_advance,
     [REMAT_OP_layer_norm] = evaluate_layer_norm,
     [REMAT_OP_gelu] = evaluate_gelu,
     [REMAT_OP_relu] = evaluate_relu,

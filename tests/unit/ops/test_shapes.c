@@ -80,6 +80,14 @@ static const struct {
      "attribute \"beta1\" is 1, expected in [0, 1)"},
     {"adamw", "2 2 2 3 3", "beta1=0 beta2=0 epsilon=0", "input 3 has shape [3], expected [2]"},
     {"assign", "2 3", "", "input 1 has shape [3], expected [2]"},
+    {"batch_slice", "6,2 i1<2", "", "attribute \"count\" is missing"},
+    {"batch_slice", "6,2 i1<2", "count=4", "a batch of 6 in 4 parts"},
+    {"batch_slice", "6,2 i1<2", "count=0", "a count of 0"},
+    {"batch_slice", "- i1<2", "count=2", "input 0 has shape [], expected rank at least 1"},
+    {"batch_slice", "6,2 1", "count=2", "input 1 has type f32, expected i32"},
+    {"batch_slice", "6,2 i2<2", "count=2", "input 1 has shape [2], expected [1]"},
+    {"advance", "i2<2", "count=2", "input 0 has shape [2], expected [1]"},
+    {"advance", "i1<2", "count=4294967296", "a count of 4294967296"},
     {"column", "-", "", "input 0 has shape [], expected rank at least 1"},
 };
 

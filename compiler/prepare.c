@@ -1,0 +1,157 @@
+/* A graph that trains is prepared twice: as the step, which is cut in two when it has microbatches,
+ * and from the same source as an evaluation, which has no dropout. */
+#include "prepare.h"
+
+#include "passes.h"
+#include "stopwatch.h"
+
+struct preparation {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_compile_settings *settings;
+};
+
+typedef remat_status pass_function(remat_context *, struct remat_arena *,
+                                   const struct remat_graph *, struct remat_graph **);
+
+struct named_pass {
+    const char *name;
+    pass_function *function;
+};
+
+static const struct named_pass training_passes[] = {
+    {"autodiff", remat_pass_autodiff},
+    {"microbatches", remat_pass_microbatches},
+    {"optimizer", remat_pass_optimizer},
+    {"eliminate_common", remat_pass_eliminate_common},
+    {"expand", remat_pass_expand},
+    {"fold", remat_pass_fold},
+    {"eliminate_dead", remat_pass_eliminate_dead},
+};
+static const struct named_pass evaluation_passes[] = {
+    {"forward_only", remat_pass_forward_only},
+    {"microbatches", remat_pass_microbatches},
+    {"eliminate_common", remat_pass_eliminate_common},
+    {"expand", remat_pass_expand},
+    {"fold", remat_pass_fold},
+    {"eliminate_dead", remat_pass_eliminate_dead},
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+const char *const *remat_compile_passes(void)
+{
+    static const char *const names[] = {"forward_only",
+                                        "autodiff",
+                                        "microbatches",
+                                        "optimizer",
+                                        "eliminate_common",
+                                        "expand",
+                                        "fold",
+                                        "eliminate_dead",
+                                        "split",
+                                        "rewrite",
+                                        NULL};
+    return names;
+}
+
+uint32_t remat_microbatches(const struct remat_compile_settings *settings)
+{
+    return settings->microbatches > 1 ? settings->microbatches : 1;
+}
+
+static uint64_t start_clock(const struct preparation *p)
+{
+    return p->settings->pass_time ? remat_clock_ns() : 0;
+}
+
+static void stop_clock(const struct preparation *p, const char *pass, uint64_t start)
+{
+    if (p->settings->pass_time)
+        p->settings->pass_time(p->settings->pass_time_user, pass, remat_clock_ns() - start, 1);
+}
+
+static void show(const struct preparation *p, const char *pass, const struct remat_graph *graph)
+{
+    if (p->settings->after_pass)
+        p->settings->after_pass(p->settings->after_pass_user, pass, graph);
+}
+
+/* Each pass makes *graph anew; `shown`: its time and its result are handed out. */
+static remat_status run_passes(const struct preparation *p, const struct named_pass *passes,
+                               size_t count, bool shown, const struct remat_graph **graph)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < count; i++) {
+        struct remat_graph *result;
+        uint64_t start = start_clock(p);
+        REMAT_TRY(passes[i].function(p->ctx, p->arena, *graph, &result));
+        *graph = result;
+        if (shown) {
+            stop_clock(p, passes[i].name, start);
+            show(p, passes[i].name, result);
+        }
+        REMAT_TRY(remat_graph_verify(p->ctx, result));
+    }
+fail:
+    return st;
+}
+
+static bool trains(const struct remat_graph *graph)
+{
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].trainable || graph->values[v].role == REMAT_ROLE_GRADIENT)
+            return true;
+    return graph->update_count > 0;
+}
+
+/* A step in microbatches is cut where its accumulators are complete. */
+static remat_status split(const struct preparation *p, struct remat_prepared *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *microbatch, *update;
+    uint64_t start = start_clock(p);
+    REMAT_TRY(remat_split(p->ctx, p->arena, out->decided, &microbatch, &update));
+    stop_clock(p, "split", start);
+    show(p, "split", microbatch);
+    REMAT_TRY(remat_graph_verify(p->ctx, microbatch));
+    REMAT_TRY(remat_graph_verify(p->ctx, update));
+    out->decided = microbatch;
+    out->update = update->node_count ? update : NULL;
+fail:
+    return st;
+}
+
+static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
+                                     struct remat_prepared *out)
+{
+    remat_status st = REMAT_OK;
+    uint64_t start;
+    out->decided = out->forward = source;
+    REMAT_TRY(run_passes(p, training_passes, COUNT(training_passes), true, &out->decided));
+    out->numerics_hash = remat_graph_hash(out->decided);
+    if (source->microbatches > 1)
+        REMAT_TRY(split(p, out));
+    start = start_clock(p);
+    REMAT_TRY(run_passes(p, evaluation_passes, COUNT(evaluation_passes), false, &out->forward));
+    stop_clock(p, "evaluation", start);
+fail:
+    return st;
+}
+
+remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *input,
+                           const struct remat_compile_settings *settings,
+                           struct remat_prepared *out)
+{
+    remat_status st = REMAT_OK;
+    const struct preparation p = {ctx, arena, settings};
+    struct remat_graph source = *input;
+    source.microbatches = remat_microbatches(settings);
+    *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
+    if (out->trains)
+        return prepare_training(&p, &source, out);
+    REMAT_TRY(run_passes(&p, evaluation_passes, COUNT(evaluation_passes), true, &out->decided));
+    out->numerics_hash = remat_graph_hash(out->decided);
+fail:
+    return st;
+}

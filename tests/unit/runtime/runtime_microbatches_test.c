@@ -1,0 +1,98 @@
+/* Scripts, parts of a batch and the index that the device counts; what is refused of them. */
+#include "runtime_check.h"
+#include "sample_microbatches.h"
+#include "session_testing.h"
+
+enum { ELEMENTS = SAMPLE_ROWS * SAMPLE_COLUMNS };
+
+struct seen {
+    int32_t parts[8][ELEMENTS];
+    int count;
+};
+
+static int see_part(void *user, const remat_trace_event *event)
+{
+    struct seen *seen = user;
+    if (strcmp(event->name, "part") == 0 && seen->count < 8)
+        memcpy(seen->parts[seen->count++], event->values[0].data, sizeof seen->parts[0]);
+    return 0;
+}
+
+static void test_parts(remat_context *ctx, const struct remat_plan *plan)
+{
+    int32_t batch[SAMPLE_PARTS * ELEMENTS], index = -1;
+    struct seen seen = {.count = 0};
+    remat_session_params params;
+    remat_session *session;
+    remat_session_params_init(&params);
+    params.threads = 2;
+    params.trace = see_part;
+    params.trace_user = &seen;
+    for (int i = 0; i < SAMPLE_PARTS * ELEMENTS; i++)
+        batch[i] = 1000003 * i;
+    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK(!remat_session_write(session, "index", &index, sizeof index));
+    CHECK(!remat_session_run(session, "init"));
+    CHECK(!remat_session_write(session, "batch", batch, sizeof batch));
+    for (int step = 0; step < 2; step++)
+        CHECK(!remat_session_run(session, "train"));
+    CHECK(seen.count == 2 * SAMPLE_PARTS);
+    for (int k = 0; k < seen.count; k++)
+        CHECK(memcmp(seen.parts[k], batch + k % SAMPLE_PARTS * ELEMENTS, sizeof seen.parts[k]) ==
+              0);
+    static const int32_t bad[] = {-1, SAMPLE_PARTS, INT32_MIN, INT32_MAX};
+    for (int k = 0; k < 4; k++) {
+        CHECK(!remat_session_write(session, "index", &bad[k], sizeof bad[k]));
+        CHECK(remat_session_run(session, "train") == REMAT_ERROR_INVALID);
+        CHECK_MESSAGE(ctx, "command \"part\": part ");
+    }
+    CHECK(!remat_session_run(session, "init") && !remat_session_run(session, "train"));
+    CHECK(!remat_session_read(session, "index", &index, sizeof index) && index == 0);
+    remat_session_destroy(&session);
+}
+
+/* --- what is refused --- */
+
+#define REFUSED(statement, part)                                                                   \
+    do {                                                                                           \
+        sample_microbatches(&s);                                                                   \
+        statement;                                                                                 \
+        CHECK(remat_program_verify(ctx, &s.program) == REMAT_ERROR_INVALID);                       \
+        CHECK_MESSAGE(ctx, part);                                                                  \
+    } while (0)
+
+static void test_refused(remat_context *ctx)
+{
+    struct sample_microbatches s;
+    sample_microbatches(&s);
+    CHECK(!remat_program_verify(ctx, &s.program) && !remat_program_simulate(ctx, &s.program));
+    struct remat_operand *in = &s.operands[1], *index = &s.operands[2], *out = &s.operands[3];
+    REFUSED(in->shape[0] = 5, "batch_slice: out is no whole part of in");
+    REFUSED(in->shape[1] = 4, "batch_slice: in [N b, ..], index [1] and out [b, ..]");
+    REFUSED((in->rank = 1, in->strides[0] = 1), "batch_slice: in [N b, ..], index [1]");
+    REFUSED(in->strides[0] = 4, "batch_slice: in or out is not contiguous");
+    REFUSED(out->strides[0] = 0, "batch_slice: in or out is not contiguous");
+    REFUSED(*index = *in, "batch_slice: in [N b, ..], index [1] and out [b, ..]");
+    REFUSED((s.values[1].dtype = s.operands[0].dtype = index->dtype = s.values[3].dtype =
+                 s.values[4].dtype = s.operands[4].dtype = s.operands[5].dtype = REMAT_F32),
+            "batch_slice: dtype or access of an operand");
+    REFUSED(out->access = REMAT_ACCESS_READ, "batch_slice: dtype or access of an operand");
+    REFUSED(s.parameters[1] = 0, "advance: index [1] and a count are expected");
+    REFUSED(s.parameters[1] = 1.5, "advance: index [1] and a count are expected");
+    REFUSED(s.parameters[1] = 2147483648.0, "advance: index [1] and a count are expected");
+    REFUSED(s.operands[4].access = REMAT_ACCESS_READ, "\"index.next\"");
+    REFUSED(s.parameters[0] = 0.5, "fill: the value is no i32");
+    REFUSED(s.parameters[0] = 3e9, "fill: the value is no i32");
+}
+
+int main(void)
+{
+    struct sample_microbatches s;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    sample_microbatches(&s);
+    const struct remat_plan plan = remat_plan_borrow(&s.program);
+    test_parts(ctx, &plan);
+    test_refused(ctx);
+    remat_context_destroy(&ctx);
+    return failures != 0;
+}
