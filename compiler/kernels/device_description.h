@@ -11,6 +11,8 @@ struct remat_attention_rate {
     double half_keys; /* mean keys of a query at which half of that is reached */
 };
 
+struct remat_profile; /* profile.h */
+
 struct remat_device_description {
     const char *name;           /* "cpu", "h100-sxm" */
     uint64_t capacity_bytes;    /* usable device memory; 0: unknown */
@@ -26,7 +28,8 @@ struct remat_device_description {
     uint32_t processors;              /* that share the tiles of a product */
     uint32_t tile_rows, tile_columns; /* the largest tile of a product */
     struct remat_attention_rate attention_forward, attention_backward;
-    double attention_half_width; /* depth of a head at which half of the rate is reached */
+    double attention_half_width;         /* depth of a head at which half of the rate is reached */
+    const struct remat_profile *profile; /* measured times, which go before rates; NULL: none */
 };
 
 /* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. */

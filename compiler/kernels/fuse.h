@@ -47,6 +47,11 @@ struct remat_sequence {
     const remat_value *tail_reads; /* what they read of `nodes`, once for each input */
 };
 
+/* Equal for equal kernels: of the kind and, of a kernel program (else NULL), the instructions. */
+uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_program *program);
+/* The same of a kernel program in 32 bits, as its printed key has it. */
+uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
+
 /* Greedy in graph order: a pointwise or reduction node joins the kernel that computes one of its
  * inputs when both run over the same index space in the same phase, and nothing outside that kernel
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.

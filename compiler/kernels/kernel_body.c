@@ -457,3 +457,25 @@ bool remat_kernel_may_share(const struct remat_graph *graph,
             return false; /* also read in another way */
     return read_before_written(&kernel->program, read, written);
 }
+
+/* --- identity --- */
+
+/* Opcodes enter by name, so it outlives changes of their table. */
+uint64_t remat_kernel_hash(uint32_t kind, const struct remat_kernel_program *program)
+{
+    uint64_t hash = remat_hash_string(remat_kernel_kind_name(kind), 0);
+    for (uint32_t i = 0; program && i < program->instruction_count; i++) {
+        const struct remat_instruction *instruction = &program->instructions[i];
+        hash = remat_hash_string(remat_opcode_name(instruction->opcode), hash);
+        hash = remat_hash(&instruction->operand, sizeof instruction->operand, hash);
+        hash = remat_hash(instruction->args, sizeof instruction->args, hash);
+        hash = remat_hash(&instruction->immediate, sizeof instruction->immediate, hash);
+    }
+    return hash;
+}
+
+uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel)
+{
+    uint64_t hash = remat_kernel_hash(kernel->kind, &kernel->program);
+    return (uint32_t)(hash ^ hash >> 32);
+}

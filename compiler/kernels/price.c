@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "ops.h"
+#include "profile.h"
 #include "roofline.h"
 
 static uint64_t class_extent(enum remat_register_class class, const struct remat_shape *space)
@@ -147,7 +148,11 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                 .moved_bytes = moved_bytes(graph, kernel)};
     double compute = compute_ns(graph, kernel, price.flops, device);
     double memory = (double)price.moved_bytes / device->memory_bytes_per_ns;
-    price.ns = (uint64_t)ceil(device->launch_ns + fmax(compute, memory));
+    double ns = device->launch_ns + fmax(compute, memory);
+    if (device->profile)
+        price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
+                                          price.moved_bytes, &ns);
+    price.ns = (uint64_t)ceil(ns);
     return price;
 }
 

@@ -3,7 +3,8 @@
  * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the
  * distinct operands and arithmetic has the rate of the kernel's kind and size. Of kernel programs
  * the cost is sub-additive: a fused one costs at most what its parts cost (Williams et al.,
- * "Roofline", CACM 2009; docs/cost_model.md). */
+ * "Roofline", CACM 2009; docs/cost_model.md). Where the device has a profile, its times go before
+ * these. */
 #ifndef REMAT_PRICE_H
 #define REMAT_PRICE_H
 
@@ -12,6 +13,7 @@
 
 struct remat_price {
     uint64_t flops, moved_bytes, ns;
+    uint8_t source; /* enum remat_cost_source, of ns */
 };
 /* The device has all dtypes of the graph (remat_price_check). */
 struct remat_price remat_price_kernel(const struct remat_graph *graph,

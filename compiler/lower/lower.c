@@ -160,24 +160,10 @@ fail:
     return st;
 }
 
-/* Opcodes enter by name, so it outlives changes of their table. */
-static uint64_t kernel_hash(uint32_t kind, const struct remat_kernel_program *program)
-{
-    uint64_t hash = remat_hash_string(remat_kernel_kind_name(kind), 0);
-    for (uint32_t i = 0; program && i < program->instruction_count; i++) {
-        const struct remat_instruction *instruction = &program->instructions[i];
-        hash = remat_hash_string(remat_opcode_name(instruction->opcode), hash);
-        hash = remat_hash(&instruction->operand, sizeof instruction->operand, hash);
-        hash = remat_hash(instruction->args, sizeof instruction->args, hash);
-        hash = remat_hash(&instruction->immediate, sizeof instruction->immediate, hash);
-    }
-    return hash;
-}
-
 /* The composite ops that the kernel's nodes came from, in order, and the hash of its instructions.
  */
 static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kernel *kernel,
-                               uint64_t hash, const char **out)
+                               const char **out)
 {
     remat_status st = REMAT_OK;
     struct remat_text text = {.arena = l->arena};
@@ -194,7 +180,7 @@ static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kerne
         previous = node->origin;
         group = node->origin_group;
     }
-    remat_text_append(&text, "#%08x", (unsigned)(hash ^ hash >> 32));
+    remat_text_append(&text, "#%08x", remat_kernel_key_hash(kernel));
     if (text.failed)
         st = REMAT_ERROR_MEMORY;
     *out = text.items;
@@ -207,7 +193,7 @@ static remat_status intern_kernel(struct lowerer *l, uint32_t kind,
 {
     remat_status st = REMAT_OK;
     bool program = kind == REMAT_KERNEL_program;
-    uint64_t hash = kernel_hash(kind, program ? &source->program : NULL);
+    uint64_t hash = remat_kernel_hash(kind, program ? &source->program : NULL);
     for (uint32_t k = 0; k < l->out->kernel_count; k++)
         if (l->kernel_hashes[k] == hash) {
             *out = k;
@@ -216,7 +202,7 @@ static remat_status intern_kernel(struct lowerer *l, uint32_t kind,
     struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
     if (program) {
         kernel.program = source->program;
-        REMAT_TRY(kernel_key(l, source, hash, &kernel.key));
+        REMAT_TRY(kernel_key(l, source, &kernel.key));
     }
     *out = l->out->kernel_count++;
     l->out->kernels[*out] = kernel;
@@ -311,6 +297,7 @@ static remat_status part_command(struct lowerer *l, uint32_t position)
         .flops = price->flops,
         .moved_bytes = price->moved_bytes,
         .estimated_ns = price->ns,
+        .cost_source = price->source,
         .live_bytes = l->part->lifespans->live_bytes[position],
     };
     if (command->rank)

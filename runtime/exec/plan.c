@@ -1,6 +1,8 @@
 /* Loading plans, and what a host may ask them. */
 #include "plan.h"
 
+#include <stdio.h>
+
 _Static_assert((int)REMAT_ELEMENT_F32 == REMAT_F32 && (int)REMAT_ELEMENT_F16 == REMAT_F16 &&
                    (int)REMAT_ELEMENT_BF16 == REMAT_BF16 && (int)REMAT_ELEMENT_I32 == REMAT_I32,
                "public and internal element types have the same numbers");
@@ -126,6 +128,27 @@ uint32_t remat_plan_find_tensor(const remat_plan *plan, const char *name)
         if (strcmp(plan->program->tensors[t].name, name) == 0)
             return t;
     return UINT32_MAX;
+}
+
+size_t remat_plan_command_operands(const remat_plan *plan, uint32_t command, char *out,
+                                   size_t bytes)
+{
+    const struct remat_program *program = plan->program;
+    size_t length = 0;
+    if (command >= program->command_count)
+        return 0;
+    const struct remat_command *c = &program->commands[command];
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++) {
+        char text[REMAT_OPERAND_TEXT_BYTES + 1] = " ";
+        bool first = o == c->operand_begin;
+        remat_operand_print(&program->operands[o], text + !first, sizeof text - 1);
+        if (length < bytes)
+            snprintf(out + length, bytes - length, "%s", text);
+        length += strlen(text);
+    }
+    if (bytes && c->operand_begin == c->operand_end)
+        *out = 0;
+    return length + 1;
 }
 
 uint32_t remat_plan_entry_count(const remat_plan *plan)

@@ -1,5 +1,8 @@
 #include "program.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 const char *remat_role_name(uint32_t role)
 {
     static const char *const names[REMAT_ROLE_COUNT] = {
@@ -27,4 +30,53 @@ uint32_t remat_program_recomputed(const struct remat_program *program)
     for (uint32_t i = 0; i < program->decision_count; i++)
         count += program->decisions[i].action == REMAT_ACTION_RECOMPUTE;
     return count;
+}
+
+const char *remat_cost_source_name(uint32_t source)
+{
+    static const char *const names[REMAT_COST_SOURCES] = {
+        [REMAT_COST_MODELLED] = "modelled",
+        [REMAT_COST_INTERPOLATED] = "interpolated",
+        [REMAT_COST_MEASURED] = "measured",
+    };
+    return source < REMAT_COST_SOURCES ? names[source] : NULL;
+}
+
+size_t remat_operand_print(const struct remat_operand *operand, char *out, size_t bytes)
+{
+    char text[REMAT_OPERAND_TEXT_BYTES];
+    uint32_t rank = operand->rank;
+    size_t length = (size_t)snprintf(text, sizeof text, "%s[", remat_dtype_name(operand->dtype));
+    for (uint32_t axis = 0; axis < rank; axis++)
+        length += (size_t)snprintf(
+            text + length, sizeof text - length, "%s%s%" PRId64, axis ? "," : "",
+            operand->strides[axis] || operand->shape[axis] == 1 ? "" : "*", operand->shape[axis]);
+    bool strided = rank && operand->strides[rank - 1] > 1 && operand->shape[rank - 1] > 1;
+    length += (size_t)snprintf(text + length, sizeof text - length, "]%s", strided ? "'" : "");
+    if (bytes)
+        snprintf(out, bytes, "%s", text);
+    return length;
+}
+
+void remat_program_cost_shares(const struct remat_program *program,
+                               double shares[REMAT_COST_SOURCES])
+{
+    const struct remat_entry *entry = NULL;
+    double total = 0;
+    for (uint32_t e = 0; e < program->entry_count; e++)
+        if (strcmp(program->entries[e].name, "train") == 0 ||
+            (!entry && strcmp(program->entries[e].name, "eval") == 0))
+            entry = &program->entries[e];
+    memset(shares, 0, REMAT_COST_SOURCES * sizeof *shares);
+    for (uint32_t i = entry ? entry->call_begin : 0; i < (entry ? entry->call_end : 0); i++) {
+        const struct remat_segment *segment = &program->segments[program->calls[i].segment];
+        for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
+            const struct remat_command *command = &program->commands[c];
+            double ns = (double)command->estimated_ns * program->calls[i].times;
+            shares[command->cost_source] += ns;
+            total += ns;
+        }
+    }
+    for (uint32_t s = 0; s < REMAT_COST_SOURCES && total > 0; s++)
+        shares[s] /= total;
 }

@@ -75,6 +75,15 @@ struct remat_kernel {
     const char *key;                     /* printable name, equal for equal kernels */
 };
 
+/* Where a command's estimated_ns comes from: price.h. */
+enum remat_cost_source {
+    REMAT_COST_MODELLED = 0,
+    REMAT_COST_INTERPOLATED = 1,
+    REMAT_COST_MEASURED = 2,
+    REMAT_COST_SOURCES
+};
+const char *remat_cost_source_name(uint32_t source);
+
 struct remat_command {
     uint32_t kernel;
     uint32_t operand_begin, operand_end;     /* of remat_program.operands */
@@ -87,6 +96,7 @@ struct remat_command {
     uint32_t instance;           /* 0 original, k: k-th recomputation */
     uint64_t flops, moved_bytes; /* of distinct operands */
     uint64_t estimated_ns;
+    uint8_t cost_source; /* enum remat_cost_source */
     uint64_t live_bytes; /* arena bytes live while it runs, static ones included */
 };
 
@@ -165,6 +175,16 @@ struct remat_program {
     const char **notes; /* what the report says to the user besides numbers */
     uint32_t note_count;
 };
+
+/* "f32[256,768]": dtype and extents of an operand, in profiles. A repeated axis is marked *, a view
+ * whose last axis is neither contiguous nor repeated '. Returns the length; what does not fit
+ * `bytes` is cut off. */
+#define REMAT_OPERAND_TEXT_BYTES 160 /* fits any */
+size_t remat_operand_print(const struct remat_operand *operand, char *out, size_t bytes);
+
+/* shares[source]: of the predicted time of entry point "train", or "eval" where there is none. */
+void remat_program_cost_shares(const struct remat_program *program,
+                               double shares[REMAT_COST_SOURCES]);
 
 /* Number of values with action RECOMPUTE. */
 uint32_t remat_program_recomputed(const struct remat_program *program);

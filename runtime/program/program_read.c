@@ -196,7 +196,8 @@ static remat_status read_commands(struct remat_reader *reader,
                                       .flops = in.flops,
                                       .moved_bytes = in.moved_bytes,
                                       .estimated_ns = in.estimated_ns,
-                                      .live_bytes = in.live_bytes};
+                                      .live_bytes = in.live_bytes,
+                                      .cost_source = in.cost_source};
         REMAT_TRY(remat_reader_text(reader, in.name, "commands", i, &out->name));
         REMAT_TRY(remat_reader_text(reader, in.scope, "commands", i, &out->scope));
         REMAT_TRY(read_dims(reader, in.space, "commands", i, &out->rank, out->space));

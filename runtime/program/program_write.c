@@ -78,6 +78,7 @@ WRITE_TABLES(w, Command, commands, command_count, struct remat_command, {
     COPY(moved_bytes);
     COPY(estimated_ns);
     COPY(live_bytes);
+    COPY(cost_source);
 })
 
 WRITE_TABLES(w, Segment, segments, segment_count, struct remat_segment, {

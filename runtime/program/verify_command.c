@@ -285,6 +285,9 @@ static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
         return remat_verify_error(v, "commands", index, c->name,
                                   "parameters [%u, %u) of %u parameters", c->parameter_begin,
                                   c->parameter_end, p->parameter_count);
+    if (c->cost_source >= REMAT_COST_SOURCES)
+        return remat_verify_error(v, "commands", index, c->name, "cost source %u is unknown",
+                                  c->cost_source);
     if (c->phase >= REMAT_PHASE_COUNT || c->layer < -1)
         return remat_verify_error(v, "commands", index, c->name,
                                   "phase %u or layer %d is out of range", c->phase, c->layer);

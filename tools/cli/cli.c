@@ -438,6 +438,11 @@ static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_s
         fprintf(stderr, "Try '%s --help'.\n", tool->name);
 }
 
+const char *cli_producer(void)
+{
+    return "remat " REMAT_VERSION;
+}
+
 int cli_main(const struct cli_tool *tool, int argc, char **argv,
              remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args))

@@ -86,6 +86,9 @@ struct cli_arguments {
     const char *const *operands;
 };
 
+/* "remat 0.1.0": what wrote a file. */
+const char *cli_producer(void);
+
 /* The whole main: context with a logger to stderr, arena, parsing, `run`, the error message
  * `NAME: error: ...`, stdout flushed and checked. Returns the exit code, which is the status. */
 int cli_main(const struct cli_tool *tool, int argc, char **argv,

@@ -3,6 +3,7 @@
 #include "compile.h"
 #include "graph_file.h"
 #include "graph_text.h"
+#include "profile.h"
 #include "report.h"
 
 #include <errno.h>
@@ -149,6 +150,9 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(check_pass_names(ctx, arena, args));
     REMAT_TRY(remat_device_description_read(ctx, arena, cli_text(args, OPTION_target, "cpu"),
                                             &out->device));
+    if (cli_has(args, OPTION_profile))
+        REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
+                                     cli_producer(), &out->device, &out->device.profile));
     uint64_t capacity = out->device.capacity_bytes;
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     out->has_budget = cli_has(args, OPTION_budget);

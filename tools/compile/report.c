@@ -105,6 +105,17 @@ static void print_memory(const struct remat_program *p)
     printf("  activations  %s\n", cli_exact(parts[PART_ACTIVATIONS]).text);
 }
 
+/* Where the predicted time comes from; without a profile all of it is modelled. */
+static void print_costs(const struct remat_program *p)
+{
+    double shares[REMAT_COST_SOURCES];
+    remat_program_cost_shares(p, shares);
+    if (shares[REMAT_COST_MEASURED] + shares[REMAT_COST_INTERPOLATED] > 0)
+        printf("costs        %.1f %% of it measured, %.1f %% interpolated, %.1f %% modelled\n",
+               100 * shares[REMAT_COST_MEASURED], 100 * shares[REMAT_COST_INTERPOLATED],
+               100 * shares[REMAT_COST_MODELLED]);
+}
+
 void report_print_text(const struct report *report)
 {
     const struct remat_program *p = report->program;
@@ -126,6 +137,7 @@ void report_print_text(const struct report *report)
     if (microbatches_of(p) > 1)
         printf(", %" PRIu32 " microbatches", microbatches_of(p));
     printf("\n");
+    print_costs(p);
     for (uint32_t i = 0; i < p->note_count; i++)
         printf("note: %s\n", p->notes[i]);
     printf("plan         %s\n", report->path);
@@ -157,6 +169,16 @@ static void print_json_number(const char *key, uint64_t number)
     printf("  \"%s\": %" PRIu64 ",\n", key, number);
 }
 
+static void print_json_shares(const struct remat_program *p)
+{
+    double shares[REMAT_COST_SOURCES];
+    remat_program_cost_shares(p, shares);
+    printf("  \"cost_shares\": {");
+    for (uint32_t s = 0; s < REMAT_COST_SOURCES; s++)
+        printf("%s\"%s\": %.6f", s ? ", " : "", remat_cost_source_name(s), shares[s]);
+    printf("},\n");
+}
+
 void report_print_json(const struct report *report)
 {
     const struct remat_program *p = report->program;
@@ -183,6 +205,7 @@ void report_print_json(const struct report *report)
     print_json_number("peak_activation_bytes", parts[PART_ACTIVATIONS]);
     print_json_number("step_ns", p->step_ns);
     print_json_number("base_step_ns", p->base_step_ns);
+    print_json_shares(p);
     printf("  \"notes\": [");
     for (uint32_t i = 0; i < p->note_count; i++) {
         printf("%s", i ? ", " : "");

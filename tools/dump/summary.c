@@ -74,6 +74,12 @@ static void print_step(const struct remat_program *p, struct remat_text *out)
         p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
     remat_text_append(out, "step        %s predicted; %s with everything saved: overhead %.1f %%\n",
                       cli_time(p->step_ns).text, cli_time(p->base_step_ns).text, overhead);
+    double shares[REMAT_COST_SOURCES];
+    remat_program_cost_shares(p, shares);
+    remat_text_append(
+        out, "costs       %.1f %% of it measured, %.1f %% interpolated, %.1f %% modelled\n",
+        100 * shares[REMAT_COST_MEASURED], 100 * shares[REMAT_COST_INTERPOLATED],
+        100 * shares[REMAT_COST_MODELLED]);
     remat_text_append(out, "commands   ");
     for (uint32_t s = 0; s < p->segment_count; s++)
         remat_text_append(out, "%s %s %" PRIu32, s ? "," : "", p->segments[s].name,
@@ -196,6 +202,17 @@ static json_t *make_scripts(const struct remat_program *program, struct dump_jso
     return entries;
 }
 
+static json_t *make_cost_shares(const struct remat_program *p, struct dump_json *out)
+{
+    json_t *object = json_object();
+    double shares[REMAT_COST_SOURCES];
+    remat_program_cost_shares(p, shares);
+    for (uint32_t s = 0; s < REMAT_COST_SOURCES; s++)
+        if (json_object_set_new(object, remat_cost_source_name(s), json_real(shares[s])) != 0)
+            out->failed = true;
+    return object;
+}
+
 static void set_bytes_and_times(const struct remat_program *p, struct dump_json *out)
 {
     dump_set(out, "budget_bytes", dump_bytes(p->budget_bytes));
@@ -207,6 +224,7 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
     dump_set(out, "touched_bytes", dump_bytes(p->touched_bytes));
     dump_set(out, "step_ns", dump_bytes(p->step_ns));
     dump_set(out, "base_step_ns", dump_bytes(p->base_step_ns));
+    dump_set(out, "cost_shares", make_cost_shares(p, out));
     dump_set(out, "overhead",
              json_real(p->base_step_ns ? (double)p->step_ns / (double)p->base_step_ns - 1 : 0));
 }

@@ -83,7 +83,8 @@ fail:
 /* Before anything long begins. */
 static remat_status check_outputs(remat_context *ctx, const struct cli_arguments *args)
 {
-    static const uint32_t outputs[] = {OPTION_report, OPTION_trace, OPTION_save_initial_weights,
+    static const uint32_t outputs[] = {OPTION_report,       OPTION_profile,
+                                       OPTION_trace,        OPTION_save_initial_weights,
                                        OPTION_save_weights, OPTION_save_gradients};
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
@@ -101,6 +102,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     remat_plan *plan = NULL;
     remat_session *session = NULL;
     struct chrome_trace trace = {0};
+    struct profiler profiler = {0};
     struct train_settings settings;
     struct train_model model;
     struct text text = {0};
@@ -117,6 +119,10 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         RUN_TRY(chrome_trace_open(ctx, cli_text(args, OPTION_trace, NULL), &trace));
         settings.trace = &trace;
     }
+    if (cli_has(args, OPTION_profile)) {
+        RUN_TRY(profiler_open(ctx, plan, &profiler));
+        settings.profiler = &profiler;
+    }
     RUN_TRY(create_session(ctx, args, &settings, plan, &session));
     measured.threads = remat_session_threads(session);
     RUN_TRY(remat_session_run(session, "init"));
@@ -132,8 +138,12 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
                                          session));
     if (settings.trace)
         RUN_TRY(chrome_trace_close(ctx, &trace));
+    if (settings.profiler)
+        RUN_TRY(profiler_write(ctx, settings.profiler, cli_text(args, OPTION_profile, NULL), "cpu",
+                               measured.threads));
     RUN_TRY(finish(ctx, args, plan, &settings, &measured));
 fail:
+    profiler_release(&profiler);
     initial_weights_release(&weights);
     chrome_trace_abandon(&trace);
     text_release(&text);

@@ -42,7 +42,7 @@ static remat_status save_gradient(struct recorder *recorder, const remat_trace_v
 
 bool recorder_is_needed(const struct recorder *recorder)
 {
-    return recorder->hashing || recorder->gradients || recorder->trace;
+    return recorder->hashing || recorder->gradients || recorder->trace || recorder->profiler;
 }
 
 static remat_status record(struct recorder *recorder, const remat_trace_event *event)
@@ -50,6 +50,8 @@ static remat_status record(struct recorder *recorder, const remat_trace_event *e
     remat_status st = REMAT_OK;
     if (recorder->trace)
         chrome_trace_add(recorder->trace, recorder->begin_ns, event);
+    if (recorder->profiler)
+        profiler_add(recorder->profiler, event);
     for (uint32_t i = 0; i < event->value_count; i++) {
         const remat_trace_value *value = &event->values[i];
         if (recorder->hashing)

@@ -1,8 +1,10 @@
-/* What remat-run does with a trace: hashes, gradients to a file, Chrome trace. */
+/* What remat-run does with a trace: hashes, gradients to a file, Chrome trace,
+ * profile. */
 #ifndef REMAT_TOOLS_RUN_RECORDER_H
 #define REMAT_TOOLS_RUN_RECORDER_H
 
 #include "chrome_trace.h"
+#include "profiler.h"
 #include "safetensors.h"
 
 /* The hashes of one step, taken when the values are written. XXH64 is the 64-bit xxHash:
@@ -22,6 +24,7 @@ struct recorder {
     struct step_hashes hashes;     /* of the entry point that runs or ran last */
     struct safetensors *gradients; /* where its gradients go, NULL: nowhere */
     struct chrome_trace *trace;    /* NULL: none */
+    struct profiler *profiler;     /* NULL: none */
     uint64_t origin_ns;            /* where the trace's time axis starts, by clock_ns */
     uint64_t begin_ns;             /* when the entry point began, on that axis */
     uint64_t spent_ns;             /* in the callback during that entry point */

@@ -237,7 +237,8 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     struct recorder recorder = {.ctx = ctx,
                                 .plan = model->plan,
                                 .hashing = settings->hash || settings->json,
-                                .trace = settings->trace};
+                                .trace = settings->trace,
+                                .profiler = settings->profiler};
     struct progress progress;
     uint64_t total_ns = 0;
     bool warned = false;

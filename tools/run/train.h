@@ -14,6 +14,7 @@ struct train_settings {
     bool hash, json;
     const char *gradients_path; /* NULL: not saved */
     struct chrome_trace *trace; /* NULL: none */
+    struct profiler *profiler;  /* NULL: none */
 };
 
 /* What the tool needs of a plan, found by name. */

@@ -91,6 +91,12 @@ REMAT_API uint32_t remat_plan_find_tensor(const remat_plan *plan, const char *na
 REMAT_API uint32_t remat_plan_entry_count(const remat_plan *plan);
 REMAT_API const char *remat_plan_entry_name(const remat_plan *plan, uint32_t index); /* or NULL */
 
+/* Dtypes and shapes of a command's operands, as profiles name them ("f32[256,768] f32[256,768]"),
+ * as much as fits, with a zero byte at the end. Returns the bytes that all takes, with that byte; 0
+ * when `command` is out of range. */
+REMAT_API size_t remat_plan_command_operands(const remat_plan *plan, uint32_t command, char *out,
+                                             size_t bytes);
+
 /* --- sessions --- */
 
 /* A plan with memory to run in. Thread-compatible: one thread at a time may use it. */

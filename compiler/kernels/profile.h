@@ -1,0 +1,27 @@
+/* A profile: measured times of kernels on one device (remat-profile/1, as remat-run --profile
+ * writes it), and what it says of the time of another kernel. docs/cost_model.md. */
+#ifndef REMAT_PROFILE_H
+#define REMAT_PROFILE_H
+
+#include "device_description.h"
+#include "fuse.h"
+
+/* Reads a profile of this device by this `producer` ("remat 0.1.0") into `arena`.
+ * REMAT_ERROR_INVALID names file, row and key. Its figures are untrusted, their ranges are checked.
+ */
+remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, const char *path,
+                                const char *producer, const struct remat_device_description *device,
+                                const struct remat_profile **out);
+
+/* The time of a kernel with these flops and moved bytes, which is modelled as *ns, and where it
+ * comes from (enum remat_cost_source): measured      it is in the profile: same kernel, dtypes,
+ * shapes; interpolated  the profile has the kernel in other sizes: roofline time, times measured /
+ * roofline of the next sizes on both sides (on the logarithms; beyond the last size as there);
+ * modelled      it has not: *ns, of kernel programs times measured / roofline of all in the
+ * profile. */
+uint8_t remat_profile_time(const struct remat_profile *profile,
+                           const struct remat_device_description *device,
+                           const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                           uint64_t flops, uint64_t moved_bytes, double *ns);
+
+#endif

@@ -1,0 +1,169 @@
+/* Profiles: exact at measured sizes, between them as the logarithms have it; other kernels
+ * modelled; each fault in a file has its message, and no damage is more than a message. */
+#include "price.h"
+#include "profile.h"
+#include "workbench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define HEAD                                                                                       \
+    "{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": \"cpu\", \"kernels\": ["
+#define ROW(kernel, operands, flops, bytes, ns)                                                    \
+    "{\"kernel\": \"" kernel "\", \"operands\": \"" operands "\", \"flops\": " flops               \
+    ", \"moved_bytes\": " bytes ", \"count\": 2, \"median_ns\": " ns "}"
+#define MATMUL(m, flops, bytes, ns)                                                                \
+    ROW("matmul", "f32[" m ",256] f32[256,256] f32[" m ",256]", flops, bytes, ns)
+/* 2 m 256 256 flops, 4 (2 m 256 + 256 256) bytes */
+#define M128 MATMUL("128", "16777216", "524288", "300000")
+#define M512 MATMUL("512", "67108864", "1310720", "900000")
+
+static char path[64];
+
+static remat_status read_text(struct workbench *w, const char *text, size_t bytes,
+                              struct remat_device_description *device)
+{
+    FILE *file = fopen(path, "w");
+    fwrite(text, 1, bytes, file);
+    fclose(file);
+    return remat_profile_read(w->ctx, &w->arena, path, "p", device, &device->profile);
+}
+
+static struct remat_device_description device_of(struct workbench *w)
+{
+    struct remat_device_description device = {0};
+    CHECK(remat_device_description_read(w->ctx, &w->arena, "cpu", &device) == REMAT_OK, "cpu");
+    return device;
+}
+
+/* The price of one op with and without the profile. */
+static struct remat_price price(const char *text, const char *op, const char *inputs,
+                                struct remat_price *modelled)
+{
+    struct workbench w;
+    struct remat_kernel_list list;
+    remat_value values[4], output;
+    workbench_open(&w);
+    uint32_t count = workbench_inputs(&w, inputs, values);
+    workbench_node(&w, op, values, count, "", &output);
+    workbench_output(&w, output);
+    struct remat_device_description device = device_of(&w);
+    CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 1, "%s", op);
+    *modelled = remat_price_kernel(w.graph, &list.kernels[0], &device);
+    CHECK(modelled->source == REMAT_COST_MODELLED, "no profile");
+    CHECK(read_text(&w, text, strlen(text), &device) == REMAT_OK, "%s",
+          remat_context_message(w.ctx));
+    struct remat_price result = remat_price_kernel(w.graph, &list.kernels[0], &device);
+    workbench_close(&w);
+    return result;
+}
+
+static void check_price(const char *text, const char *op, const char *inputs, uint8_t source,
+                        double least, double most)
+{
+    struct remat_price modelled, p = price(text, op, inputs, &modelled);
+    CHECK(p.source == source, "%s %s: %s", op, inputs, remat_cost_source_name(p.source));
+    CHECK((double)p.ns >= least && (double)p.ns <= most, "%s %s: %llu ns, expected %.0f to %.0f",
+          op, inputs, (unsigned long long)p.ns, least, most);
+}
+
+static double roofline(double m)
+{
+    return 5000 + 2 * m * 256 * 256 / 202 + 1;
+}
+
+static void check_times(void)
+{
+    struct remat_price modelled;
+    static const char both[] = HEAD M512 ", " M128 "]}";
+    check_price(both, "matmul", "128,256 256,256", REMAT_COST_MEASURED, 300000, 300000);
+    check_price(both, "matmul", "512,256 256,256", REMAT_COST_MEASURED, 900000, 900000);
+    /* where a measured size would be, had it other extents */
+    check_price(both, "matmul", "256,128 128,256", REMAT_COST_INTERPOLATED, 299990, 300010);
+    double share = log(roofline(256) / roofline(128)) / log(roofline(512) / roofline(128));
+    double between = roofline(256) * exp(log(300000 / roofline(128)) * (1 - share) +
+                                         log(900000 / roofline(512)) * share);
+    check_price(both, "matmul", "256,256 256,256", REMAT_COST_INTERPOLATED, between - 5,
+                between + 5);
+    double below = roofline(64) * 300000 / roofline(128);
+    check_price(both, "matmul", "64,256 256,256", REMAT_COST_INTERPOLATED, below - 5, below + 5);
+    double above = roofline(1024) * 900000 / roofline(512);
+    check_price(both, "matmul", "1024,256 256,256", REMAT_COST_INTERPOLATED, above - 9, above + 9);
+    /* another dtype, another kernel */
+    price(both, "matmul", "b128,256 b256,256", &modelled);
+    check_price(both, "matmul", "b128,256 b256,256", REMAT_COST_MODELLED, (double)modelled.ns,
+                (double)modelled.ns);
+    price(both, "exp", "64,64", &modelled);
+    check_price(both, "exp", "64,64", REMAT_COST_MODELLED, (double)modelled.ns,
+                (double)modelled.ns);
+    /* programs took three times the roofline: an unknown one does */
+    static const char slow[] = HEAD ROW("x#12345678", "f32[5]", "0", "5000000", "315003") "]}";
+    check_price(slow, "exp", "64,64", REMAT_COST_MODELLED, 3 * (double)modelled.ns - 3,
+                3 * (double)modelled.ns + 3);
+}
+
+static const struct {
+    const char *text, *said;
+} faults[] = {
+    {"", ":1: "},
+    {"[]", "its \"schema\" is \"\""},
+    {"{\"schema\": \"remat-profile/2\"}", "expected \"remat-profile/1\""},
+    {"{\"schema\": \"remat-profile/1\", \"producer\": \"q\"}", "record it again"},
+    {"{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": \"t4\"}",
+     "\"device\" is \"t4\", expected \"cpu\""},
+    {"{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": \"cpu\"}",
+     "\"kernels\" must be an array"},
+    {HEAD "1]}", "kernels[0]: \"kernel\" must be a string"},
+    {HEAD M128 ", " M512 ", " M128 "]}", "a kernel of one size has two rows"},
+    {HEAD M128 ", " MATMUL("512", "-1", "1310720", "9") "]}", "kernels[1]: \"flops\" must be"},
+    {HEAD MATMUL("512", "1", "1", "0") "]}", "kernels[0]: \"median_ns\" must be above 0"},
+    {HEAD MATMUL("512", "1", "1e300", "1") "]}", "kernels[0]: \"moved_bytes\" must be"},
+    {HEAD ROW("magic", "f32[2]", "1", "1", "1") "]}", "kernels[0]: \"kernel\" is no kernel"},
+};
+
+static void check_faults(void)
+{
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct workbench w;
+        workbench_open(&w);
+        struct remat_device_description device = device_of(&w);
+        remat_status st = read_text(&w, faults[i].text, strlen(faults[i].text), &device);
+        const char *message = remat_context_message(w.ctx);
+        CHECK(st == REMAT_ERROR_INVALID && strstr(message, faults[i].said) && strstr(message, path),
+              "'%s': '%s' is not in '%s'", faults[i].text, faults[i].said, message);
+        workbench_close(&w);
+    }
+}
+
+static void check_damage(void)
+{
+    static const char good[] =
+        HEAD M128 ", " M512 ", " ROW("x#12345678", "f32[5] i32[*3,5]'", "0", "5000000", "3") "]}";
+    char text[sizeof good];
+    uint32_t seed = 1;
+    for (int i = 0; i < 1500; i++) {
+        struct workbench w;
+        memcpy(text, good, sizeof good);
+        for (int k = 0; k < 1 + i % 3; k++) {
+            seed = seed * 1664525 + 1013904223;
+            text[(seed >> 8) % (sizeof good - 1)] = (char)(seed >> 24);
+        }
+        workbench_open(&w);
+        struct remat_device_description device = device_of(&w);
+        remat_status st =
+            read_text(&w, text, i % 7 ? sizeof text - 1 : seed % sizeof text, &device);
+        CHECK(st == REMAT_OK || st == REMAT_ERROR_INVALID, "damage %d: status %d", i, (int)st);
+        workbench_close(&w);
+    }
+}
+
+int main(void)
+{
+    snprintf(path, sizeof path, "/tmp/remat_profile_%ld.json", (long)getpid());
+    check_times();
+    check_faults();
+    check_damage();
+    remove(path);
+    return workbench_failures > 0;
+}

@@ -1,0 +1,29 @@
+/* Measured times of kernels as a profile (remat-profile/1, docs/cost_model.md), which remat-compile
+ * --profile reads. */
+#ifndef REMAT_TOOLS_RUN_PROFILER_H
+#define REMAT_TOOLS_RUN_PROFILER_H
+
+#include "output_file.h"
+
+#define PROFILER_SAMPLES 32 /* kept of each command, the newest */
+
+struct profiler_command {
+    const char *kernel; /* NULL: did not run */
+    uint64_t flops, moved_bytes, count;
+    uint64_t ns[PROFILER_SAMPLES];
+};
+
+struct profiler { /* zero-initialise */
+    const remat_plan *plan;
+    uint32_t command_count;
+    struct profiler_command *commands;
+};
+
+remat_status profiler_open(remat_context *ctx, const remat_plan *plan, struct profiler *out);
+void profiler_add(struct profiler *profile, const remat_trace_event *event);
+/* One row for each kernel and size: count and median. */
+remat_status profiler_write(remat_context *ctx, const struct profiler *profile, const char *path,
+                            const char *device, uint32_t threads);
+void profiler_release(struct profiler *profile);
+
+#endif
