@@ -292,9 +292,11 @@ static remat_status note_sensitivity(struct pipeline *p, const struct rung *rung
                               "fastest of %u policies that "
                               "fit in %u of %u cases",
                               fit, s.held, REMAT_SENSITIVITY_CASES);
-    if (s.worst != 0)
+    if (note && s.worst != 0)
         note = remat_arena_format(p->arena, "%s; at worst \"%s\" is faster by %.2f %%", note,
                                   names[s.worst], 100 * s.lost);
+    if (!note)
+        return REMAT_ERROR_MEMORY;
     REMAT_PUSH(p->arena, &p->notes, note);
 fail:
     return st;
