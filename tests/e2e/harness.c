@@ -30,6 +30,14 @@ int harness_exit(void)
     return failures != 0;
 }
 
+void *harness_array(remat_context *ctx, struct remat_arena *arena, size_t count, size_t size)
+{
+    void *array = remat_arena_array(arena, count, size);
+    if (!array)
+        harness_die("remat_arena_array", remat_context_message(ctx));
+    return array;
+}
+
 struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena, const char *preset,
                                   struct remat_model_settings sizes)
 {

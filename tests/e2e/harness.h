@@ -34,6 +34,9 @@ void harness_die(const char *call, const char *message);
 void harness_check(bool ok, const char *format, ...) REMAT_PRINTF(2, 3);
 int harness_exit(void);
 
+/* Zeroed. */
+void *harness_array(remat_context *ctx, struct remat_arena *arena, size_t count, size_t size);
+
 struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena, const char *preset,
                                   struct remat_model_settings sizes);
 /* Compiles for the CPU, a step in graph->microbatches; budget 0: none. */

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "harness.h"
+#include "boundary.h"
 
 struct configuration { /* table 3, b the microbatch; v is the paper's vocabulary */
     const char *name;
@@ -76,39 +76,6 @@ static int64_t expected_bytes(const struct configuration *c, const struct term *
     return sum;
 }
 
-static const struct remat_segment *segment_of(const struct remat_program *program, uint32_t command)
-{
-    const struct remat_segment *segment = program->segments;
-    while (command >= segment->command_end)
-        segment++;
-    return segment;
-}
-
-/* The first command of the backward pass, after all of the forward pass. */
-static uint32_t find_boundary(const struct remat_program *program)
-{
-    uint32_t boundary = 0;
-    while (program->commands[boundary].phase != REMAT_PHASE_BACKWARD)
-        boundary++;
-    for (uint32_t c = boundary; c < segment_of(program, boundary)->command_end; c++)
-        harness_check(program->commands[c].phase > REMAT_PHASE_LOSS,
-                      "%s: forward pass after the backward pass began", program->commands[c].name);
-    return boundary;
-}
-
-/* holder[buffer]: the value in it before the backward pass. */
-static void find_holders(const struct remat_program *program, uint32_t boundary, uint32_t *holder)
-{
-    for (uint32_t c = segment_of(program, boundary)->command_begin; c < boundary; c++) {
-        const struct remat_command *command = &program->commands[c];
-        for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
-            const struct remat_operand *operand = &program->operands[o];
-            if (operand->access != REMAT_ACCESS_READ)
-                holder[program->values[operand->value].buffer] = operand->value;
-        }
-    }
-}
-
 struct stored { /* by a layer, across the boundary */
     int64_t bytes;
     struct remat_text list; /* for a message */
@@ -118,24 +85,17 @@ struct stored { /* by a layer, across the boundary */
 static struct stored *measure(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_program *program)
 {
-    uint32_t boundary = find_boundary(program), *holder;
-    struct stored *stored;
-    MUST(ctx, (holder = remat_arena_array(arena, program->buffer_count, sizeof *holder))
-                  ? REMAT_OK
-                  : REMAT_ERROR_MEMORY);
-    MUST(ctx, (stored = remat_arena_array(arena, program->layer_count + 1, sizeof *stored))
-                  ? REMAT_OK
-                  : REMAT_ERROR_MEMORY);
-    find_holders(program, boundary, holder);
+    const uint32_t *holder = boundary_values(ctx, arena, program);
+    struct stored *stored = harness_array(ctx, arena, program->layer_count + 1, sizeof *stored);
     for (uint32_t b = 0; b < program->buffer_count; b++) {
-        const struct remat_buffer *buffer = &program->buffers[b];
-        if (buffer->persistent || buffer->begin >= boundary || buffer->end <= boundary)
+        if (holder[b] == REMAT_NONE)
             continue;
         const struct remat_program_value *value = &program->values[holder[b]];
         struct stored *layer = &stored[1 + value->layer];
-        layer->bytes += (int64_t)buffer->bytes;
+        layer->bytes += (int64_t)program->buffers[b].bytes;
         layer->list.arena = arena;
-        remat_text_append(&layer->list, " %s (%" PRIu64 " B)", value->name, buffer->bytes);
+        remat_text_append(&layer->list, " %s (%" PRIu64 " B)", value->name,
+                          program->buffers[b].bytes);
     }
     return stored;
 }

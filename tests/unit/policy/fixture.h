@@ -11,6 +11,10 @@ enum { LAYERS = 6 };
 remat_status fixture_graph(remat_context *ctx, struct remat_arena *arena, const char *preset,
                            bool expanded, struct remat_graph **out);
 
+/* The passes up to that point, on a graph as written. */
+remat_status fixture_expand(remat_context *ctx, struct remat_arena *arena,
+                            struct remat_graph *graph, struct remat_graph **out);
+
 /* Resolves the settings and decides. */
 remat_status fixture_decide(remat_context *ctx, struct remat_arena *arena,
                             const struct remat_graph *graph,

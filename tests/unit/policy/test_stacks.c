@@ -1,0 +1,134 @@
+/* Two stacks of layers of unequal length, an encoder and a decoder whose layers all read its
+ * output: each is counted on its own, and N is checked against the longer. */
+#include "check.h"
+#include "fixture.h"
+#include "graph_text.h"
+
+#include <stdio.h>
+
+enum { ENCODER = 5, DECODER = 3 };
+
+static remat_context *ctx;
+static struct remat_arena arena;
+static struct remat_graph *graph;
+static struct remat_decision decision;
+
+static remat_status make_graph(void)
+{
+    remat_status st = REMAT_OK;
+    struct remat_text text = {.arena = &arena};
+    remat_text_append(&text, "graph \"stacks\"\n"
+                             "optimizer sgd { weight_decay = 0.0 }\n"
+                             "input %%ids : i32[2,4]\n"
+                             "parameter %%table : f32[16,8] = normal(0.0, 0.02)\n"
+                             "%%encoder.0 : f32[2,4,8] = embedding %%table %%ids phase forward\n");
+    for (int l = 0; l < ENCODER; l++)
+        remat_text_append(&text,
+                          "%%encoder.%d.act : f32[2,4,8] = gelu %%encoder.%d phase forward scope "
+                          "\"encoder/layers.%d\"\n"
+                          "%%encoder.%d : f32[2,4,8] = add %%encoder.%d %%encoder.%d.act phase "
+                          "forward scope \"encoder/layers.%d\"\n",
+                          l, l, l, l + 1, l, l, l);
+    remat_text_append(&text, "%%decoder.0 : f32[2,4,8] = embedding %%table %%ids phase forward\n");
+    for (int l = 0; l < DECODER; l++)
+        remat_text_append(&text,
+                          "%%decoder.%d.act : f32[2,4,8] = gelu %%decoder.%d phase forward scope "
+                          "\"decoder/layers.%d\"\n"
+                          "%%decoder.%d : f32[2,4,8] = swiglu %%decoder.%d.act %%encoder.%d phase "
+                          "forward scope \"decoder/layers.%d\"\n",
+                          l, l, l, l + 1, l, ENCODER, l);
+    remat_text_append(&text,
+                      "%%logits : f32[2,4,16] = linear %%decoder.%d %%table { transpose_weight = 1 "
+                      "} phase forward\n"
+                      "%%loss : f32[] output, %%lse : f32[2,4,1] = cross_entropy %%logits %%ids "
+                      "phase loss\n"
+                      "output %%loss\n",
+                      DECODER);
+    REMAT_TRY(remat_graph_parse(ctx, "stacks", text.items, text.count, &arena, &graph));
+    REMAT_TRY(fixture_expand(ctx, &arena, graph, &graph));
+fail:
+    return st;
+}
+
+static bool recomputed(const char *stack, int number, const char *suffix)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.%d%s", stack, number, suffix);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (strcmp(graph->values[v].name, name) == 0)
+            return decision.actions[v] == REMAT_ACTION_RECOMPUTE;
+    CHECK(false, "no value %s", name);
+    return false;
+}
+
+/* A string of the layers of a stack: '.' nothing is recomputed, 'i' all but the output, 'x' all. */
+static const char *show(const char *stack, int layers)
+{
+    char *shown = remat_arena_array(&arena, (size_t)layers + 1, 1);
+    for (int l = 0; l < layers; l++) {
+        bool inside = recomputed(stack, l, ".act"), output = recomputed(stack, l + 1, "");
+        shown[l] = inside ? output ? 'x' : 'i' : '.';
+        CHECK(inside || !output, "%s %d: the output alone", stack, l);
+    }
+    return shown;
+}
+
+static struct remat_policy_settings megatron(const char *method, int64_t layers)
+{
+    return (struct remat_policy_settings){.recompute_granularity = "full",
+                                          .recompute_method = method,
+                                          .has_recompute_num_layers = true,
+                                          .recompute_num_layers = layers};
+}
+
+static struct remat_policy_settings every(const char *option)
+{
+    return (struct remat_policy_settings){.ac_mode = "selective", .ac_option = option};
+}
+
+static void check(struct remat_policy_settings settings, const char *encoder, const char *decoder)
+{
+    struct remat_policy policy;
+    struct remat_notes notes;
+    remat_status st = fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes);
+    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    if (st != REMAT_OK)
+        return;
+    CHECK(strcmp(show("encoder", ENCODER), encoder) == 0, "%s, encoder: %s, expected %s",
+          policy.name, show("encoder", ENCODER), encoder);
+    CHECK(strcmp(show("decoder", DECODER), decoder) == 0, "%s, decoder: %s, expected %s",
+          policy.name, show("decoder", DECODER), decoder);
+}
+
+static void refuse(struct remat_policy_settings settings, const char *message)
+{
+    struct remat_policy policy;
+    struct remat_notes notes;
+    remat_status st = fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes);
+    CHECK(st == REMAT_ERROR_USAGE && strstr(remat_context_message(ctx), message), "%s, expected %s",
+          remat_context_message(ctx), message);
+}
+
+int main(void)
+{
+    ctx = remat_context_create(NULL, NULL);
+    remat_arena_init(&arena, ctx);
+    if (make_graph() != REMAT_OK) {
+        printf("%s\n", remat_context_message(ctx));
+        return 1;
+    }
+    check((struct remat_policy_settings){.ac_mode = "full"}, "iiiii", "iii");
+    check(megatron("block", 2), "ii...", "ii.");
+    check(megatron("block", 4), "iiii.", "iii");
+    check(megatron("uniform", 2), "xixii", "xii");
+    check(megatron("uniform", 4), "xxxii", "xxi");
+    check(megatron("uniform", 5), "xxxxi", "xxi");
+    check(every("2"), ".i.i.", ".i.");
+    check(every("4"), "...i.", "...");
+    refuse(megatron("block", 6), "(accepted: 1 to 5)");
+    refuse(megatron("uniform", 6), "(accepted: 1 to 5)");
+    refuse(every("6"), "(accepted: 0 to 5, op)");
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return failures > 0;
+}
