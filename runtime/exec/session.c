@@ -162,6 +162,7 @@ void remat_session_destroy(remat_session **session)
         s->device->vtable->destroy(&s->device);
     remat_reallocate(s->ctx, s->trace_values, 0);
     remat_reallocate(s->ctx, s->shadow, 0);
+    remat_reallocate(s->ctx, s->by_offset, 0);
     remat_reallocate(s->ctx, s, 0);
     *session = NULL;
 }

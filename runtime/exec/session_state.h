@@ -5,6 +5,11 @@
 #include "device.h"
 #include "session_testing.h"
 
+struct remat_buffer_at {
+    uint64_t offset_bytes;
+    uint32_t buffer;
+};
+
 struct remat_session {
     remat_context *ctx;
     const struct remat_plan *plan;
@@ -15,7 +20,8 @@ struct remat_session {
     void *trace_user;
     remat_trace_value *trace_values; /* as many as any command writes */
     bool poison;
-    char *shadow; /* NULL: no guards */
+    char *shadow;                      /* NULL: no guards */
+    struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */
 };
 
 /* Before and after a command, when a test asked for checks. */

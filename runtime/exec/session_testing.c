@@ -1,6 +1,8 @@
 /* Checks on the memory of a session, and broken rules. The device must be the host's. */
 #include "session_state.h"
 
+#include <stdlib.h>
+
 #define POISON 0x7fc0deadu
 #define PAINT  0xa5u
 
@@ -33,11 +35,26 @@ uint64_t remat_session_touched_bytes(const remat_session *session)
     return end;
 }
 
+static int compare_offsets(const void *a, const void *b)
+{
+    const struct remat_buffer_at *x = a, *y = b;
+    return x->offset_bytes < y->offset_bytes ? -1 : x->offset_bytes > y->offset_bytes;
+}
+
 remat_status remat_session_guard(remat_session *session)
 {
-    if (!session->shadow)
-        session->shadow = remat_reallocate(session->ctx, NULL, session->program->arena_bytes + 1);
-    return session->shadow ? REMAT_OK : REMAT_ERROR_MEMORY;
+    const struct remat_program *program = session->program;
+    if (session->shadow)
+        return REMAT_OK;
+    session->by_offset = remat_reallocate(session->ctx, session->by_offset,
+                                          (program->buffer_count + 1) * sizeof *session->by_offset);
+    session->shadow = remat_reallocate(session->ctx, NULL, program->arena_bytes + 1);
+    if (!session->by_offset || !session->shadow)
+        return REMAT_ERROR_MEMORY;
+    for (uint32_t b = 0; b < program->buffer_count; b++)
+        session->by_offset[b] = (struct remat_buffer_at){program->buffers[b].offset_bytes, b};
+    qsort(session->by_offset, program->buffer_count, sizeof *session->by_offset, compare_offsets);
+    return REMAT_OK;
 }
 
 static void fill(char *memory, uint64_t bytes)
@@ -69,39 +86,39 @@ static bool is_written(const struct chosen *chosen, uint32_t buffer)
     return false;
 }
 
-/* The end of the part of [begin, ...) that holds no byte of the buffers that `chosen` selects, or
- * `begin` where a chosen buffer covers it; *covered_end is then where that buffer ends. */
-static uint64_t gap_end(const struct chosen *chosen, uint64_t begin, uint64_t *covered_end)
+/* A walk over the parts of the arena that hold no byte of the buffers that `chosen` selects. */
+struct gap {
+    uint64_t begin, end;
+    uint64_t covered; /* gaps below are known */
+    uint32_t next;    /* of session->by_offset */
+};
+
+static bool next_gap(const struct chosen *chosen, struct gap *gap)
 {
     const struct remat_program *program = chosen->session->program;
-    uint64_t end = program->arena_bytes;
-    *covered_end = begin;
-    for (uint32_t b = 0; b < program->buffer_count; b++) {
+    gap->begin = gap->covered;
+    for (; gap->next < program->buffer_count; gap->next++) {
+        uint32_t b = chosen->session->by_offset[gap->next].buffer;
         const struct remat_buffer *buffer = &program->buffers[b];
         uint64_t buffer_end = buffer->offset_bytes + buffer->bytes;
-        bool is_chosen = chosen->written ? is_written(chosen, b) : lives(buffer, chosen->command);
-        if (!is_chosen || buffer_end <= begin)
+        if (!(chosen->written ? is_written(chosen, b) : lives(buffer, chosen->command)))
             continue;
-        if (buffer->offset_bytes <= begin) {
-            if (buffer_end > *covered_end)
-                *covered_end = buffer_end;
-            end = begin;
-        } else if (buffer->offset_bytes < end) {
-            end = buffer->offset_bytes;
+        if (buffer->offset_bytes > gap->begin) {
+            gap->end = gap->covered = buffer->offset_bytes;
+            return true;
         }
+        if (buffer_end > gap->begin)
+            gap->begin = buffer_end;
     }
-    return end;
+    gap->end = gap->covered = program->arena_bytes;
+    return gap->begin < gap->end;
 }
 
 static void fill_gaps(const struct remat_session *session, uint32_t command)
 {
     struct chosen live = {session, command, false};
-    uint64_t covered;
-    for (uint64_t at = 0; at < session->program->arena_bytes;) {
-        uint64_t end = gap_end(&live, at, &covered);
-        fill(session->device->memory + at, end - at);
-        at = end > at ? end : covered;
-    }
+    for (struct gap gap = {0}; next_gap(&live, &gap);)
+        fill(session->device->memory + gap.begin, gap.end - gap.begin);
 }
 
 void remat_session_before(struct remat_session *session, uint32_t command)
@@ -116,20 +133,17 @@ static remat_status check_gaps(const struct remat_session *session, uint32_t com
 {
     struct chosen written = {session, command, true};
     const char *memory = session->device->memory;
-    uint64_t covered;
-    for (uint64_t at = 0; at < session->program->arena_bytes;) {
-        uint64_t end = gap_end(&written, at, &covered);
-        uint64_t same = at;
-        if (memcmp(memory + at, session->shadow + at, end - at) != 0) {
-            while (memory[same] == session->shadow[same])
-                same++;
-            return remat_error(session->ctx, REMAT_ERROR_INTERNAL,
-                               "commands[%u] \"%s\" changed byte %llu of the arena, outside the "
-                               "buffers it writes",
-                               command, session->program->commands[command].name,
-                               (unsigned long long)same);
-        }
-        at = end > at ? end : covered;
+    for (struct gap gap = {0}; next_gap(&written, &gap);) {
+        uint64_t same = gap.begin;
+        if (memcmp(memory + same, session->shadow + same, gap.end - same) == 0)
+            continue;
+        while (memory[same] == session->shadow[same])
+            same++;
+        return remat_error(session->ctx, REMAT_ERROR_INTERNAL,
+                           "commands[%u] \"%s\" changed byte %llu of the arena, outside the "
+                           "buffers it writes",
+                           command, session->program->commands[command].name,
+                           (unsigned long long)same);
     }
     return REMAT_OK;
 }

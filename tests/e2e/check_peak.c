@@ -1,0 +1,90 @@
+#include <stdio.h>
+
+#include "check.h"
+#include "plans.h"
+
+/* A buffer is as large as the largest tensor in it: size claimed for nothing would pass for a peak.
+ */
+static void check_sizes(const char *name, const struct remat_program *program)
+{
+    for (uint32_t b = 0; b < program->buffer_count; b++) {
+        uint64_t largest = 0;
+        for (uint32_t v = 0; v < program->value_count; v++) {
+            const struct remat_program_value *value = &program->values[v];
+            uint64_t bytes = remat_dtype_bytes(value->dtype);
+            for (uint32_t d = 0; d < value->rank; d++)
+                bytes *= (uint64_t)value->shape[d];
+            if (value->buffer == b && bytes > largest)
+                largest = bytes;
+        }
+        harness_check(program->buffers[b].bytes == largest, "%s: buffer %u has %llu bytes for %llu",
+                      name, b, (unsigned long long)program->buffers[b].bytes,
+                      (unsigned long long)largest);
+    }
+}
+
+struct span {
+    uint32_t policies;
+    uint64_t least_bytes, most_bytes;
+};
+
+static void check_policy(remat_context *ctx, const struct check_model *model,
+                         const struct named_policy *policy, const struct run_result *expected,
+                         struct span *arenas)
+{
+    struct remat_arena arena;
+    struct remat_program *program, *spaced;
+    remat_arena_init(&arena, ctx);
+    remat_status st = harness_compile(ctx, &arena, model->graph, &policy->settings, 0, 0, &program);
+    if (st == REMAT_ERROR_USAGE) { /* it names an op or a module that this model has not */
+        remat_arena_release(&arena);
+        return;
+    }
+    MUST(ctx, st);
+    MUST(ctx, harness_compile(ctx, &arena, model->graph, &policy->settings, 0, 4096, &spaced));
+    const char *name = remat_arena_format(&arena, "%s, %s", model->name, policy->name);
+    struct run_result painted =
+        harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .paint = true});
+    struct run_result poisoned =
+        harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .poison = true});
+    struct run_result guarded = harness_run(
+        ctx, spaced,
+        &(struct run_settings){.threads = 2, .steps = 1, .poison = true, .guard = true});
+    check_sizes(name, program);
+    harness_check(painted.touched_bytes == program->touched_bytes,
+                  "%s: touched %llu bytes, planned %llu", name,
+                  (unsigned long long)painted.touched_bytes,
+                  (unsigned long long)program->touched_bytes);
+    harness_check(program->touched_bytes <= program->arena_bytes &&
+                      program->arena_bytes - program->touched_bytes < REMAT_ALIGNMENT,
+                  "%s: arena and highest buffer differ", name);
+    harness_check(program->arena_bytes >= program->peak_bytes, "%s: arena below the live peak",
+                  name);
+    harness_check(painted.gradient_hash[0] == expected->gradient_hash[0] &&
+                      poisoned.gradient_hash[0] == expected->gradient_hash[0] &&
+                      guarded.gradient_hash[0] == expected->gradient_hash[0],
+                  "%s: bits differ under poison or guards", name);
+    uint64_t bytes = program->arena_bytes;
+    arenas->least_bytes =
+        arenas->policies && arenas->least_bytes < bytes ? arenas->least_bytes : bytes;
+    arenas->most_bytes = arenas->most_bytes > bytes ? arenas->most_bytes : bytes;
+    arenas->policies++;
+    remat_arena_release(&arena);
+}
+
+void check_peak(remat_context *ctx, const struct check_model *model)
+{
+    struct remat_arena arena;
+    struct remat_program *program;
+    struct span arenas = {0};
+    remat_arena_init(&arena, ctx);
+    MUST(ctx,
+         harness_compile(ctx, &arena, model->graph, &named_policies[0].settings, 0, 0, &program));
+    struct run_result expected =
+        harness_run(ctx, program, &(struct run_settings){.threads = 1, .steps = 1});
+    for (unsigned i = 0; i < named_policy_count; i++)
+        check_policy(ctx, model, &named_policies[i], &expected, &arenas);
+    printf("%s: peak of %u policies, arenas of %llu to %llu B\n", model->name, arenas.policies,
+           (unsigned long long)arenas.least_bytes, (unsigned long long)arenas.most_bytes);
+    remat_arena_release(&arena);
+}
