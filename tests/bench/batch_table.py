@@ -1,0 +1,141 @@
+"""The largest batch that fits under each policy, and tokens a second by the cost model.
+
+    python3 tests/bench/batch_table.py BUILD_DIRECTORY [--output FILE] [--small]
+
+Compiles a model for each batch from 1 to 64 under fixed policies and the ladder: nothing is run, so
+the figures are the same on every machine. Prints Markdown; --output writes it between the markers in
+that file instead."""
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+BEGIN, END = "<!-- batch_table.py begins -->", "<!-- batch_table.py ends -->"
+POLICIES = {
+    "none": ["--ac-mode", "none"],
+    "every 3": ["--ac-mode", "selective", "--ac-option", "3"],
+    "every 2": ["--ac-mode", "selective", "--ac-option", "2"],
+    "full": ["--ac-mode", "full"],
+    "ladder": [],
+}
+DOES_NOT_FIT = 3  # exit code
+SHOWN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+
+
+class Experiment:
+    """A model under a budget. `ranks` share what is static, and the budget is of one of them."""
+
+    def __init__(self, build, work, model, seq, target, budget_bytes, largest, ranks=1):
+        self.tool = os.path.join(build, "tools", "remat-compile")
+        self.graph = os.path.join(work, model + ".fbs")
+        self.model, self.seq, self.target, self.largest = model, seq, target, largest
+        self.budget_bytes, self.ranks = budget_bytes, ranks
+        subprocess.run([os.path.join(build, "tools", "remat-graph"), model, "--dtype", "bf16",
+                        "--seq", str(seq), "-o", self.graph], check=True)
+        if ranks > 1:
+            static_bytes = self.compile(1, "full", None)["static_bytes"]
+            self.budget_bytes += static_bytes * (ranks - 1) // ranks
+        jobs = [(policy, batch) for batch in range(largest, 0, -1) for policy in POLICIES]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            reports = pool.map(lambda job: self.compile(job[1], job[0], self.budget_bytes), jobs)
+            self.reports = {job: report for job, report in zip(jobs, reports) if report}
+
+    def compile(self, batch, policy, budget_bytes):
+        """The report as JSON; None where the batch does not fit."""
+        budget = ["--budget", str(budget_bytes)] if budget_bytes else []
+        result = subprocess.run(
+            [self.tool, self.graph, "--bind", f"batch={batch}", "--target", self.target,
+             "--format", "json", "-o", f"{self.graph}.{policy}.{batch}", *budget, *POLICIES[policy]],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+        if result.returncode not in (0, DOES_NOT_FIT):
+            sys.exit(f"{self.model}, batch {batch}, {policy}: {result.stderr}")
+        return json.loads(result.stdout) if result.returncode == 0 else None
+
+    def tokens_per_s(self, policy, batch):
+        return batch * self.seq / (self.reports[policy, batch]["step_ns"] * 1e-9)
+
+    def policy_row(self, policy, full_best):
+        fitting = [batch for batch in range(1, self.largest + 1) if (policy, batch) in self.reports]
+        if not fitting:
+            return f"| {policy} | none | | | | |"
+        largest = max(fitting)
+        best = max(fitting, key=lambda batch: self.tokens_per_s(policy, batch))
+        at_best = self.tokens_per_s(policy, best)
+        report = self.reports[policy, largest]
+        name = policy if policy == report["policy"] else f"{policy}: {report['policy']}"
+        return (f"| {name} | {largest} | {report['arena_bytes'] / 1e9:.1f} "
+                f"| {self.tokens_per_s(policy, largest):.0f} | {at_best:.0f} (batch {best}) "
+                f"| {100 * (at_best / full_best - 1):+.1f} % |")
+
+    def comparison(self):
+        """What the cited experiment asks: does a larger batch pay for recomputing?"""
+        none, every = (max(batch for p, batch in self.reports if p == policy)
+                       for policy in ("none", "every 3"))
+        none_s, every_s = (self.reports[policy, batch]["step_ns"] * 1e-9
+                           for policy, batch in (("none", none), ("every 3", every)))
+        extra_s = (none * every_s - every * none_s) / (every - none) if every > none else 0
+        text = (f"Every 3 at batch {every} would overtake none at batch {none} if a step took "
+                f"{1e3 * extra_s:.0f} ms longer, whatever its batch. ") if extra_s > 0 else ""
+        gain = self.tokens_per_s("every 2", 2) / self.tokens_per_s("none", 1) - 1
+        return text + f"Every 2 at batch 2 has {100 * gain:+.0f} % tokens/s over none at batch 1."
+
+    def markdown(self):
+        full_best = max(self.tokens_per_s("full", batch) for batch in range(1, self.largest + 1)
+                        if ("full", batch) in self.reports)
+        lines = ["| policy | largest batch | its arena, GB | its tokens/s | most tokens/s | over full |",
+                 "| --- | --- | --- | --- | --- | --- |"]
+        lines += [self.policy_row(policy, full_best) for policy in POLICIES]
+        shown = [batch for batch in SHOWN if ("full", batch) in self.reports or
+                 ("ladder", batch) in self.reports]
+        lines += ["", "Tokens/s by batch:", "",
+                  "| policy | " + " | ".join(map(str, shown)) + " |", "| --- |" + " --- |" * len(shown)]
+        for policy in POLICIES:
+            cells = []
+            for batch in shown:
+                fits = (policy, batch) in self.reports
+                cells.append(f"{self.tokens_per_s(policy, batch):.0f}" if fits else "")
+            lines.append(f"| {policy} | " + " | ".join(cells) + " |")
+        return "\n".join(lines + ["", self.comparison()])
+
+
+def make_tables(build, small):
+    with tempfile.TemporaryDirectory() as work:
+        if small:
+            return Experiment(build, work, "llama-tiny", 64, "h100-sxm", 700_000_000, 4).markdown()
+        one = Experiment(build, work, "llama3.2-3b", 2048, "h100-sxm", 80 * 10**9, 64)
+        eight = Experiment(build, work, "llama3-8b", 2048, "h100-sxm", 91 * 10**9, 64, ranks=8)
+        return (f"### llama3.2-3b, sequence 2048, bf16, `--budget 80GB --target h100-sxm`\n\n"
+                f"{one.markdown()}\n\n"
+                f"### llama3-8b, sequence 2048, bf16, 91 GB on each of 8 ranks\n\n"
+                f"Budget {eight.budget_bytes / 1e9:.1f} GB: 91 GB and the seven eighths of the static bytes "
+                f"that the other ranks hold.\n\n{eight.markdown()}")
+
+
+def write_between_markers(path, text):
+    with open(path, encoding="utf-8") as file:
+        before, _, rest = file.read().partition(BEGIN)
+    if not rest or END not in rest:
+        sys.exit(f"{path}: no section between {BEGIN} and {END}")
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+    os.replace(path + ".tmp", path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build")
+    parser.add_argument("--output", help="write the tables between the markers in this file")
+    parser.add_argument("--small", action="store_true", help="a tiny model, to see that it works")
+    arguments = parser.parse_args()
+    tables = make_tables(arguments.build, arguments.small)
+    if arguments.output:
+        write_between_markers(arguments.output, tables)
+    else:
+        print(tables)
+
+
+if __name__ == "__main__":
+    main()
