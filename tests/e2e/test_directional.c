@@ -17,15 +17,13 @@
 
 #include "harness.h"
 
-#define BATCH   2
-#define SEQ     24
-#define DROPOUT 0.1
-#define SPREAD  3.0f /* initial weights times this: else most gradients are next to nothing */
-#define NUDGE   0.02 /* h |g|, the first-order change of the loss at h, where ... */
-#define MOVE    0.02 /* ... elements are moved by this at most, root mean square */
-#define CHANGE                                                                                     \
-    2e-4 /* below it a tensor is left out: biases of keys, with gradient 0, or queries             \
-          */
+#define BATCH      2
+#define SEQ        24
+#define DROPOUT    0.1
+#define SPREAD     3.0f /* initial weights times this: else most gradients are next to nothing */
+#define NUDGE      0.02 /* h |g|, the first-order change of the loss at h, where ... */
+#define MOVE       0.02 /* ... elements are moved by this at most, root mean square */
+#define CHANGE     2e-4 /* below it a tensor is left out: biases of keys (gradient 0) and queries */
 #define LIMIT      2e-3
 #define LIMIT_RELU 2e-2
 
