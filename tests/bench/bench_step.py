@@ -1,16 +1,17 @@
-"""Times GPT-2's training step and single kernels against PyTorch CPU eager, fp32, in one run.
+"""Times training steps of GPT-2, Llama and BERT and single kernels against PyTorch CPU eager, in one run.
 
     .venv/bin/python tests/bench/bench_step.py BUILD_DIRECTORY [--output FILE] [--force] [--small]
 
 PyTorch (with default and with fused AdamW) and remat (nothing recomputed, everything, and a budget
 half way between) are processes that live side by side and take turns, a step each; figures are minima
-over the turns. Prints Markdown; --output writes it between the marks in that file instead. Refuses a
+over the turns. Steps are in fp32 and bf16, operations in fp32. Prints Markdown; --output writes it between the marks in that file instead. Refuses a
 machine that is not idle, and says so when it was not idle during the run; --force measures anyway."""
 import argparse
 import datetime
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -22,9 +23,22 @@ PEERS = os.path.join(os.path.dirname(HERE), "peers")
 BEGIN, END = "<!-- bench_step.py begins -->", "<!-- bench_step.py ends -->"
 BUSY_LIMIT, LOAD_LIMIT = 0.03, 0.5
 PAUSE_S = 0.05  # after a turn, so that the other's spinning threads have gone to sleep
-# model, (batch, seq) of the steps, measured turns of each size, threads, seconds for an operation
-FULL = ("gpt2-124m", [(1, 256, 4), (2, 512, 2)], [1, 2], 0.4)
-SMALL = ("gpt2-tiny", [(1, 64, 3), (2, 96, 2)], [1, 2], 0.01)
+# name: family, heads, arguments of remat-graph
+WIDE = ["--layers", "12", "--width", "768", "--heads", "12"]
+MODELS = {"gpt2-124m": ("gpt2", 12, ["gpt2-124m"]), "gpt2-tiny": ("gpt2", 4, ["gpt2-tiny"]),
+          "llama-124m": ("llama", 12, ["llama", *WIDE, "--kv-heads", "4", "--hidden", "2048", "--vocab",
+                                       "32000", "--context", "1024"]),
+          "llama-tiny": ("llama", 4, ["llama-tiny"]),
+          "bert-base": ("bert", 12, ["bert", *WIDE]), "bert-tiny": ("bert", 4, ["bert-tiny"])}
+# model, dtype, batch, seq, measured turns, threads
+FULL_STEPS = [("gpt2-124m", "fp32", 1, 256, 4, [1, 2]), ("gpt2-124m", "fp32", 2, 512, 2, [1, 2])] + [
+    (model, dtype, 1, 256, 2, [2]) for model in ("llama-124m", "bert-base") for dtype in ("fp32", "bf16")] + [
+    (model, dtype, 4, 128, 20, [1]) for model in ("llama-tiny", "bert-tiny") for dtype in ("fp32", "bf16")]
+SMALL_STEPS = [("gpt2-tiny", "fp32", 1, 64, 3, [1, 2]), ("gpt2-tiny", "fp32", 2, 96, 2, [1, 2])] + [
+    (model, dtype, 2, 64, 2, [1]) for model in ("llama-tiny", "bert-tiny") for dtype in ("fp32", "bf16")]
+# steps, and of operations: model, threads, seconds for each
+FULL = (FULL_STEPS, "gpt2-124m", [1, 2], 0.4)
+SMALL = (SMALL_STEPS, "gpt2-tiny", [1, 2], 0.01)
 
 
 # --- the machine ---
@@ -73,22 +87,32 @@ def processor():
 
 # --- steps ---
 
-def torch_worker(model, batch, seq, threads, optimizer):
+def parameter_shapes(graph_text):
+    """Name -> shape, from remat-graph's text form: parameter %NAME : DTYPE[ROWS,COLUMNS] = ..."""
+    found = re.findall(r"^parameter %(\S+) : \w+\[([\d,]+)\]", graph_text, re.M)
+    return {name: [int(axis) for axis in shape.split(",")] for name, shape in found}
+
+
+def torch_worker(shapes, model, dtype, batch, seq, threads, optimizer):
     """A step for each line of standard input, as bench_session.c does it."""
     sys.path.insert(0, PEERS)
     import torch
+    import torch_families
     import torch_gpt2
-    from bench_torch import PRESETS
     torch.set_num_threads(int(threads))
     torch.manual_seed(0)
-    config = PRESETS[model]
-    gpt2 = torch_gpt2.Gpt2(config, torch_gpt2.random_weights(config))
-    adamw = torch_gpt2.adamw(gpt2, 3e-4, fused=optimizer == "fused")
+    family, heads, _ = MODELS[model]
+    with open(shapes, encoding="utf-8") as file:
+        weights = {name: torch.randn(shape) * 0.02 if len(shape) > 1 else  # vectors: biases and norms
+                   torch.full(shape, float(name.endswith(".weight"))) for name, shape in json.load(file).items()}
+    net = torch_families.build(family, weights, heads, {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype])
+    del weights
+    adamw = torch_gpt2.adamw(net, 3e-4, fused=optimizer == "fused")
     tokens, targets = (torch.randint(0, 251, (int(batch), int(seq))) for _ in range(2))
     for _ in sys.stdin:
         start = time.perf_counter_ns()
         adamw.zero_grad(set_to_none=True)
-        gpt2.loss(tokens, targets).backward()
+        net.loss(tokens, targets).backward()
         adamw.step()
         elapsed = time.perf_counter_ns() - start
         rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -120,12 +144,15 @@ class Contestant:
         self.process.wait()
 
 
-def compile_plans(build, work, model, batch, seq):
-    """name, path, summary of three plans."""
+def compile_plans(build, work, model, dtype, batch, seq):
+    """name, path, summary of three plans; parameter shapes go to shapes.json."""
     graph = os.path.join(work, "model.fbs")
     tool = os.path.join(build, "tools/remat-")
-    subprocess.run([tool + "graph", model, "--batch", str(batch), "--seq", str(seq), "-o", graph],
-                   check=True)
+    command = [tool + "graph", *MODELS[model][2], "--dtype", dtype, "--batch", str(batch), "--seq", str(seq)]
+    subprocess.run([*command, "-o", graph], check=True)
+    text = subprocess.run([*command, "--text"], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
+    with open(os.path.join(work, "shapes.json"), "w", encoding="utf-8") as file:
+        json.dump(parameter_shapes(text), file)
 
     def plan(name, *options):
         path = os.path.join(work, name + ".plan")
@@ -139,30 +166,35 @@ def compile_plans(build, work, model, batch, seq):
     return [none, plan("budget", "--budget", str(budget)), full]
 
 
-def bench_steps(build, model, sizes, all_threads):
-    """Rows of contestants, by batch, seq and threads."""
+def contestants(build, work, plans, model, dtype, batch, seq, threads):
+    worker = [sys.executable, os.path.abspath(__file__), "--torch-worker", os.path.join(work, "shapes.json"),
+              model, dtype, str(batch), str(seq), str(threads)]
+    rows = [Contestant(f"PyTorch, {optimizer} AdamW", [*worker, optimizer])
+            for optimizer in ("default", "fused")]
+    for name, path, summary in plans:
+        facts = f"{summary['policy']}, arena {cased_bytes(summary['arena_bytes'])}"
+        label = {"none": "remat, nothing recomputed", "full": "remat, full",
+                 "budget": f"remat, budget {cased_bytes(summary['budget_bytes'])}"}[name]
+        rows.append(Contestant(label, [os.path.join(build, "tests/bench/bench_session"), path,
+                                       str(threads)], facts))
+    return rows
+
+
+def bench_steps(build, cases):
+    """(model, dtype, batch, seq, threads, contestants)."""
     tables = []
-    for batch, seq, turns in sizes:
+    for model, dtype, batch, seq, turns, all_threads in cases:
         with tempfile.TemporaryDirectory() as work:
-            plans = compile_plans(build, work, model, batch, seq)
+            plans = compile_plans(build, work, model, dtype, batch, seq)
             for threads in all_threads:
-                print(f"step, batch {batch}, seq {seq}, {threads} threads", file=sys.stderr)
-                rows = [Contestant(f"PyTorch, {optimizer} AdamW",
-                                   [sys.executable, os.path.abspath(__file__), "--torch-worker", model,
-                                    str(batch), str(seq), str(threads), optimizer])
-                        for optimizer in ("default", "fused")]
-                for name, path, summary in plans:
-                    facts = f"{summary['policy']}, arena {summary['arena_bytes'] / 1e9:.2f} GB"
-                    label = {"none": "remat, nothing recomputed", "full": "remat, full",
-                             "budget": f"remat, budget {summary['budget_bytes'] / 1e9:.2f} GB"}[name]
-                    rows.append(Contestant(label, [os.path.join(build, "tests/bench/bench_session"),
-                                                   path, str(threads)], facts))
+                print(f"step of {model}, {dtype}, batch {batch}, seq {seq}, {threads} threads", file=sys.stderr)
+                rows = contestants(build, work, plans, model, dtype, batch, seq, threads)
                 for turn in range(turns + 1):  # the first one warms up
                     for row in rows:
                         row.step(turn > 0)
                 for row in rows:
                     row.end()
-                tables.append((batch, seq, threads, rows))
+                tables.append((model, dtype, batch, seq, threads, rows))
     return tables
 
 
@@ -202,13 +234,18 @@ def bench_operations(build, model, all_threads, seconds, repetitions=2):
 
 # --- Markdown ---
 
-def step_table(batch, seq, threads, rows):
+def cased_bytes(count):
+    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def step_table(dtype, batch, seq, threads, rows):
     default, fused = rows[0].best_ns, rows[1].best_ns
-    lines = [f"Batch {batch}, seq {seq}, {threads} thread{'s' if threads > 1 else ''}:", "",
+    lines = [f"{dtype}, batch {batch}, seq {seq}, {threads} thread{'s' if threads > 1 else ''}:", "",
              "| | ms per step | of default | of fused | resident peak, GB | plan |",
              "| --- | --- | --- | --- | --- | --- |"]
     for row in rows:
-        lines.append(f"| {row.name} | {row.best_ns / 1e6:.0f} | {row.best_ns / default:.2f} | "
+        ms = row.best_ns / 1e6
+        lines.append(f"| {row.name} | {ms:.{0 if ms >= 100 else 1}f} | {row.best_ns / default:.2f} | "
                      f"{row.best_ns / fused:.2f} | {row.rss / 1e9:.2f} | {row.facts} |")
     return lines + [""]
 
@@ -247,8 +284,9 @@ def report(options, tables, found, seconds, other, trouble):
              f"Others used {100 * other:.1f} % of the processors during the run.", ""]
     if trouble:
         lines += [f"**Not a measurement to quote: {trouble}.**", ""]
-    lines += [f"### The step of {(SMALL if options.small else FULL)[0]}", ""]
-    for table in tables:
+    for i, (model, *table) in enumerate(tables):
+        if i == 0 or model != tables[i - 1][0]:
+            lines += [f"### The step of {model}", ""]
         lines += step_table(*table)
     lines += ["### Operations", ""] + operation_table(found)
     return "\n".join(lines)
@@ -271,7 +309,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--output", help="write between the marks in this file")
     parser.add_argument("--force", action="store_true", help="also when the machine is not idle")
-    parser.add_argument("--small", action="store_true", help="gpt2-tiny and small shapes: to try it out")
+    parser.add_argument("--small", action="store_true", help="tiny models and small shapes: to try it out")
     options = parser.parse_args()
     if not torch_version():
         print("SKIP: no PyTorch: run tools/setup.sh --with-torch")
@@ -281,9 +319,9 @@ def main():
     if trouble and not options.force:
         return 1
     start, load = time.monotonic(), OtherLoad()
-    model, sizes, all_threads, seconds = SMALL if options.small else FULL
+    cases, model, all_threads, seconds = SMALL if options.small else FULL
     build = os.path.abspath(options.build)
-    tables = bench_steps(build, model, sizes, all_threads)
+    tables = bench_steps(build, cases)
     found = bench_operations(build, model, all_threads, seconds)
     other = load.fraction()
     if other > BUSY_LIMIT:
