@@ -7,12 +7,18 @@
 #include "policy.h"
 #include "program.h"
 
+enum remat_solver {                      /* who decides when there is a budget and no policy */
+                    REMAT_SOLVER_PER_OP, /* the planner, value by value */
+                    REMAT_SOLVER_LADDER, /* the fastest manual policy */
+};
+
 struct remat_compile_settings {
     bool has_budget, has_reserve;
     uint64_t budget_bytes;
     uint64_t reserve_bytes; /* replaces the device description's */
     struct remat_device_description device;
     struct remat_policy_settings policy;
+    enum remat_solver solver;
     uint32_t setting_count; /* recorded in the plan as given */
     const struct remat_setting *settings;
     /* Called with the graph after each pass, for --print-after; NULL: not called. */
@@ -27,7 +33,7 @@ struct remat_compile_settings {
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it
- * is applied; with a budget alone the fastest rung of the ladder whose packed arena fits. Entry
+ * is applied; with a budget alone the solver decides (choose.h). Entry
  * points: init; train, which is absent where nothing is trained; eval, without dropout. With
  * several microbatches the decision is about one of them, and train and eval read inputs of the
  * whole batch and average over it (passes.h). The result lies in `arena` and has passed the

@@ -10,10 +10,12 @@ static bool is_forward(const struct remat_node_info *node)
 
 /* --- extending the graph --- */
 
+enum use { USE_SHARED, USE_FUSED };
+
 struct extension {
     struct remat_arena *arena;
     struct remat_clones *c;
-    uint32_t *clone_of; /* by value of the given graph */
+    uint32_t *clone_of[2]; /* by enum use and value of the given graph */
     size_t slot_capacity;
 };
 
@@ -32,13 +34,16 @@ fail:
     return st;
 }
 
-static bool has_clone(const struct remat_clones *c, const struct remat_node_info *node)
+static bool has_clone(const struct remat_clones *c, const struct remat_node_info *node,
+                      enum use use)
 {
     uint32_t producer = c->graph->values[c->root[node->outputs[0].i]].node;
-    return !remat_is_none(producer) && is_forward(&c->graph->nodes[producer]);
+    if (remat_is_none(producer) || !is_forward(&c->graph->nodes[producer]))
+        return false;
+    return use == USE_SHARED || !remat_op_has(c->graph->nodes[producer].op, REMAT_FACT_NAMED);
 }
 
-static remat_status add_clone(struct extension *x, uint32_t n)
+static remat_status add_clone(struct extension *x, uint32_t n, enum use use)
 {
     remat_status st = REMAT_OK;
     struct remat_graph *g = x->c->graph;
@@ -48,14 +53,21 @@ static remat_status add_clone(struct extension *x, uint32_t n)
     for (uint32_t o = 0; o < clone.output_count; o++) {
         struct remat_value_info value = g->values[clone.outputs[o].i];
         REMAT_TRY(remat_graph_add_value(x->arena, g, &value, &outputs[o]));
-        x->clone_of[clone.outputs[o].i] = outputs[o].i;
+        x->clone_of[use][clone.outputs[o].i] = outputs[o].i;
     }
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
-    clone.instance = 1;
+    clone.instance = 1 + use;
     REMAT_TRY(remat_graph_add_node(x->arena, g, &clone, NULL));
 fail:
     return st;
+}
+
+/* A clone reads what was cloned for the same use; of the others named kernels share. */
+static bool reads_fused(const struct remat_node_info *node)
+{
+    return node->instance ? node->instance == 1 + USE_FUSED
+                          : !remat_op_has(node->op, REMAT_FACT_NAMED);
 }
 
 /* The inputs of a node that may read clones become its own. */
@@ -71,15 +83,19 @@ static remat_status add_slots(struct extension *x, uint32_t n)
     } list = {c->slots, c->slot_count, x->slot_capacity};
     c->first_slot[n] = c->slot_count;
     for (uint32_t i = 0; i < node->input_count && !is_forward(node); i++) {
-        uint32_t clone = x->clone_of[node->inputs[i].i];
+        uint32_t clone = x->clone_of[USE_SHARED][node->inputs[i].i];
+        uint32_t fused = x->clone_of[USE_FUSED][node->inputs[i].i];
         if (remat_is_none(clone))
             continue;
+        if (remat_is_none(fused) || !reads_fused(node))
+            fused = clone;
         if (!inputs) {
             REMAT_NEW(x->arena, inputs, node->input_count);
             memcpy(inputs, node->inputs, node->input_count * sizeof *inputs);
             node->inputs = inputs;
         }
-        REMAT_PUSH(x->arena, &list, ((struct remat_clone_slot){&inputs[i], inputs[i].i, clone}));
+        REMAT_PUSH(x->arena, &list,
+                   ((struct remat_clone_slot){&inputs[i], inputs[i].i, clone, fused}));
     }
     c->slots = list.items;
     c->slot_count = (uint32_t)list.count;
@@ -95,7 +111,7 @@ static bool is_settled(const struct extension *x, remat_value v)
 {
     const struct remat_graph *g = x->c->graph;
     uint32_t root = g->values[x->c->root[v.i]].node;
-    if (!remat_is_none(x->clone_of[v.i]) || remat_is_widening(g, v))
+    if (!remat_is_none(x->clone_of[USE_SHARED][v.i]) || remat_is_widening(g, v))
         return false;
     return remat_is_none(root) ||
            (g->nodes[root].op != REMAT_OP_constant && g->nodes[root].op != REMAT_OP_column);
@@ -161,11 +177,13 @@ remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
         (struct remat_clones){.node_count = graph->node_count, .value_count = graph->value_count};
     REMAT_TRY(remat_graph_copy(ctx, arena, graph, &out->graph));
     REMAT_TRY(find_roots(&x));
-    REMAT_NEW(arena, x.clone_of, graph->value_count);
-    memset(x.clone_of, 0xff, graph->value_count * sizeof *x.clone_of);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (has_clone(out, &graph->nodes[n]))
-            REMAT_TRY(add_clone(&x, n));
+    for (enum use use = USE_SHARED; use <= USE_FUSED; use++) {
+        REMAT_NEW(arena, x.clone_of[use], graph->value_count);
+        memset(x.clone_of[use], 0xff, graph->value_count * sizeof *x.clone_of[use]);
+        for (uint32_t n = 0; n < graph->node_count; n++)
+            if (has_clone(out, &graph->nodes[n], use))
+                REMAT_TRY(add_clone(&x, n, use));
+    }
     REMAT_NEW(arena, out->first_slot, out->graph->node_count + 1);
     for (uint32_t n = 0; n < out->graph->node_count; n++)
         REMAT_TRY(add_slots(&x, n));
@@ -190,8 +208,17 @@ static void set_inputs(const struct remat_clones *c, const struct remat_decision
 {
     for (uint32_t s = 0; s < c->slot_count; s++) {
         const struct remat_clone_slot *slot = &c->slots[s];
-        bool again = decision->actions[c->root[slot->value]] == REMAT_ACTION_RECOMPUTE;
-        slot->input->i = again ? slot->clone : slot->value;
+        switch ((enum remat_action)decision->actions[c->root[slot->value]]) {
+        case REMAT_ACTION_SAVE:
+            slot->input->i = slot->value;
+            break;
+        case REMAT_ACTION_RECOMPUTE:
+            slot->input->i = slot->clone;
+            break;
+        case REMAT_ACTION_FUSED:
+            slot->input->i = slot->fused;
+            break;
+        }
     }
 }
 
@@ -200,9 +227,9 @@ static void place(struct chooser *w, uint32_t n)
 {
     const struct remat_clones *c = w->c;
     for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
-        if (c->slots[s].input->i != c->slots[s].clone)
+        if (c->slots[s].input->i == c->slots[s].value)
             continue;
-        uint32_t clone = c->graph->values[c->slots[s].clone].node;
+        uint32_t clone = c->graph->values[c->slots[s].input->i].node;
         if (!w->placed[clone])
             place(w, clone);
     }

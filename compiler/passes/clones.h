@@ -6,9 +6,11 @@
 #include "decision.h"
 #include "passes.h"
 
-struct remat_clone_slot { /* an input that reads a value or, where that is recomputed, its clone */
+/* An input that reads a value or, where that is recomputed, a clone: the shared one, or the one for
+ * kernel programs (of what named kernels compute there is no other, it is the same). */
+struct remat_clone_slot {
     remat_value *input;
-    uint32_t value, clone;
+    uint32_t value, clone, fused;
 };
 
 struct remat_clones {
@@ -35,11 +37,14 @@ remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph, struct remat_clones *out);
 
 /* Every node of the backward pass and of the optimizer that reads a value with action RECOMPUTE
- * reads its clone, placed just before the first such node; a clone reads the clones of what is
- * recomputed and the originals of what is saved. Views of recomputed values are cloned along.
- * Clones stay pure and are never merged with their originals. Sets the inputs in clones->graph and
- * returns the nodes of [0, end) and their clones in order, those left out that no output, update,
- * gradient or, with end == tail, tail node needs. Thread-compatible: one decision at a time. */
+ * reads its shared clone, placed just before the first such node; a clone reads the clones of what
+ * is recomputed and the originals of what is saved. With action FUSED, nodes that no named kernel
+ * runs read the clone for kernel programs, and so do these clones: it can be made inside the kernel
+ * that reads it, while the shared one is written for a named kernel. Views of recomputed values are
+ * cloned along. Clones stay pure and are never merged with their originals. Sets the inputs in
+ * clones->graph and returns the nodes of [0, end) and their clones in order, those left out that no
+ * output, update, gradient or, with end == tail, tail node needs. Thread-compatible: one decision
+ * at a time. */
 remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                                  const struct remat_decision *decision, uint32_t end,
                                  uint32_t *out_count, uint32_t **out_nodes);

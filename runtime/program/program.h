@@ -126,7 +126,7 @@ struct remat_tensor {
     double init_mean, init_std; /* constant: the value is init_mean */
 };
 
-enum remat_action { REMAT_ACTION_SAVE = 0, REMAT_ACTION_RECOMPUTE = 1 };
+enum remat_action { REMAT_ACTION_SAVE = 0, REMAT_ACTION_RECOMPUTE = 1, REMAT_ACTION_FUSED = 2 };
 
 /* What was decided for a forward value that the backward pass reads. */
 struct remat_decision_record {
@@ -154,6 +154,8 @@ struct remat_program {
     uint64_t touched_bytes; /* end of the highest buffer: what a painted arena shows */
     uint32_t peak_command;
     uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
+    uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
+    uint64_t floor_bytes;           /* proven: no decision has a smaller arena; 0: nobody asked */
     uint32_t layer_count;
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,

@@ -338,6 +338,8 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .peak_command = root->peak_command,
                                       .step_ns = root->step_ns,
                                       .base_step_ns = root->base_step_ns,
+                                      .bound_step_ns = root->bound_step_ns,
+                                      .floor_bytes = root->floor_bytes,
                                       .layer_count = root->layer_count};
     REMAT_TRY(remat_reader_text(reader, root->producer, "producer", 0, &program->producer));
     REMAT_TRY(remat_reader_text(reader, root->graph_name, "graph_name", 0, &program->graph_name));

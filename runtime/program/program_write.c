@@ -196,6 +196,8 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .peak_command = program->peak_command,
         .step_ns = program->step_ns,
         .base_step_ns = program->base_step_ns,
+        .bound_step_ns = program->bound_step_ns,
+        .floor_bytes = program->floor_bytes,
         .layer_count = program->layer_count,
         .parameters = {program->parameters, program->parameter_count},
         .recomputed_layers = {program->recomputed_layers, program->recomputed_layer_count},

@@ -28,7 +28,7 @@ static const struct cli_tool tool = {
     .operands_min = 1,
     .operands_max = 1,
     .examples =
-        {{"the fastest plan of the ladder that fits into 2.2 GB",
+        {{"the fastest plan that fits into 2.2 GB",
           "remat-compile model.fbs --budget 2.2GB -o model.plan"},
          {"every layer recomputed, as Megatron-LM would",
           "remat-compile model.fbs --recompute-granularity full --recompute-method uniform"},
@@ -161,6 +161,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(cli_size(ctx, args, OPTION_budget, capacity, &out->budget_bytes));
     REMAT_TRY(cli_size(ctx, args, OPTION_reserve, capacity, &out->reserve_bytes));
     REMAT_TRY(read_policy(arena, args, &out->policy));
+    out->solver = (enum remat_solver)cli_choice(args, OPTION_solver, REMAT_SOLVER_PER_OP);
     REMAT_TRY(record_settings(arena, args, out));
     if (out->has_budget && capacity && out->budget_bytes > capacity)
         remat_log(ctx, REMAT_SEVERITY_WARNING,

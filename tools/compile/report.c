@@ -83,6 +83,11 @@ static double overhead_percent(const struct remat_program *p)
     return p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
 }
 
+static double bound_gap_percent(const struct remat_program *p)
+{
+    return 100.0 * ((double)p->step_ns / (double)p->bound_step_ns - 1);
+}
+
 static void print_memory(const struct remat_program *p)
 {
     uint64_t parts[PART_COUNT];
@@ -138,6 +143,11 @@ void report_print_text(const struct report *report)
         printf(", %" PRIu32 " microbatches", microbatches_of(p));
     printf("\n");
     print_costs(p);
+    if (p->bound_step_ns)
+        printf(
+            "certificate  optimal within %.2f %% under these costs (no plan that fits takes less "
+            "than %s)\n",
+            bound_gap_percent(p), cli_time(p->bound_step_ns).text);
     for (uint32_t i = 0; i < p->note_count; i++)
         printf("note: %s\n", p->notes[i]);
     printf("plan         %s\n", report->path);
@@ -206,6 +216,8 @@ void report_print_json(const struct report *report)
     print_json_number("step_ns", p->step_ns);
     print_json_number("base_step_ns", p->base_step_ns);
     print_json_shares(p);
+    print_json_number("bound_step_ns", p->bound_step_ns);
+    print_json_number("floor_bytes", p->floor_bytes);
     printf("  \"notes\": [");
     for (uint32_t i = 0; i < p->note_count; i++) {
         printf("%s", i ? ", " : "");

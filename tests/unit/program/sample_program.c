@@ -190,6 +190,8 @@ void sample_program(struct sample *s)
                                         .peak_command = 3,
                                         .step_ns = 1000,
                                         .base_step_ns = 900,
+                                        .bound_step_ns = 890,
+                                        .floor_bytes = 512,
                                         .layer_count = 2,
                                         .buffer_count = 7,
                                         .value_count = 9,

@@ -160,6 +160,8 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME(peak_command);
     SAME(step_ns);
     SAME(base_step_ns);
+    SAME(bound_step_ns);
+    SAME(floor_bytes);
     SAME(layer_count);
 }
 

@@ -1,0 +1,431 @@
+/* Manual policies are compared in order of the least they can cost, and only until the next one
+ * cannot be faster than one that fits. Measured times of fused kernels need not be sub-additive, so
+ * with a profile there are no bounds of time. A path is searched by bisection, which finds the same
+ * or an earlier decision when there is more room, since whatever fits less room fits more. */
+#include "choose.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "rewrite.h"
+#include "sensitivity.h"
+
+struct proposal {
+    const char *name;
+    const struct remat_policy *policy; /* NULL: the planner's */
+    uint32_t path, step;
+};
+
+/* What is kept of a proposal while they are compared. */
+struct rung {
+    struct proposal of;
+    uint64_t least_ns, least_bytes; /* bounds of what follows */
+    struct remat_evaluation cost;
+    uint32_t index;
+};
+
+struct rungs {
+    struct rung *items;
+    size_t count, capacity;
+};
+
+/* --- from a proposal to its costs, and to a candidate --- */
+
+static remat_status decide(struct remat_chooser *c, struct remat_arena *arena,
+                           const struct remat_planner *planner, const struct proposal *proposal,
+                           struct remat_notes *notes, struct remat_decision *out)
+{
+    remat_stopwatch_start(c->watch);
+    remat_status st =
+        proposal->policy
+            ? remat_policy_decide(c->ctx, arena, c->graph, proposal->policy, &c->settings->policy,
+                                  out, notes)
+            : remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
+    remat_stopwatch_lap(c->watch, REMAT_LAP_DECIDE);
+    return st;
+}
+
+static remat_status evaluate(struct remat_chooser *c, struct remat_arena *scratch,
+                             const struct remat_planner *planner, struct rung *rung)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_notes ignored = {0};
+    REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
+    REMAT_TRY(remat_evaluate(c->evaluator, &decision, &rung->cost));
+fail:
+    remat_arena_reset(scratch);
+    return st;
+}
+
+/* decide, clone, arrange, place. What comes out is what was evaluated. */
+static remat_status carry(struct remat_chooser *c, struct remat_arena *arena,
+                          const struct remat_planner *planner, const struct rung *rung,
+                          struct remat_notes *notes, struct remat_candidate *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *graph;
+    *out = (struct remat_candidate){.name = rung->of.name};
+    REMAT_TRY(decide(c, arena, planner, &rung->of, notes, &out->decision));
+    remat_stopwatch_start(c->watch);
+    REMAT_TRY(remat_rewrite(c->ctx, arena, c->graph, &out->decision, &graph));
+    remat_stopwatch_lap(c->watch, REMAT_LAP_CLONE);
+    REMAT_TRY(remat_arrange(c->ctx, arena, graph, c->statics, &c->settings->device, c->watch,
+                            &out->arranged));
+    if (out->arranged.step_ns != rung->cost.step_ns ||
+        out->arranged.lifespans.live_peak_bytes != rung->cost.live_peak_bytes)
+        REMAT_FAIL(c->ctx, REMAT_ERROR_INTERNAL,
+                   "policy \"%s\": evaluated to %" PRIu64 " ns and %" PRIu64
+                   " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
+                   rung->of.name, rung->cost.step_ns, rung->cost.live_peak_bytes,
+                   out->arranged.step_ns, out->arranged.lifespans.live_peak_bytes);
+    remat_stopwatch_start(c->watch);
+    REMAT_TRY(remat_place(c->ctx, arena, c->statics, &out->arranged.lifespans,
+                          c->settings->guard_bytes, &out->arena_bytes));
+    remat_stopwatch_lap(c->watch, REMAT_LAP_PLACE);
+    if (out->arena_bytes < c->fixed_arena_bytes)
+        out->arena_bytes = c->fixed_arena_bytes;
+fail:
+    return st;
+}
+
+static remat_status packed_bytes(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner, const struct rung *rung,
+                                 uint64_t *out)
+{
+    struct remat_candidate candidate;
+    struct remat_notes ignored = {0};
+    remat_status st = carry(c, scratch, planner, rung, &ignored, &candidate);
+    *out = candidate.arena_bytes;
+    remat_arena_reset(scratch);
+    return st;
+}
+
+/* Evaluates; *fits says whether the packed arena does. */
+static remat_status try_rung(struct remat_chooser *c, struct remat_arena *scratch,
+                             const struct remat_planner *planner, struct rung *rung, bool *fits)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes;
+    *fits = false;
+    REMAT_TRY(evaluate(c, scratch, planner, rung));
+    if (rung->cost.live_peak_bytes > c->limit_bytes)
+        return REMAT_OK;
+    REMAT_TRY(packed_bytes(c, scratch, planner, rung, &bytes));
+    *fits = bytes <= c->limit_bytes;
+fail:
+    return st;
+}
+
+/* --- manual policies --- */
+
+static int compare_least(const void *a, const void *b)
+{
+    const struct rung *x = a, *y = b;
+    if (x->least_ns != y->least_ns)
+        return x->least_ns < y->least_ns ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int compare_cost(const void *a, const void *b)
+{
+    const struct rung *x = a, *y = b;
+    if (x->cost.step_ns != y->cost.step_ns)
+        return x->cost.step_ns < y->cost.step_ns ? -1 : 1;
+    if (x->cost.live_peak_bytes != y->cost.live_peak_bytes)
+        return x->cost.live_peak_bytes < y->cost.live_peak_bytes ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* The policies to choose from: the one that was given, or the ladder when there is only a budget.
+ */
+static remat_status list_policies(struct remat_chooser *c, struct rungs *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy_settings *given = &c->settings->policy;
+    struct remat_policy *policies;
+    uint32_t count = 1;
+    if (c->settings->has_budget && !remat_policy_given(given)) {
+        REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
+    } else {
+        REMAT_NEW(c->arena, policies, 1);
+        REMAT_TRY(remat_policy_resolve(c->ctx, c->arena, c->graph, given, policies));
+    }
+    for (uint32_t i = 0; i < count; i++)
+        REMAT_PUSH(
+            c->arena, out,
+            ((struct rung){.of = {.name = policies[i].name, .policy = &policies[i]}, .index = i}));
+fail:
+    return st;
+}
+
+static remat_status bound_policies(struct remat_chooser *c, struct remat_arena *scratch,
+                                   struct remat_planner *planner, struct rungs *rungs)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < rungs->count; i++) {
+        struct remat_decision decision;
+        struct remat_notes ignored = {0};
+        REMAT_TRY(decide(c, scratch, planner, &rungs->items[i].of, &ignored, &decision));
+        REMAT_TRY(remat_planner_least(planner, scratch, &decision, &rungs->items[i].least_ns,
+                                      &rungs->items[i].least_bytes));
+        if (c->settings->device.profile)
+            rungs->items[i].least_ns = 0;
+        remat_arena_reset(scratch);
+    }
+    qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_least);
+fail:
+    return st;
+}
+
+/* The fastest rung whose packed arena fits; *best stays as it is when none does. */
+static remat_status best_policy(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, struct rungs *rungs,
+                                struct rung *best, bool *found)
+{
+    remat_status st = REMAT_OK;
+    *found = false;
+    for (size_t i = 0; i < rungs->count; i++) {
+        struct rung *rung = &rungs->items[i];
+        bool fits;
+        if (*found && rung->least_ns >= best->cost.step_ns)
+            break;
+        if (rung->least_bytes > c->limit_bytes)
+            continue;
+        REMAT_TRY(try_rung(c, scratch, planner, rung, &fits));
+        if (fits && (!*found || compare_cost(rung, best) < 0)) {
+            *best = *rung;
+            *found = true;
+        }
+    }
+fail:
+    return st;
+}
+
+/* --- the planner --- */
+
+static remat_status make_planner(struct remat_chooser *c, struct remat_planner **out)
+{
+    remat_status st = REMAT_OK;
+    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
+    struct remat_decision *pinned;
+    struct remat_arrangement *plain;
+    struct remat_notes ignored = {0};
+    REMAT_NEW(c->arena, pinned, 1);
+    REMAT_NEW(c->arena, plain, 1);
+    REMAT_TRY(remat_policy_decide(c->ctx, c->arena, c->graph, &none, &c->settings->policy, pinned,
+                                  &ignored));
+    REMAT_TRY(remat_arrange(c->ctx, c->arena, c->graph, c->statics, &c->settings->device, c->watch,
+                            plain));
+    remat_stopwatch_start(c->watch);
+    REMAT_TRY(remat_planner_create(c->ctx, c->arena, c->graph, &plain->kernels, plain->prices,
+                                   &c->settings->device, pinned, c->statics->total_bytes, out));
+    remat_stopwatch_lap(c->watch, REMAT_LAP_PLAN);
+fail:
+    return st;
+}
+
+/* The first decision of the path that fits, as bisection finds it. */
+static remat_status search_path(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, uint32_t path,
+                                struct rung *best, bool *found)
+{
+    remat_status st = REMAT_OK;
+    uint32_t low = 0, high = remat_planner_path_length(planner, path);
+    struct rung first = {0};
+    bool any = false;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        struct rung rung = {.of = {"per-op", NULL, path, middle}};
+        bool fits;
+        REMAT_TRY(try_rung(c, scratch, planner, &rung, &fits));
+        if (fits) {
+            first = rung;
+            any = true;
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    if (any && (!*found || compare_cost(&first, best) < 0))
+        *best = first;
+    *found |= any;
+fail:
+    return st;
+}
+
+/* --- choosing --- */
+
+static remat_status note_manual(struct remat_chooser *c, const struct rung *chosen,
+                                const struct rung *manual)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_class_times times[] = {chosen->cost.times, manual->cost.times};
+    struct remat_sensitivity s = remat_sensitivity_of(times, 2, 0);
+    const char *note = remat_arena_format(
+        c->arena,
+        "the fastest manual policy that fits is \"%s\", %.2f %% slower; with costs of matmul, "
+        "attention or the rest 20 %% off it is slower in %u of %u cases",
+        manual->of.name, 100 * ((double)manual->cost.step_ns / (double)chosen->cost.step_ns - 1),
+        s.held, REMAT_SENSITIVITY_CASES);
+    REMAT_PUSH(c->arena, &c->notes, note);
+fail:
+    return st;
+}
+
+/* Says whether the chosen rung stays the fastest when costs are off, among those that fit. */
+static remat_status note_ladder(struct remat_chooser *c, const struct rungs *rungs,
+                                const struct rung *chosen)
+{
+    remat_status st = REMAT_OK;
+    struct remat_class_times *times;
+    const char **names, *note;
+    uint32_t fit = 1;
+    REMAT_NEW(c->arena, times, rungs->count + 1);
+    REMAT_NEW(c->arena, names, rungs->count + 1);
+    times[0] = chosen->cost.times;
+    for (size_t i = 0; i < rungs->count; i++)
+        if (rungs->items[i].index != chosen->index && compare_cost(chosen, &rungs->items[i]) < 0 &&
+            rungs->items[i].cost.live_peak_bytes <= c->limit_bytes) {
+            times[fit] = rungs->items[i].cost.times;
+            names[fit++] = rungs->items[i].of.name;
+        }
+    if (fit < 2)
+        return REMAT_OK;
+    struct remat_sensitivity s = remat_sensitivity_of(times, fit, 0);
+    note = remat_arena_format(c->arena,
+                              "with costs of matmul, attention or the rest 20 %% off this is the "
+                              "fastest of %u policies that fit in %u of %u cases",
+                              fit, s.held, REMAT_SENSITIVITY_CASES);
+    if (note && s.worst != 0)
+        note = remat_arena_format(c->arena, "%s; at worst \"%s\" is faster by %.2f %%", note,
+                                  names[s.worst], 100 * s.lost);
+    if (!note)
+        return REMAT_ERROR_MEMORY;
+    REMAT_PUSH(c->arena, &c->notes, note);
+fail:
+    return st;
+}
+
+/* Nothing fits: the message is about the rung with the smallest packed arena. Packing never goes
+ * below the live peak, so rungs whose live peak is no better than the best arena are skipped. */
+static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
+                           struct remat_planner *planner, struct rungs *rungs)
+{
+    remat_status st = REMAT_OK;
+    const struct rung *smallest = NULL;
+    struct remat_candidate candidate;
+    struct remat_notes ignored = {0};
+    uint64_t best = UINT64_MAX;
+    for (uint32_t path = 0; planner && path < remat_planner_path_count(planner); path++)
+        REMAT_PUSH(c->arena, rungs,
+                   ((struct rung){.of = {"per-op", NULL, path,
+                                         remat_planner_path_length(planner, path) - 1}}));
+    for (size_t i = 0; i < rungs->count; i++)
+        REMAT_TRY(evaluate(c, scratch, planner, &rungs->items[i]));
+    qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_cost);
+    for (size_t i = rungs->count; i-- > 0;) {
+        uint64_t bytes;
+        if (rungs->items[i].cost.live_peak_bytes >= best)
+            continue;
+        REMAT_TRY(packed_bytes(c, scratch, planner, &rungs->items[i], &bytes));
+        if (bytes < best) {
+            best = bytes;
+            smallest = &rungs->items[i];
+        }
+    }
+    REMAT_TRY(carry(c, c->arena, planner, smallest, &ignored, &candidate));
+    st = remat_infeasible(c, &candidate.arranged, candidate.arena_bytes,
+                          planner ? remat_planner_floor(planner) : 0);
+fail:
+    return st;
+}
+
+/* Without a planner every rung is evaluated. */
+static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *scratch,
+                                  struct rungs *rungs, struct rung *best)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < rungs->count; i++)
+        REMAT_TRY(evaluate(c, scratch, NULL, &rungs->items[i]));
+    qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_cost);
+    for (size_t i = 0; i < rungs->count; i++) {
+        uint64_t bytes;
+        if (rungs->items[i].cost.live_peak_bytes > c->limit_bytes)
+            continue;
+        REMAT_TRY(packed_bytes(c, scratch, NULL, &rungs->items[i], &bytes));
+        if (bytes > c->limit_bytes)
+            continue;
+        *best = rungs->items[i];
+        return note_ladder(c, rungs, best);
+    }
+    return refuse(c, scratch, NULL, rungs);
+fail:
+    return st;
+}
+
+static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *scratch,
+                                  struct remat_planner *planner, struct rungs *rungs,
+                                  struct rung *best)
+{
+    remat_status st = REMAT_OK;
+    struct rung manual;
+    bool found = false, by_hand;
+    REMAT_TRY(bound_policies(c, scratch, planner, rungs));
+    REMAT_TRY(best_policy(c, scratch, planner, rungs, &manual, &by_hand));
+    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++)
+        REMAT_TRY(search_path(c, scratch, planner, path, best, &found));
+    if (!found && !by_hand)
+        return refuse(c, scratch, planner, rungs);
+    if (!found || (by_hand && compare_cost(&manual, best) < 0))
+        *best = manual;
+    if (by_hand)
+        REMAT_TRY(note_manual(c, best, &manual));
+fail:
+    return st;
+}
+
+remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_planner *planner = NULL;
+    struct remat_arena scratch;
+    struct rungs rungs = {0};
+    struct rung best;
+    bool free = c->settings->has_budget && !remat_policy_given(&c->settings->policy);
+    remat_arena_init(&scratch, c->ctx);
+    REMAT_TRY(list_policies(c, &rungs));
+    if (free && c->settings->solver == REMAT_SOLVER_PER_OP) {
+        REMAT_TRY(make_planner(c, &planner));
+        REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best));
+    } else {
+        REMAT_TRY(choose_policy(c, &scratch, &rungs, &best));
+    }
+    REMAT_TRY(carry(c, c->arena, planner, &best, &c->notes, out));
+    if (planner)
+        out->floor_bytes = remat_planner_floor(planner);
+    if (planner && !c->settings->device.profile)
+        REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &out->bound_ns));
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+remat_status remat_choose_base(struct remat_chooser *c, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
+    static const struct remat_policy_settings no_pins = {0};
+    struct remat_arena scratch;
+    struct remat_decision decision;
+    struct remat_evaluation cost;
+    struct remat_notes ignored = {0};
+    remat_arena_init(&scratch, c->ctx);
+    REMAT_TRY(
+        remat_policy_decide(c->ctx, &scratch, c->graph, &none, &no_pins, &decision, &ignored));
+    REMAT_TRY(remat_evaluate(c->evaluator, &decision, &cost));
+    *out_ns = cost.step_ns;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}

@@ -1,0 +1,50 @@
+/* Which decision is carried out. Candidates do not depend on the budget, so more budget never gives
+ * a slower plan:
+ *   - a policy that was given is the only one;
+ *   - solver ladder: the fastest manual policy whose packed arena fits;
+ *   - solver per-op: the first decision of the planner's paths whose packed arena fits, or the
+ *     fastest manual policy that fits where that is faster. */
+#ifndef REMAT_CHOOSE_H
+#define REMAT_CHOOSE_H
+
+#include "compile.h"
+#include "evaluate.h"
+#include "planner.h"
+
+struct remat_chooser {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct remat_compile_settings *settings;
+    const struct remat_graph *graph; /* what decisions are made on */
+    const struct remat_statics *statics;
+    struct remat_evaluator *evaluator;
+    struct remat_stopwatch *watch;
+    const struct remat_arrangement *update; /* what else a step runs; graph NULL: nothing */
+    uint64_t fixed_arena_bytes;             /* that other segments need */
+    uint64_t reserve_bytes, limit_bytes;    /* limit: budget - reserve, UINT64_MAX without one */
+    struct remat_notes notes;               /* for the report */
+};
+
+/* A decision carried through; everything lies in the chooser's arena. */
+struct remat_candidate {
+    const char *name; /* of the policy, or "per-op" */
+    struct remat_decision decision;
+    struct remat_arrangement arranged;
+    uint64_t arena_bytes;
+    uint64_t
+        bound_ns; /* arranged.step_ns of any decision that fits is at least this; 0: not asked */
+    uint64_t floor_bytes; /* of the arena of any decision; 0: not asked */
+};
+
+/* REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding
+ * command, its largest residents and, with the planner, the budget below which there is nothing. */
+remat_status remat_choose(struct remat_chooser *chooser, struct remat_candidate *out);
+
+/* Step time of the decided segment with everything saved, pins or not. */
+remat_status remat_choose_base(struct remat_chooser *chooser, uint64_t *out_ns);
+
+/* The message of a refusal: the arrangement needs `arena_bytes`. */
+remat_status remat_infeasible(struct remat_chooser *chooser, const struct remat_arrangement *c,
+                              uint64_t arena_bytes, uint64_t floor_bytes);
+
+#endif

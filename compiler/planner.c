@@ -1,0 +1,224 @@
+/* Candidates come from the hull of the likely costs, at the price of keeping what crosses from one
+ * layer into another, so that a layer is computed again from its input. Bounds come from the least
+ * costs, at several moments of the step. */
+#include "planner.h"
+
+#include "path.h"
+
+#include <math.h>
+
+enum { HELD_MAX = 1 }; /* paths leave so many of the last layers as they are, and none */
+
+struct moment {
+    struct remat_border_moment at;
+    struct remat_border_network *network;
+    uint64_t least_bytes; /* that any choice keeps */
+};
+
+struct remat_planner {
+    remat_context *ctx;
+    const struct remat_graph *graph;
+    const struct remat_decision *pinned;
+    struct remat_border_graph border;
+    struct remat_border_hull hull;
+    uint64_t static_bytes, base_ns, floor_bytes;
+    uint32_t moment_count;
+    struct moment *moments;
+};
+
+/* In the likely problem a layer's input stays, and so does what is live at the loss anyway. */
+static void keep_anchors(struct remat_planner *p)
+{
+    struct remat_border_item *items = p->border.likely.items;
+    for (uint32_t i = 0; i < p->border.item_count; i++) {
+        bool live_at_loss = p->moment_count > 0 && p->moments[0].at.border.items[i].bytes == 0;
+        items[i].kept |= !items[i].recomputed && (p->border.item_crosses[i] || live_at_loss);
+    }
+}
+
+/* What a kernel reads and writes beside statics, without what may lie in one place. */
+static uint64_t working_set(const struct remat_graph *graph,
+                            const struct remat_fused_kernel *kernel)
+{
+    uint64_t read = 0, written = 0;
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        const struct remat_kernel_operand *operand = &kernel->operands[o];
+        const struct remat_value_info *info = &graph->values[operand->value.i];
+        bool seen = remat_is_none(info->node) || operand->access == REMAT_ACCESS_UPDATE ||
+                    info->role == REMAT_ROLE_OUTPUT;
+        for (uint32_t before = 0; before < o && !seen; before++)
+            seen = kernel->operands[before].value.i == operand->value.i;
+        if (!seen)
+            *(operand->access == REMAT_ACCESS_READ ? &read : &written) +=
+                remat_align_up(remat_value_bytes(info), REMAT_ALIGNMENT);
+    }
+    if (kernel->kind == REMAT_KERNEL_program)
+        return read > written ? read : written;
+    return read + written;
+}
+
+static remat_status find_floor(struct remat_planner *p, struct remat_arena *arena,
+                               const struct remat_kernel_list *kernels)
+{
+    remat_status st = REMAT_OK;
+    uint64_t most = 0;
+    (void)arena;
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        uint64_t bytes = kernel->kind == REMAT_KERNEL_program ? 0 : working_set(p->graph, kernel);
+        most = bytes > most ? bytes : most;
+    }
+    for (uint32_t m = 0; m < p->moment_count; m++) {
+        uint64_t bytes = p->moments[m].at.other_bytes + p->moments[m].least_bytes;
+        most = bytes > most ? bytes : most;
+    }
+    p->floor_bytes = p->static_bytes + most;
+    return st;
+}
+
+static remat_status find_moments(struct remat_planner *p, struct remat_arena *arena,
+                                 const struct remat_kernel_list *kernels)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_moment *moments;
+    REMAT_TRY(
+        remat_extract_moments(arena, p->graph, kernels, &p->border, &p->moment_count, &moments));
+    REMAT_NEW(arena, p->moments, p->moment_count);
+    for (uint32_t m = 0; m < p->moment_count; m++) {
+        p->moments[m].at = moments[m];
+        REMAT_TRY(remat_border_network(arena, &p->moments[m].at.border, &p->moments[m].network));
+        REMAT_TRY(remat_border_least_bytes(p->moments[m].network, &p->moments[m].least_bytes));
+    }
+fail:
+    return st;
+}
+
+remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_graph *graph,
+                                  const struct remat_kernel_list *kernels,
+                                  const struct remat_price *prices,
+                                  const struct remat_device_description *device,
+                                  const struct remat_decision *pinned, uint64_t static_bytes,
+                                  struct remat_planner **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_planner *p;
+    struct remat_border_network *network;
+    REMAT_NEW(arena, p, 1);
+    p->ctx = ctx;
+    p->graph = graph;
+    p->pinned = pinned;
+    p->static_bytes = static_bytes;
+    for (uint32_t k = 0; k < kernels->count; k++)
+        p->base_ns += prices[k].ns;
+    REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
+    REMAT_TRY(find_moments(p, arena, kernels));
+    REMAT_TRY(find_floor(p, arena, kernels));
+    keep_anchors(p);
+    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
+    REMAT_TRY(remat_border_find_hull(network, &p->hull));
+    *out = p;
+fail:
+    return st;
+}
+
+static struct remat_path path_of(const struct remat_planner *p, uint32_t held)
+{
+    return (struct remat_path){.hull = &p->hull,
+                               .item_count = p->border.item_count,
+                               .item_region = p->border.item_region,
+                               .region_count = p->border.region_count,
+                               .held = held};
+}
+
+uint32_t remat_planner_path_count(const struct remat_planner *p)
+{
+    return 1 + (p->border.region_count > HELD_MAX ? HELD_MAX : 0);
+}
+
+uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)
+{
+    struct remat_path walked = path_of(p, path);
+    return remat_path_length(&walked);
+}
+
+remat_status remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena,
+                                  uint32_t path, uint32_t index, struct remat_decision *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_path walked = path_of(p, path);
+    bool *keep;
+    REMAT_NEW(arena, keep, p->border.item_count);
+    remat_path_choice(&walked, index, keep);
+    REMAT_TRY(remat_border_decide(arena, p->graph, &p->border, keep, p->pinned, out));
+fail:
+    return st;
+}
+
+remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    double best_ps = -INFINITY;
+    if (live_bytes < p->floor_bytes) {
+        *out_ns = UINT64_MAX;
+        return REMAT_OK;
+    }
+    for (uint32_t m = 0; m < p->moment_count; m++) {
+        uint64_t room = live_bytes - p->static_bytes - p->moments[m].at.other_bytes;
+        double ps;
+        REMAT_TRY(remat_border_bound(p->moments[m].network, room, &ps));
+        best_ps = fmax(best_ps, ps + (double)p->moments[m].at.before_ps);
+    }
+    double ns = (double)p->base_ns + floor(best_ps / 1000);
+    *out_ns = ns > 0 ? (uint64_t)ns : 0;
+fail:
+    return st;
+}
+
+/* Which tasks run: those of items that are wanted, or that a running task needs, and not saved. */
+static void find_runs(const struct remat_border *border, const struct remat_border_graph *graph,
+                      const struct remat_decision *decision, uint32_t *queue, bool *run)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < border->item_count; i++)
+        if (border->items[i].wanted)
+            queue[count++] = i;
+    while (count > 0) {
+        uint32_t item = queue[--count], task = border->items[item].task;
+        const struct remat_border_task *t = &border->tasks[task];
+        if (run[task] || decision->actions[graph->item_value[item].i] == REMAT_ACTION_SAVE)
+            continue;
+        run[task] = true;
+        for (uint32_t e = t->input_begin; e < t->input_end; e++)
+            queue[count++] = border->inputs[e];
+    }
+}
+
+remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
+                                 const struct remat_decision *decision, uint64_t *out_ns,
+                                 uint64_t *out_bytes)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *border = &p->border.least;
+    struct remat_border_point point = {0};
+    uint32_t *queue, inputs = 0;
+    for (uint32_t t = 0; t < border->task_count; t++)
+        inputs += border->tasks[t].input_end - border->tasks[t].input_begin;
+    REMAT_NEW(scratch, queue, border->item_count + inputs);
+    REMAT_NEW(scratch, point.run, border->task_count);
+    find_runs(border, &p->border, decision, queue, point.run);
+    REMAT_TRY(remat_border_measure(scratch, border, &point));
+    *out_ns = p->base_ns + (uint64_t)(int64_t)floor((double)point.cost_ps / 1000);
+    *out_bytes = p->static_bytes;
+    if (p->moment_count > 0) {
+        REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));
+        *out_bytes += p->moments[0].at.other_bytes + point.bytes;
+    }
+fail:
+    return st;
+}
+
+uint64_t remat_planner_floor(const struct remat_planner *p)
+{
+    return p->floor_bytes;
+}

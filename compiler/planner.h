@@ -1,0 +1,41 @@
+/* The planner: what to keep of each layer, as decisions from the fastest to the smallest, and what
+ * no decision can beat. */
+#ifndef REMAT_PLANNER_H
+#define REMAT_PLANNER_H
+
+#include "extract.h"
+
+/* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
+struct remat_planner;
+
+/* `graph` is what decisions are made on, `kernels` and `prices` are its own, nothing recomputed;
+ * `pinned` holds what the pins decide. All outlive the planner. `static_bytes` live all the time.
+ */
+remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_graph *graph,
+                                  const struct remat_kernel_list *kernels,
+                                  const struct remat_price *prices,
+                                  const struct remat_device_description *device,
+                                  const struct remat_decision *pinned, uint64_t static_bytes,
+                                  struct remat_planner **out);
+
+/* Paths, each a sequence of decisions that get slower and smaller; they depend on no budget. */
+uint32_t remat_planner_path_count(const struct remat_planner *planner);
+uint32_t remat_planner_path_length(const struct remat_planner *planner, uint32_t path);
+remat_status remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
+                                  uint32_t path, uint32_t index, struct remat_decision *out);
+
+/* No decision whose live peak is at most `live_bytes` gives a kernel list of less than *out_ns.
+ * UINT64_MAX: there is none at all. Proof: docs/planning.md. */
+remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
+                                 uint64_t *out_ns);
+
+/* Bounds of one decision: what its kernel list takes at least, and its live peak. */
+remat_status remat_planner_least(const struct remat_planner *planner, struct remat_arena *scratch,
+                                 const struct remat_decision *decision, uint64_t *out_ns,
+                                 uint64_t *out_bytes);
+
+/* No decision has a live peak below this. */
+uint64_t remat_planner_floor(const struct remat_planner *planner);
+
+#endif

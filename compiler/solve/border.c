@@ -1,0 +1,325 @@
+/* Source side of the cut: item "available", task "runs", read "paid for". An arc that leaves it is
+ * paid, so every rule of the form "if this then that" is an unbounded arc. Capacities are integers,
+ * rounded down, so that a cut proves its bound without tolerances; the unit is 1/64 ps, or coarser
+ * where a high price would not fit. */
+#include "border.h"
+
+#include "flow.h"
+
+#include <math.h>
+
+#define UNITS_PER_PS    64.0
+#define UNITS_MAX       (double)((int64_t)1 << 58) /* of all finite capacities together */
+#define LEAST_PRICE     1e-4 /* ps per byte: breaks ties between choices of equal cost */
+#define HULL_POINTS_MAX 256u
+#define NEWTON_STEPS    24
+
+struct remat_border_network {
+    struct remat_arena *arena;
+    const struct remat_border *border;
+    struct remat_flow flow;
+    uint32_t source, sink;
+    uint32_t *keep_arc;              /* by item: available -> runs, the price of keeping it */
+    int64_t *certain_ps;             /* by item */
+    double total_ps;                 /* more than running every task and paying every read */
+    double total_bytes, least_bytes; /* of an item that has some */
+    struct {
+        struct arc_capacity {
+            uint32_t arc;
+            double ps; /* infinite: unbounded */
+        } * items;
+        size_t count, capacity;
+    } arcs; /* with capacities that do not depend on the price */
+};
+
+static uint32_t item_node(uint32_t item)
+{
+    return item;
+}
+static uint32_t task_node(const struct remat_border *b, uint32_t task)
+{
+    return b->item_count + task;
+}
+static uint32_t read_node(const struct remat_border *b, uint32_t item)
+{
+    return b->item_count + b->task_count + item;
+}
+
+static void sum_up(struct remat_border_network *n)
+{
+    const struct remat_border *b = n->border;
+    n->total_ps = 1;
+    n->least_bytes = INFINITY;
+    for (uint32_t t = 0; t < b->task_count; t++)
+        n->total_ps += fabs((double)b->tasks[t].cost_ps);
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        n->total_ps += (double)b->read_ps[i];
+        n->total_bytes += (double)b->items[i].bytes;
+        if (b->items[i].bytes)
+            n->least_bytes = fmin(n->least_bytes, (double)b->items[i].bytes);
+    }
+}
+
+/* Keeping less is worth any cost from here on. */
+static double highest_price(const struct remat_border_network *n)
+{
+    return 2 * n->total_ps / n->least_bytes;
+}
+
+static remat_status add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
+{
+    remat_status st = REMAT_OK;
+    uint32_t arc;
+    REMAT_TRY(remat_flow_add(&n->flow, from, to, 0, &arc));
+    REMAT_PUSH(n->arena, &n->arcs, ((struct arc_capacity){arc, ps}));
+fail:
+    return st;
+}
+
+static remat_status add_item(struct remat_border_network *n, uint32_t i)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border_item *item = &n->border->items[i];
+    uint32_t task = task_node(n->border, item->task);
+    if (item->wanted)
+        REMAT_TRY(add_arc(n, n->source, item_node(i), INFINITY));
+    if (item->kept)
+        REMAT_TRY(add_arc(n, task, n->sink, INFINITY));
+    if (item->recomputed && !item->kept)
+        REMAT_TRY(add_arc(n, item_node(i), task, INFINITY));
+    REMAT_TRY(remat_flow_add(&n->flow, item_node(i), task, 0, &n->keep_arc[i]));
+fail:
+    return st;
+}
+
+static remat_status add_task(struct remat_border_network *n, uint32_t t)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *b = n->border;
+    const struct remat_border_task *task = &b->tasks[t];
+    if (task->forbidden)
+        return add_arc(n, task_node(b, t), n->sink, INFINITY);
+    if (task->cost_ps > 0)
+        REMAT_TRY(add_arc(n, task_node(b, t), n->sink, (double)task->cost_ps));
+    if (task->cost_ps < 0)
+        REMAT_TRY(add_arc(n, n->source, task_node(b, t), -(double)task->cost_ps));
+    for (uint32_t i = task->input_begin; i < task->input_end; i++)
+        REMAT_TRY(add_arc(n, task_node(b, t), item_node(b->inputs[i]), INFINITY));
+    for (uint32_t r = task->read_begin; r < task->read_end; r++)
+        REMAT_TRY(add_arc(n, task_node(b, t), read_node(b, b->reads[r].item), INFINITY));
+fail:
+    return st;
+}
+
+/* By item: the part of its read_ps that is paid whenever a task reads it. */
+static remat_status find_certain(struct remat_arena *arena, const struct remat_border *b,
+                                 int64_t **out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(arena, *out, b->item_count);
+    for (uint32_t t = 0; t < b->task_count; t++)
+        for (uint32_t r = b->tasks[t].read_begin; r < b->tasks[t].read_end; r++) {
+            uint32_t i = b->reads[r].item;
+            int64_t certain = b->reads[r].reading == REMAT_READ_ALWAYS   ? b->read_ps[i]
+                              : b->reads[r].reading == REMAT_READ_SOURCE ? b->source_ps[i]
+                                                                         : 0;
+            if (certain > (*out)[i])
+                (*out)[i] = certain;
+        }
+fail:
+    return st;
+}
+
+static remat_status add_reads(struct remat_border_network *n)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *b = n->border;
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        uint32_t task = task_node(b, b->items[i].task);
+        int64_t certain = n->certain_ps[i], rest = b->read_ps[i] - certain;
+        REMAT_TRY(add_arc(n, read_node(b, i), n->sink, (double)certain));
+        REMAT_TRY(add_arc(n, read_node(b, i), task, (double)rest));
+    }
+fail:
+    return st;
+}
+
+remat_status remat_border_network(struct remat_arena *arena, const struct remat_border *border,
+                                  struct remat_border_network **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_network *n;
+    uint32_t nodes = 2 * border->item_count + border->task_count;
+    REMAT_NEW(arena, n, 1);
+    *n = (struct remat_border_network){
+        .arena = arena, .border = border, .source = nodes, .sink = nodes + 1};
+    sum_up(n);
+    REMAT_TRY(remat_flow_create(arena, nodes + 2, &n->flow));
+    REMAT_NEW(arena, n->keep_arc, border->item_count);
+    REMAT_TRY(find_certain(arena, border, &n->certain_ps));
+    for (uint32_t i = 0; i < border->item_count; i++)
+        REMAT_TRY(add_item(n, i));
+    for (uint32_t t = 0; t < border->task_count; t++)
+        REMAT_TRY(add_task(n, t));
+    REMAT_TRY(add_reads(n));
+    *out = n;
+fail:
+    return st;
+}
+
+remat_status remat_border_measure(struct remat_arena *arena, const struct remat_border *b,
+                                  struct remat_border_point *point)
+{
+    remat_status st = REMAT_OK;
+    bool *read;
+    int64_t *certain_ps;
+    REMAT_NEW(arena, read, b->item_count);
+    REMAT_TRY(find_certain(arena, b, &certain_ps));
+    REMAT_NEW(arena, point->keep, b->item_count);
+    point->cost_ps = 0;
+    point->bytes = 0;
+    for (uint32_t i = 0; i < b->item_count; i++)
+        point->keep[i] = b->items[i].wanted;
+    for (uint32_t t = 0; t < b->task_count; t++) {
+        const struct remat_border_task *task = &b->tasks[t];
+        if (!point->run[t])
+            continue;
+        point->cost_ps += task->cost_ps;
+        for (uint32_t i = task->input_begin; i < task->input_end; i++)
+            point->keep[b->inputs[i]] = true;
+        for (uint32_t r = task->read_begin; r < task->read_end; r++)
+            read[b->reads[r].item] = true;
+    }
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        bool again = point->run[b->items[i].task];
+        point->keep[i] = point->keep[i] && !again;
+        point->bytes += point->keep[i] ? b->items[i].bytes : 0;
+        point->cost_ps += !read[i] ? 0 : again ? certain_ps[i] : b->read_ps[i];
+    }
+fail:
+    return st;
+}
+
+remat_status remat_border_cut(struct remat_border_network *n, double price,
+                              struct remat_border_point *point, double *least_ps)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *b = n->border;
+    int64_t flow;
+    double negative_ps = 0, units = UNITS_MAX / (n->total_ps + price * n->total_bytes);
+    units = fmin(units, UNITS_PER_PS);
+    for (size_t a = 0; a < n->arcs.count; a++) {
+        double ps = n->arcs.items[a].ps;
+        remat_flow_set(&n->flow, n->arcs.items[a].arc,
+                       isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units));
+    }
+    for (uint32_t i = 0; i < b->item_count; i++)
+        remat_flow_set(&n->flow, n->keep_arc[i],
+                       (int64_t)(price * (double)b->items[i].bytes * units));
+    for (uint32_t t = 0; t < b->task_count; t++)
+        if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
+            negative_ps += (double)b->tasks[t].cost_ps;
+    REMAT_TRY(remat_flow_run(&n->flow, n->source, n->sink, &flow));
+    *least_ps = (double)flow / units + negative_ps;
+    *point = (struct remat_border_point){0};
+    REMAT_NEW(n->arena, point->run, b->task_count);
+    for (uint32_t t = 0; t < b->task_count; t++)
+        point->run[t] = n->flow.level[task_node(b, t)] != UINT32_MAX;
+    REMAT_TRY(remat_border_measure(n->arena, b, point));
+fail:
+    return st;
+}
+
+remat_status remat_border_least_bytes(struct remat_border_network *network, uint64_t *out)
+{
+    struct remat_border_point point;
+    double ignored;
+    remat_status st = remat_border_cut(network, highest_price(network), &point, &ignored);
+    *out = point.bytes;
+    return st;
+}
+
+struct hull_builder {
+    struct remat_border_network *network;
+    struct {
+        struct remat_border_point *items;
+        size_t count, capacity;
+    } points;
+};
+
+static double price_between(const struct remat_border_point *from,
+                            const struct remat_border_point *to)
+{
+    return (double)(to->cost_ps - from->cost_ps) / (double)(from->bytes - to->bytes);
+}
+
+/* Whether a choice lies below the line between two others, and between them. */
+static bool is_corner(const struct remat_border_point *from, const struct remat_border_point *p,
+                      const struct remat_border_point *to)
+{
+    double price = price_between(from, to);
+    return p->bytes < from->bytes && p->bytes > to->bytes && p->cost_ps > from->cost_ps &&
+           p->cost_ps < to->cost_ps &&
+           (double)p->cost_ps + price * (double)p->bytes <
+               (double)from->cost_ps + price * (double)from->bytes - 1;
+}
+
+/* Appends the corners after `from`, up to and with `to`. */
+static remat_status between(struct hull_builder *h, const struct remat_border_point *from,
+                            const struct remat_border_point *to)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_point middle;
+    double ignored;
+    REMAT_TRY(remat_border_cut(h->network, price_between(from, to), &middle, &ignored));
+    if (is_corner(from, &middle, to) && h->points.count < HULL_POINTS_MAX) {
+        REMAT_TRY(between(h, from, &middle));
+        return between(h, &middle, to);
+    }
+    REMAT_PUSH(h->network->arena, &h->points, *to);
+fail:
+    return st;
+}
+
+remat_status remat_border_find_hull(struct remat_border_network *network,
+                                    struct remat_border_hull *out)
+{
+    remat_status st = REMAT_OK;
+    struct hull_builder h = {.network = network};
+    struct remat_border_point most, least;
+    double ignored;
+    REMAT_TRY(remat_border_cut(network, LEAST_PRICE, &most, &ignored));
+    REMAT_TRY(remat_border_cut(network, highest_price(network), &least, &ignored));
+    REMAT_PUSH(network->arena, &h.points, most);
+    if (least.bytes < most.bytes && least.cost_ps > most.cost_ps)
+        REMAT_TRY(between(&h, &most, &least));
+    out->points = h.points.items;
+    out->count = (uint32_t)h.points.count;
+fail:
+    return st;
+}
+
+remat_status remat_border_bound(struct remat_border_network *network, uint64_t bytes,
+                                double *out_ps)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_point above, below, middle;
+    double line;
+    REMAT_TRY(remat_border_cut(network, 0, &above, out_ps));
+    if (above.bytes <= bytes)
+        return REMAT_OK;
+    REMAT_TRY(remat_border_cut(network, highest_price(network), &below, &line));
+    *out_ps = fmax(*out_ps, line - highest_price(network) * (double)bytes);
+    for (int step = 0; step < NEWTON_STEPS && below.bytes < above.bytes; step++) {
+        double price = price_between(&above, &below);
+        if (!(price > 0))
+            break;
+        REMAT_TRY(remat_border_cut(network, price, &middle, &line));
+        *out_ps = fmax(*out_ps, line - price * (double)bytes);
+        if (!is_corner(&above, &middle, &below))
+            break;
+        *(middle.bytes > bytes ? &above : &below) = middle;
+    }
+fail:
+    return st;
+}

@@ -1,0 +1,24 @@
+/* A sequence of choices of what to keep, from the fastest to the smallest, that does not depend on
+ * any budget: along the corners of a border problem's hull, and between two corners one region
+ * after the other, the first of the forward pass first, since what the last ones keep is used up
+ * soonest. */
+#ifndef REMAT_PATH_H
+#define REMAT_PATH_H
+
+#include "border.h"
+
+struct remat_path {
+    const struct remat_border_hull *hull;
+    uint32_t item_count;
+    const uint32_t *item_region; /* REMAT_NONE: of no region; these change before the first one */
+    uint32_t region_count;
+    uint32_t held; /* so many of the last regions stay as the first corner has them */
+};
+
+/* Number of choices. */
+uint32_t remat_path_length(const struct remat_path *path);
+
+/* keep[item] of choice `index`. */
+void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep);
+
+#endif

@@ -1,0 +1,191 @@
+/* Border problems of up to nine tasks against every choice there is, priced from the definitions:
+ * the cut is the optimum at every price, its bound is never above it, the hull's corners are the
+ * optimum over what they keep, and the bound for a number of bytes is never above the best choice
+ * that keeps so little.*/
+#include "border.h"
+#include "support.h"
+
+#include <math.h>
+
+enum { PROBLEMS = 1500, TASKS = 9, ITEMS = 12, EDGES = 48 };
+
+struct sample {
+    struct remat_border border;
+    struct remat_border_item items[ITEMS];
+    struct remat_border_task tasks[TASKS];
+    struct remat_border_read reads[EDGES];
+    uint32_t inputs[EDGES];
+    int64_t read_ps[ITEMS], source_ps[ITEMS];
+};
+
+/* Items of task t come before those of task t + 1, so inputs are earlier items. */
+static void make_sample(struct test *t, struct sample *s)
+{
+    uint32_t input_count = 0, read_count = 0, items = 0, tasks = draw(t, 1, TASKS);
+    memset(s, 0, sizeof *s);
+    for (uint32_t k = 0; k < tasks; k++) {
+        struct remat_border_task *task = &s->tasks[k];
+        task->cost_ps = (int64_t)draw(t, 0, 60) - 15;
+        task->forbidden = draw(t, 0, 7) == 0;
+        task->input_begin = input_count;
+        task->read_begin = read_count;
+        for (uint32_t i = 0; i < items; i++) {
+            if (draw(t, 0, 2) > 0 || input_count == EDGES)
+                continue;
+            s->inputs[input_count++] = i;
+            if (draw(t, 0, 1))
+                s->reads[read_count++] =
+                    (struct remat_border_read){i, (enum remat_border_reading)draw(t, 0, 2)};
+        }
+        task->input_end = input_count;
+        task->read_end = read_count;
+        for (uint32_t o = draw(t, 1, 2); o > 0 && items < ITEMS; o--, items++) {
+            s->items[items] = (struct remat_border_item){.bytes = draw(t, 0, 9) * 256,
+                                                         .task = k,
+                                                         .wanted = draw(t, 0, 1),
+                                                         .kept = draw(t, 0, 9) == 0,
+                                                         .recomputed = draw(t, 0, 9) == 0};
+            s->read_ps[items] = draw(t, 0, 20);
+            s->source_ps[items] = draw(t, 0, (uint32_t)s->read_ps[items]);
+        }
+        if (items == ITEMS) {
+            tasks = k + 1;
+            break;
+        }
+    }
+    s->border = (struct remat_border){items,        tasks,    s->items,  s->read_ps,
+                                      s->source_ps, s->tasks, s->inputs, s->reads};
+}
+
+static bool runs(uint32_t choice, uint32_t task)
+{
+    return choice >> task & 1;
+}
+
+/* Cost and kept bytes of a set of tasks; false when it is no choice. */
+static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost, uint64_t *bytes)
+{
+    const struct remat_border *b = &s->border;
+    *cost = 0;
+    *bytes = 0;
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        bool available = s->items[i].wanted;
+        int64_t read = 0, certain = 0;
+        for (uint32_t t = 0; t < b->task_count; t++) {
+            for (uint32_t e = s->tasks[t].input_begin; e < s->tasks[t].input_end; e++)
+                available |= runs(choice, t) && s->inputs[e] == i;
+            for (uint32_t e = s->tasks[t].read_begin; e < s->tasks[t].read_end; e++) {
+                int64_t part = s->reads[e].reading == REMAT_READ_ALWAYS   ? s->read_ps[i]
+                               : s->reads[e].reading == REMAT_READ_SOURCE ? s->source_ps[i]
+                                                                          : 0;
+                if (s->reads[e].item != i)
+                    continue;
+                read |= runs(choice, t);
+                certain = part > certain ? part : certain;
+            }
+        }
+        bool again = runs(choice, s->items[i].task);
+        if ((again && s->items[i].kept) ||
+            (available && !again && s->items[i].recomputed && !s->items[i].kept))
+            return false;
+        *bytes += available && !again ? s->items[i].bytes : 0;
+        *cost += !read ? 0 : again ? certain : s->read_ps[i];
+    }
+    for (uint32_t t = 0; t < b->task_count; t++) {
+        if (runs(choice, t) && s->tasks[t].forbidden)
+            return false;
+        *cost += runs(choice, t) ? s->tasks[t].cost_ps : 0;
+    }
+    return true;
+}
+
+/* Least cost + price * bytes over all choices of at most `most` bytes; infinite without one. */
+static double least(const struct sample *s, double price, uint64_t most)
+{
+    double best = INFINITY;
+    for (uint32_t choice = 0; choice < 1u << s->border.task_count; choice++) {
+        int64_t cost;
+        uint64_t bytes;
+        if (price_choice(s, choice, &cost, &bytes) && bytes <= most)
+            best = fmin(best, (double)cost + price * (double)bytes);
+    }
+    return best;
+}
+
+static void check_cut(struct test *t, const struct sample *s, struct remat_border_network *network,
+                      double price)
+{
+    struct remat_border_point point;
+    double bound, best = least(s, price, UINT64_MAX);
+    uint32_t choice = 0;
+    int64_t cost;
+    uint64_t bytes;
+    CHECK(t, remat_border_cut(network, price, &point, &bound) == REMAT_OK, "cut");
+    for (uint32_t k = 0; k < s->border.task_count; k++)
+        choice |= (uint32_t)point.run[k] << k;
+    CHECK(t, price_choice(s, choice, &cost, &bytes), "the cut is no choice");
+    CHECK(t, cost == point.cost_ps && bytes == point.bytes, "cost %ld not %ld, bytes %lu not %lu",
+          (long)point.cost_ps, (long)cost, (unsigned long)point.bytes, (unsigned long)bytes);
+    CHECK(t, bound <= best + 1e-9, "bound %g above the optimum %g", bound, best);
+    CHECK(t, (double)cost + price * (double)bytes <= best + 0.5, "cut %g, optimum %g",
+          (double)cost + price * (double)bytes, best);
+}
+
+static void check_hull(struct test *t, const struct sample *s, struct remat_border_network *network)
+{
+    struct remat_border_hull hull;
+    CHECK(t, remat_border_find_hull(network, &hull) == REMAT_OK, "hull");
+    for (uint32_t i = 0; i < hull.count; i++) {
+        const struct remat_border_point *p = &hull.points[i];
+        CHECK(t, (double)p->cost_ps == least(s, 0, p->bytes), "corner %u: %ld, optimum %g", i,
+              (long)p->cost_ps, least(s, 0, p->bytes));
+        CHECK(t, i == 0 || (p->bytes < p[-1].bytes && p->cost_ps > p[-1].cost_ps), "order");
+    }
+    CHECK(t,
+          hull.points[hull.count - 1].bytes == 0 ||
+              isinf(least(s, 0, hull.points[hull.count - 1].bytes - 1)),
+          "a choice keeps less than the last corner");
+}
+
+/* Sums the shares bound / optimum over cases in which the optimum costs something. */
+static void check_bounds(struct test *t, const struct sample *s,
+                         struct remat_border_network *network, double *share, uint32_t *cases)
+{
+    for (uint64_t bytes = 0; bytes <= 40 * 256; bytes += 5 * 256) {
+        double bound, best = least(s, 0, bytes), anyway = least(s, 0, UINT64_MAX);
+        CHECK(t, remat_border_bound(network, bytes, &bound) == REMAT_OK, "bound");
+        CHECK(t, bound <= best + 1e-9, "bound %g above the optimum %g at %lu B", bound, best,
+              (unsigned long)bytes);
+        if (isinf(best) || best <= anyway)
+            continue;
+        *share += (bound - anyway) / (best - anyway);
+        ++*cases;
+    }
+}
+
+int main(void)
+{
+    struct test t;
+    struct sample s;
+    double share = 0;
+    uint32_t cases = 0, infeasible = 0;
+    test_begin(&t, "border");
+    for (int i = 0; i < PROBLEMS; i++) {
+        struct remat_border_network *network;
+        make_sample(&t, &s);
+        if (isinf(least(&s, 0, UINT64_MAX))) { /* pins that nothing can meet */
+            infeasible++;
+            continue;
+        }
+        CHECK(&t, remat_border_network(&t.arena, &s.border, &network) == REMAT_OK, "network");
+        for (int k = 0; k < 5; k++)
+            check_cut(&t, &s, network, (double[]){0, 0.002, 0.01, 0.04, 3}[k]);
+        check_hull(&t, &s, network);
+        check_bounds(&t, &s, network, &share, &cases);
+        test_next(&t);
+    }
+    CHECK(&t, cases > 500, "%u cases cost something", cases);
+    printf("%u cases with a cost: bound / optimum %.3f on average; %u without a choice\n", cases,
+           share / cases, infeasible);
+    return test_end(&t);
+}

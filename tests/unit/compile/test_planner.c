@@ -1,0 +1,179 @@
+/* The planner's bounds against plans: decisions of its own, of the ladder and at random are carried
+ * through, and none is faster than the least cost says, or than the bound for its own live peak, or
+ * smaller than the floor. How near they come is printed. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "check.h"
+#include "evaluate.h"
+#include "facts.h"
+#include "models.h"
+#include "planner.h"
+#include "policy.h"
+
+static const struct {
+    const char *preset;
+    remat_dtype dtype;
+    double dropout;
+    bool written_out;
+    uint32_t batch, microbatches;
+    const char *device;
+} cases[] = {
+    {"gpt2-tiny", REMAT_F32, 0, false, 4, 0, "cpu"},
+    {"gpt2-tiny", REMAT_F32, 0.1, true, 4, 0, "h100-sxm"},
+    {"gpt2-tiny", REMAT_BF16, 0.1, false, 8, 2, "h200"},
+    {"llama-tiny", REMAT_BF16, 0, false, 8, 0, "a100-80"},
+    {"llama-tiny", REMAT_F32, 0, true, 8, 4, "rtx-4090"},
+    {"bert-tiny", REMAT_F32, 0.1, false, 4, 0, "v100"},
+    {"encdec-tiny", REMAT_BF16, 0.1, true, 4, 0, "b200"},
+    {"encdec-tiny", REMAT_F32, 0, false, 4, 2, "cpu"},
+};
+enum { RANDOM = 60 };
+
+struct bench {
+    remat_context *ctx;
+    struct remat_arena arena;
+    struct remat_device_description device;
+    const struct remat_graph *graph;
+    struct remat_statics statics;
+    struct remat_stopwatch watch;
+    struct remat_evaluator evaluator;
+    struct remat_arrangement base;
+    struct remat_decision none;
+    struct remat_planner *planner;
+    double worst, sum; /* of step / bound - 1 over the planner's own decisions */
+    uint32_t count;
+};
+
+static remat_status prepare(struct bench *b, size_t row)
+{
+    remat_status st = REMAT_OK;
+    struct remat_model_settings s;
+    struct remat_graph *g, *update;
+    REMAT_TRY(remat_model_preset(b->ctx, cases[row].preset, &s));
+    s.batch = cases[row].batch / (cases[row].microbatches ? cases[row].microbatches : 1);
+    s.dtype = cases[row].dtype;
+    s.dropout = cases[row].dropout;
+    s.written_out = cases[row].written_out;
+    REMAT_TRY(remat_model_generate(b->ctx, &b->arena, &s, &g));
+    g->microbatches = cases[row].microbatches;
+    REMAT_TRY(remat_pass_autodiff(b->ctx, &b->arena, g, &g));
+    REMAT_TRY(remat_pass_microbatches(b->ctx, &b->arena, g, &g));
+    REMAT_TRY(remat_pass_optimizer(b->ctx, &b->arena, g, &g));
+    REMAT_TRY(remat_pass_eliminate_common(b->ctx, &b->arena, g, &g));
+    REMAT_TRY(remat_pass_expand(b->ctx, &b->arena, g, &g));
+    REMAT_TRY(remat_pass_fold(b->ctx, &b->arena, g, &g));
+    REMAT_TRY(remat_pass_eliminate_dead(b->ctx, &b->arena, g, &g));
+    if (cases[row].microbatches > 1)
+        REMAT_TRY(remat_split(b->ctx, &b->arena, g, &g, &update));
+    b->graph = g;
+    REMAT_TRY(remat_device_description_read(b->ctx, &b->arena, cases[row].device, &b->device));
+    REMAT_TRY(remat_statics_collect(b->ctx, &b->arena, &b->graph, 1, &b->statics));
+    REMAT_TRY(remat_evaluator_init(&b->evaluator, b->ctx, &b->arena, g, &b->statics, &b->device,
+                                   &b->watch));
+    REMAT_TRY(remat_arrange(b->ctx, &b->arena, g, &b->statics, &b->device, &b->watch, &b->base));
+    REMAT_TRY(remat_decision_create(&b->arena, g->value_count, &b->none));
+    REMAT_TRY(remat_planner_create(b->ctx, &b->arena, g, &b->base.kernels, b->base.prices,
+                                   &b->device, &b->none, b->statics.total_bytes, &b->planner));
+fail:
+    return st;
+}
+
+static remat_status check_decision(struct bench *b, const struct remat_decision *decision,
+                                   const char *name, uint32_t number, double *excess)
+{
+    remat_status st = REMAT_OK;
+    struct remat_evaluation cost;
+    uint64_t bound_ns;
+    REMAT_TRY(remat_evaluate(&b->evaluator, decision, &cost));
+    REMAT_TRY(remat_planner_bound(b->planner, cost.live_peak_bytes, &bound_ns));
+    CHECK(cost.live_peak_bytes >= remat_planner_floor(b->planner),
+          "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B", b->graph->name, name,
+          number, cost.live_peak_bytes, remat_planner_floor(b->planner));
+    CHECK(cost.step_ns >= bound_ns,
+          "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, bound %" PRIu64 " ns",
+          b->graph->name, b->device.name, name, number, cost.step_ns, cost.live_peak_bytes,
+          bound_ns);
+    if (excess)
+        *excess = (double)cost.step_ns / (double)bound_ns - 1;
+fail:
+    return st;
+}
+
+/* Saved by a share that goes from few to most: any set of values, computed again apart or fused. */
+static remat_status check_random(struct bench *b, uint32_t seed)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_facts facts;
+    REMAT_TRY(remat_decision_create(&b->arena, b->graph->value_count, &decision));
+    REMAT_TRY(remat_facts_create(&b->arena, b->graph, &facts));
+    for (uint32_t v = 0; v < b->graph->value_count; v++) {
+        uint32_t bits[4];
+        remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
+        if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
+            decision.actions[v] = seed % 3 == 0 || (seed % 3 == 1 && bits[1] % 2)
+                                      ? REMAT_ACTION_FUSED
+                                      : REMAT_ACTION_RECOMPUTE;
+    }
+    REMAT_TRY(check_decision(b, &decision, "at random", seed, NULL));
+fail:
+    return st;
+}
+
+static remat_status check_ladder(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_policy *policies;
+    uint32_t count;
+    REMAT_TRY(remat_policy_ladder(b->ctx, &b->arena, b->graph, &count, &policies));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct remat_policy_settings no_pins = {0};
+        struct remat_notes notes = {0};
+        struct remat_decision decision;
+        REMAT_TRY(remat_policy_decide(b->ctx, &b->arena, b->graph, &policies[i], &no_pins,
+                                      &decision, &notes));
+        REMAT_TRY(check_decision(b, &decision, policies[i].name, i, NULL));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_paths(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++)
+        for (uint32_t i = 0; i < remat_planner_path_length(b->planner, path); i++) {
+            struct remat_decision decision;
+            double excess;
+            REMAT_TRY(remat_planner_decide(b->planner, &b->arena, path, i, &decision));
+            REMAT_TRY(check_decision(b, &decision, "path", i, &excess));
+            b->worst = fmax(b->worst, excess);
+            b->sum += excess;
+            b->count++;
+        }
+fail:
+    return st;
+}
+
+int main(void)
+{
+    for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
+        struct bench b = {.ctx = remat_context_create(NULL, NULL)};
+        remat_arena_init(&b.arena, b.ctx);
+        remat_status st = prepare(&b, row);
+        if (st == REMAT_OK)
+            st = check_ladder(&b);
+        for (uint32_t seed = 0; seed < RANDOM && st == REMAT_OK; seed++)
+            st = check_random(&b, seed);
+        if (st == REMAT_OK)
+            st = check_paths(&b);
+        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.ctx));
+        printf("%-12s %-9s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
+               cases[row].preset, cases[row].device, b.count, 100 * b.sum / b.count, 100 * b.worst);
+        remat_evaluator_release(&b.evaluator);
+        remat_arena_release(&b.arena);
+        remat_context_destroy(&b.ctx);
+    }
+    return failures > 0;
+}
