@@ -1,0 +1,381 @@
+/* The text that all shapes share: values, loads and stores. Register i of the program is r<i>, or
+ * x<i>[e] where it is loaded for all elements of a step, or k<i>[step][e] where it is kept. */
+#include "source.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* "$a", "$b", "$c" are the arguments. NULL: not an expression. */
+#define EXPRESSION_load       NULL
+#define EXPRESSION_load_row   NULL
+#define EXPRESSION_store      NULL
+#define EXPRESSION_constant   NULL
+#define EXPRESSION_column     NULL
+#define EXPRESSION_random     NULL
+#define EXPRESSION_row_sum    NULL
+#define EXPRESSION_row_max    NULL
+#define EXPRESSION_column_sum NULL
+#define EXPRESSION_add        "$a + $b"
+#define EXPRESSION_sub        "$a - $b"
+#define EXPRESSION_mul        "$a * $b"
+#define EXPRESSION_div        "$a / $b"
+#define EXPRESSION_maximum    "$a > $b ? $a : $b"
+#define EXPRESSION_minimum    "$a < $b ? $a : $b"
+#define EXPRESSION_equal      "$a == $b ? 1.0f : 0.0f"
+#define EXPRESSION_less       "$a < $b ? 1.0f : 0.0f"
+#define EXPRESSION_select     "$a != 0.0f ? $b : $c"
+#define EXPRESSION_neg        "-$a"
+#define EXPRESSION_exp        "exponential($a)"
+#define EXPRESSION_log        "logarithm($a)"
+#define EXPRESSION_sqrt       "square_root($a)"
+#define EXPRESSION_rsqrt      "1.0f / square_root($a)"
+#define EXPRESSION_tanh       "hyperbolic_tangent($a)"
+#define EXPRESSION_erf        "error_function($a)"
+#define EXPRESSION_sigmoid    "sigmoid($a)"
+#define EXPRESSION_round_bf16 "round_bf16($a)"
+
+static const char *const expressions[REMAT_INSTRUCTION_COUNT] = {
+#define INSTRUCTION(name, arity, flops, text) EXPRESSION_##name,
+#include "instructions.def"
+#undef INSTRUCTION
+};
+
+void cuda_text(struct cuda_source *s, const char *format, ...)
+{
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    s->out->failed |= length < 0 || (size_t)length >= sizeof line;
+    if (line[0] == '}')
+        s->indent--;
+    remat_text_append(s->out, "%*s%s\n", line[0] ? (int)(4 * s->indent) : 0, "", line);
+    if (length > 0 && line[length - 1] == '{')
+        s->indent++;
+}
+
+/* --- names --- */
+
+static bool is_vector(const struct cuda_source *s, const struct cuda_node *node)
+{
+    if (node->variation == CUDA_BY_COLUMN)
+        return node->place != CUDA_NONE && !s->totals;
+    return node->variation == CUDA_BY_ELEMENT && (cuda_is_load(node) || cuda_is_random(node));
+}
+
+struct cuda_name cuda_name(const struct cuda_source *s, uint16_t reg)
+{
+    const struct cuda_node *node = &s->nodes[reg];
+    struct cuda_name name;
+    if (node->kept && node->ready)
+        snprintf(name.text, sizeof name.text, "k%u[step][e]", reg);
+    else if (!is_vector(s, node))
+        snprintf(name.text, sizeof name.text, "r%u", reg);
+    else
+        snprintf(name.text, sizeof name.text, "x%u%s[e]", reg, s->slots > 1 ? "[u]" : "");
+    return name;
+}
+
+static struct cuda_name constant(float value)
+{
+    struct cuda_name name;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (!isfinite(value)) {
+        snprintf(name.text, sizeof name.text, "float_of_bits(0x%08xu)", bits);
+        return name;
+    }
+    snprintf(name.text, sizeof name.text - 3, "%.9g", (double)value);
+    strcat(name.text, strpbrk(name.text, ".e") ? "f" : ".0f");
+    return name;
+}
+
+/* --- addresses --- */
+
+static bool moves_by_row(const struct cuda_source *s, const struct cuda_access *access)
+{
+    for (uint32_t k = 0; k < s->row_axes; k++)
+        if (access->strides[k])
+            return true;
+    return false;
+}
+
+struct address {
+    char text[128];
+};
+
+/* Of the element at `column`, an expression; NULL: of the row's first. */
+static struct address address_of(const struct cuda_source *s, uint16_t access, const char *column)
+{
+    const struct cuda_access *a = &s->accesses[access];
+    struct address address;
+    char offset[24] = "", along[80] = "";
+    if (moves_by_row(s, a))
+        snprintf(offset, sizeof offset, "o%u", access);
+    if (column && a->column_stride == 1)
+        snprintf(along, sizeof along, offset[0] ? "%s" : "(u64)(%s)", column);
+    else if (column && a->column_stride)
+        snprintf(along, sizeof along, "(u64)(%s) * %lld", column, (long long)a->column_stride);
+    if (!offset[0] && !along[0])
+        snprintf(address.text, sizeof address.text, "p%u", a->operand);
+    else
+        snprintf(address.text, sizeof address.text, "p%u + (%s%s%s) * %u", a->operand, offset,
+                 offset[0] && along[0] ? " + " : "", along, a->bytes);
+    return address;
+}
+
+static bool uses_operand(const struct cuda_source *s, uint32_t operand)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].live && s->nodes[i].access != CUDA_NONE &&
+            s->accesses[s->nodes[i].access].operand == operand)
+            return true;
+    return false;
+}
+
+static const char *dtype_of(const struct cuda_source *s, const struct cuda_node *node)
+{
+    return remat_dtype_name((remat_dtype)s->accesses[node->access].dtype);
+}
+
+void cuda_write_head(struct cuda_source *s)
+{
+    for (uint32_t o = 0; o < s->operand_count; o++)
+        if (uses_operand(s, o))
+            cuda_text(s, "u8 *const p%u = (u8 *)arguments.word[%u];", o, 2 + o);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].live && cuda_is_random(&s->nodes[i]))
+            cuda_text(s,
+                      "const struct random_state s%u = read_random_state(p%u, arguments.word[0] * "
+                      "arguments.word[1], (u32)arguments.word[%u]);",
+                      i, s->accesses[s->nodes[i].access].operand,
+                      2 + s->operand_count + s->nodes[i].site);
+    cuda_write_values(s, CUDA_UNIFORM, 0, NULL);
+}
+
+/* The row's index along each axis, by division, and what it contributes. */
+void cuda_write_offsets(struct cuda_source *s)
+{
+    if (s->row_axes > 1)
+        cuda_text(s, "u32 q = row;");
+    for (uint32_t k = s->row_axes; k-- > 1;) {
+        cuda_text(s, "const u64 i%u = q %% %lldu;", k, (long long)s->axes[k]);
+        cuda_text(s, "q /= %lldu;", (long long)s->axes[k]);
+    }
+    if (s->row_axes > 0)
+        cuda_text(s, "const u64 i0 = %s;", s->row_axes > 1 ? "q" : "row");
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint16_t a = s->nodes[i].access;
+        if (a == CUDA_NONE || !s->nodes[i].live || !moves_by_row(s, &s->accesses[a]))
+            continue;
+        char sum[256] = "";
+        for (uint32_t k = 0; k < s->row_axes; k++)
+            if (s->accesses[a].strides[k])
+                snprintf(sum + strlen(sum), sizeof sum - strlen(sum), "%si%u * %lld",
+                         sum[0] ? " + " : "", k, (long long)s->accesses[a].strides[k]);
+        cuda_text(s, "const u64 o%u = %s;", a, sum);
+    }
+}
+
+/* --- values --- */
+
+static void write_expression(struct cuda_source *s, uint32_t i)
+{
+    const struct cuda_node *node = &s->nodes[i];
+    char text[256];
+    size_t length = 0;
+    for (const char *c = expressions[node->opcode]; *c && length < sizeof text - 40; c++)
+        if (*c == '$')
+            length += (size_t)snprintf(text + length, sizeof text - length, "%s",
+                                       cuda_name(s, node->args[*++c - 'a']).text);
+        else
+            text[length++] = *c;
+    text[length] = 0;
+    cuda_text(s, "const float r%u = %s;", i, text);
+}
+
+static void write_value(struct cuda_source *s, uint32_t i, const char *condition)
+{
+    const struct cuda_node *node = &s->nodes[i];
+    if (node->opcode == REMAT_INSTRUCTION_constant) {
+        cuda_text(s, "const float r%u = %s;", i, constant(node->immediate).text);
+    } else if (!cuda_is_load(node)) {
+        write_expression(s, i);
+    } else {
+        struct address address = address_of(s, node->access, NULL);
+        if (condition)
+            cuda_text(s, "const float r%u = %s ? load_%s(%s) : 0.0f;", i, condition,
+                      dtype_of(s, node), address.text);
+        else
+            cuda_text(s, "const float r%u = load_%s(%s);", i, dtype_of(s, node), address.text);
+    }
+}
+
+void cuda_write_values(struct cuda_source *s, enum cuda_variation variation, uint32_t pass,
+                       const char *condition)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        bool now = variation == CUDA_UNIFORM                              ? true
+                   : variation == CUDA_BY_ROW && s->shape == CUDA_COLUMNS ? node->runs
+                                                                          : node->pass == pass;
+        if (node->live && now && node->variation == variation && !cuda_is_store(node) &&
+            !cuda_is_reduction(node))
+            write_value(s, i, condition);
+    }
+}
+
+/* --- elements --- */
+
+static struct cuda_name column_of_element(const struct cuda_source *s)
+{
+    struct cuda_name name;
+    if (s->spacing == 1)
+        snprintf(name.text, sizeof name.text, "column + e");
+    else
+        snprintf(name.text, sizeof name.text, "column + e * %u", s->spacing);
+    return name;
+}
+
+static void write_random(struct cuda_source *s, uint32_t i, const char *slot)
+{
+    if (s->width > 1)
+        cuda_text(s, "random_vector(x%u%s, &s%u, (u64)row * columns + column, %u);", i, slot, i,
+                  s->width);
+    else
+        cuda_text(s,
+                  "UNROLL for (u32 e = 0; e < %u; e++) x%u%s[e] = random_element(&s%u, (u64)row * "
+                  "columns + %s);",
+                  s->elements, i, slot, i, column_of_element(s).text);
+}
+
+static void write_load(struct cuda_source *s, uint32_t i, const char *slot)
+{
+    const struct cuda_node *node = &s->nodes[i];
+    bool unit = s->accesses[node->access].column_stride == 1;
+    char count[16];
+    snprintf(count, sizeof count, s->tail ? "count" : "%u", s->width);
+    if (unit && s->width > 1) {
+        cuda_text(s, "load_vector_%s(x%u%s, %s, %u, %s);", dtype_of(s, node), i, slot,
+                  address_of(s, node->access, "column").text, s->width, count);
+        return;
+    }
+    struct cuda_name column = column_of_element(s);
+    cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
+    s->indent++;
+    if (s->tail)
+        cuda_text(s, "x%u%s[e] = %s < end ? load_%s(%s) : 0.0f;", i, slot, column.text,
+                  dtype_of(s, node), address_of(s, node->access, column.text).text);
+    else
+        cuda_text(s, "x%u%s[e] = load_%s(%s);", i, slot, dtype_of(s, node),
+                  address_of(s, node->access, column.text).text);
+    s->indent--;
+}
+
+static bool is_read(const struct cuda_source *s, uint32_t reg)
+{
+    for (uint32_t i = reg; i < s->count; i++)
+        for (uint32_t k = 0; s->nodes[i].runs && k < cuda_arity(&s->nodes[i]); k++)
+            if (s->nodes[i].args[k] == reg)
+                return true;
+    return false;
+}
+
+void cuda_write_loads(struct cuda_source *s)
+{
+    const char *slot = s->slots > 1 ? "[u]" : "";
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (!node->runs || node->variation != CUDA_BY_ELEMENT || !is_vector(s, node))
+            continue;
+        if (s->slots == 1)
+            cuda_text(s, "float x%u[%u];", i, s->elements);
+        if (cuda_is_random(node))
+            write_random(s, i, slot);
+        else
+            write_load(s, i, slot);
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (node->variation != CUDA_BY_COLUMN || !is_read(s, i))
+            continue;
+        cuda_text(s, "float x%u[%u];", i, s->elements);
+        cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
+        s->indent++;
+        cuda_text(s, "x%u[e] = %sload_f32(totals + (%uull * columns + column + e) * 4)%s;", i,
+                  s->tail ? "column + e < end ? " : "", node->place, s->tail ? " : 0.0f" : "");
+        s->indent--;
+    }
+}
+
+static void write_element_store(struct cuda_source *s, uint32_t i)
+{
+    const struct cuda_node *node = &s->nodes[i];
+    bool unit = s->accesses[node->access].column_stride == 1;
+    char count[16];
+    snprintf(count, sizeof count, s->tail ? "count" : "%u", s->width);
+    if (unit && s->width > 1) {
+        cuda_text(s, "store_vector_%s(%s, y%u, %u, %s);", dtype_of(s, node),
+                  address_of(s, node->access, "column").text, i, s->width, count);
+        return;
+    }
+    struct cuda_name column = column_of_element(s);
+    cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
+    s->indent++;
+    if (s->tail)
+        cuda_text(s, "if (%s < end)", column.text);
+    s->indent += s->tail;
+    cuda_text(s, "store_%s(%s, y%u[e]);", dtype_of(s, node),
+              address_of(s, node->access, column.text).text, i);
+    s->indent -= 1 + s->tail;
+}
+
+void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]))
+            cuda_text(s, "float y%u[%u];", i, s->elements);
+    cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) {", s->elements);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (!node->runs || !cuda_by_element(s, node))
+            continue;
+        if (cuda_is_store(node))
+            cuda_text(s, "y%u[e] = %s;", i, cuda_name(s, node->args[0]).text);
+        else if (cuda_is_reduction(node))
+            reduce(s, i);
+        else if (node->opcode == REMAT_INSTRUCTION_column)
+            cuda_text(s, "const float r%u = (float)(%s);", i, column_of_element(s).text);
+        else if (!is_vector(s, node))
+            write_expression(s, i);
+        if (node->kept && !node->ready)
+            cuda_text(s, "k%u[step][e] = %s;", i, cuda_name(s, (uint16_t)i).text);
+    }
+    cuda_text(s, "}");
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]))
+            write_element_store(s, i);
+}
+
+void cuda_write_row_stores(struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW)
+            cuda_text(s, "store_%s(%s, %s);", dtype_of(s, node),
+                      address_of(s, node->access, NULL).text, cuda_name(s, node->args[0]).text);
+    }
+}
+
+void cuda_write_column_stores(struct cuda_source *s, uint32_t pass)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_COLUMN &&
+            node->pass == pass)
+            cuda_text(s, "store_%s(%s, %s);", dtype_of(s, node),
+                      address_of(s, node->access, "column").text, cuda_name(s, node->args[0]).text);
+    }
+}

@@ -1,0 +1,200 @@
+/* Commands to kernels and launches. Texts are compared, so commands that differ in counts,
+ * addresses and sites only share a kernel. */
+#include "prelude.h"
+#include "source.h"
+
+const char *const remat_cuda_options[] = {
+    "--fmad=false",        "--ftz=true", "--prec-div=true", "--prec-sqrt=true", "--std=c++17",
+    "--diag-suppress=177", NULL};
+
+struct emitter {
+    remat_context *ctx;
+    struct remat_arena *arena, scratch;
+    const struct remat_program *program;
+    const struct remat_cuda_settings *settings;
+    struct remat_cuda_code *code;
+    struct {
+        struct remat_cuda_kernel *items;
+        size_t count, capacity;
+    } kernels;
+    struct {
+        uint64_t *items; /* hashes of the kernels' bodies */
+        size_t count, capacity;
+    } hashes;
+    struct {
+        struct remat_cuda_launch *items;
+        size_t count, capacity;
+    } launches;
+    struct {
+        struct remat_cuda_word *items;
+        size_t count, capacity;
+    } words;
+};
+
+static const char *const shape_names[] = {[CUDA_POINTWISE] = "pointwise",
+                                          [CUDA_TEAM] = "team",
+                                          [CUDA_BLOCK] = "block",
+                                          [CUDA_COLUMNS] = "columns"};
+
+/* The kernel's name in the plan without its hash, which is of the instructions. */
+static const char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash)
+{
+    const char *key = e->program->kernels[s->command->kernel].key;
+    return remat_arena_format(e->arena, "%.*s.%s%s.v%u#%016llx", (int)strcspn(key, "#"), key,
+                              shape_names[s->shape], s->totals ? "_totals" : "", s->width,
+                              (unsigned long long)hash);
+}
+
+/* The key as a C identifier. */
+static const char *symbol_of(struct emitter *e, const char *key)
+{
+    char *symbol = remat_arena_format(e->arena, "%s", key);
+    for (char *c = symbol; c && *c; c++)
+        if ((c == symbol && *c >= '0' && *c <= '9') ||
+            !strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *c))
+            *c = '_';
+    return symbol;
+}
+
+static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, uint64_t hash,
+                               const char *body)
+{
+    remat_status st = REMAT_OK;
+    struct remat_cuda_kernel kernel = {.threads = CUDA_THREADS, .key = printable_key(e, s, hash)};
+    struct remat_text text = {.arena = e->arena};
+    kernel.symbol = kernel.key ? symbol_of(e, kernel.key) : NULL;
+    if (!kernel.symbol)
+        return REMAT_ERROR_MEMORY;
+    for (const char *const *piece = cuda_prelude; *piece; piece++)
+        remat_text_append(&text, "%s", *piece);
+    remat_text_append(&text, "\n/* %s */\nKERNEL(%s, %d)\n{\n%s}\n", kernel.key, kernel.symbol,
+                      CUDA_THREADS, body);
+    if (text.failed)
+        return REMAT_ERROR_MEMORY;
+    kernel.text = text.items;
+    REMAT_PUSH(e->arena, &e->kernels, kernel);
+    REMAT_PUSH(e->arena, &e->hashes, hash);
+fail:
+    return st;
+}
+
+static remat_status add_words(struct emitter *e, const struct cuda_source *s)
+{
+    remat_status st = REMAT_OK;
+    struct remat_cuda_word words[REMAT_CUDA_WORDS_MAX] = {{REMAT_CUDA_VALUE, s->rows},
+                                                          {REMAT_CUDA_VALUE, s->columns}};
+    uint32_t count = 2 + s->operand_count + s->site_count;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (node->access == CUDA_NONE)
+            continue;
+        const struct cuda_access *access = &s->accesses[node->access];
+        words[2 + access->operand] =
+            (struct remat_cuda_word){REMAT_CUDA_ARENA, access->begin_bytes};
+        if (cuda_is_random(node))
+            words[2 + s->operand_count + node->site] =
+                (struct remat_cuda_word){REMAT_CUDA_VALUE, (uint64_t)node->immediate};
+    }
+    if (s->shape == CUDA_COLUMNS)
+        words[count++] = (struct remat_cuda_word){REMAT_CUDA_WORKSPACE, 0};
+    for (uint32_t w = 0; w < count; w++)
+        REMAT_PUSH(e->arena, &e->words, words[w]);
+fail:
+    return st;
+}
+
+/* The kernel whose body has just been written, and a launch of it. */
+static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_t blocks)
+{
+    remat_status st = REMAT_OK;
+    struct remat_cuda_launch launch = {.blocks = (uint32_t)blocks,
+                                       .word_begin = (uint32_t)e->words.count};
+    if (s->out->failed)
+        return REMAT_ERROR_MEMORY;
+    if (blocks > INT32_MAX)
+        REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID, "command \"%s\": too large for CUDA text",
+                   s->command->name);
+    uint64_t hash = remat_hash(s->out->items, s->out->count, 0);
+    while (launch.kernel < e->hashes.count && e->hashes.items[launch.kernel] != hash)
+        launch.kernel++;
+    if (launch.kernel == e->hashes.count)
+        REMAT_TRY(add_kernel(e, s, hash, s->out->items));
+    REMAT_TRY(add_words(e, s));
+    launch.word_end = (uint32_t)e->words.count;
+    REMAT_PUSH(e->arena, &e->launches, launch);
+    s->out->count = 0;
+fail:
+    return st;
+}
+
+static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes = cuda_columns_workspace_bytes(s);
+    if (bytes > e->code->workspace_bytes)
+        e->code->workspace_bytes = bytes;
+    for (uint32_t pass = 0; pass < s->pass_count; pass++) {
+        cuda_begin_pass(s, pass);
+        if (cuda_pass_is_empty(s))
+            continue;
+        cuda_write_partial_sums(s, pass);
+        REMAT_TRY(add_launch(e, s, cuda_partial_sums_blocks(s)));
+        if (!cuda_pass_reduces(s, pass))
+            continue;
+        cuda_write_column_totals(s, pass);
+        REMAT_TRY(add_launch(e, s, (s->columns + CUDA_THREADS - 1) / CUDA_THREADS));
+    }
+fail:
+    return st;
+}
+
+static remat_status emit_command(struct emitter *e, const struct remat_command *command)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_source s;
+    struct remat_text text = {.arena = &e->scratch};
+    REMAT_TRY(cuda_source_read(e->ctx, &e->scratch, e->program, command, &s));
+    cuda_choose_layout(&s, e->settings);
+    s.out = &text;
+    s.indent = 1;
+    if (s.shape == CUDA_COLUMNS)
+        return emit_columns(e, &s);
+    if (s.shape == CUDA_POINTWISE) {
+        cuda_write_pointwise(&s);
+        return add_launch(e, &s, cuda_pointwise_blocks(&s));
+    }
+    if (s.shape == CUDA_TEAM) {
+        cuda_write_team(&s);
+        return add_launch(e, &s, cuda_team_blocks(&s));
+    }
+    cuda_write_block(&s);
+    return add_launch(e, &s, s.rows);
+fail:
+    return st;
+}
+
+remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
+                             const struct remat_program *program,
+                             const struct remat_cuda_settings *settings,
+                             struct remat_cuda_code *out)
+{
+    remat_status st = REMAT_OK;
+    struct emitter e = {
+        .ctx = ctx, .arena = arena, .program = program, .settings = settings, .code = out};
+    *out = (struct remat_cuda_code){0};
+    remat_arena_init(&e.scratch, ctx);
+    REMAT_NEW(arena, out->launch_begin, program->command_count + 1);
+    for (uint32_t c = 0; c < program->command_count; c++) {
+        out->launch_begin[c] = (uint32_t)e.launches.count;
+        if (program->kernels[program->commands[c].kernel].kind == REMAT_KERNEL_program)
+            REMAT_TRY(emit_command(&e, &program->commands[c]));
+        remat_arena_reset(&e.scratch);
+    }
+    out->launch_begin[program->command_count] = (uint32_t)e.launches.count;
+    out->kernels = e.kernels.items, out->kernel_count = (uint32_t)e.kernels.count;
+    out->launches = e.launches.items, out->launch_count = (uint32_t)e.launches.count;
+    out->words = e.words.items, out->word_count = (uint32_t)e.words.count;
+fail:
+    remat_arena_release(&e.scratch);
+    return st;
+}

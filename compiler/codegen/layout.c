@@ -1,0 +1,189 @@
+/* How the elements are dealt out to threads: none of it changes a bit.
+ *
+ *   pointwise  a thread has `slots` vectors of `width` elements, all loaded before the first is
+ * used team       64 / width threads (32 with width 1) have a row, each the same lanes in every
+ * step block      a block has a long row; values to be summed pass through shared memory to 64
+ * threads columns    a block has 64 columns of 256 rows; 64 threads add what the others hand them
+ */
+#include "source.h"
+
+#define LOADS_AHEAD  4    /* 16-byte loads of a thread in flight, about */
+#define TEAM_COLUMNS 1024 /* rows up to this long are a team's even if nothing can be kept */
+
+static bool aligned(const struct cuda_source *s, const struct cuda_access *access, uint32_t width)
+{
+    uint64_t bytes = (uint64_t)width * access->bytes;
+    bytes = bytes > 16 ? 16 : bytes;
+    bool result = access->begin_bytes % bytes == 0;
+    for (uint32_t k = 0; k < s->row_axes; k++)
+        result &= (uint64_t)access->strides[k] * access->bytes % bytes == 0;
+    return result;
+}
+
+static bool draws_random(const struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].live && cuda_is_random(&s->nodes[i]))
+            return true;
+    return false;
+}
+
+/* The widest vectors of at most 16 bytes of the smallest type, where all operands allow them. */
+static uint32_t widest(const struct cuda_source *s)
+{
+    uint32_t bytes = 0, width;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (node->access == CUDA_NONE || s->accesses[node->access].column_stride != 1)
+            continue;
+        uint32_t own = s->accesses[node->access].bytes;
+        bytes = !bytes || own < bytes ? own : bytes;
+    }
+    if (!bytes)
+        return draws_random(s) ? 4 : 1;
+    for (width = 16 / bytes; width > 1; width /= 2) {
+        bool fits = width / 2 < s->columns;
+        for (uint32_t a = 0; a < s->access_count; a++)
+            if (s->accesses[a].column_stride == 1)
+                fits &= aligned(s, &s->accesses[a], width);
+        if (fits)
+            break;
+    }
+    return width;
+}
+
+static void lay_out(struct cuda_source *s, uint32_t width)
+{
+    s->width = s->elements = width;
+    s->spacing = 1;
+    if (s->shape == CUDA_TEAM && width == 1) {
+        s->elements = 2;
+        s->spacing = 32;
+    }
+    uint64_t step = s->shape == CUDA_TEAM ? 64 : (uint64_t)CUDA_THREADS * width;
+    s->steps = (uint32_t)((s->columns + step - 1) / step);
+    s->tail = s->columns % (s->shape == CUDA_POINTWISE ? width : step) != 0;
+    if (s->shape == CUDA_TEAM) {
+        uint64_t rows = 32 / (width == 1 ? 32 : 64 / width);
+        s->tail |= s->rows % rows != 0;
+    }
+    if (s->shape == CUDA_COLUMNS)
+        s->tail = s->columns % 64 != 0;
+}
+
+/* Marks the values that a later pass needs too. How many are alive at once at most, UINT32_MAX when
+ * out of memory. */
+static uint32_t find_kept(struct cuda_source *s)
+{
+    uint32_t most = 0;
+    struct life {
+        bool done;
+        uint32_t first, last; /* passes */
+    } *lives = remat_arena_array(s->arena, s->count, sizeof *lives);
+    if (!lives)
+        return UINT32_MAX;
+    for (uint32_t pass = 0; pass < s->pass_count; pass++) {
+        for (uint32_t i = 0; i < s->count; i++)
+            s->nodes[i].ready = lives[i].done;
+        cuda_begin_pass(s, pass);
+        for (uint32_t i = 0; i < s->count; i++)
+            for (uint32_t k = 0; s->nodes[i].runs && k < cuda_arity(&s->nodes[i]); k++) {
+                uint16_t arg = s->nodes[i].args[k];
+                s->nodes[arg].kept |= lives[arg].done && !s->nodes[arg].runs;
+                lives[arg].last = pass;
+            }
+        for (uint32_t i = 0; i < s->count; i++)
+            if (s->nodes[i].runs && s->nodes[i].variation == CUDA_BY_ELEMENT && !lives[i].done)
+                lives[i] = (struct life){true, pass, lives[i].last};
+    }
+    for (uint32_t pass = 0; pass + 1 < s->pass_count; pass++) {
+        uint32_t alive = 0;
+        for (uint32_t i = 0; i < s->count; i++)
+            alive += s->nodes[i].kept && lives[i].first <= pass && lives[i].last > pass;
+        most = alive > most ? alive : most;
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        s->nodes[i].ready = s->nodes[i].runs = false;
+    return most;
+}
+
+static void forget_kept(struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        s->nodes[i].kept = false;
+}
+
+static bool fits_registers(const struct cuda_source *s, uint32_t kept,
+                           const struct remat_cuda_settings *settings)
+{
+    return (uint64_t)kept * s->steps * s->elements <= settings->registers_kept;
+}
+
+static void choose_rows(struct cuda_source *s, uint32_t width,
+                        const struct remat_cuda_settings *settings)
+{
+    s->shape = CUDA_TEAM;
+    uint32_t kept = find_kept(s), least = draws_random(s) ? 4 : 2, narrow = width;
+    for (lay_out(s, narrow); narrow > least; lay_out(s, narrow)) {
+        bool busy = s->rows * (64 / narrow) >= settings->threads_wanted;
+        if (busy && fits_registers(s, kept, settings))
+            break;
+        narrow /= 2;
+    }
+    s->resident = kept != UINT32_MAX && fits_registers(s, kept, settings);
+    if (s->columns > TEAM_COLUMNS && (kept == 0 || !s->resident)) {
+        s->shape = CUDA_BLOCK;
+        lay_out(s, width);
+        s->resident = kept != UINT32_MAX && fits_registers(s, kept, settings);
+    }
+    if (!s->resident)
+        forget_kept(s);
+}
+
+static uint32_t choose_slots(const struct cuda_source *s)
+{
+    uint32_t loads = 0;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].live && cuda_is_load(&s->nodes[i]) &&
+            s->accesses[s->nodes[i].access].column_stride)
+            loads += (s->width * s->accesses[s->nodes[i].access].bytes + 15) / 16;
+    return loads == 0 || loads > LOADS_AHEAD / 2 ? 1 : LOADS_AHEAD / loads;
+}
+
+/* A column's value that a later pass reads has a place in the workspace. */
+static void place_columns(struct cuda_source *s)
+{
+    uint16_t places = 0;
+    for (uint32_t i = 0; i < s->count; i++)
+        for (uint32_t k = 0; s->nodes[i].live && k < cuda_arity(&s->nodes[i]); k++) {
+            const struct cuda_node *node = &s->nodes[i];
+            struct cuda_node *arg = &s->nodes[node->args[k]];
+            bool later = cuda_by_element(s, node) || cuda_made_after(arg) < node->pass;
+            if (later && arg->variation == CUDA_BY_COLUMN && arg->place == CUDA_NONE)
+                arg->place = places++;
+        }
+}
+
+void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings)
+{
+    bool by_rows = false, by_columns = false;
+    uint32_t width = widest(s);
+    s->slots = 1;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        by_rows |= remat_opcode_is_row_reduction(node->opcode);
+        by_rows |= cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW;
+        by_columns |= remat_opcode_is_column_reduction(node->opcode);
+    }
+    if (by_columns) {
+        s->shape = CUDA_COLUMNS;
+        place_columns(s);
+        lay_out(s, width);
+    } else if (by_rows) {
+        choose_rows(s, width, settings);
+    } else {
+        s->shape = CUDA_POINTWISE;
+        lay_out(s, width);
+        s->slots = choose_slots(s);
+    }
+}

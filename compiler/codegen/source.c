@@ -1,0 +1,327 @@
+/* From a command to nodes: the index space with as few axes as the strides allow, what varies with
+ * what, and in which pass over the elements an instruction can run first. */
+#include "source.h"
+
+uint32_t cuda_arity(const struct cuda_node *node)
+{
+    return remat_opcode_arity(node->opcode);
+}
+
+bool cuda_is_load(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_load || node->opcode == REMAT_INSTRUCTION_load_row;
+}
+
+bool cuda_is_store(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_store;
+}
+
+bool cuda_is_random(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_random;
+}
+
+bool cuda_is_reduction(const struct cuda_node *node)
+{
+    return remat_opcode_is_row_reduction(node->opcode) ||
+           remat_opcode_is_column_reduction(node->opcode);
+}
+
+bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node)
+{
+    if (cuda_is_store(node)) {
+        enum remat_register_class class = s->nodes[node->args[0]].class;
+        return class == REMAT_CLASS_ELEMENT || class == REMAT_CLASS_CONSTANT;
+    }
+    return node->variation == CUDA_BY_ELEMENT || cuda_is_reduction(node);
+}
+
+uint32_t cuda_made_after(const struct cuda_node *node)
+{
+    return node->pass + cuda_is_reduction(node);
+}
+
+bool cuda_stores_rows(const struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (cuda_is_store(&s->nodes[i]) && s->nodes[s->nodes[i].args[0]].class == REMAT_CLASS_ROW)
+            return true;
+    return false;
+}
+
+/* --- memory --- */
+
+static remat_status check_operand(const struct cuda_source *s, const struct remat_operand *operand,
+                                  const struct cuda_node *node)
+{
+    bool random = cuda_is_random(node);
+    bool known = operand->dtype == REMAT_F32 || operand->dtype == REMAT_BF16 ||
+                 (operand->dtype == REMAT_I32 && !cuda_is_store(node));
+    if (!known || (random && operand->dtype != REMAT_I32))
+        return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text does not %s %s",
+                           s->command->name, remat_opcode_name(node->opcode),
+                           remat_dtype_name((remat_dtype)operand->dtype));
+    if (!random && operand->rank != s->command->rank)
+        return remat_error(s->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": operand of rank %u in an index space of rank %u",
+                           s->command->name, operand->rank, s->command->rank);
+    return REMAT_OK;
+}
+
+/* Strides over all axes of the space, as kernel.h defines them. */
+static void read_access(const struct cuda_source *s, const struct remat_program *program,
+                        const struct cuda_node *node, struct cuda_access *access, int64_t *strides)
+{
+    const struct remat_command *command = s->command;
+    const struct remat_operand *operand =
+        &program->operands[command->operand_begin + access->operand];
+    const struct remat_buffer *buffer = &program->buffers[program->values[operand->value].buffer];
+    enum remat_register_class stored =
+        cuda_is_store(node) ? s->nodes[node->args[0]].class : REMAT_CLASS_NONE;
+    bool by_row = node->opcode == REMAT_INSTRUCTION_load_row || stored == REMAT_CLASS_ROW;
+    uint64_t reach = cuda_is_random(node) ? 3 : 0;
+    for (uint32_t k = 0; k < command->rank; k++) {
+        bool last = k + 1 == command->rank;
+        bool repeats = command->space[k] == 1 || cuda_is_random(node) || (last && by_row) ||
+                       (!last && stored == REMAT_CLASS_COLUMN);
+        strides[k] = repeats ? 0 : operand->strides[k];
+        reach += (uint64_t)strides[k] * (uint64_t)(command->space[k] - 1);
+    }
+    access->dtype = operand->dtype;
+    access->bytes = (uint8_t)remat_dtype_bytes((remat_dtype)operand->dtype);
+    access->begin_bytes = buffer->offset_bytes + operand->offset_elements * access->bytes;
+    access->end_bytes = access->begin_bytes + (reach + 1) * access->bytes;
+}
+
+static bool needs_columns(const struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (cuda_is_reduction(node) || node->opcode == REMAT_INSTRUCTION_column ||
+            (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW))
+            return true;
+    }
+    return false;
+}
+
+static bool mergeable(const struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX],
+                      uint32_t outer, uint32_t inner)
+{
+    for (uint32_t a = 0; a < s->access_count; a++)
+        if (strides[a][outer] != strides[a][inner] * s->command->space[inner])
+            return false;
+    return true;
+}
+
+/* Merges axes into as few as the strides allow; the last stays apart where columns mean something.
+ */
+static void merge_axes(struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX])
+{
+    uint32_t axes[REMAT_RANK_MAX], count = 0, rank = s->command->rank;
+    int64_t lengths[REMAT_RANK_MAX];
+    bool keep = needs_columns(s);
+    for (uint32_t k = 0; k < rank; k++) {
+        bool last = keep && k + 1 == rank;
+        if (s->command->space[k] == 1 && !last)
+            continue;
+        if (count && !last && mergeable(s, strides, axes[count - 1], k)) {
+            axes[count - 1] = k;
+            lengths[count - 1] *= s->command->space[k];
+            continue;
+        }
+        axes[count] = k;
+        lengths[count++] = s->command->space[k];
+    }
+    s->row_axes = count ? count - 1 : 0;
+    s->columns = count ? (uint64_t)lengths[count - 1] : 1;
+    s->rows = 1;
+    for (uint32_t k = 0; k < s->row_axes; k++) {
+        s->axes[k] = lengths[k];
+        s->rows *= (uint64_t)lengths[k];
+    }
+    for (uint32_t a = 0; a < s->access_count; a++) {
+        for (uint32_t k = 0; k < s->row_axes; k++)
+            s->accesses[a].strides[k] = strides[a][axes[k]];
+        if (s->columns > 1)
+            s->accesses[a].column_stride = strides[a][axes[count - 1]];
+    }
+}
+
+static remat_status read_instructions(struct cuda_source *s, const struct remat_program *program)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_kernel_program *kernel = &program->kernels[s->command->kernel].program;
+    enum remat_register_class *classes;
+    int64_t(*strides)[REMAT_RANK_MAX];
+    s->count = kernel->instruction_count;
+    s->operand_count = kernel->operand_count;
+    REMAT_NEW(s->arena, classes, s->count);
+    REMAT_NEW(s->arena, strides, s->count);
+    REMAT_NEW(s->arena, s->nodes, s->count);
+    REMAT_NEW(s->arena, s->accesses, s->count);
+    REMAT_TRY(remat_kernel_program_check(s->ctx, kernel, s->command->name, classes));
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct remat_instruction *in = &kernel->instructions[i];
+        struct cuda_node *node = &s->nodes[i];
+        *node = (struct cuda_node){.opcode = in->opcode,
+                                   .args = {in->args[0], in->args[1], in->args[2]},
+                                   .access = CUDA_NONE,
+                                   .place = CUDA_NONE,
+                                   .immediate = in->immediate,
+                                   .class = classes[i]};
+        if (!cuda_is_load(node) && !cuda_is_store(node) && !cuda_is_random(node))
+            continue;
+        REMAT_TRY(
+            check_operand(s, &program->operands[s->command->operand_begin + in->operand], node));
+        if (cuda_is_random(node))
+            node->site = (uint16_t)s->site_count++;
+        node->access = (uint16_t)s->access_count++;
+        s->accesses[node->access].operand = in->operand;
+        read_access(s, program, node, &s->accesses[node->access], strides[node->access]);
+    }
+    merge_axes(s, strides);
+fail:
+    return st;
+}
+
+/* --- what varies with what --- */
+
+static enum cuda_variation join(enum cuda_variation x, enum cuda_variation y)
+{
+    if (x == y || y == CUDA_UNIFORM)
+        return x;
+    return x == CUDA_UNIFORM ? y : CUDA_BY_ELEMENT;
+}
+
+static enum cuda_variation variation_of(const struct cuda_source *s, const struct cuda_node *node)
+{
+    if (cuda_is_load(node)) {
+        const struct cuda_access *access = &s->accesses[node->access];
+        if (access->column_stride)
+            return CUDA_BY_ELEMENT;
+        for (uint32_t k = 0; k < s->row_axes; k++)
+            if (access->strides[k])
+                return CUDA_BY_ROW;
+        return CUDA_UNIFORM;
+    }
+    if (node->opcode == REMAT_INSTRUCTION_column || cuda_is_random(node))
+        return CUDA_BY_ELEMENT;
+    if (cuda_is_reduction(node))
+        return remat_opcode_is_column_reduction(node->opcode) ? CUDA_BY_COLUMN : CUDA_BY_ROW;
+    enum cuda_variation result = CUDA_UNIFORM;
+    for (uint32_t k = 0; k < cuda_arity(node); k++)
+        result = join(result, s->nodes[node->args[k]].variation);
+    return result;
+}
+
+/* --- when an instruction runs --- */
+
+static bool overlap(const struct cuda_access *x, const struct cuda_access *y)
+{
+    return x->begin_bytes < y->end_bytes && y->begin_bytes < x->end_bytes;
+}
+
+static bool is_over_a_load(const struct cuda_source *s, const struct cuda_node *store,
+                           enum cuda_variation most)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (cuda_is_load(&s->nodes[i]) && s->nodes[i].variation <= most &&
+            overlap(&s->accesses[s->nodes[i].access], &s->accesses[store->access]))
+            return true;
+    return false;
+}
+
+bool cuda_stores_over_shared_load(const struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (cuda_is_store(&s->nodes[i]) && is_over_a_load(s, &s->nodes[i], CUDA_BY_ROW))
+            return true;
+    return false;
+}
+
+static void assign_passes(struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct cuda_node *node = &s->nodes[i];
+        for (uint32_t k = 0; k < cuda_arity(node); k++) {
+            const struct cuda_node *arg = &s->nodes[node->args[k]];
+            uint32_t after = arg->pass + cuda_is_reduction(arg);
+            node->pass = after > node->pass ? after : node->pass;
+        }
+        node->variation = variation_of(s, node);
+    }
+    for (uint32_t i = s->count; i-- > 0;) {
+        struct cuda_node *node = &s->nodes[i];
+        node->live |= cuda_is_store(node);
+        if (!node->live)
+            continue;
+        s->pass_count = node->pass + 1 > s->pass_count ? node->pass + 1 : s->pass_count;
+        for (uint32_t k = 0; k < cuda_arity(node); k++)
+            s->nodes[node->args[k]].live = true;
+    }
+    /* In place every element is loaded before it is stored: the store waits for the last pass. */
+    for (uint32_t i = 0; i < s->count; i++)
+        if (cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]) &&
+            is_over_a_load(s, &s->nodes[i], CUDA_BY_ELEMENT))
+            s->nodes[i].pass = s->pass_count - 1;
+}
+
+void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
+{
+    bool by_columns = s->shape == CUDA_COLUMNS;
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct cuda_node *node = &s->nodes[i];
+        node->ready |= node->runs && node->kept;
+        node->runs = node->live && node->pass == pass && cuda_by_element(s, node) &&
+                     (cuda_is_store(node) || cuda_is_reduction(node));
+        if (by_columns && cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW)
+            node->runs = pass + 1 == s->pass_count;
+    }
+    for (uint32_t i = s->count; i-- > 0;) {
+        const struct cuda_node *node = &s->nodes[i];
+        for (uint32_t k = 0; node->runs && k < cuda_arity(node); k++) {
+            struct cuda_node *arg = &s->nodes[node->args[k]];
+            bool again =
+                arg->variation == CUDA_BY_ELEMENT || (by_columns && arg->variation == CUDA_BY_ROW);
+            arg->runs |= again && !cuda_is_reduction(arg) && !arg->ready;
+        }
+    }
+}
+
+bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].live && cuda_is_reduction(&s->nodes[i]) && s->nodes[i].pass == pass)
+            return true;
+    return false;
+}
+
+bool cuda_pass_is_empty(const struct cuda_source *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->nodes[i].runs)
+            return false;
+    return true;
+}
+
+remat_status cuda_source_read(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_program *program,
+                              const struct remat_command *command, struct cuda_source *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct cuda_source){.ctx = ctx, .arena = arena, .command = command};
+    REMAT_TRY(read_instructions(out, program));
+    /* Up to here at most CUDA_THREADS * 8 beyond an end is computed with in 32 bits. */
+    if (out->rows > UINT32_MAX - 65536 || out->columns > UINT32_MAX - 65536)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": %llu rows of %llu elements are too many for CUDA text",
+                   command->name, (unsigned long long)out->rows, (unsigned long long)out->columns);
+    if (2 + out->operand_count + out->site_count + 1 > REMAT_CUDA_WORDS_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": %u operands and %u sites are too many for CUDA text",
+                   command->name, out->operand_count, out->site_count);
+    assign_passes(out);
+fail:
+    return st;
+}

@@ -1,0 +1,125 @@
+/* Private to compiler/codegen: one command being turned into text.
+ *
+ * Instructions run in passes over the elements of a row (or of a block of rows, with column sums),
+ * one pass for each depth of reductions. An instruction runs in the first pass that needs it; where
+ * a later pass needs it too, it is kept in registers if the row is short, else made again from what
+ * the pass loads. */
+#ifndef REMAT_CODEGEN_SOURCE_H
+#define REMAT_CODEGEN_SOURCE_H
+
+#include "codegen.h"
+
+#define CUDA_THREADS 256 /* of every block */
+#define CUDA_NONE    UINT16_MAX
+
+/* How often a value changes while the space is walked; follows from strides too. */
+enum cuda_variation { CUDA_UNIFORM, CUDA_BY_ROW, CUDA_BY_COLUMN, CUDA_BY_ELEMENT };
+
+struct cuda_access { /* of one load, store or random */
+    uint16_t operand;
+    uint8_t dtype, bytes;
+    uint64_t begin_bytes, end_bytes; /* in the arena */
+    int64_t strides[REMAT_RANK_MAX]; /* elements, over the row axes */
+    int64_t column_stride;
+};
+
+struct cuda_node { /* an instruction */
+    uint16_t opcode, args[3];
+    uint16_t access; /* CUDA_NONE without */
+    uint16_t site;   /* random: which of the sites among the arguments */
+    float immediate;
+    enum remat_register_class class;
+    enum cuda_variation variation;
+    uint32_t pass; /* the first that can run it: depth of the reductions below */
+    bool live;
+    bool runs;        /* in the pass being written, per element */
+    bool kept, ready; /* in registers from the first pass that runs it on; it has run */
+    uint16_t place;   /* of a column's value among those in the workspace, CUDA_NONE without */
+};
+
+enum cuda_shape { CUDA_POINTWISE, CUDA_TEAM, CUDA_BLOCK, CUDA_COLUMNS };
+
+struct cuda_source {
+    remat_context *ctx;
+    struct remat_arena *arena; /* scratch */
+    const struct remat_command *command;
+    uint32_t count, access_count, operand_count, site_count, pass_count;
+    struct cuda_node *nodes;
+    struct cuda_access *accesses;
+    uint32_t row_axes;
+    int64_t axes[REMAT_RANK_MAX];
+    uint64_t rows, columns;
+    enum cuda_shape shape;
+    uint32_t width;    /* elements that a thread reads at once */
+    uint32_t elements; /* of a thread in a step: width, or 2 of width 1 */
+    uint32_t spacing;  /* columns between them */
+    uint32_t steps;    /* to a row */
+    uint32_t slots;    /* pointwise: vectors of a thread, all loaded first */
+    bool resident;     /* values are kept */
+    bool tail;         /* a step may reach beyond the row */
+    bool totals;       /* writing the kernel of column totals */
+    uint32_t indent;   /* of the next line */
+    struct remat_text *out;
+};
+
+/* --- source.c: from a command to nodes --- */
+remat_status cuda_source_read(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_program *program,
+                              const struct remat_command *command, struct cuda_source *out);
+uint32_t cuda_arity(const struct cuda_node *node);
+bool cuda_is_load(const struct cuda_node *node);
+bool cuda_is_store(const struct cuda_node *node);
+bool cuda_is_random(const struct cuda_node *node);
+bool cuda_is_reduction(const struct cuda_node *node);
+/* Stores and values that are computed per element. */
+bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node);
+/* A column's value is there after so many passes. */
+uint32_t cuda_made_after(const struct cuda_node *node);
+bool cuda_stores_rows(const struct cuda_source *s); /* a value a row */
+/* What one thread stores over, others load: they must have done so before. */
+bool cuda_stores_over_shared_load(const struct cuda_source *s);
+/* Sets `runs` of what pass `pass` computes per element. */
+void cuda_begin_pass(struct cuda_source *s, uint32_t pass);
+bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass);
+bool cuda_pass_is_empty(const struct cuda_source *s); /* the one begun */
+
+/* --- layout.c: shape, width, what is kept --- */
+void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings);
+
+/* --- body.c: text that all shapes share --- */
+void cuda_text(struct cuda_source *s, const char *format, ...) REMAT_PRINTF(2, 3); /* one line */
+/* A register where it is used: "r3", "x3[e]", "k3[step][e]". */
+struct cuda_name {
+    char text[32];
+};
+struct cuda_name cuda_name(const struct cuda_source *s, uint16_t reg);
+/* Addresses of the operands, states of random numbers, values that never vary. */
+void cuda_write_head(struct cuda_source *s);
+/* Where each access begins in `row`. */
+void cuda_write_offsets(struct cuda_source *s);
+/* Values a row, or a column, that belong to the pass; loads only if `condition` holds, or NULL. */
+void cuda_write_values(struct cuda_source *s, enum cuda_variation variation, uint32_t pass,
+                       const char *condition);
+void cuda_write_loads(struct cuda_source *s);
+/* What the pass computes per element, from `column` on, and its stores. */
+typedef void cuda_reduce(struct cuda_source *s, uint32_t node);
+void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce);
+void cuda_write_row_stores(struct cuda_source *s);
+void cuda_write_column_stores(struct cuda_source *s, uint32_t pass);
+
+/* --- the shapes; each writes the body of a kernel --- */
+void cuda_write_pointwise(struct cuda_source *s);
+void cuda_write_team(struct cuda_source *s);
+void cuda_write_block(struct cuda_source *s);
+/* Sums of blocks of rows, and what else pass `pass` does per element; then the total of each column
+ * and what follows from it. */
+void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass);
+void cuda_write_column_totals(struct cuda_source *s, uint32_t pass);
+/* Blocks of the kernel just written. */
+uint64_t cuda_pointwise_blocks(const struct cuda_source *s);
+uint64_t cuda_team_blocks(const struct cuda_source *s);
+uint64_t cuda_partial_sums_blocks(const struct cuda_source *s);
+/* Bytes of the workspace of columns: partial sums, then the values that later passes read. */
+uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s);
+
+#endif
