@@ -1,0 +1,42 @@
+/* A CPU model of a GPU's grid that runs emitted kernels (compiled with primitives.h) and finds what
+ * tests on a GPU would miss: blocks run one after the other, the threads of a block are fibres that
+ * switch at barriers and shuffles.
+ *
+ * Faults, each with block and thread: an access outside the memory allowed to the launch, against
+ * its permission, or not aligned to its size; two threads at one place without a barrier between
+ * them (a block's barrier, or their warp's), one of them writing; shared memory read before it was
+ * written, or accessed outside; threads at different barriers or shuffles; a barrier that a thread
+ * never reaches. One emulator at a time, in one thread; x86-64. */
+#ifndef EMULATOR_H
+#define EMULATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arguments { /* as in primitives.cu */
+    unsigned long long word[64];
+};
+typedef void emulator_kernel(const struct arguments arguments);
+
+struct emulator_range { /* memory that a launch may access */
+    const char *begin, *end;
+    bool read, write;
+};
+
+struct emulator_launch {
+    emulator_kernel *kernel;
+    struct arguments arguments;
+    uint32_t blocks, threads; /* threads: a multiple of 32, at most 1024 */
+    const struct emulator_range *ranges;
+    uint32_t range_count;
+    uint64_t order; /* 0: threads and blocks in ascending order; else the seed of a random one */
+};
+
+/* `memory` is all that ranges may lie in. NULL when out of memory. */
+struct emulator;
+struct emulator *emulator_create(const void *memory, uint64_t bytes);
+void emulator_destroy(struct emulator **emulator);
+/* NULL, or what went wrong; the string is valid until the next run. */
+const char *emulator_run(struct emulator *emulator, const struct emulator_launch *launch);
+
+#endif

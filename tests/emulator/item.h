@@ -1,0 +1,26 @@
+/* A sample of tests/unit/runtime as a program of one command, with its emitted kernels. */
+#ifndef EMULATOR_ITEM_H
+#define EMULATOR_ITEM_H
+
+#include "kernels.h"
+#include "sample.h"
+
+struct item { /* a sample as a program of one command */
+    struct sample sample;
+    struct remat_kernel kernel;
+    struct remat_command command;
+    struct remat_cuda_code code;
+    char key[32];
+    bool any_bits; /* operand 0 has floats of all sizes, infinities and NaN */
+};
+
+/* Stops the process with exit code 1 when the sample cannot be emitted. */
+void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, struct item *item);
+/* Each function of one argument, each element of a long row one. */
+void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct item *item);
+void item_append_text(const struct item *item, struct remat_text *text);
+/* NULL, or how what the kernels of `library` do differs from kernel.h, which is looked at under
+ * `orders` orders of threads and blocks, the first being ascending. */
+const char *item_run(remat_context *ctx, const struct item *item, void *library, uint64_t orders);
+
+#endif

@@ -1,0 +1,134 @@
+/* The primitives of compiler/codegen/primitives.cu for a plain C compiler: emitted kernels are
+ * compiled with -include primitives.h and call the emulator (emulator.h) for all that threads
+ * share. */
+#ifndef REMAT_PRIMITIVES
+#define REMAT_PRIMITIVES
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef unsigned long long u64;
+typedef int32_t i32;
+struct u32x2 {
+    u32 x, y;
+};
+struct u32x4 {
+    u32 x, y, z, w;
+};
+struct arguments {
+    u64 word[64];
+};
+
+u32 emulator_thread_index(void);
+u32 emulator_block_index(void);
+void emulator_barrier(int line);
+void emulator_warp_barrier(int line);
+float emulator_shuffle_xor(float x, u32 mask, int line);
+float *emulator_shared(u32 floats);
+void emulator_shared_access(const float *shared, u32 i, int writes);
+void emulator_access(const void *p, u32 bytes, int writes);
+
+#define KERNEL(name, threads) void name(const struct arguments arguments)
+#define DEV                   static inline __attribute__((unused))
+#define UNROLL
+#define UNROLL_BY_4
+#define SHARED_MEMORY(name, count) float *const name = emulator_shared(count)
+#define thread_index()             emulator_thread_index()
+#define block_index()              emulator_block_index()
+#define barrier()                  emulator_barrier(__LINE__)
+#define warp_barrier()             emulator_warp_barrier(__LINE__)
+#define shuffle_xor(x, mask)       emulator_shuffle_xor(x, mask, __LINE__)
+
+DEV float float_of_bits(u32 x)
+{
+    float value;
+    memcpy(&value, &x, sizeof value);
+    return value;
+}
+
+DEV u32 bits_of_float(float x)
+{
+    u32 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+DEV float square_root(float x)
+{
+    return __builtin_sqrtf(x);
+}
+
+DEV u32 multiply_high(u32 x, u32 y)
+{
+    return (u32)((u64)x * y >> 32);
+}
+
+DEV u32 narrow(float x)
+{
+    u32 bits = bits_of_float(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return 0x7fff;
+    return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+}
+
+DEV u32 narrow_pair(float low, float high)
+{
+    return narrow(low) | narrow(high) << 16;
+}
+
+#define READ(name, type)                                                                           \
+    DEV type name(const u8 *p)                                                                     \
+    {                                                                                              \
+        type value;                                                                                \
+        emulator_access(p, sizeof value, 0);                                                       \
+        memcpy(&value, p, sizeof value);                                                           \
+        return value;                                                                              \
+    }
+READ(read4, u32)
+READ(read8, struct u32x2)
+READ(read16, struct u32x4)
+DEV u32 read2(const u8 *p)
+{
+    u16 value;
+    emulator_access(p, 2, 0);
+    memcpy(&value, p, 2);
+    return value;
+}
+
+DEV void write_bytes(u8 *p, const void *from, u32 bytes)
+{
+    emulator_access(p, bytes, 1);
+    memcpy(p, from, bytes);
+}
+DEV void write2(u8 *p, u32 x)
+{
+    u16 value = (u16)x;
+    write_bytes(p, &value, 2);
+}
+DEV void write4(u8 *p, u32 x)
+{
+    write_bytes(p, &x, 4);
+}
+DEV void write8(u8 *p, u32 x, u32 y)
+{
+    write_bytes(p, (u32[]){x, y}, 8);
+}
+DEV void write16(u8 *p, u32 x, u32 y, u32 z, u32 w)
+{
+    write_bytes(p, (u32[]){x, y, z, w}, 16);
+}
+
+DEV float shared_read(const float *shared, u32 i)
+{
+    emulator_shared_access(shared, i, 0);
+    return shared[i];
+}
+DEV void shared_write(float *shared, u32 i, float x)
+{
+    emulator_shared_access(shared, i, 1);
+    shared[i] = x;
+}
+#endif

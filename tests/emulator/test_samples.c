@@ -1,0 +1,71 @@
+/* Random kernel programs over ragged spaces: emitted kernels in the emulator against kernel.h read
+ * literally, bit for bit, threads and blocks in order and in random order. Number 0 are the
+ * elementary functions over floats of all sizes.
+ *
+ *     test_samples COMPILER [COUNT [FIRST]] */
+#include "cpu_pool.h"
+#include "item.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BATCH 100
+
+static uint32_t failures, shapes[4];
+
+static void report(const struct item *item, const char *fault)
+{
+    printf("%s: %s: ", item->key, fault);
+    sample_print(&item->sample);
+    printf("%s", strstr(item->code.kernels[0].text, "\nKERNEL("));
+    failures++;
+}
+
+static void count_shape(const struct item *item)
+{
+    static const char *const names[] = {".pointwise.", ".team.", ".block.", ".columns."};
+    for (uint32_t k = 0; k < 4; k++)
+        shapes[k] += strstr(item->code.kernels[0].key, names[k]) != NULL;
+}
+
+static void run_batch(remat_context *ctx, const char *compiler, uint64_t first, uint32_t count)
+{
+    static struct item items[BATCH];
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    struct remat_text text = {.arena = &arena};
+    for (uint32_t i = 0; i < count; i++) {
+        if (first + i == 0)
+            item_make_functions(ctx, &arena, &items[i]);
+        else
+            item_make(ctx, &arena, first + i, &items[i]);
+        item_append_text(&items[i], &text);
+        count_shape(&items[i]);
+    }
+    void *library = kernels_compile(compiler, text.items);
+    for (uint32_t i = 0; i < count && failures < 3; i++) {
+        const char *fault = item_run(ctx, &items[i], library, 2);
+        if (fault)
+            report(&items[i], fault);
+    }
+    kernels_close(library);
+    remat_arena_release(&arena);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t count = argc > 2 ? (uint32_t)atoi(argv[2]) : 300;
+    uint64_t first = argc > 3 ? (uint64_t)atoi(argv[3]) : 0;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    uint32_t state = cpu_flush_subnormals();
+    for (uint32_t done = 0; done < count && failures < 3; done += BATCH)
+        run_batch(ctx, argv[1], first + done, count - done < BATCH ? count - done : BATCH);
+    cpu_restore_float_state(state);
+    remat_context_destroy(&ctx);
+    printf("%u samples (%u pointwise, %u by a team, %u by a block, %u with column sums), %u "
+           "failures\n",
+           count, shapes[0], shapes[1], shapes[2], shapes[3], failures);
+    for (uint32_t k = 0; k < 4 && count >= 100; k++)
+        failures += shapes[k] == 0;
+    return failures != 0;
+}

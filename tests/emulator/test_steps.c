@@ -1,0 +1,263 @@
+/* Whole training steps through the runtime on an emulated device: emitted kernels run in the
+ * emulator, named kernels on the CPU device. After each emitted command the arena is the CPU
+ * device's, bit for bit, and float64's to rounding.
+ *
+ *     test_steps COMPILER */
+#include "cpu_device.h"
+#include "harness.h"
+#include "kernels.h"
+#include "plans.h"
+#include "reference64.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TOLERANCE64 2e-6 /* of a tensor's largest element; sums of up to some thousand elements */
+
+static const char *compiler;
+static bool emulate;
+static uint64_t commands_run, kernels_made;
+static double worst64;
+
+struct emulated {
+    struct remat_device base;
+    remat_context *ctx;
+    const struct remat_program *program;
+    struct remat_device *cpu;
+    struct remat_arena arena;
+    struct remat_cuda_code code;
+    struct emulator *emulator;
+    void *library;
+    emulator_kernel **kernels;
+    uint8_t *compared64; /* by kernel of the program */
+    char *memory, *workspace, *before, *after;
+};
+
+static uint32_t default_threads(void)
+{
+    return 1;
+}
+
+static void destroy(struct remat_device **device)
+{
+    struct emulated *e = (struct emulated *)*device;
+    emulator_destroy(&e->emulator);
+    if (e->library)
+        kernels_close(e->library);
+    e->cpu->vtable->destroy(&e->cpu);
+    remat_arena_release(&e->arena);
+    free(e->memory);
+    free(e->before);
+    free(e->after);
+    free(e->compared64);
+    free(e);
+    *device = NULL;
+}
+
+static remat_status create(remat_context *ctx, const struct remat_program *program,
+                           const struct remat_device_params *params, struct remat_device **out);
+
+static uint64_t memory_bytes(const struct remat_device *device)
+{
+    const struct emulated *e = (const struct emulated *)device;
+    return e->cpu->vtable->memory_bytes(e->cpu);
+}
+
+static uint64_t thread_bytes(const struct remat_device *device)
+{
+    const struct emulated *e = (const struct emulated *)device;
+    return e->cpu->vtable->thread_bytes(e->cpu);
+}
+
+static remat_status bind(struct remat_device *device, void *memory)
+{
+    struct emulated *e = (struct emulated *)device;
+    uint64_t bytes = remat_align_up(memory_bytes(device), REMAT_ALIGNMENT);
+    (void)memory; /* the workspace has to lie beside it */
+    e->memory = aligned_alloc(REMAT_ALIGNMENT, bytes + e->code.workspace_bytes);
+    e->workspace = e->memory + bytes;
+    e->before = malloc(e->program->arena_bytes);
+    e->after = malloc(e->program->arena_bytes);
+    e->emulator = emulator_create(e->memory, bytes + e->code.workspace_bytes);
+    if (!e->memory || !e->before || !e->after || !e->emulator)
+        return REMAT_ERROR_MEMORY;
+    e->base.memory = e->memory;
+    return e->cpu->vtable->bind(e->cpu, e->memory);
+}
+
+static void begin(struct remat_device *device)
+{
+    struct emulated *e = (struct emulated *)device;
+    e->cpu->vtable->begin(e->cpu);
+}
+
+static void end(struct remat_device *device)
+{
+    struct emulated *e = (struct emulated *)device;
+    e->cpu->vtable->end(e->cpu);
+}
+
+/* What the command only writes becomes NaN, unless it reads there. */
+static void poison(struct emulated *e, const struct remat_command *command)
+{
+    const struct remat_program *p = e->program;
+    for (uint32_t w = command->operand_begin; w < command->operand_end; w++) {
+        const struct remat_buffer *written = &p->buffers[p->values[p->operands[w].value].buffer];
+        bool reads = p->operands[w].access != REMAT_ACCESS_WRITE;
+        for (uint32_t r = command->operand_begin; r < command->operand_end && !reads; r++) {
+            const struct remat_buffer *read = &p->buffers[p->values[p->operands[r].value].buffer];
+            reads = p->operands[r].access != REMAT_ACCESS_WRITE &&
+                    read->offset_bytes < written->offset_bytes + written->bytes &&
+                    written->offset_bytes < read->offset_bytes + read->bytes;
+        }
+        if (!reads)
+            memset(e->memory + written->offset_bytes, 0xff, written->bytes);
+    }
+}
+
+static remat_status execute(struct remat_device *device, uint32_t c)
+{
+    struct emulated *e = (struct emulated *)device;
+    const struct remat_command *command = &e->program->commands[c];
+    uint64_t bytes = e->program->arena_bytes;
+    if (e->code.launch_begin[c] == e->code.launch_begin[c + 1])
+        return e->cpu->vtable->execute(e->cpu, c);
+    poison(e, command);
+    memcpy(e->before, e->memory, bytes);
+    memset(e->workspace, 0xff, e->code.workspace_bytes);
+    commands_run++;
+    uint64_t order = commands_run % 2 * commands_run; /* every other one in random order */
+    const char *fault = kernels_run(e->emulator, e->program, &e->code, e->kernels, c, e->memory,
+                                    e->workspace, order);
+    const char *key = e->code.kernels[e->code.launches[e->code.launch_begin[c]].kernel].key;
+    if (fault)
+        return remat_error(e->ctx, REMAT_ERROR_INTERNAL, "%s: %s", key, fault);
+    memcpy(e->after, e->memory, bytes);
+    memcpy(e->memory, e->before, bytes);
+    remat_status st = e->cpu->vtable->execute(e->cpu, c);
+    for (uint64_t i = 0; i < bytes && st == REMAT_OK; i++)
+        if (e->memory[i] != e->after[i])
+            st = remat_error(e->ctx, REMAT_ERROR_INTERNAL,
+                             "command \"%s\", %s: byte %llu of the arena is not the CPU's",
+                             command->name, key, (unsigned long long)i);
+    if (e->compared64[command->kernel]++ < 2) {
+        double difference = reference64_difference(e->program, c, e->before, e->after);
+        worst64 = difference > worst64 ? difference : worst64;
+        if (st == REMAT_OK && !(difference < TOLERANCE64))
+            st = remat_error(e->ctx, REMAT_ERROR_INTERNAL,
+                             "command \"%s\", %s: %.3g from float64, relative", command->name, key,
+                             difference);
+    }
+    return st;
+}
+
+static void write_memory(struct remat_device *device, uint64_t offset, const void *data,
+                         uint64_t bytes)
+{
+    memcpy(device->memory + offset, data, bytes);
+}
+
+static void read_memory(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes)
+{
+    memcpy(data, device->memory + offset, bytes);
+}
+
+static remat_status break_rule(struct remat_device *device, uint32_t rule)
+{
+    struct emulated *e = (struct emulated *)device;
+    return rule ? REMAT_ERROR_USAGE : e->cpu->vtable->break_rule(e->cpu, 0);
+}
+
+static const struct remat_device_vtable emulated_device = {
+    .name = "cpu",
+    .default_threads = default_threads,
+    .create = create,
+    .destroy = destroy,
+    .memory_bytes = memory_bytes,
+    .thread_bytes = thread_bytes,
+    .bind = bind,
+    .begin = begin,
+    .execute = execute,
+    .end = end,
+    .write = write_memory,
+    .read = read_memory,
+    .break_rule = break_rule,
+};
+
+static remat_status create(remat_context *ctx, const struct remat_program *program,
+                           const struct remat_device_params *params, struct remat_device **out)
+{
+    remat_status st = REMAT_OK;
+    struct emulated *e = calloc(1, sizeof *e);
+    *e = (struct emulated){.base.vtable = &emulated_device, .ctx = ctx, .program = program};
+    remat_arena_init(&e->arena, ctx);
+    *out = &e->base;
+    REMAT_TRY(remat_cpu_device.create(ctx, program, params, &e->cpu));
+    REMAT_TRY(remat_cuda_emit(ctx, &e->arena, program, &REMAT_CUDA_DEFAULTS, &e->code));
+    REMAT_NEW(&e->arena, e->kernels, e->code.kernel_count);
+    e->compared64 = calloc(program->kernel_count, 1);
+    char *text = kernels_text(&e->code);
+    e->library = kernels_compile(compiler, text);
+    free(text);
+    for (uint32_t k = 0; k < e->code.kernel_count; k++)
+        e->kernels[k] = kernels_find(e->library, e->code.kernels[k].symbol);
+    kernels_made += e->code.kernel_count;
+fail:
+    return st;
+}
+
+/* Takes the place of runtime/device/device.c: sessions find the emulated device. */
+const struct remat_device_vtable *remat_device_find(const char *name)
+{
+    if (strcmp(name, "cpu") != 0)
+        return NULL;
+    return emulate ? &emulated_device : &remat_cpu_device;
+}
+
+static void test_model(const char *preset, struct remat_model_settings sizes,
+                       const char *policy_name)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_arena arena;
+    struct remat_program *program;
+    struct remat_policy_settings policy = {0};
+    struct run_settings settings = {.threads = 1, .steps = 2};
+    remat_arena_init(&arena, ctx);
+    for (unsigned i = 0; i < named_policy_count; i++)
+        if (strcmp(named_policies[i].name, policy_name) == 0)
+            policy = named_policies[i].settings;
+    const struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    commands_run = kernels_made = 0;
+    worst64 = 0;
+    emulate = false;
+    struct run_result expected = harness_run(ctx, program, &settings);
+    emulate = true;
+    struct run_result found = harness_run(ctx, program, &settings);
+    for (uint32_t s = 0; s < settings.steps; s++)
+        harness_check(found.loss_hash[s] == expected.loss_hash[s] &&
+                          found.gradient_hash[s] == expected.gradient_hash[s],
+                      "%s, %s, step %u: another loss or gradient than the CPU's", preset,
+                      policy_name, s);
+    harness_check(commands_run > 0 && found.gradient_count > 0, "%s: nothing ran", preset);
+    printf("%-12s %-5s %-9s %4llu kernels, %5llu commands emulated, float64 to %.1e\n", preset,
+           sizes.dtype == REMAT_BF16 ? "bf16" : "fp32", policy_name,
+           (unsigned long long)kernels_made, (unsigned long long)commands_run, worst64);
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
+    compiler = argv[1];
+    for (uint32_t p = 0; p < sizeof presets / sizeof *presets; p++)
+        for (uint32_t bf16 = 0; bf16 < 2; bf16++) {
+            struct remat_model_settings sizes = {.batch = 2, .seq = 19, .dropout = 0.1};
+            sizes.dtype = bf16 ? REMAT_BF16 : REMAT_F32;
+            sizes.layers = 2;
+            if (argc < 3 || strcmp(argv[2], presets[p]) == 0)
+                test_model(presets[p], sizes, bf16 ? "uniform 1" : "none");
+        }
+    return harness_exit();
+}
