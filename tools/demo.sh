@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 to a trained model: installs, builds, then makes GPT-2 124M's training graph,
-# compiles it under a budget that forces recomputation, and trains it on tests/data.
+# From a fresh Debian 12 to a trained model: installs, builds, plans Llama 3.2 1B for an H100, then makes
+# GPT-2 124M's training graph, compiles it under a budget that forces recomputation, and trains it on tests/data.
 #   tools/demo.sh [steps (default: 20)] [build directory (default: build)]
 # Everything it writes lies in the build directory, in demo/.
 set -euo pipefail
@@ -26,6 +26,8 @@ show_head() { # the same, but only the first lines of what it prints
     "${@:2}" | sed -n "1,$1p"
 }
 
+show remat-graph llama3.2-1b --batch 32 --seq 2048 --dtype bf16 -o llama.fbs
+show remat-compile llama.fbs --budget 80GB --target h100-sxm -o llama.plan
 show remat-graph gpt2-124m --batch 2 --seq 512 -o model.fbs
 show remat-compile model.fbs --budget 2.2GB -o model.plan
 show remat-run model.plan --text $text --steps "$steps" --lr 3e-4
