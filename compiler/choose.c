@@ -38,8 +38,7 @@ static remat_status decide(struct remat_chooser *c, struct remat_arena *arena,
     remat_stopwatch_start(c->watch);
     remat_status st =
         proposal->policy
-            ? remat_policy_decide(c->ctx, arena, c->graph, proposal->policy, &c->settings->policy,
-                                  out, notes)
+            ? remat_policy_decide(c->ground, arena, proposal->policy, out, notes)
             : remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
     remat_stopwatch_lap(c->watch, REMAT_LAP_DECIDE);
     return st;
@@ -68,7 +67,7 @@ static remat_status carry(struct remat_chooser *c, struct remat_arena *arena,
     *out = (struct remat_candidate){.name = rung->of.name};
     REMAT_TRY(decide(c, arena, planner, &rung->of, notes, &out->decision));
     remat_stopwatch_start(c->watch);
-    REMAT_TRY(remat_rewrite(c->ctx, arena, c->graph, &out->decision, &graph));
+    REMAT_TRY(remat_rewrite_with(c->ctx, arena, &c->evaluator->clones, &out->decision, &graph));
     remat_stopwatch_lap(c->watch, REMAT_LAP_CLONE);
     REMAT_TRY(remat_arrange(c->ctx, arena, graph, c->statics, &c->settings->device, c->watch,
                             &out->arranged));
@@ -213,8 +212,7 @@ static remat_status make_planner(struct remat_chooser *c, struct remat_planner *
     struct remat_notes ignored = {0};
     REMAT_NEW(c->arena, pinned, 1);
     REMAT_NEW(c->arena, plain, 1);
-    REMAT_TRY(remat_policy_decide(c->ctx, c->arena, c->graph, &none, &c->settings->policy, pinned,
-                                  &ignored));
+    REMAT_TRY(remat_policy_decide(c->ground, c->arena, &none, pinned, &ignored));
     REMAT_TRY(remat_arrange(c->ctx, c->arena, c->graph, c->statics, &c->settings->device, c->watch,
                             plain));
     remat_stopwatch_start(c->watch);
@@ -395,6 +393,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     bool free = c->settings->has_budget && !remat_policy_given(&c->settings->policy);
     remat_arena_init(&scratch, c->ctx);
     REMAT_TRY(list_policies(c, &rungs));
+    REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     if (free && c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(make_planner(c, &planner));
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best));
@@ -417,12 +416,13 @@ remat_status remat_choose_base(struct remat_chooser *c, uint64_t *out_ns)
     static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
     static const struct remat_policy_settings no_pins = {0};
     struct remat_arena scratch;
+    struct remat_policy_ground *ground;
     struct remat_decision decision;
     struct remat_evaluation cost;
     struct remat_notes ignored = {0};
     remat_arena_init(&scratch, c->ctx);
-    REMAT_TRY(
-        remat_policy_decide(c->ctx, &scratch, c->graph, &none, &no_pins, &decision, &ignored));
+    REMAT_TRY(remat_policy_prepare(c->ctx, &scratch, c->graph, &no_pins, &ground));
+    REMAT_TRY(remat_policy_decide(ground, &scratch, &none, &decision, &ignored));
     REMAT_TRY(remat_evaluate(c->evaluator, &decision, &cost));
     *out_ns = cost.step_ns;
 fail:

@@ -23,6 +23,7 @@ struct remat_chooser {
     uint64_t fixed_arena_bytes;             /* that other segments need */
     uint64_t reserve_bytes, limit_bytes;    /* limit: budget - reserve, UINT64_MAX without one */
     struct remat_notes notes;               /* for the report */
+    struct remat_policy_ground *ground;     /* private */
 };
 
 /* A decision carried through; everything lies in the chooser's arena. */

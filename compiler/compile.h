@@ -24,8 +24,8 @@ struct remat_compile_settings {
     /* Called with the graph after each pass, for --print-after; NULL: not called. */
     void (*after_pass)(void *user, const char *pass, const struct remat_graph *graph);
     void *after_pass_user;
-    /* Called with the time of each pass and each stage (stopwatch.h), for -v, and how often it ran.
-     * NULL: no clock is read. */
+    /* Called with the CPU time of each pass and each stage (stopwatch.h), for -v, and how often it
+     * ran. NULL: no clock is read. */
     void (*pass_time)(void *user, const char *pass, uint64_t ns, uint32_t runs);
     void *pass_time_user;
     uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */

@@ -33,14 +33,31 @@ fail:
 
 /* --- decisions --- */
 
-static void add_kernels(const struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
-                        uint32_t count, struct remat_evaluation *cost)
+static uint64_t price(const struct remat_evaluator *e, const struct remat_fused_kernel *kernel)
 {
+    return remat_price_kernel(e->clones.graph, kernel, e->device).ns;
+}
+
+static void add_time(const struct remat_fused_kernel *kernel, uint64_t ns,
+                     struct remat_evaluation *cost)
+{
+    cost->step_ns += ns;
+    cost->times.ns[remat_cost_class_of(kernel->kind)] += ns;
+}
+
+/* Kernels that are new in the memo have the next ids, in their order. */
+static remat_status add_kernels(struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
+                                uint32_t count, struct remat_evaluation *cost)
+{
+    remat_status st = REMAT_OK;
     for (uint32_t k = 0; k < count; k++) {
-        uint64_t ns = remat_price_kernel(e->clones.graph, &kernels[k], e->device).ns;
-        cost->step_ns += ns;
-        cost->times.ns[remat_cost_class_of(kernels[k].kind)] += ns;
+        uint32_t id = kernels[k].id;
+        if (id == e->times.count)
+            REMAT_PUSH(e->memo.arena, &e->times, price(e, &kernels[k]));
+        add_time(&kernels[k], remat_is_none(id) ? price(e, &kernels[k]) : e->times.items[id], cost);
     }
+fail:
+    return st;
 }
 
 /* The kernels of the tail, from those of the whole graph with everything saved. Kernels come in
@@ -60,7 +77,8 @@ static remat_status fuse_tail(struct remat_evaluator *e, struct remat_arena *are
         first++;
     e->tail.kernels += first;
     e->tail.count -= first;
-    add_kernels(e, e->tail.kernels, e->tail.count, &e->tail_cost);
+    for (uint32_t k = 0; k < e->tail.count; k++)
+        add_time(&e->tail.kernels[k], price(e, &e->tail.kernels[k]), &e->tail_cost);
 fail:
     return st;
 }
@@ -74,7 +92,8 @@ remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
     remat_status st = REMAT_OK;
     *e = (struct remat_evaluator){.ctx = ctx, .statics = statics, .device = device, .watch = watch};
     remat_arena_init(&e->scratch, ctx);
-    REMAT_TRY(remat_clones_create(ctx, arena, graph, &e->clones));
+    REMAT_TRY(remat_clones_create(arena, graph, &e->clones));
+    REMAT_TRY(remat_kernel_memo_init(&e->memo, arena));
     REMAT_TRY(fuse_tail(e, arena));
     REMAT_TRY(remat_statics_inputs(arena, statics, graph, &e->inputs));
 fail:
@@ -91,8 +110,7 @@ remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decisi
 {
     remat_status st = REMAT_OK;
     struct remat_clones *c = &e->clones;
-    struct remat_sequence sequence = {
-        .tail = &e->tail, .tail_read_count = c->tail_read_count, .tail_reads = c->tail_reads};
+    struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo};
     struct remat_kernel_list kernels;
     struct remat_lifespans lifespans;
     uint32_t *nodes, *order;
@@ -109,7 +127,7 @@ remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decisi
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     *out = e->tail_cost;
     out->live_peak_bytes = lifespans.live_peak_bytes;
-    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out);
+    REMAT_TRY(add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out));
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
 fail:
     remat_arena_reset(&e->scratch);

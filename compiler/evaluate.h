@@ -6,6 +6,7 @@
 
 #include "clones.h"
 #include "device_description.h"
+#include "kernel_memo.h"
 #include "place.h"
 #include "price.h"
 #include "sensitivity.h"
@@ -37,6 +38,11 @@ struct remat_evaluator {
     struct remat_clones clones;
     struct remat_kernel_list tail;
     struct remat_evaluation tail_cost; /* its times */
+    struct remat_kernel_memo memo;
+    struct remat_kernel_times { /* ns by the memo's kernels */
+        uint64_t *items;
+        size_t count, capacity;
+    } times;
     const struct remat_statics *statics;
     struct remat_static_inputs inputs;
     const struct remat_device_description *device;

@@ -1,4 +1,4 @@
-/* Times of the stages of compiling, for -v. */
+/* CPU times of the stages of compiling, for -v. */
 #ifndef REMAT_STOPWATCH_H
 #define REMAT_STOPWATCH_H
 
@@ -27,7 +27,7 @@ struct remat_stopwatch {
 };
 
 const char *remat_lap_name(enum remat_lap lap);
-uint64_t remat_clock_ns(void);
+uint64_t remat_clock_ns(void); /* CPU time of the process */
 void remat_stopwatch_start(struct remat_stopwatch *watch);
 /* Adds the time since the start or the lap before. */
 void remat_stopwatch_lap(struct remat_stopwatch *watch, enum remat_lap lap);

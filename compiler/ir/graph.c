@@ -194,6 +194,36 @@ struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *a
     return graph;
 }
 
+static remat_status enlarge(struct remat_arena *arena, void **items, size_t count, size_t *capacity,
+                            size_t wanted, size_t size)
+{
+    if (wanted <= *capacity)
+        return REMAT_OK;
+    void *grown = remat_arena_array(arena, wanted, size);
+    if (!grown)
+        return REMAT_ERROR_MEMORY;
+    if (count)
+        memcpy(grown, *items, count * size);
+    *items = grown;
+    *capacity = wanted;
+    return REMAT_OK;
+}
+
+remat_status remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph,
+                                 size_t value_count, size_t node_count)
+{
+    remat_status st = REMAT_OK;
+    void *values = graph->values, *nodes = graph->nodes;
+    REMAT_TRY(enlarge(arena, &values, graph->value_count, &graph->value_capacity, value_count,
+                      sizeof *graph->values));
+    graph->values = values;
+    REMAT_TRY(enlarge(arena, &nodes, graph->node_count, &graph->node_capacity, node_count,
+                      sizeof *graph->nodes));
+    graph->nodes = nodes;
+fail:
+    return st;
+}
+
 remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
                                    const struct remat_value_info *info, remat_value *out)
 {
@@ -224,6 +254,31 @@ fail:
     return st;
 }
 
+remat_status remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
+                                     const struct remat_node_info *info, remat_node *out)
+{
+    void *nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
+                          sizeof *graph->nodes);
+    if (!nodes)
+        return REMAT_ERROR_MEMORY;
+    graph->nodes = nodes;
+
+    uint32_t id = graph->node_count++;
+    struct remat_node_info *node = &graph->nodes[id];
+    *node = *info;
+    if (node->origin_group == REMAT_NONE) {
+        node->origin = node->op;
+        node->origin_group = id;
+    }
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        graph->values[node->outputs[k].i].node = id;
+        graph->values[node->outputs[k].i].result = k;
+    }
+    if (out)
+        *out = (remat_node){id};
+    return REMAT_OK;
+}
+
 remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
                                   const struct remat_node_info *info, remat_node *out)
 {
@@ -232,25 +287,7 @@ remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph 
     DUPLICATE(arena, node.inputs, node.input_count);
     DUPLICATE(arena, node.outputs, node.output_count);
     REMAT_TRY(copy_attributes(arena, &node));
-    void *nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
-                          sizeof *graph->nodes);
-    if (!nodes)
-        return REMAT_ERROR_MEMORY;
-    graph->nodes = nodes;
-
-    uint32_t id = graph->node_count++;
-    if (node.origin_group == REMAT_NONE) {
-        node.origin = node.op;
-        node.origin_group = id;
-    }
-    graph->nodes[id] = node;
-    for (uint32_t k = 0; k < node.output_count; k++) {
-        graph->values[node.outputs[k].i].node = id;
-        graph->values[node.outputs[k].i].result = k;
-    }
-    if (out)
-        *out = (remat_node){id};
-    return REMAT_OK;
+    REMAT_TRY(remat_graph_append_node(arena, graph, &node, out));
 fail:
     return st;
 }

@@ -146,6 +146,9 @@ remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *aren
  * the value is out of range. */
 remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *graph, const char *name,
                                     int64_t value);
+/* Room for so many values and nodes in all, so that adding them moves nothing. */
+remat_status remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph,
+                                 size_t value_count, size_t node_count);
 /* Appends a value (node and result as given in `info`); pointers in `info` must live in `arena`. */
 remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
                                    const struct remat_value_info *info, remat_value *out);
@@ -154,6 +157,9 @@ remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph
  * own id, and origin its own op. `out` may be NULL. */
 remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
                                   const struct remat_node_info *info, remat_node *out);
+/* The same without copies: what the lists point to lives as long as the graph. */
+remat_status remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
+                                     const struct remat_node_info *info, remat_node *out);
 /* A copy into another arena, same ids and contents, whose tables can be changed and appended to;
  * strings, attributes and the nodes' id lists stay shared with the original. */
 remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,

@@ -3,6 +3,7 @@
 #include "fuse.h"
 
 #include "kernel_body.h"
+#include "kernel_memo.h"
 #include "ops.h"
 
 enum group_kind { GROUP_POINTWISE, GROUP_ROW, GROUP_COLUMN, GROUP_NAMED };
@@ -25,6 +26,11 @@ struct group_list {
     size_t count, capacity;
 };
 
+struct word_list {
+    uint32_t *items;
+    size_t count, capacity;
+};
+
 struct fuser {
     remat_context *ctx;
     struct remat_arena *arena;
@@ -33,9 +39,13 @@ struct fuser {
     struct group_list groups;
     uint32_t *position; /* by node: in the sequence */
     uint32_t *root;     /* by value: its storage root */
+    uint32_t *producer; /* by value: its node in the sequence, REMAT_NONE of what is given */
     uint32_t *group_of; /* by node */
     uint32_t *readers;  /* by value: number of nodes that read it directly */
     remat_value *read;  /* by value: what its readers read */
+    uint32_t *narrow;   /* by value: what it widens, REMAT_NONE otherwise */
+    uint8_t *stored;    /* by value: see find_stored */
+    struct word_list key;
 };
 
 #define GROUP_INSTRUCTIONS_MAX 48
@@ -58,6 +68,8 @@ static void find_roots(struct fuser *f)
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
         f->position[f->sequence->nodes[k]] = k;
+        for (uint32_t o = 0; o < node->output_count; o++)
+            f->producer[node->outputs[o].i] = f->sequence->nodes[k];
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             f->root[node->outputs[0].i] = f->root[node->inputs[0].i];
     }
@@ -70,7 +82,7 @@ static void find_in_memory(const struct fuser *f, uint8_t *in_memory)
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = f->root[node->inputs[i].i], producer = g->values[root].node;
+            uint32_t root = f->root[node->inputs[i].i], producer = f->producer[root];
             bool viewed = root != node->inputs[i].i;
             if (!remat_is_none(producer) && is_inline(g->nodes[producer].op) &&
                 (remat_op_has(node->op, REMAT_FACT_NAMED) ||
@@ -79,7 +91,7 @@ static void find_in_memory(const struct fuser *f, uint8_t *in_memory)
         }
     }
     for (uint32_t o = 0; o < g->output_count; o++) {
-        uint32_t producer = g->values[f->root[g->outputs[o].i]].node;
+        uint32_t producer = f->producer[f->root[g->outputs[o].i]];
         if (!remat_is_none(producer))
             in_memory[producer] = 1;
     }
@@ -93,13 +105,17 @@ static remat_status find_read(struct fuser *f)
     remat_status st = REMAT_OK;
     const struct remat_graph *g = f->graph;
     REMAT_NEW(f->arena, f->read, g->value_count);
+    REMAT_NEW(f->arena, f->narrow, g->value_count);
+    memset(f->narrow, 0xff, g->value_count * sizeof *f->narrow);
     for (uint32_t v = 0; v < g->value_count; v++)
         f->read[v] = (remat_value){v};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
         remat_value v = node->outputs[0];
-        if (node->op == REMAT_OP_cast && remat_is_widening(g, v) &&
-            g->values[v.i].role == REMAT_ROLE_ACTIVATION)
+        if (node->op != REMAT_OP_cast || !remat_is_widening(g, v))
+            continue;
+        f->narrow[v.i] = node->inputs[0].i;
+        if (g->values[v.i].role == REMAT_ROLE_ACTIVATION)
             f->read[v.i] = node->inputs[0];
     }
     for (uint32_t k = 0; k < f->sequence->count; k++) {
@@ -181,8 +197,8 @@ static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
         remat_value in = input_of(f, node, i), root = {f->root[in.i]};
-        uint32_t producer = f->graph->values[in.i].node;
-        uint32_t root_producer = f->graph->values[root.i].node;
+        uint32_t producer = f->producer[in.i];
+        uint32_t root_producer = f->producer[root.i];
         if (!remat_is_none(producer) && is_inline(f->graph->nodes[producer].op))
             continue;
         bool inside = !remat_is_none(root_producer) && f->group_of[root_producer] == group;
@@ -199,7 +215,7 @@ static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat
 /* The node rounds column sums that the group computes: their store does that. */
 static bool rounds_columns(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
 {
-    uint32_t producer = f->graph->values[node->inputs[0].i].node;
+    uint32_t producer = f->producer[node->inputs[0].i];
     return node->op == REMAT_OP_cast && !remat_is_none(producer) && f->group_of[producer] == id &&
            remat_op_has(f->graph->nodes[producer].op, REMAT_FACT_COLUMN_REDUCE);
 }
@@ -234,7 +250,7 @@ static uint32_t find_group(const struct fuser *f, const struct remat_node_info *
 {
     uint32_t best = REMAT_NONE;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t producer = f->graph->values[input_of(f, node, i).i].node;
+        uint32_t producer = f->producer[input_of(f, node, i).i];
         uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (!remat_is_none(group) && (remat_is_none(best) || group > best) &&
             can_join(f, group, node))
@@ -294,7 +310,7 @@ fail:
 static void mark_consumed(struct fuser *f, const struct remat_node_info *node, uint32_t own)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t producer = f->graph->values[f->root[input_of(f, node, i).i]].node;
+        uint32_t producer = f->producer[f->root[input_of(f, node, i).i]];
         uint32_t group = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (!remat_is_none(group) && group != own)
             f->groups.items[group].consumed = true;
@@ -331,7 +347,7 @@ static remat_status merge_producers(struct fuser *f, const struct remat_node_inf
 {
     remat_status st = REMAT_OK;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t producer = f->graph->values[input_of(f, node, i).i].node;
+        uint32_t producer = f->producer[input_of(f, node, i).i];
         uint32_t other = remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
         if (remat_is_none(other) || other == id || !can_join(f, other, node))
             continue;
@@ -371,8 +387,9 @@ fail:
 
 /* stored[v]: a root that some other kernel reads, directly or through a view, or that outlives the
  * step's commands as output, state or gradient. */
-static void find_stored(const struct fuser *f, uint8_t *stored)
+static void find_stored(struct fuser *f)
 {
+    uint8_t *stored = f->stored;
     const struct remat_graph *g = f->graph;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
@@ -382,14 +399,12 @@ static void find_stored(const struct fuser *f, uint8_t *stored)
         if (is_absorbed(f, node))
             continue;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = f->root[input_of(f, node, i).i], producer = g->values[root].node;
+            uint32_t root = f->root[input_of(f, node, i).i], producer = f->producer[root];
             if (!remat_is_none(producer) &&
                 f->group_of[producer] != f->group_of[f->sequence->nodes[k]])
                 stored[root] = 1;
         }
     }
-    for (uint32_t r = 0; r < f->sequence->tail_read_count; r++)
-        stored[f->root[f->sequence->tail_reads[r].i]] = 1;
     for (uint32_t o = 0; o < g->output_count; o++)
         stored[f->root[g->outputs[o].i]] = 1;
     for (uint32_t u = 0; u < g->update_count; u++)
@@ -421,11 +436,12 @@ fail:
     return st;
 }
 
-static remat_status write_kernel(struct fuser *f, const struct group *group, const uint8_t *stored,
+static remat_status write_kernel(struct fuser *f, const struct group *group,
                                  struct remat_fused_kernel *kernel)
 {
     const struct remat_node_info *first = &f->graph->nodes[group->nodes.items[0].i];
     *kernel = (struct remat_fused_kernel){
+        .id = REMAT_NONE,
         .kind = group->kind == GROUP_NAMED ? remat_op_info(first->op)->executor
                                            : (uint32_t)REMAT_KERNEL_program,
         .phase = first->phase,
@@ -438,10 +454,63 @@ static remat_status write_kernel(struct fuser *f, const struct group *group, con
     };
     return group->kind == GROUP_NAMED
                ? remat_named_body(f->ctx, f->arena, f->graph, kernel)
-               : remat_program_body(f->ctx, f->arena, f->graph, stored, kernel);
+               : remat_program_body(f->ctx, f->arena, f->graph, f->stored, kernel);
 }
 
-/* readers[v]: by nodes, those of the tail included. */
+/* Whether it is stored lies in the low bits, and its root follows where that is another value. */
+#define KEY_VALUES_MAX (1u << 30)
+
+static remat_status push_value(struct fuser *f, uint32_t v)
+{
+    remat_status st = REMAT_OK;
+    bool view = f->root[v] != v;
+    REMAT_PUSH(f->arena, &f->key, v << 2 | (uint32_t)view << 1 | f->stored[v]);
+    if (view)
+        REMAT_PUSH(f->arena, &f->key, f->root[v]);
+fail:
+    return st;
+}
+
+/* All that the bodies above depend on and a sequence can change: the nodes, where their inputs come
+ * from, and which values are stored. */
+static remat_status write_key(struct fuser *f, const struct group *group)
+{
+    remat_status st = REMAT_OK;
+    f->key.count = 0;
+    for (size_t n = 0; n < group->nodes.count; n++) {
+        const struct remat_node_info *node = &f->graph->nodes[group->nodes.items[n].i];
+        REMAT_TRY(push_value(f, node->outputs[0].i)); /* which names the node */
+        for (uint32_t i = 0; i < node->input_count; i++)
+            for (uint32_t v = node->inputs[i].i; !remat_is_none(v); v = f->narrow[v])
+                REMAT_TRY(push_value(f, v));
+    }
+fail:
+    return st;
+}
+
+static remat_status find_kernel(struct fuser *f, const struct group *group,
+                                struct remat_fused_kernel *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_kernel_memo *memo = f->sequence->memo;
+    const struct remat_fused_kernel *found;
+    uint64_t hash;
+    if (!memo || f->graph->value_count > KEY_VALUES_MAX)
+        return write_kernel(f, group, out);
+    REMAT_TRY(write_key(f, group));
+    found = remat_kernel_memo_find(memo, f->key.items, (uint32_t)f->key.count, &hash);
+    if (found)
+        *out = *found;
+    else {
+        REMAT_TRY(write_kernel(f, group, out));
+        REMAT_TRY(remat_kernel_list_shared(f->arena, f->graph, out));
+        REMAT_TRY(remat_kernel_memo_add(memo, f->key.items, (uint32_t)f->key.count, hash, out));
+    }
+fail:
+    return st;
+}
+
+/* readers[v]: nodes of the sequence. */
 static void count_readers(struct fuser *f)
 {
     for (uint32_t k = 0; k < f->sequence->count; k++) {
@@ -450,8 +519,6 @@ static void count_readers(struct fuser *f)
         for (uint32_t i = 0; !cast && i < node->input_count; i++)
             f->readers[input_of(f, node, i).i]++;
     }
-    for (uint32_t r = 0; r < f->sequence->tail_read_count; r++)
-        f->readers[f->sequence->tail_reads[r].i]++;
 }
 
 static remat_status collect_groups(struct fuser *f)
@@ -486,23 +553,24 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph, .sequence = sequence};
     uint32_t tail = sequence->tail ? sequence->tail->count : 0;
-    uint8_t *stored;
     REMAT_NEW(arena, f.position, graph->node_count);
     REMAT_NEW(arena, f.group_of, graph->node_count);
     REMAT_NEW(arena, f.root, graph->value_count);
+    REMAT_NEW(arena, f.producer, graph->value_count);
+    memset(f.producer, 0xff, graph->value_count * sizeof *f.producer);
     REMAT_NEW(arena, f.readers, graph->value_count);
-    REMAT_NEW(arena, stored, graph->value_count);
+    REMAT_NEW(arena, f.stored, graph->value_count);
     memset(f.group_of, 0xff, graph->node_count * sizeof *f.group_of);
     find_roots(&f);
     REMAT_TRY(find_read(&f));
     count_readers(&f);
     REMAT_TRY(collect_groups(&f));
-    find_stored(&f, stored);
+    find_stored(&f);
     *out =
         (struct remat_kernel_list){.count = (uint32_t)f.groups.count, .kernel_of_node = f.group_of};
     REMAT_NEW(arena, out->kernels, f.groups.count + tail);
     for (uint32_t k = 0; k < out->count; k++)
-        REMAT_TRY(write_kernel(&f, &f.groups.items[k], stored, &out->kernels[k]));
+        REMAT_TRY(find_kernel(&f, &f.groups.items[k], &out->kernels[k]));
     if (tail)
         append_tail(sequence->tail, out);
 fail:

@@ -16,10 +16,16 @@ struct remat_kernel_operand {
     remat_value value;    /* the storage root that is read, or the value that is written */
     remat_value previous; /* UPDATE: the storage root of the version that is replaced */
     uint8_t access;       /* enum remat_access */
+    uint64_t bytes;       /* of the value */
     struct remat_view view;
 };
 
+struct remat_shared_operands { /* `written` may lie in the memory of `read` */
+    uint16_t read, written;
+};
+
 struct remat_fused_kernel {
+    uint32_t id;   /* in the memo that it is from, where equal kernels have one; REMAT_NONE: none */
     uint32_t kind; /* enum remat_kernel_kind */
     uint8_t phase;
     uint32_t instance, scope;
@@ -29,7 +35,9 @@ struct remat_fused_kernel {
     double *parameters;
     struct remat_shape space;            /* of a kernel program */
     struct remat_kernel_program program; /* of a kernel program */
-    remat_value name; /* the first value it computes: what the kernel is called */
+    remat_value name;      /* the first value it computes: what the kernel is called */
+    uint32_t shared_count; /* of a kernel from a memo: all pairs of remat_kernel_may_share */
+    struct remat_shared_operands *shared;
 };
 
 struct remat_kernel_list {
@@ -38,13 +46,14 @@ struct remat_kernel_list {
     uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
 };
 
+struct remat_kernel_memo; /* kernel_memo.h */
+
 /* The nodes of a graph that run, in order, and what is known of the nodes behind them. */
 struct remat_sequence {
     uint32_t count;
     const uint32_t *nodes;
     const struct remat_kernel_list *tail; /* their kernels, whose nodes are not in `nodes` */
-    uint32_t tail_read_count;
-    const remat_value *tail_reads; /* what they read of `nodes`, once for each input */
+    struct remat_kernel_memo *memo;       /* kernels of other sequences of this graph; NULL: none */
 };
 
 /* Equal for equal kernels: of the kind and, of a kernel program (else NULL), the instructions. */
@@ -61,9 +70,8 @@ uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
 remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_graph *graph, struct remat_kernel_list *out);
 
-/* The same for a part of a graph. The tail's kernels come last, as they are: no node of `nodes` may
- * run in a kernel with a node of the tail, and the tail reads no widened value, constant or column
- * index of `nodes`. */
+/* The same for a part of a graph. The tail's kernels come last, as they are: its nodes read nothing
+ * of `nodes` but gradients, and run in no kernel with any of them. */
 remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_sequence *sequence,

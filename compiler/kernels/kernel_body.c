@@ -202,6 +202,15 @@ fail:
     return st;
 }
 
+static void take_operands(const struct body *b, struct remat_fused_kernel *kernel)
+{
+    for (size_t o = 0; o < b->operands.count; o++)
+        b->operands.items[o].bytes =
+            remat_value_bytes(&b->graph->values[b->operands.items[o].value.i]);
+    kernel->operands = b->operands.items;
+    kernel->operand_count = (uint32_t)b->operands.count;
+}
+
 remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_graph *graph, const uint8_t *stored,
                                 struct remat_fused_kernel *kernel)
@@ -221,8 +230,7 @@ remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
         .instructions = b.instructions.items,
         .operand_count = (uint32_t)b.operands.count,
     };
-    kernel->operands = b.operands.items;
-    kernel->operand_count = (uint32_t)b.operands.count;
+    take_operands(&b, kernel);
 fail:
     return st;
 }
@@ -340,8 +348,7 @@ remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t i = count; i < node->input_count; i++)
         REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, false, NULL));
     REMAT_TRY(parameters(arena, graph, node, &list));
-    kernel->operands = b.operands.items;
-    kernel->operand_count = (uint32_t)b.operands.count;
+    take_operands(&b, kernel);
     kernel->parameters = list.items;
     kernel->parameter_count = (uint32_t)list.count;
 fail:
@@ -412,9 +419,10 @@ static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint
 static bool read_before_written(const struct remat_kernel_program *p, uint32_t read,
                                 uint32_t written)
 {
-    struct reach r = {.program = p};
-    uint8_t reached[512] = {0}, aside[512] = {0};
+    struct reach r;
+    uint8_t reached[REMAT_FUSED_INSTRUCTIONS_MAX], aside[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint16_t def = REMAT_NO_REGISTER;
+    r.program = p; /* the rest is filled as far as there are instructions */
     if (!find_stages(&r))
         return false;
     for (uint32_t i = 0; i < p->instruction_count; i++)
@@ -438,17 +446,14 @@ static bool read_before_written(const struct remat_kernel_program *p, uint32_t r
     return true;
 }
 
-bool remat_kernel_may_share(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel, uint32_t read,
-                            uint32_t written)
+static bool may_share(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                      uint32_t read, uint32_t written)
 {
     const struct remat_kernel_operand *in = &kernel->operands[read];
     const struct remat_kernel_operand *out = &kernel->operands[written];
-    const struct remat_value_info *a = &graph->values[in->value.i];
-    const struct remat_value_info *b = &graph->values[out->value.i];
     if (kernel->kind != REMAT_KERNEL_program || in->access != REMAT_ACCESS_READ ||
-        out->access != REMAT_ACCESS_WRITE || a->dtype != b->dtype ||
-        remat_value_bytes(a) != remat_value_bytes(b))
+        out->access != REMAT_ACCESS_WRITE || in->bytes != out->bytes ||
+        graph->values[in->value.i].dtype != graph->values[out->value.i].dtype)
         return false;
     if (!remat_view_is_dense(&in->view) || !remat_view_is_dense(&out->view))
         return false;
@@ -456,6 +461,36 @@ bool remat_kernel_may_share(const struct remat_graph *graph,
         if (o != read && kernel->operands[o].value.i == in->value.i)
             return false; /* also read in another way */
     return read_before_written(&kernel->program, read, written);
+}
+
+remat_status remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
+                                      struct remat_fused_kernel *kernel)
+{
+    remat_status st = REMAT_OK;
+    struct {
+        struct remat_shared_operands *items;
+        size_t count, capacity;
+    } list = {0};
+    for (uint16_t w = 0; w < kernel->operand_count; w++)
+        for (uint16_t r = 0; r < kernel->operand_count; r++)
+            if (may_share(graph, kernel, r, w))
+                REMAT_PUSH(arena, &list, ((struct remat_shared_operands){r, w}));
+    kernel->shared = list.items;
+    kernel->shared_count = (uint32_t)list.count;
+fail:
+    return st;
+}
+
+bool remat_kernel_may_share(const struct remat_graph *graph,
+                            const struct remat_fused_kernel *kernel, uint32_t read,
+                            uint32_t written)
+{
+    if (remat_is_none(kernel->id))
+        return may_share(graph, kernel, read, written);
+    for (uint32_t s = 0; s < kernel->shared_count; s++)
+        if (kernel->shared[s].read == read && kernel->shared[s].written == written)
+            return true;
+    return false;
 }
 
 /* --- identity --- */

@@ -25,11 +25,12 @@ static uint64_t slot_bytes(const struct remat_placed_buffer *b)
     return remat_align_up(b->bytes, REMAT_ALIGNMENT);
 }
 
-static void add_buffer(struct placer *p, uint32_t v, uint32_t begin, uint32_t persistent)
+static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t begin,
+                       uint32_t persistent)
 {
     uint32_t id = p->out->buffer_count++;
     p->out->buffers[id] = (struct remat_placed_buffer){
-        .bytes = remat_value_bytes(&p->graph->values[v]),
+        .bytes = bytes,
         .begin = begin,
         .end = remat_is_none(persistent) ? begin + 1 : p->kernels->count,
         .persistent = persistent,
@@ -70,14 +71,15 @@ fail:
 static void find_uses(struct placer *p)
 {
     for (uint32_t i = 0; i < p->inputs->count; i++)
-        add_buffer(p, p->inputs->values[i], 0, p->inputs->statics[i]);
+        add_buffer(p, p->inputs->values[i], p->statics->items[p->inputs->statics[i]].bytes, 0,
+                   p->inputs->statics[i]);
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             uint32_t v = operand->value.i;
             if (operand->access == REMAT_ACCESS_WRITE)
-                add_buffer(p, v, at, output_static(p, v));
+                add_buffer(p, v, operand->bytes, at, output_static(p, v));
             else if (operand->access == REMAT_ACCESS_UPDATE)
                 p->out->buffer_of[v] = p->out->buffer_of[operand->previous.i];
             struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[v]];

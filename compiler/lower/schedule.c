@@ -7,7 +7,7 @@ struct edge {
 };
 struct edge_list {
     struct edge *items;
-    size_t count, capacity;
+    size_t count;
 };
 struct adjacency {
     uint32_t *begin; /* kernel_count + 1 */
@@ -32,43 +32,59 @@ static bool is_optimizer(const struct scheduler *s, uint32_t k)
     return s->kernels->kernels[k].phase == REMAT_PHASE_OPTIMIZER;
 }
 
-static uint32_t producer_of(const struct scheduler *s, remat_value v)
+static void add_edge(struct scheduler *s, uint32_t from, uint32_t to)
 {
-    uint32_t node = s->graph->values[v.i].node;
-    return remat_is_none(node) ? REMAT_NONE : s->kernels->kernel_of_node[node];
+    if (!remat_is_none(from) && !remat_is_none(to) && from != to)
+        s->edges.items[s->edges.count++] = (struct edge){from, to};
 }
 
-static remat_status add_edge(struct scheduler *s, uint32_t from, uint32_t to)
+struct read { /* a kernel reads a version */
+    uint32_t kernel, value;
+};
+
+/* reads[]: all of them; writer[v], replacer[v]: the kernel that makes version v, and that which
+ * replaces it in place. One pass: operands are large. */
+static remat_status find_reads(struct scheduler *s, uint32_t *writer, uint32_t *replacer,
+                               struct read **out, uint32_t *out_count)
 {
     remat_status st = REMAT_OK;
-    if (!remat_is_none(from) && from != to)
-        REMAT_PUSH(s->arena, &s->edges, ((struct edge){from, to}));
+    size_t operands = 0;
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        operands += s->kernels->kernels[k].operand_count;
+    REMAT_NEW(s->arena, *out, operands);
+    *out_count = 0;
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
+            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
+            bool update = operand->access == REMAT_ACCESS_UPDATE;
+            if (operand->access != REMAT_ACCESS_READ)
+                writer[operand->value.i] = k;
+            if (update)
+                replacer[operand->previous.i] = k;
+            if (operand->access != REMAT_ACCESS_WRITE)
+                (*out)[(*out_count)++] =
+                    (struct read){k, update ? operand->previous.i : operand->value.i};
+        }
 fail:
     return st;
 }
 
-/* replacer[v]: the kernel that replaces version v in place. */
 static remat_status collect_edges(struct scheduler *s)
 {
     remat_status st = REMAT_OK;
-    uint32_t *replacer;
-    REMAT_NEW(s->arena, replacer, s->graph->value_count);
-    memset(replacer, 0xff, s->graph->value_count * sizeof *replacer);
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++)
-            if (s->kernels->kernels[k].operands[o].access == REMAT_ACCESS_UPDATE)
-                replacer[s->kernels->kernels[k].operands[o].previous.i] = k;
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
-            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
-            remat_value read =
-                operand->access == REMAT_ACCESS_UPDATE ? operand->previous : operand->value;
-            if (operand->access == REMAT_ACCESS_WRITE)
-                continue;
-            REMAT_TRY(add_edge(s, producer_of(s, read), k));
-            if (!remat_is_none(replacer[read.i]))
-                REMAT_TRY(add_edge(s, k, replacer[read.i]));
-        }
+    size_t values = s->graph->value_count;
+    uint32_t *writer, *replacer, count;
+    struct read *reads;
+    REMAT_NEW(s->arena, writer, values);
+    REMAT_NEW(s->arena, replacer, values);
+    memset(writer, 0xff, values * sizeof *writer);
+    memset(replacer, 0xff, values * sizeof *replacer);
+    REMAT_TRY(find_reads(s, writer, replacer, &reads, &count));
+    REMAT_NEW(s->arena, s->edges.items, 2 * (size_t)count);
+    for (uint32_t r = 0; r < count; r++) {
+        add_edge(s, writer[reads[r].value], reads[r].kernel);
+        add_edge(s, reads[r].kernel, replacer[reads[r].value]);
+    }
 fail:
     return st;
 }

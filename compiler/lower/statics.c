@@ -133,11 +133,16 @@ remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_
     *out = (struct remat_static_inputs){0};
     REMAT_NEW(arena, out->values, count);
     REMAT_NEW(arena, out->statics, count);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (remat_is_none(graph->values[v].node)) {
-            out->values[out->count] = v;
-            out->statics[out->count++] = remat_statics_find(statics, graph->values[v].name);
-        }
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        if (!remat_is_none(graph->values[v].node))
+            continue;
+        uint32_t found = remat_statics_find(statics, graph->values[v].name);
+        if (remat_is_none(found))
+            REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL, "input \"%s\" is no static tensor",
+                       graph->values[v].name);
+        out->values[out->count] = v;
+        out->statics[out->count++] = found;
+    }
 fail:
     return st;
 }

@@ -29,8 +29,9 @@ uint32_t remat_statics_find(const struct remat_statics *statics, const char *nam
 /* Which tensor each graph input is: of one graph, as often as it is scheduled. */
 struct remat_static_inputs {
     uint32_t count;
-    uint32_t *values, *statics; /* value id and index of its tensor, REMAT_NONE: none */
+    uint32_t *values, *statics; /* value id and index of its tensor */
 };
+/* REMAT_ERROR_INTERNAL where the statics are of another graph. */
 remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
                                   const struct remat_graph *graph, struct remat_static_inputs *out);
 

@@ -16,30 +16,37 @@ static void dense_strides(const struct remat_shape *shape, int64_t *strides)
     }
 }
 
-/* Splits the old axes into the longest runs that lie evenly, from the last one on, and gives each
- * run the new axes with the same number of elements; false when there are none. */
+/* Splits and merges axes, those of length 1 aside; merged ones must follow each other in memory (as
+ * NumPy's reshape without a copy). Both shapes have as many elements. */
 static bool reshape_strides(const struct remat_shape *from, const int64_t *strides,
                             const struct remat_shape *to, int64_t *out)
 {
-    uint32_t left = to->rank;
-    int64_t run = 1, base = from->rank ? strides[from->rank - 1] : 1;
-    for (uint32_t d = from->rank; d-- > 0;) {
-        run *= from->dims[d];
-        if (d > 0 && (from->dims[d - 1] == 1 || strides[d - 1] == run * base))
-            continue;
-        int64_t taken = 1;
-        while (left > 0 && (taken < run || to->dims[left - 1] == 1)) {
-            left--;
-            out[left] = taken * base;
-            taken *= to->dims[left];
+    int64_t length[REMAT_RANK_MAX], stride[REMAT_RANK_MAX];
+    uint32_t rank = 0, begin = 0;
+    for (uint32_t d = 0; d < from->rank; d++)
+        if (from->dims[d] != 1) {
+            length[rank] = from->dims[d];
+            stride[rank++] = strides[d];
         }
-        if (taken != run)
-            return false;
-        run = 1;
-        base = d > 0 ? strides[d - 1] : 1;
+    dense_strides(to, out);
+    for (uint32_t o = 0, o_end; o < rank; o = o_end) {
+        while (to->dims[begin] == 1)
+            begin++;
+        uint32_t end = begin + 1;
+        int64_t wanted = to->dims[begin], given = length[o];
+        for (o_end = o + 1; wanted != given;)
+            if (wanted < given)
+                wanted *= to->dims[end++];
+            else
+                given *= length[o_end++];
+        for (uint32_t d = o; d + 1 < o_end; d++)
+            if (stride[d] != length[d + 1] * stride[d + 1])
+                return false;
+        int64_t run = stride[o_end - 1];
+        for (uint32_t d = end; d-- > begin; run *= to->dims[d])
+            out[d] = run;
+        begin = end;
     }
-    while (left > 0)
-        out[--left] = base;
     return true;
 }
 

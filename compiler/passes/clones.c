@@ -43,6 +43,26 @@ static bool has_clone(const struct remat_clones *c, const struct remat_node_info
     return use == USE_SHARED || !remat_op_has(c->graph->nodes[producer].op, REMAT_FACT_NAMED);
 }
 
+/* A copy of the graph with room for its clones. */
+static remat_status extend(struct extension *x, const struct remat_graph *graph)
+{
+    remat_status st = REMAT_OK;
+    size_t values = graph->value_count, nodes = graph->node_count;
+    REMAT_NEW(x->arena, x->c->graph, 1);
+    *x->c->graph = *graph;
+    REMAT_TRY(find_roots(x));
+    for (enum use use = USE_SHARED; use <= USE_FUSED; use++)
+        for (uint32_t n = 0; n < graph->node_count; n++)
+            if (has_clone(x->c, &graph->nodes[n], use)) {
+                values += graph->nodes[n].output_count;
+                nodes++;
+            }
+    x->c->graph->value_capacity = x->c->graph->node_capacity = 0;
+    REMAT_TRY(remat_graph_reserve(x->arena, x->c->graph, values, nodes));
+fail:
+    return st;
+}
+
 static remat_status add_clone(struct extension *x, uint32_t n, enum use use)
 {
     remat_status st = REMAT_OK;
@@ -58,7 +78,7 @@ static remat_status add_clone(struct extension *x, uint32_t n, enum use use)
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
     clone.instance = 1 + use;
-    REMAT_TRY(remat_graph_add_node(x->arena, g, &clone, NULL));
+    REMAT_TRY(remat_graph_append_node(x->arena, g, &clone, NULL));
 fail:
     return st;
 }
@@ -106,15 +126,18 @@ fail:
 
 /* --- the tail --- */
 
-/* What a decision may change about such an input, or fusion about who reads it. */
+/* Whether tail nodes may read it: what is given, or a gradient, which is stored whoever reads it
+ * unless it is a constant. */
 static bool is_settled(const struct extension *x, remat_value v)
 {
     const struct remat_graph *g = x->c->graph;
-    uint32_t root = g->values[x->c->root[v.i]].node;
-    if (!remat_is_none(x->clone_of[USE_SHARED][v.i]) || remat_is_widening(g, v))
-        return false;
-    return remat_is_none(root) ||
-           (g->nodes[root].op != REMAT_OP_constant && g->nodes[root].op != REMAT_OP_column);
+    uint32_t producer = g->values[x->c->root[v.i]].node;
+    if (remat_is_none(producer))
+        return true;
+    uint16_t op = g->nodes[producer].op;
+    return g->values[v.i].role == REMAT_ROLE_GRADIENT &&
+           remat_is_none(x->clone_of[USE_SHARED][v.i]) && !remat_is_widening(g, v) &&
+           op != REMAT_OP_constant && op != REMAT_OP_column;
 }
 
 static uint32_t find_tail(const struct extension *x)
@@ -129,31 +152,10 @@ static uint32_t find_tail(const struct extension *x)
         for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
             remat_value v = g->nodes[n].inputs[i];
             uint32_t node = g->values[v.i].node;
-            bool before = remat_is_none(node) || node < tail;
-            if (before && !is_settled(x, v))
+            if ((remat_is_none(node) || node < tail) && !is_settled(x, v))
                 return x->c->node_count;
         }
     return first < tail ? x->c->node_count : tail;
-}
-
-static remat_status list_tail_reads(struct extension *x)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_graph *g = x->c->graph;
-    struct {
-        remat_value *items;
-        size_t count, capacity;
-    } list = {0};
-    for (uint32_t n = x->c->tail; n < x->c->node_count; n++)
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-            uint32_t node = g->values[g->nodes[n].inputs[i].i].node;
-            if (!remat_is_none(node) && node < x->c->tail)
-                REMAT_PUSH(x->arena, &list, g->nodes[n].inputs[i]);
-        }
-    x->c->tail_reads = list.items;
-    x->c->tail_read_count = (uint32_t)list.count;
-fail:
-    return st;
 }
 
 static remat_status find_kept(struct extension *x)
@@ -168,15 +170,14 @@ fail:
     return st;
 }
 
-remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph, struct remat_clones *out)
+remat_status remat_clones_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                 struct remat_clones *out)
 {
     remat_status st = REMAT_OK;
     struct extension x = {.arena = arena, .c = out};
     *out =
         (struct remat_clones){.node_count = graph->node_count, .value_count = graph->value_count};
-    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &out->graph));
-    REMAT_TRY(find_roots(&x));
+    REMAT_TRY(extend(&x, graph));
     for (enum use use = USE_SHARED; use <= USE_FUSED; use++) {
         REMAT_NEW(arena, x.clone_of[use], graph->value_count);
         memset(x.clone_of[use], 0xff, graph->value_count * sizeof *x.clone_of[use]);
@@ -189,7 +190,6 @@ remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(add_slots(&x, n));
     out->first_slot[out->graph->node_count] = out->slot_count;
     out->tail = find_tail(&x);
-    REMAT_TRY(list_tail_reads(&x));
     REMAT_TRY(find_kept(&x));
 fail:
     return st;
@@ -275,8 +275,6 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
         needed[g->outputs[o].i] = 1;
     for (uint32_t u = 0; u < g->update_count; u++)
         needed[g->updates[u].value.i] = 1;
-    for (uint32_t r = 0; end == clones->tail && r < clones->tail_read_count; r++)
-        needed[clones->tail_reads[r].i] = 1;
     drop_dead(&w, needed, &begin);
     *out_nodes = w.nodes + begin;
     *out_count = w.count - begin;

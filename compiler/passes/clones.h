@@ -20,8 +20,6 @@ struct remat_clones {
     struct remat_graph *graph;
     uint32_t node_count, value_count; /* of the given graph */
     uint32_t tail;                    /* nodes from here on are the same under every decision */
-    uint32_t tail_read_count;
-    remat_value *tail_reads; /* what they read of the nodes before, once for each input */
     /* private */
     uint32_t *root; /* by value of the given graph: its storage root */
     uint8_t *kept;  /* by node: computes a gradient */
@@ -30,11 +28,10 @@ struct remat_clones {
     uint32_t *first_slot; /* by node, and one more */
 };
 
-/* The tail begins behind the last node that is no optimizer node, that reads what a decision may
- * recompute, or of which an optimizer node's fusion could depend on either; it is empty where some
- * optimizer node comes before that. */
-remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph, struct remat_clones *out);
+/* The tail is the optimizer, if that comes last and reads nothing of the nodes before but
+ * gradients; else it is empty. */
+remat_status remat_clones_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                 struct remat_clones *out);
 
 /* Every node of the backward pass and of the optimizer that reads a value with action RECOMPUTE
  * reads its shared clone, placed just before the first such node; a clone reads the clones of what
@@ -43,7 +40,7 @@ remat_status remat_clones_create(remat_context *ctx, struct remat_arena *arena,
  * that reads it, while the shared one is written for a named kernel. Views of recomputed values are
  * cloned along. Clones stay pure and are never merged with their originals. Sets the inputs in
  * clones->graph and returns the nodes of [0, end) and their clones in order, those left out that no
- * output, update, gradient or, with end == tail, tail node needs. Thread-compatible: one decision
+ * output, update or gradient needs. Thread-compatible: one decision
  * at a time. */
 remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                                  const struct remat_decision *decision, uint32_t end,

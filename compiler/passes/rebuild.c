@@ -16,6 +16,7 @@ remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
         if (remat_graph_scope(arena, r->to, from->scopes[s].path) != s)
             REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "scope \"%s\" occurs twice",
                        from->scopes[s].path);
+    REMAT_TRY(remat_graph_reserve(arena, r->to, from->value_count, from->node_count));
     REMAT_NEW(arena, r->values, from->value_count);
     REMAT_NEW(arena, r->groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)
@@ -67,7 +68,7 @@ remat_status remat_rebuild_copy(struct remat_rebuild *r, uint32_t n)
     node.inputs = inputs;
     node.outputs = outputs;
     node.origin_group = new_group(r, node.origin_group);
-    REMAT_TRY(remat_graph_add_node(r->arena, r->to, &node, NULL));
+    REMAT_TRY(remat_graph_append_node(r->arena, r->to, &node, NULL));
 fail:
     return st;
 }

@@ -2,8 +2,23 @@
  */
 #include "rewrite.h"
 
-#include "clones.h"
 #include "rebuild.h"
+
+remat_status remat_rewrite_with(remat_context *ctx, struct remat_arena *arena,
+                                struct remat_clones *clones, const struct remat_decision *decision,
+                                struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rebuild r;
+    uint32_t count, *nodes;
+    REMAT_TRY(remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes));
+    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, clones->graph));
+    for (uint32_t k = 0; k < count; k++)
+        REMAT_TRY(remat_rebuild_copy(&r, nodes[k]));
+    REMAT_TRY(remat_rebuild_finish(&r, out));
+fail:
+    return st;
+}
 
 remat_status remat_rewrite(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph, const struct remat_decision *decision,
@@ -11,14 +26,8 @@ remat_status remat_rewrite(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_clones clones;
-    struct remat_rebuild r;
-    uint32_t count, *nodes;
-    REMAT_TRY(remat_clones_create(ctx, arena, graph, &clones));
-    REMAT_TRY(remat_clones_choose(&clones, arena, decision, clones.node_count, &count, &nodes));
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, clones.graph));
-    for (uint32_t k = 0; k < count; k++)
-        REMAT_TRY(remat_rebuild_copy(&r, nodes[k]));
-    REMAT_TRY(remat_rebuild_finish(&r, out));
+    REMAT_TRY(remat_clones_create(arena, graph, &clones));
+    REMAT_TRY(remat_rewrite_with(ctx, arena, &clones, decision, out));
 fail:
     return st;
 }

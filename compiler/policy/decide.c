@@ -9,33 +9,47 @@
 #include "region.h"
 #include "rules.h"
 
+struct remat_policy_ground {
+    const struct remat_graph *graph;
+    struct remat_facts facts;
+    uint32_t *stack_of_scope;
+    uint32_t forward_count;
+    uint32_t *forward; /* nodes of the forward pass and the loss that are no views */
+    struct remat_pins pins;
+    uint32_t pinned_count;
+    uint32_t *pinned; /* values with a pin, in the graph or from the settings */
+};
+
 struct decider {
+    const struct remat_policy_ground *ground;
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_policy *policy;
-    struct remat_facts facts;
-    uint32_t *group; /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
-    bool *discard;   /* by scope: what leaves the group is recomputed as well */
-    bool *outside;   /* by root: read by a forward or loss node of another group, or by the host */
+    struct remat_facts facts; /* those of the ground */
+    uint32_t *group;          /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
+    bool *discard;            /* by scope: what leaves the group is recomputed as well */
+    bool *outside; /* by root: read by a forward or loss node of another group, or by the host */
 };
 
 /* --- groups --- */
 
 /* Numbers the stacks, so that layer 3 of two stacks are two layers. */
-static remat_status number_stacks(struct decider *d, uint32_t *stack_of_scope)
+static remat_status number_stacks(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
     remat_status st = REMAT_OK;
+    const struct remat_graph *graph = ground->graph;
     const char **stacks;
     uint32_t count = 0;
-    REMAT_NEW(d->arena, stacks, d->graph->scope_count);
-    for (uint32_t s = 0; s < d->graph->scope_count; s++) {
-        const char *stack = d->graph->scopes[s].stack;
+    REMAT_NEW(arena, stacks, graph->scope_count);
+    REMAT_NEW(arena, ground->stack_of_scope, graph->scope_count);
+    for (uint32_t s = 0; s < graph->scope_count; s++) {
+        const char *stack = graph->scopes[s].stack;
         uint32_t i = 0;
         while (stack && i < count && strcmp(stacks[i], stack) != 0)
             i++;
         if (stack && i == count)
             stacks[count++] = stack;
-        stack_of_scope[s] = i;
+        ground->stack_of_scope[s] = i;
     }
 fail:
     return st;
@@ -53,11 +67,10 @@ static remat_status find_groups(struct decider *d)
 {
     remat_status st = REMAT_OK;
     const struct remat_policy *policy = d->policy;
-    uint32_t *stacks, mask = policy->modules ? remat_module_mask(policy->modules) : 0;
-    REMAT_NEW(d->arena, stacks, d->graph->scope_count);
+    const uint32_t *stacks = d->ground->stack_of_scope;
+    uint32_t mask = policy->modules ? remat_module_mask(policy->modules) : 0;
     REMAT_NEW(d->arena, d->group, d->graph->scope_count);
     REMAT_NEW(d->arena, d->discard, d->graph->scope_count);
-    REMAT_TRY(number_stacks(d, stacks));
     for (uint32_t s = 0; s < d->graph->scope_count; s++) {
         const struct remat_scope *scope = &d->graph->scopes[s];
         d->group[s] = REMAT_NONE;
@@ -93,10 +106,8 @@ static remat_status find_outside(struct decider *d)
     remat_status st = REMAT_OK;
     const struct remat_graph *graph = d->graph;
     REMAT_NEW(d->arena, d->outside, graph->value_count);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        if (!is_forward(node) || remat_op_has(node->op, REMAT_FACT_VIEW))
-            continue;
+    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
+        const struct remat_node_info *node = &graph->nodes[d->ground->forward[k]];
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = d->facts.root[node->inputs[i].i];
             const struct remat_node_info *source = producer(graph, root);
@@ -214,40 +225,26 @@ static remat_status apply_pin(struct decider *d, const struct remat_pin_match *m
 }
 
 /* Those in the graph first: the command line overrides them. */
-static remat_status apply_pins(struct decider *d, const struct remat_pins *pins,
-                               struct remat_decision *out)
+static remat_status apply_pins(struct decider *d, struct remat_decision *out)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t v = 0; v < d->graph->value_count; v++) {
-        uint32_t root = d->facts.root[v];
+    const struct remat_pins *pins = &d->ground->pins;
+    for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
+        uint32_t v = d->ground->pinned[k], root = d->facts.root[v];
         uint8_t pin = d->graph->values[v].pin;
         if (pin == REMAT_PIN_SAVE && d->facts.forward[root])
             REMAT_TRY(apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out));
         else if (pin == REMAT_PIN_RECOMPUTE && d->facts.recomputable[root])
             REMAT_TRY(apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out));
     }
-    for (uint32_t v = 0; v < d->graph->value_count; v++) {
+    for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
+        uint32_t v = d->ground->pinned[k];
         if (pins->save[v] != REMAT_NONE)
             REMAT_TRY(apply_pin(d, &pins->matches[pins->save[v]], v, REMAT_ACTION_SAVE, out));
         if (pins->recompute[v] != REMAT_NONE)
             REMAT_TRY(
                 apply_pin(d, &pins->matches[pins->recompute[v]], v, REMAT_ACTION_RECOMPUTE, out));
     }
-fail:
-    return st;
-}
-
-static remat_status decide_pins(remat_context *ctx, struct decider *d,
-                                const struct remat_policy_settings *settings,
-                                struct remat_decision *out)
-{
-    remat_status st = REMAT_OK;
-    struct remat_pins pins;
-    REMAT_TRY(remat_pins_match(d->arena, d->graph, &d->facts, settings, &pins));
-    struct remat_rule_case c = {
-        .arena = d->arena, .settings = settings, .graph = d->graph, .pins = &pins};
-    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
-    REMAT_TRY(apply_pins(d, &pins, out));
 fail:
     return st;
 }
@@ -305,15 +302,66 @@ fail:
     return st;
 }
 
-remat_status remat_policy_decide(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph, const struct remat_policy *policy,
-                                 const struct remat_policy_settings *pins,
+/* --- the ground --- */
+
+static remat_status find_pinned(struct remat_arena *arena, struct remat_policy_ground *ground)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *graph = ground->graph;
+    REMAT_NEW(arena, ground->pinned, graph->value_count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].pin != REMAT_PIN_NONE || ground->pins.save[v] != REMAT_NONE ||
+            ground->pins.recompute[v] != REMAT_NONE)
+            ground->pinned[ground->pinned_count++] = v;
+fail:
+    return st;
+}
+
+static remat_status find_forward(struct remat_arena *arena, struct remat_policy_ground *ground)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *graph = ground->graph;
+    REMAT_NEW(arena, ground->forward, graph->node_count);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (is_forward(&graph->nodes[n]) && !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
+            ground->forward[ground->forward_count++] = n;
+fail:
+    return st;
+}
+
+remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_graph *graph,
+                                  const struct remat_policy_settings *pins,
+                                  struct remat_policy_ground **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_policy_ground *ground;
+    REMAT_NEW(arena, ground, 1);
+    ground->graph = graph;
+    REMAT_TRY(remat_facts_create(arena, graph, &ground->facts));
+    REMAT_TRY(remat_pins_match(arena, graph, &ground->facts, pins, &ground->pins));
+    struct remat_rule_case c = {
+        .arena = arena, .settings = pins, .graph = graph, .pins = &ground->pins};
+    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
+    REMAT_TRY(number_stacks(arena, ground));
+    REMAT_TRY(find_forward(arena, ground));
+    REMAT_TRY(find_pinned(arena, ground));
+    *out = ground;
+fail:
+    return st;
+}
+
+remat_status remat_policy_decide(const struct remat_policy_ground *ground,
+                                 struct remat_arena *arena, const struct remat_policy *policy,
                                  struct remat_decision *out, struct remat_notes *notes)
 {
     remat_status st = REMAT_OK;
-    struct decider d = {.arena = arena, .graph = graph, .policy = policy};
-    REMAT_TRY(remat_decision_create(arena, graph->value_count, out));
-    REMAT_TRY(remat_facts_create(arena, graph, &d.facts));
+    struct decider d = {.ground = ground,
+                        .arena = arena,
+                        .graph = ground->graph,
+                        .policy = policy,
+                        .facts = ground->facts};
+    REMAT_TRY(remat_decision_create(arena, d.graph->value_count, out));
     if (policy->granularity != REMAT_POLICY_NONE) {
         REMAT_TRY(find_groups(&d));
         REMAT_TRY(find_outside(&d));
@@ -321,7 +369,7 @@ remat_status remat_policy_decide(remat_context *ctx, struct remat_arena *arena,
     }
     if (policy->granularity == REMAT_POLICY_OPS)
         REMAT_TRY(save_op_outputs(&d, out));
-    REMAT_TRY(decide_pins(ctx, &d, pins, out));
+    REMAT_TRY(apply_pins(&d, out));
     REMAT_TRY(note_fused_attention(&d, out, notes));
 fail:
     return st;

@@ -56,15 +56,23 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *settings,
                                   struct remat_policy *out);
 
-/* The decision of a policy with the pins on top. `graph` is expanded. A note is a sentence for the
- * report ("selective saves nothing here: attention is fused ..."). */
+/* What the decisions of all policies on one graph rest on; in `arena`. `graph` is expanded and
+ * outlives it, like the settings' strings. REMAT_ERROR_USAGE where pins match nothing, cannot be
+ * followed or contradict each other. */
+struct remat_policy_ground;
+remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
+                                  const struct remat_graph *graph,
+                                  const struct remat_policy_settings *pins,
+                                  struct remat_policy_ground **out);
+
+/* The decision of a policy with the pins on top. A note is a sentence for the report ("selective
+ * saves nothing here: attention is fused ..."). */
 struct remat_notes {
     const char **items;
     size_t count, capacity;
 };
-remat_status remat_policy_decide(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph, const struct remat_policy *policy,
-                                 const struct remat_policy_settings *pins,
+remat_status remat_policy_decide(const struct remat_policy_ground *ground,
+                                 struct remat_arena *arena, const struct remat_policy *policy,
                                  struct remat_decision *out, struct remat_notes *notes);
 
 /* The ladder: none, selective core_attn (where the graph has it), block 1 ... L - 1, uniform 2 ...

@@ -100,15 +100,16 @@ fail:
 static remat_status check_ladder(struct bench *b)
 {
     remat_status st = REMAT_OK;
+    const struct remat_policy_settings no_pins = {0};
+    struct remat_policy_ground *ground;
     struct remat_policy *policies;
     uint32_t count;
+    REMAT_TRY(remat_policy_prepare(b->ctx, &b->arena, b->graph, &no_pins, &ground));
     REMAT_TRY(remat_policy_ladder(b->ctx, &b->arena, b->graph, &count, &policies));
     for (uint32_t i = 0; i < count; i++) {
-        const struct remat_policy_settings no_pins = {0};
         struct remat_notes notes = {0};
         struct remat_decision decision;
-        REMAT_TRY(remat_policy_decide(b->ctx, &b->arena, b->graph, &policies[i], &no_pins,
-                                      &decision, &notes));
+        REMAT_TRY(remat_policy_decide(ground, &b->arena, &policies[i], &decision, &notes));
         REMAT_TRY(check_decision(b, &decision, policies[i].name));
     }
 fail:
@@ -126,7 +127,8 @@ static remat_status check_random(struct bench *b, uint32_t seed)
         uint32_t bits[4];
         remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
-            decision.actions[v] = REMAT_ACTION_RECOMPUTE;
+            decision.actions[v] =
+                bits[1] % 3 < seed % 3 ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
     }
     REMAT_TRY(check_decision(b, &decision, "at random"));
 fail:

@@ -37,9 +37,11 @@ remat_status fixture_decide(remat_context *ctx, struct remat_arena *arena,
                             struct remat_notes *notes)
 {
     remat_status st = REMAT_OK;
+    struct remat_policy_ground *ground;
     *notes = (struct remat_notes){0};
     REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policy));
-    REMAT_TRY(remat_policy_decide(ctx, arena, graph, policy, settings, decision, notes));
+    REMAT_TRY(remat_policy_prepare(ctx, arena, graph, settings, &ground));
+    REMAT_TRY(remat_policy_decide(ground, arena, policy, decision, notes));
 fail:
     return st;
 }

@@ -227,13 +227,14 @@ static void test_ladder(void)
     struct remat_policy *rungs;
     uint32_t count;
     struct remat_policy_settings no_pins = {0};
+    struct remat_policy_ground *ground;
+    CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "ground");
     CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "ladder");
     CHECK(count == 2 + (LAYERS - 1) + (LAYERS - 1) + 1, "%u rungs", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes ignored = {0};
-        CHECK(remat_policy_decide(ctx, &arena, graph, &rungs[i], &no_pins, &decisions[i],
-                                  &ignored) == REMAT_OK,
+        CHECK(remat_policy_decide(ground, &arena, &rungs[i], &decisions[i], &ignored) == REMAT_OK,
               "%s", remat_context_message(ctx));
         for (uint32_t j = 0; j < i; j++)
             CHECK(!same(&decisions[i], &decisions[j]), "%s equals %s", rungs[i].name,

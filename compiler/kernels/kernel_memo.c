@@ -1,0 +1,126 @@
+/* A hash table with linear probing, at most half full; keys lie one after the other. */
+#include "kernel_memo.h"
+
+#define SLOTS_FIRST 1024
+
+remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    *memo = (struct remat_kernel_memo){.arena = arena, .slot_count = SLOTS_FIRST};
+    REMAT_NEW(arena, memo->slots, memo->slot_count);
+fail:
+    return st;
+}
+
+static bool is_key(const struct remat_kernel_memo *memo, uint32_t kernel, const uint32_t *words,
+                   uint32_t count, uint64_t hash)
+{
+    const struct remat_memo_key *key = &memo->keys[kernel];
+    return key->hash == hash && key->count == count &&
+           memcmp(memo->words + key->begin, words, count * sizeof *words) == 0;
+}
+
+const struct remat_fused_kernel *remat_kernel_memo_find(const struct remat_kernel_memo *memo,
+                                                        const uint32_t *words, uint32_t count,
+                                                        uint64_t *out_hash)
+{
+    uint64_t hash = remat_hash(words, count * sizeof *words, 0);
+    *out_hash = hash;
+    for (size_t s = hash & (memo->slot_count - 1); memo->slots[s];
+         s = (s + 1) & (memo->slot_count - 1))
+        if (is_key(memo, memo->slots[s] - 1, words, count, hash))
+            return &memo->kernels[memo->slots[s] - 1];
+    return NULL;
+}
+
+static void fill_slot(struct remat_kernel_memo *memo, uint32_t kernel)
+{
+    size_t s = memo->keys[kernel].hash & (memo->slot_count - 1);
+    while (memo->slots[s])
+        s = (s + 1) & (memo->slot_count - 1);
+    memo->slots[s] = kernel + 1;
+}
+
+static remat_status grow_slots(struct remat_kernel_memo *memo)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *slots;
+    if (2 * (size_t)memo->count < memo->slot_count)
+        return st;
+    REMAT_NEW(memo->arena, slots, 2 * memo->slot_count);
+    memo->slots = slots;
+    memo->slot_count *= 2;
+    for (uint32_t k = 0; k < memo->count; k++)
+        fill_slot(memo, k);
+fail:
+    return st;
+}
+
+#define COPY(arena, pointer, count)                                                                \
+    do {                                                                                           \
+        const void *from_ = (pointer);                                                             \
+        REMAT_NEW(arena, pointer, count);                                                          \
+        if (count)                                                                                 \
+            memcpy(pointer, from_, (count) * sizeof *(pointer));                                   \
+    } while (0)
+
+static remat_status copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *kernel)
+{
+    remat_status st = REMAT_OK;
+    struct remat_instruction *instructions;
+    COPY(arena, kernel->nodes, kernel->node_count);
+    COPY(arena, kernel->operands, kernel->operand_count);
+    COPY(arena, kernel->parameters, kernel->parameter_count);
+    COPY(arena, kernel->shared, kernel->shared_count);
+    REMAT_NEW(arena, instructions, kernel->program.instruction_count);
+    if (kernel->program.instruction_count)
+        memcpy(instructions, kernel->program.instructions,
+               kernel->program.instruction_count * sizeof *instructions);
+    kernel->program.instructions = instructions;
+fail:
+    return st;
+}
+
+static remat_status add_key(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
+                            uint64_t hash)
+{
+    remat_status st = REMAT_OK;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } list = {memo->words, memo->word_count, memo->word_capacity};
+    struct {
+        struct remat_memo_key *items;
+        size_t count, capacity;
+    } keys = {memo->keys, memo->count, memo->key_capacity};
+    for (uint32_t w = 0; w < count; w++)
+        REMAT_PUSH(memo->arena, &list, words[w]);
+    REMAT_PUSH(memo->arena, &keys, ((struct remat_memo_key){hash, memo->word_count, count}));
+    memo->words = list.items;
+    memo->word_count = list.count;
+    memo->word_capacity = list.capacity;
+    memo->keys = keys.items;
+    memo->key_capacity = keys.capacity;
+fail:
+    return st;
+}
+
+remat_status remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words,
+                                   uint32_t count, uint64_t hash, struct remat_fused_kernel *kernel)
+{
+    remat_status st = REMAT_OK;
+    struct {
+        struct remat_fused_kernel *items;
+        size_t count, capacity;
+    } list = {memo->kernels, memo->count, memo->kernel_capacity};
+    kernel->id = memo->count;
+    REMAT_TRY(copy_kernel(memo->arena, kernel));
+    REMAT_TRY(add_key(memo, words, count, hash));
+    REMAT_PUSH(memo->arena, &list, *kernel);
+    memo->kernels = list.items;
+    memo->kernel_capacity = list.capacity;
+    fill_slot(memo, memo->count++);
+    REMAT_TRY(grow_slots(memo));
+fail:
+    return st;
+}
