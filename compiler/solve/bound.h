@@ -6,10 +6,13 @@
 #include "problem.h"
 #include "search.h"
 
+enum { REMAT_BOUND_NODES = 8 };
+
 struct remat_bound {
     uint64_t ticks; /* at least this many beyond the sum over all nodes */
     double time;    /* sum of all times plus that: at most the time of any schedule that fits */
     uint32_t node;  /* whose first run gives it; UINT32_MAX: the trivial bound */
+    uint32_t best[REMAT_BOUND_NODES], best_count; /* nodes with the largest bounds, largest first */
     /* By value, in the arena: whether it is live at that run in the two cheapest cuts beside the
      * budget, one above and one within it. What to start a search from; NULL for the trivial bound.
      */
@@ -23,5 +26,12 @@ double remat_bound_from_ticks(const struct remat_problem *problem, uint64_t tick
 remat_status remat_bound_time(struct remat_arena *arena, const struct remat_problem *problem,
                               uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
                               struct remat_bound *out);
+
+/* The same at one node, by branch and bound on what is kept there: at least *ticks beyond the sum
+ * of least times. Ends at `enough` ticks, or after `leaves_max` cases. */
+remat_status remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
+                                uint64_t budget, uint32_t node, uint64_t enough,
+                                uint32_t leaves_max, struct remat_deadline *deadline,
+                                uint64_t *ticks);
 
 #endif

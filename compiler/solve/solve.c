@@ -12,8 +12,11 @@ enum {
     CUTS_WORK = 20000,
     STATES_FEW = 20000,
     STATES_MANY = 300000,
-    STATES_MAX = 3000000
+    STATES_MAX = 3000000,
+    LEAVES_FEW = 50,
+    LEAVES_MAX = 100000
 };
+#define LEAVES_WORK      1e9     /* a leaf takes about size^2 */
 #define MOVES_PER_SECOND 300e3   /* of a slow machine */
 #define ENOUGH           1.00002 /* nothing is left to win */
 
@@ -65,7 +68,7 @@ static void raise_bound(const struct remat_problem *p, uint64_t ticks, struct re
 
 static double standard_moves(const struct remat_problem *p)
 {
-    double few = 20e3 * p->node_count, many = 600e3 + 800.0 * p->node_count, most = 10e6;
+    double few = 20e3 * p->node_count, many = 600e3 + 500.0 * p->node_count, most = 10e6;
     few = few < many ? few : many;
     return few < most ? few : most;
 }
@@ -172,6 +175,27 @@ static void tell(const struct remat_solve_options *o, uint32_t budget,
         o->progress(o->user, budget, best);
 }
 
+/* Closes what is left of the gap from below. */
+static remat_status try_branches(struct remat_arena *arena, const struct remat_problem *p,
+                                 uint64_t budget, const struct remat_bound *bound,
+                                 const struct remat_solve_options *o, struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    double size = (double)p->node_count + p->edge_count;
+    double leaves = o->effort * LEAVES_WORK / (size * size);
+    if (leaves < LEAVES_FEW) /* of large problems hardly anything is decided by so few */
+        return REMAT_OK;
+    for (uint32_t i = 0; i < bound->best_count && best->fits && !is_good_enough(best); i++) {
+        uint64_t ticks, enough = (uint64_t)((best->result.time - p->least_time) / p->tick);
+        REMAT_TRY(remat_bound_branch(arena, p, budget, bound->best[i], enough,
+                                     leaves < LEAVES_MAX ? (uint32_t)leaves : LEAVES_MAX,
+                                     o->deadline, &ticks));
+        raise_bound(p, ticks, best);
+    }
+fail:
+    return st;
+}
+
 /* Annealing runs that differ in where they start, how hot, and what exceeding the budget costs. */
 enum start { GIVEN, BEST, LAST }; /* the given order, the best so far, the previous run's result */
 static const struct run {
@@ -236,6 +260,7 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
         REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));
         tell(options, i, &out[i]);
         REMAT_TRY(anneal(arena, p, &given.sequence, budgets[i], options, i, &out[i]));
+        REMAT_TRY(try_branches(arena, p, budgets[i], &bound, options, &out[i]));
         REMAT_TRY(try_exact(arena, p, budgets[i], options->effort * STATES_MANY, options->deadline,
                             &out[i]));
     }

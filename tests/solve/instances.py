@@ -9,7 +9,8 @@ import sys
 
 from planned import check_decision, solve
 
-# file: {budget in %: (proven bound, best known schedule), overhead in %}; None: infeasible.
+# file: {budget in %: (proven bound, best known schedule), overhead in %}; None: infeasible. Bounds of
+# llama3_8b from 70 % down are our own: a poor choice of the moment to look at loses most of them.
 KNOWN = {
     "vgg16_train": {90: (.947, 1.968), 80: None},
     "vgg19_train": {90: (.078, .104), 80: (1.900, 6.182), 70: None},
@@ -18,8 +19,8 @@ KNOWN = {
     "random_layered_100": {90: (0, 0), 80: (0, 0), 70: (.007, 2.14), 50: None},
     "gpt2_124m_b8_t1024": {90: (1.988, 2.099), 80: (4.497, 4.753), 70: (8.710, 8.784),
                            60: (15.92, 16.42), 50: None},
-    "llama3_8b_b1_t8192": {90: (.457, .843), 70: (.974, 2.093), 50: (1.696, 14.59),
-                           30: (7.131, 17.03)},
+    "llama3_8b_b1_t8192": {90: (.457, .843), 70: (1.654, 2.093), 50: (6.673, 14.59),
+                           40: (11.65, 14.59), 30: (16.99, 17.03)},
 }
 ROUNDING = .0051  # the figures have two or three decimals
 

@@ -12,8 +12,9 @@ enum { BARE = 2400, EXTENDED = 1200, FAULTY = 400 };
 
 struct tally {
     const char *what;
-    uint32_t problems, optimal, costly, annealed, fitted, cut, cut_exact, floors;
-    double excess, worst, anneal_excess, anneal_worst, cut_share, cut_ratio;
+    uint32_t problems, optimal, costly, annealed, fitted, cut, cut_exact, branch_exact, floors;
+    double excess, worst, anneal_excess, anneal_worst, cut_share, cut_ratio, branch_share,
+        branch_ratio;
 };
 
 /* One problem with what the oracle says of it. */
@@ -80,8 +81,21 @@ static void check_bound(struct test *t, const struct sample *s, struct tally *ta
     remat_status st = remat_bound_time(&t->arena, &s->problem, s->budget, 32, NULL, &bound);
     CHECK(t, st == REMAT_OK, "%s", remat_context_message(t->ctx));
     CHECK(t, bound.time <= s->best, "bound %g above the optimum %g", bound.time, s->best);
+    double branched = bound.time;
+    for (uint32_t i = 0; i < bound.best_count; i++) {
+        uint64_t ticks;
+        st = remat_bound_branch(&t->arena, &s->problem, s->budget, bound.best[i], UINT64_MAX, 200,
+                                NULL, &ticks);
+        double time = remat_bound_from_ticks(&s->problem, ticks);
+        CHECK(t, st == REMAT_OK, "%s", remat_context_message(t->ctx));
+        CHECK(t, time <= s->best, "bound by branches %g above the optimum %g", time, s->best);
+        branched = time > branched ? time : branched;
+    }
     if (s->best == s->problem.least_time)
         return;
+    tally->branch_exact += branched == s->best;
+    tally->branch_share += (branched - s->problem.least_time) / (s->best - s->problem.least_time);
+    tally->branch_ratio += branched / s->best;
     tally->costly++;
     tally->cut += bound.ticks > 0;
     tally->cut_exact += bound.time == s->best;
@@ -141,6 +155,8 @@ static void print_tally(const struct tally *y)
     printf("  %u cost time: bound by cuts above the sum in %u, equal to the optimum in %u, mean "
            "share %.2f of the overhead, mean ratio to the optimum %.3f\n",
            y->costly, y->cut, y->cut_exact, y->cut_share / costly, y->cut_ratio / costly);
+    printf("  with branches: equal in %u, mean share %.2f, mean ratio %.3f\n", y->branch_exact,
+           y->branch_share / costly, y->branch_ratio / costly);
 }
 
 static void check_kind(struct test *t, const char *what, bool extended, uint32_t problems)
