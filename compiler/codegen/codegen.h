@@ -53,7 +53,7 @@ struct remat_cuda_settings {
     uint64_t threads_wanted; /* fewer elements to a thread until a command has so many threads */
     uint32_t registers_kept; /* floats of a thread that may outlive a pass over a row */
 };
-#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 96})
+#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64})
 
 /* The code of all commands that run a kernel program; the others, named kernels, launch nothing
  * here. `program` is verified; everything in `out` lies in the arena. Pure: same program, same

@@ -145,17 +145,23 @@ DEV float random_element(const struct random_state *s, u64 element)
     return uniform_of_word(index & 1 ? odd : even);
 }
 
-/* Of `width` elements from `element` on; one call makes four where they begin at a multiple of 4. */
+/* Of `width` elements from `element` on; where they begin at a multiple of their number, one call makes
+ * four of them, or two. */
 DEV void random_vector(float *x, const struct random_state *s, u64 element, u32 width)
 {
-    if (width >= 4 && ((s->first + element) & 3) == 0) {
+    const u64 index = s->first + element;
+    if (width >= 4 && (index & 3) == 0) {
         UNROLL for (u32 e = 0; e < width; e += 4) {
-            const struct u32x4 words = random_words(s, (s->first + element + e) >> 2);
+            const struct u32x4 words = random_words(s, (index + e) >> 2);
             x[e] = uniform_of_word(words.x);
             x[e + 1] = uniform_of_word(words.y);
             x[e + 2] = uniform_of_word(words.z);
             x[e + 3] = uniform_of_word(words.w);
         }
+    } else if (width == 2 && (index & 1) == 0) {
+        const struct u32x4 words = random_words(s, index >> 2);
+        x[0] = uniform_of_word(index & 2 ? words.z : words.x);
+        x[1] = uniform_of_word(index & 2 ? words.w : words.y);
     } else {
         UNROLL for (u32 e = 0; e < width; e++) x[e] = random_element(s, element + e);
     }

@@ -123,9 +123,9 @@ static void choose_rows(struct cuda_source *s, uint32_t width,
                         const struct remat_cuda_settings *settings)
 {
     s->shape = CUDA_TEAM;
-    uint32_t kept = find_kept(s), least = draws_random(s) ? 4 : 2, narrow = width;
-    for (lay_out(s, narrow); narrow > least; lay_out(s, narrow)) {
-        bool busy = s->rows * (64 / narrow) >= settings->threads_wanted;
+    uint32_t kept = find_kept(s), enough = draws_random(s) ? 4 : 2, narrow = width;
+    for (lay_out(s, narrow); narrow > 2; lay_out(s, narrow)) {
+        bool busy = s->rows * (64 / narrow) >= settings->threads_wanted || narrow <= enough;
         if (busy && fits_registers(s, kept, settings))
             break;
         narrow /= 2;

@@ -1,7 +1,7 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "cli.h"
-#include "codegen.h"
 #include "compile.h"
+#include "emit_cuda.h"
 #include "graph_file.h"
 #include "graph_text.h"
 #include "profile.h"
@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 enum {
 #define OPTION CLI_OPTION_INDEX
@@ -133,7 +132,8 @@ static remat_status record_settings(struct remat_arena *arena, const struct cli_
     for (uint32_t i = 0; i < args->given_count; i++) {
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
-            option == OPTION_print_after || option == OPTION_emit_cuda)
+            option == OPTION_print_after || option == OPTION_emit_cuda || option == OPTION_arch ||
+            option == OPTION_nvrtc)
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){options[option].name, args->given[i].value};
@@ -155,6 +155,10 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     if (cli_has(args, OPTION_profile))
         REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
                                      cli_producer(), &out->device, &out->device.profile));
+    if (cli_has(args, OPTION_arch) && !cli_has(args, OPTION_emit_cuda))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--arch needs --emit-cuda");
+    if (cli_has(args, OPTION_nvrtc) && !cli_has(args, OPTION_arch))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --arch");
     uint64_t capacity = out->device.capacity_bytes;
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     out->has_budget = cli_has(args, OPTION_budget);
@@ -279,25 +283,6 @@ fail:
     return st;
 }
 
-static remat_status emit_cuda(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program, const char *directory)
-{
-    remat_status st = REMAT_OK;
-    struct remat_cuda_code code;
-    REMAT_TRY(remat_cuda_emit(ctx, arena, program, &REMAT_CUDA_DEFAULTS, &code));
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: %s", directory, strerror(errno));
-    for (uint32_t k = 0; k < code.kernel_count; k++) {
-        const struct remat_cuda_kernel *kernel = &code.kernels[k];
-        const char *path = remat_arena_format(arena, "%s/%s.cu", directory, kernel->symbol);
-        if (!path)
-            return REMAT_ERROR_MEMORY;
-        REMAT_TRY(remat_file_write(ctx, path, kernel->text, strlen(kernel->text)));
-    }
-fail:
-    return st;
-}
-
 /* A plan is left only when everything has gone well. */
 static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args, const struct report *report)
@@ -306,7 +291,10 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     const void *data;
     size_t bytes;
     if (cli_has(args, OPTION_emit_cuda))
-        REMAT_TRY(emit_cuda(ctx, arena, report->program, cli_text(args, OPTION_emit_cuda, "")));
+        REMAT_TRY(emit_cuda(ctx, arena, report->program,
+                            &(struct emit_cuda_settings){cli_text(args, OPTION_emit_cuda, ""),
+                                                         cli_text(args, OPTION_arch, NULL),
+                                                         cli_text(args, OPTION_nvrtc, NULL)}));
     REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
     REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
     st = print_report(ctx, args, report);
