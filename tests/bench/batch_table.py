@@ -19,7 +19,7 @@ POLICIES = {
     "every 3": ["--ac-mode", "selective", "--ac-option", "3"],
     "every 2": ["--ac-mode", "selective", "--ac-option", "2"],
     "full": ["--ac-mode", "full"],
-    "ladder": [],
+    "ladder": ["--solver", "ladder"],
 }
 DOES_NOT_FIT = 3  # exit code
 SHOWN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64]
