@@ -169,7 +169,7 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
         REMAT_TRY(remat_border_bound(p->moments[m].network, room, &ps));
         best_ps = fmax(best_ps, ps + (double)p->moments[m].at.before_ps);
     }
-    double ns = (double)p->base_ns + floor(best_ps / 1000);
+    double ns = (double)p->base_ns + floor((best_ps + (double)p->border.merge_ps) / 1000);
     *out_ns = ns > 0 ? (uint64_t)ns : 0;
 fail:
     return st;
@@ -208,7 +208,8 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     REMAT_NEW(scratch, point.run, border->task_count);
     find_runs(border, &p->border, decision, queue, point.run);
     REMAT_TRY(remat_border_measure(scratch, border, &point));
-    *out_ns = p->base_ns + (uint64_t)(int64_t)floor((double)point.cost_ps / 1000);
+    *out_ns =
+        p->base_ns + (uint64_t)(int64_t)floor((double)(point.cost_ps + p->border.merge_ps) / 1000);
     *out_bytes = p->static_bytes;
     if (p->moment_count > 0) {
         REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));

@@ -411,24 +411,27 @@ static void find_stored(struct fuser *f)
         stored[f->root[g->updates[u].value.i]] = 1;
 }
 
-/* Drops the groups that merging has emptied and renumbers in order of first nodes. */
+/* Drops the groups that merging has emptied and renumbers in order of last nodes. */
 static remat_status compact(struct fuser *f)
 {
     remat_status st = REMAT_OK;
     uint32_t *renamed, count = 0;
     struct group *groups;
     REMAT_NEW(f->arena, renamed, f->groups.count);
-    REMAT_NEW(f->arena, groups, f->groups.count);
     memset(renamed, 0xff, f->groups.count * sizeof *renamed);
+    for (uint32_t k = f->sequence->count; k-- > 0;) {
+        uint32_t group = f->group_of[f->sequence->nodes[k]];
+        if (!remat_is_none(group) && remat_is_none(renamed[group]))
+            renamed[group] = count++;
+    }
+    REMAT_NEW(f->arena, groups, count);
+    for (size_t g = 0; g < f->groups.count; g++)
+        if (!remat_is_none(renamed[g]))
+            groups[count - 1 - renamed[g]] = f->groups.items[g];
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t n = f->sequence->nodes[k], group = f->group_of[n];
-        if (remat_is_none(group))
-            continue;
-        if (remat_is_none(renamed[group])) {
-            renamed[group] = count;
-            groups[count++] = f->groups.items[group];
-        }
-        f->group_of[n] = renamed[group];
+        uint32_t *group = &f->group_of[f->sequence->nodes[k]];
+        if (!remat_is_none(*group))
+            *group = count - 1 - renamed[*group];
     }
     f->groups.items = groups;
     f->groups.count = count;

@@ -42,7 +42,7 @@ struct remat_fused_kernel {
 
 struct remat_kernel_list {
     uint32_t count;
-    struct remat_fused_kernel *kernels; /* in order of their first node */
+    struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
     uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
 };
 

@@ -4,7 +4,7 @@
 
 #include "fuse.h"
 
-/* order[position] = kernel. Kernels run in graph order of their first node, each after what it
+/* order[position] = kernel. Kernels run in graph order of their last node, each after what it
  * depends on: producers of what it reads and, where it replaces a version in place, every other
  * reader of the old version. Optimizer kernels run as soon as they can, so that a gradient dies
  * early. REMAT_ERROR_INTERNAL on a cycle. */

@@ -4,7 +4,7 @@
  * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
-#include "facts.h"
+#include "extract_traffic.h"
 #include "ops.h"
 
 #include <math.h>
@@ -21,10 +21,10 @@ struct extractor {
     const struct remat_decision *pinned;
     struct remat_border_graph *out;
     struct remat_facts facts;
-    uint32_t *reader_begin, *readers; /* by root: kernels that read it, each once, ascending */
-    uint32_t *task_of_kernel;         /* of named kernels */
-    double *slack_ns;                 /* by region, the last one is no layer: the most that a kernel
-                                         program of its backward pass computes beyond what it moves */
+    struct remat_traffic_table table;
+    uint32_t *task_of_kernel; /* of named kernels */
+    double *slack_ns;         /* by region, the last one is no layer: the most that a kernel
+                                 program of its backward pass computes beyond what it moves */
     struct id_list {
         uint32_t *items;
         size_t count, capacity;
@@ -42,59 +42,14 @@ static const struct remat_fused_kernel *kernel_at(const struct extractor *x, uin
     return &x->kernels->kernels[k];
 }
 
-static bool is_early(const struct remat_fused_kernel *kernel)
-{
-    return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
-}
-
 static uint32_t writer_of(const struct extractor *x, uint32_t root)
 {
-    uint32_t node = x->graph->values[root].node;
-    return remat_is_none(node) ? REMAT_NONE : x->kernels->kernel_of_node[node];
+    return remat_traffic_writer(&x->table, root);
 }
 
 static bool is_program(const struct extractor *x, uint32_t kernel)
 {
     return kernel_at(x, kernel)->kind == REMAT_KERNEL_program;
-}
-
-/* --- who reads what --- */
-
-/* Calls for each root that a kernel reads, once: counts or records by `fill`. */
-static void visit_reads(struct extractor *x, uint32_t *last, uint32_t *at, bool fill)
-{
-    for (uint32_t k = 0; k < x->kernels->count; k++)
-        for (uint32_t o = 0; o < kernel_at(x, k)->operand_count; o++) {
-            const struct remat_kernel_operand *operand = &kernel_at(x, k)->operands[o];
-            if (operand->access == REMAT_ACCESS_WRITE)
-                continue;
-            uint32_t root =
-                operand->access == REMAT_ACCESS_UPDATE ? operand->previous.i : operand->value.i;
-            if (last[root] == k + 1)
-                continue;
-            last[root] = k + 1;
-            if (fill)
-                x->readers[at[root]] = k;
-            at[root]++;
-        }
-}
-
-static remat_status find_readers(struct extractor *x)
-{
-    remat_status st = REMAT_OK;
-    uint32_t count = x->graph->value_count, *last, *at;
-    REMAT_NEW(x->arena, last, count);
-    REMAT_NEW(x->arena, at, count + 1);
-    REMAT_NEW(x->arena, x->reader_begin, count + 1);
-    visit_reads(x, last, at, false);
-    for (uint32_t v = 0; v < count; v++)
-        x->reader_begin[v + 1] = x->reader_begin[v] + at[v];
-    REMAT_NEW(x->arena, x->readers, x->reader_begin[count]);
-    memset(last, 0, count * sizeof *last);
-    memcpy(at, x->reader_begin, (count + 1) * sizeof *at);
-    visit_reads(x, last, at, true);
-fail:
-    return st;
 }
 
 /* --- items and regions --- */
@@ -159,10 +114,10 @@ static remat_status find_items(struct extractor *x, const uint32_t *region_of_sc
             continue;
         out->item_value[i] = (remat_value){v};
         out->item_region[i] = region_of_scope[g->nodes[g->values[v].node].scope];
-        for (uint32_t r = x->reader_begin[v]; r < x->reader_begin[v + 1]; r++) {
-            const struct remat_fused_kernel *reader = kernel_at(x, x->readers[r]);
+        for (uint32_t r = x->table.reader_begin[v]; r < x->table.reader_begin[v + 1]; r++) {
+            const struct remat_fused_kernel *reader = kernel_at(x, x->table.readers[r]);
             out->item_crosses[i] |=
-                is_early(reader) && region_of_scope[reader->scope] != out->item_region[i];
+                remat_is_early(reader) && region_of_scope[reader->scope] != out->item_region[i];
         }
     }
 fail:
@@ -171,80 +126,97 @@ fail:
 
 /* --- costs of an item's own traffic --- */
 
-struct traffic {                   /* of one value in the plan without recomputation */
-    bool forced;                   /* written in the forward pass in any case */
-    uint32_t named, rows, columns; /* kernels that read it later */
-    uint32_t early_rows;           /* rows before the first named one */
-    uint32_t first_named, first_program;
-};
-
-static bool sums_columns(const struct extractor *x, const struct remat_fused_kernel *kernel)
-{
-    bool sums = false;
-    for (uint32_t n = 0; n < kernel->node_count; n++)
-        sums |= remat_op_has(x->graph->nodes[kernel->nodes[n].i].op, REMAT_FACT_COLUMN_REDUCE);
-    return sums;
-}
-
-static struct traffic traffic_of(const struct extractor *x, uint32_t v)
-{
-    struct traffic t = {
-        .forced = x->facts.output[v], .first_named = REMAT_NONE, .first_program = REMAT_NONE};
-    for (uint32_t r = x->reader_begin[v]; r < x->reader_begin[v + 1]; r++) {
-        const struct remat_fused_kernel *reader = kernel_at(x, x->readers[r]);
-        if (is_early(reader)) {
-            t.forced = true;
-        } else if (reader->kind != REMAT_KERNEL_program) {
-            t.first_named = t.named++ ? t.first_named : x->readers[r];
-        } else {
-            bool columns = sums_columns(x, reader);
-            t.columns += columns;
-            t.rows += !columns;
-            t.early_rows += !columns && !t.named;
-            if (remat_is_none(t.first_program))
-                t.first_program = x->readers[r];
-        }
-    }
-    return t;
-}
-
-/* A value that only row and pointwise kernels read may be made in all of them at once; one that
- * named kernels, or column kernels beside others, read is written again. */
-static bool is_written_again(const struct traffic *t)
-{
-    return t->named > 0 || (t->columns > 0 && (t->rows > 0 || t->columns > 1));
-}
-
 static double bytes_ps(const struct extractor *x, uint64_t bytes)
 {
     return 1000 * (double)bytes / x->device->memory_bytes_per_ns;
 }
 
-static int64_t program_cost(const struct extractor *x, uint32_t item, const struct traffic *t,
+/* A program of the backward pass that a clone of an item which it reads could be part of. */
+static bool reads_items(const struct extractor *x, uint32_t kernel)
+{
+    const struct remat_fused_kernel *k = kernel_at(x, kernel);
+    if (remat_is_early(k) || k->kind != REMAT_KERNEL_program)
+        return false;
+    for (uint32_t o = 0; o < k->operand_count; o++) {
+        uint32_t root = k->operands[o].value.i;
+        if (k->operands[o].access == REMAT_ACCESS_READ && !remat_is_none(x->out->item_of[root]) &&
+            is_program(x, writer_of(x, root)) && remat_traffic_fits(&x->table, root, kernel))
+            return true;
+    }
+    return false;
+}
+
+static uint64_t shared_bytes(const struct extractor *x, uint32_t a, uint32_t b, uint8_t *seen)
+{
+    uint64_t bytes = 0;
+    for (int pass = 0; pass < 3; pass++) { /* mark what a reads, count in b, unmark */
+        const struct remat_fused_kernel *k = kernel_at(x, pass == 1 ? b : a);
+        for (uint32_t o = 0; o < k->operand_count; o++) {
+            uint32_t root = k->operands[o].value.i;
+            if (pass == 1 && seen[root])
+                bytes += remat_value_bytes(&x->graph->values[root]);
+            else if (pass != 1)
+                seen[root] = pass == 0;
+        }
+    }
+    return bytes;
+}
+
+static int64_t program_cost(const struct extractor *x, uint32_t item, const struct remat_traffic *t,
                             enum cost cost)
 {
     const struct remat_value_info *info = &x->graph->values[x->out->item_value[item].i];
     uint32_t writer = writer_of(x, x->out->item_value[item].i);
     double once = bytes_ps(x, remat_value_bytes(info)), launch = 1000 * x->device->launch_ns;
-    bool again = is_written_again(t);
-    double ps = t->forced ? 0 : -once;
+    bool again = remat_traffic_written(t);
+    double ps = (t->forced ? 0 : -once) - once * t->joined;
     uint32_t region = x->out->item_region[item];
     double slack = 1000 * x->slack_ns[remat_is_none(region) ? x->out->region_count : region];
-    if (cost == LIKELY) {
-        if (again)
-            return (int64_t)(ps + launch + once);
-        return (int64_t)(ps - (t->rows + t->columns == 1 ? once : 0));
-    }
+    if (cost == LIKELY)
+        return (int64_t)(ps + (again ? once : 0) + (again && !t->joined ? launch : 0));
     bool alone = true; /* the only thing that its kernel writes */
     for (uint32_t o = 0; o < kernel_at(x, writer)->operand_count; o++)
         alone = alone && (kernel_at(x, writer)->operands[o].access != REMAT_ACCESS_WRITE ||
                           kernel_at(x, writer)->operands[o].value.i == x->out->item_value[item].i);
     if (!t->forced && alone)
-        ps = -1000 * (double)x->prices[writer].ns;
-    ps -= once * (again ? t->early_rows : t->rows + t->columns);
-    ps -= launch * (t->early_rows > 1 ? t->early_rows - 1 : 0);
+        ps = -1000 * (double)x->prices[writer].ns - once * t->joined;
     ps += again ? fmax(0, once - slack) : 0;
     return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
+}
+
+/* Both ways: which of two starts first does not follow from their order. */
+static bool may_merge(const struct extractor *x, uint32_t a, uint32_t b)
+{
+    bool forward = x->table.first_node[a] < x->table.first_node[b];
+    return remat_traffic_may_merge(&x->table, forward ? a : b, forward ? b : a);
+}
+
+/* What kernels of the backward pass save at most that are apart and become one because they read
+ * clones of items of one layer: what both read, and a launch. */
+static remat_status find_merges(struct extractor *x, const uint32_t *region_of_scope)
+{
+    remat_status st = REMAT_OK;
+    struct id_list *readers; /* by region, and those in none */
+    uint8_t *seen;
+    double ps = 0;
+    REMAT_NEW(x->arena, readers, x->out->region_count + 1);
+    REMAT_NEW(x->arena, seen, x->graph->value_count);
+    for (uint32_t b = 0; b < x->kernels->count; b++) {
+        uint32_t region = region_of_scope[kernel_at(x, b)->scope];
+        struct id_list *list = &readers[remat_is_none(region) ? x->out->region_count : region];
+        double most = 0;
+        if (!reads_items(x, b))
+            continue;
+        for (size_t i = 0; i < list->count; i++)
+            if (may_merge(x, list->items[i], b))
+                most = fmax(most, bytes_ps(x, shared_bytes(x, list->items[i], b, seen)) +
+                                      1000 * x->device->launch_ns);
+        ps -= most;
+        REMAT_PUSH(x->arena, list, b);
+    }
+    x->out->merge_ps = (int64_t)floor(ps);
+fail:
+    return st;
 }
 
 /* --- what a task needs --- */
@@ -257,12 +229,13 @@ static bool is_kernel_space(const struct extractor *x, uint32_t item, uint32_t r
 
 /* Some program of the backward pass reads `u` anyway and may take in the task of `item`, whose own
  * kernel ends where a named kernel reads it. */
-static bool has_host(const struct extractor *x, uint32_t item, const struct traffic *t, uint32_t u)
+static bool has_host(const struct extractor *x, uint32_t item, const struct remat_traffic *t,
+                     uint32_t u)
 {
-    for (uint32_t r = x->reader_begin[u]; r < x->reader_begin[u + 1]; r++) {
-        uint32_t k = x->readers[r];
-        if (!is_early(kernel_at(x, k)) && is_kernel_space(x, item, k) &&
-            (!t->named || k < t->first_named))
+    for (uint32_t r = x->table.reader_begin[u]; r < x->table.reader_begin[u + 1]; r++) {
+        uint32_t k = x->table.readers[r];
+        if (!remat_is_early(kernel_at(x, k)) && is_kernel_space(x, item, k) &&
+            (!t->named || x->table.first_node[k] < x->table.first_node[t->first_named]))
             return true;
     }
     return false;
@@ -307,16 +280,16 @@ fail:
 
 /* Item `u` is made a second time in the kernel of a task that is written again for a named kernel:
  * its own program readers come later and have made it for themselves. */
-static bool is_made_twice(const struct extractor *x, const struct traffic *t, uint32_t u)
+static bool is_made_twice(const struct extractor *x, const struct remat_traffic *t, uint32_t u)
 {
-    struct traffic of_u = traffic_of(x, x->out->item_value[u].i);
-    return t->named && !of_u.named && !is_written_again(&of_u) && of_u.rows + of_u.columns > 0 &&
-           of_u.first_program > t->first_named;
+    struct remat_traffic of_u = remat_traffic_of(&x->table, x->out->item_value[u].i);
+    return t->named && !of_u.named && !remat_traffic_written(&of_u) && of_u.joined > 0 &&
+           x->table.first_node[of_u.first_program] > x->table.first_node[t->first_named];
 }
 
 /* One of the inputs is read through its sources at least: the largest, since several may be made
  * from one source. */
-static remat_status add_reads(struct extractor *x, uint32_t item, const struct traffic *t,
+static remat_status add_reads(struct extractor *x, uint32_t item, const struct remat_traffic *t,
                               const struct remat_border_task *task)
 {
     remat_status st = REMAT_OK;
@@ -333,7 +306,7 @@ static remat_status add_reads(struct extractor *x, uint32_t item, const struct t
         struct remat_border_read read = {u, !program       ? REMAT_READ_ALWAYS
                                             : u == largest ? REMAT_READ_SOURCE
                                                            : REMAT_READ_UNLESS_FUSED};
-        if (is_written_again(t) || !hosted)
+        if (remat_traffic_written(t) || !hosted)
             REMAT_PUSH(x->arena, &x->reads[LIKELY], read);
         if (!hosted)
             REMAT_PUSH(x->arena, &x->reads[LEAST], read);
@@ -362,13 +335,13 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
     uint32_t v = x->out->item_value[item].i, writer = writer_of(x, v);
     const struct remat_node_info *node = &x->graph->nodes[x->graph->values[v].node];
     bool program = is_program(x, writer), possible = x->facts.recomputable[v];
-    struct traffic traffic = traffic_of(x, v);
+    struct remat_traffic traffic = remat_traffic_of(&x->table, v);
     struct remat_border_task made = {.input_begin = (uint32_t)x->inputs.count};
     size_t reads[] = {x->reads[LEAST].count, x->reads[LIKELY].count};
     REMAT_TRY(find_inputs(x, node, &possible));
     made.input_end = (uint32_t)x->inputs.count;
     made.forbidden = !possible;
-    x->out->item_fused[item] = program && !is_written_again(&traffic);
+    x->out->item_fused[item] = program && !remat_traffic_written(&traffic);
     x->out->least.source_ps[item] = source_of(x, item, &made);
     if (program)
         REMAT_TRY(add_reads(x, item, &traffic, &made));
@@ -395,8 +368,8 @@ static struct remat_border_item describe_item(const struct extractor *x, uint32_
         .kept = x->facts.output[v] || (pinned && x->pinned->actions[v] == REMAT_ACTION_SAVE),
         .recomputed = pinned && x->pinned->actions[v] == REMAT_ACTION_RECOMPUTE,
     };
-    for (uint32_t r = x->reader_begin[v]; r < x->reader_begin[v + 1]; r++)
-        described.wanted |= !is_early(kernel_at(x, x->readers[r]));
+    for (uint32_t r = x->table.reader_begin[v]; r < x->table.reader_begin[v + 1]; r++)
+        described.wanted |= !remat_is_early(kernel_at(x, x->table.readers[r]));
     return described;
 }
 
@@ -444,7 +417,7 @@ static remat_status find_slack(struct extractor *x, const uint32_t *region_of_sc
     REMAT_NEW(x->arena, x->slack_ns, x->out->region_count + 1);
     for (uint32_t k = 0; k < x->kernels->count; k++) {
         const struct remat_fused_kernel *kernel = kernel_at(x, k);
-        if (is_early(kernel) || kernel->kind != REMAT_KERNEL_program)
+        if (remat_is_early(kernel) || kernel->kind != REMAT_KERNEL_program)
             continue;
         uint32_t region = region_of_scope[kernel->scope];
         double *slack = &x->slack_ns[remat_is_none(region) ? x->out->region_count : region];
@@ -478,11 +451,12 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_NEW(arena, x.task_of_kernel, kernels->count);
     memset(x.task_of_kernel, 0xff, kernels->count * sizeof *x.task_of_kernel);
     REMAT_TRY(remat_facts_create(arena, graph, &x.facts));
-    REMAT_TRY(find_readers(&x));
+    REMAT_TRY(remat_traffic_create(arena, graph, kernels, &x.facts, &x.table));
     REMAT_TRY(number_regions(&x, region_of_scope));
     REMAT_TRY(find_slack(&x, region_of_scope));
     REMAT_TRY(find_items(&x, region_of_scope));
     REMAT_TRY(assemble(&x));
+    REMAT_TRY(find_merges(&x, region_of_scope));
 fail:
     return st;
 }

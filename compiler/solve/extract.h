@@ -21,6 +21,8 @@ struct remat_border_graph {
     bool *item_crosses;      /* by item: read by the forward pass of another region */
     bool *item_fused;        /* by item: where not kept, kernel programs make it for themselves */
     struct remat_border least, likely;
+    int64_t merge_ps; /* part of every bound by `least`: what kernels of the backward pass may save
+                         by becoming one; at most 0 */
 };
 
 /* `kernels` and `prices` are those of `graph`, in which nothing is recomputed. `pinned`: the

@@ -1,6 +1,6 @@
-/* What descends from a kernel, and what it descends from, along the values that kernels write. The
- * forward pass and the loss run the same kernels in every plan, and named kernels are the same
- * everywhere, so what such a kernel reads and writes is in memory when it runs. */
+/* The forward pass and the loss run the same kernels in every plan, and named kernels are the same
+ * everywhere and run in graph order (schedule.h). So when one of these runs, it is known of many
+ * others whether they have. */
 #include "extract.h"
 
 struct walker {
@@ -31,32 +31,35 @@ static bool is_early(const struct remat_fused_kernel *kernel)
     return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
 }
 
-/* Kernels are in order of their first nodes, so one pass in each direction is enough but for
- * kernels that have grown over later ones; those passes repeat until nothing changes. */
+static bool is_named(const struct remat_fused_kernel *kernel)
+{
+    return kernel->kind != REMAT_KERNEL_program && kernel->phase != REMAT_PHASE_OPTIMIZER;
+}
+
+/* What has run in every plan, and what has not: named kernels, and those of the forward pass and
+ * the loss, run in graph order; producers run before their readers. Kernels come after what they
+ * read, so one pass in each direction is enough. */
 static void find_relatives(struct walker *w)
 {
     uint32_t k = w->out->kernel;
-    bool changed = true;
-    w->before[k] = w->after[k] = true;
-    while (changed) {
-        changed = false;
-        for (uint32_t j = 0; j < w->kernels->count; j++)
-            for (uint32_t o = 0; o < w->kernels->kernels[j].operand_count; o++) {
-                uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
-                uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
-                if (remat_is_none(writer))
-                    continue;
-                if (w->after[writer] && !w->after[j])
-                    w->after[j] = changed = true;
-            }
-        for (uint32_t j = w->kernels->count; j-- > 0;)
-            for (uint32_t o = 0; w->before[j] && o < w->kernels->kernels[j].operand_count; o++) {
-                uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
-                uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
-                if (!remat_is_none(writer) && !w->before[writer])
-                    w->before[writer] = changed = true;
-            }
+    for (uint32_t j = 0; j < w->kernels->count; j++) {
+        const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
+        w->before[j] = j == k || (j < k && (is_early(kernel) || is_named(kernel)));
+        w->after[j] = j == k || (j > k && is_named(kernel));
     }
+    for (uint32_t j = 0; j < w->kernels->count; j++)
+        for (uint32_t o = 0; o < w->kernels->kernels[j].operand_count; o++) {
+            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
+            uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
+            w->after[j] |= !remat_is_none(writer) && w->after[writer];
+        }
+    for (uint32_t j = w->kernels->count; j-- > 0;)
+        for (uint32_t o = 0; w->before[j] && o < w->kernels->kernels[j].operand_count; o++) {
+            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
+            uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
+            if (!remat_is_none(writer))
+                w->before[writer] = true;
+        }
     w->before[k] = w->after[k] = false;
 }
 
@@ -83,8 +86,21 @@ static void mark_updates(const struct walker *w, bool *seen)
         seen[w->graph->outputs[o].i] = true;
 }
 
-/* What the kernel reads and, where it cannot write in place, what it writes. */
-static remat_status count_operands(struct walker *w)
+/* A value that lies in memory during the run, once. */
+static void count_live(struct walker *w, uint32_t root, bool *seen)
+{
+    if (remat_is_none(root) || seen[root] || remat_is_none(w->graph->values[root].node))
+        return;
+    seen[root] = true;
+    w->out->other_bytes +=
+        remat_align_up(remat_value_bytes(&w->graph->values[root]), REMAT_ALIGNMENT);
+    if (!remat_is_none(w->border->item_of[root]))
+        w->out->border.items[w->border->item_of[root]].bytes = 0;
+}
+
+/* What the kernel reads and, where it cannot write in place, what it writes; and what was written
+ * before, is read after, and cannot be computed again. */
+static remat_status count_others(struct walker *w)
 {
     remat_status st = REMAT_OK;
     const struct remat_fused_kernel *kernel = &w->kernels->kernels[w->out->kernel];
@@ -92,18 +108,19 @@ static remat_status count_operands(struct walker *w)
     REMAT_NEW(w->arena, seen, w->graph->value_count);
     mark_updates(w, seen);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
-        const struct remat_kernel_operand *operand = &kernel->operands[o];
-        uint32_t root = read_root(operand);
+        uint32_t root = read_root(&kernel->operands[o]);
         if (remat_is_none(root) && kernel->kind != REMAT_KERNEL_program)
-            root = operand->value.i;
-        if (remat_is_none(root) || seen[root] || remat_is_none(w->graph->values[root].node))
-            continue;
-        seen[root] = true;
-        w->out->other_bytes +=
-            remat_align_up(remat_value_bytes(&w->graph->values[root]), REMAT_ALIGNMENT);
-        if (!remat_is_none(w->border->item_of[root]))
-            w->out->border.items[w->border->item_of[root]].bytes = 0;
+            root = kernel->operands[o].value.i;
+        count_live(w, root, seen);
     }
+    for (uint32_t j = 0; j < w->kernels->count; j++)
+        for (uint32_t o = 0; w->after[j] && o < w->kernels->kernels[j].operand_count; o++) {
+            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
+            uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
+            if (!remat_is_none(writer) && w->before[writer] &&
+                remat_is_none(w->border->item_of[root]))
+                count_live(w, root, seen);
+        }
 fail:
     return st;
 }
@@ -142,7 +159,7 @@ remat_status remat_extract_moment(struct remat_arena *arena, const struct remat_
     REMAT_NEW(arena, w.after, kernels->count);
     find_relatives(&w);
     mark_wanted(&w);
-    REMAT_TRY(count_operands(&w));
+    REMAT_TRY(count_others(&w));
     adjust_tasks(&w);
 fail:
     return st;
