@@ -137,7 +137,7 @@ static bool uses_operand(const struct cuda_source *s, uint32_t operand)
 
 static const char *dtype_of(const struct cuda_source *s, const struct cuda_node *node)
 {
-    return remat_dtype_name((remat_dtype)s->accesses[node->access].dtype);
+    return cuda_dtype_name(s->accesses[node->access].dtype);
 }
 
 void cuda_write_head(struct cuda_source *s)

@@ -31,10 +31,9 @@ struct emitter {
     } words;
 };
 
-static const char *const shape_names[] = {[CUDA_POINTWISE] = "pointwise",
-                                          [CUDA_TEAM] = "team",
-                                          [CUDA_BLOCK] = "block",
-                                          [CUDA_COLUMNS] = "columns"};
+static const char *const shape_names[] = {
+    [CUDA_POINTWISE] = "pointwise", [CUDA_TEAM] = "team",     [CUDA_BLOCK] = "block",
+    [CUDA_COLUMNS] = "columns",     [CUDA_GATHER] = "gather", [CUDA_SCATTER] = "scatter"};
 
 /* The kernel's name in the plan without its hash, which is of the instructions. */
 static const char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash)
@@ -173,6 +172,153 @@ fail:
     return st;
 }
 
+/* --- named kernels --- */
+
+static const struct remat_operand *operand_of(const struct emitter *e,
+                                              const struct remat_command *command, uint32_t index)
+{
+    return &e->program->operands[command->operand_begin + index];
+}
+
+/* The bits of `in`, of 0.0 without it, to `out`, both over the shape of `in` or else of `out`. */
+static remat_status emit_move(struct emitter *e, const struct remat_command *command,
+                              const struct remat_operand *in, const struct remat_operand *out)
+{
+    const struct remat_instruction instructions[] = {
+        {.opcode = in ? REMAT_INSTRUCTION_load : REMAT_INSTRUCTION_constant,
+         .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}},
+        {.opcode = REMAT_INSTRUCTION_store,
+         .operand = in ? 1 : 0,
+         .args = {0, REMAT_NO_REGISTER, REMAT_NO_REGISTER}}};
+    struct remat_kernel kernel = {REMAT_KERNEL_program,
+                                  {2, instructions, in ? 2 : 1},
+                                  e->program->kernels[command->kernel].key};
+    struct remat_operand operands[2] = {in ? *in : *out, *out};
+    struct remat_command move = {
+        .operand_end = in ? 2 : 1, .rank = operands[0].rank, .name = command->name};
+    struct remat_program program = *e->program;
+    struct emitter moving = *e;
+    memcpy(move.space, operands[0].shape, sizeof move.space);
+    for (uint32_t o = 0; o < 2; o++)
+        operands[o].dtype =
+            remat_dtype_bytes((remat_dtype)operands[o].dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
+    program.kernels = &kernel;
+    program.operands = operands;
+    moving.program = &program;
+    remat_status st = emit_command(&moving, &move);
+    moving.program = e->program;
+    *e = moving;
+    return st;
+}
+
+/* Each input to its part of the result, from `begin` on along the axis. */
+static remat_status emit_parts(struct emitter *e, const struct remat_command *command,
+                               uint32_t inputs, uint32_t axis, uint64_t begin)
+{
+    remat_status st = REMAT_OK;
+    struct remat_operand part = *operand_of(e, command, inputs);
+    for (uint32_t i = 0; i < inputs; i++) {
+        const struct remat_operand *in = operand_of(e, command, i);
+        part.offset_elements =
+            operand_of(e, command, inputs)->offset_elements + begin * (uint64_t)part.strides[axis];
+        REMAT_TRY(emit_move(e, command, in, &part));
+        begin += (uint64_t)in->shape[axis];
+    }
+fail:
+    return st;
+}
+
+static uint64_t bytes_at(const struct emitter *e, const struct remat_operand *operand)
+{
+    return e->program->buffers[e->program->values[operand->value].buffer].offset_bytes +
+           operand->offset_elements * remat_dtype_bytes((remat_dtype)operand->dtype);
+}
+
+/* Vectors of both tensors are aligned where their rows are. */
+static uint32_t embedding_width(const struct emitter *e, const struct remat_operand *table,
+                                const struct remat_operand *rows)
+{
+    uint32_t width = 4;
+    while (width > 1 &&
+           (table->shape[1] % width || bytes_at(e, table) % 16 || bytes_at(e, rows) % 16))
+        width /= 2;
+    return width;
+}
+
+/* `operands`: of table, ids and rows. */
+static remat_status emit_embedding(struct emitter *e, const struct remat_command *command,
+                                   enum cuda_shape shape, const uint32_t operands[3])
+{
+    remat_status st = REMAT_OK;
+    const struct remat_operand *table = operand_of(e, command, operands[0]),
+                               *ids = operand_of(e, command, operands[1]),
+                               *rows = operand_of(e, command, operands[2]);
+    struct remat_text text = {.arena = &e->scratch};
+    struct cuda_embedding embedding = {1,
+                                       (uint64_t)table->shape[0],
+                                       (uint64_t)table->shape[1],
+                                       embedding_width(e, table, rows),
+                                       table->dtype,
+                                       rows->dtype,
+                                       shape == CUDA_SCATTER &&
+                                           e->program->parameters[command->parameter_begin] != 0};
+    for (uint32_t k = 0; k < ids->rank; k++)
+        embedding.tokens *= (uint64_t)ids->shape[k];
+    struct cuda_source s = {.ctx = e->ctx,
+                            .arena = &e->scratch,
+                            .command = command,
+                            .shape = shape,
+                            .width = embedding.width,
+                            .out = &text,
+                            .indent = 1,
+                            .rows = embedding.tokens,
+                            .columns = embedding.columns};
+    uint64_t blocks = embedding.tokens;
+    if (shape == CUDA_GATHER) {
+        cuda_write_gather(&s, &embedding);
+        blocks = (embedding.tokens * (embedding.columns / embedding.width) + CUDA_THREADS - 1) /
+                 CUDA_THREADS;
+    } else {
+        if (!embedding.accumulate)
+            REMAT_TRY(emit_move(e, command, NULL, table));
+        cuda_write_scatter_add(&s, &embedding);
+    }
+    REMAT_TRY(add_launch(e, &s, blocks));
+    for (uint32_t o = 0; o < 3; o++) {
+        struct remat_cuda_word word = {REMAT_CUDA_ARENA,
+                                       bytes_at(e, operand_of(e, command, operands[o]))};
+        REMAT_PUSH(e->arena, &e->words, word);
+    }
+    e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
+fail:
+    return st;
+}
+
+static remat_status emit_kernel_of(struct emitter *e, const struct remat_command *command)
+{
+    const double *parameters = &e->program->parameters[command->parameter_begin];
+    uint32_t last = command->operand_end - command->operand_begin - 1;
+    remat_status st = REMAT_OK;
+    switch (e->program->kernels[command->kernel].kind) {
+    case REMAT_KERNEL_program:
+        return emit_command(e, command);
+    case REMAT_KERNEL_copy:
+        return emit_move(e, command, operand_of(e, command, 0), operand_of(e, command, 1));
+    case REMAT_KERNEL_concat:
+        return emit_parts(e, command, last, (uint32_t)parameters[0], 0);
+    case REMAT_KERNEL_pad:
+        st = emit_move(e, command, NULL, operand_of(e, command, 1));
+        return st ? st
+                  : emit_parts(e, command, 1, (uint32_t)parameters[0], (uint64_t)parameters[1]);
+    case REMAT_KERNEL_embedding:
+        return emit_embedding(e, command, CUDA_GATHER, (const uint32_t[]){0, 1, 2});
+    case REMAT_KERNEL_embedding_backward:
+        return emit_embedding(e, command, CUDA_SCATTER, (const uint32_t[]){2, 1, 0});
+    default:
+        return REMAT_OK;
+    }
+}
+
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
                              const struct remat_cuda_settings *settings,
@@ -186,8 +332,7 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, out->launch_begin, program->command_count + 1);
     for (uint32_t c = 0; c < program->command_count; c++) {
         out->launch_begin[c] = (uint32_t)e.launches.count;
-        if (program->kernels[program->commands[c].kernel].kind == REMAT_KERNEL_program)
-            REMAT_TRY(emit_command(&e, &program->commands[c]));
+        REMAT_TRY(emit_kernel_of(&e, &program->commands[c]));
         remat_arena_reset(&e.scratch);
     }
     out->launch_begin[program->command_count] = (uint32_t)e.launches.count;

@@ -1,4 +1,4 @@
-/* Kernel programs as CUDA text, and how the commands of a plan launch it.
+/* Kernel programs, embeddings and copies as CUDA text, and how the commands of a plan launch it.
  *
  * The text is a subset of CUDA C over the primitives of primitives.cu and includes nothing, so that
  * NVRTC compiles it for a GPU and a plain C compiler for the emulator of tests/emulator. It

@@ -2,6 +2,16 @@
  * what, and in which pass over the elements an instruction can run first. */
 #include "source.h"
 
+uint32_t cuda_dtype_bytes(uint8_t dtype)
+{
+    return dtype == CUDA_WORD16 ? 2 : remat_dtype_bytes((remat_dtype)dtype);
+}
+
+const char *cuda_dtype_name(uint8_t dtype)
+{
+    return dtype == CUDA_WORD16 ? "word16" : remat_dtype_name((remat_dtype)dtype);
+}
+
 uint32_t cuda_arity(const struct cuda_node *node)
 {
     return remat_opcode_arity(node->opcode);
@@ -57,6 +67,7 @@ static remat_status check_operand(const struct cuda_source *s, const struct rema
 {
     bool random = cuda_is_random(node);
     bool known = operand->dtype == REMAT_F32 || operand->dtype == REMAT_BF16 ||
+                 operand->dtype == CUDA_WORD16 ||
                  (operand->dtype == REMAT_I32 && !cuda_is_store(node));
     if (!known || (random && operand->dtype != REMAT_I32))
         return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text does not %s %s",
@@ -89,7 +100,7 @@ static void read_access(const struct cuda_source *s, const struct remat_program 
         reach += (uint64_t)strides[k] * (uint64_t)(command->space[k] - 1);
     }
     access->dtype = operand->dtype;
-    access->bytes = (uint8_t)remat_dtype_bytes((remat_dtype)operand->dtype);
+    access->bytes = (uint8_t)cuda_dtype_bytes(operand->dtype);
     access->begin_bytes = buffer->offset_bytes + operand->offset_elements * access->bytes;
     access->end_bytes = access->begin_bytes + (reach + 1) * access->bytes;
 }

@@ -11,6 +11,7 @@
 
 #define CUDA_THREADS 256 /* of every block */
 #define CUDA_NONE    UINT16_MAX
+#define CUDA_WORD16  REMAT_DTYPE_COUNT /* beside the dtypes: 16 bits of any, moved as they are */
 
 /* How often a value changes while the space is walked; follows from strides too. */
 enum cuda_variation { CUDA_UNIFORM, CUDA_BY_ROW, CUDA_BY_COLUMN, CUDA_BY_ELEMENT };
@@ -37,7 +38,7 @@ struct cuda_node { /* an instruction */
     uint16_t place;   /* of a column's value among those in the workspace, CUDA_NONE without */
 };
 
-enum cuda_shape { CUDA_POINTWISE, CUDA_TEAM, CUDA_BLOCK, CUDA_COLUMNS };
+enum cuda_shape { CUDA_POINTWISE, CUDA_TEAM, CUDA_BLOCK, CUDA_COLUMNS, CUDA_GATHER, CUDA_SCATTER };
 
 struct cuda_source {
     remat_context *ctx;
@@ -66,6 +67,8 @@ struct cuda_source {
 remat_status cuda_source_read(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_program *program,
                               const struct remat_command *command, struct cuda_source *out);
+uint32_t cuda_dtype_bytes(uint8_t dtype);
+const char *cuda_dtype_name(uint8_t dtype);
 uint32_t cuda_arity(const struct cuda_node *node);
 bool cuda_is_load(const struct cuda_node *node);
 bool cuda_is_store(const struct cuda_node *node);
@@ -119,6 +122,15 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass);
 uint64_t cuda_pointwise_blocks(const struct cuda_source *s);
 uint64_t cuda_team_blocks(const struct cuda_source *s);
 uint64_t cuda_partial_sums_blocks(const struct cuda_source *s);
+/* Named kernels that are no program (embedding.c): a row of a table for each id, and back. */
+struct cuda_embedding {
+    uint64_t tokens, table_rows, columns;
+    uint32_t width;      /* columns that a thread has */
+    uint8_t table, rows; /* dtypes; of what the ids are of, and of the rows */
+    bool accumulate;
+};
+void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embedding);
+void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding);
 /* Bytes of the workspace of columns: partial sums, then the values that later passes read. */
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s);
 

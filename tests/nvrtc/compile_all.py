@@ -1,4 +1,4 @@
-"""Every kernel program of a model's plans compiles with NVRTC for all architectures, within the limits
+"""Every emitted kernel of a model's plans compiles with NVRTC for all architectures, within the limits
 of limits.csv: registers a thread by layout, and no spills.
 
     compile_all.py TOOLS_FOLDER PRESET:DTYPE...
@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
-KERNEL = re.compile(r"_(pointwise|team|block|columns|columns_totals)_v\d+_[0-9a-f]{16}$")
+KERNEL = re.compile(r"_(pointwise|team|block|columns|columns_totals|gather|scatter)_v\d+_[0-9a-f]{16}$")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
