@@ -203,7 +203,7 @@ fail:
 
 /* --- the planner --- */
 
-static remat_status make_planner(struct remat_chooser *c, struct remat_planner **out)
+remat_status remat_choose_planner(struct remat_chooser *c, struct remat_planner **out)
 {
     remat_status st = REMAT_OK;
     static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
@@ -395,7 +395,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     REMAT_TRY(list_policies(c, &rungs));
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     if (free && c->settings->solver == REMAT_SOLVER_PER_OP) {
-        REMAT_TRY(make_planner(c, &planner));
+        REMAT_TRY(remat_choose_planner(c, &planner));
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best));
     } else {
         REMAT_TRY(choose_policy(c, &scratch, &rungs, &best));

@@ -19,11 +19,11 @@ struct remat_chooser {
     const struct remat_statics *statics;
     struct remat_evaluator *evaluator;
     struct remat_stopwatch *watch;
-    const struct remat_arrangement *update; /* what else a step runs; graph NULL: nothing */
-    uint64_t fixed_arena_bytes;             /* that other segments need */
-    uint64_t reserve_bytes, limit_bytes;    /* limit: budget - reserve, UINT64_MAX without one */
-    struct remat_notes notes;               /* for the report */
-    struct remat_policy_ground *ground;     /* private */
+    const struct remat_arrangement *update;       /* what else a step runs; graph NULL: nothing */
+    uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
+    uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
+    struct remat_notes notes;            /* for the report */
+    struct remat_policy_ground *ground;  /* private */
 };
 
 /* A decision carried through; everything lies in the chooser's arena. */
@@ -43,6 +43,9 @@ remat_status remat_choose(struct remat_chooser *chooser, struct remat_candidate 
 
 /* Step time of the decided segment with everything saved, pins or not. */
 remat_status remat_choose_base(struct remat_chooser *chooser, uint64_t *out_ns);
+
+/* The planner for the chooser's graph and ground, which is set; it lies in the chooser's arena. */
+remat_status remat_choose_planner(struct remat_chooser *chooser, struct remat_planner **out);
 
 /* The message of a refusal: the arrangement needs `arena_bytes`. */
 remat_status remat_infeasible(struct remat_chooser *chooser, const struct remat_arrangement *c,

@@ -3,6 +3,7 @@
 #include "compile.h"
 
 #include "choose.h"
+#include "frontier.h"
 #include "lower.h"
 #include "prepare.h"
 
@@ -15,7 +16,7 @@ struct pipeline {
     struct remat_statics statics;
     /* Segments without a decision; graph NULL: there is none. */
     struct remat_arrangement update, forward;
-    uint64_t fixed_arena_bytes; /* that they need */
+    uint64_t fixed_arena_bytes, fixed_live_bytes; /* that they need */
     uint64_t reserve_bytes;
     uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
     struct remat_stopwatch watch;
@@ -62,6 +63,8 @@ static remat_status arrange_fixed(struct pipeline *p)
         REMAT_TRY(place(p, p->arena, fixed[i], &bytes));
         if (bytes > p->fixed_arena_bytes)
             p->fixed_arena_bytes = bytes;
+        if (fixed[i]->lifespans.live_peak_bytes > p->fixed_live_bytes)
+            p->fixed_live_bytes = fixed[i]->lifespans.live_peak_bytes;
     }
 fail:
     return st;
@@ -158,6 +161,34 @@ static void report_laps(const struct pipeline *p)
                                p->watch.runs[lap]);
 }
 
+/* Everything before the decision. `p` holds its first three members. */
+static remat_status start(struct pipeline *p, const struct remat_graph *graph,
+                          struct remat_chooser *chooser)
+{
+    remat_status st = REMAT_OK;
+    p->watch.running = p->settings->pass_time != NULL;
+    REMAT_TRY(remat_price_check(p->ctx, graph, &p->settings->device));
+    REMAT_TRY(remat_prepare(p->ctx, p->arena, graph, p->settings, &p->prepared));
+    REMAT_TRY(arrange_fixed(p));
+    set_limit(p);
+    REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, p->arena, p->graph, &p->statics,
+                                   &p->settings->device, &p->watch));
+    *chooser = (struct remat_chooser){.ctx = p->ctx,
+                                      .arena = p->arena,
+                                      .settings = p->settings,
+                                      .graph = p->graph,
+                                      .statics = &p->statics,
+                                      .evaluator = &p->evaluator,
+                                      .watch = &p->watch,
+                                      .update = &p->update,
+                                      .fixed_arena_bytes = p->fixed_arena_bytes,
+                                      .fixed_live_bytes = p->fixed_live_bytes,
+                                      .reserve_bytes = p->reserve_bytes,
+                                      .limit_bytes = p->limit_bytes};
+fail:
+    return st;
+}
+
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
@@ -167,25 +198,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
     struct remat_chooser chooser;
     struct remat_candidate best;
-
-    p.watch.running = settings->pass_time != NULL;
-    REMAT_TRY(remat_price_check(ctx, graph, &settings->device));
-    REMAT_TRY(remat_prepare(ctx, arena, graph, settings, &p.prepared));
-    REMAT_TRY(arrange_fixed(&p));
-    set_limit(&p);
-    REMAT_TRY(remat_evaluator_init(&p.evaluator, ctx, arena, p.graph, &p.statics, &settings->device,
-                                   &p.watch));
-    chooser = (struct remat_chooser){.ctx = ctx,
-                                     .arena = arena,
-                                     .settings = settings,
-                                     .graph = p.graph,
-                                     .statics = &p.statics,
-                                     .evaluator = &p.evaluator,
-                                     .watch = &p.watch,
-                                     .update = &p.update,
-                                     .fixed_arena_bytes = p.fixed_arena_bytes,
-                                     .reserve_bytes = p.reserve_bytes,
-                                     .limit_bytes = p.limit_bytes};
+    REMAT_TRY(start(&p, graph, &chooser));
     REMAT_TRY(remat_choose(&chooser, &best));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
@@ -196,6 +209,42 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(describe(&p, graph, &chooser, &best, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     REMAT_TRY(remat_program_simulate(ctx, *out));
+    report_laps(&p);
+fail:
+    remat_evaluator_release(&p.evaluator);
+    return st;
+}
+
+/* From the decided segment to the whole step. */
+static void complete_frontier(const struct pipeline *p, struct remat_frontier *f)
+{
+    uint64_t times = remat_microbatches(p->settings);
+    for (uint32_t i = 0; i < f->count; i++) {
+        f->points[i].step_ns = f->points[i].step_ns * times + p->update.step_ns;
+        if (f->bounded)
+            f->points[i].bound_ns = f->points[i].bound_ns * times + p->update.step_ns;
+    }
+    f->base_ns = f->base_ns * times + p->update.step_ns;
+    f->reserve_bytes = p->reserve_bytes;
+}
+
+remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
+                                    const struct remat_graph *graph,
+                                    const struct remat_compile_settings *settings,
+                                    const struct remat_program *plan, struct remat_frontier *out)
+{
+    remat_status st = REMAT_OK;
+    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
+    struct remat_chooser chooser;
+    struct remat_frontier_point point;
+    REMAT_TRY(start(&p, graph, &chooser));
+    if (plan)
+        point = (struct remat_frontier_point){.policy = plan->policy,
+                                              .live_peak_bytes = plan->peak_bytes,
+                                              .step_ns = (plan->step_ns - p.update.step_ns) /
+                                                         remat_microbatches(settings)};
+    REMAT_TRY(remat_choose_frontier(&chooser, plan ? &point : NULL, out));
+    complete_frontier(&p, out);
     report_laps(&p);
 fail:
     remat_evaluator_release(&p.evaluator);

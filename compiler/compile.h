@@ -45,6 +45,33 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out);
 
+/* Step time against memory, from the largest to the smallest and, strictly, from the fastest to the
+ * slowest. Bytes are live peaks: an arena may need more. */
+struct remat_frontier_point {
+    const char *policy; /* of the ladder, or "per-op" */
+    uint64_t live_peak_bytes;
+    uint64_t step_ns;
+    uint64_t bound_ns; /* that no plan with this live peak beats; 0: unless `bounded` */
+};
+
+struct remat_frontier {
+    struct remat_frontier_point *points;
+    uint32_t count;
+    uint32_t candidate_count, evaluated_count; /* plans that there are, and that were priced */
+    bool bounded;                              /* there are bounds: solver per-op, no profile */
+    uint64_t base_ns;                          /* step with everything saved */
+    uint64_t floor_bytes;                      /* no live peak is below; 0: not known */
+    uint64_t reserve_bytes;                    /* beside the live peak in a budget */
+};
+
+/* What remat_compile would choose from at any budget, by live peak (compiler/frontier.h); budget
+ * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
+ * candidate. The points lie in `arena`. Thread-compatible; deterministic. */
+remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
+                                    const struct remat_graph *graph,
+                                    const struct remat_compile_settings *settings,
+                                    const struct remat_program *plan, struct remat_frontier *out);
+
 /* The names that after_pass is called with, in order, NULL-terminated. */
 const char *const *remat_compile_passes(void);
 

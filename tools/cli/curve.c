@@ -15,7 +15,7 @@ double curve_overhead(const struct curve *c, double time)
 
 double curve_gap(const struct curve_point *p)
 {
-    return p->lower_bound > 0 ? p->time / p->lower_bound - 1 : 0;
+    return isnan(p->lower_bound) || p->lower_bound > 0 ? p->time / p->lower_bound - 1 : 0;
 }
 
 void curve_number(struct remat_text *text, double value)
@@ -33,27 +33,72 @@ void curve_number(struct remat_text *text, double value)
         remat_text_append(text, "%s", digits.failed ? "0" : digits.items);
 }
 
+/* What a point has beside its memory. */
+struct figure {
+    const char *name;
+    double value; /* NAN: not known */
+};
+enum { FIGURES = 4 };
+
+static void list_figures(const struct curve *c, const struct curve_point *p,
+                         struct figure out[FIGURES])
+{
+    out[0] = (struct figure){"time", p->time};
+    out[1] = (struct figure){"overhead", curve_overhead(c, p->time)};
+    out[2] = (struct figure){"lower_bound", p->lower_bound};
+    out[3] = (struct figure){"gap", curve_gap(p)};
+}
+
 void curve_csv(struct remat_text *text, const struct curve *c)
 {
-    remat_text_append(text, "budget,feasible,peak,time,overhead,lower_bound,gap\n");
+    bool named = c->count > 0 && c->points[0].plan;
+    remat_text_append(text, "budget,feasible,peak,time,overhead,lower_bound,gap%s\n",
+                      named ? ",plan" : "");
     for (uint32_t i = 0; i < c->count; i++) {
         const struct curve_point *p = &c->points[i];
-        double values[] = {p->time, curve_overhead(c, p->time), p->lower_bound, curve_gap(p)};
+        struct figure figures[FIGURES];
+        list_figures(c, p, figures);
         remat_text_append(text, "%" PRIu64 ",%d,%" PRIu64, p->budget, p->fits, p->peak);
-        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+        for (int k = 0; k < FIGURES; k++) {
             remat_text_append(text, ",");
-            if (p->fits)
-                curve_number(text, values[k]);
+            if (p->fits && !isnan(figures[k].value))
+                curve_number(text, figures[k].value);
         }
+        if (named)
+            remat_text_append(text, ",\"%s\"", p->plan);
         remat_text_append(text, "\n");
     }
+}
+
+void curve_json(struct remat_text *text, const struct curve *c)
+{
+    remat_text_append(text, "[");
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct curve_point *p = &c->points[i];
+        struct figure figures[FIGURES];
+        list_figures(c, p, figures);
+        remat_text_append(text,
+                          "%s\n    {\"budget\": %" PRIu64 ", \"feasible\": %s, \"peak\": %" PRIu64,
+                          i ? "," : "", p->budget, p->fits ? "true" : "false", p->peak);
+        for (int k = 0; p->fits && k < FIGURES; k++) {
+            remat_text_append(text, ", \"%s\": ", figures[k].name);
+            if (isnan(figures[k].value))
+                remat_text_append(text, "null");
+            else
+                curve_number(text, figures[k].value);
+        }
+        if (p->plan)
+            remat_text_append(text, ", \"plan\": \"%s\"", p->plan);
+        remat_text_append(text, "}");
+    }
+    remat_text_append(text, "\n  ]");
 }
 
 /* --- the picture --- */
 
 struct frame {
-    double low, high; /* budgets */
-    double top;       /* percent */
+    double low, high;    /* budgets */
+    double bottom, step; /* percent; step: between ticks */
 };
 
 static double x_of(const struct frame *f, double budget)
@@ -64,7 +109,7 @@ static double x_of(const struct frame *f, double budget)
 
 static double y_of(const struct frame *f, double percent)
 {
-    return HEIGHT - BOTTOM - percent / f->top * (HEIGHT - TOP - BOTTOM);
+    return HEIGHT - BOTTOM - (percent - f->bottom) / (TICKS * f->step) * (HEIGHT - TOP - BOTTOM);
 }
 
 /* 1, 2 or 5 times a power of ten, at least as large. */
@@ -79,13 +124,23 @@ static double round_up(double value)
 
 static struct frame make_frame(const struct curve *c)
 {
-    struct frame f = {(double)c->points[c->count - 1].budget, (double)c->points[0].budget, 0};
+    struct frame f = {.low = (double)c->points[c->count - 1].budget,
+                      .high = (double)c->points[0].budget};
+    double least = 0, most = 0;
     for (uint32_t i = 0; i < c->count; i++) {
         double percent = 100 * curve_overhead(c, c->points[i].time);
-        if (c->points[i].fits && percent > f.top)
-            f.top = percent;
+        double bound = 100 * curve_overhead(c, c->points[i].lower_bound);
+        if (!c->points[i].fits)
+            continue;
+        most = fmax(most, percent);
+        least = fmin(least, fmin(percent, bound)); /* fmin passes over NAN */
     }
-    f.top = f.top > 1e-6 ? TICKS * round_up(f.top / TICKS) : 1;
+    f.step = most - least > 1e-6 ? round_up((most - least) / TICKS) : 1.0 / TICKS;
+    f.bottom = floor(least / f.step) * f.step;
+    while (f.bottom + TICKS * f.step < most) {
+        f.step = round_up(1.5 * f.step);
+        f.bottom = floor(least / f.step) * f.step;
+    }
     return f;
 }
 
@@ -94,7 +149,7 @@ static void draw_axes(struct remat_text *text, const struct frame *f)
     remat_text_append(text, "<path d=\"M%d %dV%dH%d\" fill=\"none\" stroke=\"#444\"/>\n", LEFT, TOP,
                       HEIGHT - BOTTOM, WIDTH - RIGHT);
     for (int i = 0; i <= TICKS; i++) {
-        double budget = f->low + (f->high - f->low) * i / TICKS, percent = f->top * i / TICKS;
+        double budget = f->low + (f->high - f->low) * i / TICKS, percent = f->bottom + f->step * i;
         remat_text_append(text,
                           "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n"
                           "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g %%</text>\n",
@@ -115,7 +170,7 @@ static void draw_line(struct remat_text *text, const struct curve *c, const stru
     for (uint32_t i = 0; i < c->count; i++) {
         const struct curve_point *p = &c->points[i];
         double percent = 100 * curve_overhead(c, bound ? p->lower_bound : p->time);
-        if (!p->fits)
+        if (!p->fits || isnan(percent))
             continue;
         remat_text_append(text, "%s%.1f,%.1f", separator, x_of(f, (double)p->budget),
                           y_of(f, percent));

@@ -8,7 +8,8 @@ struct curve_point {
     uint64_t budget; /* bytes; points descend */
     bool fits;       /* else `peak` is the least found, and there are no times */
     uint64_t peak;
-    double time, lower_bound; /* any unit, the same for all */
+    double time, lower_bound; /* any unit, the same for all; lower_bound NAN: not known */
+    const char *plan;         /* its name, for all points or none; NULL: none */
 };
 
 struct curve {
@@ -20,8 +21,10 @@ struct curve {
 double curve_overhead(const struct curve *curve, double time);
 double curve_gap(const struct curve_point *point);
 
-/* budget,feasible,peak,time,overhead,lower_bound,gap */
+/* budget,feasible,peak,time,overhead,lower_bound,gap[,plan] */
 void curve_csv(struct remat_text *text, const struct curve *curve);
+/* The array of points, objects with the same names, each on a line. */
+void curve_json(struct remat_text *text, const struct curve *curve);
 /* Overhead and its lower bound in percent; budgets without a plan are marked on the axis. */
 void curve_svg(struct remat_text *text, const struct curve *curve);
 

@@ -1,6 +1,7 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "cli.h"
 #include "compile.h"
+#include "curve_file.h"
 #include "emit_cuda.h"
 #include "graph_file.h"
 #include "graph_text.h"
@@ -133,7 +134,7 @@ static remat_status record_settings(struct remat_arena *arena, const struct cli_
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
             option == OPTION_print_after || option == OPTION_emit_cuda || option == OPTION_arch ||
-            option == OPTION_nvrtc)
+            option == OPTION_nvrtc || option == OPTION_curve)
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){options[option].name, args->given[i].value};
@@ -283,24 +284,34 @@ fail:
     return st;
 }
 
-/* A plan is left only when everything has gone well. */
+/* Files are left only when everything has gone well. */
 static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args, const struct report *report)
 {
     remat_status st = REMAT_OK;
     const void *data;
     size_t bytes;
-    if (cli_has(args, OPTION_emit_cuda))
-        REMAT_TRY(emit_cuda(ctx, arena, report->program,
-                            &(struct emit_cuda_settings){cli_text(args, OPTION_emit_cuda, ""),
-                                                         cli_text(args, OPTION_arch, NULL),
-                                                         cli_text(args, OPTION_nvrtc, NULL)}));
-    REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
-    REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
+    bool plan = false, curve = false;
+    if (report->program) {
+        if (cli_has(args, OPTION_emit_cuda))
+            REMAT_TRY(emit_cuda(ctx, arena, report->program,
+                                &(struct emit_cuda_settings){cli_text(args, OPTION_emit_cuda, ""),
+                                                             cli_text(args, OPTION_arch, NULL),
+                                                             cli_text(args, OPTION_nvrtc, NULL)}));
+        REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
+        REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
+        plan = true;
+    }
+    if (report->frontier) {
+        REMAT_TRY(curve_file_write(ctx, arena, report->curve_path, report->frontier));
+        curve = true;
+    }
     st = print_report(ctx, args, report);
-    if (st != REMAT_OK)
-        remove(report->path);
 fail:
+    if (st != REMAT_OK && plan)
+        remove(report->path);
+    if (st != REMAT_OK && curve)
+        remove(report->curve_path);
     return st;
 }
 
@@ -314,18 +325,74 @@ static remat_status name_file(remat_context *ctx, const char *path)
                        message);
 }
 
+static remat_status check_curve(remat_context *ctx, const struct cli_arguments *args,
+                                const struct remat_compile_settings *settings)
+{
+    const char *path = cli_text(args, OPTION_curve, NULL);
+    if (!path)
+        return REMAT_OK;
+    if (remat_policy_given(&settings->policy))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--curve and a policy exclude each other: the curve compares policies");
+    if (!settings->has_budget && (cli_has(args, OPTION_output) || cli_has(args, OPTION_emit_cuda)))
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s needs --budget beside --curve: without it no plan is made",
+                           cli_has(args, OPTION_output) ? "--output" : "--emit-cuda");
+    if (strcmp(path, args->operands[0]) == 0)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--curve '%s' is the model itself", path);
+    return curve_file_check(ctx, path);
+}
+
+/* A plan, unless only a curve was asked for. */
+static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
+                              const struct cli_arguments *args, const struct remat_graph *graph,
+                              const struct remat_compile_settings *settings, struct report *report)
+{
+    remat_status st = REMAT_OK;
+    struct remat_program *program;
+    if (cli_has(args, OPTION_curve) && !settings->has_budget)
+        return REMAT_OK;
+    REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
+    REMAT_TRY(find_chosen(ctx, arena, graph, &settings->policy, program, &report->chosen));
+    report->program = program;
+    report->path = plan_path(arena, args);
+fail:
+    return st;
+}
+
+/* The curve, with the plan on it if there is one; passes are observed once. */
+static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
+                               const struct cli_arguments *args, const struct remat_graph *graph,
+                               const struct remat_compile_settings *settings, struct report *report)
+{
+    remat_status st = REMAT_OK;
+    struct remat_compile_settings unobserved = *settings;
+    struct remat_frontier *frontier;
+    if (!cli_has(args, OPTION_curve))
+        return REMAT_OK;
+    if (report->program) {
+        unobserved.after_pass = NULL;
+        unobserved.pass_time = NULL;
+    }
+    REMAT_NEW(arena, frontier, 1);
+    REMAT_TRY(remat_compile_frontier(ctx, arena, graph, &unobserved, report->program, frontier));
+    report->frontier = frontier;
+    report->curve_path = cli_text(args, OPTION_curve, NULL);
+fail:
+    return st;
+}
+
 static remat_status compile(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args)
 {
     remat_status st = REMAT_OK;
     struct remat_compile_settings settings;
     struct remat_graph *graph;
-    struct remat_program *program;
-    const struct remat_policy *chosen;
+    struct report report = {0};
     struct observer observer = {.ctx = ctx, .args = args};
-    const char *path = plan_path(arena, args);
-    REMAT_TRY(check_path(ctx, path, args->operands[0]));
+    REMAT_TRY(check_path(ctx, plan_path(arena, args), args->operands[0]));
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
+    REMAT_TRY(check_curve(ctx, args, &settings));
     REMAT_TRY(read_graph(ctx, arena, args, settings.microbatches, &graph));
     if (cli_has(args, OPTION_print_after)) {
         settings.after_pass = print_graph;
@@ -333,13 +400,14 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     }
     if (cli_has(args, OPTION_verbose))
         settings.pass_time = print_time;
-    st = remat_compile(ctx, arena, graph, &settings, &program);
+    st = make_plan(ctx, arena, args, graph, &settings, &report);
+    if (st == REMAT_OK)
+        st = make_curve(ctx, arena, args, graph, &settings, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
     REMAT_TRY(st);
     REMAT_TRY(observer.status);
-    REMAT_TRY(find_chosen(ctx, arena, graph, &settings.policy, program, &chosen));
-    REMAT_TRY(deliver(ctx, arena, args, &(struct report){program, path, chosen}));
+    REMAT_TRY(deliver(ctx, arena, args, &report));
 fail:
     return st;
 }

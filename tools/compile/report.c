@@ -121,7 +121,14 @@ static void print_costs(const struct remat_program *p)
                100 * shares[REMAT_COST_MODELLED]);
 }
 
-void report_print_text(const struct report *report)
+static void print_curve(const struct report *report)
+{
+    const struct remat_frontier *f = report->frontier;
+    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " candidates: %s\n",
+           f->count, f->evaluated_count, f->candidate_count, report->curve_path);
+}
+
+static void print_plan(const struct report *report)
 {
     const struct remat_program *p = report->program;
     printf("model        %s, %" PRIu32 " layers, for %s\n", p->graph_name, p->layer_count,
@@ -151,6 +158,14 @@ void report_print_text(const struct report *report)
     for (uint32_t i = 0; i < p->note_count; i++)
         printf("note: %s\n", p->notes[i]);
     printf("plan         %s\n", report->path);
+}
+
+void report_print_text(const struct report *report)
+{
+    if (report->program)
+        print_plan(report);
+    if (report->frontier)
+        print_curve(report);
 }
 
 static void print_json_string(const char *text)
@@ -189,13 +204,21 @@ static void print_json_shares(const struct remat_program *p)
     printf("},\n");
 }
 
-void report_print_json(const struct report *report)
+static void print_json_curve(const struct report *report)
+{
+    const struct remat_frontier *f = report->frontier;
+    printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
+           ", \"candidates\": %" PRIu32 ", \"path\": ",
+           f->count, f->evaluated_count, f->candidate_count);
+    print_json_string(report->curve_path);
+    printf("}%s\n", report->program ? "," : "");
+}
+
+static void print_json_plan(const struct report *report)
 {
     const struct remat_program *p = report->program;
     uint64_t parts[PART_COUNT];
     measure_peak(p, parts);
-    printf("{\n");
-    print_json_text("schema", "remat-report/1");
     print_json_text("graph", p->graph_name);
     print_json_text("target", p->target);
     print_json_text("policy", p->policy);
@@ -225,5 +248,16 @@ void report_print_json(const struct report *report)
     }
     printf("],\n  \"plan\": ");
     print_json_string(report->path);
-    printf("\n}\n");
+    printf("\n");
+}
+
+void report_print_json(const struct report *report)
+{
+    printf("{\n");
+    print_json_text("schema", "remat-report/1");
+    if (report->frontier)
+        print_json_curve(report);
+    if (report->program)
+        print_json_plan(report);
+    printf("}\n");
 }

@@ -2,13 +2,14 @@
 #ifndef REMAT_TOOLS_COMPILE_REPORT_H
 #define REMAT_TOOLS_COMPILE_REPORT_H
 
-#include "policy.h"
-#include "program.h"
+#include "compile.h"
 
 struct report {
-    const struct remat_program *program;
-    const char *path;                  /* of the plan */
-    const struct remat_policy *chosen; /* before pins; NULL: there are none */
+    const struct remat_program *program;   /* NULL: only a curve was asked for */
+    const char *path;                      /* of the plan */
+    const struct remat_policy *chosen;     /* before pins; NULL: there are none */
+    const struct remat_frontier *frontier; /* NULL: no curve */
+    const char *curve_path;
 };
 
 void report_print_text(const struct report *report);

@@ -75,23 +75,6 @@ void report_decision(struct remat_text *text, const struct report *r)
     remat_text_append(text, "\n}\n");
 }
 
-static void append_points(struct remat_text *text, const struct curve *c)
-{
-    for (uint32_t i = 0; i < c->count; i++) {
-        const struct curve_point *p = &c->points[i];
-        double values[] = {p->time, curve_overhead(c, p->time), p->lower_bound, curve_gap(p)};
-        static const char *const names[] = {"time", "overhead", "lower_bound", "gap"};
-        remat_text_append(text,
-                          "%s\n    {\"budget\": %" PRIu64 ", \"feasible\": %s, \"peak\": %" PRIu64,
-                          i ? "," : "", p->budget, p->fits ? "true" : "false", p->peak);
-        for (size_t k = 0; p->fits && k < sizeof values / sizeof *values; k++) {
-            remat_text_append(text, ", \"%s\": ", names[k]);
-            curve_number(text, values[k]);
-        }
-        remat_text_append(text, "}");
-    }
-}
-
 void report_curve(struct remat_text *text, const struct report *r, enum report_format format)
 {
     struct curve_point *points = remat_arena_array(text->arena, r->count, sizeof *points);
@@ -112,7 +95,7 @@ void report_curve(struct remat_text *text, const struct report *r, enum report_f
     }
     remat_text_append(text, "{\n  \"schema\": \"remat-curve/1\"");
     append_common(text, r);
-    remat_text_append(text, ",\n  \"points\": [");
-    append_points(text, &c);
-    remat_text_append(text, "\n  ]\n}\n");
+    remat_text_append(text, ",\n  \"points\": ");
+    curve_json(text, &c);
+    remat_text_append(text, "\n}\n");
 }

@@ -1,0 +1,198 @@
+/* Candidates are priced exactly and not packed: a point's memory is its live peak. First the paths,
+ * then the manual policies that could be better; evenly spaced ones of each where there are many.
+ */
+#include "frontier.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES_MIN = 16, NODES_PRICED = 1500000 }; /* of each; so large graphs take no longer */
+
+struct points {
+    struct remat_frontier_point *items;
+    size_t count, capacity;
+};
+
+struct survey {
+    struct remat_chooser *chooser;
+    struct remat_planner *planner; /* NULL: solver ladder */
+    bool bounded;
+    struct remat_arena scratch;
+    struct points points;
+    uint32_t candidates, priced;
+};
+
+static remat_status price(struct survey *s, const char *name, const struct remat_decision *decision)
+{
+    remat_status st = REMAT_OK;
+    struct remat_chooser *c = s->chooser;
+    struct remat_evaluation cost;
+    REMAT_TRY(remat_evaluate(c->evaluator, decision, &cost));
+    if (cost.live_peak_bytes < c->fixed_live_bytes)
+        cost.live_peak_bytes = c->fixed_live_bytes;
+    REMAT_PUSH(c->arena, &s->points,
+               ((struct remat_frontier_point){.policy = name,
+                                              .live_peak_bytes = cost.live_peak_bytes,
+                                              .step_ns = cost.step_ns}));
+    s->priced++;
+fail:
+    return st;
+}
+
+/* --- the staircase --- */
+
+/* Larger first; of equal ones the fastest first. */
+static int compare_points(const void *a, const void *b)
+{
+    const struct remat_frontier_point *x = a, *y = b;
+    if (x->live_peak_bytes != y->live_peak_bytes)
+        return x->live_peak_bytes > y->live_peak_bytes ? -1 : 1;
+    if (x->step_ns != y->step_ns)
+        return x->step_ns < y->step_ns ? -1 : 1;
+    return strcmp(x->policy, y->policy);
+}
+
+/* Sorts, and drops points that another one is as small and as fast as. */
+static void sort_points(struct points *points)
+{
+    struct remat_frontier_point *items = points->items;
+    size_t kept = 0;
+    if (points->count > 0)
+        qsort(items, points->count, sizeof *items, compare_points);
+    for (size_t i = 0; i < points->count; i++) {
+        const struct remat_frontier_point point = items[i];
+        if (kept > 0 && items[kept - 1].live_peak_bytes == point.live_peak_bytes)
+            continue;
+        while (kept > 0 && items[kept - 1].step_ns >= point.step_ns)
+            kept--;
+        items[kept++] = point;
+    }
+    points->count = kept;
+}
+
+/* A point is at most as large and at most as slow. */
+static bool is_covered(const struct points *points, uint64_t bytes, uint64_t ns)
+{
+    for (size_t i = 0; i < points->count; i++)
+        if (points->items[i].live_peak_bytes <= bytes && points->items[i].step_ns <= ns)
+            return true;
+    return false;
+}
+
+/* --- candidates --- */
+
+/* How many of `count` are priced; sample i is then number sample_index(i, samples, count). */
+static uint32_t sample_count(const struct survey *s, uint32_t count)
+{
+    uint32_t samples = NODES_PRICED / (s->chooser->graph->node_count + 1);
+    samples = samples < SAMPLES_MIN ? SAMPLES_MIN : samples;
+    return samples > count ? count : samples;
+}
+
+/* The first and the last are among the samples. */
+static uint32_t sample_index(uint32_t i, uint32_t samples, uint32_t count)
+{
+    return samples > 1 ? (uint32_t)((uint64_t)i * (count - 1) / (samples - 1)) : 0;
+}
+
+static remat_status survey_path(struct survey *s, uint32_t path)
+{
+    remat_status st = REMAT_OK;
+    uint32_t length = remat_planner_path_length(s->planner, path);
+    uint32_t samples = sample_count(s, length);
+    for (uint32_t i = 0; i < samples; i++) {
+        struct remat_decision decision;
+        REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path,
+                                       sample_index(i, samples, length), &decision));
+        REMAT_TRY(price(s, "per-op", &decision));
+        remat_arena_reset(&s->scratch);
+    }
+    s->candidates += length;
+fail:
+    return st;
+}
+
+/* Moves the policies to the front that could be better than what the paths offer. */
+static remat_status find_better(struct survey *s, struct remat_policy *policies, uint32_t *count)
+{
+    remat_status st = REMAT_OK;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        struct remat_decision decision;
+        struct remat_notes ignored = {0};
+        uint64_t least_ns, least_bytes;
+        REMAT_TRY(remat_policy_decide(s->chooser->ground, &s->scratch, &policies[i], &decision,
+                                      &ignored));
+        REMAT_TRY(remat_planner_least(s->planner, &s->scratch, &decision, &least_ns, &least_bytes));
+        if (!is_covered(&s->points, least_bytes, least_ns))
+            policies[kept++] = policies[i];
+        remat_arena_reset(&s->scratch);
+    }
+    *count = kept;
+fail:
+    return st;
+}
+
+static remat_status survey_ladder(struct survey *s)
+{
+    remat_status st = REMAT_OK;
+    struct remat_chooser *c = s->chooser;
+    struct remat_policy *policies;
+    uint32_t count, samples;
+    REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
+    s->candidates += count;
+    if (s->bounded)
+        REMAT_TRY(find_better(s, policies, &count));
+    samples = sample_count(s, count);
+    for (uint32_t i = 0; i < samples; i++) {
+        const struct remat_policy *policy = &policies[sample_index(i, samples, count)];
+        struct remat_decision decision;
+        struct remat_notes ignored = {0};
+        REMAT_TRY(remat_policy_decide(c->ground, &s->scratch, policy, &decision, &ignored));
+        REMAT_TRY(price(s, policy->name, &decision));
+        remat_arena_reset(&s->scratch);
+    }
+fail:
+    return st;
+}
+
+static remat_status survey(struct survey *s)
+{
+    remat_status st = REMAT_OK;
+    struct remat_chooser *c = s->chooser;
+    REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
+    if (c->settings->solver == REMAT_SOLVER_PER_OP)
+        REMAT_TRY(remat_choose_planner(c, &s->planner));
+    s->bounded = s->planner && !c->settings->device.profile;
+    for (uint32_t path = 0; s->planner && path < remat_planner_path_count(s->planner); path++)
+        REMAT_TRY(survey_path(s, path));
+    sort_points(&s->points);
+    REMAT_TRY(survey_ladder(s));
+fail:
+    return st;
+}
+
+remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_frontier_point *plan,
+                                   struct remat_frontier *out)
+{
+    remat_status st = REMAT_OK;
+    struct survey s = {.chooser = c};
+    remat_arena_init(&s.scratch, c->ctx);
+    REMAT_TRY(survey(&s));
+    if (plan)
+        REMAT_PUSH(c->arena, &s.points, *plan);
+    sort_points(&s.points);
+    *out = (struct remat_frontier){.points = s.points.items,
+                                   .count = (uint32_t)s.points.count,
+                                   .candidate_count = s.candidates,
+                                   .evaluated_count = s.priced,
+                                   .bounded = s.bounded};
+    if (s.planner)
+        out->floor_bytes = remat_planner_floor(s.planner);
+    for (uint32_t i = 0; i < out->count && out->bounded; i++)
+        REMAT_TRY(remat_planner_bound(s.planner, out->points[i].live_peak_bytes,
+                                      &out->points[i].bound_ns));
+    REMAT_TRY(remat_choose_base(c, &out->base_ns));
+fail:
+    remat_arena_release(&s.scratch);
+    return st;
+}

@@ -1,0 +1,100 @@
+"""remat-compile --curve: a staircase that holds every plan that a budget gives, in three forms, and
+nothing on it is better than the bound.
+
+    curve.py BUILD_DIRECTORY"""
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+build = os.path.abspath(sys.argv[1])
+MODELS = [  # preset, what remat-graph gets, what remat-compile gets
+    ("gpt2-tiny", [], []),
+    ("llama-tiny", ["--dtype", "bf16", "--batch", "8"], ["--target", "h200", "--microbatches", "4"]),
+    ("encdec-tiny", ["--attention", "written-out", "--dropout", "0.1"], ["--target", "v100"]),
+    ("bert-tiny", ["--batch", "4"], ["--solver", "ladder"]),
+    ("mlp-tiny", [], []),
+]
+
+
+def call(tool, *arguments, code=0):
+    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
+    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
+    return result.stdout
+
+
+def check_staircase(curve, bounded):
+    points = curve["points"]
+    assert points and curve["evaluated"] <= curve["candidates"], curve
+    for p in points:
+        assert p["budget"] == p["peak"] + curve["reserve"] and p["feasible"], p
+        assert abs(p["overhead"] - (p["time"] / curve["total_time"] - 1)) < 1e-12, p
+        assert p["peak"] >= curve["floor"], (p, curve["floor"])
+        if bounded:
+            assert 0 < p["lower_bound"] <= p["time"], p
+            assert abs(p["gap"] - (p["time"] / p["lower_bound"] - 1)) < 1e-12, p
+        else:
+            assert p["lower_bound"] is None and p["gap"] is None, p
+    for larger, smaller in zip(points, points[1:]):
+        assert smaller["peak"] < larger["peak"] and smaller["time"] > larger["time"], (larger, smaller)
+        assert not bounded or smaller["lower_bound"] >= larger["lower_bound"], (larger, smaller)
+
+
+def check_forms(curve, options):
+    with open("c.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(curve["points"])
+    for row, point in zip(rows, curve["points"]):
+        assert row["plan"] == point["plan"]
+        for key in ("budget", "peak", "time", "overhead", "lower_bound", "gap"):
+            value = None if row[key] == "" else float(row[key])
+            assert value == point[key], (key, row, point)
+    picture = xml.etree.ElementTree.parse("c.svg").getroot()
+    assert sum(e.tag.endswith("circle") for e in picture) == len(rows), options
+
+
+def check_plan(curve, budget, options):
+    """The plan of a budget is a point of the curve, or a point is as small and faster."""
+    report = json.loads(call("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json",
+                             "-o", "b.plan", "--format", "json", *options))
+    with open("b.json", encoding="utf-8") as file:
+        points = json.load(file)["points"]
+    at_most = [p for p in points if p["peak"] <= report["peak_bytes"]]
+    assert at_most[0]["time"] <= report["step_ns"], (report["step_ns"], at_most[0])
+    same = [p for p in points if p["peak"] == report["peak_bytes"] and p["time"] == report["step_ns"]]
+    assert same or at_most[0] in curve["points"], (report["peak_bytes"], at_most[0])
+    shown = json.loads(call("dump", "b.plan", "--format", "json"))
+    assert shown["peak_bytes"] == report["peak_bytes"]
+    with open("b.plan", "rb") as with_curve:
+        call("compile", "m.fbs", "--budget", str(budget), "-o", "c.plan", *options)
+        with open("c.plan", "rb") as without:
+            assert with_curve.read() == without.read(), "--curve changes the plan"
+    return bool(same)
+
+
+def main():
+    os.chdir(tempfile.mkdtemp())
+    for preset, model, options in MODELS:
+        call("graph", preset, "-o", "m.fbs", *model)
+        bounded = "ladder" not in options
+        for ending in ("json", "csv", "svg"):
+            out = call("compile", "m.fbs", "--curve", f"c.{ending}", *options)
+        assert not os.path.exists("m.plan"), "a plan without a budget"
+        with open("c.json", encoding="utf-8") as file:
+            curve = json.load(file)
+        assert f"{len(curve['points'])} points" in out, out
+        check_staircase(curve, bounded)
+        check_forms(curve, preset)
+        points = curve["points"]
+        # Where a packed arena needs more than the live peak, a budget gives a plan further down.
+        tried = points[:: max(1, len(points) // 5)]
+        on_curve = sum(check_plan(curve, p["budget"] + p["peak"] // 50, options) for p in tried)
+        print(f"{preset}: {len(points)} points of {curve['evaluated']} candidates; of {len(tried)} budgets "
+              f"{on_curve} give a plan on it")
+        assert on_curve > 0
+
+
+main()
