@@ -20,9 +20,9 @@ MODELS = [  # preset, what remat-graph gets, what remat-compile gets
 ]
 
 
-def call(tool, *arguments, code=0):
+def call(tool, *arguments, code=(0,)):
     result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
-    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
+    assert result.returncode in code, (tool, arguments, result.returncode, result.stderr)
     return result.stdout
 
 
@@ -58,8 +58,12 @@ def check_forms(curve, options):
 
 def check_plan(curve, budget, options):
     """The plan of a budget is a point of the curve, or a point is as small and faster."""
-    report = json.loads(call("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json",
-                             "-o", "b.plan", "--format", "json", *options))
+    out = call("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json", "-o", "b.plan", "--format",
+               "json", *options, code=(0, 3))
+    if not out:  # nothing fits packed
+        assert not os.path.exists("b.json") and not os.path.exists("b.plan")
+        return False
+    report = json.loads(out)
     with open("b.json", encoding="utf-8") as file:
         points = json.load(file)["points"]
     at_most = [p for p in points if p["peak"] <= report["peak_bytes"]]
@@ -72,6 +76,8 @@ def check_plan(curve, budget, options):
         call("compile", "m.fbs", "--budget", str(budget), "-o", "c.plan", *options)
         with open("c.plan", "rb") as without:
             assert with_curve.read() == without.read(), "--curve changes the plan"
+    for path in ("b.json", "b.plan"):
+        os.remove(path)
     return bool(same)
 
 
@@ -90,11 +96,11 @@ def main():
         check_forms(curve, preset)
         points = curve["points"]
         # Where a packed arena needs more than the live peak, a budget gives a plan further down.
-        tried = points[:: max(1, len(points) // 5)]
+        tried = points[:: max(1, len(points) // 4)]
         on_curve = sum(check_plan(curve, p["budget"] + p["peak"] // 50, options) for p in tried)
         print(f"{preset}: {len(points)} points of {curve['evaluated']} candidates; of {len(tried)} budgets "
               f"{on_curve} give a plan on it")
-        assert on_curve > 0
+        assert on_curve > len(tried) // 2
 
 
 main()

@@ -7,6 +7,7 @@
 #include "graph_text.h"
 #include "profile.h"
 #include "report.h"
+#include "sizes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -125,7 +126,7 @@ static remat_status read_policy(struct remat_arena *arena, const struct cli_argu
 
 /* What a plan records: what bears on its contents, not where it was written. */
 static remat_status record_settings(struct remat_arena *arena, const struct cli_arguments *args,
-                                    struct remat_compile_settings *out)
+                                    const char *bindings, struct remat_compile_settings *out)
 {
     remat_status st = REMAT_OK;
     struct remat_setting *settings;
@@ -136,8 +137,8 @@ static remat_status record_settings(struct remat_arena *arena, const struct cli_
             option == OPTION_print_after || option == OPTION_emit_cuda || option == OPTION_arch ||
             option == OPTION_nvrtc || option == OPTION_curve)
             continue;
-        settings[out->setting_count++] =
-            (struct remat_setting){options[option].name, args->given[i].value};
+        settings[out->setting_count++] = (struct remat_setting){
+            options[option].name, option == OPTION_bind ? bindings : args->given[i].value};
     }
     out->settings = settings;
 fail:
@@ -169,7 +170,6 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(cli_size(ctx, args, OPTION_reserve, capacity, &out->reserve_bytes));
     REMAT_TRY(read_policy(arena, args, &out->policy));
     out->solver = (enum remat_solver)cli_choice(args, OPTION_solver, REMAT_SOLVER_PER_OP);
-    REMAT_TRY(record_settings(arena, args, out));
     if (out->has_budget && capacity && out->budget_bytes > capacity)
         remat_log(ctx, REMAT_SEVERITY_WARNING,
                   "budget %" PRIu64 " B exceeds the %" PRIu64
@@ -179,7 +179,7 @@ fail:
     return st;
 }
 
-/* --- files --- */
+/* --- the graph --- */
 
 /* The symbol batch becomes that of a microbatch. */
 static remat_status divide_batch(remat_context *ctx, const char *path, struct remat_graph *graph,
@@ -199,23 +199,117 @@ static remat_status divide_batch(remat_context *ctx, const char *path, struct re
     return REMAT_OK;
 }
 
-static remat_status read_graph(remat_context *ctx, struct remat_arena *arena,
-                               const struct cli_arguments *args, uint32_t microbatches,
+static remat_status read_graph(remat_context *ctx, struct remat_arena *arena, const char *path,
                                struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
-    const char *path = args->operands[0];
-    struct remat_graph *graph;
     char *data;
     size_t bytes;
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
-    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, &graph));
-    REMAT_TRY(graph_file_set_symbols(ctx, path, cli_text(args, OPTION_bind, ""), graph));
+    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, out));
+fail:
+    return st;
+}
+
+/* `parsed` stays as it is. */
+static remat_status bind_graph(remat_context *ctx, struct remat_arena *arena, const char *path,
+                               const struct remat_graph *parsed, const char *bindings,
+                               uint32_t microbatches, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *graph;
+    REMAT_TRY(remat_graph_copy(ctx, arena, parsed, &graph));
+    REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
     REMAT_TRY(divide_batch(ctx, path, graph, microbatches));
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
 fail:
     return st;
 }
+
+/* --- sizes --- */
+
+struct attempts {
+    remat_context *ctx;
+    struct remat_arena *arena; /* of what is kept */
+    const char *path;
+    const struct remat_graph *parsed;
+    const struct remat_compile_settings *settings;
+    struct sizes *sizes;
+};
+
+/* What a step works on: tokens, or what the symbol counts. */
+static double work_of(const struct remat_graph *graph, struct sizes *sizes, uint32_t value)
+{
+    static const char *const lengths[] = {"seq", "source_seq"};
+    const struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
+    double tokens = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct remat_symbol *length = remat_graph_symbol(graph, lengths[i]);
+        tokens += batch && length ? (double)batch->value * (double)length->value : 0;
+    }
+    sizes->unit = tokens > 0 ? "tokens" : sizes->symbol;
+    return tokens > 0 ? tokens : value;
+}
+
+static remat_status attempt(void *user, struct size_trial *trial)
+{
+    remat_status st = REMAT_OK;
+    struct attempts *a = user;
+    struct remat_arena scratch;
+    struct remat_compile_settings settings = *a->settings;
+    struct remat_graph *symbols, *graph;
+    struct remat_program *program;
+    remat_arena_init(&scratch, a->ctx);
+    const char *bindings = sizes_bindings(&scratch, a->sizes, trial->value);
+    if (!bindings)
+        REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
+    settings.after_pass = NULL;
+    settings.pass_time = NULL;
+    REMAT_TRY(remat_graph_copy(a->ctx, &scratch, a->parsed, &symbols));
+    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
+    REMAT_TRY(
+        bind_graph(a->ctx, &scratch, a->path, a->parsed, bindings, settings.microbatches, &graph));
+    REMAT_TRY(remat_compile(a->ctx, &scratch, graph, &settings, &program));
+    trial->policy = remat_arena_format(a->arena, "%s", program->policy);
+    trial->step_ns = program->step_ns;
+    trial->peak_bytes = program->peak_bytes;
+    trial->rate = work_of(symbols, a->sizes, trial->value) * 1e9 / (double)program->step_ns;
+    if (!trial->policy)
+        st = REMAT_ERROR_MEMORY;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* The bindings to compile with: those given, with the best size in place of auto. */
+static remat_status choose_bindings(remat_context *ctx, struct remat_arena *arena,
+                                    const struct cli_arguments *args,
+                                    const struct remat_graph *parsed,
+                                    const struct remat_compile_settings *settings,
+                                    struct sizes *sizes, const char **out)
+{
+    remat_status st = REMAT_OK;
+    struct attempts attempts = {ctx, arena, args->operands[0], parsed, settings, sizes};
+    *out = cli_text(args, OPTION_bind, "");
+    REMAT_TRY(sizes_parse(ctx, arena, *out, settings->microbatches, sizes));
+    if (!sizes->symbol)
+        return REMAT_OK;
+    if (!settings->has_budget)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind %s=auto needs --budget", sizes->symbol);
+    st = sizes_search(ctx, arena, sizes, attempt, &attempts);
+    if (st == REMAT_ERROR_INFEASIBLE) {
+        const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
+        REMAT_FAIL(ctx, st, "the smallest %s, %" PRIu32 ", does not fit: %s", sizes->symbol,
+                   sizes->smallest, message ? message : "");
+    }
+    REMAT_TRY(st);
+    *out = sizes_bindings(arena, sizes, sizes->trials[sizes->best].value);
+    st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;
+fail:
+    return st;
+}
+
+/* --- files --- */
 
 static const char *plan_path(struct remat_arena *arena, const struct cli_arguments *args)
 {
@@ -382,27 +476,44 @@ fail:
     return st;
 }
 
+static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
+                                const struct cli_arguments *args,
+                                struct remat_compile_settings *settings, struct report *report)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *parsed, *graph;
+    struct sizes *sizes;
+    const char *bindings;
+    REMAT_NEW(arena, sizes, 1);
+    REMAT_TRY(read_graph(ctx, arena, args->operands[0], &parsed));
+    REMAT_TRY(choose_bindings(ctx, arena, args, parsed, settings, sizes, &bindings));
+    REMAT_TRY(record_settings(arena, args, bindings, settings));
+    REMAT_TRY(bind_graph(ctx, arena, args->operands[0], parsed, bindings, settings->microbatches,
+                         &graph));
+    REMAT_TRY(make_plan(ctx, arena, args, graph, settings, report));
+    REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
+    report->sizes = sizes->symbol ? sizes : NULL;
+fail:
+    return st;
+}
+
 static remat_status compile(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args)
 {
     remat_status st = REMAT_OK;
     struct remat_compile_settings settings;
-    struct remat_graph *graph;
     struct report report = {0};
     struct observer observer = {.ctx = ctx, .args = args};
     REMAT_TRY(check_path(ctx, plan_path(arena, args), args->operands[0]));
     REMAT_TRY(read_settings(ctx, arena, args, &settings));
     REMAT_TRY(check_curve(ctx, args, &settings));
-    REMAT_TRY(read_graph(ctx, arena, args, settings.microbatches, &graph));
     if (cli_has(args, OPTION_print_after)) {
         settings.after_pass = print_graph;
         settings.after_pass_user = &observer;
     }
     if (cli_has(args, OPTION_verbose))
         settings.pass_time = print_time;
-    st = make_plan(ctx, arena, args, graph, &settings, &report);
-    if (st == REMAT_OK)
-        st = make_curve(ctx, arena, args, graph, &settings, &report);
+    st = make_report(ctx, arena, args, &settings, &report);
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
     REMAT_TRY(st);

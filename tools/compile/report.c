@@ -160,8 +160,43 @@ static void print_plan(const struct report *report)
     printf("plan         %s\n", report->path);
 }
 
+/* "123,456.7"; below 100 with two digits more */
+static void print_rate(double rate)
+{
+    char digits[40];
+    int count = snprintf(digits, sizeof digits, "%.*f", rate < 100 ? 2 : 0, rate);
+    const char *point = strchr(digits, '.');
+    int whole = point ? (int)(point - digits) : count;
+    printf("%*s", 14 - count - (whole - 1) / 3, "");
+    for (int i = 0; i < count; i++)
+        printf("%s%c", i > 0 && i < whole && (whole - i) % 3 == 0 ? "," : "", digits[i]);
+}
+
+static void print_sizes(const struct sizes *s)
+{
+    printf("%10s  %-20s  %10s  %12s/s  %10s\n", s->symbol, "plan", "step", s->unit, "peak");
+    for (uint32_t t = 0; t < s->trial_count; t++) {
+        const struct size_trial *trial = &s->trials[t];
+        printf("%10" PRIu32 "  ", trial->value);
+        if (!trial->fits) {
+            printf("does not fit\n");
+            continue;
+        }
+        printf("%-20s  %10s  ", trial->policy, cli_time(trial->step_ns).text);
+        print_rate(trial->rate);
+        printf("  %10s%s\n", cli_short(trial->peak_bytes).text, t == s->best ? "  chosen" : "");
+    }
+    printf("%" PRIu32 " of the %" PRIu32 " values from %" PRIu32 " to %" PRIu32, s->trial_count,
+           s->value_count, s->low, s->high);
+    if (s->multiple > 1)
+        printf(" that %" PRIu32 " divides", s->multiple);
+    printf(" were tried\n\n");
+}
+
 void report_print_text(const struct report *report)
 {
+    if (report->sizes)
+        print_sizes(report->sizes);
     if (report->program)
         print_plan(report);
     if (report->frontier)
@@ -214,6 +249,28 @@ static void print_json_curve(const struct report *report)
     printf("}%s\n", report->program ? "," : "");
 }
 
+static void print_json_sizes(const struct sizes *s)
+{
+    printf("  \"sizes\": {\"symbol\": ");
+    print_json_string(s->symbol);
+    printf(", \"values\": %" PRIu32 ", \"unit\": ", s->value_count);
+    print_json_string(s->unit);
+    printf(", \"chosen\": %" PRIu32 ", \"tried\": [", s->trials[s->best].value);
+    for (uint32_t t = 0; t < s->trial_count; t++) {
+        const struct size_trial *trial = &s->trials[t];
+        printf("%s\n    {\"value\": %" PRIu32 ", \"fits\": %s", t ? "," : "", trial->value,
+               trial->fits ? "true" : "false");
+        if (trial->fits) {
+            printf(", \"policy\": ");
+            print_json_string(trial->policy);
+            printf(", \"step_ns\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"rate\": %.17g",
+                   trial->step_ns, trial->peak_bytes, trial->rate);
+        }
+        printf("}");
+    }
+    printf("]},\n");
+}
+
 static void print_json_plan(const struct report *report)
 {
     const struct remat_program *p = report->program;
@@ -255,6 +312,8 @@ void report_print_json(const struct report *report)
 {
     printf("{\n");
     print_json_text("schema", "remat-report/1");
+    if (report->sizes)
+        print_json_sizes(report->sizes);
     if (report->frontier)
         print_json_curve(report);
     if (report->program)

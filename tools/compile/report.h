@@ -3,6 +3,7 @@
 #define REMAT_TOOLS_COMPILE_REPORT_H
 
 #include "compile.h"
+#include "sizes.h"
 
 struct report {
     const struct remat_program *program;   /* NULL: only a curve was asked for */
@@ -10,6 +11,7 @@ struct report {
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */
     const char *curve_path;
+    const struct sizes *sizes; /* NULL: none was to be chosen */
 };
 
 void report_print_text(const struct report *report);

@@ -1,0 +1,84 @@
+"""remat-compile --bind SYMBOL=auto: the plan is that of the value chosen, and the table is what single
+compilations say. In a short range no value that fits is faster; in a long one that is printed.
+
+    sizes.py BUILD_DIRECTORY"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+build = os.path.abspath(sys.argv[1])
+
+
+def call(tool, *arguments, code=0):
+    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
+    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
+    return result.stdout if code == 0 else result.stderr
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def compile_with(bind, options, plan):
+    return json.loads(call("compile", "m.fbs", "--bind", bind, "-o", plan, "--format", "json", *options))
+
+
+def check_table(sizes, bind, tokens, options):
+    """Each row against a compilation of its own; the first that does not fit says so."""
+    fits = [row for row in sizes["tried"] if row["fits"]]
+    values = [row["value"] for row in sizes["tried"]]
+    assert values == sorted(set(values)) and fits == sizes["tried"][:len(fits)]
+    for row in fits[:: max(1, len(fits) // 4)]:
+        report = compile_with(bind(row["value"]), options, "row.plan")
+        for key in ("policy", "step_ns", "peak_bytes"):
+            assert row[key] == report[key], (row, key, report[key])
+        assert abs(row["rate"] / (tokens(row["value"]) * 1e9 / row["step_ns"]) - 1) < 1e-12, row
+    for row in sizes["tried"][len(fits):]:
+        call("compile", "m.fbs", "--bind", bind(row["value"]), "-o", "row.plan", *options, code=3)
+    assert sizes["chosen"] == max(fits, key=lambda row: (row["rate"], -row["value"]))["value"], sizes
+
+
+def check(preset, model, bind, tokens, low, high, multiple, options):
+    call("graph", preset, "-o", "m.fbs", *model)
+    report = compile_with(bind(f"auto:{low}..{high}"), options, "auto.plan")
+    sizes = report["sizes"]
+    possible = [v for v in range(low, high + 1) if v % multiple == 0]
+    assert sizes["values"] == len(possible)
+    assert all(row["value"] in possible for row in sizes["tried"])
+    explicit = compile_with(bind(sizes["chosen"]), options, "explicit.plan")
+    assert read("auto.plan") == read("explicit.plan"), "another plan than that of the value chosen"
+    compile_with(bind(f"auto:{low}..{high}"), options, "again.plan")
+    assert read("auto.plan") == read("again.plan")
+    check_table(sizes, bind, tokens, options)
+    best = rate = tokens(sizes["chosen"]) / explicit["step_ns"]
+    for value in possible:
+        try:
+            best = max(best, tokens(value) / compile_with(bind(value), options, "all.plan")["step_ns"])
+        except AssertionError as error:
+            assert error.args[0][2] == 3, error
+            break
+    excess = best / rate - 1
+    print(f"{preset} {bind('auto')}: {len(sizes['tried'])} of {len(possible)} values tried, {sizes['chosen']} "
+          f"chosen, the best of all is {100 * excess:.3f} % faster")
+    assert excess == 0 or len(possible) > 16
+
+
+def main():
+    os.chdir(tempfile.mkdtemp())
+    tiny = ["--budget", "160MB"]
+    check("gpt2-tiny", [], lambda v: f"batch={v}", lambda v: 128 * v, 1, 16, 1, tiny)
+    check("gpt2-tiny", ["--seq", "64"], lambda v: f"batch={v}", lambda v: 64 * v, 1, 40, 1, tiny)
+    check("gpt2-tiny", [], lambda v: f"seq={v},batch=3", lambda v: 3 * v, 96, 128, 1, tiny)
+    check("llama-tiny", ["--dtype", "bf16"], lambda v: f"seq=96,batch={v}", lambda v: 96 * v, 2, 30, 4,
+          ["--microbatches", "4", "--budget", "142MB"])
+    check("encdec-tiny", ["--seq", "32"], lambda v: f"source_seq=16,batch={v},seq=24", lambda v: 40 * v, 1,
+          6, 1, tiny + ["--ac-mode", "full"])
+    message = call("compile", "m.fbs", "--bind", "batch=auto:3..8", "--budget", "135MB", code=3)
+    assert "the smallest batch, 3, does not fit: budget 135000000 B is too small" in message, message
+    assert not os.path.exists("m.plan")
+
+
+main()

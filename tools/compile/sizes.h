@@ -1,0 +1,47 @@
+/* The size of a graph that gives the highest throughput within a budget: --bind batch=auto:1..64.
+ */
+#ifndef REMAT_TOOLS_COMPILE_SIZES_H
+#define REMAT_TOOLS_COMPILE_SIZES_H
+
+#include "base.h"
+
+/* A value of the symbol, planned. */
+struct size_trial {
+    uint32_t value;
+    bool fits; /* else there is nothing but the value */
+    const char *policy;
+    uint64_t step_ns, peak_bytes;
+    double rate; /* per second: tokens, or what the symbol counts */
+};
+
+struct sizes {
+    const char *symbol;                /* NULL: none is to be chosen */
+    const char *before, *after;        /* the other bindings, as text with the commas between */
+    uint32_t low, high, multiple;      /* values are multiples in [low, high], both included */
+    uint32_t smallest;                 /* of them */
+    const char *unit;                  /* of rates, "tokens"; set by who tries */
+    struct size_trial *trials;         /* by ascending value */
+    uint32_t trial_count, value_count; /* tried, and of how many */
+    uint32_t best;                     /* of trials; fits */
+};
+
+/* Finds the symbol in `bindings`, which have SYMBOL=auto or SYMBOL=auto:LOW..HIGH; without a range
+ * it is 1..1024. `microbatches` divide batch. REMAT_ERROR_USAGE: a second one, a malformed or empty
+ * range. */
+remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const char *bindings,
+                         uint32_t microbatches, struct sizes *out);
+
+/* The bindings with this value; NULL: out of memory. */
+const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes, uint32_t value);
+
+/* Tries values and picks the one with the highest rate; of equal ones the smallest. Up to 16 values
+ * are tried in turn until one does not fit. Of more: doubling, then bisection to the largest that
+ * fits, then halves of the gaps beside the best one, until its neighbours have been tried. Rates
+ * that rise again further away are not found. `attempt` plans a value; it returns
+ * REMAT_ERROR_INFEASIBLE with a message if that does not fit, which ends the search if it is the
+ * smallest value. */
+remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
+                          remat_status (*attempt)(void *user, struct size_trial *trial),
+                          void *user);
+
+#endif
