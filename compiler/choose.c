@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "prepare.h"
 #include "rewrite.h"
 #include "sensitivity.h"
 
@@ -28,6 +29,37 @@ struct rungs {
     struct rung *items;
     size_t count, capacity;
 };
+
+/* --- the end of a search --- */
+
+static uint64_t step_of(const struct remat_chooser *c, uint64_t ns)
+{
+    return ns ? ns * remat_microbatches(c->settings) + c->update->step_ns : 0;
+}
+
+bool remat_choose_is_over(struct remat_chooser *c)
+{
+    const struct remat_compile_settings *s = c->settings;
+    if (!c->over && s->is_over)
+        c->over = s->is_over(s->is_over_user, step_of(c, c->best_ns), step_of(c, c->bound_ns));
+    return c->over;
+}
+
+remat_status remat_choose_nothing(struct remat_chooser *c)
+{
+    return remat_error(c->ctx, REMAT_ERROR_INFEASIBLE,
+                       "the search was ended before it found a plan that fits");
+}
+
+static remat_status note_end(struct remat_chooser *c)
+{
+    remat_status st = REMAT_OK;
+    if (c->over)
+        REMAT_PUSH(c->arena, &c->notes,
+                   "the search was cut short: what was found by then depends on the machine");
+fail:
+    return st;
+}
 
 /* --- from a proposal to its costs, and to a candidate --- */
 
@@ -112,6 +144,8 @@ static remat_status try_rung(struct remat_chooser *c, struct remat_arena *scratc
         return REMAT_OK;
     REMAT_TRY(packed_bytes(c, scratch, planner, rung, &bytes));
     *fits = bytes <= c->limit_bytes;
+    if (*fits && (!c->best_ns || rung->cost.step_ns < c->best_ns))
+        c->best_ns = rung->cost.step_ns;
 fail:
     return st;
 }
@@ -187,7 +221,7 @@ static remat_status best_policy(struct remat_chooser *c, struct remat_arena *scr
     for (size_t i = 0; i < rungs->count; i++) {
         struct rung *rung = &rungs->items[i];
         bool fits;
-        if (*found && rung->least_ns >= best->cost.step_ns)
+        if ((*found && rung->least_ns >= best->cost.step_ns) || remat_choose_is_over(c))
             break;
         if (rung->least_bytes > c->limit_bytes)
             continue;
@@ -232,7 +266,7 @@ static remat_status search_path(struct remat_chooser *c, struct remat_arena *scr
     uint32_t low = 0, high = remat_planner_path_length(planner, path);
     struct rung first = {0};
     bool any = false;
-    while (low < high) {
+    while (low < high && !remat_choose_is_over(c)) {
         uint32_t middle = low + (high - low) / 2;
         struct rung rung = {.of = {"per-op", NULL, path, middle}};
         bool fits;
@@ -315,15 +349,22 @@ static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
     struct remat_candidate candidate;
     struct remat_notes ignored = {0};
     uint64_t best = UINT64_MAX;
+    if (c->over)
+        return remat_choose_nothing(c);
     for (uint32_t path = 0; planner && path < remat_planner_path_count(planner); path++)
         REMAT_PUSH(c->arena, rungs,
                    ((struct rung){.of = {"per-op", NULL, path,
                                          remat_planner_path_length(planner, path) - 1}}));
-    for (size_t i = 0; i < rungs->count; i++)
+    for (size_t i = 0; i < rungs->count; i++) {
+        if (remat_choose_is_over(c))
+            return remat_choose_nothing(c);
         REMAT_TRY(evaluate(c, scratch, planner, &rungs->items[i]));
+    }
     qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_cost);
     for (size_t i = rungs->count; i-- > 0;) {
         uint64_t bytes;
+        if (remat_choose_is_over(c))
+            return remat_choose_nothing(c);
         if (rungs->items[i].cost.live_peak_bytes >= best)
             continue;
         REMAT_TRY(packed_bytes(c, scratch, planner, &rungs->items[i], &bytes));
@@ -344,8 +385,12 @@ static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *s
                                   struct rungs *rungs, struct rung *best)
 {
     remat_status st = REMAT_OK;
-    for (size_t i = 0; i < rungs->count; i++)
-        REMAT_TRY(evaluate(c, scratch, NULL, &rungs->items[i]));
+    for (size_t i = 0; i < rungs->count; i++) {
+        if (rungs->count > 1 && remat_choose_is_over(c))
+            rungs->count = i;
+        else
+            REMAT_TRY(evaluate(c, scratch, NULL, &rungs->items[i]));
+    }
     qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_cost);
     for (size_t i = 0; i < rungs->count; i++) {
         uint64_t bytes;
@@ -355,7 +400,7 @@ static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *s
         if (bytes > c->limit_bytes)
             continue;
         *best = rungs->items[i];
-        return note_ladder(c, rungs, best);
+        return c->over ? REMAT_OK : note_ladder(c, rungs, best);
     }
     return refuse(c, scratch, NULL, rungs);
 fail:
@@ -377,7 +422,7 @@ static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *s
         return refuse(c, scratch, planner, rungs);
     if (!found || (by_hand && compare_cost(&manual, best) < 0))
         *best = manual;
-    if (by_hand)
+    if (by_hand && !c->over)
         REMAT_TRY(note_manual(c, best, &manual));
 fail:
     return st;
@@ -396,15 +441,16 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     if (free && c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(remat_choose_planner(c, &planner));
+        if (!c->settings->device.profile && c->limit_bytes >= remat_planner_floor(planner))
+            REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->bound_ns));
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best));
     } else {
         REMAT_TRY(choose_policy(c, &scratch, &rungs, &best));
     }
+    REMAT_TRY(note_end(c));
     REMAT_TRY(carry(c, c->arena, planner, &best, &c->notes, out));
-    if (planner)
-        out->floor_bytes = remat_planner_floor(planner);
-    if (planner && !c->settings->device.profile)
-        REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &out->bound_ns));
+    out->bound_ns = c->bound_ns;
+    out->floor_bytes = planner ? remat_planner_floor(planner) : 0;
 fail:
     remat_arena_release(&scratch);
     return st;

@@ -23,6 +23,8 @@ struct remat_chooser {
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
     struct remat_notes notes;            /* for the report */
+    uint64_t best_ns, bound_ns;          /* of the decided segment, 0: not known yet */
+    bool over;                           /* settings->is_over has said so */
     struct remat_policy_ground *ground;  /* private */
 };
 
@@ -43,6 +45,12 @@ remat_status remat_choose(struct remat_chooser *chooser, struct remat_candidate 
 
 /* Step time of the decided segment with everything saved, pins or not. */
 remat_status remat_choose_base(struct remat_chooser *chooser, uint64_t *out_ns);
+
+/* Whether a search is to end; asks settings->is_over. */
+bool remat_choose_is_over(struct remat_chooser *chooser);
+
+/* REMAT_ERROR_INFEASIBLE: the search was ended with nothing found. */
+remat_status remat_choose_nothing(struct remat_chooser *chooser);
 
 /* The planner for the chooser's graph and ground, which is set; it lies in the chooser's arena. */
 remat_status remat_choose_planner(struct remat_chooser *chooser, struct remat_planner **out);

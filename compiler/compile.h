@@ -28,6 +28,11 @@ struct remat_compile_settings {
      * ran. NULL: no clock is read. */
     void (*pass_time)(void *user, const char *pass, uint64_t ns, uint32_t runs);
     void *pass_time_user;
+    /* Called between the candidates of a search with the step time of the fastest that fits (0:
+     * none yet) and of what no plan that fits beats (0: not known); true ends the search with the
+     * best so far, which a note of the plan then says. NULL: searches end by themselves. */
+    bool (*is_over)(void *user, uint64_t best_ns, uint64_t bound_ns);
+    void *is_over_user;
     uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
     uint64_t guard_bytes;  /* tests only: unused bytes after each buffer */
 };
@@ -38,8 +43,8 @@ struct remat_compile_settings {
  * several microbatches the decision is about one of them, and train and eval read inputs of the
  * whole batch and average over it (passes.h). The result lies in `arena` and has passed the
  * placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names the
- * smallest feasible budget, the binding command and its largest residents. Thread-compatible;
- * deterministic. */
+ * smallest feasible budget, the binding command and its largest residents; or the search was ended
+ * before anything was found. Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
@@ -58,6 +63,7 @@ struct remat_frontier {
     struct remat_frontier_point *points;
     uint32_t count;
     uint32_t candidate_count, evaluated_count; /* plans that there are, and that were priced */
+    bool cut_short;                            /* by settings->is_over */
     bool bounded;                              /* there are bounds: solver per-op, no profile */
     uint64_t base_ns;                          /* step with everything saved */
     uint64_t floor_bytes;                      /* no live peak is below; 0: not known */
@@ -66,7 +72,8 @@ struct remat_frontier {
 
 /* What remat_compile would choose from at any budget, by live peak (compiler/frontier.h); budget
  * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
- * candidate. The points lie in `arena`. Thread-compatible; deterministic. */
+ * candidate. The points lie in `arena`. REMAT_ERROR_INFEASIBLE: ended before the first point.
+ * Thread-compatible; deterministic unless it is ended. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,

@@ -99,7 +99,7 @@ static remat_status survey_path(struct survey *s, uint32_t path)
     remat_status st = REMAT_OK;
     uint32_t length = remat_planner_path_length(s->planner, path);
     uint32_t samples = sample_count(s, length);
-    for (uint32_t i = 0; i < samples; i++) {
+    for (uint32_t i = 0; i < samples && !remat_choose_is_over(s->chooser); i++) {
         struct remat_decision decision;
         REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path,
                                        sample_index(i, samples, length), &decision));
@@ -143,7 +143,7 @@ static remat_status survey_ladder(struct survey *s)
     if (s->bounded)
         REMAT_TRY(find_better(s, policies, &count));
     samples = sample_count(s, count);
-    for (uint32_t i = 0; i < samples; i++) {
+    for (uint32_t i = 0; i < samples && !remat_choose_is_over(c); i++) {
         const struct remat_policy *policy = &policies[sample_index(i, samples, count)];
         struct remat_decision decision;
         struct remat_notes ignored = {0};
@@ -181,10 +181,13 @@ remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_f
     if (plan)
         REMAT_PUSH(c->arena, &s.points, *plan);
     sort_points(&s.points);
+    if (s.points.count == 0)
+        REMAT_TRY(remat_choose_nothing(c));
     *out = (struct remat_frontier){.points = s.points.items,
                                    .count = (uint32_t)s.points.count,
                                    .candidate_count = s.candidates,
                                    .evaluated_count = s.priced,
+                                   .cut_short = c->over,
                                    .bounded = s.bounded};
     if (s.planner)
         out->floor_bytes = remat_planner_floor(s.planner);

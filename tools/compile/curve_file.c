@@ -8,12 +8,13 @@
 static void write_json(struct remat_text *text, const struct curve *curve,
                        const struct remat_frontier *f)
 {
-    remat_text_append(
-        text,
-        "{\n  \"schema\": \"remat-curve/1\",\n  \"reserve\": %" PRIu64 ",\n  \"floor\": %" PRIu64
-        ",\n  \"total_time\": %" PRIu64 ",\n  \"candidates\": %" PRIu32
-        ",\n  \"evaluated\": %" PRIu32 ",\n  \"points\": ",
-        f->reserve_bytes, f->floor_bytes, f->base_ns, f->candidate_count, f->evaluated_count);
+    remat_text_append(text,
+                      "{\n  \"schema\": \"remat-curve/1\",\n  \"reserve\": %" PRIu64
+                      ",\n  \"floor\": %" PRIu64 ",\n  \"total_time\": %" PRIu64
+                      ",\n  \"candidates\": %" PRIu32 ",\n  \"evaluated\": %" PRIu32
+                      ",\n  \"cut_short\": %s,\n  \"points\": ",
+                      f->reserve_bytes, f->floor_bytes, f->base_ns, f->candidate_count,
+                      f->evaluated_count, f->cut_short ? "true" : "false");
     curve_json(text, curve);
     remat_text_append(text, "\n}\n");
 }

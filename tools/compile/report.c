@@ -124,8 +124,9 @@ static void print_costs(const struct remat_program *p)
 static void print_curve(const struct report *report)
 {
     const struct remat_frontier *f = report->frontier;
-    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " candidates: %s\n",
-           f->count, f->evaluated_count, f->candidate_count, report->curve_path);
+    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " candidates%s: %s\n",
+           f->count, f->evaluated_count, f->candidate_count, f->cut_short ? " (cut short)" : "",
+           report->curve_path);
 }
 
 static void print_plan(const struct report *report)
@@ -190,7 +191,7 @@ static void print_sizes(const struct sizes *s)
            s->value_count, s->low, s->high);
     if (s->multiple > 1)
         printf(" that %" PRIu32 " divides", s->multiple);
-    printf(" were tried\n\n");
+    printf(" were tried%s\n\n", s->cut_short ? "; the search was cut short" : "");
 }
 
 void report_print_text(const struct report *report)
@@ -243,8 +244,8 @@ static void print_json_curve(const struct report *report)
 {
     const struct remat_frontier *f = report->frontier;
     printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
-           ", \"candidates\": %" PRIu32 ", \"path\": ",
-           f->count, f->evaluated_count, f->candidate_count);
+           ", \"candidates\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
+           f->count, f->evaluated_count, f->candidate_count, f->cut_short ? "true" : "false");
     print_json_string(report->curve_path);
     printf("}%s\n", report->program ? "," : "");
 }
@@ -255,7 +256,8 @@ static void print_json_sizes(const struct sizes *s)
     print_json_string(s->symbol);
     printf(", \"values\": %" PRIu32 ", \"unit\": ", s->value_count);
     print_json_string(s->unit);
-    printf(", \"chosen\": %" PRIu32 ", \"tried\": [", s->trials[s->best].value);
+    printf(", \"chosen\": %" PRIu32 ", \"cut_short\": %s, \"tried\": [", s->trials[s->best].value,
+           s->cut_short ? "true" : "false");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];
         printf("%s\n    {\"value\": %" PRIu32 ", \"fits\": %s", t ? "," : "", trial->value,

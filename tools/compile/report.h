@@ -6,7 +6,7 @@
 #include "sizes.h"
 
 struct report {
-    const struct remat_program *program;   /* NULL: only a curve was asked for */
+    struct remat_program *program;         /* NULL: only a curve was asked for */
     const char *path;                      /* of the plan */
     const struct remat_policy *chosen;     /* before pins; NULL: there are none */
     const struct remat_frontier *frontier; /* NULL: no curve */

@@ -79,6 +79,7 @@ struct search {
     struct sizes *sizes;
     size_t capacity;
     remat_status (*attempt)(void *user, struct size_trial *trial);
+    bool (*is_over)(void *user);
     void *user;
 };
 
@@ -107,7 +108,13 @@ static remat_status try_number(struct search *search, uint32_t number, bool *fit
     struct sizes *s = search->sizes;
     struct size_trial trial = {.value = value_of(s, number)};
     uint32_t place = s->trial_count;
+    *fits = false;
+    if (s->cut_short)
+        return REMAT_OK;
     st = search->attempt(search->user, &trial);
+    s->cut_short = search->is_over(search->user);
+    if (s->cut_short && s->trial_count > 0)
+        return st == REMAT_ERROR_INFEASIBLE ? REMAT_OK : st;
     trial.fits = st == REMAT_OK;
     if (st == REMAT_ERROR_INFEASIBLE && s->trial_count > 0)
         st = REMAT_OK;
@@ -145,12 +152,12 @@ static remat_status find_largest(struct search *search)
     uint32_t count = search->sizes->value_count, fitting = 0, above = count;
     bool fits;
     REMAT_TRY(try_number(search, 0, &fits));
-    while (above == count && fitting < count - 1) {
+    while (above == count && fitting < count - 1 && !search->sizes->cut_short) {
         uint32_t next = fitting < (count - 1) / 2 ? 2 * fitting + 1 : count - 1;
         REMAT_TRY(try_number(search, next, &fits));
         *(fits ? &fitting : &above) = next;
     }
-    while (above - fitting > 1) {
+    while (above - fitting > 1 && !search->sizes->cut_short) {
         uint32_t middle = fitting + (above - fitting) / 2;
         REMAT_TRY(try_number(search, middle, &fits));
         *(fits ? &fitting : &above) = middle;
@@ -163,7 +170,7 @@ static remat_status refine(struct search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    for (bool tried = true; tried;) {
+    for (bool tried = true; tried && !s->cut_short;) {
         uint32_t best = number_of(s, s->best);
         uint32_t left = s->best > 0 ? number_of(s, s->best - 1) : best;
         uint32_t right = s->best + 1 < s->trial_count ? number_of(s, s->best + 1) : best;
@@ -179,11 +186,16 @@ fail:
 }
 
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, struct size_trial *trial), void *user)
+                          remat_status (*attempt)(void *user, struct size_trial *trial),
+                          bool (*is_over)(void *user), void *user)
 {
     remat_status st = REMAT_OK;
-    struct search search = {
-        .ctx = ctx, .arena = arena, .sizes = sizes, .attempt = attempt, .user = user};
+    struct search search = {.ctx = ctx,
+                            .arena = arena,
+                            .sizes = sizes,
+                            .attempt = attempt,
+                            .is_over = is_over,
+                            .user = user};
     if (sizes->value_count <= TRY_ALL) {
         REMAT_TRY(try_all(&search));
     } else {

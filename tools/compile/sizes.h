@@ -23,6 +23,7 @@ struct sizes {
     struct size_trial *trials;         /* by ascending value */
     uint32_t trial_count, value_count; /* tried, and of how many */
     uint32_t best;                     /* of trials; fits */
+    bool cut_short;                    /* by is_over */
 };
 
 /* Finds the symbol in `bindings`, which have SYMBOL=auto or SYMBOL=auto:LOW..HIGH; without a range
@@ -39,9 +40,10 @@ const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes,
  * fits, then halves of the gaps beside the best one, until its neighbours have been tried. Rates
  * that rise again further away are not found. `attempt` plans a value; it returns
  * REMAT_ERROR_INFEASIBLE with a message if that does not fit, which ends the search if it is the
- * smallest value. */
+ * smallest value. When `is_over` is true after an attempt, the search ends, and only
+ * the first attempt counts nevertheless. */
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
                           remat_status (*attempt)(void *user, struct size_trial *trial),
-                          void *user);
+                          bool (*is_over)(void *user), void *user);
 
 #endif

@@ -2,12 +2,9 @@
 #include "cli.h"
 #include "problem_json.h"
 #include "report.h"
+#include "watch.h"
 
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
 enum {
 #define OPTION CLI_OPTION_INDEX
@@ -37,33 +34,19 @@ static const struct cli_tool tool = {
 enum { CURVE_POINTS = 20, FLOOR_WORK = 4000000 };
 #define CURVE_EFFORT 0.25 /* at each point */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* --- while the planner works: the clock, Ctrl-C, a line on stderr every second --- */
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
+/* --- while the planner works --- */
 
 struct watch {
-    double begin, limit, next; /* seconds; next: of the next line */
+    struct cli_watch clock;
     const struct remat_problem *problem;
     uint32_t budget, count;
     bool known, fits; /* known: there is something to tell */
     double time, lower_bound;
 };
 
-static void tell(const struct watch *w, double elapsed)
+static void tell(void *user, double elapsed)
 {
+    const struct watch *w = user;
     double total = w->problem->total_time > 0 ? w->problem->total_time : 1;
     fprintf(stderr, "remat-solve: %.0f s", elapsed);
     if (w->known && w->count > 1)
@@ -89,34 +72,7 @@ static void on_progress(void *user, uint32_t budget, const struct remat_solution
 
 static bool is_over(void *user)
 {
-    struct watch *w = user;
-    double elapsed = now() - w->begin;
-    if (elapsed >= w->next) {
-        tell(w, elapsed);
-        w->next = floor(elapsed) + 1;
-    }
-    return interrupted || elapsed >= w->limit;
-}
-
-/* "500ms", "10s", "2min", "10" (seconds) */
-static remat_status read_time_limit(remat_context *ctx, const char *text, double *seconds)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"", 1}};
-    char *end;
-    double value = strtod(text, &end);
-    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
-        if (strcmp(end, units[i].unit) == 0) {
-            *seconds = value * units[i].seconds;
-            if (*seconds >= 1e-3 && *seconds <= 1e6)
-                return REMAT_OK;
-        }
-    return remat_error(ctx, REMAT_ERROR_USAGE,
-                       "--time-limit '%s' is not a time (accepted: 1ms to 1000000s, as 500ms, 10s, "
-                       "2min)",
-                       text);
+    return cli_watch_over(&((struct watch *)user)->clock);
 }
 
 /* Budgets in equal steps from the peak of the given order down to the floor. */
@@ -145,14 +101,10 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_solution given, *solutions;
     const char *limit = cli_text(args, OPTION_time_limit, NULL);
-    double seconds = 0, effort = 1;
-    struct watch watch = {.begin = now(), .limit = INFINITY, .next = 1, .problem = p};
+    double effort = 1;
+    struct watch watch = {.clock = {.tell = tell, .user = &watch}, .problem = p};
     struct remat_deadline deadline = {is_over, &watch, false};
-    if (limit)
-        REMAT_TRY(read_time_limit(ctx, limit, &seconds));
-    if (limit)
-        watch.limit = seconds;
-    signal(SIGINT, on_interrupt);
+    REMAT_TRY(cli_watch_start(ctx, limit, &watch.clock));
     *r = (struct report){.problem = p};
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     r->given_peak = given.result.peak;
@@ -160,7 +112,7 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(make_budgets(ctx, arena, args, r));
     REMAT_NEW(arena, solutions, r->count);
     if (limit)
-        effort = remat_solve_effort(p, seconds / r->count);
+        effort = remat_solve_effort(p, watch.clock.limit / r->count);
     else if (r->count > 1)
         effort = CURVE_EFFORT;
     watch.count = r->count;
@@ -168,10 +120,10 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
         .effort = effort, .deadline = &deadline, .progress = on_progress, .user = &watch};
     REMAT_TRY(remat_solve(arena, p, r->budgets, r->count, &o, solutions));
     r->solutions = solutions;
-    r->interrupted = interrupted;
-    r->time_limit_hit = deadline.hit && !interrupted;
+    r->interrupted = cli_watch_interrupted();
+    r->time_limit_hit = deadline.hit && !r->interrupted;
 fail:
-    signal(SIGINT, SIG_DFL);
+    cli_watch_stop();
     return st;
 }
 

@@ -1,0 +1,111 @@
+"""remat-compile --time-limit and Ctrl-C: the best plan so far, which says that it was cut short, or
+exit code 3 and no file; searches that come to their end do not depend on the limit.
+
+    limits.py BUILD_DIRECTORY"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+build = os.path.abspath(sys.argv[1])
+LARGE = ["--target", "h200", "--format", "json"]
+
+
+def call(tool, *arguments, code=0):
+    result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
+    assert result.returncode == code, (tool, arguments, result.returncode, result.stderr)
+    return result.stdout if code == 0 else result.stderr
+
+
+def interrupt(*arguments):
+    """Ctrl-C after the first line of progress that has a plan."""
+    with subprocess.Popen([f"{build}/tools/remat-compile", "large.fbs", *LARGE, *arguments],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if ": step " in line or ", the curve" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, (process.returncode, lines, err)
+    return json.loads(out), lines
+
+
+def is_cut_short(report):
+    return any("cut short" in note for note in report["notes"])
+
+
+def check_interrupts():
+    """The searches for a size and for a curve are the longest ones."""
+    sizes = ["--bind", "batch=auto:1..1000", "--budget", "3000GB"]
+    report, lines = interrupt("-o", "sizes.plan", *sizes)
+    assert lines and ", batch " in lines[-1], lines
+    assert report["sizes"]["cut_short"] and is_cut_short(report), report["notes"]
+    value = report["sizes"]["chosen"]
+    assert value in [row["value"] for row in report["sizes"]["tried"]]
+    explicit = json.loads(call("compile", "large.fbs", *LARGE, "--bind", f"batch={value}", "--budget", "3000GB",
+                               "-o", "explicit.plan"))
+    for key in ("step_ns", "arena_bytes", "peak_bytes", "bound_step_ns"):
+        assert explicit[key] == report[key], key
+    assert not is_cut_short(explicit)
+    assert is_cut_short(json.loads(call("dump", "sizes.plan", "--format", "json")))
+    report, lines = interrupt("--curve", "curve.json")
+    if not lines:
+        print("the curve took less than a second")
+        return
+    with open("curve.json", encoding="utf-8") as file:
+        curve = json.load(file)
+    assert report["curve"]["cut_short"] and curve["cut_short"] and curve["points"], report
+    assert curve["evaluated"] < curve["candidates"]
+
+
+def check_limits():
+    """Which limits give which outcome is the machine's; tests/e2e/test_search_end.c has every end."""
+    outcomes = []
+    for limit in ("1ms", "300ms", "500ms", "700ms", "1s", "2s"):
+        arguments = ["large.fbs", *LARGE, "--budget", "2500GB", "--time-limit", limit, "-o", "l.plan"]
+        result = subprocess.run([f"{build}/tools/remat-compile", *arguments], capture_output=True, text=True)
+        assert result.returncode in (0, 3), result.stderr
+        if result.returncode == 3:
+            assert "error: the search was ended before it found a plan that fits" in result.stderr, result.stderr
+            assert not os.path.exists("l.plan") and not result.stdout
+            outcomes.append("nothing")
+            continue
+        report = json.loads(result.stdout)
+        assert report["bound_step_ns"] <= report["step_ns"]
+        assert report["arena_bytes"] + report["reserve_bytes"] <= 2500 * 10**9
+        assert json.loads(call("dump", "l.plan", "--format", "json"))["arena_bytes"] == report["arena_bytes"]
+        outcomes.append("cut short" if is_cut_short(report) else "whole")
+        os.remove("l.plan")
+    assert outcomes[0] == "nothing", outcomes  # the passes alone take longer
+    print(f"limits: {', '.join(outcomes)}")
+
+
+def check_end():
+    """A limit that is not reached changes nothing but the record of it."""
+    reports = []
+    for limit in ([], ["--time-limit", "100s"], ["--time-limit", "10min"]):
+        report = json.loads(call("compile", "tiny.fbs", "--format", "json", "--budget", "140MB", "-o", "x.plan", *limit))
+        assert not is_cut_short(report)
+        reports.append((report, call("dump", "x.plan", "--schedule")))
+    assert reports[0] == reports[1] == reports[2]
+    for arguments in (["--curve", "c.csv"], ["--bind", "batch=auto:1..4", "--budget", "1GB"],
+                      ["--solver", "ladder", "--budget", "1GB"]):
+        message = call("compile", "large.fbs", "--time-limit", "1ms", *arguments, code=3)
+        assert "error: the search was ended" in message, message
+    assert not os.path.exists("large.plan") and not os.path.exists("c.csv")
+
+
+def main():
+    os.chdir(tempfile.mkdtemp())
+    call("graph", "gpt3-175b", "--seq", "2048", "--dtype", "bf16", "--attention", "written-out", "-o", "large.fbs")
+    call("graph", "gpt2-tiny", "-o", "tiny.fbs")
+    check_interrupts()
+    check_limits()
+    check_end()
+
+
+main()

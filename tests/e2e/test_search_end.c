@@ -1,0 +1,101 @@
+/* A search that is ended at its n-th question, for every n: nothing, or a plan that fits, is no
+ * slower than what the search had reported, and says so; never ended, it says nothing. */
+#include <stdio.h>
+
+#include "harness.h"
+
+struct watch {
+    uint32_t calls, end; /* ended at call number `end` */
+    uint64_t best_ns, bound_ns;
+};
+
+static bool is_over(void *user, uint64_t best_ns, uint64_t bound_ns)
+{
+    struct watch *w = user;
+    harness_check(w->best_ns == 0 || (best_ns != 0 && best_ns <= w->best_ns),
+                  "the best so far gets slower: %llu, %llu ns", (unsigned long long)w->best_ns,
+                  (unsigned long long)best_ns);
+    harness_check(best_ns == 0 || bound_ns <= best_ns, "%llu ns is below the bound %llu ns",
+                  (unsigned long long)best_ns, (unsigned long long)bound_ns);
+    w->best_ns = best_ns;
+    w->bound_ns = bound_ns;
+    return w->calls++ >= w->end;
+}
+
+static bool is_noted(const struct remat_program *program)
+{
+    for (uint32_t i = 0; i < program->note_count; i++)
+        if (strstr(program->notes[i], "the search was cut short"))
+            return true;
+    return false;
+}
+
+/* Questions that a whole search asks. */
+static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
+                          struct remat_compile_settings settings, uint32_t end,
+                          const struct remat_program *whole)
+{
+    struct watch watch = {.end = end};
+    struct remat_arena arena;
+    struct remat_program *program;
+    remat_arena_init(&arena, ctx);
+    settings.is_over = is_over;
+    settings.is_over_user = &watch;
+    remat_status st = remat_compile(ctx, &arena, graph, &settings, &program);
+    bool ended = watch.calls > end;
+    if (st == REMAT_OK) {
+        harness_check(is_noted(program) == ended, "ended at %u of %u: note missing or too much",
+                      end, watch.calls);
+        harness_check(watch.best_ns == 0 || program->step_ns <= watch.best_ns || !ended,
+                      "ended at %u: %llu ns, but %llu ns had been found", end,
+                      (unsigned long long)program->step_ns, (unsigned long long)watch.best_ns);
+        harness_check(program->arena_bytes + program->reserve_bytes <= settings.budget_bytes,
+                      "ended at %u: too large", end);
+        harness_check(program->step_ns >= program->bound_step_ns, "below the bound");
+        harness_check(ended || harness_offsets_hash(program) == harness_offsets_hash(whole),
+                      "not ended, but another plan");
+    } else {
+        harness_check(st == REMAT_ERROR_INFEASIBLE && ended && watch.best_ns == 0 &&
+                          strstr(remat_context_message(ctx), "the search was ended"),
+                      "ended at %u: status %d: %s", end, st, remat_context_message(ctx));
+    }
+    remat_arena_release(&arena);
+    return watch.calls;
+}
+
+static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum remat_solver solver,
+                      uint32_t microbatches)
+{
+    struct remat_arena arena;
+    struct remat_program *most, *whole;
+    struct remat_compile_settings settings = {.solver = solver, .microbatches = microbatches};
+    remat_arena_init(&arena, ctx);
+    MUST(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
+    settings.has_budget = true;
+    settings.budget_bytes =
+        most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
+    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
+    harness_check(!is_noted(whole), "never asked, but cut short");
+    uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole);
+    for (uint32_t end = 0; end <= calls; end++)
+        check_end(ctx, graph, settings, end, whole);
+    harness_check(calls > 5, "only %u questions", calls);
+    printf("solver %d, %u microbatches: %u questions\n", (int)solver, microbatches, calls);
+    remat_arena_release(&arena);
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    const struct remat_graph *graph = harness_model(
+        ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.batch = 4, .seq = 128});
+    test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 1);
+    test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 4);
+    test_ends(ctx, graph, REMAT_SOLVER_LADDER, 1);
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return harness_exit();
+}

@@ -1,0 +1,141 @@
+#include "model.h"
+
+#include "graph_file.h"
+#include "options.h"
+
+#include <inttypes.h>
+
+/* The symbol batch becomes that of a microbatch. */
+static remat_status divide_batch(remat_context *ctx, const char *path, struct remat_graph *graph,
+                                 uint32_t microbatches)
+{
+    struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
+    if (microbatches == 1)
+        return REMAT_OK;
+    if (!batch)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s: --microbatches needs a graph with the symbol \"batch\"", path);
+    if (batch->value % microbatches)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s: batch %lld is not divisible by %" PRIu32 " microbatches", path,
+                           (long long)batch->value, microbatches);
+    batch->value /= microbatches; /* 0, without a value, is refused where the symbol is used */
+    return REMAT_OK;
+}
+
+remat_status model_read(remat_context *ctx, struct remat_arena *arena, const char *path,
+                        struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    char *data;
+    size_t bytes;
+    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
+    REMAT_TRY(graph_file_parse(ctx, path, data, bytes, arena, out));
+fail:
+    return st;
+}
+
+remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const char *path,
+                        const struct remat_graph *parsed, const char *bindings,
+                        uint32_t microbatches, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *graph;
+    REMAT_TRY(remat_graph_copy(ctx, arena, parsed, &graph));
+    REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
+    REMAT_TRY(divide_batch(ctx, path, graph, microbatches));
+    REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
+fail:
+    return st;
+}
+
+/* --- sizes --- */
+
+struct attempts {
+    remat_context *ctx;
+    struct remat_arena *arena; /* of what is kept */
+    const char *path;
+    const struct remat_graph *parsed;
+    const struct remat_compile_settings *settings;
+    struct sizes *sizes;
+    struct progress *progress;
+};
+
+static bool attempts_over(void *user)
+{
+    return cli_watch_over(&((struct attempts *)user)->progress->watch);
+}
+
+/* What a step works on: tokens, or what the symbol counts. */
+static double work_of(const struct remat_graph *graph, struct sizes *sizes, uint32_t value)
+{
+    static const char *const lengths[] = {"seq", "source_seq"};
+    const struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
+    double tokens = 0;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct remat_symbol *length = remat_graph_symbol(graph, lengths[i]);
+        tokens += batch && length ? (double)batch->value * (double)length->value : 0;
+    }
+    sizes->unit = tokens > 0 ? "tokens" : sizes->symbol;
+    return tokens > 0 ? tokens : value;
+}
+
+static remat_status attempt(void *user, struct size_trial *trial)
+{
+    remat_status st = REMAT_OK;
+    struct attempts *a = user;
+    struct remat_arena scratch;
+    struct remat_compile_settings settings = *a->settings;
+    struct remat_graph *symbols, *graph;
+    struct remat_program *program;
+    remat_arena_init(&scratch, a->ctx);
+    a->progress->value = trial->value;
+    const char *bindings = sizes_bindings(&scratch, a->sizes, trial->value);
+    if (!bindings)
+        REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
+    settings.after_pass = NULL;
+    settings.pass_time = NULL;
+    REMAT_TRY(remat_graph_copy(a->ctx, &scratch, a->parsed, &symbols));
+    REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
+    REMAT_TRY(
+        model_bind(a->ctx, &scratch, a->path, a->parsed, bindings, settings.microbatches, &graph));
+    REMAT_TRY(remat_compile(a->ctx, &scratch, graph, &settings, &program));
+    trial->policy = remat_arena_format(a->arena, "%s", program->policy);
+    trial->step_ns = program->step_ns;
+    trial->peak_bytes = program->peak_bytes;
+    trial->rate = work_of(symbols, a->sizes, trial->value) * 1e9 / (double)program->step_ns;
+    if (!trial->policy)
+        st = REMAT_ERROR_MEMORY;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena,
+                                   const struct cli_arguments *args,
+                                   const struct remat_graph *parsed,
+                                   const struct remat_compile_settings *settings,
+                                   struct progress *progress, struct sizes *sizes, const char **out)
+{
+    remat_status st = REMAT_OK;
+    struct attempts attempts = {ctx, arena, args->operands[0], parsed, settings, sizes, progress};
+    *out = cli_text(args, OPTION_bind, "");
+    REMAT_TRY(sizes_parse(ctx, arena, *out, settings->microbatches, sizes));
+    if (!sizes->symbol)
+        return REMAT_OK;
+    if (!settings->has_budget)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind %s=auto needs --budget", sizes->symbol);
+    progress->symbol = sizes->symbol;
+    st = sizes_search(ctx, arena, sizes, attempt, attempts_over, &attempts);
+    progress->symbol = NULL;
+    if (st == REMAT_ERROR_INFEASIBLE && !sizes->cut_short) {
+        const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
+        REMAT_FAIL(ctx, st, "the smallest %s, %" PRIu32 ", does not fit: %s", sizes->symbol,
+                   sizes->smallest, message ? message : "");
+    }
+    REMAT_TRY(st);
+    *out = sizes_bindings(arena, sizes, sizes->trials[sizes->best].value);
+    st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;
+fail:
+    return st;
+}

@@ -1,0 +1,14 @@
+/* Indices of the options. */
+#ifndef REMAT_TOOLS_COMPILE_OPTIONS_H
+#define REMAT_TOOLS_COMPILE_OPTIONS_H
+
+#include "cli.h"
+
+enum {
+#define OPTION CLI_OPTION_INDEX
+#include "compile.def"
+#undef OPTION
+    OPTION_COUNT
+};
+
+#endif

@@ -1,0 +1,57 @@
+#include "progress.h"
+
+#include "options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void tell(void *user, double elapsed)
+{
+    const struct progress *s = user;
+    fprintf(stderr, "remat-compile: %.0f s", elapsed);
+    if (s->symbol)
+        fprintf(stderr, ", %s %" PRIu32, s->symbol, s->value);
+    if (s->curve)
+        fprintf(stderr, ", the curve");
+    else if (!s->best_ns)
+        fprintf(stderr, ": no plan yet");
+    else if (!s->bound_ns)
+        fprintf(stderr, ": step %s", cli_time(s->best_ns).text);
+    else
+        fprintf(stderr, ": step %s, at least %s, gap %.2f %%", cli_time(s->best_ns).text,
+                cli_time(s->bound_ns).text, 100 * ((double)s->best_ns / (double)s->bound_ns - 1));
+    fputc('\n', stderr);
+}
+
+static bool is_over(void *user, uint64_t best_ns, uint64_t bound_ns)
+{
+    struct progress *s = user;
+    s->best_ns = best_ns;
+    s->bound_ns = bound_ns;
+    return cli_watch_over(&s->watch);
+}
+
+/* Whether there is a choice. */
+static bool searches(const struct cli_arguments *args,
+                     const struct remat_compile_settings *settings)
+{
+    return (settings->has_budget && !remat_policy_given(&settings->policy)) ||
+           cli_has(args, OPTION_curve) || strstr(cli_text(args, OPTION_bind, ""), "=auto");
+}
+
+remat_status progress_start(remat_context *ctx, const struct cli_arguments *args,
+                            struct remat_compile_settings *settings, struct progress *progress)
+{
+    const char *limit = cli_text(args, OPTION_time_limit, NULL);
+    *progress = (struct progress){.watch = {.tell = tell, .user = progress}};
+    if (!searches(args, settings)) {
+        if (!limit)
+            return REMAT_OK;
+        return remat_error(
+            ctx, REMAT_ERROR_USAGE,
+            "--time-limit needs a search: --budget without a policy, --curve, or auto");
+    }
+    settings->is_over = is_over;
+    settings->is_over_user = progress;
+    return cli_watch_start(ctx, limit, &progress->watch);
+}

@@ -1,0 +1,80 @@
+#include "settings.h"
+
+#include "options.h"
+#include "profile.h"
+
+#include <inttypes.h>
+
+static remat_status read_policy(struct remat_arena *arena, const struct cli_arguments *args,
+                                struct remat_policy_settings *out)
+{
+    *out = (struct remat_policy_settings){
+        .recompute_granularity = cli_text(args, OPTION_recompute_granularity, NULL),
+        .recompute_activations = cli_has(args, OPTION_recompute_activations),
+        .recompute_method = cli_text(args, OPTION_recompute_method, NULL),
+        .has_recompute_num_layers = cli_has(args, OPTION_recompute_num_layers),
+        .recompute_num_layers = cli_integer(args, OPTION_recompute_num_layers, 1),
+        .recompute_num_layers_text = cli_text(args, OPTION_recompute_num_layers, NULL),
+        .recompute_modules = cli_text(args, OPTION_recompute_modules, NULL),
+        .ac_mode = cli_text(args, OPTION_ac_mode, NULL),
+        .ac_option = cli_text(args, OPTION_ac_option, NULL),
+        .save_ops = cli_text(args, OPTION_save_ops, NULL),
+        .enable_activation_checkpointing = cli_has(args, OPTION_enable_activation_checkpointing),
+        .distribute_saved_activations = cli_has(args, OPTION_distribute_saved_activations)};
+    out->save = cli_texts(arena, args, OPTION_save, &out->save_count);
+    out->recompute = cli_texts(arena, args, OPTION_recompute, &out->recompute_count);
+    return out->save && out->recompute ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,
+                             const char *bindings, struct remat_compile_settings *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_setting *settings;
+    REMAT_NEW(arena, settings, args->given_count);
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        uint32_t option = args->given[i].option;
+        if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
+            option == OPTION_print_after || option == OPTION_emit_cuda || option == OPTION_arch ||
+            option == OPTION_nvrtc || option == OPTION_curve)
+            continue;
+        settings[out->setting_count++] =
+            (struct remat_setting){args->tool->options[option].name,
+                                   option == OPTION_bind ? bindings : args->given[i].value};
+    }
+    out->settings = settings;
+fail:
+    return st;
+}
+
+remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
+                           const struct cli_arguments *args, struct remat_compile_settings *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct remat_compile_settings){0};
+    REMAT_TRY(remat_device_description_read(ctx, arena, cli_text(args, OPTION_target, "cpu"),
+                                            &out->device));
+    if (cli_has(args, OPTION_profile))
+        REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
+                                     cli_producer(), &out->device, &out->device.profile));
+    if (cli_has(args, OPTION_arch) && !cli_has(args, OPTION_emit_cuda))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--arch needs --emit-cuda");
+    if (cli_has(args, OPTION_nvrtc) && !cli_has(args, OPTION_arch))
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --arch");
+    uint64_t capacity = out->device.capacity_bytes;
+    out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
+    out->has_budget = cli_has(args, OPTION_budget);
+    out->has_reserve = cli_has(args, OPTION_reserve);
+    out->reserve_bytes = out->device.reserve_bytes;
+    REMAT_TRY(cli_size(ctx, args, OPTION_budget, capacity, &out->budget_bytes));
+    REMAT_TRY(cli_size(ctx, args, OPTION_reserve, capacity, &out->reserve_bytes));
+    REMAT_TRY(read_policy(arena, args, &out->policy));
+    out->solver = (enum remat_solver)cli_choice(args, OPTION_solver, REMAT_SOLVER_PER_OP);
+    if (out->has_budget && capacity && out->budget_bytes > capacity)
+        remat_log(ctx, REMAT_SEVERITY_WARNING,
+                  "budget %" PRIu64 " B exceeds the %" PRIu64
+                  " B of %s; the plan will not run there",
+                  out->budget_bytes, capacity, out->device.name);
+fail:
+    return st;
+}

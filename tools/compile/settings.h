@@ -1,0 +1,17 @@
+/* What the command line asks for. */
+#ifndef REMAT_TOOLS_COMPILE_SETTINGS_H
+#define REMAT_TOOLS_COMPILE_SETTINGS_H
+
+#include "cli.h"
+#include "compile.h"
+
+/* Everything but the callbacks and what is recorded. */
+remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
+                           const struct cli_arguments *args, struct remat_compile_settings *out);
+
+/* What a plan records: what bears on its contents, not where it was written. `bindings` are those
+ * in use. */
+remat_status settings_record(struct remat_arena *arena, const struct cli_arguments *args,
+                             const char *bindings, struct remat_compile_settings *out);
+
+#endif
