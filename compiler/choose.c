@@ -294,6 +294,8 @@ static remat_status note_manual(struct remat_chooser *c, const struct rung *chos
     remat_status st = REMAT_OK;
     const struct remat_class_times times[] = {chosen->cost.times, manual->cost.times};
     struct remat_sensitivity s = remat_sensitivity_of(times, 2, 0);
+    if (manual->cost.step_ns == chosen->cost.step_ns)
+        return REMAT_OK;
     const char *note = remat_arena_format(
         c->arena,
         "the fastest manual policy that fits is \"%s\", %.2f %% slower; with costs of matmul, "

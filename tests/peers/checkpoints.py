@@ -46,11 +46,15 @@ def gpt2():
         attn_pdrop=0, bos_token_id=0, eos_token_id=0))
 
 
-def llama(tied=False):
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+
+
+def llama(tied=False, rope=None):
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(
         vocab_size=256, hidden_size=64, intermediate_size=176, num_hidden_layers=3,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
-        tie_word_embeddings=tied, bos_token_id=0, eos_token_id=0, pad_token_id=None))
+        tie_word_embeddings=tied, rope_parameters=rope, bos_token_id=0, eos_token_id=0, pad_token_id=None))
 
 
 def bert():
@@ -70,7 +74,10 @@ def encdec():
 
 
 FAMILIES = {"gpt2": (gpt2, "gpt2"), "llama": (llama, "llama"),
-            "llama_tied": (lambda: llama(True), "llama"), "bert": (bert, "bert"),
+            "llama_tied": (lambda: llama(True), "llama"),
+            "llama_rope": (lambda: llama(rope=LLAMA3), "llama"),
+            "llama_theta": (lambda: llama(rope={"rope_type": "default", "rope_theta": 5e5}), "llama"),
+            "bert": (bert, "bert"),
             "encdec": (encdec, "encdec")}
 
 

@@ -1,4 +1,5 @@
-/* Tables of what is read from a config.json and of what it may not say. */
+/* Each key of the file is a row of config.def; a loop over the rows reads what they say, one over
+ * the file's keys finds those without a row. */
 #include "config.h"
 
 #include <jansson.h>
@@ -15,79 +16,34 @@ static const struct type {
              {"bert", REMAT_FAMILY_bert},
              {"marian", REMAT_FAMILY_encdec}};
 
-#define SIZE(family, key, member, optional)                                                        \
-    {                                                                                              \
-        REMAT_FAMILY_##family, key, offsetof(struct remat_model_settings, member), optional        \
-    }
-static const struct size {
-    enum remat_model_family family;
-    const char *key;
-    size_t offset;
-    bool optional; /* may be absent or null */
-} sizes[] = {
-    SIZE(gpt2, "n_layer", layers, false),
-    SIZE(gpt2, "n_embd", width, false),
-    SIZE(gpt2, "n_head", heads, false),
-    SIZE(gpt2, "n_inner", hidden, true),
-    SIZE(gpt2, "vocab_size", vocab, false),
-    SIZE(gpt2, "n_positions", context, false),
-    SIZE(llama, "num_hidden_layers", layers, false),
-    SIZE(llama, "hidden_size", width, false),
-    SIZE(llama, "num_attention_heads", heads, false),
-    SIZE(llama, "num_key_value_heads", kv_heads, true),
-    SIZE(llama, "intermediate_size", hidden, false),
-    SIZE(llama, "vocab_size", vocab, false),
-    SIZE(llama, "max_position_embeddings", context, false),
-    SIZE(bert, "num_hidden_layers", layers, false),
-    SIZE(bert, "hidden_size", width, false),
-    SIZE(bert, "num_attention_heads", heads, false),
-    SIZE(bert, "intermediate_size", hidden, false),
-    SIZE(bert, "vocab_size", vocab, false),
-    SIZE(bert, "max_position_embeddings", context, false),
-    SIZE(encdec, "encoder_layers", layers, false),
-    SIZE(encdec, "d_model", width, false),
-    SIZE(encdec, "encoder_attention_heads", heads, false),
-    SIZE(encdec, "encoder_ffn_dim", hidden, false),
-    SIZE(encdec, "vocab_size", vocab, false),
-    SIZE(encdec, "max_position_embeddings", context, false),
-};
+enum kind { SIZE, NUMBER, FIXED, EQUAL, DROPOUT, NO_DROPOUT, OTHER };
+#define REMAT_FAMILY_any REMAT_FAMILY_COUNT
 
-/* `value`, as JSON, is the only one that is supported, and what an absent key means unless it is
- * required. */
-static const struct fixed {
+static const struct key {
     enum remat_model_family family;
-    const char *key, *value;
+    const char *name;
+    enum kind kind;
     bool required;
-} fixed[] = {
-    {REMAT_FAMILY_gpt2, "activation_function", "\"gelu_new\"", false},
-    {REMAT_FAMILY_gpt2, "scale_attn_weights", "true", false},
-    {REMAT_FAMILY_gpt2, "scale_attn_by_inverse_layer_idx", "false", false},
-    {REMAT_FAMILY_gpt2, "add_cross_attention", "false", false},
-    {REMAT_FAMILY_gpt2, "tie_word_embeddings", "true", false},
-    {REMAT_FAMILY_llama, "hidden_act", "\"silu\"", false},
-    {REMAT_FAMILY_llama, "attention_bias", "false", false},
-    {REMAT_FAMILY_llama, "mlp_bias", "false", false},
-    {REMAT_FAMILY_llama, "sliding_window", "null", false},
-    {REMAT_FAMILY_llama, "quantization_config", "null", false},
-    {REMAT_FAMILY_bert, "hidden_act", "\"gelu\"", false},
-    {REMAT_FAMILY_bert, "position_embedding_type", "\"absolute\"", false},
-    {REMAT_FAMILY_bert, "type_vocab_size", "2", false},
-    {REMAT_FAMILY_bert, "is_decoder", "false", false},
-    {REMAT_FAMILY_bert, "tie_word_embeddings", "true", false},
-    {REMAT_FAMILY_encdec, "activation_function", "\"relu\"", true},
-    {REMAT_FAMILY_encdec, "scale_embedding", "true", true},
-    {REMAT_FAMILY_encdec, "share_encoder_decoder_embeddings", "true", false},
-    {REMAT_FAMILY_encdec, "tie_word_embeddings", "true", false},
-};
-
-/* Settings that have to agree. */
-static const struct equal {
-    enum remat_model_family family;
-    const char *key, *other;
-} equals[] = {
-    {REMAT_FAMILY_encdec, "decoder_layers", "encoder_layers"},
-    {REMAT_FAMILY_encdec, "decoder_attention_heads", "encoder_attention_heads"},
-    {REMAT_FAMILY_encdec, "decoder_ffn_dim", "encoder_ffn_dim"},
+    size_t offset;    /* of SIZE, NUMBER: the member of the settings */
+    const char *text; /* of FIXED: the value as JSON; of EQUAL: the other key */
+    double absent;    /* of NUMBER, DROPOUT: what an absent key means */
+} keys[] = {
+#define ROW(family, key, kind, required, offset, text, absent)                                     \
+    {REMAT_FAMILY_##family, key, kind, required, offset, text, absent},
+#define MEMBER(member)                     offsetof(struct remat_model_settings, member)
+#define SIZE(family, key, member)          ROW(family, key, SIZE, true, MEMBER(member), NULL, 0)
+#define OPTIONAL_SIZE(family, key, member) ROW(family, key, SIZE, false, MEMBER(member), NULL, 0)
+#define NUMBER(family, key, member, absent)                                                        \
+    ROW(family, key, NUMBER, false, MEMBER(member), NULL, absent)
+#define FIXED(family, key, value)          ROW(family, key, FIXED, false, 0, value, 0)
+#define REQUIRED(family, key, value)       ROW(family, key, FIXED, true, 0, value, 0)
+#define EQUAL(family, key, other)          ROW(family, key, EQUAL, true, 0, other, 0)
+#define OPTIONAL_EQUAL(family, key, other) ROW(family, key, EQUAL, false, 0, other, 0)
+#define DROPOUT(family, key, absent)       ROW(family, key, DROPOUT, false, 0, NULL, absent)
+#define NO_DROPOUT(family, key)            ROW(family, key, NO_DROPOUT, false, 0, NULL, 0)
+#define READ(family, key)                  ROW(family, key, OTHER, false, 0, NULL, 0)
+#define IGNORED(family, key)               ROW(family, key, OTHER, false, 0, NULL, 0)
+#include "config.def"
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -96,6 +52,7 @@ struct config {
     remat_context *ctx;
     const char *path;
     json_t *root;
+    bool with_dropout;
 };
 
 /* "PATH: KEY is VALUE (accepted: ACCEPTED)" */
@@ -103,10 +60,15 @@ static remat_status refuse(const struct config *c, const char *key, const json_t
                            const char *accepted)
 {
     char text[80];
-    size_t length = value ? json_dumpb(value, text, sizeof text - 1, JSON_ENCODE_ANY) : 0;
-    text[length < sizeof text ? length : sizeof text - 1] = '\0';
-    return remat_error(c->ctx, REMAT_ERROR_USAGE, "%s: %s is %s (accepted: %s)", c->path, key,
-                       value ? text : "missing", accepted);
+    size_t length =
+        value ? json_dumpb(value, text, sizeof text, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) : 0;
+    bool cut = length > sizeof text; /* json_dumpb returns what it would need */
+    int shown = (int)(cut ? sizeof text : length);
+    if (!value)
+        return remat_error(c->ctx, REMAT_ERROR_USAGE, "%s: %s is missing (accepted: %s)", c->path,
+                           key, accepted);
+    return remat_error(c->ctx, REMAT_ERROR_USAGE, "%s: %s is %.*s%s (accepted: %s)", c->path, key,
+                       shown, text, cut ? "..." : "", accepted);
 }
 
 static bool is_given(const json_t *value)
@@ -114,11 +76,11 @@ static bool is_given(const json_t *value)
     return value && !json_is_null(value);
 }
 
-static remat_status read_integer(const struct config *c, const char *key, bool optional,
+static remat_status read_integer(const struct config *c, const char *key, bool required,
                                  int64_t *out)
 {
     const json_t *value = json_object_get(c->root, key);
-    if (!is_given(value) && optional)
+    if (!is_given(value) && !required)
         return REMAT_OK;
     if (!json_is_integer(value) || json_integer_value(value) < 1 ||
         json_integer_value(value) > SIZE_MOST)
@@ -140,38 +102,117 @@ static remat_status read_number(const struct config *c, const json_t *object, co
     return REMAT_OK;
 }
 
-static remat_status check_fixed(const struct config *c, const struct fixed *row)
+static remat_status check_fixed(const struct config *c, const struct key *row)
 {
-    const json_t *value = json_object_get(c->root, row->key);
-    bool empty = !is_given(value);
-    json_t *expected = json_loads(row->value, JSON_DECODE_ANY, NULL);
-    bool good = empty ? !row->required : expected && json_equal(value, expected);
-    bool off = json_is_null(expected) && json_is_false(value);
+    const json_t *value = json_object_get(c->root, row->name);
+    json_t *expected = json_loads(row->text, JSON_DECODE_ANY, NULL);
+    bool good = is_given(value) ? json_equal(value, expected) : !row->required;
+    if (json_is_number(value) && json_is_number(expected))
+        good = json_number_value(value) == json_number_value(expected);
+    if (json_is_null(expected) && json_is_false(value))
+        good = true;
     json_decref(expected);
-    return good || off ? REMAT_OK : refuse(c, row->key, value, row->value);
+    return good ? REMAT_OK : refuse(c, row->name, value, row->text);
 }
 
-static remat_status read_rope_scaling(const struct config *c, struct remat_model_settings *s)
+static remat_status check_equal(const struct config *c, const struct key *row)
+{
+    const json_t *value = json_object_get(c->root, row->name);
+    if (!row->required && !is_given(value))
+        return REMAT_OK;
+    bool good = json_equal(value, json_object_get(c->root, row->text));
+    return good ? REMAT_OK : refuse(c, row->name, value, row->text);
+}
+
+/* --- dropout --- */
+
+static remat_status read_probability(const struct config *c, const struct key *row, double *out)
+{
+    const json_t *value = json_object_get(c->root, row->name);
+    double p = is_given(value) ? json_number_value(value) : row->absent;
+    if ((is_given(value) && !json_is_number(value)) || !(p >= 0 && p < 1))
+        return refuse(c, row->name, value, "0 up to, not including, 1");
+    if (row->kind == NO_DROPOUT && p != 0)
+        return refuse(c, row->name, value, "0, or --dropout to replace all of the file");
+    *out = p;
+    return REMAT_OK;
+}
+
+/* The first row decides, the others must agree. */
+static remat_status read_dropout(const struct config *c, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    const json_t *scaling = json_object_get(c->root, "rope_scaling");
+    const struct key *first = NULL;
+    for (const struct key *row = keys; row < keys + COUNT(keys); row++) {
+        double p;
+        if (row->family != s->family || (row->kind != DROPOUT && row->kind != NO_DROPOUT))
+            continue;
+        REMAT_TRY(read_probability(c, row, &p));
+        if (row->kind == NO_DROPOUT)
+            continue;
+        if (first && p != s->dropout)
+            REMAT_FAIL(c->ctx, REMAT_ERROR_USAGE,
+                       "%s: %s is %g and %s is %g (accepted: equal ones, or --dropout to replace "
+                       "all of the file)",
+                       c->path, first->name, s->dropout, row->name, p);
+        first = first ? first : row;
+        s->dropout = p;
+    }
+fail:
+    return st;
+}
+
+/* --- Llama's rotary positions --- */
+
+static remat_status read_scaling(const struct config *c, const char *key, const json_t *rope,
+                                 struct remat_model_settings *s)
+{
+    remat_status st = REMAT_OK;
     double context = 0;
-    if (!is_given(scaling))
-        return REMAT_OK;
-    const char *type = json_string_value(json_object_get(scaling, "rope_type"));
-    if (!type || strcmp(type, "llama3") != 0)
-        return refuse(c, "rope_scaling", scaling, "null or rope_type \"llama3\"");
     s->rope_low = 1, s->rope_high = 4;
-    REMAT_TRY(read_number(c, scaling, "factor", &s->rope_factor));
-    REMAT_TRY(read_number(c, scaling, "low_freq_factor", &s->rope_low));
-    REMAT_TRY(read_number(c, scaling, "high_freq_factor", &s->rope_high));
-    REMAT_TRY(read_number(c, scaling, "original_max_position_embeddings", &context));
+    REMAT_TRY(read_number(c, rope, "factor", &s->rope_factor));
+    REMAT_TRY(read_number(c, rope, "low_freq_factor", &s->rope_low));
+    REMAT_TRY(read_number(c, rope, "high_freq_factor", &s->rope_high));
+    REMAT_TRY(read_number(c, rope, "original_max_position_embeddings", &context));
     if (s->rope_factor < 1 || s->rope_high <= s->rope_low || context < 1 || context > SIZE_MOST)
-        return refuse(c, "rope_scaling", scaling,
+        return refuse(c, key, rope,
                       "factor >= 1, low_freq_factor < high_freq_factor, original context");
     s->rope_context = (int64_t)context;
 fail:
     return st;
+}
+
+/* rope_scaling has what rope_parameters has; there rope_theta stands beside it. */
+static remat_status read_rope(const struct config *c, const char *key,
+                              struct remat_model_settings *s)
+{
+    static const char *const known[] = {"rope_theta",
+                                        "rope_type",
+                                        "type",
+                                        "factor",
+                                        "low_freq_factor",
+                                        "high_freq_factor",
+                                        "original_max_position_embeddings"};
+    const json_t *rope = json_object_get(c->root, key);
+    const char *type, *name;
+    json_t *value;
+    if (!is_given(rope))
+        return REMAT_OK;
+    type = json_string_value(json_object_get(rope, "rope_type"));
+    type = type ? type : json_string_value(json_object_get(rope, "type"));
+    if (!type || (strcmp(type, "llama3") != 0 && strcmp(type, "default") != 0))
+        return refuse(c, key, rope, "null or rope_type \"llama3\" or \"default\"");
+    json_object_foreach((json_t *)rope, name, value)
+    {
+        size_t k = 0;
+        while (k < COUNT(known) && strcmp(name, known[k]) != 0)
+            k++;
+        bool whole = strcmp(name, "partial_rotary_factor") == 0 && json_number_value(value) == 1;
+        if (k == COUNT(known) && is_given(value) && !whole)
+            return refuse(c, name, value, "absent");
+    }
+    remat_status st = read_number(c, rope, "rope_theta", &s->theta);
+    return st || strcmp(type, "default") == 0 ? st : read_scaling(c, key, rope, s);
 }
 
 static remat_status read_llama(const struct config *c, struct remat_model_settings *s)
@@ -179,30 +220,20 @@ static remat_status read_llama(const struct config *c, struct remat_model_settin
     remat_status st = REMAT_OK;
     int64_t head = s->width / s->heads;
     const json_t *tied = json_object_get(c->root, "tie_word_embeddings");
-    REMAT_TRY(read_number(c, c->root, "rms_norm_eps", &s->epsilon));
-    REMAT_TRY(read_number(c, c->root, "rope_theta", &s->theta));
-    REMAT_TRY(read_integer(c, "head_dim", true, &head));
+    const json_t *scaling = json_object_get(c->root, "rope_scaling");
+    REMAT_TRY(read_integer(c, "head_dim", false, &head));
     if (head != s->width / s->heads)
         return refuse(c, "head_dim", json_object_get(c->root, "head_dim"),
                       "hidden_size / num_attention_heads");
-    REMAT_TRY(read_rope_scaling(c, s));
+    if (is_given(tied) && !json_is_boolean(tied))
+        return refuse(c, "tie_word_embeddings", tied, "true, false");
+    if (is_given(scaling) && is_given(json_object_get(c->root, "rope_parameters")))
+        return refuse(c, "rope_scaling", scaling, "null beside rope_parameters");
+    REMAT_TRY(read_rope(c, "rope_scaling", s));
+    REMAT_TRY(read_rope(c, "rope_parameters", s));
     s->tied = json_is_true(tied);
 fail:
     return st;
-}
-
-static remat_status read_rest(const struct config *c, struct remat_model_settings *s)
-{
-    switch (s->family) {
-    case REMAT_FAMILY_gpt2:
-        return read_number(c, c->root, "layer_norm_epsilon", &s->epsilon);
-    case REMAT_FAMILY_bert:
-        return read_number(c, c->root, "layer_norm_eps", &s->epsilon);
-    case REMAT_FAMILY_llama:
-        return read_llama(c, s);
-    default:
-        return REMAT_OK;
-    }
 }
 
 static remat_status read_type(const struct config *c, struct remat_model_settings *s)
@@ -218,36 +249,74 @@ static remat_status read_type(const struct config *c, struct remat_model_setting
     return refuse(c, "model_type", value, "gpt2, llama, bert, marian");
 }
 
+static remat_status read_key(const struct config *c, const struct key *row,
+                             struct remat_model_settings *s)
+{
+    remat_status st = REMAT_OK;
+    int64_t size = 0;
+    double number = row->absent;
+    switch (row->kind) {
+    case SIZE:
+        REMAT_TRY(read_integer(c, row->name, row->required, &size));
+        memcpy((char *)s + row->offset, &size, sizeof size);
+        return REMAT_OK;
+    case NUMBER:
+        REMAT_TRY(read_number(c, c->root, row->name, &number));
+        memcpy((char *)s + row->offset, &number, sizeof number);
+        return REMAT_OK;
+    case FIXED:
+        return check_fixed(c, row);
+    case EQUAL:
+        return check_equal(c, row);
+    default:
+        return REMAT_OK;
+    }
+fail:
+    return st;
+}
+
+static bool applies(const struct key *row, const struct remat_model_settings *s)
+{
+    return row->family == s->family || row->family == REMAT_FAMILY_any;
+}
+
+static remat_status check_known(const struct config *c, const struct remat_model_settings *s)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(c->root, name, value)
+    {
+        const struct key *row = keys;
+        while (row < keys + COUNT(keys) && !(applies(row, s) && strcmp(row->name, name) == 0))
+            row++;
+        if (row == keys + COUNT(keys) && is_given(value))
+            return refuse(c, name, value, "absent");
+    }
+    return REMAT_OK;
+}
+
 static remat_status read_root(const struct config *c, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(read_type(c, s));
-    for (size_t k = 0; k < COUNT(fixed); k++)
-        if (fixed[k].family == s->family)
-            REMAT_TRY(check_fixed(c, &fixed[k]));
-    for (size_t k = 0; k < COUNT(sizes); k++)
-        if (sizes[k].family == s->family) {
-            int64_t value = 0;
-            REMAT_TRY(read_integer(c, sizes[k].key, sizes[k].optional, &value));
-            memcpy((char *)s + sizes[k].offset, &value, sizeof value);
-        }
-    for (size_t k = 0; k < COUNT(equals); k++) {
-        const json_t *value = json_object_get(c->root, equals[k].key);
-        if (equals[k].family == s->family &&
-            !json_equal(value, json_object_get(c->root, equals[k].other)))
-            return refuse(c, equals[k].key, value, equals[k].other);
-    }
-    REMAT_TRY(read_rest(c, s));
+    REMAT_TRY(check_known(c, s));
+    for (const struct key *row = keys; row < keys + COUNT(keys); row++)
+        if (applies(row, s))
+            REMAT_TRY(read_key(c, row, s));
+    if (c->with_dropout)
+        REMAT_TRY(read_dropout(c, s));
+    if (s->family == REMAT_FAMILY_llama)
+        REMAT_TRY(read_llama(c, s));
     s->seq = s->context < DEFAULT_SEQ ? s->context : DEFAULT_SEQ;
 fail:
     return st;
 }
 
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
-                                struct remat_model_settings *out)
+                                bool with_dropout, struct remat_model_settings *out)
 {
     remat_status st = REMAT_OK;
-    struct config c = {ctx, path, NULL};
+    struct config c = {ctx, path, NULL, with_dropout};
     json_error_t error;
     char *data;
     size_t bytes;
@@ -257,6 +326,8 @@ remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, c
     c.root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!c.root)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", path, error.line, error.text);
+    if (!json_is_object(c.root))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: not a JSON object", path);
     REMAT_TRY(read_root(&c, out));
 fail:
     json_decref(c.root);

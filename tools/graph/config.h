@@ -4,11 +4,11 @@
 
 #include "models.h"
 
-/* What the file leaves open is as a preset leaves it; seq is at most 2048. A setting that the
- * family cannot build is REMAT_ERROR_USAGE; the message names it, its value and what is accepted.
- * Keys that do not change the training graph are ignored, and so is dropout, which an option gives.
- */
+/* Keys are those of config.def: any other, and a value that the family cannot build, is
+ * REMAT_ERROR_USAGE; the message names the key, its value and what is accepted. A file that is no
+ * JSON object is REMAT_ERROR_INVALID. seq is at most 2048; the rest is as remat_model_defaults has
+ * it. Dropout is read only with `with_dropout`: without it, it is 0 whatever the file says. */
 remat_status remat_model_config(remat_context *ctx, struct remat_arena *arena, const char *path,
-                                struct remat_model_settings *out);
+                                bool with_dropout, struct remat_model_settings *out);
 
 #endif

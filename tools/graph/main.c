@@ -37,11 +37,12 @@ static const struct cli_tool tool = {
 };
 
 static remat_status read_model(remat_context *ctx, struct remat_arena *arena, const char *model,
-                               struct remat_model_settings *s)
+                               bool with_dropout, struct remat_model_settings *s)
 {
     size_t length = strlen(model), suffix = strlen(".json");
     bool is_file = length > suffix && strcmp(model + length - suffix, ".json") == 0;
-    return is_file ? remat_model_config(ctx, arena, model, s) : remat_model_preset(ctx, model, s);
+    return is_file ? remat_model_config(ctx, arena, model, with_dropout, s)
+                   : remat_model_preset(ctx, model, s);
 }
 
 static remat_status read_optimizer(remat_context *ctx, const struct cli_arguments *args,
@@ -59,10 +60,14 @@ static remat_status read_optimizer(remat_context *ctx, const struct cli_argument
     if (cli_has(args, OPTION_clip_norm) && !(o->clip_norm > 0))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--clip-norm 0 is out of range (accepted: more than 0)");
-    bool none = o->kind == REMAT_OPTIMIZER_NONE || cli_has(args, OPTION_forward_only);
+    bool forward_only = cli_has(args, OPTION_forward_only);
+    bool none = o->kind == REMAT_OPTIMIZER_NONE || forward_only;
     for (uint32_t k = OPTION_optimizer; none && k <= OPTION_clip_norm; k++)
         if (cli_has(args, k) && (k != OPTION_optimizer || o->kind != REMAT_OPTIMIZER_NONE))
-            return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs an optimizer", options[k].name);
+            return remat_error(ctx, REMAT_ERROR_USAGE,
+                               forward_only ? "--%s contradicts --forward-only"
+                                            : "--%s needs an optimizer",
+                               options[k].name);
     for (uint32_t k = OPTION_beta1; k <= OPTION_epsilon; k++)
         if (o->kind != REMAT_OPTIMIZER_ADAMW && cli_has(args, k))
             return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs --optimizer adamw",
@@ -74,7 +79,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
                                   const struct cli_arguments *args, struct remat_model_settings *s)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(read_model(ctx, arena, args->operands[0], s));
+    REMAT_TRY(read_model(ctx, arena, args->operands[0], !cli_has(args, OPTION_dropout), s));
     s->name = cli_text(args, OPTION_name, s->name);
     s->layers = cli_integer(args, OPTION_layers, s->layers);
     s->width = cli_integer(args, OPTION_width, s->width);
@@ -88,7 +93,7 @@ static remat_status read_settings(remat_context *ctx, struct remat_arena *arena,
     s->hidden = cli_integer(args, OPTION_hidden, s->hidden);
 
     s->dtype = cli_choice(args, OPTION_dtype, 0) == 1 ? REMAT_BF16 : REMAT_F32;
-    s->dropout = cli_number(args, OPTION_dropout, 0);
+    s->dropout = cli_number(args, OPTION_dropout, s->dropout);
     s->written_out = cli_choice(args, OPTION_attention, 0) == 1;
     s->forward_only = cli_has(args, OPTION_forward_only);
     REMAT_TRY(read_optimizer(ctx, args, &s->optimizer));
