@@ -411,21 +411,22 @@ fail:
 
 static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *scratch,
                                   struct remat_planner *planner, struct rungs *rungs,
-                                  struct rung *best)
+                                  struct rung *best, struct rung *manual)
 {
     remat_status st = REMAT_OK;
-    struct rung manual;
     bool found = false, by_hand;
     REMAT_TRY(bound_policies(c, scratch, planner, rungs));
-    REMAT_TRY(best_policy(c, scratch, planner, rungs, &manual, &by_hand));
+    REMAT_TRY(best_policy(c, scratch, planner, rungs, manual, &by_hand));
     for (uint32_t path = 0; path < remat_planner_path_count(planner); path++)
         REMAT_TRY(search_path(c, scratch, planner, path, best, &found));
     if (!found && !by_hand)
         return refuse(c, scratch, planner, rungs);
-    if (!found || (by_hand && compare_cost(&manual, best) < 0))
-        *best = manual;
+    if (!found || (by_hand && compare_cost(manual, best) < 0))
+        *best = *manual;
+    else if (c->over || !by_hand)
+        manual->of.policy = NULL;
     if (by_hand && !c->over)
-        REMAT_TRY(note_manual(c, best, &manual));
+        REMAT_TRY(note_manual(c, best, manual));
 fail:
     return st;
 }
@@ -436,7 +437,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     struct remat_planner *planner = NULL;
     struct remat_arena scratch;
     struct rungs rungs = {0};
-    struct rung best;
+    struct rung best, manual = {0};
     bool free = c->settings->has_budget && !remat_policy_given(&c->settings->policy);
     remat_arena_init(&scratch, c->ctx);
     REMAT_TRY(list_policies(c, &rungs));
@@ -445,12 +446,15 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
         REMAT_TRY(remat_choose_planner(c, &planner));
         if (!c->settings->device.profile && c->limit_bytes >= remat_planner_floor(planner))
             REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->bound_ns));
-        REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best));
+        REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best, &manual));
     } else {
         REMAT_TRY(choose_policy(c, &scratch, &rungs, &best));
+        manual = best;
     }
     REMAT_TRY(note_end(c));
     REMAT_TRY(carry(c, c->arena, planner, &best, &c->notes, out));
+    out->manual = manual.of.policy;
+    out->manual_ns = manual.cost.step_ns;
     out->bound_ns = c->bound_ns;
     out->floor_bytes = planner ? remat_planner_floor(planner) : 0;
 fail:

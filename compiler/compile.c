@@ -3,6 +3,7 @@
 #include "compile.h"
 
 #include "choose.h"
+#include "explain.h"
 #include "frontier.h"
 #include "lower.h"
 #include "prepare.h"
@@ -73,15 +74,35 @@ fail:
 /* The bits depend on the graph before any decision and on the rules of docs/numerics.md. */
 #define NUMERICS_VERSION "1: rows 64 lanes, columns 256, gemm k 384, attention q 64 kv 4096"
 
+static bool has_pins(const struct remat_decision *decision)
+{
+    for (uint32_t v = 0; v < decision->value_count; v++)
+        if (decision->reasons[v] && strncmp(decision->reasons[v], "pin ", 4) == 0)
+            return true;
+    return false;
+}
+
+/* The manual policy next to the plan, where Megatron has flags for it; it has none for pins. */
+static void describe_manual(struct pipeline *p, const struct remat_candidate *c,
+                            struct remat_program *out)
+{
+    const char *flags = !c->manual || has_pins(&c->decision)
+                            ? NULL
+                            : remat_policy_megatron_flags(p->arena, c->manual);
+    out->manual_policy = flags ? c->manual->name : "";
+    out->manual_flags = flags ? flags : "";
+    if (flags)
+        out->manual_step_ns = c->manual_ns * remat_microbatches(p->settings) + p->update.step_ns;
+}
+
 static remat_status describe(struct pipeline *p, const struct remat_graph *input,
                              struct remat_chooser *chooser, const struct remat_candidate *c,
-                             struct remat_program *out)
+                             uint64_t base_ns, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_compile_settings *s = p->settings;
     uint32_t microbatches = remat_microbatches(s);
     struct remat_setting *settings;
-    uint64_t base_ns;
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = input->name;
     out->target = s->device.name;
@@ -98,11 +119,11 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
     out->setting_count = s->setting_count;
     out->notes = chooser->notes.items;
     out->note_count = (uint32_t)chooser->notes.count;
-    REMAT_TRY(remat_choose_base(chooser, &base_ns));
     out->base_step_ns = base_ns * microbatches + p->update.step_ns;
     if (c->bound_ns)
         out->bound_step_ns = c->bound_ns * microbatches + p->update.step_ns;
     out->floor_bytes = c->floor_bytes;
+    describe_manual(p, c, out);
 fail:
     return st;
 }
@@ -127,7 +148,7 @@ static struct remat_part part_of(const struct remat_arrangement *c, const char *
 /* The segments of the plan: a step, whole or as microbatches and their update, and an evaluation.
  */
 static remat_status lower(struct pipeline *p, const struct remat_candidate *decided,
-                          struct remat_program *out)
+                          const struct remat_explanation *explanation, struct remat_program *out)
 {
     struct remat_part parts[3];
     uint32_t count = 0;
@@ -147,6 +168,7 @@ static remat_status lower(struct pipeline *p, const struct remat_candidate *deci
         .statics = &p->statics,
         .decided = p->graph,
         .decision = &decided->decision,
+        .alternatives = explanation->alternatives,
     };
     remat_stopwatch_start(&p->watch);
     remat_status st = remat_lower(p->ctx, p->arena, &lowering, out);
@@ -198,6 +220,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
     struct remat_chooser chooser;
     struct remat_candidate best;
+    struct remat_explanation explanation;
     REMAT_TRY(start(&p, graph, &chooser));
     REMAT_TRY(remat_choose(&chooser, &best));
     if (settings->after_pass)
@@ -205,8 +228,9 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_graph_verify(ctx, best.arranged.graph));
 
     REMAT_NEW(arena, *out, 1);
-    REMAT_TRY(lower(&p, &best, *out));
-    REMAT_TRY(describe(&p, graph, &chooser, &best, *out));
+    REMAT_TRY(remat_explain(&chooser, &best.decision, &explanation));
+    REMAT_TRY(lower(&p, &best, &explanation, *out));
+    REMAT_TRY(describe(&p, graph, &chooser, &best, explanation.base_step_ns, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     REMAT_TRY(remat_program_simulate(ctx, *out));
     report_laps(&p);

@@ -3,6 +3,7 @@
  * costs, at several moments of the step. */
 #include "planner.h"
 
+#include "marginal.h"
 #include "path.h"
 
 #include <math.h>
@@ -175,25 +176,6 @@ fail:
     return st;
 }
 
-/* Which tasks run: those of items that are wanted, or that a running task needs, and not saved. */
-static void find_runs(const struct remat_border *border, const struct remat_border_graph *graph,
-                      const struct remat_decision *decision, uint32_t *queue, bool *run)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < border->item_count; i++)
-        if (border->items[i].wanted)
-            queue[count++] = i;
-    while (count > 0) {
-        uint32_t item = queue[--count], task = border->items[item].task;
-        const struct remat_border_task *t = &border->tasks[task];
-        if (run[task] || decision->actions[graph->item_value[item].i] == REMAT_ACTION_SAVE)
-            continue;
-        run[task] = true;
-        for (uint32_t e = t->input_begin; e < t->input_end; e++)
-            queue[count++] = border->inputs[e];
-    }
-}
-
 remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                  const struct remat_decision *decision, uint64_t *out_ns,
                                  uint64_t *out_bytes)
@@ -201,12 +183,12 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     remat_status st = REMAT_OK;
     const struct remat_border *border = &p->border.least;
     struct remat_border_point point = {0};
-    uint32_t *queue, inputs = 0;
-    for (uint32_t t = 0; t < border->task_count; t++)
-        inputs += border->tasks[t].input_end - border->tasks[t].input_begin;
-    REMAT_NEW(scratch, queue, border->item_count + inputs);
+    bool *saved;
+    REMAT_NEW(scratch, saved, border->item_count);
     REMAT_NEW(scratch, point.run, border->task_count);
-    find_runs(border, &p->border, decision, queue, point.run);
+    for (uint32_t i = 0; i < border->item_count; i++)
+        saved[i] = decision->actions[p->border.item_value[i].i] == REMAT_ACTION_SAVE;
+    REMAT_TRY(remat_border_follow(scratch, border, saved, point.run));
     REMAT_TRY(remat_border_measure(scratch, border, &point));
     *out_ns =
         p->base_ns + (uint64_t)(int64_t)floor((double)(point.cost_ps + p->border.merge_ps) / 1000);

@@ -4,8 +4,8 @@
 
 const char *remat_lap_name(enum remat_lap lap)
 {
-    static const char *const names[] = {"plan",      "decide", "clone", "fuse", "schedule",
-                                        "lifespans", "price",  "place", "lower"};
+    static const char *const names[] = {"plan",      "decide", "clone", "fuse",    "schedule",
+                                        "lifespans", "price",  "place", "explain", "lower"};
     return names[lap];
 }
 

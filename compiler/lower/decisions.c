@@ -36,18 +36,23 @@ static bool is_forward(const struct remat_graph *g, uint32_t v)
     return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
 }
 
-/* read_late[v]: root v is read by a node of the backward pass or later. */
-static void find_late_reads(const struct remat_graph *g, uint8_t *read_late)
-{
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        uint8_t phase = g->nodes[n].phase;
-        if (phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS ||
-            remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW))
-            continue;
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
-            read_late[remat_storage_root(g, g->nodes[n].inputs[i]).i] = 1;
-    }
-}
+/* What the rewritten graph does with a forward value: its own, and its clones. */
+struct fate {
+    bool read_late;         /* the value itself, by the backward pass or later */
+    bool cloned, rewritten; /* a clone exists; one owns bytes */
+    uint64_t clones_ns;     /* of the kernels that write clones */
+    uint32_t read_end;      /* position after the last kernel that reads it or a clone */
+};
+
+struct joiner {
+    const struct remat_lowering *in;
+    const struct remat_part *part;
+    struct named *originals; /* forward roots */
+    struct named *decided;   /* values of the decided graph */
+    size_t original_count;
+    uint32_t *position; /* by kernel */
+    struct fate *fates; /* by value */
+};
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
 static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
@@ -60,13 +65,137 @@ static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
     return in->prices[k].ns / (written ? written : 1);
 }
 
+/* The forward value that root `v` is or is a clone of; REMAT_NONE when it is neither. */
+static uint32_t original_of(const struct joiner *j, uint32_t v)
+{
+    const struct remat_graph *g = j->part->graph;
+    if (is_clone(g, v))
+        return find_named(j->originals, j->original_count, g->values[v].name);
+    return is_forward(g, v) ? v : REMAT_NONE;
+}
+
+static void follow_clones(struct joiner *j)
+{
+    const struct remat_graph *g = j->part->graph;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        uint32_t original = is_clone(g, v) ? original_of(j, v) : REMAT_NONE;
+        if (remat_is_none(original))
+            continue;
+        j->fates[original].cloned = true;
+        if (remat_is_none(j->part->lifespans->buffer_of[v]))
+            continue;
+        j->fates[original].rewritten = true;
+        j->fates[original].clones_ns += clone_ns(j->part, v);
+    }
+}
+
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What has no kernel of its own, such as a cast, is made in the kernels that read it: they read its
+ * inputs. Nodes in reverse meet readers first. */
+static void follow_reads(struct joiner *j, uint32_t *read_end)
+{
+    const struct remat_graph *g = j->part->graph;
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[n];
+        uint32_t kernel = j->part->kernels->kernel_of_node[n], end = 0;
+        bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+        if (remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t o = 0; o < node->output_count && remat_is_none(kernel); o++)
+            end = later(end, read_end[node->outputs[o].i]);
+        if (!remat_is_none(kernel))
+            end = j->position[kernel] + 1;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t root = remat_storage_root(g, node->inputs[i]).i;
+            read_end[root] = later(read_end[root], end);
+            j->fates[root].read_late |= !early;
+        }
+    }
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        uint32_t original = read_end[v] ? original_of(j, v) : REMAT_NONE;
+        if (!remat_is_none(original))
+            j->fates[original].read_end = later(j->fates[original].read_end, read_end[v]);
+    }
+}
+
+static remat_status join(struct remat_arena *arena, struct joiner *j)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = j->part->graph, *decided = j->in->decided;
+    uint32_t *read_end;
+    REMAT_NEW(arena, j->originals, g->value_count);
+    REMAT_NEW(arena, j->decided, decided->value_count);
+    REMAT_NEW(arena, j->fates, g->value_count);
+    REMAT_NEW(arena, read_end, g->value_count);
+    REMAT_NEW(arena, j->position, j->part->kernels->count);
+    for (uint32_t at = 0; at < j->part->kernels->count; at++)
+        j->position[j->part->order[at]] = at;
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if (is_forward(g, v) && remat_storage_root(g, (remat_value){v}).i == v)
+            j->originals[j->original_count++] = (struct named){g->values[v].name, v};
+    for (uint32_t v = 0; v < decided->value_count; v++)
+        j->decided[v] = (struct named){decided->values[v].name, v};
+    qsort(j->originals, j->original_count, sizeof *j->originals, compare_named);
+    qsort(j->decided, decided->value_count, sizeof *j->decided, compare_named);
+    follow_clones(j);
+    follow_reads(j, read_end);
+fail:
+    return st;
+}
+
+static bool is_decided(const struct joiner *j, uint32_t v, const struct remat_alternative *other)
+{
+    const struct fate *fate = &j->fates[v];
+    bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v]);
+    return saved || fate->rewritten || (fate->cloned && other && other->written);
+}
+
+static struct remat_decision_record record(const struct joiner *j, uint32_t v, const char *name,
+                                           uint32_t first_command)
+{
+    const struct remat_graph *g = j->part->graph;
+    const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node].scope];
+    const struct fate *fate = &j->fates[v];
+    uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node];
+    struct remat_decision_record record = {
+        .name = name,
+        .scope = scope->path,
+        .layer = scope->layer,
+        .action = fate->rewritten ? REMAT_ACTION_RECOMPUTE
+                  : fate->cloned  ? REMAT_ACTION_FUSED
+                                  : REMAT_ACTION_SAVE,
+        .reason = "default",
+        .bytes = remat_value_bytes(&g->values[v]),
+        .recompute_ns = fate->clones_ns * j->part->times,
+    };
+    if (!remat_is_none(written_by)) {
+        record.saved_begin = first_command + j->position[written_by];
+        record.saved_end = later(record.saved_begin, first_command + fate->read_end);
+    }
+    return record;
+}
+
+static void add_alternative(const struct joiner *j, uint32_t decided,
+                            struct remat_decision_record *record)
+{
+    const struct remat_alternative *other = &j->in->alternatives[decided];
+    if (j->in->decision->reasons[decided])
+        record->reason = j->in->decision->reasons[decided];
+    record->recomputable = other->recomputable;
+    record->recompute_extra_ns = other->recompute_extra_ns * j->part->times;
+}
+
 static remat_status add_layers(struct remat_arena *arena, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(arena, out->recomputed_layers, out->layer_count + 1);
     for (uint32_t layer = 0; layer < out->layer_count; layer++)
         for (uint32_t d = 0; d < out->decision_count; d++)
-            if (out->decisions[d].action == REMAT_ACTION_RECOMPUTE &&
+            if (out->decisions[d].action != REMAT_ACTION_SAVE &&
                 out->decisions[d].layer == (int32_t)layer) {
                 out->recomputed_layers[out->recomputed_layer_count++] = layer;
                 break;
@@ -75,68 +204,25 @@ fail:
     return st;
 }
 
-struct joiner {
-    struct remat_arena *arena;
-    const struct remat_lowering *in;
-    struct named *clones;  /* that own bytes */
-    struct named *reasons; /* values of the decided graph about which something was said */
-    size_t clone_count, reason_count;
-    uint8_t *read_late;
-};
-
-static remat_status join(struct joiner *j)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_graph *g = j->in->parts[0].graph, *decided = j->in->decided;
-    REMAT_NEW(j->arena, j->clones, g->value_count);
-    REMAT_NEW(j->arena, j->reasons, decided->value_count);
-    REMAT_NEW(j->arena, j->read_late, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (is_clone(g, v) && !remat_is_none(j->in->parts[0].lifespans->buffer_of[v]))
-            j->clones[j->clone_count++] = (struct named){g->values[v].name, v};
-    for (uint32_t v = 0; v < decided->value_count; v++)
-        if (j->in->decision->reasons[v])
-            j->reasons[j->reason_count++] = (struct named){decided->values[v].name, v};
-    qsort(j->clones, j->clone_count, sizeof *j->clones, compare_named);
-    qsort(j->reasons, j->reason_count, sizeof *j->reasons, compare_named);
-    find_late_reads(g, j->read_late);
-fail:
-    return st;
-}
-
-static struct remat_decision_record record(const struct joiner *j, uint32_t v, uint32_t clone,
-                                           const char *name)
-{
-    const struct remat_graph *g = j->in->parts[0].graph;
-    const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node].scope];
-    uint32_t said = find_named(j->reasons, j->reason_count, g->values[v].name);
-    bool recomputed = !remat_is_none(clone);
-    return (struct remat_decision_record){
-        .name = name,
-        .scope = scope->path,
-        .layer = scope->layer,
-        .action = recomputed ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE,
-        .reason = remat_is_none(said) ? "default" : j->in->decision->reasons[said],
-        .bytes = remat_value_bytes(&g->values[v]),
-        .recompute_ns = recomputed ? clone_ns(&j->in->parts[0], clone) * j->in->parts[0].times : 0,
-    };
-}
-
 remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
-                                   const char *const *root_name, struct remat_program *out)
+                                   uint32_t first_command, const char *const *root_name,
+                                   struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = lowering->parts[0].graph;
-    struct joiner j = {.arena = arena, .in = lowering};
-    REMAT_TRY(join(&j));
+    struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
+    REMAT_TRY(join(arena, &j));
     REMAT_NEW(arena, out->decisions, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
         if (!is_forward(g, v) || remat_storage_root(g, (remat_value){v}).i != v)
             continue;
-        uint32_t clone = find_named(j.clones, j.clone_count, g->values[v].name);
-        bool saved = j.read_late[v] && !remat_is_none(lowering->parts[0].lifespans->buffer_of[v]);
-        if (!remat_is_none(clone) || saved)
-            out->decisions[out->decision_count++] = record(&j, v, clone, root_name[v]);
+        uint32_t decided = find_named(j.decided, lowering->decided->value_count, g->values[v].name);
+        if (!is_decided(&j, v, remat_is_none(decided) ? NULL : &lowering->alternatives[decided]))
+            continue;
+        struct remat_decision_record *made = &out->decisions[out->decision_count++];
+        *made = record(&j, v, root_name[v], first_command);
+        if (!remat_is_none(decided))
+            add_alternative(&j, decided, made);
     }
     out->layer_count = remat_graph_layers(g);
     REMAT_TRY(add_layers(arena, out));

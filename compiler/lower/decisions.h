@@ -5,9 +5,11 @@
 #include "lower.h"
 
 /* One record a forward value that the backward pass needs, in graph order: SAVE when it reads the
- * original, RECOMPUTE when it reads a clone that owns bytes. Fills decisions and recomputed_layers.
- */
+ * original, RECOMPUTE when a clone owns bytes, FUSED when there are clones and none does. What
+ * never leaves its kernel when everything is saved has no record. Fills decisions and
+ * recomputed_layers; `first_command` is the segment's. */
 remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
-                                   const char *const *root_name, struct remat_program *out);
+                                   uint32_t first_command, const char *const *root_name,
+                                   struct remat_program *out);
 
 #endif

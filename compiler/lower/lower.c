@@ -389,7 +389,7 @@ static remat_status lower_part(struct lowerer *l, const struct remat_part *part)
         REMAT_TRY(part_command(l, position));
     add_segment(l, part->name, first);
     if (part == l->in->parts)
-        REMAT_TRY(remat_lower_decisions(l->arena, l->in, l->root_name, l->out));
+        REMAT_TRY(remat_lower_decisions(l->arena, l->in, first, l->root_name, l->out));
     if (part->lifespans->live_peak_bytes > l->out->peak_bytes) {
         l->out->peak_bytes = part->lifespans->live_peak_bytes;
         l->out->peak_command = first + part->lifespans->peak_position;

@@ -18,12 +18,20 @@ struct remat_part {
     const struct remat_lifespans *lifespans;
 };
 
+/* What the other action would be to a value, all others as decided. */
+struct remat_alternative {
+    bool written;               /* the forward pass writes it when everything is saved */
+    bool recomputable;          /* both saving and computing again are possible */
+    int64_t recompute_extra_ns; /* of one run: computed again minus saved, estimated */
+};
+
 struct remat_lowering {
     uint32_t part_count;
     const struct remat_part *parts; /* the first one is what was decided about */
     const struct remat_statics *statics;
     const struct remat_graph *decided; /* the graph that the decision is about */
     const struct remat_decision *decision;
+    const struct remat_alternative *alternatives; /* by value of `decided` */
 };
 
 /* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions, the

@@ -119,6 +119,55 @@ fail:
     return st;
 }
 
+/* The number of first layers that are recomputed when no others are; UINT32_MAX otherwise. */
+static uint32_t first_layers(const struct remat_policy *policy)
+{
+    uint32_t first = 0;
+    while (first < policy->layer_count && policy->recomputed[first])
+        first++;
+    for (uint32_t layer = first; layer < policy->layer_count; layer++)
+        if (policy->recomputed[layer])
+            return UINT32_MAX;
+    return first;
+}
+
+static const char *layers_flags(struct remat_arena *arena, const struct remat_policy *policy)
+{
+    uint32_t first = first_layers(policy);
+    bool all = first == policy->layer_count;
+    if (first == UINT32_MAX)
+        return NULL;
+    return remat_arena_format(
+        arena, "--recompute-granularity full --recompute-method %s --recompute-num-layers %u",
+        all ? "uniform" : "block", all ? policy->group : first);
+}
+
+/* Megatron takes a list of modules apart by spaces. */
+static const char *selective_flags(struct remat_arena *arena, const struct remat_policy *policy)
+{
+    char *flags = remat_arena_format(
+        arena, "--recompute-granularity selective --recompute-modules %s", policy->modules);
+    for (char *c = flags; c && *c; c++)
+        if (*c == ',')
+            *c = ' ';
+    return flags;
+}
+
+const char *remat_policy_megatron_flags(struct remat_arena *arena,
+                                        const struct remat_policy *policy)
+{
+    switch (policy->granularity) {
+    case REMAT_POLICY_NONE:
+        return "";
+    case REMAT_POLICY_LAYERS:
+        return layers_flags(arena, policy);
+    case REMAT_POLICY_SELECTIVE:
+        return selective_flags(arena, policy);
+    default:
+        return NULL;
+    }
+}
+
 static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
                      const struct remat_policy_settings *settings)
 {

@@ -75,6 +75,12 @@ remat_status remat_policy_decide(const struct remat_policy_ground *ground,
                                  struct remat_arena *arena, const struct remat_policy *policy,
                                  struct remat_decision *out, struct remat_notes *notes);
 
+/* Megatron-LM's flags for the policy, "" for none of them; NULL: it has none for it, or out of
+ * memory.
+ */
+const char *remat_policy_megatron_flags(struct remat_arena *arena,
+                                        const struct remat_policy *policy);
+
 /* The ladder: none, selective core_attn (where the graph has it), block 1 ... L - 1, uniform 2 ...
  * L, full. Block L and uniform 1 are full. Without layers: none alone. */
 remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,

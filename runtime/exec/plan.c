@@ -78,9 +78,6 @@ static void hand_out(void *out, size_t struct_size, const void *from, size_t byt
 void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
 {
     const struct remat_program *p = plan->program;
-    uint32_t recomputed = 0;
-    for (uint32_t d = 0; d < p->decision_count; d++)
-        recomputed += p->decisions[d].action == REMAT_ACTION_RECOMPUTE;
     remat_plan_info info = {
         .graph_name = p->graph_name,
         .target = p->target,
@@ -94,7 +91,7 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .predicted_base_step_ns = p->base_step_ns,
         .numerics_hash = p->numerics_hash,
         .command_count = p->command_count,
-        .recomputed_count = recomputed,
+        .recomputed_count = remat_program_recomputed(p),
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

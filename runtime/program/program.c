@@ -28,8 +28,26 @@ uint32_t remat_program_recomputed(const struct remat_program *program)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < program->decision_count; i++)
-        count += program->decisions[i].action == REMAT_ACTION_RECOMPUTE;
+        count += program->decisions[i].action != REMAT_ACTION_SAVE;
     return count;
+}
+
+uint32_t remat_program_fused(const struct remat_program *program)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->decision_count; i++)
+        count += program->decisions[i].action == REMAT_ACTION_FUSED;
+    return count;
+}
+
+const char *remat_action_name(uint32_t action)
+{
+    static const char *const names[REMAT_ACTION_COUNT] = {
+        [REMAT_ACTION_SAVE] = "save",
+        [REMAT_ACTION_RECOMPUTE] = "recompute",
+        [REMAT_ACTION_FUSED] = "recompute fused",
+    };
+    return action < REMAT_ACTION_COUNT ? names[action] : NULL;
 }
 
 const char *remat_cost_source_name(uint32_t source)

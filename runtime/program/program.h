@@ -126,9 +126,15 @@ struct remat_tensor {
     double init_mean, init_std; /* constant: the value is init_mean */
 };
 
-enum remat_action { REMAT_ACTION_SAVE = 0, REMAT_ACTION_RECOMPUTE = 1, REMAT_ACTION_FUSED = 2 };
+enum remat_action {
+    REMAT_ACTION_SAVE = 0,
+    REMAT_ACTION_RECOMPUTE = 1, /* computed again and written */
+    REMAT_ACTION_FUSED = 2,     /* computed again inside the kernels that read it: never written */
+};
+enum { REMAT_ACTION_COUNT = REMAT_ACTION_FUSED + 1 };
+const char *remat_action_name(uint32_t action); /* "recompute fused"; NULL when out of range */
 
-/* What was decided for a forward value that the backward pass reads. */
+/* What was decided for a forward value that the backward pass needs. */
 struct remat_decision_record {
     const char *name;
     const char *scope;
@@ -136,7 +142,11 @@ struct remat_decision_record {
     uint8_t action;
     const char *reason; /* "policy", "pin --save h.*", "fits", ... */
     uint64_t bytes;
-    uint64_t recompute_ns; /* time of the commands that recompute it, 0 when saved */
+    uint64_t recompute_ns; /* time of the commands that recompute it; 0 when saved or fused */
+    uint32_t saved_begin, saved_end; /* commands that it lives through when saved, in this order */
+    bool recomputable;               /* saving and computing it again are both possible */
+    int64_t recompute_extra_ns;      /* estimated: time of a step with it computed again minus with
+                                        it saved, all else as decided; 0 when not recomputable */
 };
 
 struct remat_setting { /* the command line as it was understood */
@@ -156,6 +166,10 @@ struct remat_program {
     uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
     uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
     uint64_t floor_bytes;           /* proven: no decision has a smaller arena; 0: nobody asked */
+    /* The nearest manual policy: the plan's own, or the fastest that fits; NULL or "": none. */
+    const char *manual_policy;
+    const char *manual_flags; /* Megatron-LM's, "" for saving everything */
+    uint64_t manual_step_ns;  /* a step under it */
     uint32_t layer_count;
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
@@ -188,8 +202,9 @@ size_t remat_operand_print(const struct remat_operand *operand, char *out, size_
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES]);
 
-/* Number of values with action RECOMPUTE. */
+/* Number of values that are not saved, and of those with action FUSED. */
 uint32_t remat_program_recomputed(const struct remat_program *program);
+uint32_t remat_program_fused(const struct remat_program *program);
 
 /* All that must hold of a program whatever wrote it: indices, sizes, overflow, operands inside
  * their buffers, buffers inside the arena, kernels well-formed. O(size). Message: "commands[17]

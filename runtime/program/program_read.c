@@ -272,7 +272,11 @@ static remat_status read_decisions(struct remat_reader *reader,
         *out = (struct remat_decision_record){.layer = in.layer,
                                               .action = in.action,
                                               .bytes = in.bytes,
-                                              .recompute_ns = in.recompute_ns};
+                                              .recompute_ns = in.recompute_ns,
+                                              .saved_begin = in.saved_begin,
+                                              .saved_end = in.saved_end,
+                                              .recomputable = in.recomputable,
+                                              .recompute_extra_ns = in.recompute_extra_ns};
         REMAT_TRY(remat_reader_text(reader, in.name, "decisions", i, &out->name));
         REMAT_TRY(remat_reader_text(reader, in.scope, "decisions", i, &out->scope));
         REMAT_TRY(remat_reader_text(reader, in.reason, "decisions", i, &out->reason));
@@ -340,11 +344,16 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .base_step_ns = root->base_step_ns,
                                       .bound_step_ns = root->bound_step_ns,
                                       .floor_bytes = root->floor_bytes,
+                                      .manual_step_ns = root->manual_step_ns,
                                       .layer_count = root->layer_count};
     REMAT_TRY(remat_reader_text(reader, root->producer, "producer", 0, &program->producer));
     REMAT_TRY(remat_reader_text(reader, root->graph_name, "graph_name", 0, &program->graph_name));
     REMAT_TRY(remat_reader_text(reader, root->target, "target", 0, &program->target));
     REMAT_TRY(remat_reader_text(reader, root->policy, "policy", 0, &program->policy));
+    REMAT_TRY(remat_reader_text(reader, root->manual_policy, "manual_policy", 0,
+                                &program->manual_policy));
+    REMAT_TRY(
+        remat_reader_text(reader, root->manual_flags, "manual_flags", 0, &program->manual_flags));
 fail:
     return st;
 }

@@ -222,9 +222,19 @@ static remat_status verify_report(struct remat_verifier *v)
         const struct remat_decision_record *d = &p->decisions[i];
         if (!d->name || !d->scope || !d->reason)
             return remat_verify_error(v, "decisions", i, NULL, "no name, scope or reason");
-        if (d->action > REMAT_ACTION_RECOMPUTE || d->layer < -1)
+        if (d->action >= REMAT_ACTION_COUNT || d->layer < -1)
             return remat_verify_error(v, "decisions", i, d->name,
                                       "action %u or layer %d is out of range", d->action, d->layer);
+        if (d->saved_begin > d->saved_end || d->saved_end > p->command_count)
+            return remat_verify_error(v, "decisions", i, d->name,
+                                      "commands %u to %u are out of range (%u commands)",
+                                      d->saved_begin, d->saved_end, p->command_count);
+        if (d->recompute_ns && d->action != REMAT_ACTION_RECOMPUTE)
+            return remat_verify_error(v, "decisions", i, d->name,
+                                      "commands of its own, and action %u", d->action);
+        if (d->recompute_extra_ns && !d->recomputable)
+            return remat_verify_error(v, "decisions", i, d->name,
+                                      "a cost of computing again what cannot be");
     }
     for (uint32_t i = 0; i < p->setting_count; i++)
         if (!p->settings[i].name || !p->settings[i].value)

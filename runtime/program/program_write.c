@@ -114,6 +114,10 @@ WRITE_TABLES(w, Decision, decisions, decision_count, struct remat_decision_recor
     COPY_TEXT(reason);
     COPY(bytes);
     COPY(recompute_ns);
+    COPY(saved_begin);
+    COPY(saved_end);
+    COPY(recomputable);
+    COPY(recompute_extra_ns);
 })
 
 WRITE_TABLES(w, Setting, settings, setting_count, struct remat_setting, {
@@ -198,6 +202,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .base_step_ns = program->base_step_ns,
         .bound_step_ns = program->bound_step_ns,
         .floor_bytes = program->floor_bytes,
+        .manual_step_ns = program->manual_step_ns,
         .layer_count = program->layer_count,
         .parameters = {program->parameters, program->parameter_count},
         .recomputed_layers = {program->recomputed_layers, program->recomputed_layer_count},
@@ -206,6 +211,8 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     REMAT_TRY(remat_writer_text(w, program->graph_name, &root->graph_name));
     REMAT_TRY(remat_writer_text(w, program->target, &root->target));
     REMAT_TRY(remat_writer_text(w, program->policy, &root->policy));
+    REMAT_TRY(remat_writer_text(w, program->manual_policy, &root->manual_policy));
+    REMAT_TRY(remat_writer_text(w, program->manual_flags, &root->manual_flags));
 fail:
     return st;
 }

@@ -2,6 +2,7 @@
 #include "curve_file.h"
 #include "emit_cuda.h"
 #include "model.h"
+#include "nearest.h"
 #include "observe.h"
 #include "options.h"
 #include "report.h"
@@ -166,12 +167,15 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_program *program;
+    struct remat_text nearest = {.arena = arena};
     if (cli_has(args, OPTION_curve) && !settings->has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
     REMAT_TRY(find_chosen(ctx, arena, graph, &settings->policy, program, &report->chosen));
     report->program = program;
     report->path = plan_path(arena, args);
+    nearest_print(program, &nearest);
+    report->nearest = nearest.items ? nearest.items : "";
 fail:
     return st;
 }

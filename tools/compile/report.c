@@ -139,12 +139,17 @@ static void print_plan(const struct report *report)
     if (report->chosen)
         print_chosen(report->chosen);
     printf("\n");
+    if (*report->nearest)
+        printf("megatron     %s\n", report->nearest);
     printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", p->recomputed_layer_count,
            p->layer_count);
     printf("%s", p->recomputed_layer_count ? ": " : "");
     print_layers(p);
-    printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed\n", remat_program_recomputed(p),
+    printf("\nvalues       %" PRIu32 " of %" PRIu32 " recomputed", remat_program_recomputed(p),
            p->decision_count);
+    if (remat_program_fused(p))
+        printf(", %" PRIu32 " of them fused", remat_program_fused(p));
+    printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, overhead_percent(p), cli_time(p->base_step_ns).text);
     if (microbatches_of(p) > 1)
@@ -287,6 +292,10 @@ static void print_json_plan(const struct report *report)
         printf("%s%" PRIu32, i ? ", " : "", p->recomputed_layers[i]);
     printf("],\n");
     print_json_number("recomputed", remat_program_recomputed(p));
+    print_json_number("recomputed_fused", remat_program_fused(p));
+    print_json_text("manual_policy", p->manual_policy);
+    print_json_text("manual_flags", p->manual_flags);
+    print_json_number("manual_step_ns", p->manual_step_ns);
     print_json_number("microbatches", microbatches_of(p));
     print_json_number("budget_bytes", p->budget_bytes);
     print_json_number("reserve_bytes", p->reserve_bytes);

@@ -16,11 +16,6 @@ struct groups {
     size_t count, capacity;
 };
 
-static const char *action_name(uint8_t action)
-{
-    return action == REMAT_ACTION_RECOMPUTE ? "recompute" : "save";
-}
-
 /* Appends `path` with its first element ".LAYER" as ".*". */
 static void append_pattern(struct remat_text *out, const char *path, int32_t layer)
 {
@@ -68,18 +63,22 @@ fail:
 
 static void print_totals(const struct remat_program *program, struct remat_text *out)
 {
-    uint64_t bytes[2] = {0}, ns = 0;
-    uint32_t counts[2] = {0};
+    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns = 0;
+    uint32_t counts[REMAT_ACTION_COUNT] = {0};
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *record = &program->decisions[i];
-        uint32_t action = record->action == REMAT_ACTION_RECOMPUTE;
-        counts[action]++;
-        bytes[action] += record->bytes;
+        counts[record->action]++;
+        bytes[record->action] += record->bytes;
         ns += record->recompute_ns;
     }
-    remat_text_append(out, "%" PRIu32 " values saved: %s; %" PRIu32 " recomputed: %s, in %s\n\n",
-                      counts[0], cli_short(bytes[0]).text, counts[1], cli_short(bytes[1]).text,
+    remat_text_append(out, "%" PRIu32 " values saved: %s; %" PRIu32 " recomputed: %s, in %s",
+                      counts[REMAT_ACTION_SAVE], cli_short(bytes[REMAT_ACTION_SAVE]).text,
+                      counts[REMAT_ACTION_RECOMPUTE], cli_short(bytes[REMAT_ACTION_RECOMPUTE]).text,
                       cli_time(ns).text);
+    if (counts[REMAT_ACTION_FUSED])
+        remat_text_append(out, "; %" PRIu32 " recomputed inside their readers: %s",
+                          counts[REMAT_ACTION_FUSED], cli_short(bytes[REMAT_ACTION_FUSED]).text);
+    remat_text_append(out, "\n\n");
 }
 
 /* The width of the longest label, so that columns align. */
@@ -101,21 +100,32 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(add_record(arena, &groups, &program->decisions[i]));
     print_totals(program, out);
     int width = label_width(&groups);
-    remat_text_append(out, "%-9s  %-*s  %-12s %10s %10s  %s\n", "action", width, "value", "layers",
+    remat_text_append(out, "%-15s  %-*s  %-12s %10s %10s  %s\n", "action", width, "value", "layers",
                       "bytes", "recompute", "reason");
     for (size_t g = 0; g < groups.count; g++) {
         const struct group *group = &groups.items[g];
         const struct remat_decision_record *first = group->first;
         bool outside = first->layer < 0;
         remat_text_append(
-            out, "%-9s  %-*s  %-12s %10s %10s  %s\n", action_name(first->action), width,
+            out, "%-15s  %-*s  %-12s %10s %10s  %s\n", remat_action_name(first->action), width,
             group->label, outside ? "-" : dump_ranges(arena, group->items, group->count),
             cli_short(first->bytes).text,
-            first->action == REMAT_ACTION_SAVE ? "-" : cli_time(first->recompute_ns).text,
+            first->action != REMAT_ACTION_RECOMPUTE ? "-" : cli_time(first->recompute_ns).text,
             first->reason);
     }
 fail:
     return st;
+}
+
+json_t *dump_decision(const struct remat_decision_record *record)
+{
+    return json_pack(
+        "{s:s,s:s,s:I,s:s,s:s,s:I,s:I,s:[I,I],s:o}", "name", record->name, "scope", record->scope,
+        "layer", (json_int_t)record->layer, "action", remat_action_name(record->action), "reason",
+        record->reason, "bytes", (json_int_t)record->bytes, "recompute_ns",
+        (json_int_t)record->recompute_ns, "saved_commands", (json_int_t)record->saved_begin,
+        (json_int_t)record->saved_end, "recompute_extra_ns",
+        record->recomputable ? json_integer((json_int_t)record->recompute_extra_ns) : json_null());
 }
 
 remat_status dump_decisions_json(remat_context *ctx, struct remat_arena *arena,
@@ -123,15 +133,8 @@ remat_status dump_decisions_json(remat_context *ctx, struct remat_arena *arena,
 {
     (void)ctx, (void)arena;
     json_t *decisions = json_array();
-    for (uint32_t i = 0; i < program->decision_count; i++) {
-        const struct remat_decision_record *record = &program->decisions[i];
-        dump_push(out, decisions,
-                  json_pack("{s:s,s:s,s:I,s:s,s:s,s:I,s:I}", "name", record->name, "scope",
-                            record->scope, "layer", (json_int_t)record->layer, "action",
-                            action_name(record->action), "reason", record->reason, "bytes",
-                            (json_int_t)record->bytes, "recompute_ns",
-                            (json_int_t)record->recompute_ns));
-    }
+    for (uint32_t i = 0; i < program->decision_count; i++)
+        dump_push(out, decisions, dump_decision(&program->decisions[i]));
     dump_set(out, "decisions", decisions);
     return REMAT_OK;
 }

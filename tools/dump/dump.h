@@ -38,6 +38,13 @@ DUMP_VIEW(memory);    /* who lives at the peak, and the arena over the schedule 
 DUMP_VIEW(schedule);  /* the commands in order */
 DUMP_VIEW(kernels);   /* each distinct kernel, the most expensive first, with its instructions */
 
+/* What saving and computing again each cost, of every decision whose value matches the glob as by
+ * fnmatch(3). REMAT_ERROR_USAGE: none does. */
+remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
+                           const char *glob, struct remat_text *out);
+remat_status dump_why_json(remat_context *ctx, const struct remat_program *program,
+                           const char *glob, struct dump_json *out);
+
 /* The buffers as MiniMalloc's CSV: id,lower,upper,size,offset; lifespans in commands, [lower,
  * upper). Persistent buffers span all commands. */
 void dump_memory_csv(const struct remat_program *program, struct remat_text *out);
@@ -72,6 +79,16 @@ extern const char dump_class_letters[DUMP_CLASS_COUNT + 1];
 uint8_t *dump_classify(struct remat_arena *arena, const struct remat_program *program);
 /* What a buffer takes of the arena, which is what live bytes count. */
 uint64_t dump_padded_bytes(const struct remat_buffer *buffer);
+/* What it takes to have a buffer that is live at the peak gone from there. */
+struct dump_removal {
+    const char *how;  /* "static", "in use", "pinned", "needed": not possible; "recompute" */
+    int64_t extra_ns; /* of a step, by recomputing; estimated */
+};
+struct dump_removal dump_removal(const struct remat_program *program, uint32_t buffer,
+                                 uint32_t value); /* what the buffer holds then, or REMAT_NONE */
+/* A decision as an object. */
+json_t *dump_decision(const struct remat_decision_record *record);
+struct cli_buffer dump_added_time(int64_t ns); /* "+1.20 us" */
 /* True when the buffer holds something while the command runs. */
 bool dump_is_live(const struct remat_buffer *buffer, uint32_t command);
 /* Arena rows x schedule columns of the step's non-persistent part, as letters. */

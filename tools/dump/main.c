@@ -48,13 +48,15 @@ static const struct {
 struct request {
     uint32_t view; /* OPTION_summary ... OPTION_text */
     enum format format;
+    const char *why; /* of OPTION_why */
 };
 
 static remat_status read_request(remat_context *ctx, const struct cli_arguments *args,
                                  struct request *out)
 {
     uint32_t given = 0;
-    *out = (struct request){OPTION_summary, (enum format)cli_choice(args, OPTION_format, 0)};
+    *out = (struct request){OPTION_summary, (enum format)cli_choice(args, OPTION_format, 0),
+                            cli_text(args, OPTION_why, NULL)};
     for (uint32_t view = OPTION_summary; view <= OPTION_text; view++) {
         if (!cli_has(args, view))
             continue;
@@ -93,12 +95,15 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--text needs a graph, and %s is a plan", path);
     if (request.format == FORMAT_CSV)
         dump_memory_csv(program, out);
+    else if (request.format == FORMAT_TEXT && request.why)
+        REMAT_TRY(dump_why_text(ctx, program, request.why, out));
     else if (request.format == FORMAT_TEXT)
         REMAT_TRY(views[request.view].text(ctx, arena, program, out));
     else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-plan/1"));
-        REMAT_TRY(views[request.view].json(ctx, arena, program, &json));
+        REMAT_TRY(request.why ? dump_why_json(ctx, program, request.why, &json)
+                              : views[request.view].json(ctx, arena, program, &json));
         REMAT_TRY(print_json(ctx, &json, out));
     }
 fail:

@@ -124,17 +124,20 @@ static void print_resident(const struct remat_program *program, const struct res
     char again[16] = "";
     if (value && value->instance)
         snprintf(again, sizeof again, " #%" PRIu32, value->instance);
-    remat_text_append(out, "%10s  %14" PRIu64 "  %6s %6s %8s  %-18s  %s%s\n",
+    struct dump_removal removal = dump_removal(program, resident->index, resident->value);
+    bool possible = strcmp(removal.how, "recompute") == 0;
+    remat_text_append(out, "%10s  %14" PRIu64 "  %6s %6s %8s  %10s  %-18s  %s%s\n",
                       cli_short(resident->buffer->bytes).text, resident->buffer->offset_bytes, born,
-                      dies, next, dump_class_names[resident->class], value ? value->name : "-",
-                      again);
+                      dies, next, possible ? dump_added_time(removal.extra_ns).text : removal.how,
+                      dump_class_names[resident->class], value ? value->name : "-", again);
 }
 
 static void print_residents(const struct remat_program *program, const struct residents *residents,
                             struct remat_text *out)
 {
-    remat_text_append(out, "\n%10s  %14s  %6s %6s %8s  %-18s  %s\n", "bytes", "offset", "born",
-                      "dies", "next use", "class", "value (#k: k-th recomputation)");
+    remat_text_append(out, "\n%10s  %14s  %6s %6s %8s  %10s  %-18s  %s\n", "bytes", "offset",
+                      "born", "dies", "next use", "removal", "class",
+                      "value (#k: k-th recomputation)");
     for (size_t i = 0; i < residents->count && i < RESIDENTS_SHOWN; i++)
         print_resident(program, &residents->items[i], out);
     if (residents->count > RESIDENTS_SHOWN) {
@@ -144,6 +147,8 @@ static void print_residents(const struct remat_program *program, const struct re
         remat_text_append(out, "%10s  in %zu smaller buffers\n", cli_short(rest).text,
                           residents->count - RESIDENTS_SHOWN);
     }
+    remat_text_append(out, "removal: what recomputing it instead adds to a step, estimated; or why "
+                           "it cannot go\n");
 }
 
 static void print_peak(const struct remat_program *program, const struct residents *residents,
@@ -185,14 +190,18 @@ static json_t *make_resident(const struct remat_program *program, const struct r
     const struct remat_program_value *value =
         resident->value == REMAT_NONE ? NULL : &program->values[resident->value];
     const struct remat_buffer *buffer = resident->buffer;
+    struct dump_removal removal = dump_removal(program, resident->index, resident->value);
+    bool possible = strcmp(removal.how, "recompute") == 0;
     return json_pack(
-        "{s:s,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:b,s:o}", "name", value ? value->name : "", "layer",
-        (json_int_t)(value ? value->layer : -1), "instance",
+        "{s:s,s:I,s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:s,s:o}", "name", value ? value->name : "",
+        "layer", (json_int_t)(value ? value->layer : -1), "instance",
         (json_int_t)(value ? value->instance : 0), "class", dump_class_names[resident->class],
         "buffer", (json_int_t)resident->index, "bytes", (json_int_t)buffer->bytes, "offset",
         (json_int_t)buffer->offset_bytes, "born", (json_int_t)buffer->begin, "dies",
         (json_int_t)buffer->end, "persistent", buffer->persistent, "next_use",
-        resident->next_use == REMAT_NONE ? json_null() : dump_bytes(resident->next_use));
+        resident->next_use == REMAT_NONE ? json_null() : dump_bytes(resident->next_use), "removal",
+        removal.how, "recompute_extra_ns",
+        possible ? json_integer((json_int_t)removal.extra_ns) : json_null());
 }
 
 static json_t *make_buffers(const struct remat_program *program, const uint8_t *classes,

@@ -1,5 +1,6 @@
 /* --summary: what was asked for, what it costs, where the bytes and the time go. */
 #include "dump.h"
+#include "nearest.h"
 
 #include <inttypes.h>
 
@@ -62,10 +63,17 @@ static void print_policy(struct remat_arena *arena, const struct remat_program *
 {
     uint32_t recomputed = remat_program_recomputed(p);
     remat_text_append(out, "policy      %s\n", p->policy);
-    remat_text_append(
-        out, "recomputed  %" PRIu32 " of %" PRIu32 " values; layers %s of %" PRIu32 "\n",
-        recomputed, p->decision_count,
-        dump_ranges(arena, p->recomputed_layers, p->recomputed_layer_count), p->layer_count);
+    struct remat_text flags = {.arena = arena};
+    nearest_print(p, &flags);
+    if (flags.count)
+        remat_text_append(out, "megatron    %s\n", flags.items);
+    remat_text_append(out, "recomputed  %" PRIu32 " of %" PRIu32 " values", recomputed,
+                      p->decision_count);
+    if (remat_program_fused(p))
+        remat_text_append(out, ", %" PRIu32 " of them fused", remat_program_fused(p));
+    remat_text_append(out, "; layers %s of %" PRIu32 "\n",
+                      dump_ranges(arena, p->recomputed_layers, p->recomputed_layer_count),
+                      p->layer_count);
 }
 
 static void print_step(const struct remat_program *p, struct remat_text *out)
@@ -246,6 +254,10 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
         dump_push(out, layers, dump_bytes(p->recomputed_layers[i]));
     dump_set(out, "recomputed_layers", layers);
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
+    dump_set(out, "recomputed_fused", dump_bytes(remat_program_fused(p)));
+    dump_set(out, "manual_policy", json_string(p->manual_policy ? p->manual_policy : ""));
+    dump_set(out, "manual_flags", json_string(p->manual_flags ? p->manual_flags : ""));
+    dump_set(out, "manual_step_ns", dump_bytes(p->manual_step_ns));
     set_bytes_and_times(p, out);
     dump_set(out, "commands", dump_bytes(p->command_count));
     dump_set(out, "segments", make_segments(p, out));

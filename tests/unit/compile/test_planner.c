@@ -1,12 +1,14 @@
 /* The planner's bounds against plans: decisions of its own, of the ladder and at random are carried
  * through, and none is faster than the least cost says, or than the bound for its own live peak, or
- * smaller than the floor. How near they come is printed. */
+ * smaller than the floor. How near they come is printed. The estimates of what one value more or
+ * less would change are compared with the exact step times. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "check.h"
 #include "evaluate.h"
 #include "facts.h"
+#include "marginal.h"
 #include "models.h"
 #include "planner.h"
 #include "policy.h"
@@ -43,6 +45,7 @@ struct bench {
     struct remat_planner *planner;
     double worst, sum; /* of step / bound - 1 over the planner's own decisions */
     uint32_t count;
+    double estimate_error_ns, change_ns; /* summed over values */
 };
 
 static remat_status prepare(struct bench *b, size_t row)
@@ -157,8 +160,44 @@ fail:
     return st;
 }
 
+/* Each value that matters saved and computed again, the others as in the middle of a path. */
+static remat_status check_marginals(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_graph border;
+    struct remat_decision decision;
+    int64_t *extra_ps;
+    bool *saved;
+    REMAT_TRY(remat_extract_border(b->ctx, &b->arena, b->graph, &b->base.kernels, b->base.prices,
+                                   &b->device, &b->none, &border));
+    REMAT_TRY(remat_planner_decide(b->planner, &b->arena, 0,
+                                   remat_planner_path_length(b->planner, 0) / 2, &decision));
+    REMAT_NEW(&b->arena, extra_ps, border.item_count);
+    REMAT_NEW(&b->arena, saved, border.item_count);
+    for (uint32_t i = 0; i < border.item_count; i++)
+        saved[i] = decision.actions[border.item_value[i].i] == REMAT_ACTION_SAVE;
+    REMAT_TRY(remat_border_marginals(&b->arena, &border.likely, saved, extra_ps));
+    for (uint32_t i = 0; i < border.item_count; i++) {
+        struct remat_evaluation with, without;
+        uint8_t *action = &decision.actions[border.item_value[i].i], was = *action;
+        if (border.likely.items[i].kept || !extra_ps[i])
+            continue;
+        *action = REMAT_ACTION_SAVE;
+        REMAT_TRY(remat_evaluate(&b->evaluator, &decision, &with));
+        *action = border.item_fused[i] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+        REMAT_TRY(remat_evaluate(&b->evaluator, &decision, &without));
+        *action = was;
+        double exact_ns = (double)without.step_ns - (double)with.step_ns;
+        b->estimate_error_ns += fabs((double)extra_ps[i] / 1000 - exact_ns);
+        b->change_ns += fabs(exact_ns);
+    }
+fail:
+    return st;
+}
+
 int main(void)
 {
+    double error_ns = 0, change_ns = 0;
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         struct bench b = {.ctx = remat_context_create(NULL, NULL)};
         remat_arena_init(&b.arena, b.ctx);
@@ -169,12 +208,19 @@ int main(void)
             st = check_random(&b, seed);
         if (st == REMAT_OK)
             st = check_paths(&b);
+        if (st == REMAT_OK)
+            st = check_marginals(&b);
         CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.ctx));
         printf("%-12s %-9s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
                cases[row].preset, cases[row].device, b.count, 100 * b.sum / b.count, 100 * b.worst);
+        printf("    one value more or less: %.1f us in all, estimates off by %.1f %%\n",
+               b.change_ns / 1000, 100 * b.estimate_error_ns / b.change_ns);
+        error_ns += b.estimate_error_ns;
+        change_ns += b.change_ns;
         remat_evaluator_release(&b.evaluator);
         remat_arena_release(&b.arena);
         remat_context_destroy(&b.ctx);
     }
+    CHECK(error_ns < 0.1 * change_ns, "estimates are off by %.1f %%", 100 * error_ns / change_ns);
     return failures > 0;
 }

@@ -81,12 +81,12 @@ static const struct remat_segment segments[] = {{"init", 0, 1}, {"step", 1, 8}};
 static const struct remat_entry entries[] = {{"init", 0, 1}, {"train", 1, 2}};
 static const struct remat_call calls[] = {{0, 1}, {1, 1}};
 static const struct remat_decision_record decisions[] = {
-    {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000},
-    {"h.0.mid", "h.0", 0, REMAT_ACTION_SAVE, "policy", 128, 0},
-    {"h.1.act", "h.1", 1, REMAT_ACTION_SAVE, "policy", 256, 0},
-    {"h.1.mid", "h.1", 1, REMAT_ACTION_SAVE, "policy", 128, 0},
-    {"h.10.mid", "h.10", 10, REMAT_ACTION_SAVE, "policy", 128, 0},
-    {"logits", "", -1, REMAT_ACTION_SAVE, "pin --save \"log*\"", 4096, 0},
+    {"h.0.act", "h.0", 0, REMAT_ACTION_RECOMPUTE, "policy", 256, 1000, 1, 6, true, 900},
+    {"h.0.mid", "h.0", 0, REMAT_ACTION_FUSED, "planner", 128, 0, 1, 4, true, -150},
+    {"h.1.act", "h.1", 1, REMAT_ACTION_SAVE, "policy", 256, 0, 2, 5, true, 2000},
+    {"h.1.mid", "h.1", 1, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300},
+    {"h.10.mid", "h.10", 10, REMAT_ACTION_SAVE, "policy", 128, 0, 2, 8, true, 300},
+    {"logits", "", -1, REMAT_ACTION_SAVE, "pin --save \"log*\"", 4096, 0, 3, 8, false, 0},
 };
 static const struct remat_setting settings[] = {{"budget", "4KiB"}, {"hash", ""}};
 static const uint32_t recomputed_layers[] = {0};
@@ -123,6 +123,9 @@ struct remat_program *make_small_plan(struct remat_arena *arena)
                                       .peak_command = 4,
                                       .step_ns = 8600,
                                       .base_step_ns = 7600,
+                                      .manual_policy = "block 1",
+                                      .manual_flags = "--recompute-num-layers 1",
+                                      .manual_step_ns = 9460,
                                       .layer_count = 2};
     COPY(buffers, buffer_count, buffers);
     COPY(values, value_count, values);

@@ -69,7 +69,7 @@ static void test_summary(struct remat_arena *arena, const struct remat_program *
     CHECK(count_lines(text) <= 60, "%u lines", count_lines(text));
     check_holds(text, "plan        small for cpu, by remat test\n");
     check_holds(text, "policy      full-block-1\n");
-    check_holds(text, "recomputed  1 of 6 values; layers 0 of 2\n");
+    check_holds(text, "recomputed  2 of 6 values, 1 of them fused; layers 0 of 2\n");
     check_holds(text, "budget      4,096 B (4.00 KiB)\n");
     check_holds(text, "which leaves 3,072 B (3.00 KiB)\n");
     check_holds(text, "live peak   1,536 B (1.50 KiB) at command 4 \"h.0.act\" (backward)");
@@ -77,6 +77,8 @@ static void test_summary(struct remat_arena *arena, const struct remat_program *
     check_holds(text, "numerics fedcba9876543210\n");
     check_holds(text, "settings    --budget 4KiB --hash\n");
     check_holds(text, "note        made by hand\n");
+    check_holds(text,
+                "megatron    nearest: --recompute-num-layers 1; 9.46 us a step, 10.00 % slower\n");
     check_holds(text, "recompute                     1    1.00 us\n");
     check_holds(text, "activations kept          256 B\n");
 }
@@ -90,10 +92,20 @@ static void test_summary_json(struct remat_arena *arena, const struct remat_prog
     static const struct {
         const char *key;
         json_int_t value;
-    } rows[] = {{"layers", 2},         {"budget_bytes", 4096}, {"reserve_bytes", 1024},
-                {"arena_bytes", 1792}, {"peak_bytes", 1536},   {"static_bytes", 768},
-                {"step_ns", 8600},     {"base_step_ns", 7600}, {"recomputed", 1},
-                {"commands", 8},       {"kernels", 3},         {"buffers", 8}};
+    } rows[] = {{"layers", 2},
+                {"budget_bytes", 4096},
+                {"reserve_bytes", 1024},
+                {"arena_bytes", 1792},
+                {"peak_bytes", 1536},
+                {"static_bytes", 768},
+                {"step_ns", 8600},
+                {"base_step_ns", 7600},
+                {"recomputed", 2},
+                {"recomputed_fused", 1},
+                {"manual_step_ns", 9460},
+                {"commands", 8},
+                {"kernels", 3},
+                {"buffers", 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECK(integer(json, rows[i].key) == rows[i].value, "%s: %lld", rows[i].key,
               (long long)integer(json, rows[i].key));
@@ -120,17 +132,21 @@ static void test_large_integers(struct remat_arena *arena, const struct remat_pr
 static void test_decisions(struct remat_arena *arena, const struct remat_program *program)
 {
     const char *text = show(arena, program, dump_decisions_text);
-    check_holds(text, "5 values saved: 4.74 kB; 1 recomputed: 256 B, in 1.00 us\n");
-    check_holds(text, "save       h.*.mid  0-1,10            128 B          -  policy\n");
-    check_holds(text, "recompute  h.*.act  0                 256 B    1.00 us  policy\n");
-    check_holds(text,
-                "save       logits   -               4.10 kB          -  pin --save \"log*\"");
+    check_holds(text, "4 values saved: 4.61 kB; 1 recomputed: 256 B, in 1.00 us; 1 recomputed "
+                      "inside their readers: 128 B\n");
+    check_holds(text, "save             h.*.mid  1,10              128 B          -  policy\n");
+    check_holds(text, "recompute fused  h.*.mid  0                 128 B          -  planner\n");
+    check_holds(text, "recompute        h.*.act  0                 256 B    1.00 us  policy\n");
+    check_holds(
+        text, "save             logits   -               4.10 kB          -  pin --save \"log*\"");
     CHECK(!strstr(text, program->policy), "the policy shows in its decisions");
     json_t *json = show_json(arena, program, dump_decisions_json);
     const json_t *decisions = json_object_get(json, "decisions");
     const json_t *first = json_array_get(decisions, 0), *last = json_array_get(decisions, 5);
     CHECK(json_array_size(decisions) == 6, "%zu decisions", json_array_size(decisions));
     CHECK(strcmp(string(first, "action"), "recompute") == 0, "action");
+    CHECK(integer(first, "recompute_extra_ns") == 900, "recompute_extra_ns");
+    CHECK(json_is_null(json_object_get(last, "recompute_extra_ns")), "not recomputable");
     CHECK(integer(first, "recompute_ns") == 1000 && integer(first, "layer") == 0, "first");
     CHECK(integer(last, "layer") == -1 && integer(last, "bytes") == 4096, "last");
     json_decref(json);
@@ -140,12 +156,15 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
 {
     const char *text = show(arena, program, dump_memory_text);
     check_holds(text, "gradients"); /* the legend; none live at the peak */
-    check_holds(text, "     256 B            1024       2      5        -  activations kept    "
-                      "h.1.act\n");
-    check_holds(text, "     256 B             768       4      7        5  recomputed          "
-                      "h.0.act #1\n");
-    check_holds(text, "     256 B               0       -      -        7  parameters          "
-                      "h.0.w\n");
+    check_holds(
+        text, "     256 B            1024       2      5        -    +2.00 us  activations kept    "
+              "h.1.act\n");
+    check_holds(
+        text, "     256 B             768       4      7        5      in use  recomputed          "
+              "h.0.act #1\n");
+    check_holds(
+        text, "     256 B               0       -      -        7      static  parameters          "
+              "h.0.w\n");
     check_holds(text, "     phase  fflrbbo\n");
     check_holds(text, "      peak     ^\n");
     check_holds(text, "     768 B  tt.RRR.\n");
@@ -162,6 +181,35 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
     dump_memory_csv(program, &csv);
     check_holds(csv.items, "id,lower,upper,size,offset\n0,0,8,256,0\n");
     check_holds(csv.items, "\n6,4,7,256,768\n");
+}
+
+/* At the peak h.0.act is computed again for commands 5 and 6, and h.1.act lives no more. */
+static void test_why(struct remat_arena *arena, const struct remat_program *program)
+{
+    struct remat_text text = {.arena = arena};
+    CHECK(dump_why_text(ctx, program, "h.0.*", &text) == REMAT_OK, "h.0.*");
+    check_holds(text.items, "binding command 4 \"h.0.act\" (backward), live 1,536 B (1.50 KiB)\n");
+    check_holds(text.items,
+                "\nh.0.act: 256 B, recompute (policy)\n"
+                "  saved       256 B at the binding command; lives from command 1 to 5\n"
+                "  recomputed  256 B at the binding command; +900 ns a step, estimated\n");
+    check_holds(text.items,
+                "\nh.0.mid: 128 B, recompute fused (planner)\n"
+                "  saved       0 B at the binding command; lives from command 1 to 3\n"
+                "  recomputed  0 B at the binding command; -150 ns a step, estimated\n");
+    CHECK(!strstr(text.items, "h.1"), "%s", text.items);
+    text = (struct remat_text){.arena = arena};
+    CHECK(dump_why_text(ctx, program, "logits", &text) == REMAT_OK, "logits");
+    check_holds(text.items, "  recomputed  not possible\n");
+    CHECK(dump_why_text(ctx, program, "h.3.act", &text) == REMAT_ERROR_USAGE, "h.3.act");
+    struct dump_json json = {.object = json_object()};
+    CHECK(dump_why_json(ctx, program, "h.1.mid", &json) == REMAT_OK && !json.failed, "h.1.mid");
+    const json_t *why = json_object_get(json.object, "why"), *first = json_array_get(why, 0);
+    CHECK(json_array_size(why) == 1, "%zu values", json_array_size(why));
+    CHECK(integer(first, "peak_bytes_saved") == 256, "padded");
+    CHECK(integer(first, "peak_bytes_recomputed") == 0, "recomputed");
+    CHECK(integer(first, "recompute_extra_ns") == 300, "extra");
+    json_decref(json.object);
 }
 
 static void test_schedule(struct remat_arena *arena, const struct remat_program *program)
@@ -226,6 +274,7 @@ int main(void)
         test_large_integers(&arena, program);
         test_decisions(&arena, program);
         test_memory(&arena, program);
+        test_why(&arena, program);
         test_schedule(&arena, program);
         test_kernels(&arena, program);
         test_empty(&arena);

@@ -4,6 +4,7 @@
 #include "ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static remat_context *ctx;
 static struct remat_arena arena;
@@ -243,6 +244,62 @@ static void test_ladder(void)
     CHECK(strcmp(rungs[0].name, "none") == 0 && strcmp(rungs[count - 1].name, "full") == 0, "ends");
 }
 
+/* Flags back into settings; those that a policy may get. */
+static struct remat_policy_settings parse_flags(char *flags)
+{
+    struct remat_policy_settings settings = {0};
+    for (char *flag = strtok(flags, " "); flag; flag = strtok(NULL, " ")) {
+        char *value = strtok(NULL, " ");
+        if (strcmp(flag, "--recompute-granularity") == 0)
+            settings.recompute_granularity = value;
+        else if (strcmp(flag, "--recompute-method") == 0)
+            settings.recompute_method = value;
+        else if (strcmp(flag, "--recompute-modules") == 0)
+            settings.recompute_modules = value;
+        else if (strcmp(flag, "--recompute-num-layers") == 0) {
+            settings.has_recompute_num_layers = true;
+            settings.recompute_num_layers = strtol(value, NULL, 10);
+        } else
+            CHECK(false, "%s is no flag of Megatron's", flag);
+    }
+    return settings;
+}
+
+static void check_flags(struct remat_policy *of)
+{
+    const struct remat_policy_settings no_pins = {0};
+    struct remat_policy_ground *ground;
+    struct remat_decision meant = {0};
+    char flags[256];
+    const char *found = remat_policy_megatron_flags(&arena, of);
+    CHECK(found, "%s: no flags", of->name);
+    snprintf(flags, sizeof flags, "%s", found ? found : "");
+    CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "%s", of->name);
+    CHECK(remat_policy_decide(ground, &arena, of, &meant, &notes) == REMAT_OK, "%s", of->name);
+    struct remat_decision said = decide(parse_flags(flags));
+    CHECK(same(&meant, &said), "%s is not \"%s\"", of->name, found);
+}
+
+/* The flags of every rung ask for its decision; other rules have flags where they are a rung. */
+static void test_megatron_flags(void)
+{
+    struct remat_policy *ladder;
+    uint32_t count;
+    CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &ladder) == REMAT_OK, "ladder");
+    for (uint32_t i = 0; i < count; i++)
+        check_flags(&ladder[i]);
+    decide(every("1"));
+    check_flags(&policy);
+    decide(every("2"));
+    CHECK(!remat_policy_megatron_flags(&arena, &policy), "every 2 has flags");
+    decide(every("op"));
+    CHECK(!remat_policy_megatron_flags(&arena, &policy), "op has flags");
+    decide((struct remat_policy_settings){.recompute_granularity = "selective",
+                                          .recompute_modules = "core_attn,mlp"});
+    const char *flags = remat_policy_megatron_flags(&arena, &policy);
+    CHECK(flags && strstr(flags, "--recompute-modules core_attn mlp"), "%s", flags);
+}
+
 int main(void)
 {
     ctx = remat_context_create(NULL, NULL);
@@ -261,6 +318,7 @@ int main(void)
     test_ops();
     test_pins();
     test_ladder();
+    test_megatron_flags();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return failures > 0;

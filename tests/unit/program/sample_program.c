@@ -156,10 +156,13 @@ static void fill_report(struct sample *s)
     s->tensors[1] = (struct remat_tensor){"x", X, REMAT_INIT_NONE, 0, 0};
     s->tensors[2] = (struct remat_tensor){"m", M, REMAT_INIT_CONSTANT, 0.5, 0};
     s->tensors[3] = (struct remat_tensor){"loss", LOSS, REMAT_INIT_NONE, 0, 0};
-    s->decisions[0] =
-        (struct remat_decision_record){"y", "layers.0/mlp", 0, REMAT_ACTION_SAVE, "fits", 64, 0};
+    s->decisions[0] = (struct remat_decision_record){
+        "y", "layers.0/mlp", 0, REMAT_ACTION_SAVE, "fits", 64, 0, 2, 5, true, -12};
     s->decisions[1] = (struct remat_decision_record){
-        "z", "layers.0/mlp", 0, REMAT_ACTION_RECOMPUTE, "pin --recompute z", 64, 77};
+        "z", "layers.0/mlp", 0, REMAT_ACTION_RECOMPUTE, "pin --recompute z", 64, 77, 3,
+        4,   true,           70};
+    s->decisions[2] = (struct remat_decision_record){
+        "q", "layers.1/mlp", 1, REMAT_ACTION_FUSED, "planner", 32, 0, 3, 6, false, 0};
     s->settings[0] = (struct remat_setting){"budget", "2.2GB"};
     s->settings[1] = (struct remat_setting){"policy", ""};
     s->recomputed_layers[0] = 1;
@@ -192,6 +195,9 @@ void sample_program(struct sample *s)
                                         .base_step_ns = 900,
                                         .bound_step_ns = 890,
                                         .floor_bytes = 512,
+                                        .manual_policy = "block 1",
+                                        .manual_flags = "--recompute-num-layers 1",
+                                        .manual_step_ns = 1100,
                                         .layer_count = 2,
                                         .buffer_count = 7,
                                         .value_count = 9,
@@ -202,7 +208,7 @@ void sample_program(struct sample *s)
                                         .entry_count = 2,
                                         .call_count = 3,
                                         .tensor_count = 4,
-                                        .decision_count = 2,
+                                        .decision_count = 3,
                                         .parameter_count = 5,
                                         .setting_count = 2,
                                         .recomputed_layer_count = 1,

@@ -22,7 +22,7 @@ struct sample {
     struct remat_entry entries[2];
     struct remat_call calls[3];
     struct remat_tensor tensors[4];
-    struct remat_decision_record decisions[2];
+    struct remat_decision_record decisions[3];
     double parameters[5];
     struct remat_setting settings[2];
     uint32_t recomputed_layers[1];

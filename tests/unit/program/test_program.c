@@ -127,6 +127,10 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME_TEXT(reason);
         SAME(bytes);
         SAME(recompute_ns);
+        SAME(saved_begin);
+        SAME(saved_end);
+        SAME(recomputable);
+        SAME(recompute_extra_ns);
     }
     EACH(settings, setting_count)
     {
@@ -162,6 +166,9 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME(base_step_ns);
     SAME(bound_step_ns);
     SAME(floor_bytes);
+    SAME_TEXT(manual_policy);
+    SAME_TEXT(manual_flags);
+    SAME(manual_step_ns);
     SAME(layer_count);
 }
 
@@ -183,7 +190,7 @@ static void test_round_trip(struct remat_arena *arena)
     compare_head(&s.program, q);
     compare_tables(&s.program, q);
     compare_report(&s.program, q);
-    CHECK(remat_program_recomputed(q) == 1, "recomputed");
+    CHECK(remat_program_recomputed(q) == 2 && remat_program_fused(q) == 1, "recomputed");
     st = remat_program_simulate(ctx, q);
     CHECK(st == REMAT_OK, "simulate: %s", remat_context_message(ctx));
     st = remat_program_write(ctx, q, arena, &again, &bytes_again);

@@ -1,0 +1,67 @@
+#include "explain.h"
+
+#include "marginal.h"
+
+/* What the decision keeps. What it could keep but nothing needs is computed again where something
+ * comes to need it, so that no value's alternative keeps another one in its place. */
+static remat_status find_kept(struct remat_arena *arena, const struct remat_border_graph *border,
+                              const struct remat_decision *decision, bool **out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *likely = &border->likely;
+    struct remat_border_point point = {0};
+    bool *saved;
+    REMAT_NEW(arena, saved, likely->item_count);
+    REMAT_NEW(arena, point.run, likely->task_count);
+    for (uint32_t i = 0; i < likely->item_count; i++)
+        saved[i] = decision->actions[border->item_value[i].i] == REMAT_ACTION_SAVE;
+    REMAT_TRY(remat_border_follow(arena, likely, saved, point.run));
+    REMAT_TRY(remat_border_measure(arena, likely, &point));
+    for (uint32_t i = 0; i < likely->item_count; i++)
+        point.keep[i] |= likely->items[i].kept || likely->tasks[likely->items[i].task].forbidden;
+    *out = point.keep;
+fail:
+    return st;
+}
+
+static remat_status find_alternatives(struct remat_chooser *c, const struct remat_arrangement *base,
+                                      const struct remat_decision *decision,
+                                      struct remat_alternative *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_graph border;
+    struct remat_decision none;
+    int64_t *extra_ps;
+    bool *kept;
+    REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &none));
+    REMAT_TRY(remat_extract_border(c->ctx, c->arena, c->graph, &base->kernels, base->prices,
+                                   &c->settings->device, &none, &border));
+    REMAT_NEW(c->arena, extra_ps, border.item_count);
+    REMAT_TRY(find_kept(c->arena, &border, decision, &kept));
+    REMAT_TRY(remat_border_marginals(c->arena, &border.likely, kept, extra_ps));
+    for (uint32_t i = 0; i < border.item_count; i++) {
+        const struct remat_border_item *item = &border.likely.items[i];
+        struct remat_alternative *a = &out[border.item_value[i].i];
+        a->written = true;
+        a->recomputable = !item->kept && !border.likely.tasks[item->task].forbidden;
+        a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
+    }
+fail:
+    return st;
+}
+
+remat_status remat_explain(struct remat_chooser *c, const struct remat_decision *decision,
+                           struct remat_explanation *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arrangement base;
+    REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
+    REMAT_TRY(remat_arrange(c->ctx, c->arena, c->graph, c->statics, &c->settings->device, c->watch,
+                            &base));
+    out->base_step_ns = base.step_ns;
+    remat_stopwatch_start(c->watch);
+    REMAT_TRY(find_alternatives(c, &base, decision, out->alternatives));
+    remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
+fail:
+    return st;
+}

@@ -1,0 +1,19 @@
+/* What a plan says beside what was decided: what the other action would have cost for each value,
+ * and the manual policy next to it. */
+#ifndef REMAT_EXPLAIN_H
+#define REMAT_EXPLAIN_H
+
+#include "choose.h"
+#include "lower.h"
+
+struct remat_explanation {
+    uint64_t base_step_ns;                  /* of the decided segment with everything saved */
+    struct remat_alternative *alternatives; /* by value of the graph */
+};
+
+/* Of a decision on the chooser's graph. Costs of single values are estimated: the likely costs of
+ * the border problem (extract.h), all other values as decided. */
+remat_status remat_explain(struct remat_chooser *chooser, const struct remat_decision *decision,
+                           struct remat_explanation *out);
+
+#endif

@@ -1,0 +1,200 @@
+/* --why: what saving and computing again would each cost, and what removing a resident would. */
+#include "dump.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+
+static bool names_value(const struct remat_program *program, uint32_t value, const char *name)
+{
+    const struct remat_program_value *info = &program->values[value];
+    return info->role == REMAT_ROLE_ACTIVATION && strcmp(info->name, name) == 0;
+}
+
+static bool reads_or_writes(const struct remat_program *program, uint32_t command, uint32_t value)
+{
+    const struct remat_command *c = &program->commands[command];
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++)
+        if (program->operands[o].value == value)
+            return true;
+    return false;
+}
+
+/* How commands use a value around the peak. Buffers tell less: others may lie there later. */
+struct use {
+    bool before, after; /* at the peak counts as both */
+    bool early_after;   /* the forward pass, at the peak or after it */
+    bool late_before;   /* the backward pass, at the peak or before it */
+};
+
+static struct use use_of(const struct remat_program *program, uint32_t value)
+{
+    const struct remat_buffer *buffer = &program->buffers[program->values[value].buffer];
+    struct use use = {0};
+    for (uint32_t c = buffer->begin; c < buffer->end; c++) {
+        uint8_t phase = program->commands[c].phase;
+        bool early = phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
+        if (!reads_or_writes(program, c, value))
+            continue;
+        use.before |= c <= program->peak_command;
+        use.after |= c >= program->peak_command;
+        use.early_after |= early && c >= program->peak_command;
+        use.late_before |= !early && c <= program->peak_command;
+    }
+    return use;
+}
+
+/* True when computing the value again does not take it away from the peak. */
+static bool stays(const struct remat_program *program, const struct remat_decision_record *record)
+{
+    for (uint32_t v = 0; v < program->value_count; v++) {
+        if (!names_value(program, v, record->name))
+            continue;
+        struct use use = use_of(program, v);
+        if (use.before && use.after &&
+            (program->values[v].instance > 0 || use.early_after || use.late_before))
+            return true;
+    }
+    return false;
+}
+
+static uint64_t bytes_at_peak(const struct remat_decision_record *record, bool live)
+{
+    return live ? remat_align_up(record->bytes, REMAT_ALIGNMENT) : 0;
+}
+
+static bool lives_when_saved(const struct remat_program *program,
+                             const struct remat_decision_record *record)
+{
+    return record->saved_begin <= program->peak_command &&
+           program->peak_command < record->saved_end;
+}
+
+/* --- residents --- */
+
+static bool is_in_use(const struct remat_program *program, uint32_t buffer)
+{
+    const struct remat_command *binding = &program->commands[program->peak_command];
+    for (uint32_t o = binding->operand_begin; o < binding->operand_end; o++) {
+        const struct remat_operand *operand = &program->operands[o];
+        if (program->values[operand->value].buffer == buffer)
+            return true;
+    }
+    return false;
+}
+
+static const struct remat_decision_record *find_record(const struct remat_program *program,
+                                                       uint32_t value)
+{
+    const struct remat_program_value *info = &program->values[value];
+    for (uint32_t d = 0; d < program->decision_count && info->instance == 0; d++)
+        if (names_value(program, value, program->decisions[d].name))
+            return &program->decisions[d];
+    return NULL;
+}
+
+struct dump_removal dump_removal(const struct remat_program *program, uint32_t buffer,
+                                 uint32_t value)
+{
+    if (program->buffers[buffer].persistent)
+        return (struct dump_removal){"static", 0};
+    if (is_in_use(program, buffer))
+        return (struct dump_removal){"in use", 0};
+    const struct remat_decision_record *record =
+        value == REMAT_NONE ? NULL : find_record(program, value);
+    if (record && strncmp(record->reason, "pin ", 4) == 0)
+        return (struct dump_removal){"pinned", 0};
+    if (!record || !record->recomputable || stays(program, record))
+        return (struct dump_removal){"needed", 0};
+    return (struct dump_removal){"recompute", record->recompute_extra_ns};
+}
+
+/* --- --why --- */
+
+struct cli_buffer dump_added_time(int64_t ns)
+{
+    struct cli_buffer out = cli_time(ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
+    memmove(out.text + 1, out.text, sizeof out.text - 1);
+    out.text[0] = ns < 0 ? '-' : '+';
+    out.text[sizeof out.text - 1] = 0;
+    return out;
+}
+
+static bool matches(const struct remat_decision_record *record, const char *glob)
+{
+    return fnmatch(glob, record->name, 0) == 0;
+}
+
+static remat_status check_glob(remat_context *ctx, const struct remat_program *program,
+                               const char *glob)
+{
+    for (uint32_t d = 0; d < program->decision_count; d++)
+        if (matches(&program->decisions[d], glob))
+            return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "--why \"%s\": no decision about a value of that name; --decisions lists "
+                       "them all",
+                       glob);
+}
+
+static void print_record(const struct remat_program *program,
+                         const struct remat_decision_record *record, struct remat_text *out)
+{
+    bool again = stays(program, record);
+    remat_text_append(out, "\n%s: %s, %s (%s)\n", record->name, cli_short(record->bytes).text,
+                      remat_action_name(record->action), record->reason);
+    remat_text_append(out, "  saved       %s at the binding command; ",
+                      cli_short(bytes_at_peak(record, lives_when_saved(program, record))).text);
+    if (record->saved_begin < record->saved_end)
+        remat_text_append(out, "lives from command %" PRIu32 " to %" PRIu32 "\n",
+                          record->saved_begin, record->saved_end - 1);
+    else
+        remat_text_append(out, "lives through no command\n");
+    if (!record->recomputable)
+        remat_text_append(out, "  recomputed  not possible\n");
+    else
+        remat_text_append(out, "  recomputed  %s at the binding command; %s a step, estimated\n",
+                          cli_short(bytes_at_peak(record, again)).text,
+                          dump_added_time(record->recompute_extra_ns).text);
+}
+
+remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
+                           const char *glob, struct remat_text *out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(check_glob(ctx, program, glob));
+    const struct remat_command *binding = &program->commands[program->peak_command];
+    remat_text_append(out, "binding command %" PRIu32 " \"%s\" (%s), live %s\n",
+                      program->peak_command, binding->name, remat_phase_name(binding->phase),
+                      cli_exact(program->peak_bytes).text);
+    for (uint32_t d = 0; d < program->decision_count; d++)
+        if (matches(&program->decisions[d], glob))
+            print_record(program, &program->decisions[d], out);
+fail:
+    return st;
+}
+
+remat_status dump_why_json(remat_context *ctx, const struct remat_program *program,
+                           const char *glob, struct dump_json *out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(check_glob(ctx, program, glob));
+    json_t *why = json_array();
+    for (uint32_t d = 0; d < program->decision_count; d++) {
+        const struct remat_decision_record *record = &program->decisions[d];
+        if (!matches(record, glob))
+            continue;
+        json_t *object = dump_decision(record);
+        if (json_object_set_new(
+                object, "peak_bytes_saved",
+                dump_bytes(bytes_at_peak(record, lives_when_saved(program, record)))) != 0 ||
+            json_object_set_new(object, "peak_bytes_recomputed",
+                                dump_bytes(bytes_at_peak(record, stays(program, record)))) != 0)
+            out->failed = true;
+        dump_push(out, why, object);
+    }
+    dump_set(out, "peak_bytes", dump_bytes(program->peak_bytes));
+    dump_set(out, "peak_command", dump_bytes(program->peak_command));
+    dump_set(out, "why", why);
+fail:
+    return st;
+}
