@@ -39,6 +39,7 @@ def arguments():
     add("--steps", type=int, default=10, help="AdamW updates (default: %(default)s)")
     add("--lr", type=float, default=3e-4, help="(default: %(default)s)")
     add("--weight-decay", type=float, default=0.01, help="(default: %(default)s)")
+    add("--clip-norm", type=float, help="of all gradients before an update (default: none)")
     add("--threads", type=int, default=1, help="of PyTorch (default: %(default)s)")
     add("--first-loss-limit", type=float, default=1e-6, help="relative, step 0 (default: %(default)s)")
     add("--loss-limit", type=float, default=1e-5, help="relative, later steps (default: %(default)s)")
@@ -182,7 +183,8 @@ def main():
     if options.weights_after:
         losses, params = torch_gpt2.train(model, ids_of, options.steps, options.lr,
                                           options.weight_decay,
-                                          microbatches=options.microbatches)
+                                          microbatches=options.microbatches,
+                                          clip_norm=options.clip_norm)
         compare_parameters(report, load_like(options.weights_after, params), params, options)
     compare_losses(report, read_losses(options.losses), losses, options)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trains a preset with our tools and with PyTorch from the same weights and text, and compares:
-#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS [FAMILY [SEED [MICROBATCHES]]]
+#   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS [FAMILY [SEED [MICROBATCHES [CLIP_NORM [OPTION...]]]]]
+# CLIP_NORM 0: none; OPTION: of remat-graph.
 set -euo pipefail
 tools=$1/tools python=$2 preset=$3 heads=$4 batch=$5 seq=$6 steps=$7
 source=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +11,9 @@ trap 'rm -rf "$work"' EXIT
 # Without PyTorch this skips, or fails in CI, before anything is trained.
 "$python" "$source/compare_gradients.py" --help >/dev/null || exit $?
 
-"$tools/remat-graph" "$preset" --batch "$batch" --seq "$seq" -o "$work/model.fbs"
+clip_norm=${11:-0} clip=()
+[ "$clip_norm" = 0 ] || clip=(--clip-norm "$clip_norm")
+"$tools/remat-graph" "$preset" "${clip[@]}" "${@:12}" --batch "$batch" --seq "$seq" -o "$work/model.fbs"
 "$tools/remat-compile" "$work/model.fbs" --recompute-granularity full --recompute-method uniform \
     --microbatches "${10:-1}" -o "$work/model.plan" >/dev/null
 "$tools/remat-run" "$work/model.plan" --text "$text" --steps "$steps" --lr 3e-4 --seed "${9:-0}" --json \
@@ -20,4 +23,4 @@ exec "$python" "$source/compare_gradients.py" --weights "$work/initial.safetenso
     --gradients "$work/gradients.safetensors" --losses "$work/losses.jsonl" \
     --weights-after "$work/after.safetensors" --text "$text" --heads "$heads" --batch "$batch" \
     --seq "$seq" --steps "$steps" --lr 3e-4 --family "${8:-gpt2}" \
-    --microbatches "${10:-1}"
+    --microbatches "${10:-1}" "${clip[@]}"

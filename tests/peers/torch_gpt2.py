@@ -143,13 +143,15 @@ def adamw(model, lr, weight_decay=0.01, fused=False):
                              weight_decay=weight_decay, fused=fused)
 
 
-def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False, microbatches=1):
+def train(model, ids_of, steps, lr, weight_decay=0.01, fused=False, microbatches=1, clip_norm=None):
     """Losses before each of `steps` updates and after the last, so steps + 1 of them; the parameters.
     ids_of(step), counted from 1, gives the step's data."""
     optimizer = adamw(model, lr, weight_decay, fused)
     losses = []
     for step in range(1, steps + 1):
         loss, _ = loss_and_grads(model, ids_of(step), microbatches)
+        if clip_norm:
+            torch.nn.utils.clip_grad_norm_(model.params.values(), clip_norm)
         optimizer.step()
         losses.append(loss)
     with torch.no_grad():

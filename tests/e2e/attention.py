@@ -1,0 +1,70 @@
+"""Attention written out gives the loss and the gradients of the fused kernel, up to rounding: every family
+in fp32 from the same initial weights, with dropout (its sites and so its masks are the same) and without.
+Uses no library that reads safetensors.
+
+    attention.py TOOLS_DIRECTORY"""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+TOOLS = pathlib.Path(sys.argv[1]).resolve()
+TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+LOSS_LIMIT = 1e-6  # relative
+GRADIENT_LIMIT = 1e-5  # of the tensor's largest
+GRADIENT_FLOOR = 1e-6  # of the model's largest
+
+
+def read(path):
+    """Name -> values, all f32."""
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[:8])[0]
+    header, data = json.loads(raw[8:8 + length]), memoryview(raw)[8 + length:]
+    header.pop("__metadata__", None)
+    return {name: data[slice(*entry["data_offsets"])].cast("f") for name, entry in header.items()}
+
+
+def train(work, family, form, dropout):
+    """The loss and gradients of the first step."""
+    def tool(name, *arguments):
+        return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", check=True,
+                              stdout=subprocess.PIPE).stdout
+
+    tool("remat-graph", f"{family}-tiny", "--batch", 2, "--seq", 48, "--attention", form, "--dropout", dropout,
+         "-o", "model.fbs")
+    tool("remat-compile", "model.fbs", "-o", "model.plan")
+    out = tool("remat-run", "model.plan", "--text", TEXT, "--steps", 1, "--json", "--save-gradients",
+               "gradients.safetensors")
+    return json.loads(out.splitlines()[0])["loss"], read(work / "gradients.safetensors")
+
+
+def difference(x, y):
+    return max(abs(a - b) for a, b in zip(x, y, strict=True))
+
+
+def largest(x):
+    return max(map(abs, x))
+
+
+def main():
+    faults = 0
+    for family in ("gpt2", "llama", "bert", "encdec"):
+        for dropout in (0, 0.2):
+            with tempfile.TemporaryDirectory() as folder:
+                work = pathlib.Path(folder)
+                (loss, fused), (other, written) = (train(work, family, form, dropout)
+                                                   for form in ("fused", "written-out"))
+            floor = GRADIENT_FLOOR * max(map(largest, fused.values()))
+            worst = max((difference(fused[name], written[name]) / max(GRADIENT_LIMIT * largest(fused[name]), floor),
+                         name) for name in fused.keys() | written.keys())
+            off = abs(loss - other) / loss
+            good = off <= LOSS_LIMIT and worst[0] <= 1
+            faults += not good
+            print(f"{'' if good else 'FAILED: '}{family}, dropout {dropout}: loss {loss:.8f}, relative {off:.1e}; "
+                  f"{len(fused)} gradients, at worst {worst[0]:.3f} of the limit ({worst[1]})")
+    return faults > 0
+
+
+sys.exit(main())
