@@ -32,6 +32,8 @@ static const struct cli_tool tool = {
 static remat_status read_settings(remat_context *ctx, const struct cli_arguments *args,
                                   struct train_settings *out)
 {
+    static const uint32_t training[] = {OPTION_lr, OPTION_save_weights, OPTION_save_gradients,
+                                        OPTION_gradients_step, OPTION_report};
     *out = (struct train_settings){.steps = (uint64_t)cli_integer(args, OPTION_steps, 20),
                                    .gradients_step =
                                        (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
@@ -39,9 +41,14 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
                                    .lr = (float)cli_number(args, OPTION_lr, 3e-4),
                                    .hash = cli_has(args, OPTION_hash),
                                    .json = cli_has(args, OPTION_json),
+                                   .eval = cli_has(args, OPTION_eval),
                                    .gradients_path = cli_text(args, OPTION_save_gradients, NULL)};
     if (!cli_has(args, OPTION_text))
         return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing");
+    for (size_t i = 0; out->eval && i < sizeof training / sizeof *training; i++)
+        if (cli_has(args, training[i]))
+            return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
+                             options[training[i]].name);
     if (cli_has(args, OPTION_gradients_step) && !out->gradients_path)
         return cli_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
     if (out->gradients_step > out->steps)
@@ -73,7 +80,8 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
         cli_log(ctx, REMAT_SEVERITY_WARNING, "%s is not written: step %llu was not reached",
                 settings->gradients_path, (unsigned long long)settings->gradients_step);
     report_measure_memory(measured);
-    report_print(settings->json ? stderr : stdout, &info, measured);
+    if (!settings->eval)
+        report_print(settings->json ? stderr : stdout, &info, measured);
     if (cli_has(args, OPTION_report))
         RUN_TRY(report_write(ctx, cli_text(args, OPTION_report, NULL), &info, measured));
 fail:
@@ -110,7 +118,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct initial_weights weights = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
-    RUN_TRY(train_inspect(ctx, plan, &model));
+    RUN_TRY(train_inspect(ctx, plan, settings.eval, &model));
     RUN_TRY(text_read(ctx, cli_text(args, OPTION_text, NULL), model.vocabulary, &text));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &weights));

@@ -72,16 +72,18 @@ static remat_status inspect_rng(remat_context *ctx, struct train_model *model)
     return REMAT_OK;
 }
 
-static remat_status check_entry(remat_context *ctx, const remat_plan *plan)
+static remat_status check_entry(remat_context *ctx, const remat_plan *plan, bool eval)
 {
+    const char *entry = eval ? "eval" : "train";
     for (uint32_t e = 0; e < remat_plan_entry_count(plan); e++)
-        if (strcmp(remat_plan_entry_name(plan, e), "train") == 0)
+        if (strcmp(remat_plan_entry_name(plan, e), entry) == 0)
             return REMAT_OK;
-    return cli_error(ctx, REMAT_ERROR_INVALID,
-                     "the plan has no entry point \"train\": its graph trains nothing");
+    return cli_error(ctx, REMAT_ERROR_INVALID, "the plan has no entry point \"%s\"%s", entry,
+                     eval ? "" : ": its graph trains nothing (--eval evaluates it)");
 }
 
-remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out)
+remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval,
+                           struct train_model *out)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tokens, targets, other;
@@ -89,7 +91,7 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct tr
     *out = (struct train_model){.plan = plan,
                                 .feeding = family ? family->feeding : FEED_NEXT,
                                 .vocabulary = find_vocabulary(plan, family)};
-    RUN_TRY(check_entry(ctx, plan));
+    RUN_TRY(check_entry(ctx, plan, eval));
     RUN_TRY(check_ids(ctx, plan, "tokens", &tokens));
     RUN_TRY(check_ids(ctx, plan, "targets", &targets));
     if (tokens.bytes != targets.bytes)
@@ -181,7 +183,7 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     }
     uint64_t begin = clock_ns();
     recorder->begin_ns = begin - recorder->origin_ns;
-    RUN_TRY(recorder_run(recorder, session, "train"));
+    RUN_TRY(recorder_run(recorder, session, settings->eval ? "eval" : "train"));
     result->ns = clock_ns() - begin - recorder->spent_ns;
     result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
@@ -241,6 +243,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
                                 .profiler = settings->profiler};
     struct progress progress;
     uint64_t total_ns = 0;
+    double total_loss = 0;
     bool warned = false;
     uint64_t longest = model->seq > model->source_seq ? model->seq : model->source_seq;
     int32_t *ids = calloc(model->batch * longest + 1, sizeof *ids);
@@ -254,6 +257,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         RUN_TRY(write_inputs(model, settings, text, session, step, ids));
         RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
+        total_loss += (double)result.loss;
         measured->steps = step;
         print_step(settings, &progress, &result);
         if (!isfinite(result.loss) && !warned) {
@@ -264,6 +268,9 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         }
     }
     progress_clear(&progress);
+    if (settings->eval && measured->steps)
+        fprintf(settings->json ? stderr : stdout, "mean loss %.6f of %" PRIu64 " steps\n",
+                total_loss / (double)measured->steps, measured->steps);
     measured->step_ns = measured->steps ? total_ns / measured->steps : 0;
     if (interrupted)
         cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,

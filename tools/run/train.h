@@ -1,4 +1,4 @@
-/* The training loop: feed, run, record, print. */
+/* The loop of training or evaluation: feed, run, record, print. */
 #ifndef REMAT_TOOLS_RUN_TRAIN_H
 #define REMAT_TOOLS_RUN_TRAIN_H
 
@@ -12,6 +12,7 @@ struct train_settings {
     uint64_t seed;
     float lr;
     bool hash, json;
+    bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */
     const char *gradients_path; /* NULL: not saved */
     struct chrome_trace *trace; /* NULL: none */
     struct profiler *profiler;  /* NULL: none */
@@ -26,7 +27,9 @@ struct train_model {
     enum feeding feeding;
     bool has_lr, has_step, has_rng;
 };
-remat_status train_inspect(remat_context *ctx, const remat_plan *plan, struct train_model *out);
+/* `eval`: the plan must have the entry point "eval", else "train". */
+remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval,
+                           struct train_model *out);
 
 /* Runs the steps on an initialised session; stops early, and says so, when the user interrupts. */
 remat_status train(remat_context *ctx, const struct train_model *model,
