@@ -24,18 +24,19 @@ def mix(state):
 
 
 def mask(tokens, step, vocab):
-    """Tokens with some hidden, and the targets: -100 where nothing is."""
-    hidden, targets = tokens.clone().flatten(), torch.full_like(tokens, -100).flatten()
-    for i, token in enumerate(tokens.flatten().tolist()):
-        z = mix((mix(step) + i) & MASK64)
-        if z & 0xFFFFFFFF >= 0.15 * 2**32:
-            continue
-        targets[i] = token
-        if z >> 32 < 0.8 * 2**32:
-            hidden[i] = vocab - 1
-        elif z >> 32 < 0.9 * 2**32:
-            hidden[i] = mix(z) % vocab
-    return hidden.view_as(tokens), targets.view_as(tokens)
+    """Tokens with some hidden, at least one in a row, and the targets: -100 where nothing is."""
+    hidden, targets = tokens.clone(), torch.full_like(tokens, -100)
+    seq = tokens.shape[1]
+    for row, ids in enumerate(tokens.tolist()):
+        draws = [mix((mix(step) + row * seq + t) & MASK64) for t in range(seq)]
+        chosen = [t for t in range(seq) if draws[t] & 0xFFFFFFFF < 0.15 * 2**32]
+        for t in chosen or [(draws[0] >> 32) % seq]:
+            targets[row, t] = ids[t]
+            if draws[t] >> 32 < 0.8 * 2**32:
+                hidden[row, t] = vocab - 1
+            elif draws[t] >> 32 < 0.9 * 2**32:
+                hidden[row, t] = mix(draws[t]) % vocab
+    return hidden, targets
 
 
 def inputs(family, text, step, batch, seq, source_seq, vocab):

@@ -73,12 +73,25 @@ static uint64_t mix(uint64_t state) /* splitmix64 */
 #define BY_ANOTHER 3865470566u /* 0.9 * 2^32 */
 #define IGNORED    (-100)
 
-void text_mask(uint64_t step, uint64_t count, int64_t vocabulary, int32_t *ids, enum text_mask what)
+/* The element to hide in the row from `first`; its end where the draw hides one already. */
+static uint64_t forced_of_row(uint64_t seed, uint64_t first, uint64_t seq)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t z = mix(mix(step) + i);
+    for (uint64_t i = first; i < first + seq; i++)
+        if ((uint32_t)mix(seed + i) < HIDDEN)
+            return first + seq;
+    return first + (mix(seed + first) >> 32) % seq;
+}
+
+void text_mask(uint64_t step, uint64_t batch, uint64_t seq, int64_t vocabulary, int32_t *ids,
+               enum text_mask what)
+{
+    uint64_t seed = mix(step), forced = 0;
+    for (uint64_t i = 0; i < batch * seq; i++) {
+        uint64_t z = mix(seed + i);
         uint32_t kind = (uint32_t)(z >> 32);
-        bool hidden = (uint32_t)z < HIDDEN;
+        if (i % seq == 0)
+            forced = forced_of_row(seed, i, seq);
+        bool hidden = (uint32_t)z < HIDDEN || i == forced;
         if (what == TEXT_MASK_TARGETS)
             ids[i] = hidden ? ids[i] : IGNORED;
         else if (hidden && kind < BY_MASK)

@@ -12,7 +12,8 @@
  * mix being a step of splitmix64 from a state of that value. Where a < 0.15 * 2^32 the token is
  * hidden: the target stays, and the token becomes the last id (which no UTF-8 text has) where
  * b < 0.8 * 2^32, else mix(z) modulo the vocabulary where b < 0.9 * 2^32, else stays. Elsewhere the
- * token stays and the target is -100.
+ * token stays and the target is -100. In a row without a hidden token its element b modulo seq is
+ * hidden too, b being that of the row's first element: a loss needs a target.
  *
  * tests/peers/feed.py has the same rules. */
 #ifndef REMAT_TOOLS_RUN_TEXT_H
@@ -35,7 +36,7 @@ void text_window(const struct text *text, uint64_t window, uint64_t batch, uint6
 
 /* Masks the ids of a whole window, as the tokens or as the targets of step `step`. */
 enum text_mask { TEXT_MASK_TOKENS, TEXT_MASK_TARGETS };
-void text_mask(uint64_t step, uint64_t count, int64_t vocabulary, int32_t *ids,
+void text_mask(uint64_t step, uint64_t batch, uint64_t seq, int64_t vocabulary, int32_t *ids,
                enum text_mask what);
 
 #endif

@@ -122,10 +122,10 @@ static remat_status write_masked(const struct train_model *model, const struct t
     remat_status st = REMAT_OK;
     uint64_t batch = model->batch, seq = model->seq, count = batch * seq;
     text_window(text, step - 1, batch, seq, 0, seq, ids);
-    text_mask(step, count, model->vocabulary, ids, TEXT_MASK_TOKENS);
+    text_mask(step, batch, seq, model->vocabulary, ids, TEXT_MASK_TOKENS);
     RUN_TRY(remat_session_write(session, "tokens", ids, count * sizeof *ids));
     text_window(text, step - 1, batch, seq, 0, seq, ids);
-    text_mask(step, count, model->vocabulary, ids, TEXT_MASK_TARGETS);
+    text_mask(step, batch, seq, model->vocabulary, ids, TEXT_MASK_TARGETS);
     RUN_TRY(remat_session_write(session, "targets", ids, count * sizeof *ids));
 fail:
     return st;
