@@ -132,19 +132,17 @@ static remat_status packed_bytes(struct remat_chooser *c, struct remat_arena *sc
     return st;
 }
 
-/* Evaluates; *fits says whether the packed arena does. */
+/* Evaluates; *bytes is the packed arena, UINT64_MAX where the live peak alone is over the limit. */
 static remat_status try_rung(struct remat_chooser *c, struct remat_arena *scratch,
-                             const struct remat_planner *planner, struct rung *rung, bool *fits)
+                             const struct remat_planner *planner, struct rung *rung,
+                             uint64_t limit_bytes, uint64_t *bytes)
 {
     remat_status st = REMAT_OK;
-    uint64_t bytes;
-    *fits = false;
+    *bytes = UINT64_MAX;
     REMAT_TRY(evaluate(c, scratch, planner, rung));
-    if (rung->cost.live_peak_bytes > c->limit_bytes)
-        return REMAT_OK;
-    REMAT_TRY(packed_bytes(c, scratch, planner, rung, &bytes));
-    *fits = bytes <= c->limit_bytes;
-    if (*fits && (!c->best_ns || rung->cost.step_ns < c->best_ns))
+    if (rung->cost.live_peak_bytes <= limit_bytes)
+        REMAT_TRY(packed_bytes(c, scratch, planner, rung, bytes));
+    if (*bytes <= c->limit_bytes && (!c->best_ns || rung->cost.step_ns < c->best_ns))
         c->best_ns = rung->cost.step_ns;
 fail:
     return st;
@@ -192,20 +190,29 @@ fail:
     return st;
 }
 
-static remat_status bound_policies(struct remat_chooser *c, struct remat_arena *scratch,
-                                   struct remat_planner *planner, struct rungs *rungs)
+/* Bounds of what the rung's decision costs. */
+static remat_status find_least(struct remat_chooser *c, struct remat_arena *scratch,
+                               const struct remat_planner *planner, struct rung *rung)
 {
     remat_status st = REMAT_OK;
-    for (size_t i = 0; i < rungs->count; i++) {
-        struct remat_decision decision;
-        struct remat_notes ignored = {0};
-        REMAT_TRY(decide(c, scratch, planner, &rungs->items[i].of, &ignored, &decision));
-        REMAT_TRY(remat_planner_least(planner, scratch, &decision, &rungs->items[i].least_ns,
-                                      &rungs->items[i].least_bytes));
-        if (c->settings->device.profile)
-            rungs->items[i].least_ns = 0;
-        remat_arena_reset(scratch);
-    }
+    struct remat_decision decision;
+    struct remat_notes ignored = {0};
+    REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
+    REMAT_TRY(
+        remat_planner_least(planner, scratch, &decision, &rung->least_ns, &rung->least_bytes));
+    if (c->settings->device.profile)
+        rung->least_ns = 0;
+fail:
+    remat_arena_reset(scratch);
+    return st;
+}
+
+static remat_status bound_policies(struct remat_chooser *c, struct remat_arena *scratch,
+                                   const struct remat_planner *planner, struct rungs *rungs)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < rungs->count; i++)
+        REMAT_TRY(find_least(c, scratch, planner, &rungs->items[i]));
     qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_least);
 fail:
     return st;
@@ -220,13 +227,13 @@ static remat_status best_policy(struct remat_chooser *c, struct remat_arena *scr
     *found = false;
     for (size_t i = 0; i < rungs->count; i++) {
         struct rung *rung = &rungs->items[i];
-        bool fits;
+        uint64_t bytes;
         if ((*found && rung->least_ns >= best->cost.step_ns) || remat_choose_is_over(c))
             break;
         if (rung->least_bytes > c->limit_bytes)
             continue;
-        REMAT_TRY(try_rung(c, scratch, planner, rung, &fits));
-        if (fits && (!*found || compare_cost(rung, best) < 0)) {
+        REMAT_TRY(try_rung(c, scratch, planner, rung, c->limit_bytes, &bytes));
+        if (bytes <= c->limit_bytes && (!*found || compare_cost(rung, best) < 0)) {
             *best = *rung;
             *found = true;
         }
@@ -257,31 +264,82 @@ fail:
     return st;
 }
 
-/* The first decision of the path that fits, as bisection finds it. */
+/* The first decision of the path that fits, as bisection finds it. Any limit from *room_bytes on up
+ * to this one has the same outcome. */
 static remat_status search_path(struct remat_chooser *c, struct remat_arena *scratch,
                                 const struct remat_planner *planner, uint32_t path,
-                                struct rung *best, bool *found)
+                                uint64_t limit_bytes, struct rung *best, bool *found,
+                                uint64_t *room_bytes)
 {
     remat_status st = REMAT_OK;
     uint32_t low = 0, high = remat_planner_path_length(planner, path);
     struct rung first = {0};
     bool any = false;
+    *room_bytes = 0;
     while (low < high && !remat_choose_is_over(c)) {
         uint32_t middle = low + (high - low) / 2;
         struct rung rung = {.of = {"per-op", NULL, path, middle}};
-        bool fits;
-        REMAT_TRY(try_rung(c, scratch, planner, &rung, &fits));
-        if (fits) {
+        uint64_t bytes;
+        REMAT_TRY(try_rung(c, scratch, planner, &rung, limit_bytes, &bytes));
+        if (bytes <= limit_bytes) {
             first = rung;
             any = true;
             high = middle;
+            *room_bytes = bytes > *room_bytes ? bytes : *room_bytes;
         } else {
             low = middle + 1;
         }
     }
-    if (any && (!*found || compare_cost(&first, best) < 0))
+    if (any)
         *best = first;
     *found |= any;
+    if (!any)
+        *room_bytes = UINT64_MAX;
+fail:
+    return st;
+}
+
+/* Costs are not exactly those that order the path: a corner behind *best may be faster. */
+static remat_status try_corners(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, struct rung *best)
+{
+    remat_status st = REMAT_OK;
+    uint32_t path = best->of.path, length = remat_planner_path_length(planner, path);
+    for (uint32_t next = best->of.step + 1; next < length && !remat_choose_is_over(c); next++) {
+        next = remat_planner_path_corner(planner, path, next);
+        struct rung rung = {.of = {"per-op", NULL, path, next}};
+        uint64_t bytes;
+        REMAT_TRY(find_least(c, scratch, planner, &rung));
+        if (rung.least_ns >= best->cost.step_ns)
+            continue;
+        REMAT_TRY(evaluate(c, scratch, planner, &rung));
+        if (compare_cost(&rung, best) >= 0 || rung.cost.live_peak_bytes > c->limit_bytes)
+            continue;
+        REMAT_TRY(packed_bytes(c, scratch, planner, &rung, &bytes));
+        if (bytes <= c->limit_bytes)
+            *best = rung;
+    }
+fail:
+    return st;
+}
+
+/* The fastest that the planner's paths lead to. */
+static remat_status best_plan(struct remat_chooser *c, struct remat_arena *scratch,
+                              const struct remat_planner *planner, struct rung *best, bool *found)
+{
+    remat_status st = REMAT_OK;
+    *found = false;
+    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
+        struct rung rung;
+        uint64_t room;
+        bool any = false;
+        REMAT_TRY(search_path(c, scratch, planner, path, c->limit_bytes, &rung, &any, &room));
+        if (any)
+            REMAT_TRY(try_corners(c, scratch, planner, &rung));
+        if (any && (!*found || compare_cost(&rung, best) < 0))
+            *best = rung;
+        *found |= any;
+    }
 fail:
     return st;
 }
@@ -341,43 +399,66 @@ fail:
     return st;
 }
 
-/* Nothing fits: the message is about the rung with the smallest packed arena. Packing never goes
- * below the live peak, so rungs whose live peak is no better than the best arena are skipped. */
+/* Takes the rung when its packed arena, which is no smaller than its live peak, is smaller. */
+static remat_status take_smaller(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner, struct rung *rung,
+                                 struct rung *smallest, uint64_t *arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes;
+    REMAT_TRY(try_rung(c, scratch, planner, rung, *arena_bytes, &bytes));
+    if (bytes < *arena_bytes) {
+        *smallest = *rung;
+        *arena_bytes = bytes;
+    }
+fail:
+    return st;
+}
+
+/* What is found with less and less room, until nothing is: the ends of paths need not be smallest.
+ */
+static remat_status shrink(struct remat_chooser *c, struct remat_arena *scratch,
+                           const struct remat_planner *planner, struct rung *smallest,
+                           uint64_t *arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    bool found = true;
+    while (found && !remat_choose_is_over(c)) {
+        uint64_t limit = *arena_bytes - 1, room;
+        found = false;
+        for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
+            REMAT_TRY(search_path(c, scratch, planner, path, limit, smallest, &found, &room));
+            *arena_bytes = room < *arena_bytes ? room : *arena_bytes;
+        }
+    }
+fail:
+    return st;
+}
+
+/* Nothing fits: the message is about the smallest arena with which something is found. */
 static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
                            struct remat_planner *planner, struct rungs *rungs)
 {
     remat_status st = REMAT_OK;
-    const struct rung *smallest = NULL;
+    struct rung smallest = {0};
     struct remat_candidate candidate;
     struct remat_notes ignored = {0};
-    uint64_t best = UINT64_MAX;
-    if (c->over)
+    uint64_t bytes = UINT64_MAX;
+    for (uint32_t path = 0; planner && path < remat_planner_path_count(planner); path++) {
+        uint32_t last = remat_planner_path_length(planner, path) - 1;
+        struct rung rung = {.of = {"per-op", NULL, path, last}};
+        REMAT_TRY(take_smaller(c, scratch, planner, &rung, &smallest, &bytes));
+    }
+    for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
+        if (rungs->items[i].least_bytes < bytes)
+            REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], &smallest, &bytes));
+    if (planner)
+        REMAT_TRY(shrink(c, scratch, planner, &smallest, &bytes));
+    if (remat_choose_is_over(c))
         return remat_choose_nothing(c);
-    for (uint32_t path = 0; planner && path < remat_planner_path_count(planner); path++)
-        REMAT_PUSH(c->arena, rungs,
-                   ((struct rung){.of = {"per-op", NULL, path,
-                                         remat_planner_path_length(planner, path) - 1}}));
-    for (size_t i = 0; i < rungs->count; i++) {
-        if (remat_choose_is_over(c))
-            return remat_choose_nothing(c);
-        REMAT_TRY(evaluate(c, scratch, planner, &rungs->items[i]));
-    }
-    qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_cost);
-    for (size_t i = rungs->count; i-- > 0;) {
-        uint64_t bytes;
-        if (remat_choose_is_over(c))
-            return remat_choose_nothing(c);
-        if (rungs->items[i].cost.live_peak_bytes >= best)
-            continue;
-        REMAT_TRY(packed_bytes(c, scratch, planner, &rungs->items[i], &bytes));
-        if (bytes < best) {
-            best = bytes;
-            smallest = &rungs->items[i];
-        }
-    }
-    REMAT_TRY(carry(c, c->arena, planner, smallest, &ignored, &candidate));
-    st = remat_infeasible(c, &candidate.arranged, candidate.arena_bytes,
-                          planner ? remat_planner_floor(planner) : 0);
+    REMAT_TRY(carry(c, c->arena, planner, &smallest, &ignored, &candidate));
+    st =
+        remat_infeasible(c, &candidate.arranged, bytes, planner ? remat_planner_floor(planner) : 0);
 fail:
     return st;
 }
@@ -417,8 +498,7 @@ static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *s
     bool found = false, by_hand;
     REMAT_TRY(bound_policies(c, scratch, planner, rungs));
     REMAT_TRY(best_policy(c, scratch, planner, rungs, manual, &by_hand));
-    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++)
-        REMAT_TRY(search_path(c, scratch, planner, path, best, &found));
+    REMAT_TRY(best_plan(c, scratch, planner, best, &found));
     if (!found && !by_hand)
         return refuse(c, scratch, planner, rungs);
     if (!found || (by_hand && compare_cost(manual, best) < 0))

@@ -143,6 +143,12 @@ uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)
     return remat_path_length(&walked);
 }
 
+uint32_t remat_planner_path_corner(const struct remat_planner *p, uint32_t path, uint32_t index)
+{
+    struct remat_path walked = path_of(p, path);
+    return remat_path_corner(&walked, index);
+}
+
 remat_status remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena,
                                   uint32_t path, uint32_t index, struct remat_decision *out)
 {

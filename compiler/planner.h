@@ -19,9 +19,13 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_decision *pinned, uint64_t static_bytes,
                                   struct remat_planner **out);
 
-/* Paths, each a sequence of decisions that get slower and smaller; they depend on no budget. */
+/* Paths, each a sequence of decisions that get smaller and, but for what `likely` leaves out,
+ * slower; they depend on no budget. Corner: the first decision from `index` on at which every layer
+ * is decided by the same price of a byte; the last decision is one. */
 uint32_t remat_planner_path_count(const struct remat_planner *planner);
 uint32_t remat_planner_path_length(const struct remat_planner *planner, uint32_t path);
+uint32_t remat_planner_path_corner(const struct remat_planner *planner, uint32_t path,
+                                   uint32_t index);
 remat_status remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
                                   uint32_t path, uint32_t index, struct remat_decision *out);
 

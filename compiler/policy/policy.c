@@ -11,6 +11,7 @@ bool remat_policy_given(const struct remat_policy_settings *s)
 }
 
 enum { NO_LAYER, FIRST_LAYERS, EVERY_LAYERS };
+enum { SELECTIVE_MAX = 7 };
 
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
 static remat_status create(struct remat_arena *arena, const struct remat_graph *graph,
@@ -175,24 +176,50 @@ static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
     return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
 }
 
+/* Those of the graph's modules that selective recomputation can be about. */
+static remat_status push_selective(struct remat_arena *arena, const struct remat_graph *graph,
+                                   struct remat_policy *policies, uint32_t *count)
+{
+    static const char *const modules[] = {"core_attn",
+                                          "mlp",
+                                          "layernorm",
+                                          "core_attn,mlp",
+                                          "core_attn,layernorm",
+                                          "mlp,layernorm",
+                                          "core_attn,mlp,layernorm"};
+    remat_status st = REMAT_OK;
+    _Static_assert(sizeof modules / sizeof *modules == SELECTIVE_MAX, "");
+    for (uint32_t m = 0; m < SELECTIVE_MAX; m++) {
+        const struct remat_policy_settings s = {.recompute_granularity = "selective",
+                                                .recompute_modules = modules[m]};
+        if (accepted(arena, graph, &s))
+            REMAT_TRY(create_selective(arena, graph, modules[m], &policies[(*count)++]));
+    }
+fail:
+    return st;
+}
+
 remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph, uint32_t *out_count,
                                  struct remat_policy **out_policies)
 {
     (void)ctx;
     remat_status st = REMAT_OK;
-    const struct remat_policy_settings selective = {.recompute_activations = true};
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
     uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
     struct remat_policy *policies;
-    REMAT_NEW(arena, policies, 3 + 2 * (size_t)layers);
+    REMAT_NEW(arena, policies, 3 + SELECTIVE_MAX + 3 * (size_t)layers);
     REMAT_TRY(create_none(arena, graph, &policies[count++]));
-    if (layers > 0 && accepted(arena, graph, &selective))
-        REMAT_TRY(create_selective(arena, graph, "core_attn", &policies[count++]));
+    if (layers > 0) {
+        REMAT_TRY(push_selective(arena, graph, policies, &count));
+        REMAT_TRY(create_ops(arena, graph, NULL, &policies[count++]));
+    }
     for (uint32_t k = 1; k < layers; k++)
         REMAT_TRY(create_block(arena, graph, k, &policies[count++]));
     for (uint32_t k = 2; k <= layers; k++)
         REMAT_TRY(create_uniform(arena, graph, k, &policies[count++]));
+    for (uint32_t n = 2; n <= layers; n++)
+        REMAT_TRY(create_every(arena, graph, n, &policies[count++]));
     if (layers > 0)
         REMAT_TRY(create_full(arena, graph, &policies[count++]));
     *out_count = count;

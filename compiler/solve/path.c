@@ -12,6 +12,12 @@ uint32_t remat_path_length(const struct remat_path *path)
     return (path->hull->count - 1) * steps_per_corner(path) + 1;
 }
 
+uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
+{
+    uint32_t steps = steps_per_corner(path);
+    return (index + steps - 1) / steps * steps;
+}
+
 void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep)
 {
     uint32_t corner = index / steps_per_corner(path), changed = index % steps_per_corner(path);

@@ -18,6 +18,9 @@ struct remat_path {
 /* Number of choices. */
 uint32_t remat_path_length(const struct remat_path *path);
 
+/* The first choice from `index` on that is a corner of the hull. */
+uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
+
 /* keep[item] of choice `index`. */
 void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep);
 

@@ -83,7 +83,7 @@ fail:
 }
 
 static remat_status check_decision(struct bench *b, const struct remat_decision *decision,
-                                   const char *name, uint32_t number, double *excess)
+                                   const char *name, uint32_t number, uint64_t *ns, double *excess)
 {
     remat_status st = REMAT_OK;
     struct remat_evaluation cost;
@@ -97,8 +97,8 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, bound %" PRIu64 " ns",
           b->graph->name, b->device.name, name, number, cost.step_ns, cost.live_peak_bytes,
           bound_ns);
-    if (excess)
-        *excess = (double)cost.step_ns / (double)bound_ns - 1;
+    *ns = cost.step_ns;
+    *excess = (double)cost.step_ns / (double)bound_ns - 1;
 fail:
     return st;
 }
@@ -109,6 +109,8 @@ static remat_status check_random(struct bench *b, uint32_t seed)
     remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_facts facts;
+    uint64_t ns;
+    double excess;
     REMAT_TRY(remat_decision_create(&b->arena, b->graph->value_count, &decision));
     REMAT_TRY(remat_facts_create(&b->arena, b->graph, &facts));
     for (uint32_t v = 0; v < b->graph->value_count; v++) {
@@ -119,7 +121,7 @@ static remat_status check_random(struct bench *b, uint32_t seed)
                                       ? REMAT_ACTION_FUSED
                                       : REMAT_ACTION_RECOMPUTE;
     }
-    REMAT_TRY(check_decision(b, &decision, "at random", seed, NULL));
+    REMAT_TRY(check_decision(b, &decision, "at random", seed, &ns, &excess));
 fail:
     return st;
 }
@@ -136,26 +138,49 @@ static remat_status check_ladder(struct bench *b)
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes notes = {0};
         struct remat_decision decision;
+        uint64_t ns;
+        double excess;
         REMAT_TRY(remat_policy_decide(ground, &b->arena, &policies[i], &decision, &notes));
-        REMAT_TRY(check_decision(b, &decision, policies[i].name, i, NULL));
+        REMAT_TRY(check_decision(b, &decision, policies[i].name, i, &ns, &excess));
     }
 fail:
     return st;
 }
 
+/* Between two corners a decision is faster than one before it only where the corner ahead is no
+ * slower. */
+static void check_order(const struct bench *b, uint32_t path, const uint64_t *ns)
+{
+    uint32_t count = remat_planner_path_length(b->planner, path), from = 0;
+    for (uint32_t j = 1; j < count; j++) {
+        uint32_t corner = remat_planner_path_corner(b->planner, path, j);
+        for (uint32_t i = from; i < j; i++)
+            CHECK(ns[j] >= ns[i] || ns[j] >= ns[corner],
+                  "%s for %s, path %u: %" PRIu64 " ns at %u, %" PRIu64 " ns at %u, %" PRIu64
+                  " ns at corner %u",
+                  b->graph->name, b->device.name, path, ns[i], i, ns[j], j, ns[corner], corner);
+        from = corner == j ? j : from;
+    }
+}
+
 static remat_status check_paths(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++)
-        for (uint32_t i = 0; i < remat_planner_path_length(b->planner, path); i++) {
+    for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++) {
+        uint32_t count = remat_planner_path_length(b->planner, path);
+        uint64_t *ns;
+        REMAT_NEW(&b->arena, ns, count);
+        for (uint32_t i = 0; i < count; i++) {
             struct remat_decision decision;
             double excess;
             REMAT_TRY(remat_planner_decide(b->planner, &b->arena, path, i, &decision));
-            REMAT_TRY(check_decision(b, &decision, "path", i, &excess));
+            REMAT_TRY(check_decision(b, &decision, "path", i, &ns[i], &excess));
             b->worst = fmax(b->worst, excess);
             b->sum += excess;
             b->count++;
         }
+        check_order(b, path, ns);
+    }
 fail:
     return st;
 }

@@ -231,7 +231,7 @@ static void test_ladder(void)
     struct remat_policy_ground *ground;
     CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "ground");
     CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "ladder");
-    CHECK(count == 2 + (LAYERS - 1) + (LAYERS - 1) + 1, "%u rungs", count);
+    CHECK(count == 1 + 7 + 1 + 3 * (LAYERS - 1) + 1, "%u rungs", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes ignored = {0};
@@ -254,9 +254,11 @@ static struct remat_policy_settings parse_flags(char *flags)
             settings.recompute_granularity = value;
         else if (strcmp(flag, "--recompute-method") == 0)
             settings.recompute_method = value;
-        else if (strcmp(flag, "--recompute-modules") == 0)
+        else if (strcmp(flag, "--recompute-modules") == 0) {
             settings.recompute_modules = value;
-        else if (strcmp(flag, "--recompute-num-layers") == 0) {
+            for (char *next = strtok(NULL, " "); next; next = strtok(NULL, " "))
+                next[-1] = ',';
+        } else if (strcmp(flag, "--recompute-num-layers") == 0) {
             settings.has_recompute_num_layers = true;
             settings.recompute_num_layers = strtol(value, NULL, 10);
         } else
@@ -280,14 +282,15 @@ static void check_flags(struct remat_policy *of)
     CHECK(same(&meant, &said), "%s is not \"%s\"", of->name, found);
 }
 
-/* The flags of every rung ask for its decision; other rules have flags where they are a rung. */
+/* The flags of a rung ask for its decision; Megatron-LM has none for every n and for ops. */
 static void test_megatron_flags(void)
 {
     struct remat_policy *ladder;
     uint32_t count;
     CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &ladder) == REMAT_OK, "ladder");
     for (uint32_t i = 0; i < count; i++)
-        check_flags(&ladder[i]);
+        if (!strstr(ladder[i].name, "every") && !strstr(ladder[i].name, "ops"))
+            check_flags(&ladder[i]);
     decide(every("1"));
     check_flags(&policy);
     decide(every("2"));
