@@ -127,8 +127,7 @@ static void add_manuals(struct drawn *d)
         add_manual(d, full, "uniform", k);
         if (k > 1 && k <= 8)
             add_manual(
-                d,
-                (struct remat_policy_settings){.ac_mode = "selective", .ac_option = numbers[k]},
+                d, (struct remat_policy_settings){.ac_mode = "selective", .ac_option = numbers[k]},
                 "every", k);
     }
     for (size_t m = 0; m < sizeof modules / sizeof *modules; m++)
@@ -159,12 +158,11 @@ static void check_fitting(struct drawn *d, uint64_t budget, const struct remat_p
                   program->bound_step_ns);
     MUST(d->ctx, remat_program_simulate(d->ctx, program));
     for (uint32_t p = 0; p < d->policy_count; p++)
-        harness_check(d->policies[p].budget_bytes > budget ||
-                          d->policies[p].step_ns >= program->step_ns,
-                      "%s, budget %" PRIu64 " B: %s takes %" PRIu64 " ns and fits, %s %" PRIu64
-                      " ns",
-                      d->name, budget, d->policies[p].name, d->policies[p].step_ns,
-                      program->policy, program->step_ns);
+        harness_check(
+            d->policies[p].budget_bytes > budget || d->policies[p].step_ns >= program->step_ns,
+            "%s, budget %" PRIu64 " B: %s takes %" PRIu64 " ns and fits, %s %" PRIu64 " ns",
+            d->name, budget, d->policies[p].name, d->policies[p].step_ns, program->policy,
+            program->step_ns);
 }
 
 static void check_refusal(struct drawn *d, uint64_t budget, const char *message)
@@ -244,8 +242,7 @@ static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting)
                       budgets[i]);
         harness_check(!last.fits || now.step_ns <= last.step_ns,
                       "%s: %" PRIu64 " ns with %" PRIu64 " B, %" PRIu64 " ns with %" PRIu64 " B",
-                      d.name, now.step_ns, budgets[i], last.step_ns,
-                      last.budget_bytes);
+                      d.name, now.step_ns, budgets[i], last.step_ns, last.budget_bytes);
         harness_check(!last.fits || now.bound_ns <= last.bound_ns,
                       "%s: the bound rises with the budget at %" PRIu64 " B", d.name, budgets[i]);
         last = now;
@@ -264,7 +261,7 @@ int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
-    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 48, fitting = 0;
+    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
         check_case(ctx, seed, &fitting);
     harness_check(fitting > 10 * cases, "only %u budgets fit", fitting);
