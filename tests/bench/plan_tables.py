@@ -1,0 +1,169 @@
+"""Plans value by value beside manual policies, at ten budgets for each model, sequence and device.
+
+    python3 tests/bench/plan_tables.py BUILD_DIRECTORY [--output FILE] [--small] [--model NAME...]
+
+Compiles only: step times are those of the cost model, the same on every machine; CPU times of the
+compiler are measured. Prints Markdown; --output writes it between the markers in that file instead."""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+
+BEGIN, END = "<!-- plan_tables.py begins -->", "<!-- plan_tables.py ends -->"
+DOES_NOT_FIT = 3  # exit code
+MICROBATCHES = 8
+MODELS = {  # preset: form of attention
+    "gpt3-175b": "written-out",
+    "llama3-70b": "fused",
+    "llama3.2-3b": "fused",
+}
+SMALL = {"llama-tiny": "fused"}
+
+
+def run(command):
+    """Exit code, standard output, standard error, user CPU seconds."""
+    with tempfile.TemporaryFile("w+") as errors, tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        return process.returncode, output.read(), errors.read(), usage.ru_utime
+
+
+class Experiment:
+    """One model, one sequence length, one device."""
+
+    def __init__(self, tools, work, model, attention, seq, target):
+        self.tools, self.target = tools, target
+        self.graph = os.path.join(work, f"{model}-{seq}.fbs")
+        self.title = f"{model}, sequence {seq}, {target}"
+        self.compiled = {}
+        context = ["--context", str(seq)] if model.startswith("gpt") else []
+        subprocess.run([f"{tools}/remat-graph", model, "--dtype", "bf16", "--seq", str(seq), "--batch",
+                        str(MICROBATCHES), "--attention", attention, *context, "-o", self.graph],
+                       check=True)
+        self.none = self.manual("--ac-mode", "none")
+        self.layers = self.none["layers"]
+        self.moves_bytes = self.none["arena_bytes"] - self.none["static_bytes"]
+
+    def compile(self, *options):
+        plan = f"{self.graph}.{threading.get_ident()}.plan"
+        code, output, errors, cpu_s = run(
+            [f"{self.tools}/remat-compile", self.graph, "--microbatches", str(MICROBATCHES),
+             "--target", self.target, "--format", "json", "-o", plan, *options])
+        if code not in (0, DOES_NOT_FIT):
+            sys.exit(f"{self.title} {options}: {errors}")
+        if code == 0:
+            os.remove(plan)
+        return (json.loads(output) if code == 0 else None), errors, cpu_s
+
+    def manual(self, *options):
+        """The report on a manual policy, which no budget changes."""
+        if options not in self.compiled:
+            self.compiled[options] = self.compile(*options)[0]
+        return self.compiled[options]
+
+    def full(self, method, layers):
+        return self.manual("--recompute-granularity", "full", "--recompute-method", method,
+                           "--recompute-num-layers", str(layers))
+
+    def best_block(self, limit_bytes):
+        """The fewest layers that fit: more layers are slower, and hold less until all but the last are
+        recomputed."""
+        low, high = 1, self.layers
+        while low < high:
+            middle = (low + high) // 2
+            if self.full("block", middle)["arena_bytes"] <= limit_bytes:
+                high = middle
+            else:
+                low = middle + 1
+        return [(f"block {low}", self.full("block", low))]
+
+    def uniforms(self):
+        sizes = [k for k in (1, 2, 3, 4, 6, 8, 12, 16) if k <= self.layers]
+        return [(f"uniform {k}", self.full("uniform", k)) for k in sizes]
+
+    def cell(self, candidates, limit_bytes, named=False):
+        """The overhead of the fastest candidate that fits."""
+        fitting = [(report["step_ns"], name) for name, report in candidates
+                   if report["arena_bytes"] <= limit_bytes]
+        if not fitting:
+            return "–"
+        step_ns, name = min(fitting)
+        text = f"{100 * (step_ns / self.none['step_ns'] - 1):.2f}"
+        return f"{text} ({name.split()[-1]})" if named else text
+
+    def row(self, percent):
+        limit_bytes = self.none["static_bytes"] + self.moves_bytes * percent // 100
+        report, errors, cpu_s = self.compile("--budget", str(limit_bytes + self.none["reserve_bytes"]))
+        if report:
+            plan = f"{100 * (report['step_ns'] / self.none['step_ns'] - 1):.2f}"
+            gap = f"{100 * (report['step_ns'] / report['bound_step_ns'] - 1):.2f}"
+        else:
+            static_bytes = self.none["static_bytes"] + self.none["reserve_bytes"]
+            needs, floor = (100 * (int(re.search(pattern, errors)[1]) - static_bytes) / self.moves_bytes
+                            for pattern in (r" needs (\d+) B", r"less than (\d+) B"))
+            plan, gap = f"needs {needs:.1f} %", f"floor {floor:.1f} %"
+        selective = self.manual("--recompute-granularity", "selective")
+        cells = [f"{percent} %", plan, gap, self.cell([("none", self.none)], limit_bytes),
+                 self.cell([("selective", selective)], limit_bytes),
+                 self.cell(self.best_block(limit_bytes), limit_bytes, True),
+                 self.cell(self.uniforms(), limit_bytes, True),
+                 self.cell([("full", self.full("uniform", 1))], limit_bytes), f"{cpu_s:.2f}"]
+        return "| " + " | ".join(cells) + " |"
+
+    def markdown(self):
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            rows = list(pool.map(self.row, range(100, 0, -10)))
+        return "\n".join(
+            [f"### {self.title}", "",
+             f"{self.none['static_bytes'] / 1e9:.1f} GB static, {self.moves_bytes / 1e9:.2f} GB move; "
+             f"{self.none['step_ns'] / 1e9:.3f} s with everything saved.", "",
+             "| of what moves | per-op | gap | none | selective | block k | uniform k | full | CPU s |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows])
+
+
+def make_tables(build, models, sequences, targets):
+    tools = os.path.join(build, "tools")
+    with tempfile.TemporaryDirectory() as work:
+        return "\n\n".join(Experiment(tools, work, model, attention, seq, target).markdown()
+                           for model, attention in models.items() for seq in sequences
+                           for target in targets)
+
+
+def write_between_markers(path, text):
+    with open(path, encoding="utf-8") as file:
+        before, _, rest = file.read().partition(BEGIN)
+    if not rest or END not in rest:
+        sys.exit(f"{path}: no section between {BEGIN} and {END}")
+    with open(path + ".tmp", "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+    os.replace(path + ".tmp", path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("build")
+    parser.add_argument("--output", help="write the tables between the markers in this file")
+    parser.add_argument("--small", action="store_true", help="a tiny model, to see that it works")
+    parser.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
+    arguments = parser.parse_args()
+    if arguments.small:
+        tables = make_tables(arguments.build, SMALL, (64,), ("h100-sxm",))
+    else:
+        models = {name: MODELS[name] for name in arguments.model}
+        tables = make_tables(arguments.build, models, (2048, 8192), ("h100-sxm", "h200"))
+    if arguments.output:
+        write_between_markers(arguments.output, tables)
+    else:
+        print(tables)
+
+
+if __name__ == "__main__":
+    main()
