@@ -365,40 +365,6 @@ fail:
     return st;
 }
 
-/* Says whether the chosen rung stays the fastest when costs are off, among those that fit. */
-static remat_status note_ladder(struct remat_chooser *c, const struct rungs *rungs,
-                                const struct rung *chosen)
-{
-    remat_status st = REMAT_OK;
-    struct remat_class_times *times;
-    const char **names, *note;
-    uint32_t fit = 1;
-    REMAT_NEW(c->arena, times, rungs->count + 1);
-    REMAT_NEW(c->arena, names, rungs->count + 1);
-    times[0] = chosen->cost.times;
-    for (size_t i = 0; i < rungs->count; i++)
-        if (rungs->items[i].index != chosen->index && compare_cost(chosen, &rungs->items[i]) < 0 &&
-            rungs->items[i].cost.live_peak_bytes <= c->limit_bytes) {
-            times[fit] = rungs->items[i].cost.times;
-            names[fit++] = rungs->items[i].of.name;
-        }
-    if (fit < 2)
-        return REMAT_OK;
-    struct remat_sensitivity s = remat_sensitivity_of(times, fit, 0);
-    note = remat_arena_format(c->arena,
-                              "with costs of matmul, attention or the rest 20 %% off this is the "
-                              "fastest of %u policies that fit in %u of %u cases",
-                              fit, s.held, REMAT_SENSITIVITY_CASES);
-    if (note && s.worst != 0)
-        note = remat_arena_format(c->arena, "%s; at worst \"%s\" is faster by %.2f %%", note,
-                                  names[s.worst], 100 * s.lost);
-    if (!note)
-        return REMAT_ERROR_MEMORY;
-    REMAT_PUSH(c->arena, &c->notes, note);
-fail:
-    return st;
-}
-
 /* Takes the rung when its packed arena, which is no smaller than its live peak, is smaller. */
 static remat_status take_smaller(struct remat_chooser *c, struct remat_arena *scratch,
                                  const struct remat_planner *planner, struct rung *rung,
@@ -463,29 +429,23 @@ fail:
     return st;
 }
 
-/* Without a planner every rung is evaluated. */
+/* The given policy, or with a planner for its bounds the fastest that fits. */
 static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *scratch,
-                                  struct rungs *rungs, struct rung *best)
+                                  struct remat_planner *planner, struct rungs *rungs,
+                                  struct rung *best)
 {
     remat_status st = REMAT_OK;
-    for (size_t i = 0; i < rungs->count; i++) {
-        if (rungs->count > 1 && remat_choose_is_over(c))
-            rungs->count = i;
-        else
-            REMAT_TRY(evaluate(c, scratch, NULL, &rungs->items[i]));
-    }
-    qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_cost);
-    for (size_t i = 0; i < rungs->count; i++) {
+    bool found = false;
+    if (planner) {
+        REMAT_TRY(bound_policies(c, scratch, planner, rungs));
+        REMAT_TRY(best_policy(c, scratch, planner, rungs, best, &found));
+    } else {
         uint64_t bytes;
-        if (rungs->items[i].cost.live_peak_bytes > c->limit_bytes)
-            continue;
-        REMAT_TRY(packed_bytes(c, scratch, NULL, &rungs->items[i], &bytes));
-        if (bytes > c->limit_bytes)
-            continue;
-        *best = rungs->items[i];
-        return c->over ? REMAT_OK : note_ladder(c, rungs, best);
+        *best = rungs->items[0];
+        REMAT_TRY(try_rung(c, scratch, NULL, best, c->limit_bytes, &bytes));
+        found = bytes <= c->limit_bytes;
     }
-    return refuse(c, scratch, NULL, rungs);
+    return found ? REMAT_OK : refuse(c, scratch, NULL, rungs);
 fail:
     return st;
 }
@@ -522,13 +482,15 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     remat_arena_init(&scratch, c->ctx);
     REMAT_TRY(list_policies(c, &rungs));
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
-    if (free && c->settings->solver == REMAT_SOLVER_PER_OP) {
+    bool per_op = free && c->settings->solver == REMAT_SOLVER_PER_OP;
+    if (free)
         REMAT_TRY(remat_choose_planner(c, &planner));
+    if (per_op) {
         if (!c->settings->device.profile && c->limit_bytes >= remat_planner_floor(planner))
             REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->bound_ns));
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best, &manual));
     } else {
-        REMAT_TRY(choose_policy(c, &scratch, &rungs, &best));
+        REMAT_TRY(choose_policy(c, &scratch, planner, &rungs, &best));
         manual = best;
     }
     REMAT_TRY(note_end(c));
@@ -536,7 +498,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     out->manual = manual.of.policy;
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = c->bound_ns;
-    out->floor_bytes = planner ? remat_planner_floor(planner) : 0;
+    out->floor_bytes = per_op ? remat_planner_floor(planner) : 0;
 fail:
     remat_arena_release(&scratch);
     return st;
