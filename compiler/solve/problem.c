@@ -142,7 +142,8 @@ static remat_status push_fused(struct builder *b, const struct remat_way *way)
         b->fusing[u] = true;
         REMAT_PUSH(b->arena, &b->fused, u);
     }
-    sort(b->fused.items + first, way->fused_count);
+    if (way->fused_count)
+        sort(b->fused.items + first, way->fused_count);
 fail:
     return st;
 }
@@ -171,7 +172,8 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
     for (uint32_t i = 0; i < way->fused_count; i++)
         b->fusing[way->fused[i]] = false;
     b->inputs.count = kept;
-    sort(b->inputs.items + first, kept - first);
+    if (kept > first)
+        sort(b->inputs.items + first, kept - first);
 fail:
     return st;
 }

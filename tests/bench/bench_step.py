@@ -278,6 +278,7 @@ def torch_version():
 
 def report(options, tables, found, seconds, other, trouble):
     command = "bench_step.py build" + " --small" * options.small + " --force" * options.force
+    command += f" --models {options.models}" if options.models else ""
     date = datetime.date.today().isoformat()
     lines = [f"Measured {date} in {seconds:.0f} s with `{command}` on {processor()}, "
              f"Linux {platform.release()}, PyTorch {torch_version()}. "
@@ -288,7 +289,8 @@ def report(options, tables, found, seconds, other, trouble):
         if i == 0 or model != tables[i - 1][0]:
             lines += [f"### The step of {model}", ""]
         lines += step_table(*table)
-    lines += ["### Operations", ""] + operation_table(found)
+    if found is not None:
+        lines += ["### Operations", ""] + operation_table(found)
     return "\n".join(lines)
 
 
@@ -310,7 +312,10 @@ def main():
     parser.add_argument("--output", help="write between the marks in this file")
     parser.add_argument("--force", action="store_true", help="also when the machine is not idle")
     parser.add_argument("--small", action="store_true", help="tiny models and small shapes: to try it out")
+    parser.add_argument("--models", help="only the steps of these, comma-separated, and no operations")
     options = parser.parse_args()
+    if options.models and options.output:
+        parser.error("--models prints on standard output, --output takes all")
     if not torch_version():
         print("SKIP: no PyTorch: run tools/setup.sh --with-torch")
         return 77
@@ -321,8 +326,10 @@ def main():
     start, load = time.monotonic(), OtherLoad()
     cases, model, all_threads, seconds = SMALL if options.small else FULL
     build = os.path.abspath(options.build)
+    if options.models:
+        cases = [case for case in cases if case[0] in options.models.split(",")]
     tables = bench_steps(build, cases)
-    found = bench_operations(build, model, all_threads, seconds)
+    found = None if options.models else bench_operations(build, model, all_threads, seconds)
     other = load.fraction()
     if other > BUSY_LIMIT:
         during = f"others used {100 * other:.0f} % of the processors during the run"
