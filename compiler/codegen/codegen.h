@@ -17,10 +17,11 @@
 
 /* One __global__ function and all that it needs. Equal texts are one kernel. */
 struct remat_cuda_kernel {
-    const char *key;    /* "add.layer_norm.team.v4#0123456789abcdef", the hash being of the text */
-    const char *symbol; /* of the function */
-    const char *text;   /* complete: primitives, functions, kernel */
-    uint32_t threads;   /* of a block */
+    const char *key;       /* "add.layer_norm.team.v4#0123456789abcdef", the hash being the text's */
+    const char *symbol;    /* of the function */
+    const char *text;      /* complete: primitives, functions, kernel */
+    uint32_t threads;      /* of a block */
+    uint32_t shared_bytes; /* of a block's dynamic shared memory, which a launch has to ask for */
 };
 
 enum remat_cuda_word_kind {
