@@ -17,7 +17,7 @@
 
 /* One __global__ function and all that it needs. Equal texts are one kernel. */
 struct remat_cuda_kernel {
-    const char *key;       /* "add.layer_norm.team.v4#0123456789abcdef", the hash being the text's */
+    const char *key;       /* "add.layer_norm.team.v4#0123456789abcdef": the hash is of the text */
     const char *symbol;    /* of the function */
     const char *text;      /* complete: primitives, functions, kernel */
     uint32_t threads;      /* of a block */
