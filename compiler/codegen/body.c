@@ -83,7 +83,7 @@ static struct cuda_name constant(float value)
     struct cuda_name name;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (!isfinite(value)) {
+    if (!isnormal(value) && value != 0) {
         snprintf(name.text, sizeof name.text, "float_of_bits(0x%08xu)", bits);
         return name;
     }

@@ -33,7 +33,8 @@ struct emitter {
 
 static const char *const shape_names[] = {
     [CUDA_POINTWISE] = "pointwise", [CUDA_TEAM] = "team",     [CUDA_BLOCK] = "block",
-    [CUDA_COLUMNS] = "columns",     [CUDA_GATHER] = "gather", [CUDA_SCATTER] = "scatter"};
+    [CUDA_COLUMNS] = "columns",     [CUDA_GATHER] = "gather", [CUDA_SCATTER] = "scatter",
+    [CUDA_ITEMS] = "items"};
 
 /* The kernel's name in the plan without its hash, which is of the instructions. */
 static const char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash)
@@ -180,35 +181,61 @@ static const struct remat_operand *operand_of(const struct emitter *e,
     return &e->program->operands[command->operand_begin + index];
 }
 
-/* The bits of `in`, of 0.0 without it, to `out`, both over the shape of `in` or else of `out`. */
+/* Runs `instructions` over the shape of operand 0, as if the plan's command were so. */
+static remat_status emit_program(struct emitter *e, const struct remat_command *command,
+                                 const struct remat_kernel_program *instructions,
+                                 struct remat_operand *operands)
+{
+    struct remat_kernel kernel = {REMAT_KERNEL_program, *instructions,
+                                  e->program->kernels[command->kernel].key};
+    struct remat_command run = {.operand_end = instructions->operand_count,
+                                .rank = operands[0].rank,
+                                .name = command->name};
+    struct remat_program program = *e->program;
+    struct emitter running = *e;
+    memcpy(run.space, operands[0].shape, sizeof run.space);
+    program.kernels = &kernel;
+    program.operands = operands;
+    running.program = &program;
+    remat_status st = emit_command(&running, &run);
+    running.program = e->program;
+    *e = running;
+    return st;
+}
+
+/* The bits of `in` to `out`, both over the shape of `in`. */
 static remat_status emit_move(struct emitter *e, const struct remat_command *command,
                               const struct remat_operand *in, const struct remat_operand *out)
 {
-    const struct remat_instruction instructions[] = {
-        {.opcode = in ? REMAT_INSTRUCTION_load : REMAT_INSTRUCTION_constant,
+    static const struct remat_instruction instructions[] = {
+        {.opcode = REMAT_INSTRUCTION_load,
          .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}},
         {.opcode = REMAT_INSTRUCTION_store,
-         .operand = in ? 1 : 0,
+         .operand = 1,
          .args = {0, REMAT_NO_REGISTER, REMAT_NO_REGISTER}}};
-    struct remat_kernel kernel = {REMAT_KERNEL_program,
-                                  {2, instructions, in ? 2 : 1},
-                                  e->program->kernels[command->kernel].key};
-    struct remat_operand operands[2] = {in ? *in : *out, *out};
-    struct remat_command move = {
-        .operand_end = in ? 2 : 1, .rank = operands[0].rank, .name = command->name};
-    struct remat_program program = *e->program;
-    struct emitter moving = *e;
-    memcpy(move.space, operands[0].shape, sizeof move.space);
+    struct remat_operand operands[2] = {*in, *out};
     for (uint32_t o = 0; o < 2; o++)
         operands[o].dtype =
             remat_dtype_bytes((remat_dtype)operands[o].dtype) == 2 ? CUDA_WORD16 : REMAT_F32;
-    program.kernels = &kernel;
-    program.operands = operands;
-    moving.program = &program;
-    remat_status st = emit_command(&moving, &move);
-    moving.program = e->program;
-    *e = moving;
-    return st;
+    return emit_program(e, command, &(struct remat_kernel_program){2, instructions, 2}, operands);
+}
+
+/* An i32 is stored as the f32 that has its bits. */
+static remat_status emit_fill(struct emitter *e, const struct remat_command *command,
+                              const struct remat_operand *out, double value)
+{
+    struct remat_instruction instructions[] = {
+        {.opcode = REMAT_INSTRUCTION_constant,
+         .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER},
+         .immediate = (float)value},
+        {.opcode = REMAT_INSTRUCTION_store, .args = {0, REMAT_NO_REGISTER, REMAT_NO_REGISTER}}};
+    struct remat_operand operand = *out;
+    if (out->dtype == REMAT_I32) {
+        int32_t integer = (int32_t)value;
+        memcpy(&instructions[0].immediate, &integer, sizeof integer);
+        operand.dtype = REMAT_F32;
+    }
+    return emit_program(e, command, &(struct remat_kernel_program){2, instructions, 1}, &operand);
 }
 
 /* Each input to its part of the result, from `begin` on along the axis. */
@@ -280,7 +307,7 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
                  CUDA_THREADS;
     } else {
         if (!embedding.accumulate)
-            REMAT_TRY(emit_move(e, command, NULL, table));
+            REMAT_TRY(emit_fill(e, command, table, 0));
         cuda_write_scatter_add(&s, &embedding);
     }
     REMAT_TRY(add_launch(e, &s, blocks));
@@ -290,6 +317,56 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
         REMAT_PUSH(e->arena, &e->words, word);
     }
     e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
+fail:
+    return st;
+}
+
+/* Words of its own behind those that every launch has. */
+static remat_status add_words_of(struct emitter *e, const struct remat_command *command)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
+        struct remat_cuda_word word = {REMAT_CUDA_ARENA, bytes_at(e, &e->program->operands[o])};
+        REMAT_PUSH(e->arena, &e->words, word);
+    }
+    for (uint32_t p = command->parameter_begin; p < command->parameter_end; p++) {
+        struct remat_cuda_word word = {.kind = REMAT_CUDA_VALUE};
+        memcpy(&word.value, &e->program->parameters[p], sizeof word.value);
+        REMAT_PUSH(e->arena, &e->words, word);
+    }
+    if (e->program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal) {
+        struct remat_cuda_word word = {.kind = REMAT_CUDA_SEED};
+        REMAT_PUSH(e->arena, &e->words, word);
+    }
+    e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
+fail:
+    return st;
+}
+
+static remat_status emit_items(struct emitter *e, const struct remat_command *command)
+{
+    remat_status st = REMAT_OK;
+    struct remat_text text = {.arena = &e->scratch};
+    struct cuda_source s = {.ctx = e->ctx,
+                            .arena = &e->scratch,
+                            .command = command,
+                            .shape = CUDA_ITEMS,
+                            .width = 1,
+                            .out = &text,
+                            .indent = 1,
+                            .rows = 1};
+    const struct remat_operand *last = &e->program->operands[command->operand_end - 1];
+    uint32_t alignment = 16;
+    for (uint32_t k = 0; k < last->rank; k++)
+        s.rows *= (uint64_t)last->shape[k];
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
+        while (bytes_at(e, &e->program->operands[o]) % alignment)
+            alignment /= 2;
+    if (!cuda_write_items(&s, e->program->kernels[command->kernel].kind, operand_of(e, command, 0),
+                          alignment))
+        return REMAT_OK;
+    REMAT_TRY(add_launch(e, &s, (s.rows + CUDA_THREADS - 1) / CUDA_THREADS));
+    REMAT_TRY(add_words_of(e, command));
 fail:
     return st;
 }
@@ -307,15 +384,17 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
     case REMAT_KERNEL_concat:
         return emit_parts(e, command, last, (uint32_t)parameters[0], 0);
     case REMAT_KERNEL_pad:
-        st = emit_move(e, command, NULL, operand_of(e, command, 1));
+        st = emit_fill(e, command, operand_of(e, command, 1), 0);
         return st ? st
                   : emit_parts(e, command, 1, (uint32_t)parameters[0], (uint64_t)parameters[1]);
     case REMAT_KERNEL_embedding:
         return emit_embedding(e, command, CUDA_GATHER, (const uint32_t[]){0, 1, 2});
     case REMAT_KERNEL_embedding_backward:
         return emit_embedding(e, command, CUDA_SCATTER, (const uint32_t[]){2, 1, 0});
+    case REMAT_KERNEL_fill:
+        return emit_fill(e, command, operand_of(e, command, 0), parameters[0]);
     default:
-        return REMAT_OK;
+        return emit_items(e, command);
     }
 }
 

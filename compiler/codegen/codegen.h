@@ -1,4 +1,4 @@
-/* Kernel programs, embeddings and copies as CUDA text, and how the commands of a plan launch it.
+/* Kernel programs and named kernels as CUDA text, and how the commands of a plan launch it.
  *
  * The text is a subset of CUDA C over the primitives of primitives.cu and includes nothing, so that
  * NVRTC compiles it for a GPU and a plain C compiler for the emulator of tests/emulator. It
@@ -28,6 +28,7 @@ enum remat_cuda_word_kind {
     REMAT_CUDA_VALUE,     /* the value itself */
     REMAT_CUDA_ARENA,     /* the address `value` bytes into the arena */
     REMAT_CUDA_WORKSPACE, /* the address `value` bytes into the workspace */
+    REMAT_CUDA_SEED,      /* the session's seed (remat_device_params); value 0 */
 };
 struct remat_cuda_word { /* of a kernel's struct arguments */
     uint8_t kind;        /* enum remat_cuda_word_kind */
@@ -56,7 +57,7 @@ struct remat_cuda_settings {
 };
 #define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64})
 
-/* The code of all commands that run a kernel program; the others, named kernels, launch nothing
+/* The code of all commands but matmul, attention and attention_backward, which launch nothing
  * here. `program` is verified; everything in `out` lies in the arena. Pure: same program, same
  * code. REMAT_ERROR_INVALID names the command that CUDA text cannot express: f16 operands, more
  * than REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns. */

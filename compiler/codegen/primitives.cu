@@ -7,6 +7,7 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
+typedef long long i64;
 struct u32x2 { u32 x, y; };
 struct u32x4 { u32 x, y, z, w; };
 struct arguments { u64 word[64]; }; /* counts, addresses and sites, in the order a kernel reads them */
@@ -27,6 +28,9 @@ DEV float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x
 DEV float float_of_bits(u32 x) { return __uint_as_float(x); }
 DEV u32 bits_of_float(float x) { return __float_as_uint(x); }
 DEV float square_root(float x) { return __fsqrt_rn(x); }
+DEV double double_of_bits(u64 x) { return __longlong_as_double((i64)x); }
+DEV u64 bits_of_double(double x) { return (u64)__double_as_longlong(x); }
+DEV double square_root_double(double x) { return __dsqrt_rn(x); }
 DEV u32 multiply_high(u32 x, u32 y) { return __umulhi(x, y); }
 /* To nearest even; NaN stays NaN. `low` goes to the lower half. */
 DEV u32 narrow_pair(float low, float high)

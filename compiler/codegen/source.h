@@ -38,7 +38,15 @@ struct cuda_node { /* an instruction */
     uint16_t place;   /* of a column's value among those in the workspace, CUDA_NONE without */
 };
 
-enum cuda_shape { CUDA_POINTWISE, CUDA_TEAM, CUDA_BLOCK, CUDA_COLUMNS, CUDA_GATHER, CUDA_SCATTER };
+enum cuda_shape {
+    CUDA_POINTWISE,
+    CUDA_TEAM,
+    CUDA_BLOCK,
+    CUDA_COLUMNS,
+    CUDA_GATHER,
+    CUDA_SCATTER,
+    CUDA_ITEMS
+};
 
 struct cuda_source {
     remat_context *ctx;
@@ -131,6 +139,11 @@ struct cuda_embedding {
 };
 void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embedding);
 void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding);
+/* A named kernel of threads that each do `item` (named.c): its body and how many items there are
+ * (s->rows, which is the number of elements of the last operand before); false if the kind has
+ * none. All `operands` are aligned to `alignment` bytes, at most 16. */
+bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
+                      uint32_t alignment);
 /* Bytes of the workspace of columns: partial sums, then the values that later passes read. */
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s);
 

@@ -79,7 +79,7 @@ static uint64_t reach_of(const struct remat_command *command, const struct remat
 
 const char *kernels_run(struct emulator *emulator, const struct remat_program *program,
                         const struct remat_cuda_code *code, emulator_kernel *const *kernels,
-                        uint32_t c, char *memory, char *workspace, uint64_t order)
+                        uint32_t c, uint64_t seed, char *memory, char *workspace, uint64_t order)
 {
     const struct remat_command *command = &program->commands[c];
     struct emulator_range ranges[REMAT_CUDA_WORDS_MAX];
@@ -109,8 +109,10 @@ const char *kernels_run(struct emulator *emulator, const struct remat_program *p
             const char *base = word->kind == REMAT_CUDA_ARENA       ? memory
                                : word->kind == REMAT_CUDA_WORKSPACE ? workspace
                                                                     : NULL;
-            run.arguments.word[w - launch->word_begin] =
-                base ? (uintptr_t)(base + word->value) : word->value;
+            run.arguments.word[w - launch->word_begin] = base ? (uintptr_t)(base + word->value)
+                                                         : word->kind == REMAT_CUDA_SEED
+                                                             ? seed
+                                                             : word->value;
         }
         const char *fault = emulator_run(emulator, &run);
         if (fault)

@@ -14,11 +14,12 @@ void kernels_close(void *library);
 /* The texts of all kernels of `code`, one after the other; the caller frees it. */
 char *kernels_text(const struct remat_cuda_code *code);
 
-/* Runs command `c` of the program whose arena is at `memory`. Each operand
- * may be accessed as far as its view reaches. NULL, or what went wrong (valid until the next run).
+/* Runs command `c` of the program whose arena is at `memory`, in a session of that seed. Each
+ * operand may be accessed as far as its view reaches. NULL, or what went wrong (valid until the
+ * next run).
  */
 const char *kernels_run(struct emulator *emulator, const struct remat_program *program,
                         const struct remat_cuda_code *code, emulator_kernel *const *kernels,
-                        uint32_t c, char *memory, char *workspace, uint64_t order);
+                        uint32_t c, uint64_t seed, char *memory, char *workspace, uint64_t order);
 
 #endif

@@ -12,6 +12,7 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef unsigned long long u64;
 typedef int32_t i32;
+typedef long long i64;
 struct u32x2 {
     u32 x, y;
 };
@@ -59,6 +60,25 @@ DEV u32 bits_of_float(float x)
 DEV float square_root(float x)
 {
     return __builtin_sqrtf(x);
+}
+
+DEV double double_of_bits(u64 x)
+{
+    double value;
+    memcpy(&value, &x, sizeof value);
+    return value;
+}
+
+DEV u64 bits_of_double(double x)
+{
+    u64 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+DEV double square_root_double(double x)
+{
+    return __builtin_sqrt(x);
 }
 
 DEV u32 multiply_high(u32 x, u32 y)

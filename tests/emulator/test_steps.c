@@ -24,6 +24,7 @@ struct emulated {
     remat_context *ctx;
     const struct remat_program *program;
     struct remat_device *cpu;
+    uint64_t seed;
     struct remat_arena arena;
     struct remat_cuda_code code;
     struct emulator *emulator;
@@ -127,8 +128,8 @@ static remat_status execute(struct remat_device *device, uint32_t c)
     memset(e->workspace, 0xff, e->code.workspace_bytes);
     commands_run++;
     uint64_t order = commands_run % 2 * commands_run; /* every other one in random order */
-    const char *fault = kernels_run(e->emulator, e->program, &e->code, e->kernels, c, e->memory,
-                                    e->workspace, order);
+    const char *fault = kernels_run(e->emulator, e->program, &e->code, e->kernels, c, e->seed,
+                                    e->memory, e->workspace, order);
     const char *key = e->code.kernels[e->code.launches[e->code.launch_begin[c]].kernel].key;
     if (fault)
         return remat_error(e->ctx, REMAT_ERROR_INTERNAL, "%s: %s", key, fault);
@@ -190,7 +191,8 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
 {
     remat_status st = REMAT_OK;
     struct emulated *e = calloc(1, sizeof *e);
-    *e = (struct emulated){.base.vtable = &emulated_device, .ctx = ctx, .program = program};
+    *e = (struct emulated){
+        .base.vtable = &emulated_device, .ctx = ctx, .program = program, .seed = params->seed};
     remat_arena_init(&e->arena, ctx);
     *out = &e->base;
     REMAT_TRY(remat_cpu_device.create(ctx, program, params, &e->cpu));

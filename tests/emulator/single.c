@@ -1,0 +1,135 @@
+#include "single.h"
+
+#include "cpu_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static uint64_t random_state = 1;
+
+static uint32_t random_below(uint32_t limit)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % limit;
+}
+
+void single_add(struct single *s, uint8_t access, remat_dtype dtype, uint32_t rank,
+                const int64_t *shape, bool transposed)
+{
+    uint32_t o = s->command.operand_end++, first = transposed ? rank - 2 : rank;
+    struct remat_operand *operand = &s->operands[o];
+    int64_t stride = 1;
+    *operand = (struct remat_operand){.value = o,
+                                      .previous = REMAT_NONE,
+                                      .access = access,
+                                      .dtype = (uint8_t)dtype,
+                                      .rank = (uint8_t)rank};
+    for (uint32_t k = rank; k-- > 0; stride *= shape[k])
+        operand->shape[k] = shape[k], operand->strides[k] = stride;
+    if (first < rank) {
+        operand->strides[rank - 2] = 1;
+        operand->strides[rank - 1] = shape[rank - 2];
+    }
+    s->values[o] = (struct remat_program_value){.buffer = o, .dtype = (uint8_t)dtype};
+    s->buffers[o] = (struct remat_buffer){
+        .offset_bytes = s->program.arena_bytes,
+        .bytes = remat_align_up((uint64_t)stride * remat_dtype_bytes(dtype) + 64, REMAT_ALIGNMENT)};
+    s->program.arena_bytes += s->buffers[o].bytes;
+}
+
+struct single *single_begin(uint32_t kind)
+{
+    static struct single s;
+    s = (struct single){.kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)},
+                        .command =
+                            {
+                                .name = remat_kernel_kind_name(kind),
+                            },
+                        .ids_below = 1};
+    uint32_t least, most;
+    remat_kernel_kind_arity(kind, &least, &most, &s.command.parameter_end);
+    return &s;
+}
+
+static void fill(const struct single *s, char *memory)
+{
+    memset(memory, 0xcd, s->program.arena_bytes);
+    for (uint32_t o = 0; o < s->command.operand_end; o++)
+        for (uint64_t i = 0; i < s->buffers[o].bytes; i += 4) {
+            uint32_t word = s->ids_begin + random_below(s->ids_below);
+            float value = (float)random_below(2000) * 1e-3f - 1.0f;
+            if (s->operands[o].dtype != REMAT_I32)
+                memcpy(&word, &value, 4);
+            if (s->operands[o].dtype == REMAT_BF16)
+                word = (word & 0xffff0000u) | word >> 16;
+            memcpy(memory + s->buffers[o].offset_bytes + i, &word, 4);
+        }
+}
+
+static void set_all_bits(const struct single *s, char *memory)
+{
+    const struct remat_operand *last = &s->operands[s->command.operand_end - 1];
+    uint64_t bytes = remat_dtype_bytes((remat_dtype)last->dtype),
+             begin = last->offset_elements * bytes;
+    for (uint32_t k = 0; k < last->rank; k++)
+        bytes *= (uint64_t)last->shape[k];
+    memset(memory + s->buffers[last->value].offset_bytes + begin, 0xff, bytes);
+}
+
+bool single_run(remat_context *ctx, const char *compiler, struct single *s)
+{
+    struct remat_arena arena;
+    struct remat_device *cpu;
+    emulator_kernel *kernels[SINGLE_OPERANDS_MAX];
+    bool good = true;
+    remat_arena_init(&arena, ctx);
+    uint64_t bytes = s->program.arena_bytes;
+    s->program.kernels = &s->kernel, s->program.kernel_count = 1;
+    s->program.commands = &s->command, s->program.command_count = 1;
+    s->program.operands = s->operands, s->program.operand_count = s->command.operand_end;
+    s->program.values = s->values, s->program.buffers = s->buffers;
+    s->program.parameters = s->parameters;
+    const struct remat_device_params params = {.threads = 1, .seed = SINGLE_SEED};
+    if (remat_cpu_device.create(ctx, &s->program, &params, &cpu) ||
+        remat_cpu_device.bind(cpu, NULL) ||
+        remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code)) {
+        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
+        exit(1);
+    }
+    char *text = kernels_text(&s->code), *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
+    char *initial = malloc(bytes);
+    void *library = kernels_compile(compiler, text);
+    struct emulator *emulator = emulator_create(memory, bytes);
+    for (uint32_t k = 0; k < s->code.kernel_count; k++)
+        kernels[k] = kernels_find(library, s->code.kernels[k].symbol);
+    fill(s, initial);
+    memcpy(cpu->memory, initial, bytes);
+    remat_cpu_device.begin(cpu);
+    if ((remat_cpu_device.execute(cpu, 0) != REMAT_OK) != s->fails) {
+        fprintf(stderr, "FAILED %s: status on the CPU\n", s->kernel.key);
+        exit(1);
+    }
+    if (s->fails)
+        set_all_bits(s, cpu->memory);
+    for (uint64_t order = 0; order < 3; order++) {
+        memcpy(memory, initial, bytes);
+        const char *fault = kernels_run(emulator, &s->program, &s->code, kernels, 0, SINGLE_SEED,
+                                        memory, memory, order * 5);
+        if (s->code.launch_count == 0 || fault || memcmp(memory, cpu->memory, bytes) != 0) {
+            printf("%s of %lld x %lld, dtype %u: %s\n", s->kernel.key,
+                   (long long)s->operands[0].shape[0], (long long)s->operands[0].shape[1],
+                   s->operands[0].dtype, fault ? fault : "differs");
+            good = false;
+            break;
+        }
+    }
+    remat_cpu_device.end(cpu);
+    remat_cpu_device.destroy(&cpu);
+    emulator_destroy(&emulator);
+    kernels_close(library);
+    free(text);
+    free(memory);
+    free(initial);
+    remat_arena_release(&arena);
+    return good;
+}

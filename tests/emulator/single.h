@@ -1,0 +1,35 @@
+/* A named kernel as a program of one command: emitted kernels in the emulator against the CPU
+ * device, bit for bit, threads and blocks in order and in random order. */
+#ifndef EMULATOR_SINGLE_H
+#define EMULATOR_SINGLE_H
+
+#include "kernels.h"
+
+#define SINGLE_OPERANDS_MAX   4
+#define SINGLE_PARAMETERS_MAX 8
+#define SINGLE_SEED           0x123456789abcdefull /* of the session */
+
+struct single {
+    struct remat_program program;
+    struct remat_kernel kernel;
+    struct remat_command command;
+    struct remat_operand operands[SINGLE_OPERANDS_MAX];
+    struct remat_program_value values[SINGLE_OPERANDS_MAX];
+    struct remat_buffer buffers[SINGLE_OPERANDS_MAX];
+    double parameters[SINGLE_PARAMETERS_MAX];
+    uint32_t ids_begin, ids_below; /* what i32 operands hold: [begin, begin + below) */
+    bool fails; /* on the CPU; the kernels then set all bits of the last operand, NaN or -1 */
+    struct remat_cuda_code code;
+};
+
+/* Without operands and with parameters 0; the same memory at every call. */
+struct single *single_begin(uint32_t kind);
+/* Dense, but for the last two axes where `transposed`; up to 64 bytes may be added to its offset.
+ */
+void single_add(struct single *s, uint8_t access, remat_dtype dtype, uint32_t rank,
+                const int64_t *shape, bool transposed);
+/* Prints how what the kernels did differs; false then. Stops the process with exit code 1 when
+ * the command cannot be emitted or does not run on the CPU. */
+bool single_run(remat_context *ctx, const char *compiler, struct single *s);
+
+#endif
