@@ -186,6 +186,21 @@ static const struct remat_device_vtable emulated_device = {
     .break_rule = break_rule,
 };
 
+/* In every entry point; cuBLASLt multiplies. */
+static void check_all_launch(const struct emulated *e)
+{
+    static const bool without[REMAT_KERNEL_KIND_COUNT] = {[REMAT_KERNEL_matmul] = true,
+                                                          [REMAT_KERNEL_attention] = true,
+                                                          [REMAT_KERNEL_attention_backward] = true};
+    for (uint32_t c = 0; c < e->program->command_count; c++) {
+        uint32_t kind = e->program->kernels[e->program->commands[c].kernel].kind;
+        harness_check((e->code.launch_begin[c] == e->code.launch_begin[c + 1]) == without[kind],
+                      "command \"%s\", %s: %u launches", e->program->commands[c].name,
+                      remat_kernel_kind_name(kind),
+                      e->code.launch_begin[c + 1] - e->code.launch_begin[c]);
+    }
+}
+
 static remat_status create(remat_context *ctx, const struct remat_program *program,
                            const struct remat_device_params *params, struct remat_device **out)
 {
@@ -198,6 +213,7 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     REMAT_TRY(remat_cpu_device.create(ctx, program, params, &e->cpu));
     REMAT_TRY(remat_cuda_emit(ctx, &e->arena, program, &REMAT_CUDA_DEFAULTS, &e->code));
     REMAT_NEW(&e->arena, e->kernels, e->code.kernel_count);
+    check_all_launch(e);
     e->compared64 = calloc(program->kernel_count, 1);
     char *text = kernels_text(&e->code);
     e->library = kernels_compile(compiler, text);
@@ -217,7 +233,7 @@ const struct remat_device_vtable *remat_device_find(const char *name)
     return emulate ? &emulated_device : &remat_cpu_device;
 }
 
-static void test_model(const char *preset, struct remat_model_settings sizes,
+static void test_model(const char *preset, struct remat_model_settings sizes, uint32_t microbatches,
                        const char *policy_name)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -229,7 +245,8 @@ static void test_model(const char *preset, struct remat_model_settings sizes,
     for (unsigned i = 0; i < named_policy_count; i++)
         if (strcmp(named_policies[i].name, policy_name) == 0)
             policy = named_policies[i].settings;
-    const struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
+    graph->microbatches = microbatches;
     MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     commands_run = kernels_made = 0;
     worst64 = 0;
@@ -259,8 +276,9 @@ int main(int argc, char **argv)
             struct remat_model_settings sizes = {.batch = 2, .seq = 19, .dropout = 0.1};
             sizes.dtype = bf16 ? REMAT_BF16 : REMAT_F32;
             sizes.layers = 2;
+            sizes.optimizer.clip_norm = p % 2 ? 0.1 : 0;
             if (argc < 3 || strcmp(argv[2], presets[p]) == 0)
-                test_model(presets[p], sizes, bf16 ? "uniform 1" : "none");
+                test_model(presets[p], sizes, p < 2 ? 2 : 1, bf16 ? "uniform 1" : "none");
         }
     return harness_exit();
 }
