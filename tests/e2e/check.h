@@ -10,18 +10,20 @@ struct check_model {
     const char *policy; /* must be among the plans that check_bits compares; NULL: any */
 };
 
-/* Loss and gradients of several steps have the same bits, with 1 and 2 threads, under every named
- * policy and under budgets, of which at least `distinct` must come to decisions of their own.
- * Prints a line; returns the numerics_hash that these plans have in common. */
-uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t distinct);
+/* Loss and gradients of several steps have the same bits, with 1 and 2 threads, under all plans of
+ * plan_requests; at least `budgets` of its budgets, and then at least `policies` of its policies,
+ * must come to decisions of their own. Prints a line; returns the numerics_hash that these plans
+ * have in common. */
+uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t budgets,
+                    uint32_t policies);
 
 /* Each switch that breaks a rule of docs/numerics.md makes that comparison fail. */
 void check_rules(remat_context *ctx, const struct check_model *model);
 
-/* The planned peak is the used one under every named policy: of an arena painted above the statics
- * the steps touch all up to the last byte of the highest buffer and nothing above it; no buffer is
- * larger than what it holds; freed bytes that become NaN, and guards between buffers, change
- * nothing. Prints a line. */
+/* The planned peak is the used one under all plans of plan_requests: of an arena painted above the
+ * statics the steps touch all up to the last byte of the highest buffer and nothing above it; no
+ * buffer is larger than what it holds; freed bytes that become NaN, and, where a policy was asked
+ * for, guards between buffers, change nothing. Prints a line. */
 void check_peak(remat_context *ctx, const struct check_model *model);
 
 #endif

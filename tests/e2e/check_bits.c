@@ -3,50 +3,31 @@
 #include "check.h"
 #include "plans.h"
 
-#define STEPS     3
-#define PLANS_MAX 32
+#define STEPS 3
 
 struct plan_set {
-    uint32_t count;
-    const char *names[PLANS_MAX];
-    struct remat_program *programs[PLANS_MAX];
+    uint32_t count, budgeted; /* of these, by a budget */
+    const char *names[PLAN_REQUESTS_MAX];
+    struct remat_program *programs[PLAN_REQUESTS_MAX];
 };
 
-static void add_plan(struct plan_set *set, const char *name, struct remat_program *program)
-{
-    uint64_t hash = harness_decisions_hash(program);
-    for (uint32_t p = 0; p < set->count; p++)
-        if (harness_decisions_hash(set->programs[p]) == hash)
-            return;
-    set->names[set->count] = name;
-    set->programs[set->count++] = program;
-}
-
-/* Every named policy and budgets between the smallest and the largest, those with distinct
- * decisions. */
+/* The requested plans with distinct decisions; the first has everything saved. */
 static void make_plans(remat_context *ctx, struct remat_arena *arena,
                        const struct check_model *model, struct plan_set *set)
 {
-    const struct remat_policy_settings none = {0};
-    uint64_t least = UINT64_MAX, most = 0;
-    for (unsigned i = 0; i < named_policy_count; i++) {
-        struct remat_program *program;
-        remat_status st =
-            harness_compile(ctx, arena, model->graph, &named_policies[i].settings, 0, 0, &program);
-        if (st == REMAT_ERROR_USAGE)
-            continue; /* it names an op or a module that this model has not */
-        MUST(ctx, st);
-        add_plan(set, named_policies[i].name, program);
-        uint64_t bytes = program->arena_bytes + program->reserve_bytes;
-        least = bytes < least ? bytes : least;
-        most = bytes > most ? bytes : most;
-    }
-    static const char *const names[] = {"budget 30 %", "budget 50 %", "budget 70 %", "budget 90 %"};
-    for (int k = 0; k < 4; k++) {
-        struct remat_program *program;
-        uint64_t budget = least + (most - least) * (uint64_t)(3 + 2 * k) / 10;
-        MUST(ctx, harness_compile(ctx, arena, model->graph, &none, budget, 0, &program));
-        add_plan(set, names[k], program);
+    struct plan_request requests[PLAN_REQUESTS_MAX];
+    uint32_t count = plan_requests(ctx, arena, model->graph, requests);
+    for (uint32_t i = 0; i < count; i++) {
+        struct remat_program *program = plan_compile(ctx, arena, model->graph, &requests[i], 0);
+        uint64_t hash = harness_decisions_hash(program);
+        bool is_new = true;
+        for (uint32_t p = 0; p < set->count; p++)
+            is_new &= harness_decisions_hash(set->programs[p]) != hash;
+        if (!is_new)
+            continue;
+        set->names[set->count] = requests[i].name;
+        set->programs[set->count++] = program;
+        set->budgeted += requests[i].budget_bytes > 0;
     }
 }
 
@@ -72,14 +53,16 @@ static struct run_result run(remat_context *ctx, struct remat_program *program, 
         &(struct run_settings){.threads = threads, .steps = STEPS, .break_rule = broken_rule});
 }
 
-uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t distinct)
+uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_t budgets,
+                    uint32_t policies)
 {
     struct remat_arena arena;
     struct plan_set set = {0};
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, &set);
-    harness_check(set.count >= distinct, "%s: %u plans with distinct decisions, expected %u",
-                  model->name, set.count, distinct);
+    harness_check(set.budgeted >= budgets && set.count >= set.budgeted + policies,
+                  "%s: of %u plans with distinct decisions %u are by budgets", model->name,
+                  set.count, set.budgeted);
     harness_check(!model->policy || has_plan(&set, model->policy), "%s: no plan \"%s\"",
                   model->name, model->policy);
     struct run_result first = run(ctx, set.programs[0], 1, 0);
@@ -95,8 +78,9 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
                           model->name, set.names[p], threads);
         }
     }
-    printf("%s: %u distinct plans, loss %.6f, loss hash %016llx\n", model->name, set.count,
-           (double)first.loss[0], (unsigned long long)first.loss_hash[0]);
+    printf("%s: %u distinct plans, %u of them by budgets, loss %.6f, loss hash %016llx\n",
+           model->name, set.count, set.budgeted, (double)first.loss[0],
+           (unsigned long long)first.loss_hash[0]);
     remat_arena_release(&arena);
     return numerics_hash;
 }

@@ -24,32 +24,37 @@ static void check_sizes(const char *name, const struct remat_program *program)
 }
 
 struct span {
-    uint32_t policies;
+    uint32_t plans;
     uint64_t least_bytes, most_bytes;
 };
 
-static void check_policy(remat_context *ctx, const struct check_model *model,
-                         const struct named_policy *policy, const struct run_result *expected,
-                         struct span *arenas)
+/* With guards another decision would fit a budget, so these are for policies alone. */
+static void check_guards(remat_context *ctx, const struct check_model *model,
+                         const struct plan_request *request, const struct run_result *expected)
 {
     struct remat_arena arena;
-    struct remat_program *program, *spaced;
     remat_arena_init(&arena, ctx);
-    remat_status st = harness_compile(ctx, &arena, model->graph, &policy->settings, 0, 0, &program);
-    if (st == REMAT_ERROR_USAGE) { /* it names an op or a module that this model has not */
-        remat_arena_release(&arena);
-        return;
-    }
-    MUST(ctx, st);
-    MUST(ctx, harness_compile(ctx, &arena, model->graph, &policy->settings, 0, 4096, &spaced));
-    const char *name = remat_arena_format(&arena, "%s, %s", model->name, policy->name);
+    struct remat_program *spaced = plan_compile(ctx, &arena, model->graph, request, 4096);
+    struct run_result guarded = harness_run(
+        ctx, spaced,
+        &(struct run_settings){.threads = 2, .steps = 1, .poison = true, .guard = true});
+    harness_check(guarded.gradient_hash[0] == expected->gradient_hash[0],
+                  "%s, %s: bits differ under guards", model->name, request->name);
+    remat_arena_release(&arena);
+}
+
+static void check_plan(remat_context *ctx, const struct check_model *model,
+                       const struct plan_request *request, const struct run_result *expected,
+                       struct span *arenas)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    struct remat_program *program = plan_compile(ctx, &arena, model->graph, request, 0);
+    const char *name = remat_arena_format(&arena, "%s, %s", model->name, request->name);
     struct run_result painted =
         harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .paint = true});
     struct run_result poisoned =
         harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .poison = true});
-    struct run_result guarded = harness_run(
-        ctx, spaced,
-        &(struct run_settings){.threads = 2, .steps = 1, .poison = true, .guard = true});
     check_sizes(name, program);
     harness_check(painted.touched_bytes == program->touched_bytes,
                   "%s: touched %llu bytes, planned %llu", name,
@@ -61,30 +66,35 @@ static void check_policy(remat_context *ctx, const struct check_model *model,
     harness_check(program->arena_bytes >= program->peak_bytes, "%s: arena below the live peak",
                   name);
     harness_check(painted.gradient_hash[0] == expected->gradient_hash[0] &&
-                      poisoned.gradient_hash[0] == expected->gradient_hash[0] &&
-                      guarded.gradient_hash[0] == expected->gradient_hash[0],
-                  "%s: bits differ under poison or guards", name);
+                      poisoned.gradient_hash[0] == expected->gradient_hash[0],
+                  "%s: bits differ under paint or poison", name);
+    harness_check(!request->budget_bytes ||
+                      program->arena_bytes + program->reserve_bytes <= request->budget_bytes,
+                  "%s: over the budget", name);
     uint64_t bytes = program->arena_bytes;
     arenas->least_bytes =
-        arenas->policies && arenas->least_bytes < bytes ? arenas->least_bytes : bytes;
+        arenas->plans && arenas->least_bytes < bytes ? arenas->least_bytes : bytes;
     arenas->most_bytes = arenas->most_bytes > bytes ? arenas->most_bytes : bytes;
-    arenas->policies++;
+    arenas->plans++;
     remat_arena_release(&arena);
 }
 
 void check_peak(remat_context *ctx, const struct check_model *model)
 {
     struct remat_arena arena;
-    struct remat_program *program;
+    struct plan_request requests[PLAN_REQUESTS_MAX];
     struct span arenas = {0};
     remat_arena_init(&arena, ctx);
-    MUST(ctx,
-         harness_compile(ctx, &arena, model->graph, &named_policies[0].settings, 0, 0, &program));
+    uint32_t count = plan_requests(ctx, &arena, model->graph, requests);
+    struct remat_program *program = plan_compile(ctx, &arena, model->graph, &requests[0], 0);
     struct run_result expected =
         harness_run(ctx, program, &(struct run_settings){.threads = 1, .steps = 1});
-    for (unsigned i = 0; i < named_policy_count; i++)
-        check_policy(ctx, model, &named_policies[i], &expected, &arenas);
-    printf("%s: peak of %u policies, arenas of %llu to %llu B\n", model->name, arenas.policies,
+    for (uint32_t i = 0; i < count; i++) {
+        check_plan(ctx, model, &requests[i], &expected, &arenas);
+        if (!requests[i].budget_bytes)
+            check_guards(ctx, model, &requests[i], &expected);
+    }
+    printf("%s: peak of %u plans, arenas of %llu to %llu B\n", model->name, arenas.plans,
            (unsigned long long)arenas.least_bytes, (unsigned long long)arenas.most_bytes);
     remat_arena_release(&arena);
 }

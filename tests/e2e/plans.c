@@ -1,5 +1,7 @@
 #include "plans.h"
 
+#include <stdlib.h>
+
 static const char *const act[] = {"*.mlp.act"};
 static const char *const attention[] = {"*/attn/core"};
 static const char *const qkv[] = {"*/attn/qkv"};
@@ -39,3 +41,60 @@ const struct named_policy named_policies[] = {
     {"pin recompute qkv", {.recompute_count = 1, .recompute = qkv}},
 };
 const unsigned named_policy_count = sizeof named_policies / sizeof named_policies[0];
+
+/* Bytes that a refusal of one byte names. */
+static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *graph)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_arena scratch;
+    struct remat_program *program;
+    remat_arena_init(&scratch, ctx);
+    remat_status st = harness_compile(ctx, &scratch, graph, &none, 1, 0, &program);
+    const char *needs = strstr(remat_context_message(ctx), " needs ");
+    if (st != REMAT_ERROR_INFEASIBLE || !needs)
+        harness_die("a budget of one byte", remat_context_message(ctx));
+    uint64_t bytes = strtoull(needs + strlen(" needs "), NULL, 10);
+    remat_arena_release(&scratch);
+    return bytes;
+}
+
+static uint64_t needed_budget(const struct remat_program *program)
+{
+    return program->arena_bytes + program->reserve_bytes;
+}
+
+uint32_t plan_requests(remat_context *ctx, struct remat_arena *arena,
+                       const struct remat_graph *graph,
+                       struct plan_request requests[PLAN_REQUESTS_MAX])
+{
+    struct remat_program *program;
+    uint32_t count = 0;
+    for (unsigned i = 0; i < named_policy_count; i++) {
+        const struct named_policy *named = &named_policies[i];
+        remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, 0, &program);
+        if (st == REMAT_ERROR_USAGE)
+            continue; /* it names an op or a module that this model has not */
+        MUST(ctx, st);
+        requests[count++] = (struct plan_request){named->name, named->settings, 0};
+        if (i > 0)
+            continue;
+        uint64_t least = smallest_budget(ctx, graph), most = needed_budget(program);
+        for (uint32_t k = 0; k < PLAN_BUDGETS; k++, count++) {
+            uint64_t budget = least + (most - least) * k / (PLAN_BUDGETS - 1);
+            const char *name =
+                remat_arena_format(arena, "budget %llu B", (unsigned long long)budget);
+            requests[count] = (struct plan_request){.name = name, .budget_bytes = budget};
+        }
+    }
+    return count;
+}
+
+struct remat_program *plan_compile(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_graph *graph,
+                                   const struct plan_request *request, uint64_t guard_bytes)
+{
+    struct remat_program *program;
+    MUST(ctx, harness_compile(ctx, arena, graph, &request->policy, request->budget_bytes,
+                              guard_bytes, &program));
+    return program;
+}

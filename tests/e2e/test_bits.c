@@ -3,14 +3,14 @@
 #include "check.h"
 
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
-                       uint32_t microbatches, uint32_t distinct, bool rules)
+                       uint32_t microbatches, uint32_t budgets, uint32_t policies, bool rules)
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
     struct check_model model = {preset, graph, NULL};
-    check_bits(ctx, &model, distinct);
+    check_bits(ctx, &model, budgets, policies);
     if (rules)
         check_rules(ctx, &model);
     remat_arena_release(&arena);
@@ -47,14 +47,14 @@ int main(int argc, char **argv)
     (void)argv;
     remat_context *ctx = remat_context_create(NULL, NULL);
     if (argc == 1) {
-        test_model(ctx, "gpt2-tiny", large, 1, 12, true);
-        test_model(ctx, "gpt2-tiny", many, 1, 12, false);
-        test_model(ctx, "llama-tiny", plain_sgd, 1, 12, false);
-        test_model(ctx, "encdec-tiny", clipped, 2, 12, false);
+        test_model(ctx, "gpt2-tiny", large, 1, 8, 10, true);
+        test_model(ctx, "gpt2-tiny", many, 1, 8, 10, false);
+        test_model(ctx, "llama-tiny", plain_sgd, 1, 8, 10, false);
+        test_model(ctx, "encdec-tiny", clipped, 2, 8, 10, false);
     }
-    test_model(ctx, "gpt2-tiny", few, 3, 12, false);
+    test_model(ctx, "gpt2-tiny", few, 3, 8, 10, false);
     test_model(ctx, "mlp-tiny", (struct remat_model_settings){.layers = 4, .width = 65, .batch = 3},
-               1, 3, false);
+               1, 4, 2, false);
     remat_context_destroy(&ctx);
     return harness_exit();
 }
