@@ -6,12 +6,11 @@
 #include <math.h>
 
 #include "check.h"
-#include "evaluate.h"
 #include "facts.h"
 #include "marginal.h"
-#include "models.h"
 #include "planner.h"
 #include "policy.h"
+#include "subject.h"
 
 static const struct {
     const char *preset;
@@ -33,13 +32,7 @@ static const struct {
 enum { RANDOM = 60 };
 
 struct bench {
-    remat_context *ctx;
-    struct remat_arena arena;
-    struct remat_device_description device;
-    const struct remat_graph *graph;
-    struct remat_statics statics;
-    struct remat_stopwatch watch;
-    struct remat_evaluator evaluator;
+    struct subject subject;
     struct remat_arrangement base;
     struct remat_decision none;
     struct remat_planner *planner;
@@ -51,33 +44,20 @@ struct bench {
 static remat_status prepare(struct bench *b, size_t row)
 {
     remat_status st = REMAT_OK;
-    struct remat_model_settings s;
-    struct remat_graph *g, *update;
-    REMAT_TRY(remat_model_preset(b->ctx, cases[row].preset, &s));
-    s.batch = cases[row].batch / (cases[row].microbatches ? cases[row].microbatches : 1);
-    s.dtype = cases[row].dtype;
-    s.dropout = cases[row].dropout;
-    s.written_out = cases[row].written_out;
-    REMAT_TRY(remat_model_generate(b->ctx, &b->arena, &s, &g));
-    g->microbatches = cases[row].microbatches;
-    REMAT_TRY(remat_pass_autodiff(b->ctx, &b->arena, g, &g));
-    REMAT_TRY(remat_pass_microbatches(b->ctx, &b->arena, g, &g));
-    REMAT_TRY(remat_pass_optimizer(b->ctx, &b->arena, g, &g));
-    REMAT_TRY(remat_pass_eliminate_common(b->ctx, &b->arena, g, &g));
-    REMAT_TRY(remat_pass_expand(b->ctx, &b->arena, g, &g));
-    REMAT_TRY(remat_pass_fold(b->ctx, &b->arena, g, &g));
-    REMAT_TRY(remat_pass_eliminate_dead(b->ctx, &b->arena, g, &g));
-    if (cases[row].microbatches > 1)
-        REMAT_TRY(remat_split(b->ctx, &b->arena, g, &g, &update));
-    b->graph = g;
-    REMAT_TRY(remat_device_description_read(b->ctx, &b->arena, cases[row].device, &b->device));
-    REMAT_TRY(remat_statics_collect(b->ctx, &b->arena, &b->graph, 1, &b->statics));
-    REMAT_TRY(remat_evaluator_init(&b->evaluator, b->ctx, &b->arena, g, &b->statics, &b->device,
-                                   &b->watch));
-    REMAT_TRY(remat_arrange(b->ctx, &b->arena, g, &b->statics, &b->device, &b->watch, &b->base));
-    REMAT_TRY(remat_decision_create(&b->arena, g->value_count, &b->none));
-    REMAT_TRY(remat_planner_create(b->ctx, &b->arena, g, &b->base.kernels, b->base.prices,
-                                   &b->device, &b->none, b->statics.total_bytes, &b->planner));
+    struct subject *s = &b->subject;
+    struct remat_model_settings settings;
+    uint32_t microbatches = cases[row].microbatches;
+    REMAT_TRY(remat_model_preset(s->ctx, cases[row].preset, &settings));
+    settings.batch = cases[row].batch / (microbatches ? microbatches : 1);
+    settings.dtype = cases[row].dtype;
+    settings.dropout = cases[row].dropout;
+    settings.written_out = cases[row].written_out;
+    REMAT_TRY(subject_prepare(s, &settings, microbatches, cases[row].device));
+    REMAT_TRY(
+        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &b->base));
+    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &b->none));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
+                                   &s->device, &b->none, s->statics.total_bytes, &b->planner));
 fail:
     return st;
 }
@@ -88,15 +68,16 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
     remat_status st = REMAT_OK;
     struct remat_evaluation cost;
     uint64_t bound_ns;
-    REMAT_TRY(remat_evaluate(&b->evaluator, decision, &cost));
+    REMAT_TRY(remat_evaluate(&b->subject.evaluator, decision, &cost));
     REMAT_TRY(remat_planner_bound(b->planner, cost.live_peak_bytes, &bound_ns));
     CHECK(cost.live_peak_bytes >= remat_planner_floor(b->planner),
-          "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B", b->graph->name, name,
-          number, cost.live_peak_bytes, remat_planner_floor(b->planner));
+          "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B",
+          b->subject.graph->name, name, number, cost.live_peak_bytes,
+          remat_planner_floor(b->planner));
     CHECK(cost.step_ns >= bound_ns,
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, bound %" PRIu64 " ns",
-          b->graph->name, b->device.name, name, number, cost.step_ns, cost.live_peak_bytes,
-          bound_ns);
+          b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
+          cost.live_peak_bytes, bound_ns);
     *ns = cost.step_ns;
     *excess = (double)cost.step_ns / (double)bound_ns - 1;
 fail:
@@ -111,9 +92,9 @@ static remat_status check_random(struct bench *b, uint32_t seed)
     struct remat_facts facts;
     uint64_t ns;
     double excess;
-    REMAT_TRY(remat_decision_create(&b->arena, b->graph->value_count, &decision));
-    REMAT_TRY(remat_facts_create(&b->arena, b->graph, &facts));
-    for (uint32_t v = 0; v < b->graph->value_count; v++) {
+    REMAT_TRY(remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision));
+    REMAT_TRY(remat_facts_create(&b->subject.arena, b->subject.graph, &facts));
+    for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
         uint32_t bits[4];
         remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
@@ -133,14 +114,16 @@ static remat_status check_ladder(struct bench *b)
     struct remat_policy_ground *ground;
     struct remat_policy *policies;
     uint32_t count;
-    REMAT_TRY(remat_policy_prepare(b->ctx, &b->arena, b->graph, &no_pins, &ground));
-    REMAT_TRY(remat_policy_ladder(b->ctx, &b->arena, b->graph, &count, &policies));
+    REMAT_TRY(remat_policy_prepare(b->subject.ctx, &b->subject.arena, b->subject.graph, &no_pins,
+                                   &ground));
+    REMAT_TRY(remat_policy_ladder(b->subject.ctx, &b->subject.arena, b->subject.graph, &count,
+                                  &policies));
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes notes = {0};
         struct remat_decision decision;
         uint64_t ns;
         double excess;
-        REMAT_TRY(remat_policy_decide(ground, &b->arena, &policies[i], &decision, &notes));
+        REMAT_TRY(remat_policy_decide(ground, &b->subject.arena, &policies[i], &decision, &notes));
         REMAT_TRY(check_decision(b, &decision, policies[i].name, i, &ns, &excess));
     }
 fail:
@@ -158,7 +141,8 @@ static void check_order(const struct bench *b, uint32_t path, const uint64_t *ns
             CHECK(ns[j] >= ns[i] || ns[j] >= ns[corner],
                   "%s for %s, path %u: %" PRIu64 " ns at %u, %" PRIu64 " ns at %u, %" PRIu64
                   " ns at corner %u",
-                  b->graph->name, b->device.name, path, ns[i], i, ns[j], j, ns[corner], corner);
+                  b->subject.graph->name, b->subject.device.name, path, ns[i], i, ns[j], j,
+                  ns[corner], corner);
         from = corner == j ? j : from;
     }
 }
@@ -169,11 +153,11 @@ static remat_status check_paths(struct bench *b)
     for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++) {
         uint32_t count = remat_planner_path_length(b->planner, path);
         uint64_t *ns;
-        REMAT_NEW(&b->arena, ns, count);
+        REMAT_NEW(&b->subject.arena, ns, count);
         for (uint32_t i = 0; i < count; i++) {
             struct remat_decision decision;
             double excess;
-            REMAT_TRY(remat_planner_decide(b->planner, &b->arena, path, i, &decision));
+            REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, path, i, &decision));
             REMAT_TRY(check_decision(b, &decision, "path", i, &ns[i], &excess));
             b->worst = fmax(b->worst, excess);
             b->sum += excess;
@@ -193,24 +177,25 @@ static remat_status check_marginals(struct bench *b)
     struct remat_decision decision;
     int64_t *extra_ps;
     bool *saved;
-    REMAT_TRY(remat_extract_border(b->ctx, &b->arena, b->graph, &b->base.kernels, b->base.prices,
-                                   &b->device, &b->none, &border));
-    REMAT_TRY(remat_planner_decide(b->planner, &b->arena, 0,
+    REMAT_TRY(remat_extract_border(b->subject.ctx, &b->subject.arena, b->subject.graph,
+                                   &b->base.kernels, b->base.prices, &b->subject.device, &b->none,
+                                   &border));
+    REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0,
                                    remat_planner_path_length(b->planner, 0) / 2, &decision));
-    REMAT_NEW(&b->arena, extra_ps, border.item_count);
-    REMAT_NEW(&b->arena, saved, border.item_count);
+    REMAT_NEW(&b->subject.arena, extra_ps, border.item_count);
+    REMAT_NEW(&b->subject.arena, saved, border.item_count);
     for (uint32_t i = 0; i < border.item_count; i++)
         saved[i] = decision.actions[border.item_value[i].i] == REMAT_ACTION_SAVE;
-    REMAT_TRY(remat_border_marginals(&b->arena, &border.likely, saved, extra_ps));
+    REMAT_TRY(remat_border_marginals(&b->subject.arena, &border.likely, saved, extra_ps));
     for (uint32_t i = 0; i < border.item_count; i++) {
         struct remat_evaluation with, without;
         uint8_t *action = &decision.actions[border.item_value[i].i], was = *action;
         if (border.likely.items[i].kept || !extra_ps[i])
             continue;
         *action = REMAT_ACTION_SAVE;
-        REMAT_TRY(remat_evaluate(&b->evaluator, &decision, &with));
+        REMAT_TRY(remat_evaluate(&b->subject.evaluator, &decision, &with));
         *action = border.item_fused[i] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
-        REMAT_TRY(remat_evaluate(&b->evaluator, &decision, &without));
+        REMAT_TRY(remat_evaluate(&b->subject.evaluator, &decision, &without));
         *action = was;
         double exact_ns = (double)without.step_ns - (double)with.step_ns;
         b->estimate_error_ns += fabs((double)extra_ps[i] / 1000 - exact_ns);
@@ -224,8 +209,8 @@ int main(void)
 {
     double error_ns = 0, change_ns = 0;
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
-        struct bench b = {.ctx = remat_context_create(NULL, NULL)};
-        remat_arena_init(&b.arena, b.ctx);
+        struct bench b = {0};
+        subject_init(&b.subject);
         remat_status st = prepare(&b, row);
         if (st == REMAT_OK)
             st = check_ladder(&b);
@@ -235,16 +220,14 @@ int main(void)
             st = check_paths(&b);
         if (st == REMAT_OK)
             st = check_marginals(&b);
-        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.ctx));
+        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
         printf("%-12s %-9s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
                cases[row].preset, cases[row].device, b.count, 100 * b.sum / b.count, 100 * b.worst);
         printf("    one value more or less: %.1f us in all, estimates off by %.1f %%\n",
                b.change_ns / 1000, 100 * b.estimate_error_ns / b.change_ns);
         error_ns += b.estimate_error_ns;
         change_ns += b.change_ns;
-        remat_evaluator_release(&b.evaluator);
-        remat_arena_release(&b.arena);
-        remat_context_destroy(&b.ctx);
+        subject_release(&b.subject);
     }
     CHECK(error_ns < 0.1 * change_ns, "estimates are off by %.1f %%", 100 * error_ns / change_ns);
     return failures > 0;

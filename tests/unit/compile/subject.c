@@ -1,0 +1,34 @@
+#include "subject.h"
+
+#include "prepare.h"
+
+void subject_init(struct subject *s)
+{
+    *s = (struct subject){.ctx = remat_context_create(NULL, NULL)};
+    remat_arena_init(&s->arena, s->ctx);
+}
+
+void subject_release(struct subject *s)
+{
+    remat_evaluator_release(&s->evaluator);
+    remat_arena_release(&s->arena);
+    remat_context_destroy(&s->ctx);
+}
+
+remat_status subject_prepare(struct subject *s, const struct remat_model_settings *settings,
+                             uint32_t microbatches, const char *device)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_compile_settings compile = {.microbatches = microbatches};
+    struct remat_graph *source;
+    struct remat_prepared prepared;
+    REMAT_TRY(remat_model_generate(s->ctx, &s->arena, settings, &source));
+    REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
+    s->graph = prepared.decided;
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, &s->device));
+    REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, &s->statics));
+    REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
+                                   &s->device, &s->watch));
+fail:
+    return st;
+}
