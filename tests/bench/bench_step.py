@@ -294,12 +294,12 @@ def report(options, tables, found, seconds, other, trouble):
     return "\n".join(lines)
 
 
-def write_between_marks(path, text):
+def write_between_marks(path, begin, end, text):
     with open(path, encoding="utf-8") as file:
         old = file.read()
-    if old.count(BEGIN) != 1 or old.count(END) != 1:
-        sys.exit(f"{path}: the marks {BEGIN} and {END} are not there once each")
-    new = f"{old[:old.index(BEGIN)]}{BEGIN}\n\n{text}\n\n{old[old.index(END):]}"
+    if old.count(begin) != 1 or old.count(end) != 1:
+        sys.exit(f"{path}: the marks {begin} and {end} are not there once each")
+    new = f"{old[:old.index(begin)]}{begin}\n\n{text}\n\n{old[old.index(end):]}"
     with open(path, "w", encoding="utf-8") as file:
         file.write(new)
 
@@ -341,7 +341,7 @@ def main():
         return 0
     if trouble and not options.force:
         sys.exit(f"{options.output} is not written")
-    write_between_marks(options.output, text)
+    write_between_marks(options.output, BEGIN, END, text)
     return 0
 
 
