@@ -76,14 +76,19 @@ static remat_status decide(struct remat_chooser *c, struct remat_arena *arena,
     return st;
 }
 
+/* Packed where the live peak is at most limit_bytes. */
 static remat_status evaluate(struct remat_chooser *c, struct remat_arena *scratch,
-                             const struct remat_planner *planner, struct rung *rung)
+                             const struct remat_planner *planner, struct rung *rung,
+                             uint64_t limit_bytes)
 {
     remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_notes ignored = {0};
     REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
-    REMAT_TRY(remat_evaluate(c->evaluator, &decision, &rung->cost));
+    REMAT_TRY(remat_evaluate_packed(c->evaluator, &decision, limit_bytes, c->settings->guard_bytes,
+                                    &rung->cost));
+    if (rung->cost.arena_bytes < c->fixed_arena_bytes)
+        rung->cost.arena_bytes = c->fixed_arena_bytes;
 fail:
     remat_arena_reset(scratch);
     return st;
@@ -103,32 +108,19 @@ static remat_status carry(struct remat_chooser *c, struct remat_arena *arena,
     remat_stopwatch_lap(c->watch, REMAT_LAP_CLONE);
     REMAT_TRY(remat_arrange(c->ctx, arena, graph, c->statics, &c->settings->device, c->watch,
                             &out->arranged));
-    if (out->arranged.step_ns != rung->cost.step_ns ||
-        out->arranged.lifespans.live_peak_bytes != rung->cost.live_peak_bytes)
-        REMAT_FAIL(c->ctx, REMAT_ERROR_INTERNAL,
-                   "policy \"%s\": evaluated to %" PRIu64 " ns and %" PRIu64
-                   " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
-                   rung->of.name, rung->cost.step_ns, rung->cost.live_peak_bytes,
-                   out->arranged.step_ns, out->arranged.lifespans.live_peak_bytes);
     remat_stopwatch_start(c->watch);
     REMAT_TRY(remat_place(c->ctx, arena, c->statics, &out->arranged.lifespans,
                           c->settings->guard_bytes, &out->arena_bytes));
     remat_stopwatch_lap(c->watch, REMAT_LAP_PLACE);
     if (out->arena_bytes < c->fixed_arena_bytes)
         out->arena_bytes = c->fixed_arena_bytes;
+    if (out->arranged.step_ns != rung->cost.step_ns || out->arena_bytes != rung->cost.arena_bytes)
+        REMAT_FAIL(c->ctx, REMAT_ERROR_INTERNAL,
+                   "policy \"%s\": evaluated to %" PRIu64 " ns and an arena of %" PRIu64
+                   " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
+                   rung->of.name, rung->cost.step_ns, rung->cost.arena_bytes, out->arranged.step_ns,
+                   out->arena_bytes);
 fail:
-    return st;
-}
-
-static remat_status packed_bytes(struct remat_chooser *c, struct remat_arena *scratch,
-                                 const struct remat_planner *planner, const struct rung *rung,
-                                 uint64_t *out)
-{
-    struct remat_candidate candidate;
-    struct remat_notes ignored = {0};
-    remat_status st = carry(c, scratch, planner, rung, &ignored, &candidate);
-    *out = candidate.arena_bytes;
-    remat_arena_reset(scratch);
     return st;
 }
 
@@ -138,10 +130,8 @@ static remat_status try_rung(struct remat_chooser *c, struct remat_arena *scratc
                              uint64_t limit_bytes, uint64_t *bytes)
 {
     remat_status st = REMAT_OK;
-    *bytes = UINT64_MAX;
-    REMAT_TRY(evaluate(c, scratch, planner, rung));
-    if (rung->cost.live_peak_bytes <= limit_bytes)
-        REMAT_TRY(packed_bytes(c, scratch, planner, rung, bytes));
+    REMAT_TRY(evaluate(c, scratch, planner, rung, limit_bytes));
+    *bytes = rung->cost.arena_bytes;
     if (*bytes <= c->limit_bytes && (!c->best_ns || rung->cost.step_ns < c->best_ns))
         c->best_ns = rung->cost.step_ns;
 fail:
@@ -308,15 +298,11 @@ static remat_status try_corners(struct remat_chooser *c, struct remat_arena *scr
     for (uint32_t next = best->of.step + 1; next < length && !remat_choose_is_over(c); next++) {
         next = remat_planner_path_corner(planner, path, next);
         struct rung rung = {.of = {"per-op", NULL, path, next}};
-        uint64_t bytes;
         REMAT_TRY(find_least(c, scratch, planner, &rung));
         if (rung.least_ns >= best->cost.step_ns)
             continue;
-        REMAT_TRY(evaluate(c, scratch, planner, &rung));
-        if (compare_cost(&rung, best) >= 0 || rung.cost.live_peak_bytes > c->limit_bytes)
-            continue;
-        REMAT_TRY(packed_bytes(c, scratch, planner, &rung, &bytes));
-        if (bytes <= c->limit_bytes)
+        REMAT_TRY(evaluate(c, scratch, planner, &rung, c->limit_bytes));
+        if (compare_cost(&rung, best) < 0 && rung.cost.arena_bytes <= c->limit_bytes)
             *best = rung;
     }
 fail:

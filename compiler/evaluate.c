@@ -105,14 +105,14 @@ void remat_evaluator_release(struct remat_evaluator *e)
     remat_arena_release(&e->scratch);
 }
 
-remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decision *decision,
-                            struct remat_evaluation *out)
+/* *lifespans lie in the scratch arena. */
+static remat_status arrange(struct remat_evaluator *e, const struct remat_decision *decision,
+                            struct remat_lifespans *lifespans, struct remat_evaluation *out)
 {
     remat_status st = REMAT_OK;
     struct remat_clones *c = &e->clones;
     struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo};
     struct remat_kernel_list kernels;
-    struct remat_lifespans lifespans;
     uint32_t *nodes, *order;
     remat_stopwatch_start(e->watch);
     REMAT_TRY(remat_clones_choose(c, &e->scratch, decision, c->tail, &sequence.count, &nodes));
@@ -123,12 +123,39 @@ remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decisi
     REMAT_TRY(remat_schedule(e->ctx, &e->scratch, c->graph, &kernels, &order));
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
     REMAT_TRY(remat_lifespans(e->ctx, &e->scratch, c->graph, &kernels, order, e->statics,
-                              &e->inputs, &lifespans));
+                              &e->inputs, lifespans));
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     *out = e->tail_cost;
-    out->live_peak_bytes = lifespans.live_peak_bytes;
+    out->live_peak_bytes = lifespans->live_peak_bytes;
+    out->arena_bytes = UINT64_MAX;
     REMAT_TRY(add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out));
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
+fail:
+    return st;
+}
+
+remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decision *decision,
+                            struct remat_evaluation *out)
+{
+    struct remat_lifespans lifespans;
+    remat_status st = arrange(e, decision, &lifespans, out);
+    remat_arena_reset(&e->scratch);
+    return st;
+}
+
+remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat_decision *decision,
+                                   uint64_t limit_bytes, uint64_t guard_bytes,
+                                   struct remat_evaluation *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_lifespans lifespans;
+    REMAT_TRY(arrange(e, decision, &lifespans, out));
+    if (out->live_peak_bytes > limit_bytes)
+        goto fail;
+    remat_stopwatch_start(e->watch);
+    REMAT_TRY(remat_packed_bytes(e->ctx, &e->scratch, e->statics, &lifespans, guard_bytes,
+                                 &out->arena_bytes));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
 fail:
     remat_arena_reset(&e->scratch);
     return st;

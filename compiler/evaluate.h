@@ -30,6 +30,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
 
 struct remat_evaluation {
     uint64_t step_ns, live_peak_bytes;
+    uint64_t arena_bytes;           /* packed; UINT64_MAX: not packed */
     struct remat_class_times times; /* step_ns by class */
 };
 
@@ -62,5 +63,11 @@ void remat_evaluator_release(struct remat_evaluator *evaluator);
 /* Equal to step_ns and live peak of remat_arrange on what remat_rewrite makes of the decision. */
 remat_status remat_evaluate(struct remat_evaluator *evaluator,
                             const struct remat_decision *decision, struct remat_evaluation *out);
+
+/* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place, with
+ * its guard_bytes. */
+remat_status remat_evaluate_packed(struct remat_evaluator *evaluator,
+                                   const struct remat_decision *decision, uint64_t limit_bytes,
+                                   uint64_t guard_bytes, struct remat_evaluation *out);
 
 #endif

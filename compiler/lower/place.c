@@ -213,6 +213,38 @@ fail:
     return st;
 }
 
+static remat_status list_slots(struct remat_arena *arena, const struct remat_lifespans *lifespans,
+                               uint64_t guard_bytes, struct remat_slot **out, uint32_t *out_count)
+{
+    remat_status st = REMAT_OK;
+    *out_count = 0;
+    REMAT_NEW(arena, *out, lifespans->buffer_count);
+    for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
+        const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
+        if (remat_is_none(buffer->persistent))
+            (*out)[(*out_count)++] =
+                (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer) + guard_bytes};
+    }
+fail:
+    return st;
+}
+
+remat_status remat_packed_bytes(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_statics *statics,
+                                const struct remat_lifespans *lifespans, uint64_t guard_bytes,
+                                uint64_t *out_arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_slot *slots;
+    struct remat_packing packing;
+    uint32_t count;
+    REMAT_TRY(list_slots(arena, lifespans, guard_bytes, &slots, &count));
+    REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
+    *out_arena_bytes = statics->total_bytes + packing.arena_bytes;
+fail:
+    return st;
+}
+
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_statics *statics, struct remat_lifespans *lifespans,
                          uint64_t guard_bytes, uint64_t *out_arena_bytes)
@@ -220,14 +252,8 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_slot *slots;
     struct remat_packing packing;
-    uint32_t count = 0;
-    REMAT_NEW(arena, slots, lifespans->buffer_count);
-    for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
-        const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
-        if (remat_is_none(buffer->persistent))
-            slots[count++] =
-                (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer) + guard_bytes};
-    }
+    uint32_t count;
+    REMAT_TRY(list_slots(arena, lifespans, guard_bytes, &slots, &count));
     REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
     REMAT_TRY(remat_pack_check(ctx, slots, count, &packing));
     count = 0;

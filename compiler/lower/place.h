@@ -38,4 +38,10 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_statics *statics, struct remat_lifespans *lifespans,
                          uint64_t guard_bytes, uint64_t *out_arena_bytes);
 
+/* *out_arena_bytes of remat_place, unchecked. */
+remat_status remat_packed_bytes(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_statics *statics,
+                                const struct remat_lifespans *lifespans, uint64_t guard_bytes,
+                                uint64_t *out_arena_bytes);
+
 #endif

@@ -52,9 +52,14 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
     struct remat_arena scratch;
     struct remat_graph *rewritten;
     struct remat_arrangement whole;
-    struct remat_evaluation cost;
+    struct remat_evaluation cost, packed, not_packed;
+    uint64_t arena_bytes, guard_bytes = REMAT_ALIGNMENT;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(remat_evaluate(&s->evaluator, decision, &cost));
+    REMAT_TRY(
+        remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes, guard_bytes, &packed));
+    REMAT_TRY(remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes,
+                                    &not_packed));
     REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
     REMAT_TRY(
@@ -64,6 +69,13 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
           " ns, %" PRIu64 " B",
           s->graph->name, name, cost.step_ns, cost.live_peak_bytes, whole.step_ns,
           whole.lifespans.live_peak_bytes);
+    REMAT_TRY(
+        remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, guard_bytes, &arena_bytes));
+    CHECK(packed.arena_bytes == arena_bytes && packed.step_ns == cost.step_ns,
+          "%s, %s: packed to %" PRIu64 " B, carried through to %" PRIu64 " B", s->graph->name, name,
+          packed.arena_bytes, arena_bytes);
+    CHECK(not_packed.arena_bytes == UINT64_MAX && not_packed.step_ns == cost.step_ns,
+          "%s, %s: packed over the limit", s->graph->name, name);
 fail:
     remat_arena_release(&scratch);
     return st;
