@@ -30,6 +30,13 @@ struct remat_border_network {
         } * items;
         size_t count, capacity;
     } arcs; /* with capacities that do not depend on the price */
+    struct {
+        struct cut {
+            double price, least_ps;
+            struct remat_border_point point;
+        } * items;
+        size_t count, capacity;
+    } cuts; /* that were asked for: searches for several rooms go the same ways */
 };
 
 static uint32_t item_node(uint32_t item)
@@ -200,8 +207,8 @@ fail:
     return st;
 }
 
-remat_status remat_border_cut(struct remat_border_network *n, double price,
-                              struct remat_border_point *point, double *least_ps)
+static remat_status find_cut(struct remat_border_network *n, double price,
+                             struct remat_border_point *point, double *least_ps)
 {
     remat_status st = REMAT_OK;
     const struct remat_border *b = n->border;
@@ -226,6 +233,24 @@ remat_status remat_border_cut(struct remat_border_network *n, double price,
     for (uint32_t t = 0; t < b->task_count; t++)
         point->run[t] = n->flow.level[task_node(b, t)] != UINT32_MAX;
     REMAT_TRY(remat_border_measure(n->arena, b, point));
+fail:
+    return st;
+}
+
+remat_status remat_border_cut(struct remat_border_network *n, double price,
+                              struct remat_border_point *point, double *least_ps)
+{
+    remat_status st = REMAT_OK;
+    struct cut cut = {.price = price};
+    size_t c = 0;
+    while (c < n->cuts.count && n->cuts.items[c].price != price)
+        c++;
+    if (c == n->cuts.count) {
+        REMAT_TRY(find_cut(n, price, &cut.point, &cut.least_ps));
+        REMAT_PUSH(n->arena, &n->cuts, cut);
+    }
+    *point = n->cuts.items[c].point;
+    *least_ps = n->cuts.items[c].least_ps;
 fail:
     return st;
 }

@@ -67,7 +67,8 @@ remat_status remat_border_network(struct remat_arena *arena, const struct remat_
                                   struct remat_border_network **out);
 
 /* The best choice at a price in ps per byte (finite, from 0 on). *least_ps: no choice at all has
- * cost + price * bytes below this; every rounding is downwards. */
+ * cost + price * bytes below this; every rounding is downwards. Asked again, the network returns
+ * what it found; *point's arrays are the network's. */
 remat_status remat_border_cut(struct remat_border_network *network, double price,
                               struct remat_border_point *point, double *least_ps);
 
