@@ -1,0 +1,107 @@
+/* Named kernels: the table, and what their preparations share. */
+#include "cpu_named.h"
+
+#include <math.h>
+
+double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
+                     uint32_t index)
+{
+    return device->program->parameters[command->parameter_begin + index];
+}
+
+int64_t cpu_view_count(const struct cpu_view *view)
+{
+    int64_t count = 1;
+    for (int k = 0; k < view->rank; k++)
+        count *= view->shape[k];
+    return count;
+}
+
+bool cpu_view_same_shape(const struct cpu_view *x, const struct cpu_view *y)
+{
+    return x->rank == y->rank &&
+           memcmp(x->shape, y->shape, (size_t)x->rank * sizeof *x->shape) == 0;
+}
+
+bool cpu_view_dense(const struct cpu_view *view)
+{
+    int64_t stride = 1;
+    for (int k = view->rank; k-- > 0; stride *= view->shape[k])
+        if (view->shape[k] != 1 && view->strides[k] != stride)
+            return false;
+    return true;
+}
+
+bool cpu_view_last_contiguous(const struct cpu_view *view)
+{
+    return view->shape[view->rank - 1] == 1 || view->strides[view->rank - 1] == 1;
+}
+
+bool cpu_view_is(const struct cpu_view *view, remat_dtype dtype)
+{
+    return view->operand->dtype == dtype;
+}
+
+bool cpu_view_is_float(const struct cpu_view *view)
+{
+    return cpu_view_is(view, REMAT_F32) || cpu_view_is(view, REMAT_BF16);
+}
+
+bool cpu_view_same_float(const struct cpu_view *x, const struct cpu_view *y)
+{
+    return cpu_view_is_float(x) && x->type == y->type && cpu_view_is_float(y);
+}
+
+remat_status cpu_expect(struct cpu_device *device, const struct remat_command *command,
+                        bool condition, const char *what)
+{
+    if (condition)
+        return REMAT_OK;
+    const struct remat_kernel *kernel = &device->program->kernels[command->kernel];
+    return remat_error(device->ctx, REMAT_ERROR_INVALID, "command \"%s\": %s: %s", command->name,
+                       remat_kernel_kind_name(kernel->kind), what);
+}
+
+remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command)
+{
+    uint32_t least, most, parameters;
+    uint32_t operands = command->operand_end - command->operand_begin;
+    remat_kernel_kind_arity(device->program->kernels[command->kernel].kind, &least, &most,
+                            &parameters);
+    return cpu_expect(device, command,
+                      operands >= least && operands <= most &&
+                          command->parameter_end - command->parameter_begin == parameters,
+                      "wrong number of operands or parameters");
+}
+
+int64_t cpu_view_element_bytes(const struct cpu_view *view)
+{
+    return remat_dtype_bytes((remat_dtype)view->operand->dtype);
+}
+
+bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out)
+{
+    return in->operand->dtype == out->operand->dtype && in->rank == out->rank;
+}
+
+static const struct cpu_named_kernel *const named_kernels[REMAT_KERNEL_KIND_COUNT] = {
+    [REMAT_KERNEL_matmul] = &cpu_named_matmul,
+    [REMAT_KERNEL_attention] = &cpu_named_attention,
+    [REMAT_KERNEL_attention_backward] = &cpu_named_attention_backward,
+    [REMAT_KERNEL_embedding] = &cpu_named_embedding,
+    [REMAT_KERNEL_embedding_backward] = &cpu_named_embedding_backward,
+    [REMAT_KERNEL_adamw_coefficients] = &cpu_named_adamw_coefficients,
+    [REMAT_KERNEL_copy] = &cpu_named_copy,
+    [REMAT_KERNEL_concat] = &cpu_named_concat,
+    [REMAT_KERNEL_pad] = &cpu_named_pad,
+    [REMAT_KERNEL_rope_table] = &cpu_named_rope_table,
+    [REMAT_KERNEL_batch_slice] = &cpu_named_batch_slice,
+    [REMAT_KERNEL_advance] = &cpu_named_advance,
+    [REMAT_KERNEL_fill] = &cpu_named_fill,
+    [REMAT_KERNEL_fill_normal] = &cpu_named_fill_normal,
+};
+
+const struct cpu_named_kernel *cpu_named_kernel_find(uint32_t kind)
+{
+    return kind < REMAT_KERNEL_KIND_COUNT ? named_kernels[kind] : NULL;
+}

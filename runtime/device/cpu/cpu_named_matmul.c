@@ -1,0 +1,90 @@
+/* Batched matrix products by cpu_sgemm. */
+#include "cpu_named.h"
+
+static remat_status prepare_matmul(struct cpu_device *device, const struct remat_command *command,
+                                   struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = cpu_expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view a = cpu_view_of(device, command, 0), b = cpu_view_of(device, command, 1),
+                    c = cpu_view_of(device, command, 2);
+    int r = c.rank;
+    bool good = r >= 2 && a.rank == r && b.rank == r && cpu_view_same_float(&a, &b) &&
+                cpu_view_is_float(&c) && cpu_view_last_contiguous(&c);
+    for (int k = 0; good && k < r - 2; k++)
+        good = a.shape[k] == c.shape[k] && b.shape[k] == c.shape[k];
+    good = good && a.shape[r - 2] == c.shape[r - 2] && b.shape[r - 1] == c.shape[r - 1] &&
+           a.shape[r - 1] == b.shape[r - 2];
+    return cpu_expect(device, command, good, "shapes, strides or dtypes do not fit together");
+}
+
+struct batch {
+    struct cpu_device *device;
+    const struct remat_command *command;
+    struct cpu_view a, b, c;
+};
+
+static struct cpu_matmul matmul_of(const struct batch *batch, int64_t item)
+{
+    const struct cpu_view *a = &batch->a, *b = &batch->b, *c = &batch->c;
+    int r = c->rank;
+    struct cpu_matmul mm = {
+        .m = c->shape[r - 2],
+        .n = c->shape[r - 1],
+        .k = a->shape[r - 1],
+        .a_row = a->strides[r - 2],
+        .a_column = a->strides[r - 1],
+        .a_type = a->type,
+        .b_row = b->strides[r - 2],
+        .b_column = b->strides[r - 1],
+        .b_type = b->type,
+        .ldc = c->strides[r - 2],
+        .c_type = c->type,
+    };
+    int64_t a_at = 0, b_at = 0, c_at = 0;
+    for (int k = r - 2; k-- > 0; item /= c->shape[k]) {
+        int64_t index = item % c->shape[k];
+        a_at += index * a->strides[k];
+        b_at += index * b->strides[k];
+        c_at += index * c->strides[k];
+    }
+    mm.a = cpu_element_at(a->data, a->type, a_at);
+    mm.b = cpu_element_at(b->data, b->type, b_at);
+    mm.c = cpu_element_at(c->data, c->type, c_at);
+    return mm;
+}
+
+static void run_batch_item(void *arg, int64_t item, int worker)
+{
+    const struct batch *batch = arg;
+    struct cpu_matmul mm = matmul_of(batch, item);
+    cpu_sgemm_serial(batch->device->functions, &mm, batch->device->scratch_of[worker]);
+}
+
+static remat_status run_matmul(struct cpu_device *device, const struct remat_command *command,
+                               const struct cpu_tile *tile)
+{
+    (void)tile;
+    struct batch batch = {device, command, cpu_view_of(device, command, 0),
+                          cpu_view_of(device, command, 1), cpu_view_of(device, command, 2)};
+    int64_t items = 1;
+    for (int k = 0; k < batch.c.rank - 2; k++)
+        items *= batch.c.shape[k];
+    bool broken = cpu_fault_applies(device, command, 5);
+    if (!broken && items >= 4 * (int64_t)device->params.threads) {
+        cpu_pool_run(device->pool, items, run_batch_item, &batch);
+        return REMAT_OK;
+    }
+    for (int64_t item = 0; item < items; item++) {
+        struct cpu_matmul mm = matmul_of(&batch, item);
+        if (broken)
+            cpu_fault_matmul(device, &mm);
+        else
+            cpu_sgemm(device->pool, device->functions, &mm, device->scratch_of);
+    }
+    return REMAT_OK;
+}
+
+const struct cpu_named_kernel cpu_named_matmul = {prepare_matmul, run_matmul, CPU_SCRATCH_BYTES};

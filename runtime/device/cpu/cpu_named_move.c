@@ -1,0 +1,245 @@
+/* What moves elements and computes nothing: copy, pad, concat, microbatches. */
+#include "cpu_named.h"
+
+/* out = in, both as views of the same shape. */
+static remat_status prepare_move(struct cpu_device *device, const struct remat_command *command,
+                                 const struct remat_operand operands[2], struct cpu_tile **tile)
+{
+    static const struct remat_instruction instructions[] = {
+        {.opcode = REMAT_INSTRUCTION_load,
+         .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}},
+        {.opcode = REMAT_INSTRUCTION_store,
+         .operand = 1,
+         .args = {0, REMAT_NO_REGISTER, REMAT_NO_REGISTER}},
+    };
+    static const struct remat_kernel_program kernel = {2, instructions, 2};
+    struct cpu_tile_source source = {
+        .name = command->name,
+        .kernel = &kernel,
+        .operands = operands,
+        .operand_count = 2,
+        .rank = operands[0].rank,
+        .space = operands[0].shape,
+        .words = true,
+    };
+    return cpu_device_prepare_tile(device, &source, command->instance > 0, tile);
+}
+
+static remat_status prepare_copy(struct cpu_device *device, const struct remat_command *command,
+                                 struct cpu_tile **tile)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(cpu_expect_arity(device, command));
+    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
+    REMAT_TRY(cpu_expect(device, command,
+                         cpu_view_movable(&in, &out) && cpu_view_same_shape(&in, &out),
+                         "shapes or dtypes differ"));
+    REMAT_TRY(prepare_move(device, command, in.operand, tile));
+fail:
+    return st;
+}
+
+static remat_status run_copy(struct cpu_device *device, const struct remat_command *command,
+                             const struct cpu_tile *tile)
+{
+    (void)command;
+    cpu_tile_run(tile, device->pool, device->base.memory, device->scratch, device->scratch_bytes);
+    return REMAT_OK;
+}
+
+static remat_status prepare_pad(struct cpu_device *device, const struct remat_command *command,
+                                struct cpu_tile **tile)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(cpu_expect_arity(device, command));
+    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
+    double axis = cpu_parameter(device, command, 0), begin = cpu_parameter(device, command, 1);
+    bool good = cpu_view_movable(&in, &out) && cpu_view_dense(&out) && axis >= 0 &&
+                axis < in.rank && begin >= 0;
+    for (int k = 0; good && k < in.rank; k++)
+        good = k == (int)axis ? begin + (double)in.shape[k] <= (double)out.shape[k]
+                              : in.shape[k] == out.shape[k];
+    REMAT_TRY(cpu_expect(device, command, good, "the box does not lie in the result"));
+    struct remat_operand operands[2] = {*in.operand, *out.operand};
+    memcpy(operands[1].shape, in.shape, sizeof operands[1].shape);
+    operands[1].offset_elements += (uint64_t)begin * (uint64_t)out.strides[(int)axis];
+    REMAT_TRY(prepare_move(device, command, operands, tile));
+fail:
+    return st;
+}
+
+struct margin { /* in each of the slabs that the axes before the padded one enumerate; bytes */
+    char *out;
+    int64_t slab, begin, end;
+};
+
+static void clear_margin(void *arg, int64_t item, int worker)
+{
+    (void)worker;
+    const struct margin *margin = arg;
+    char *slab = margin->out + item * margin->slab;
+    memset(slab, 0, (size_t)margin->begin);
+    memset(slab + margin->end, 0, (size_t)(margin->slab - margin->end));
+}
+
+static remat_status run_pad(struct cpu_device *device, const struct remat_command *command,
+                            const struct cpu_tile *tile)
+{
+    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
+    int axis = (int)cpu_parameter(device, command, 0);
+    int64_t begin = (int64_t)cpu_parameter(device, command, 1),
+            inner = cpu_view_element_bytes(&out), slabs = 1;
+    for (int k = 0; k < axis; k++)
+        slabs *= out.shape[k];
+    for (int k = axis + 1; k < out.rank; k++)
+        inner *= out.shape[k];
+    struct margin margin = {out.data, out.shape[axis] * inner, begin * inner,
+                            (begin + in.shape[axis]) * inner};
+    cpu_pool_run(device->pool, slabs, clear_margin, &margin);
+    return run_copy(device, command, tile);
+}
+
+/* --- concat --- */
+
+static uint32_t concat_inputs(const struct remat_command *command)
+{
+    return command->operand_end - command->operand_begin - 1;
+}
+
+static remat_status prepare_concat(struct cpu_device *device, const struct remat_command *command,
+                                   struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = cpu_expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view out = cpu_view_of(device, command, concat_inputs(command));
+    double axis = cpu_parameter(device, command, 0);
+    bool good = out.rank >= 1 && axis >= 0 && axis < out.rank && cpu_view_dense(&out);
+    int64_t length = 0;
+    for (uint32_t i = 0; good && i < concat_inputs(command); i++) {
+        struct cpu_view in = cpu_view_of(device, command, i);
+        good = cpu_view_movable(&in, &out);
+        for (int k = 0; good && k < out.rank; k++)
+            good = k == (int)axis || in.shape[k] == out.shape[k];
+        length += good ? in.shape[(int)axis] : 0;
+    }
+    return cpu_expect(device, command, good && length == out.shape[(int)axis],
+                      "the inputs do not fill the result");
+}
+
+struct piece { /* one input and where it begins in the result */
+    struct cpu_view in;
+    const int64_t *out_strides;
+    char *out;
+};
+
+static void copy_elements(char *to, const char *from, int64_t stride, int64_t count, int64_t bytes)
+{
+    if (stride == 1)
+        memcpy(to, from, (size_t)(count * bytes));
+    else if (bytes == 2)
+        for (int64_t j = 0; j < count; j++)
+            memcpy(to + 2 * j, from + 2 * stride * j, 2);
+    else
+        for (int64_t j = 0; j < count; j++)
+            memcpy(to + 4 * j, from + 4 * stride * j, 4);
+}
+
+/* `item` enumerates all axes but the last. */
+static void copy_row(void *arg, int64_t item, int worker)
+{
+    (void)worker;
+    const struct piece *piece = arg;
+    const struct cpu_view *in = &piece->in;
+    int64_t from = 0, to = 0, bytes = cpu_view_element_bytes(in);
+    int last = in->rank - 1;
+    for (int k = last; k-- > 0; item /= in->shape[k]) {
+        from += item % in->shape[k] * in->strides[k];
+        to += item % in->shape[k] * piece->out_strides[k];
+    }
+    copy_elements(piece->out + to * bytes, (const char *)in->data + from * bytes, in->strides[last],
+                  in->shape[last], bytes);
+}
+
+static remat_status run_concat(struct cpu_device *device, const struct remat_command *command,
+                               const struct cpu_tile *tile)
+{
+    (void)tile;
+    struct cpu_view out = cpu_view_of(device, command, concat_inputs(command));
+    int axis = (int)cpu_parameter(device, command, 0);
+    char *begin = out.data;
+    for (uint32_t i = 0; i < concat_inputs(command); i++) {
+        struct piece piece = {cpu_view_of(device, command, i), out.strides, begin};
+        cpu_pool_run(device->pool, cpu_view_count(&piece.in) / piece.in.shape[piece.in.rank - 1],
+                     copy_row, &piece);
+        begin += piece.in.shape[axis] * out.strides[axis] * cpu_view_element_bytes(&out);
+    }
+    return REMAT_OK;
+}
+
+/* --- microbatches --- */
+
+static remat_status prepare_batch_slice(struct cpu_device *device,
+                                        const struct remat_command *command, struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = cpu_expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view in = cpu_view_of(device, command, 0), index = cpu_view_of(device, command, 1),
+                    out = cpu_view_of(device, command, 2);
+    bool good = cpu_view_movable(&in, &out) && cpu_view_dense(&in) && cpu_view_dense(&out) &&
+                cpu_view_is(&index, REMAT_I32) && cpu_view_count(&index) == 1 &&
+                cpu_view_count(&in) % cpu_view_count(&out) == 0;
+    return cpu_expect(device, command, good, "operands are not in, index i32 [1] and a part of in");
+}
+
+static remat_status run_batch_slice(struct cpu_device *device, const struct remat_command *command,
+                                    const struct cpu_tile *tile)
+{
+    (void)tile;
+    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 2);
+    int64_t index = *(const int32_t *)cpu_view_of(device, command, 1).data;
+    int64_t bytes = cpu_view_count(&out) * cpu_view_element_bytes(&out),
+            parts = cpu_view_count(&in) / cpu_view_count(&out);
+    if (index < 0 || index >= parts)
+        return remat_error(device->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": part %lld of %lld parts", command->name,
+                           (long long)index, (long long)parts);
+    memcpy(out.data, (const char *)in.data + index * bytes, (size_t)bytes);
+    return REMAT_OK;
+}
+
+static remat_status prepare_advance(struct cpu_device *device, const struct remat_command *command,
+                                    struct cpu_tile **tile)
+{
+    (void)tile;
+    remat_status st = cpu_expect_arity(device, command);
+    if (st)
+        return st;
+    struct cpu_view index = cpu_view_of(device, command, 0);
+    return cpu_expect(device, command,
+                      cpu_view_is(&index, REMAT_I32) && cpu_view_count(&index) == 1,
+                      "the operand is not i32 [1]");
+}
+
+static remat_status run_advance(struct cpu_device *device, const struct remat_command *command,
+                                const struct cpu_tile *tile)
+{
+    (void)tile;
+    int32_t *index = cpu_view_of(device, command, 0).data;
+    int32_t last = (int32_t)cpu_parameter(device, command, 0) - 1;
+    *index = *index >= 0 && *index < last ? *index + 1 : 0;
+    return REMAT_OK;
+}
+
+const struct cpu_named_kernel cpu_named_copy = {prepare_copy, run_copy, 0};
+
+const struct cpu_named_kernel cpu_named_pad = {prepare_pad, run_pad, 0};
+
+const struct cpu_named_kernel cpu_named_concat = {prepare_concat, run_concat, 0};
+
+const struct cpu_named_kernel cpu_named_batch_slice = {prepare_batch_slice, run_batch_slice, 0};
+
+const struct cpu_named_kernel cpu_named_advance = {prepare_advance, run_advance, 0};
