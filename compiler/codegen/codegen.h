@@ -59,7 +59,7 @@ struct remat_cuda_settings {
 
 /* The code of all commands but matmul, attention and attention_backward, which launch nothing
  * here. `program` is verified; everything in `out` lies in the arena. Pure: same program, same
- * code. REMAT_ERROR_INVALID names the command that CUDA text cannot express: f16 operands, more
+ * code. REMAT_ERROR_INVALID names the command that CUDA text cannot express: more
  * than REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns. */
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,

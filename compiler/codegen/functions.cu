@@ -173,11 +173,13 @@ DEV float widen_high(u32 pair) { return float_of_bits(pair & 0xffff0000u); }
 
 DEV float load_f32(const u8 *p) { return float_of_bits(read4(p)); }
 DEV float load_bf16(const u8 *p) { return widen_low(read2(p)); }
+DEV float load_f16(const u8 *p) { return widen_half(read2(p)); }
 DEV float load_word16(const u8 *p) { return widen_low(read2(p)); }
 DEV void store_word16(u8 *p, float x) { write2(p, bits_of_float(x) >> 16); }
 DEV float load_i32(const u8 *p) { return (float)(i32)read4(p); }
 DEV void store_f32(u8 *p, float x) { write4(p, bits_of_float(x)); }
 DEV void store_bf16(u8 *p, float x) { write2(p, narrow_pair(x, 0.0f)); }
+DEV void store_f16(u8 *p, float x) { write2(p, narrow_half_pair(x, 0.0f)); }
 
 /* `width` words of four bytes as they are */
 DEV void read_words(u32 *x, const u8 *p, u32 width)
@@ -248,6 +250,20 @@ DEV void load_vector_bf16(float *x, const u8 *p, u32 width, u32 count)
     }
 }
 
+DEV void load_vector_f16(float *x, const u8 *p, u32 width, u32 count)
+{
+    if (count >= width) {
+        u32 pairs[4];
+        read_words(pairs, p, width / 2);
+        UNROLL for (u32 e = 0; e < width; e += 2) {
+            x[e] = widen_half(pairs[e / 2]);
+            x[e + 1] = widen_half(pairs[e / 2] >> 16);
+        }
+    } else {
+        UNROLL for (u32 e = 0; e < width; e++) x[e] = e < count ? load_f16(p + 2 * e) : 0.0f;
+    }
+}
+
 DEV void load_vector_word16(float *x, const u8 *p, u32 width, u32 count)
 {
     load_vector_bf16(x, p, width, count);
@@ -276,6 +292,19 @@ DEV void store_vector_bf16(u8 *p, const float *x, u32 width, u32 count)
         UNROLL for (u32 e = 0; e < width; e++)
             if (e < count)
                 store_bf16(p + 2 * e, x[e]);
+    }
+}
+
+DEV void store_vector_f16(u8 *p, const float *x, u32 width, u32 count)
+{
+    if (count >= width) {
+        u32 pairs[4];
+        UNROLL for (u32 e = 0; e < width; e += 2) pairs[e / 2] = narrow_half_pair(x[e], x[e + 1]);
+        write_words(p, pairs, width / 2);
+    } else {
+        UNROLL for (u32 e = 0; e < width; e++)
+            if (e < count)
+                store_f16(p + 2 * e, x[e]);
     }
 }
 

@@ -39,6 +39,20 @@ DEV u32 narrow_pair(float low, float high)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
     return bits;
 }
+/* f16: the same; from 65520 on infinity. */
+DEV u32 narrow_half_pair(float low, float high)
+{
+    u32 bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+/* The value of the lower half. */
+DEV float widen_half(u32 bits)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"((u16)bits));
+    return x;
+}
 
 DEV u32 read2(const u8 *p) { return *(const u16 *)p; }
 DEV u32 read4(const u8 *p) { return *(const u32 *)p; }

@@ -67,7 +67,7 @@ static remat_status check_operand(const struct cuda_source *s, const struct rema
 {
     bool random = cuda_is_random(node);
     bool known = operand->dtype == REMAT_F32 || operand->dtype == REMAT_BF16 ||
-                 operand->dtype == CUDA_WORD16 ||
+                 operand->dtype == REMAT_F16 || operand->dtype == CUDA_WORD16 ||
                  (operand->dtype == REMAT_I32 && !cuda_is_store(node));
     if (!known || (random && operand->dtype != REMAT_I32))
         return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text does not %s %s",

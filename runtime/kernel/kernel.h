@@ -17,11 +17,11 @@
  *
  * Memory operands are views: base + offset + strides in elements over the axes of the space. A
  * stride of 0 repeats. load_row and store of a ROW register ignore the stride of the last axis;
- * store of a COLUMN register ignores the strides of the others. Loads of bf16 convert to f32
- * exactly, loads of i32 where that is below 2^24. A store into a bf16 operand rounds to nearest
- * even, subnormals too; NaN stays NaN. i32 is not stored. An operand may be the same memory as
- * another only where the plan says so (in place), and then has its dtype: every element is loaded
- * before it is stored.
+ * store of a COLUMN register ignores the strides of the others. Loads of bf16 and f16 convert to
+ * f32 exactly, loads of i32 where that is below 2^24. A store into a bf16 or f16 operand rounds to
+ * nearest even, subnormals too; NaN stays NaN. The CPU device has no f16. i32 is not stored. An
+ * operand may be the same memory as another only where the plan says so (in place), and then has
+ * its dtype: every element is loaded before it is stored.
  *
  * random: the operand is i32, and the four elements from its offset on are the step's random state
  * { seed low, seed high, step, microbatch }; its shape and strides are ignored. The immediate is

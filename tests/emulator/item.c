@@ -42,55 +42,72 @@ void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, s
     const struct remat_cuda_settings settings = {number % 3 ? 1 : 65536, number % 2 ? 96 : 0};
     item->any_bits = false;
     sample_make(&item->sample, number);
+    for (uint32_t o = 0; o < item->sample.operand_count && number % 4 == 3; o++)
+        if (item->sample.operands[o].dtype == REMAT_BF16)
+            item->sample.operands[o].dtype = REMAT_F16;
     snprintf(item->key, sizeof item->key, "sample%llu", (unsigned long long)number);
     emit(ctx, arena, &settings, item);
 }
 
+static uint16_t add(struct sample *s, uint16_t opcode, uint32_t operand, uint16_t argument)
+{
+    s->instructions[s->instruction_count] =
+        (struct remat_instruction){.opcode = opcode,
+                                   .operand = (uint16_t)operand,
+                                   .args = {argument, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
+    return (uint16_t)s->instruction_count++;
+}
+
+static uint32_t add_operand(struct sample *s, remat_dtype dtype)
+{
+    uint32_t o = s->operand_count++;
+    s->operands[o] = (struct remat_operand){
+        .value = o, .dtype = (uint8_t)dtype, .rank = 1, .shape = {s->columns}, .strides = {1}};
+    s->values[o].buffer = o;
+    s->buffers[o].offset_bytes = s->arena_bytes;
+    s->buffers[o].bytes = (uint64_t)s->columns * remat_dtype_bytes(dtype);
+    s->arena_bytes += s->buffers[o].bytes;
+    return o;
+}
+
 void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct item *item)
 {
-    const uint32_t columns = 1 << 16;
     struct sample *s = &item->sample;
     *item = (struct item){.key = "functions", .any_bits = true};
     s->rank = 1;
     s->rows = 1;
-    s->columns = s->space[0] = columns;
-    for (uint16_t opcode = 0; opcode < REMAT_INSTRUCTION_COUNT; opcode++) {
-        bool function = remat_opcode_arity(opcode) == 1 && opcode != REMAT_INSTRUCTION_store &&
-                        !remat_opcode_is_row_reduction(opcode) &&
-                        !remat_opcode_is_column_reduction(opcode);
-        if (!function && opcode != REMAT_INSTRUCTION_load)
-            continue;
-        uint32_t o = s->operand_count++;
-        s->operands[o] = (struct remat_operand){
-            .value = o, .dtype = REMAT_F32, .rank = 1, .shape = {columns}, .strides = {1}};
-        s->values[o].buffer = o;
-        s->buffers[o].offset_bytes = s->arena_bytes;
-        s->buffers[o].bytes = columns * sizeof(float);
-        s->arena_bytes += s->buffers[o].bytes;
-        uint16_t argument = function ? 0 : REMAT_NO_REGISTER;
-        s->instructions[s->instruction_count++] = (struct remat_instruction){
-            .opcode = opcode, .args = {argument, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
-        if (function) {
-            uint16_t last = (uint16_t)(s->instruction_count - 1);
-            s->instructions[s->instruction_count++] =
-                (struct remat_instruction){.opcode = REMAT_INSTRUCTION_store,
-                                           .operand = (uint16_t)o,
-                                           .args = {last, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
+    s->columns = s->space[0] = 1 << 16;
+    uint32_t in = add_operand(s, REMAT_F32), halves = add_operand(s, REMAT_F16);
+    uint16_t x = add(s, REMAT_INSTRUCTION_load, in, REMAT_NO_REGISTER);
+    uint16_t widened = add(s, REMAT_INSTRUCTION_load, halves, REMAT_NO_REGISTER);
+    add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F32), widened);
+    add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F16), x);
+    add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_BF16), x);
+    for (uint16_t opcode = 0; opcode < REMAT_INSTRUCTION_COUNT; opcode++)
+        if (remat_opcode_arity(opcode) == 1 && opcode != REMAT_INSTRUCTION_store &&
+            !remat_opcode_is_row_reduction(opcode) && !remat_opcode_is_column_reduction(opcode)) {
+            uint16_t value = add(s, opcode, 0, x);
+            add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F32), value);
         }
-    }
     s->kernel =
         (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
     emit(ctx, arena, &REMAT_CUDA_DEFAULTS, item);
 }
 
-/* Every exponent, and among the mantissas all that are nearly zero or nearly full. */
+/* Every exponent, and among the mantissas all that are nearly zero or nearly full; what is halfway
+ * between two f16 that are subnormal, and where f16 ends; every f16. */
 static void fill_any_bits(const struct sample *s, char *memory)
 {
     for (uint32_t i = 0; i < s->columns; i++) {
         uint32_t bits = (uint32_t)remat_hash(&i, sizeof i, 1);
+        uint16_t half = (uint16_t)i;
         if (i % 4 == 0)
             bits = (bits & 0xff800000u) + i % 64 / 4 - 8;
+        float value = i % 8 == 1 ? (float)(i / 8) * 0x1p-25f : 65504.0f + (float)(i / 8 % 64) / 2;
+        if (i % 4 == 1)
+            memcpy(&bits, &value, sizeof bits);
         memcpy(memory + i * sizeof bits, &bits, sizeof bits);
+        memcpy(memory + s->buffers[1].offset_bytes + i * sizeof half, &half, sizeof half);
     }
 }
 

@@ -16,7 +16,7 @@ struct item { /* a sample as a program of one command */
 
 /* Stops the process with exit code 1 when the sample cannot be emitted. */
 void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, struct item *item);
-/* Each function of one argument, each element of a long row one. */
+/* Each function of one argument and each conversion, each element of a long row one. */
 void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct item *item);
 void item_append_text(const struct item *item, struct remat_text *text);
 /* NULL, or how what the kernels of `library` do differs from kernel.h, which is looked at under

@@ -99,6 +99,33 @@ DEV u32 narrow_pair(float low, float high)
     return narrow(low) | narrow(high) << 16;
 }
 
+DEV u32 narrow_half(float x)
+{
+    const u32 bits = bits_of_float(x) & 0x7fffffffu, sign = bits_of_float(x) >> 16 & 0x8000u;
+    if (bits > 0x7f800000u)
+        return 0x7fff;
+    if (bits >= 0x477ff000u) /* 65520 */
+        return sign | 0x7c00u;
+    if (bits < 0x38800000u) /* subnormal: the last place of 0.5 is 2^-24 */
+        return sign | (bits_of_float(float_of_bits(bits) + 0.5f) - 0x3f000000u);
+    return sign | (((bits + 0xfffu + (bits >> 13 & 1u)) >> 13) - 0x1c000u);
+}
+
+DEV u32 narrow_half_pair(float low, float high)
+{
+    return narrow_half(low) | narrow_half(high) << 16;
+}
+
+DEV float widen_half(u32 bits)
+{
+    const u32 sign = bits << 16 & 0x80000000u, rest = bits & 0x7fffu;
+    if (rest >= 0x7c00u)
+        return float_of_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest < 0x400u)
+        return sign ? -(float)rest * 0x1p-24f : (float)rest * 0x1p-24f;
+    return float_of_bits(sign | (rest + 0x1c000u) << 13);
+}
+
 #define READ(name, type)                                                                           \
     DEV type name(const u8 *p)                                                                     \
     {                                                                                              \

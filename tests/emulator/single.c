@@ -1,6 +1,8 @@
 #include "single.h"
 
 #include "cpu_device.h"
+#include "cpu_pool.h"
+#include "half.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +64,8 @@ static void fill(const struct single *s, char *memory)
                 memcpy(&word, &value, 4);
             if (s->operands[o].dtype == REMAT_BF16)
                 word = (word & 0xffff0000u) | word >> 16;
+            if (s->operands[o].dtype == REMAT_F16)
+                word = half_narrow(value) * 0x10001u;
             memcpy(memory + s->buffers[o].offset_bytes + i, &word, 4);
         }
 }
@@ -76,60 +80,112 @@ static void set_all_bits(const struct single *s, char *memory)
     memset(memory + s->buffers[last->value].offset_bytes + begin, 0xff, bytes);
 }
 
-bool single_run(remat_context *ctx, const char *compiler, struct single *s)
+/* With f32 for f16, which the CPU device does not have. */
+static struct single widened(const struct single *s)
 {
-    struct remat_arena arena;
-    struct remat_device *cpu;
-    emulator_kernel *kernels[SINGLE_OPERANDS_MAX];
-    bool good = true;
-    remat_arena_init(&arena, ctx);
-    uint64_t bytes = s->program.arena_bytes;
+    struct single twin = *s;
+    twin.program.arena_bytes = 0;
+    for (uint32_t o = 0; o < s->command.operand_end; o++) {
+        bool half = s->operands[o].dtype == REMAT_F16;
+        twin.operands[o].dtype = half ? REMAT_F32 : s->operands[o].dtype;
+        twin.buffers[o].bytes = s->buffers[o].bytes * (half ? 2 : 1);
+        twin.buffers[o].offset_bytes = twin.program.arena_bytes;
+        twin.program.arena_bytes += twin.buffers[o].bytes;
+    }
+    return twin;
+}
+
+/* The memory of `s` to its twin's, or back. */
+static void convert(const struct single *s, const struct single *twin, char *memory,
+                    char *twin_memory, bool back)
+{
+    for (uint32_t o = 0; o < s->command.operand_end; o++) {
+        char *at = memory + s->buffers[o].offset_bytes;
+        char *twin_at = twin_memory + twin->buffers[o].offset_bytes;
+        if (s->operands[o].dtype != REMAT_F16)
+            memcpy(back ? at : twin_at, back ? twin_at : at, s->buffers[o].bytes);
+        for (uint64_t i = 0; s->operands[o].dtype == REMAT_F16 && i < s->buffers[o].bytes / 2; i++)
+            if (back)
+                ((uint16_t *)at)[i] = half_narrow(((float *)twin_at)[i]);
+            else
+                ((float *)twin_at)[i] = half_widen(((uint16_t *)at)[i]);
+    }
+}
+
+static void complete(struct single *s)
+{
     s->program.kernels = &s->kernel, s->program.kernel_count = 1;
     s->program.commands = &s->command, s->program.command_count = 1;
     s->program.operands = s->operands, s->program.operand_count = s->command.operand_end;
     s->program.values = s->values, s->program.buffers = s->buffers;
     s->program.parameters = s->parameters;
+}
+
+/* What the CPU device makes of the memory. */
+static void run_on_cpu(remat_context *ctx, struct single *s, char *memory)
+{
+    struct single twin = widened(s);
+    struct remat_device *cpu;
     const struct remat_device_params params = {.threads = 1, .seed = SINGLE_SEED};
-    if (remat_cpu_device.create(ctx, &s->program, &params, &cpu) ||
-        remat_cpu_device.bind(cpu, NULL) ||
-        remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code)) {
+    complete(&twin);
+    if (remat_cpu_device.create(ctx, &twin.program, &params, &cpu) ||
+        remat_cpu_device.bind(cpu, NULL)) {
         fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
         exit(1);
     }
-    char *text = kernels_text(&s->code), *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
-    char *initial = malloc(bytes);
-    void *library = kernels_compile(compiler, text);
-    struct emulator *emulator = emulator_create(memory, bytes);
-    for (uint32_t k = 0; k < s->code.kernel_count; k++)
-        kernels[k] = kernels_find(library, s->code.kernels[k].symbol);
-    fill(s, initial);
-    memcpy(cpu->memory, initial, bytes);
+    convert(s, &twin, memory, cpu->memory, false);
     remat_cpu_device.begin(cpu);
     if ((remat_cpu_device.execute(cpu, 0) != REMAT_OK) != s->fails) {
         fprintf(stderr, "FAILED %s: status on the CPU\n", s->kernel.key);
         exit(1);
     }
-    if (s->fails)
-        set_all_bits(s, cpu->memory);
-    for (uint64_t order = 0; order < 3; order++) {
-        memcpy(memory, initial, bytes);
-        const char *fault = kernels_run(emulator, &s->program, &s->code, kernels, 0, SINGLE_SEED,
-                                        memory, memory, order * 5);
-        if (s->code.launch_count == 0 || fault || memcmp(memory, cpu->memory, bytes) != 0) {
-            printf("%s of %lld x %lld, dtype %u: %s\n", s->kernel.key,
-                   (long long)s->operands[0].shape[0], (long long)s->operands[0].shape[1],
-                   s->operands[0].dtype, fault ? fault : "differs");
-            good = false;
-            break;
-        }
-    }
     remat_cpu_device.end(cpu);
+    convert(s, &twin, memory, cpu->memory, true);
+    if (s->fails)
+        set_all_bits(s, memory);
     remat_cpu_device.destroy(&cpu);
+}
+
+bool single_run(remat_context *ctx, const char *compiler, struct single *s)
+{
+    struct remat_arena arena;
+    emulator_kernel *kernels[SINGLE_OPERANDS_MAX];
+    const char *fault = NULL;
+    remat_arena_init(&arena, ctx);
+    uint64_t bytes = s->program.arena_bytes;
+    complete(s);
+    if (remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code)) {
+        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
+        exit(1);
+    }
+    char *text = kernels_text(&s->code), *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
+    char *initial = malloc(bytes), *expected = malloc(bytes);
+    void *library = kernels_compile(compiler, text);
+    struct emulator *emulator = emulator_create(memory, bytes);
+    for (uint32_t k = 0; k < s->code.kernel_count; k++)
+        kernels[k] = kernels_find(library, s->code.kernels[k].symbol);
+    fill(s, initial);
+    memcpy(expected, initial, bytes);
+    run_on_cpu(ctx, s, expected);
+    uint32_t state = cpu_flush_subnormals();
+    for (uint64_t order = 0; order < 3 && !fault; order++) {
+        memcpy(memory, initial, bytes);
+        fault = kernels_run(emulator, &s->program, &s->code, kernels, 0, SINGLE_SEED, memory,
+                            memory, order * 5);
+        if (!fault && (s->code.launch_count == 0 || memcmp(memory, expected, bytes) != 0))
+            fault = "differs";
+    }
+    if (fault)
+        printf("%s of %lld x %lld, dtype %s: %s\n", s->kernel.key,
+               (long long)s->operands[0].shape[0], (long long)s->operands[0].shape[1],
+               remat_dtype_name((remat_dtype)s->operands[0].dtype), fault);
+    cpu_restore_float_state(state);
     emulator_destroy(&emulator);
     kernels_close(library);
     free(text);
     free(memory);
     free(initial);
+    free(expected);
     remat_arena_release(&arena);
-    return good;
+    return !fault;
 }

@@ -1,5 +1,7 @@
 /* A named kernel as a program of one command: emitted kernels in the emulator against the CPU
- * device, bit for bit, threads and blocks in order and in random order. */
+ * device, bit for bit (where
+ * there are f16, against what it makes of f32, rounded), threads and blocks in order and in random
+ * order. */
 #ifndef EMULATOR_SINGLE_H
 #define EMULATOR_SINGLE_H
 

@@ -11,8 +11,6 @@ static uint32_t failures;
 static void test_fills(remat_context *ctx, const char *compiler, int64_t count, uint64_t offset)
 {
     for (remat_dtype dtype = REMAT_F32; dtype <= REMAT_I32; dtype++) {
-        if (dtype == REMAT_F16)
-            continue;
         struct single *s = single_begin(REMAT_KERNEL_fill);
         s->parameters[0] = dtype == REMAT_I32 ? -7 : 1.0 / 3;
         single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);

@@ -1,6 +1,7 @@
 #include "sample.h"
 
 #include "cpu_bf16.h"
+#include "half.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -100,6 +101,16 @@ static float reduce_column(const float *a, int64_t rows, int64_t columns)
     return total;
 }
 
+static uint16_t narrow(uint8_t dtype, float x)
+{
+    return dtype == REMAT_F16 ? half_narrow(x) : cpu_narrow_bf16(x);
+}
+
+static float widen(uint8_t dtype, uint16_t x)
+{
+    return dtype == REMAT_F16 ? half_widen(x) : cpu_widen_bf16(x);
+}
+
 static void run_memory(const struct sample *s, const struct remat_instruction *in, char *memory,
                        float *d, const float *a, enum remat_register_class stored)
 {
@@ -108,11 +119,11 @@ static void run_memory(const struct sample *s, const struct remat_instruction *i
         for (int64_t c = 0; c < s->columns; c++) {
             bool by_row = in->opcode == REMAT_INSTRUCTION_load_row || stored == REMAT_CLASS_ROW;
             char *at = address(s, memory, operand, r, c, stored == REMAT_CLASS_COLUMN, by_row);
-            if (operand->dtype == REMAT_BF16) {
-                uint16_t value = a ? cpu_narrow_bf16(a[r * s->columns + c]) : 0;
+            if (operand->dtype == REMAT_BF16 || operand->dtype == REMAT_F16) {
+                uint16_t value = a ? narrow(operand->dtype, a[r * s->columns + c]) : 0;
                 memcpy(a ? at : (char *)&value, a ? (char *)&value : at, 2);
                 if (!a)
-                    d[r * s->columns + c] = cpu_widen_bf16(value);
+                    d[r * s->columns + c] = widen(operand->dtype, value);
             } else if (a) {
                 memcpy(at, &a[r * s->columns + c], 4);
             } else if (operand->dtype == REMAT_I32) {
@@ -333,10 +344,10 @@ void sample_fill(const struct sample *s, char *memory)
         for (uint64_t e = 0; e < s->buffers[o].bytes / bytes; e++) {
             int32_t integer = (int32_t)random_below(21) - 10;
             float value = (float)integer * 0.37f + (float)random_below(1000) * 1e-3f;
-            uint16_t narrow = cpu_narrow_bf16(value);
-            const void *from = s->operands[o].dtype == REMAT_I32    ? (void *)&integer
-                               : s->operands[o].dtype == REMAT_BF16 ? (void *)&narrow
-                                                                    : (void *)&value;
+            uint16_t word = narrow(s->operands[o].dtype, value);
+            const void *from = s->operands[o].dtype == REMAT_I32   ? (void *)&integer
+                               : s->operands[o].dtype == REMAT_F32 ? (void *)&value
+                                                                   : (void *)&word;
             memcpy(memory + s->buffers[o].offset_bytes + bytes * e, from, bytes);
         }
     }
@@ -347,7 +358,11 @@ void sample_fill(const struct sample *s, char *memory)
 static bool is_nan(remat_dtype dtype, const char *at)
 {
     float value = 0.0f;
-    memcpy(dtype == REMAT_BF16 ? (char *)&value + 2 : (char *)&value, at, remat_dtype_bytes(dtype));
+    uint16_t word;
+    memcpy(&word, at, sizeof word);
+    if (dtype != REMAT_F32)
+        return isnan(widen((uint8_t)dtype, word));
+    memcpy(&value, at, sizeof value);
     return isnan(value);
 }
 
