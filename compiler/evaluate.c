@@ -105,25 +105,37 @@ void remat_evaluator_release(struct remat_evaluator *e)
     remat_arena_release(&e->scratch);
 }
 
+remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_arena *arena,
+                                     const struct remat_decision *decision,
+                                     struct remat_kernel_list *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_clones *c = &e->clones;
+    struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo};
+    uint32_t *nodes;
+    remat_stopwatch_start(e->watch);
+    REMAT_TRY(remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes));
+    sequence.nodes = nodes;
+    remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
+    REMAT_TRY(remat_fuse_sequence(e->ctx, arena, c->graph, &sequence, out));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
+fail:
+    return st;
+}
+
 /* *lifespans lie in the scratch arena. */
 static remat_status arrange(struct remat_evaluator *e, const struct remat_decision *decision,
                             struct remat_lifespans *lifespans, struct remat_evaluation *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_clones *c = &e->clones;
-    struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo};
+    const struct remat_graph *graph = e->clones.graph;
     struct remat_kernel_list kernels;
-    uint32_t *nodes, *order;
-    remat_stopwatch_start(e->watch);
-    REMAT_TRY(remat_clones_choose(c, &e->scratch, decision, c->tail, &sequence.count, &nodes));
-    sequence.nodes = nodes;
-    remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
-    REMAT_TRY(remat_fuse_sequence(e->ctx, &e->scratch, c->graph, &sequence, &kernels));
-    remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
-    REMAT_TRY(remat_schedule(e->ctx, &e->scratch, c->graph, &kernels, &order));
+    uint32_t *order;
+    REMAT_TRY(remat_evaluator_kernels(e, &e->scratch, decision, &kernels));
+    REMAT_TRY(remat_schedule(e->ctx, &e->scratch, graph, &kernels, &order));
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
-    REMAT_TRY(remat_lifespans(e->ctx, &e->scratch, c->graph, &kernels, order, e->statics,
-                              &e->inputs, lifespans));
+    REMAT_TRY(remat_lifespans(e->ctx, &e->scratch, graph, &kernels, order, e->statics, &e->inputs,
+                              lifespans));
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     *out = e->tail_cost;
     out->live_peak_bytes = lifespans->live_peak_bytes;

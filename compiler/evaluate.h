@@ -60,7 +60,15 @@ remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_conte
                                   struct remat_stopwatch *watch);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
-/* Equal to step_ns and live peak of remat_arrange on what remat_rewrite makes of the decision. */
+/* The kernels of a decision, on the nodes of evaluator->clones.graph, valid until the next
+ * decision.
+ */
+remat_status remat_evaluator_kernels(struct remat_evaluator *evaluator, struct remat_arena *arena,
+                                     const struct remat_decision *decision,
+                                     struct remat_kernel_list *out);
+
+/* Their time and live peak, equal to those of remat_arrange on what remat_rewrite makes of the
+ * decision. */
 remat_status remat_evaluate(struct remat_evaluator *evaluator,
                             const struct remat_decision *decision, struct remat_evaluation *out);
 

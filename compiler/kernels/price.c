@@ -59,19 +59,20 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
 }
 
 /* A table of embeddings is touched where the ids point: as often as there are rows of values; a
- * batch where its part is. */
+ * batch where its part is. An update is read and written; a kernel program reads the old version,
+ * if it does, as an operand of its own. */
 static uint64_t operand_bytes(const struct remat_graph *graph,
                               const struct remat_fused_kernel *kernel, uint32_t operand)
 {
     const struct remat_kernel_operand *o = &kernel->operands[operand];
-    bool update = o->access == REMAT_ACCESS_UPDATE;
+    bool update = o->access == REMAT_ACCESS_UPDATE, program = kernel->kind == REMAT_KERNEL_program;
     bool gather = kernel->kind == REMAT_KERNEL_embedding && operand == 0;
     bool accumulate = kernel->kind == REMAT_KERNEL_embedding_backward && update;
     bool part = kernel->kind == REMAT_KERNEL_batch_slice && operand == 0;
     uint64_t bytes = view_bytes(graph, o), touched = UINT64_MAX;
     if (gather || accumulate || part)
         touched = view_bytes(graph, &kernel->operands[accumulate ? 0 : 2]);
-    return (touched < bytes ? touched : bytes) * (update ? 2 : 1);
+    return (touched < bytes ? touched : bytes) * (update && !program ? 2 : 1);
 }
 
 /* Values are told apart by where their views begin; of several views the largest counts. */

@@ -69,6 +69,13 @@ fail:
     return st;
 }
 
+/* A sum for each element of dout, whatever the table's size. */
+OP_FLOPS(embedding_backward)
+{
+    uint32_t dout = node->op == REMAT_OP_embedding_accumulate ? 1 : 0;
+    return (uint64_t)remat_shape_elements(remat_input_shape(graph, node, dout));
+}
+
 OP_DERIVE(embedding)
 {
     struct remat_node_info n = b->graph->nodes[node.i];

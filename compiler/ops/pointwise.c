@@ -102,8 +102,7 @@ OP_FLOPS(pointwise)
         remat_value value =
             k < node->input_count ? node->inputs[k] : node->outputs[k - node->input_count];
         uint64_t n = (uint64_t)remat_shape_elements(&graph->values[value.i].shape);
-        bool table = k == 0 && node->op == REMAT_OP_embedding_accumulate;
-        elements = n > elements && !table ? n : elements;
+        elements = n > elements ? n : elements;
     }
     bool instruction = remat_op_has(node->op, REMAT_FACT_POINTWISE | REMAT_FACT_ROW_REDUCE |
                                                   REMAT_FACT_COLUMN_REDUCE);

@@ -1,0 +1,302 @@
+/* What the planner prices is what is lowered, kernel by kernel: the evaluated kernels of a decision
+ * and the commands of its plan are launched equally often, each with the same flops, bytes, time
+ * and source; and of each command these are what the plan itself says (audit.h). */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "audit.h"
+#include "check.h"
+#include "facts.h"
+#include "lower.h"
+#include "planner.h"
+#include "policy.h"
+#include "rewrite.h"
+#include "subject.h"
+
+static const struct {
+    const char *preset;
+    remat_dtype dtype;
+    double dropout;
+    bool written_out;
+    uint32_t microbatches;
+    const char *device;
+} cases[] = {
+    {"mlp-tiny", REMAT_F32, 0, false, 1, "cpu"},
+    {"gpt2-tiny", REMAT_F32, 0.1, true, 1, "h100-sxm"},
+    {"gpt2-tiny", REMAT_BF16, 0.1, false, 2, "h200"},
+    {"llama-tiny", REMAT_BF16, 0, false, 1, "a100-80"},
+    {"llama-tiny", REMAT_F32, 0.1, true, 2, "cpu"},
+    {"bert-tiny", REMAT_F32, 0.1, false, 1, "t4"},
+    {"encdec-tiny", REMAT_BF16, 0, false, 2, "b200"},
+};
+enum { RUNGS = 8, PER_OP = 6, RANDOM = 3 }; /* decisions a case */
+
+struct bench {
+    struct subject subject;
+    struct remat_arena scratch; /* of one decision */
+    struct remat_planner *planner;
+    uint32_t microbatches, commands, plans;
+};
+
+static remat_status prepare(struct bench *b, size_t row)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &b->subject;
+    struct remat_model_settings settings;
+    struct remat_arrangement base;
+    struct remat_decision *none;
+    REMAT_TRY(remat_model_preset(s->ctx, cases[row].preset, &settings));
+    settings.batch = 2;
+    settings.dtype = cases[row].dtype;
+    settings.dropout = cases[row].dropout;
+    settings.written_out = cases[row].written_out;
+    b->microbatches = cases[row].microbatches;
+    REMAT_TRY(subject_prepare(s, &settings, b->microbatches, cases[row].device));
+    REMAT_TRY(
+        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &base));
+    REMAT_NEW(&s->arena, none, 1);
+    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, none));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &base.kernels, base.prices,
+                                   &s->device, none, s->statics.total_bytes, &b->planner));
+fail:
+    return st;
+}
+
+/* --- one kernel, as it was priced or as it was lowered --- */
+
+struct cost {
+    uint64_t kernel, phase, flops, moved_bytes, ns, source;
+    const char *name; /* for messages */
+};
+
+static int compare_costs(const void *a, const void *b)
+{
+    return memcmp(a, b, offsetof(struct cost, name));
+}
+
+static remat_status list_priced(struct bench *b, const struct remat_decision *decision,
+                                uint32_t *count, struct cost **out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = b->subject.evaluator.clones.graph;
+    struct remat_kernel_list list;
+    REMAT_TRY(remat_evaluator_kernels(&b->subject.evaluator, &b->scratch, decision, &list));
+    REMAT_NEW(&b->scratch, *out, list.count);
+    *count = list.count;
+    for (uint32_t k = 0; k < list.count; k++) {
+        const struct remat_fused_kernel *kernel = &list.kernels[k];
+        bool program = kernel->kind == REMAT_KERNEL_program;
+        struct remat_price price = remat_price_kernel(g, kernel, &b->subject.device);
+        (*out)[k] = (struct cost){
+            .kernel = remat_kernel_hash(kernel->kind, program ? &kernel->program : NULL),
+            .phase = kernel->phase,
+            .flops = price.flops,
+            .moved_bytes = price.moved_bytes,
+            .ns = price.ns,
+            .source = price.source,
+            .name = g->values[kernel->name.i].name,
+        };
+    }
+    qsort(*out, *count, sizeof **out, compare_costs);
+fail:
+    return st;
+}
+
+static remat_status list_lowered(struct bench *b, const struct remat_program *program,
+                                 const struct remat_segment *segment, uint32_t *count,
+                                 struct cost **out)
+{
+    remat_status st = REMAT_OK;
+    *count = segment->command_end - segment->command_begin;
+    REMAT_NEW(&b->scratch, *out, *count);
+    for (uint32_t c = 0; c < *count; c++) {
+        const struct remat_command *command = &program->commands[segment->command_begin + c];
+        const struct remat_kernel *kernel = &program->kernels[command->kernel];
+        bool is_program = kernel->kind == REMAT_KERNEL_program;
+        (*out)[c] = (struct cost){
+            .kernel = remat_kernel_hash(kernel->kind, is_program ? &kernel->program : NULL),
+            .phase = command->phase,
+            .flops = command->flops,
+            .moved_bytes = command->moved_bytes,
+            .ns = command->estimated_ns,
+            .source = command->cost_source,
+            .name = command->name,
+        };
+    }
+    qsort(*out, *count, sizeof **out, compare_costs);
+fail:
+    return st;
+}
+
+/* --- checks --- */
+
+static void check_audit(const struct bench *b, const struct remat_program *program)
+{
+    const struct remat_device_description *d = &b->subject.device;
+    for (uint32_t c = 0; c < program->command_count; c++) {
+        const struct remat_command *command = &program->commands[c];
+        uint32_t kind = program->kernels[command->kernel].kind;
+        struct audit found;
+        if (command->phase == REMAT_PHASE_INIT)
+            continue; /* no step runs it */
+        CHECK(audit_command(program, command, &found), "kernel kind %u is not known", kind);
+        CHECK(command->flops == found.flops && command->moved_bytes == found.moved_bytes,
+              "%s, \"%s\" (%s): %" PRIu64 " flops, %" PRIu64 " B in the plan, %" PRIu64
+              " flops, %" PRIu64 " B by its operands",
+              b->subject.graph->name, command->name, remat_kernel_kind_name(kind), command->flops,
+              command->moved_bytes, found.flops, found.moved_bytes);
+        double least = (double)found.moved_bytes / d->memory_bytes_per_ns;
+        bool exact = kind != REMAT_KERNEL_matmul && kind != REMAT_KERNEL_attention &&
+                     kind != REMAT_KERNEL_attention_backward;
+        if (exact)
+            least = fmax(least, (double)found.flops / d->pointwise_flops_per_ns);
+        least = ceil(d->launch_ns + least);
+        CHECK(exact ? (double)command->estimated_ns == least
+                    : (double)command->estimated_ns >= least,
+              "%s, \"%s\" (%s): %" PRIu64 " ns, %.0f by the description", b->subject.graph->name,
+              command->name, remat_kernel_kind_name(kind), command->estimated_ns, least);
+    }
+}
+
+static remat_status lower(struct bench *b, const struct remat_decision *decision,
+                          struct remat_program **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *rewritten;
+    struct remat_arrangement whole;
+    struct remat_alternative *alternatives;
+    uint64_t arena_bytes;
+    REMAT_TRY(remat_rewrite(b->subject.ctx, &b->scratch, b->subject.graph, decision, &rewritten));
+    REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.statics,
+                            &b->subject.device, &b->subject.watch, &whole));
+    REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.statics, &whole.lifespans, 0,
+                          &arena_bytes));
+    REMAT_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
+    REMAT_NEW(&b->scratch, *out, 1);
+    struct remat_part part = {"step",         "train",     b->microbatches, rewritten,
+                              &whole.kernels, whole.order, whole.prices,    &whole.lifespans};
+    struct remat_lowering lowering = {.part_count = 1,
+                                      .parts = &part,
+                                      .statics = &b->subject.statics,
+                                      .decided = b->subject.graph,
+                                      .decision = decision,
+                                      .alternatives = alternatives};
+    REMAT_TRY(remat_lower(b->subject.ctx, &b->scratch, &lowering, *out));
+fail:
+    return st;
+}
+
+static remat_status check_decision(struct bench *b, const struct remat_decision *decision,
+                                   const char *name)
+{
+    remat_status st = REMAT_OK;
+    struct remat_program *program;
+    struct cost *priced, *lowered;
+    struct remat_evaluation cost;
+    uint32_t priced_count, lowered_count;
+    uint64_t ns = 0;
+    REMAT_TRY(remat_evaluate(&b->subject.evaluator, decision, &cost));
+    REMAT_TRY(list_priced(b, decision, &priced_count, &priced));
+    REMAT_TRY(lower(b, decision, &program));
+    REMAT_TRY(list_lowered(b, program, &program->segments[program->segment_count - 1],
+                           &lowered_count, &lowered));
+    CHECK(priced_count == lowered_count, "%s, %s: %u launches priced, %u lowered",
+          b->subject.graph->name, name, priced_count, lowered_count);
+    for (uint32_t k = 0; k < priced_count && k < lowered_count; k++) {
+        CHECK(compare_costs(&priced[k], &lowered[k]) == 0,
+              "%s, %s: \"%s\" priced as %" PRIu64 " flops, %" PRIu64 " B, %" PRIu64
+              " ns, \"%s\" lowered with %" PRIu64 " flops, %" PRIu64 " B, %" PRIu64 " ns",
+              b->subject.graph->name, name, priced[k].name, priced[k].flops, priced[k].moved_bytes,
+              priced[k].ns, lowered[k].name, lowered[k].flops, lowered[k].moved_bytes,
+              lowered[k].ns);
+        ns += lowered[k].ns;
+    }
+    CHECK(ns == cost.step_ns && program->step_ns == ns * b->microbatches,
+          "%s, %s: %" PRIu64 " ns evaluated, %" PRIu64 " ns in commands, %" PRIu64 " ns a step",
+          b->subject.graph->name, name, cost.step_ns, ns, program->step_ns);
+    check_audit(b, program);
+    b->commands += lowered_count;
+    b->plans++;
+fail:
+    remat_arena_reset(&b->scratch);
+    return st;
+}
+
+/* --- decisions --- */
+
+static remat_status check_ladder(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy_settings no_pins = {0};
+    struct remat_policy_ground *ground;
+    struct remat_policy *policies;
+    uint32_t count;
+    REMAT_TRY(remat_policy_prepare(b->subject.ctx, &b->subject.arena, b->subject.graph, &no_pins,
+                                   &ground));
+    REMAT_TRY(remat_policy_ladder(b->subject.ctx, &b->subject.arena, b->subject.graph, &count,
+                                  &policies));
+    for (uint32_t r = 0; r < RUNGS; r++) {
+        const struct remat_policy *policy = &policies[r * (count - 1) / (RUNGS - 1)];
+        struct remat_notes notes = {0};
+        struct remat_decision decision;
+        REMAT_TRY(remat_policy_decide(ground, &b->subject.arena, policy, &decision, &notes));
+        REMAT_TRY(check_decision(b, &decision, policy->name));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_per_op(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    uint32_t last = remat_planner_path_length(b->planner, 0) - 1;
+    for (uint32_t i = 0; i < PER_OP; i++) {
+        struct remat_decision decision;
+        REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0, i * last / (PER_OP - 1),
+                                       &decision));
+        REMAT_TRY(check_decision(b, &decision, "per-op"));
+    }
+fail:
+    return st;
+}
+
+static remat_status check_random(struct bench *b, uint32_t seed)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_facts facts;
+    REMAT_TRY(remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision));
+    REMAT_TRY(remat_facts_create(&b->subject.arena, b->subject.graph, &facts));
+    for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
+        uint32_t bits[4];
+        remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
+        if (facts.recomputable[v])
+            decision.actions[v] = (uint8_t)(bits[0] % REMAT_ACTION_COUNT);
+    }
+    REMAT_TRY(check_decision(b, &decision, "at random"));
+fail:
+    return st;
+}
+
+int main(void)
+{
+    for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
+        struct bench b = {.plans = 0};
+        subject_init(&b.subject);
+        remat_arena_init(&b.scratch, b.subject.ctx);
+        remat_status st = prepare(&b, row);
+        if (st == REMAT_OK)
+            st = check_ladder(&b);
+        if (st == REMAT_OK)
+            st = check_per_op(&b);
+        for (uint32_t seed = 0; seed < RANDOM && st == REMAT_OK; seed++)
+            st = check_random(&b, seed);
+        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
+        printf("%-12s %-9s %u commands of %u plans\n", cases[row].preset, cases[row].device,
+               b.commands, b.plans);
+        remat_arena_release(&b.scratch);
+        subject_release(&b.subject);
+    }
+    return failures > 0;
+}
