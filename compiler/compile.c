@@ -3,6 +3,7 @@
 #include "compile.h"
 
 #include "choose.h"
+#include "codegen.h"
 #include "explain.h"
 #include "frontier.h"
 #include "lower.h"
@@ -55,7 +56,8 @@ static remat_status arrange_fixed(struct pipeline *p)
     for (size_t i = 0; i < COUNT(fixed); i++)
         if (fixed[i]->graph)
             graphs[count++] = fixed[i]->graph;
-    REMAT_TRY(remat_statics_collect(p->ctx, p->arena, graphs, count, &p->statics));
+    REMAT_TRY(remat_statics_collect(p->ctx, p->arena, graphs, count,
+                                    p->settings->device.workspace_bytes, &p->statics));
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
@@ -95,6 +97,30 @@ static void describe_manual(struct pipeline *p, const struct remat_candidate *c,
         out->manual_step_ns = c->manual_ns * remat_microbatches(p->settings) + p->update.step_ns;
 }
 
+/* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
+ * express a command, a note says so, and the plan is for the CPU alone. */
+static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
+                         struct remat_program *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
+    settings.workspace_bytes = out->workspace_bytes;
+    remat_stopwatch_start(&p->watch);
+    st = remat_cuda_emit(p->ctx, p->arena, out, &settings, &out->cuda);
+    remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
+    if (st != REMAT_ERROR_INVALID)
+        return st;
+    out->cuda = (struct remat_cuda_code){0};
+    const char *note =
+        remat_arena_format(p->arena, "no CUDA text: %s", remat_context_message(p->ctx));
+    if (!note)
+        return REMAT_ERROR_MEMORY;
+    st = REMAT_OK;
+    REMAT_PUSH(p->arena, &chooser->notes, note);
+fail:
+    return st;
+}
+
 static remat_status describe(struct pipeline *p, const struct remat_graph *input,
                              struct remat_chooser *chooser, const struct remat_candidate *c,
                              uint64_t base_ns, struct remat_program *out)
@@ -117,13 +143,17 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
         memcpy(settings, s->settings, s->setting_count * sizeof *settings);
     out->settings = settings;
     out->setting_count = s->setting_count;
-    out->notes = chooser->notes.items;
-    out->note_count = (uint32_t)chooser->notes.count;
     out->base_step_ns = base_ns * microbatches + p->update.step_ns;
     if (c->bound_ns)
         out->bound_step_ns = c->bound_ns * microbatches + p->update.step_ns;
     out->floor_bytes = c->floor_bytes;
+    if (out->workspace_bytes) /* GEMMs are chosen within it */
+        out->numerics_hash =
+            remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
+    REMAT_TRY(emit(p, chooser, out));
+    out->notes = chooser->notes.items;
+    out->note_count = (uint32_t)chooser->notes.count;
 fail:
     return st;
 }

@@ -4,8 +4,9 @@
 
 const char *remat_lap_name(enum remat_lap lap)
 {
-    static const char *const names[] = {"plan",      "decide", "clone", "fuse",    "schedule",
-                                        "lifespans", "price",  "place", "explain", "lower"};
+    static const char *const names[] = {"plan",     "decide",    "clone", "fuse",
+                                        "schedule", "lifespans", "price", "place",
+                                        "explain",  "lower",     "emit"};
     return names[lap];
 }
 

@@ -16,6 +16,7 @@ enum remat_lap {
     REMAT_LAP_PLACE,
     REMAT_LAP_EXPLAIN,
     REMAT_LAP_LOWER,
+    REMAT_LAP_EMIT,
     REMAT_LAP_COUNT
 };
 

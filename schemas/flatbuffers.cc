@@ -15,6 +15,7 @@ namespace fb = flatbuffers;
 static_assert(FLATBUFFERS_LITTLEENDIAN, "arrays are copied as they are");
 static_assert(sizeof(remat_fb_update) == sizeof(remat::graph::Update), "");
 static_assert(sizeof(remat_fb_instruction) == sizeof(remat::program::Instruction), "");
+static_assert(sizeof(remat_fb_cuda_launch) == sizeof(remat::program::CudaLaunch), "");
 static_assert(alignof(remat::program::Instruction) <= 4, "vector elements are aligned to 4 only");
 
 #ifdef REMAT_FB_READ

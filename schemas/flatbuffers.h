@@ -53,6 +53,9 @@ struct remat_fb_instruction {
     uint16_t opcode, operand, a, b, c, reserved;
     float immediate;
 };
+struct remat_fb_cuda_launch {
+    uint32_t kernel, blocks, word_begin, word_end;
+};
 
 /* struct remat_fb_graph_Value, ... */
 #define FIELD(type, name) type name;
@@ -93,7 +96,9 @@ void remat_fb_read_text(struct remat_fb_tables strings, uint32_t i, struct remat
         return result;                                                                             \
     }
 REMAT_FB_ELEMENT(i32, int32_t)
+REMAT_FB_ELEMENT(u8, uint8_t)
 REMAT_FB_ELEMENT(u32, uint32_t)
+REMAT_FB_ELEMENT(u64, uint64_t)
 REMAT_FB_ELEMENT(i64, int64_t)
 REMAT_FB_ELEMENT(f64, double)
 #undef REMAT_FB_ELEMENT

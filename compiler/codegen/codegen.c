@@ -65,8 +65,6 @@ static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, u
     kernel.symbol = kernel.key ? symbol_of(e, kernel.key) : NULL;
     if (!kernel.symbol)
         return REMAT_ERROR_MEMORY;
-    for (const char *const *piece = cuda_prelude; *piece; piece++)
-        remat_text_append(&text, "%s", *piece);
     remat_text_append(&text, "\n/* %s */\nKERNEL(%s, %d)\n{\n%s}\n", kernel.key, kernel.symbol,
                       CUDA_THREADS, body);
     if (text.failed)
@@ -127,12 +125,26 @@ fail:
     return st;
 }
 
+/* The command uses so much of the workspace, a multiple of REMAT_ALIGNMENT. */
+static remat_status use_workspace(struct emitter *e, const struct remat_command *command,
+                                  uint64_t bytes)
+{
+    uint64_t limit = e->settings->workspace_bytes;
+    if (limit && bytes > limit)
+        return remat_error(e->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": its partial sums need a workspace of %llu B, and the "
+                           "target's has %llu B",
+                           command->name, (unsigned long long)bytes, (unsigned long long)limit);
+    if (bytes > e->code->workspace_bytes)
+        e->code->workspace_bytes = bytes;
+    return REMAT_OK;
+}
+
 static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
 {
     remat_status st = REMAT_OK;
     uint64_t bytes = cuda_columns_workspace_bytes(s);
-    if (bytes > e->code->workspace_bytes)
-        e->code->workspace_bytes = bytes;
+    REMAT_TRY(use_workspace(e, s->command, bytes));
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         cuda_begin_pass(s, pass);
         if (cuda_pass_is_empty(s))
@@ -398,6 +410,22 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
     }
 }
 
+/* What all kernels begin with. */
+static remat_status add_prelude(struct emitter *e)
+{
+    remat_status st = REMAT_OK;
+    struct remat_text text = {.arena = e->arena};
+    for (const char *const *piece = cuda_prelude; *piece; piece++)
+        remat_text_append(&text, "%s", *piece);
+    if (text.failed)
+        return REMAT_ERROR_MEMORY;
+    REMAT_NEW(e->arena, e->code->preludes, 1);
+    e->code->preludes[0] = text.items;
+    e->code->prelude_count = 1;
+fail:
+    return st;
+}
+
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
                              const struct remat_cuda_settings *settings,
@@ -408,6 +436,7 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
         .ctx = ctx, .arena = arena, .program = program, .settings = settings, .code = out};
     *out = (struct remat_cuda_code){0};
     remat_arena_init(&e.scratch, ctx);
+    REMAT_TRY(add_prelude(&e));
     REMAT_NEW(arena, out->launch_begin, program->command_count + 1);
     for (uint32_t c = 0; c < program->command_count; c++) {
         out->launch_begin[c] = (uint32_t)e.launches.count;

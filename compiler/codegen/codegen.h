@@ -13,54 +13,18 @@
 
 #include "program.h"
 
-#define REMAT_CUDA_WORDS_MAX 64 /* struct arguments of primitives.cu */
-
-/* One __global__ function and all that it needs. Equal texts are one kernel. */
-struct remat_cuda_kernel {
-    const char *key;       /* "add.layer_norm.team.v4#0123456789abcdef": the hash is of the text */
-    const char *symbol;    /* of the function */
-    const char *text;      /* complete: primitives, functions, kernel */
-    uint32_t threads;      /* of a block */
-    uint32_t shared_bytes; /* of a block's dynamic shared memory, which a launch has to ask for */
-};
-
-enum remat_cuda_word_kind {
-    REMAT_CUDA_VALUE,     /* the value itself */
-    REMAT_CUDA_ARENA,     /* the address `value` bytes into the arena */
-    REMAT_CUDA_WORKSPACE, /* the address `value` bytes into the workspace */
-    REMAT_CUDA_SEED,      /* the session's seed (remat_device_params); value 0 */
-};
-struct remat_cuda_word { /* of a kernel's struct arguments */
-    uint8_t kind;        /* enum remat_cuda_word_kind */
-    uint64_t value;
-};
-
-struct remat_cuda_launch {
-    uint32_t kernel;
-    uint32_t blocks;
-    uint32_t word_begin, word_end; /* of remat_cuda_code.words */
-};
-
-struct remat_cuda_code {
-    uint32_t kernel_count, launch_count, word_count;
-    struct remat_cuda_kernel *kernels;
-    struct remat_cuda_launch *launches;
-    struct remat_cuda_word *words;
-    uint32_t *launch_begin; /* command c launches [launch_begin[c], launch_begin[c + 1]) in order */
-    uint64_t workspace_bytes; /* that a command needs at most while it runs; REMAT_ALIGNMENT */
-};
-
 /* What decides how elements are dealt out to threads; no bit depends on it. */
 struct remat_cuda_settings {
-    uint64_t threads_wanted; /* fewer elements to a thread until a command has so many threads */
-    uint32_t registers_kept; /* floats of a thread that may outlive a pass over a row */
+    uint64_t threads_wanted;  /* fewer elements to a thread until a command has so many threads */
+    uint32_t registers_kept;  /* floats of a thread that may outlive a pass over a row */
+    uint64_t workspace_bytes; /* that a command may use; 0: as much as it needs */
 };
-#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64})
+#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64, 0})
 
 /* The code of all commands but matmul, attention and attention_backward, which launch nothing
- * here. `program` is verified; everything in `out` lies in the arena. Pure: same program, same
- * code. REMAT_ERROR_INVALID names the command that CUDA text cannot express: more
- * than REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns. */
+ * here. No cubins. `program` is verified; everything in `out` lies in the arena. Pure: same program,
+ * same code. REMAT_ERROR_INVALID names the command that CUDA text cannot express: more than
+ * REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns, more workspace than there is. */
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
                              const struct remat_cuda_settings *settings,

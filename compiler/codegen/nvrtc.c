@@ -128,7 +128,7 @@ static uint32_t number_before(const char *log, const char *text)
 }
 
 /* The first error of the log, and the line of the text that it names. */
-static remat_status report_error(struct remat_nvrtc *nvrtc, const struct remat_cuda_kernel *kernel,
+static remat_status report_error(struct remat_nvrtc *nvrtc, const char *key, const char *text,
                                  const char *arch, const char *log)
 {
     const char *error = strstr(log, "error"), *line = error ? error : log;
@@ -136,14 +136,14 @@ static remat_status report_error(struct remat_nvrtc *nvrtc, const struct remat_c
         line--;
     const char *parenthesis = strchr(line, '(');
     unsigned long number = parenthesis ? strtoul(parenthesis + 1, NULL, 10) : 0;
-    const char *source = kernel->text;
+    const char *source = text;
     for (unsigned long n = 1; n < number && source; n++) {
         source = strchr(source, '\n');
         source += source != NULL;
     }
     source = number && source ? source : "";
     return remat_error(nvrtc->ctx, REMAT_ERROR_INTERNAL,
-                       "kernel %s for %s does not compile: %.*s; line %lu: %.*s", kernel->key, arch,
+                       "kernel %s for %s does not compile: %.*s; line %lu: %.*s", key, arch,
                        (int)strcspn(line, "\n"), line, number, (int)strcspn(source, "\n"), source);
 }
 
@@ -152,9 +152,11 @@ static remat_status read_results(struct remat_nvrtc *nvrtc, struct remat_arena *
 {
     remat_status st = REMAT_OK;
     char *data;
-    if (nvrtc->GetCUBINSize(program, &out->bytes))
+    size_t bytes;
+    if (nvrtc->GetCUBINSize(program, &bytes))
         REMAT_FAIL(nvrtc->ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
-    REMAT_NEW(arena, data, out->bytes);
+    REMAT_NEW(arena, data, bytes);
+    out->bytes = bytes;
     if (nvrtc->GetCUBIN(program, data))
         REMAT_FAIL(nvrtc->ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
     out->data = data;
@@ -169,10 +171,11 @@ fail:
 }
 
 remat_status remat_nvrtc_compile(struct remat_nvrtc *nvrtc, struct remat_arena *arena,
-                                 const struct remat_cuda_kernel *kernel, const char *arch,
-                                 struct remat_cubin *out)
+                                 const struct remat_cuda_code *code, uint32_t kernel,
+                                 const char *arch, struct remat_cubin *out)
 {
     remat_status st = REMAT_OK;
+    const char *key = code->kernels[kernel].key, *text;
     void *program = NULL;
     size_t log_bytes = 0;
     char *log, option[32];
@@ -180,19 +183,20 @@ remat_status remat_nvrtc_compile(struct remat_nvrtc *nvrtc, struct remat_arena *
     const char *options[OPTIONS_MAX] = {option, "--ptxas-options=-v", "--modify-stack-limit=false"};
     int count = 3;
     REMAT_TRY(check_arch(nvrtc, arena, arch));
+    REMAT_TRY(remat_cuda_source(arena, code, kernel, &text));
     snprintf(option, sizeof option, "--gpu-architecture=%.10s", arch);
     for (const char *const *o = remat_cuda_options; *o && count < OPTIONS_MAX; o++)
         options[count++] = *o;
-    if (nvrtc->CreateProgram(&program, kernel->text, kernel->symbol, 0, NULL, NULL))
+    if (nvrtc->CreateProgram(&program, text, code->kernels[kernel].symbol, 0, NULL, NULL))
         REMAT_FAIL(nvrtc->ctx, REMAT_ERROR_INTERNAL, "kernel %s: NVRTC does not take the text",
-                   kernel->key);
+                   key);
     int failed = nvrtc->CompileProgram(program, count, options);
     if (nvrtc->GetProgramLogSize(program, &log_bytes))
         log_bytes = 0;
     REMAT_NEW(arena, log, log_bytes + 1);
     if (log_bytes && nvrtc->GetProgramLog(program, log))
         log[0] = 0;
-    st = failed ? report_error(nvrtc, kernel, arch, log)
+    st = failed ? report_error(nvrtc, key, text, arch, log)
                 : read_results(nvrtc, arena, program, log, out);
 fail:
     if (program)

@@ -13,20 +13,11 @@ struct remat_nvrtc;
 remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, struct remat_nvrtc **out);
 void remat_nvrtc_close(struct remat_nvrtc **nvrtc); /* *nvrtc may be NULL */
 
-/* What ptxas says of one kernel on one architecture. */
-struct remat_cubin {
-    const void *data;
-    size_t bytes;
-    uint32_t registers;    /* of a thread */
-    uint32_t spill_bytes;  /* stored and loaded again because registers ran out, of a thread */
-    uint32_t shared_bytes; /* of a block */
-};
-
 /* `arch` as "sm_90". REMAT_ERROR_USAGE when this NVRTC does not know it, with those it knows;
  * REMAT_ERROR_INTERNAL with the line at fault when the text does not compile. `out` lies in
  * `arena`. */
 remat_status remat_nvrtc_compile(struct remat_nvrtc *nvrtc, struct remat_arena *arena,
-                                 const struct remat_cuda_kernel *kernel, const char *arch,
-                                 struct remat_cubin *out);
+                                 const struct remat_cuda_code *code, uint32_t kernel,
+                                 const char *arch, struct remat_cubin *out);
 
 #endif

@@ -17,7 +17,7 @@ static remat_status fail_key(const struct reader *r, const char *key, const char
                        what);
 }
 
-/* Every key is known, once there, and none is missing. */
+/* Every key is known and once there, and none is missing but those listed with a "?" before. */
 static remat_status check_keys(const struct reader *r, json_t *object, const char *const *keys)
 {
     const char *key;
@@ -25,13 +25,13 @@ static remat_status check_keys(const struct reader *r, json_t *object, const cha
     json_object_foreach(object, key, item)
     {
         uint32_t k = 0;
-        while (keys[k] && strcmp(keys[k], key) != 0)
+        while (keys[k] && strcmp(keys[k] + (*keys[k] == '?'), key) != 0)
             k++;
         if (!keys[k])
             return fail_key(r, key, "is unknown");
     }
     for (uint32_t k = 0; keys[k]; k++)
-        if (!json_object_get(object, keys[k]))
+        if (*keys[k] != '?' && !json_object_get(object, keys[k]))
             return fail_key(r, keys[k], "is missing");
     return REMAT_OK;
 }
@@ -143,12 +143,33 @@ fail:
     return st;
 }
 
+/* {"arch": "sm_90", "workspace_bytes": of the arena}; devices other than CUDA's have none. */
+static remat_status read_cuda(const struct reader *r, struct remat_arena *arena, json_t *root,
+                              struct remat_device_description *out)
+{
+    static const char *const keys[] = {"arch", "workspace_bytes", NULL};
+    remat_status st = REMAT_OK;
+    struct reader inner;
+    json_t *object;
+    if (!json_object_get(root, "cuda"))
+        return REMAT_OK;
+    REMAT_TRY(enter(r, root, "cuda", "cuda.", keys, &inner, &object));
+    const char *arch = json_string_value(json_object_get(object, "arch"));
+    if (!arch || strncmp(arch, "sm_", 3) != 0)
+        return fail_key(&inner, "arch", "must be a string as \"sm_90\"");
+    if (!(out->cuda_arch = remat_arena_string(arena, arch, strlen(arch))))
+        return REMAT_ERROR_MEMORY;
+    REMAT_TRY(read_bytes(&inner, object, "workspace_bytes", &out->workspace_bytes));
+fail:
+    return st;
+}
+
 static remat_status read_description(const struct reader *r, struct remat_arena *arena,
                                      json_t *root, struct remat_device_description *out)
 {
-    static const char *const keys[] = {"name",      "source", "capacity_bytes", "reserve_bytes",
-                                       "launch_ns", "memory", "matmul",         "attention",
-                                       "pointwise", NULL};
+    static const char *const keys[] = {
+        "name",   "source",    "capacity_bytes", "reserve_bytes", "launch_ns", "memory",
+        "matmul", "attention", "pointwise",      "?cuda",         NULL};
     remat_status st = REMAT_OK;
     if (!json_is_object(root))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: not an object", r->name);
@@ -171,6 +192,7 @@ static remat_status read_description(const struct reader *r, struct remat_arena 
                         &out->pointwise_flops_per_ns));
     REMAT_TRY(read_matmul(r, root, out));
     REMAT_TRY(read_attention(r, root, out));
+    REMAT_TRY(read_cuda(r, arena, root, out));
 fail:
     return st;
 }

@@ -17,6 +17,8 @@ struct remat_device_description {
     const char *name;           /* "cpu", "h100-sxm" */
     uint64_t capacity_bytes;    /* usable device memory; 0: unknown */
     uint64_t reserve_bytes;     /* context, modules, library buffers; on a CPU code, stacks, I/O */
+    const char *cuda_arch;      /* "sm_90"; NULL: no CUDA device */
+    uint64_t workspace_bytes;   /* of the arena, for what kernels need while they run */
     double launch_ns;           /* per command: launch, start and drain */
     double memory_bytes_per_ns; /* achievable: peak times efficiency */
     double pointwise_flops_per_ns;

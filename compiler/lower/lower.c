@@ -52,6 +52,7 @@ static void lower_statics(struct lowerer *l)
     }
     l->out->buffer_count = l->out->value_count = l->out->tensor_count = statics->count;
     l->out->static_bytes = statics->total_bytes;
+    l->out->workspace_bytes = statics->workspace_bytes;
 }
 
 /* --- values --- */

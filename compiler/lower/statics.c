@@ -80,6 +80,9 @@ static remat_status lay_out(remat_context *ctx, struct remat_arena *arena,
         out->items[i] = (struct remat_static){found[i].info, out->total_bytes, bytes};
         out->total_bytes = end;
     }
+    if (!remat_add_u64(out->total_bytes, out->workspace_bytes, &out->total_bytes) ||
+        out->total_bytes > INT64_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the values of the graph exceed 2^63 bytes");
     out->count = count;
 fail:
     return st;
@@ -87,12 +90,13 @@ fail:
 
 remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena,
                                    const struct remat_graph *const *graphs, uint32_t graph_count,
-                                   struct remat_statics *out)
+                                   uint64_t workspace_bytes, struct remat_statics *out)
 {
     remat_status st = REMAT_OK;
     struct appearance *found;
     uint32_t count;
-    *out = (struct remat_statics){0};
+    *out =
+        (struct remat_statics){.workspace_bytes = remat_align_up(workspace_bytes, REMAT_ALIGNMENT)};
     REMAT_TRY(list(arena, graphs, graph_count, &found, &count));
     qsort(found, count, sizeof *found, compare_appearances);
     REMAT_TRY(merge(ctx, found, &count));

@@ -13,7 +13,8 @@ struct remat_statics {
     uint32_t count;
     struct remat_static *items; /* in order of appearance, at rising offsets */
     uint32_t *by_name;          /* indices of items, sorted by name */
-    uint64_t total_bytes;       /* a multiple of REMAT_ALIGNMENT */
+    uint64_t workspace_bytes;   /* after the tensors: what kernels may use while they run */
+    uint64_t total_bytes;       /* a multiple of REMAT_ALIGNMENT; workspace included */
 };
 
 /* Collects the inputs and outputs of the graphs; those of equal name are one tensor and must agree
@@ -21,7 +22,7 @@ struct remat_statics {
  */
 remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena,
                                    const struct remat_graph *const *graphs, uint32_t graph_count,
-                                   struct remat_statics *out);
+                                   uint64_t workspace_bytes, struct remat_statics *out);
 
 /* The index of the tensor of that name, REMAT_NONE when there is none. O(log count). */
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name);

@@ -7,6 +7,7 @@
 #ifndef REMAT_PROGRAM_H
 #define REMAT_PROGRAM_H
 
+#include "cuda_code.h"
 #include "kernel.h"
 
 #define REMAT_NONE UINT32_MAX /* of an index: none */
@@ -156,12 +157,13 @@ struct remat_setting { /* the command line as it was understood */
 struct remat_program {
     const char *producer, *graph_name, *target, *policy;
     uint64_t graph_hash, numerics_hash;
-    uint64_t budget_bytes;  /* 0: unlimited */
-    uint64_t reserve_bytes; /* what the process needs beside the arena */
-    uint64_t arena_bytes;   /* multiple of REMAT_ALIGNMENT */
-    uint64_t peak_bytes;    /* live peak */
-    uint64_t static_bytes;  /* persistent buffers, at offsets [0, static_bytes) */
-    uint64_t touched_bytes; /* end of the highest buffer: what a painted arena shows */
+    uint64_t budget_bytes;    /* 0: unlimited */
+    uint64_t reserve_bytes;   /* what the process needs beside the arena */
+    uint64_t arena_bytes;     /* multiple of REMAT_ALIGNMENT */
+    uint64_t peak_bytes;      /* live peak */
+    uint64_t static_bytes;    /* persistent buffers, then the workspace: [0, static_bytes) */
+    uint64_t workspace_bytes; /* the end of that: what kernels may use while they run */
+    uint64_t touched_bytes;   /* end of the highest buffer: what a painted arena shows */
     uint32_t peak_command;
     uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
     uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
@@ -190,6 +192,7 @@ struct remat_program {
     uint32_t *recomputed_layers;
     const char **notes; /* what the report says to the user besides numbers */
     uint32_t note_count;
+    struct remat_cuda_code cuda; /* empty in a plan without CUDA code */
 };
 
 /* "f32[256,768]": dtype and extents of an operand, in profiles. A repeated axis is marked *, a view

@@ -1,17 +1,8 @@
 /* Plan file -> struct remat_program: what cannot be expressed natively is refused here, the rest by
  * remat_program_verify. */
-#include "program.h"
-#include "reader.h"
+#include "cuda_read.h"
 
 _Static_assert(REMAT_RANK_MAX < 256, "ranks are stored in a byte");
-
-/* Makes program->ITEMS and its count from the root's vector of tables. */
-#define NEW_TABLES(reader, root, program, items, item_count)                                       \
-    do {                                                                                           \
-        REMAT_TRY(remat_reader_claim((reader), (root)->items.count, REMAT_READER_TABLE_BYTES));    \
-        REMAT_NEW((reader)->arena, (program)->items, (root)->items.count);                         \
-        (program)->item_count = (root)->items.count;                                               \
-    } while (0)
 
 static remat_status read_dims(struct remat_reader *reader, struct remat_fb_array dims,
                               const char *table, uint32_t index, uint8_t *rank, int64_t *out)
@@ -30,7 +21,7 @@ static remat_status read_buffers(struct remat_reader *reader,
                                  struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, buffers, buffer_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, buffers, buffer_count);
     for (uint32_t i = 0; i < program->buffer_count; i++) {
         struct remat_fb_program_Buffer in;
         remat_fb_read_program_Buffer(root->buffers, i, &in);
@@ -49,7 +40,7 @@ static remat_status read_values(struct remat_reader *reader,
                                 struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, values, value_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, values, value_count);
     for (uint32_t i = 0; i < program->value_count; i++) {
         struct remat_fb_program_Value in;
         struct remat_program_value *out = &program->values[i];
@@ -74,7 +65,7 @@ static remat_status read_operands(struct remat_reader *reader,
                                   struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, operands, operand_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, operands, operand_count);
     for (uint32_t i = 0; i < program->operand_count; i++) {
         struct remat_fb_program_Operand in;
         struct remat_operand *out = &program->operands[i];
@@ -152,7 +143,7 @@ static remat_status read_kernels(struct remat_reader *reader,
     remat_status st = REMAT_OK;
     uint16_t *opcodes;
     REMAT_TRY(read_opcodes(reader, root, &opcodes));
-    NEW_TABLES(reader, root, program, kernels, kernel_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, kernels, kernel_count);
     for (uint32_t i = 0; i < program->kernel_count; i++) {
         struct remat_fb_program_Kernel in;
         struct remat_kernel *out = &program->kernels[i];
@@ -180,7 +171,7 @@ static remat_status read_commands(struct remat_reader *reader,
                                   struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, commands, command_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, commands, command_count);
     for (uint32_t i = 0; i < program->command_count; i++) {
         struct remat_fb_program_Command in;
         struct remat_command *out = &program->commands[i];
@@ -211,9 +202,9 @@ static remat_status read_entries(struct remat_reader *reader,
                                  struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, segments, segment_count);
-    NEW_TABLES(reader, root, program, entries, entry_count);
-    NEW_TABLES(reader, root, program, calls, call_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, segments, segment_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, entries, entry_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, calls, call_count);
     for (uint32_t i = 0; i < program->segment_count; i++) {
         struct remat_fb_program_Segment in;
         struct remat_segment *out = &program->segments[i];
@@ -244,7 +235,7 @@ static remat_status read_tensors(struct remat_reader *reader,
                                  struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, tensors, tensor_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, tensors, tensor_count);
     for (uint32_t i = 0; i < program->tensor_count; i++) {
         struct remat_fb_program_Tensor in;
         struct remat_tensor *out = &program->tensors[i];
@@ -264,7 +255,7 @@ static remat_status read_decisions(struct remat_reader *reader,
                                    struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, decisions, decision_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, decisions, decision_count);
     for (uint32_t i = 0; i < program->decision_count; i++) {
         struct remat_fb_program_Decision in;
         struct remat_decision_record *out = &program->decisions[i];
@@ -290,8 +281,8 @@ static remat_status read_settings(struct remat_reader *reader,
                                   struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    NEW_TABLES(reader, root, program, settings, setting_count);
-    NEW_TABLES(reader, root, program, notes, note_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, settings, setting_count);
+    REMAT_READER_NEW_TABLES(reader, root, program, notes, note_count);
     for (uint32_t i = 0; i < program->setting_count; i++) {
         struct remat_fb_program_Setting in;
         struct remat_setting *out = &program->settings[i];
@@ -345,6 +336,7 @@ static remat_status read_head(struct remat_reader *reader, const struct remat_fb
                                       .bound_step_ns = root->bound_step_ns,
                                       .floor_bytes = root->floor_bytes,
                                       .manual_step_ns = root->manual_step_ns,
+                                      .workspace_bytes = root->workspace_bytes,
                                       .layer_count = root->layer_count};
     REMAT_TRY(remat_reader_text(reader, root->producer, "producer", 0, &program->producer));
     REMAT_TRY(remat_reader_text(reader, root->graph_name, "graph_name", 0, &program->graph_name));
@@ -382,6 +374,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_decisions(&reader, &root, program));
     REMAT_TRY(read_settings(&reader, &root, program));
     REMAT_TRY(read_numbers(&reader, &root, program));
+    REMAT_TRY(remat_cuda_read(&reader, root.cuda, program->command_count, &program->cuda));
     REMAT_TRY(remat_reader_prefix(&reader, remat_program_verify(ctx, program)));
     *out = program;
 fail:

@@ -50,6 +50,10 @@ static remat_status verify_head(struct remat_verifier *v)
         if (parts[k].bytes > p->arena_bytes)
             return remat_error(v->ctx, REMAT_ERROR_INVALID, "%s %llu is more than arena_bytes %llu",
                                parts[k].name, (ull)parts[k].bytes, (ull)p->arena_bytes);
+    if (p->workspace_bytes % REMAT_ALIGNMENT || p->workspace_bytes > p->static_bytes)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                           "workspace_bytes %llu is no multiple of %u within static_bytes %llu",
+                           (ull)p->workspace_bytes, REMAT_ALIGNMENT, (ull)p->static_bytes);
     if (!remat_add_u64(p->arena_bytes, p->reserve_bytes, &total) ||
         (p->budget_bytes && total > p->budget_bytes))
         return remat_error(
@@ -126,11 +130,11 @@ static remat_status verify_buffer(struct remat_verifier *v, uint32_t i, uint64_t
                                   "%llu bytes at offset %llu in an arena of %llu bytes",
                                   (ull)b->bytes, (ull)b->offset_bytes, (ull)p->arena_bytes);
     *touched = end > *touched ? end : *touched;
-    if (b->persistent && end > p->static_bytes)
+    if (b->persistent && end > p->static_bytes - p->workspace_bytes)
         return remat_verify_error(
             v, "buffers", i, NULL,
-            "%llu bytes at offset %llu are persistent, but static_bytes is %llu", (ull)b->bytes,
-            (ull)b->offset_bytes, (ull)p->static_bytes);
+            "%llu bytes at offset %llu are persistent, but that is for the first %llu bytes only",
+            (ull)b->bytes, (ull)b->offset_bytes, (ull)(p->static_bytes - p->workspace_bytes));
     if (b->persistent && (b->begin != 0 || b->end != p->command_count))
         return remat_verify_error(v, "buffers", i, NULL,
                                   "persistent, but lives in [%u, %u) of %u commands", b->begin,
@@ -264,6 +268,7 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     REMAT_TRY(remat_verify_kernels(&verifier));
     for (uint32_t i = 0; i < program->command_count; i++)
         REMAT_TRY(remat_verify_command(&verifier, i));
+    REMAT_TRY(remat_verify_cuda(&verifier));
     REMAT_TRY(verify_tensors(&verifier));
     REMAT_TRY(verify_report(&verifier));
 fail:

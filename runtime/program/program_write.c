@@ -1,7 +1,6 @@
 /* struct remat_program -> plan file. The order of writing is fixed, so equal programs give equal
  * bytes. */
-#include "program.h"
-#include "writer.h"
+#include "cuda_write.h"
 
 /* Writes program->ITEMS, one table an item: fills `in` from `from` by `statements`, which go to
  * `fail` on error. */
@@ -203,6 +202,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
         .bound_step_ns = program->bound_step_ns,
         .floor_bytes = program->floor_bytes,
         .manual_step_ns = program->manual_step_ns,
+        .workspace_bytes = program->workspace_bytes,
         .layer_count = program->layer_count,
         .parameters = {program->parameters, program->parameter_count},
         .recomputed_layers = {program->recomputed_layers, program->recomputed_layer_count},
@@ -237,6 +237,7 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     REMAT_TRY(write_decisions(w, program, &root));
     REMAT_TRY(write_settings(w, program, &root));
     REMAT_TRY(write_notes(w, program, &root));
+    REMAT_TRY(remat_cuda_write(w, &program->cuda, program->command_count, &root.cuda));
     *result = remat_fb_finish_program(w->builder, remat_fb_write_program_Plan(w->builder, &root),
                                       data, bytes);
 fail:

@@ -156,11 +156,11 @@ remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count, uin
 }
 
 /* Length of the UTF-8 sequence at `text`, 0 when it is none or a control character. */
-static uint32_t sequence_length(const unsigned char *text, const unsigned char *end)
+static uint32_t sequence_length(const unsigned char *text, const unsigned char *end, bool lines)
 {
     unsigned char first = *text;
     if (first < 0x80)
-        return first >= 0x20 && first != 0x7f;
+        return (first >= 0x20 && first != 0x7f) || (lines && first == '\n');
     uint32_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
     if (first < 0xc2 || first > 0xf4 || (size_t)(end - text) < length)
         return 0;
@@ -172,6 +172,20 @@ static uint32_t sequence_length(const unsigned char *text, const unsigned char *
         (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
         return 0;
     return length;
+}
+
+static remat_status check_characters(const struct remat_reader *reader, struct remat_fb_text text,
+                                     const char *table, uint32_t index, bool lines)
+{
+    const unsigned char *at = (const unsigned char *)(text.data ? text.data : "");
+    const unsigned char *end = at + text.length;
+    for (uint32_t length = 1; at < end; at += length)
+        if ((length = sequence_length(at, end, lines)) == 0)
+            return remat_error(reader->ctx, REMAT_ERROR_INVALID,
+                               "%s: %s[%u]: text with a control character or invalid UTF-8 (byte "
+                               "0x%02x)",
+                               reader->name, table, index, *at);
+    return REMAT_OK;
 }
 
 remat_status remat_reader_text(struct remat_reader *reader, struct remat_fb_text text,
@@ -187,14 +201,15 @@ remat_status remat_reader_text(struct remat_reader *reader, struct remat_fb_text
         if (st != REMAT_OK)
             return st;
     }
-    const unsigned char *at = (const unsigned char *)*out, *end = at + text.length;
-    for (uint32_t length = 1; at < end; at += length)
-        if ((length = sequence_length(at, end)) == 0)
-            return remat_error(reader->ctx, REMAT_ERROR_INVALID,
-                               "%s: %s[%u]: text with a control character or invalid UTF-8 (byte "
-                               "0x%02x)",
-                               reader->name, table, index, *at);
-    return REMAT_OK;
+    return check_characters(reader, text, table, index, false);
+}
+
+remat_status remat_reader_lines(struct remat_reader *reader, struct remat_fb_text text,
+                                const char *table, uint32_t index, const char **out)
+{
+    *out = text.data ? text.data : "";
+    remat_status st = remat_reader_claim(reader, text.length, 1);
+    return st ? st : check_characters(reader, text, table, index, true);
 }
 
 remat_status remat_reader_prefix(const struct remat_reader *reader, remat_status status)

@@ -48,6 +48,18 @@ remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count,
 remat_status remat_reader_text(struct remat_reader *reader, struct remat_fb_text text,
                                const char *table, uint32_t index, const char **out);
 
+/* Text of any length in lines; the only control character is "\n". */
+remat_status remat_reader_lines(struct remat_reader *reader, struct remat_fb_text text,
+                                const char *table, uint32_t index, const char **out);
+
+/* Makes program->ITEMS and its count from the root's vector of tables. */
+#define REMAT_READER_NEW_TABLES(reader, root, program, items, item_count)                          \
+    do {                                                                                           \
+        REMAT_TRY(remat_reader_claim((reader), (root)->items.count, REMAT_READER_TABLE_BYTES));    \
+        REMAT_NEW((reader)->arena, (program)->items, (root)->items.count);                         \
+        (program)->item_count = (root)->items.count;                                               \
+    } while (0)
+
 /* Puts the reader's name before the context's message; returns `status`. */
 remat_status remat_reader_prefix(const struct remat_reader *reader, remat_status status);
 

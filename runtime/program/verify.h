@@ -27,6 +27,8 @@ remat_status remat_verify_kernels(struct remat_verifier *verifier);
 /* Command `index`: ranges, operands against values and buffers, kernel against operands. The tables
  * of buffers, values and kernels are verified already. */
 remat_status remat_verify_command(struct remat_verifier *verifier, uint32_t index);
+/* program->cuda; the commands are verified already. */
+remat_status remat_verify_cuda(struct remat_verifier *verifier);
 /* Operand k as the random state of `random` and of attention's dropout. */
 remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t index, uint32_t k);
 /* Shapes, access and parameters of a named kernel's operands; their number is right already. */

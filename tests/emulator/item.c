@@ -39,7 +39,7 @@ static void emit(remat_context *ctx, struct remat_arena *arena,
 void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, struct item *item)
 {
     /* Every layout, whatever is best for so few rows. */
-    const struct remat_cuda_settings settings = {number % 3 ? 1 : 65536, number % 2 ? 96 : 0};
+    const struct remat_cuda_settings settings = {number % 3 ? 1 : 65536, number % 2 ? 96 : 0, 0};
     item->any_bits = false;
     sample_make(&item->sample, number);
     for (uint32_t o = 0; o < item->sample.operand_count && number % 4 == 3; o++)
@@ -113,8 +113,9 @@ static void fill_any_bits(const struct sample *s, char *memory)
 
 void item_append_text(const struct item *item, struct remat_text *text)
 {
-    for (uint32_t k = 0; k < item->code.kernel_count; k++)
-        remat_text_append(text, "%s", item->code.kernels[k].text);
+    char *kernels = kernels_text(&item->code);
+    remat_text_append(text, "%s", kernels);
+    free(kernels);
 }
 
 const char *item_run(remat_context *ctx, const struct item *item, void *library, uint64_t orders)

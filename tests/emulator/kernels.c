@@ -54,11 +54,15 @@ void kernels_close(void *library)
 char *kernels_text(const struct remat_cuda_code *code)
 {
     size_t length = 1;
+    for (uint32_t i = 0; i < code->prelude_count; i++)
+        length += strlen(code->preludes[i]);
     for (uint32_t k = 0; k < code->kernel_count; k++)
         length += strlen(code->kernels[k].text);
     char *text = malloc(length), *end = text;
     if (!text)
         die("out of memory");
+    for (uint32_t i = 0; i < code->prelude_count; i++)
+        end = stpcpy(end, code->preludes[i]);
     for (uint32_t k = 0; k < code->kernel_count; k++)
         end = stpcpy(end, code->kernels[k].text);
     *end = 0;

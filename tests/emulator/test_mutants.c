@@ -26,6 +26,9 @@ static struct item items[SAMPLES];
 
 static bool uses(const struct item *item, const char *find)
 {
+    for (uint32_t i = 0; i < item->code.prelude_count; i++)
+        if (strstr(item->code.preludes[i], find))
+            return true;
     for (uint32_t k = 0; k < item->code.kernel_count; k++)
         if (strstr(item->code.kernels[k].text, find))
             return true;

@@ -211,7 +211,7 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     remat_arena_init(&e->arena, ctx);
     *out = &e->base;
     REMAT_TRY(remat_cpu_device.create(ctx, program, params, &e->cpu));
-    REMAT_TRY(remat_cuda_emit(ctx, &e->arena, program, &REMAT_CUDA_DEFAULTS, &e->code));
+    e->code = program->cuda; /* as the runtime has read it */
     REMAT_NEW(&e->arena, e->kernels, e->code.kernel_count);
     check_all_launch(e);
     e->compared64 = calloc(program->kernel_count, 1);

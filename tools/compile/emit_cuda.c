@@ -23,7 +23,7 @@ static remat_status compile_kernels(remat_context *ctx, struct remat_nvrtc *nvrt
     remat_arena_init(&scratch, ctx);
     for (uint32_t k = 0; k < code->kernel_count; k++) {
         struct remat_cubin cubin;
-        REMAT_TRY(remat_nvrtc_compile(nvrtc, &scratch, &code->kernels[k], arch, &cubin));
+        REMAT_TRY(remat_nvrtc_compile(nvrtc, &scratch, code, k, arch, &cubin));
         REMAT_TRY(write_cubin(ctx, &scratch, folder, &code->kernels[k], arch, &cubin));
         remat_text_append(table, "%s,%s,%u,%u,%u\n", code->kernels[k].symbol, arch, cubin.registers,
                           cubin.spill_bytes, cubin.shared_bytes);
@@ -65,19 +65,20 @@ remat_status emit_cuda(remat_context *ctx, struct remat_arena *arena,
                        const struct emit_cuda_settings *settings)
 {
     remat_status st = REMAT_OK;
-    struct remat_cuda_code code;
-    REMAT_TRY(remat_cuda_emit(ctx, arena, program, &REMAT_CUDA_DEFAULTS, &code));
+    const struct remat_cuda_code *code = &program->cuda;
     if (mkdir(settings->folder, 0777) != 0 && errno != EEXIST)
         REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: %s", settings->folder, strerror(errno));
-    for (uint32_t k = 0; k < code.kernel_count; k++) {
-        const struct remat_cuda_kernel *kernel = &code.kernels[k];
-        const char *path = remat_arena_format(arena, "%s/%s.cu", settings->folder, kernel->symbol);
+    for (uint32_t k = 0; k < code->kernel_count; k++) {
+        const char *text;
+        const char *path =
+            remat_arena_format(arena, "%s/%s.cu", settings->folder, code->kernels[k].symbol);
         if (!path)
             return REMAT_ERROR_MEMORY;
-        REMAT_TRY(remat_file_write(ctx, path, kernel->text, strlen(kernel->text)));
+        REMAT_TRY(remat_cuda_source(arena, code, k, &text));
+        REMAT_TRY(remat_file_write(ctx, path, text, strlen(text)));
     }
     if (settings->architectures)
-        REMAT_TRY(compile_all(ctx, arena, &code, settings));
+        REMAT_TRY(compile_all(ctx, arena, code, settings));
 fail:
     return st;
 }

@@ -105,7 +105,10 @@ static void print_memory(const struct remat_program *p)
     printf("live peak    %s at command %" PRIu32 " \"%s\"\n", cli_exact(p->peak_bytes).text,
            p->peak_command,
            p->peak_command < p->command_count ? p->commands[p->peak_command].name : "");
-    printf("  static       %s\n", cli_exact(p->static_bytes).text);
+    printf("  static       %s", cli_exact(p->static_bytes).text);
+    if (p->workspace_bytes)
+        printf(", of it workspace %s", cli_exact(p->workspace_bytes).text);
+    printf("\n");
     printf("  gradients    %s\n", cli_exact(parts[PART_GRADIENTS]).text);
     printf("  activations  %s\n", cli_exact(parts[PART_ACTIVATIONS]).text);
 }
@@ -302,6 +305,7 @@ static void print_json_plan(const struct report *report)
     print_json_number("arena_bytes", p->arena_bytes);
     print_json_number("peak_bytes", p->peak_bytes);
     print_json_number("static_bytes", p->static_bytes);
+    print_json_number("workspace_bytes", p->workspace_bytes);
     print_json_number("peak_gradient_bytes", parts[PART_GRADIENTS]);
     print_json_number("peak_activation_bytes", parts[PART_ACTIVATIONS]);
     print_json_number("step_ns", p->step_ns);

@@ -49,6 +49,15 @@ remat_status dump_why_json(remat_context *ctx, const struct remat_program *progr
  * upper). Persistent buffers span all commands. */
 void dump_memory_csv(const struct remat_program *program, struct remat_text *out);
 
+/* --- cuda.c: parts of the views of kernels and of the summary --- */
+
+/* A line for each CUDA kernel and architecture, in the order of the plan. */
+remat_status dump_cuda_text(struct remat_arena *arena, const struct remat_program *program,
+                            struct remat_text *out);
+remat_status dump_cuda_json(struct remat_arena *arena, const struct remat_program *program,
+                            struct dump_json *out);
+void dump_cuda_summary(const struct remat_program *program, struct remat_text *out); /* a line */
+
 /* --- shared by the views --- */
 
 /* Integers as "0-3,5", "none" when there are none; `items` ascend. */

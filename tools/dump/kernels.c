@@ -59,7 +59,7 @@ remat_status dump_kernels_text(remat_context *ctx, struct remat_arena *arena,
             line += length + (line[length] == '\n');
         }
     }
-    return REMAT_OK;
+    return dump_cuda_text(arena, program, out);
 }
 
 static json_t *make_instructions(struct remat_arena *arena, const struct remat_kernel *kernel,
@@ -91,5 +91,5 @@ remat_status dump_kernels_json(remat_context *ctx, struct remat_arena *arena,
                             make_instructions(arena, kernel, out)));
     }
     dump_set(out, "kernels", kernels);
-    return REMAT_OK;
+    return dump_cuda_json(arena, program, out);
 }

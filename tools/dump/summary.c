@@ -55,7 +55,10 @@ static void print_budget(const struct remat_program *p, struct remat_text *out)
     uint64_t gap = p->arena_bytes > p->peak_bytes ? p->arena_bytes - p->peak_bytes : 0;
     remat_text_append(out, "; the arena is %.2f %% above it\n",
                       p->peak_bytes ? 100.0 * (double)gap / (double)p->peak_bytes : 0.0);
-    remat_text_append(out, "static      %s\n", cli_exact(p->static_bytes).text);
+    remat_text_append(out, "static      %s", cli_exact(p->static_bytes).text);
+    if (p->workspace_bytes)
+        remat_text_append(out, ", of it workspace %s", cli_exact(p->workspace_bytes).text);
+    remat_text_append(out, "\n");
 }
 
 static void print_policy(struct remat_arena *arena, const struct remat_program *p,
@@ -93,6 +96,7 @@ static void print_step(const struct remat_program *p, struct remat_text *out)
         remat_text_append(out, "%s %s %" PRIu32, s ? "," : "", p->segments[s].name,
                           p->segments[s].command_end - p->segments[s].command_begin);
     remat_text_append(out, "; %" PRIu32 " distinct kernels\n", p->kernel_count);
+    dump_cuda_summary(p, out);
 }
 
 /* "train = 4 x microbatch, update" */
@@ -229,6 +233,7 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
     dump_set(out, "peak_bytes", dump_bytes(p->peak_bytes));
     dump_set(out, "peak_command", dump_bytes(p->peak_command));
     dump_set(out, "static_bytes", dump_bytes(p->static_bytes));
+    dump_set(out, "workspace_bytes", dump_bytes(p->workspace_bytes));
     dump_set(out, "touched_bytes", dump_bytes(p->touched_bytes));
     dump_set(out, "step_ns", dump_bytes(p->step_ns));
     dump_set(out, "base_step_ns", dump_bytes(p->base_step_ns));

@@ -26,7 +26,7 @@ remat_status subject_prepare(struct subject *s, const struct remat_model_setting
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;
     REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, &s->device));
-    REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, &s->statics));
+    REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, 0, &s->statics));
     REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
                                    &s->device, &s->watch));
 fail:

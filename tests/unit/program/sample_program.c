@@ -170,6 +170,45 @@ static void fill_report(struct sample *s)
     s->notes[1] = "größer als erwartet";
 }
 
+/* Commands 3 and 4 launch two kernels and one. */
+static void fill_cuda(struct sample *s)
+{
+    const uint32_t begin[] = {0, 0, 0, 0, 2, 3, 3};
+    memcpy(s->launch_begin, begin, sizeof begin);
+    s->preludes[0] = "#define KERNEL void\n";
+    s->cuda_kernels[0] = (struct remat_cuda_kernel){"multiply.team.v1#1",    "multiply", 0,
+                                                    "KERNEL multiply\n{}\n", 256,        0};
+    s->cuda_kernels[1] = (struct remat_cuda_kernel){"subtract.block.v1#2",   "subtract_2", 0,
+                                                    "KERNEL subtract\n{}\n", 32,           1024};
+    s->cuda_launches[0] = (struct remat_cuda_launch){0, 1, 0, 2};
+    s->cuda_launches[1] = (struct remat_cuda_launch){1, 77, 2, 5};
+    s->cuda_launches[2] = (struct remat_cuda_launch){1, 1, 2, 4};
+    s->cuda_words[0] = (struct remat_cuda_word){REMAT_CUDA_VALUE, UINT64_MAX};
+    s->cuda_words[1] = (struct remat_cuda_word){REMAT_CUDA_ARENA, 1280};
+    s->cuda_words[2] = (struct remat_cuda_word){REMAT_CUDA_WORKSPACE, 256};
+    s->cuda_words[3] = (struct remat_cuda_word){REMAT_CUDA_ARENA, 0};
+    s->cuda_words[4] = (struct remat_cuda_word){REMAT_CUDA_SEED, 0};
+    s->cubins[0] = (struct remat_cubin){0,
+                                        "sm_80",
+                                        "\x7f"
+                                        "ELF80",
+                                        6,
+                                        32,
+                                        0,
+                                        0,
+                                        ""};
+    s->cubins[1] = (struct remat_cubin){0,
+                                        "sm_90a",
+                                        "\x7f"
+                                        "ELF\0",
+                                        5,
+                                        40,
+                                        8,
+                                        1024,
+                                        "a warning"};
+    s->cubins[2] = (struct remat_cubin){1, "sm_80", "x", 1, 255, 0, 0, ""};
+}
+
 void sample_program(struct sample *s)
 {
     memset(s, 0, sizeof *s);
@@ -178,6 +217,7 @@ void sample_program(struct sample *s)
     fill_operands(s);
     fill_commands(s);
     fill_report(s);
+    fill_cuda(s);
     s->program = (struct remat_program){.producer = "test 1",
                                         .graph_name = "sample",
                                         .target = "cpu",
@@ -226,5 +266,17 @@ void sample_program(struct sample *s)
                                         .settings = s->settings,
                                         .recomputed_layers = s->recomputed_layers,
                                         .notes = s->notes,
-                                        .note_count = 2};
+                                        .note_count = 2,
+                                        .cuda = {.prelude_count = 1,
+                                                 .kernel_count = 2,
+                                                 .launch_count = 3,
+                                                 .word_count = 5,
+                                                 .cubin_count = 3,
+                                                 .preludes = s->preludes,
+                                                 .kernels = s->cuda_kernels,
+                                                 .launches = s->cuda_launches,
+                                                 .words = s->cuda_words,
+                                                 .launch_begin = s->launch_begin,
+                                                 .workspace_bytes = 512,
+                                                 .cubins = s->cubins}};
 }

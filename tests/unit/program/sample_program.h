@@ -27,6 +27,12 @@ struct sample {
     struct remat_setting settings[2];
     uint32_t recomputed_layers[1];
     const char *notes[2];
+    const char *preludes[1];
+    struct remat_cuda_kernel cuda_kernels[2];
+    struct remat_cuda_launch cuda_launches[3];
+    struct remat_cuda_word cuda_words[5];
+    uint32_t launch_begin[7];
+    struct remat_cubin cubins[3];
 };
 
 /* Fills `sample`, whose program points into it. */

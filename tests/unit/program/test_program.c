@@ -146,6 +146,54 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
     CHECK(strcmp(p->notes[i], q->notes[i]) == 0, "note %u", i);
 }
 
+static void compare_cuda(const struct remat_cuda_code *p, const struct remat_cuda_code *q,
+                         uint32_t command_count)
+{
+    CHECK(p->workspace_bytes == q->workspace_bytes, "workspace_bytes");
+    EACH(preludes, prelude_count)
+    CHECK(strcmp(p->preludes[i], q->preludes[i]) == 0, "prelude %u", i);
+    EACH(kernels, kernel_count)
+    {
+        const struct remat_cuda_kernel *a = &p->kernels[i], *b = &q->kernels[i];
+        SAME_TEXT(key);
+        SAME_TEXT(symbol);
+        SAME_TEXT(text);
+        SAME(prelude);
+        SAME(threads);
+        SAME(shared_bytes);
+    }
+    EACH(launches, launch_count)
+    {
+        const struct remat_cuda_launch *a = &p->launches[i], *b = &q->launches[i];
+        SAME(kernel);
+        SAME(blocks);
+        SAME(word_begin);
+        SAME(word_end);
+    }
+    EACH(words, word_count)
+    {
+        const struct remat_cuda_word *a = &p->words[i], *b = &q->words[i];
+        SAME(kind);
+        SAME(value);
+    }
+    for (uint32_t c = 0; c <= command_count; c++)
+        CHECK(p->launch_begin[c] == q->launch_begin[c], "launch_begin %u", c);
+    EACH(cubins, cubin_count)
+    {
+        const struct remat_cubin *a = &p->cubins[i], *b = &q->cubins[i];
+        SAME(kernel);
+        SAME_TEXT(arch);
+        SAME(bytes);
+        CHECK(memcmp(a->data, b->data, a->bytes) == 0, "cubin %u: data", i);
+        SAME(registers);
+        SAME(spill_bytes);
+        SAME(shared_bytes);
+        SAME_TEXT(warnings);
+        CHECK(remat_cubin_find(q, a->kernel, a->arch) == b, "cubin %u is not found", i);
+    }
+    CHECK(!remat_cubin_find(q, 1, "sm_90a"), "a cubin that there is not");
+}
+
 static void compare_head(const struct remat_program *a, const struct remat_program *b)
 {
     uint32_t i = 0;
@@ -170,6 +218,7 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME_TEXT(manual_flags);
     SAME(manual_step_ns);
     SAME(layer_count);
+    SAME(workspace_bytes);
 }
 
 static void test_round_trip(struct remat_arena *arena)
@@ -190,6 +239,7 @@ static void test_round_trip(struct remat_arena *arena)
     compare_head(&s.program, q);
     compare_tables(&s.program, q);
     compare_report(&s.program, q);
+    compare_cuda(&s.program.cuda, &q->cuda, q->command_count);
     CHECK(remat_program_recomputed(q) == 2 && remat_program_fused(q) == 1, "recomputed");
     st = remat_program_simulate(ctx, q);
     CHECK(st == REMAT_OK, "simulate: %s", remat_context_message(ctx));
