@@ -151,13 +151,12 @@ static const struct remat_shape *shape_of(const struct fuser *f, remat_value v)
 }
 
 /* The index space a node needs. */
-static struct remat_shape space_of(const struct fuser *f, const struct remat_node_info *node)
+static const struct remat_shape *space_of(const struct fuser *f, const struct remat_node_info *node)
 {
+    static const struct remat_shape scalar = {.rank = 1, .dims = {1}};
     bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
-    struct remat_shape space = *shape_of(f, reduces ? node->inputs[0] : node->outputs[0]);
-    if (space.rank == 0)
-        space = (struct remat_shape){.rank = 1, .dims = {1}};
-    return space;
+    const struct remat_shape *shape = shape_of(f, reduces ? node->inputs[0] : node->outputs[0]);
+    return shape->rank ? shape : &scalar;
 }
 
 static bool is_row_of(const struct remat_shape *shape, const struct remat_shape *space)
@@ -230,10 +229,10 @@ static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node
         return true;
     bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
     bool column_reduce = remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
-    struct remat_shape space = space_of(f, node);
-    bool same = remat_shape_equal(&space, &group->space);
+    const struct remat_shape *space = space_of(f, node);
+    bool same = remat_shape_equal(space, &group->space);
     bool row = !same && group->kind == GROUP_ROW && !row_reduce && !column_reduce &&
-               is_row_of(&space, &group->space);
+               is_row_of(space, &group->space);
     if (!same && !row)
         return false;
     if (row_reduce && group->kind == GROUP_COLUMN)
@@ -300,7 +299,7 @@ static remat_status new_group(struct fuser *f, const struct remat_node_info *nod
     remat_status st = REMAT_OK;
     struct group group = {.kind = kind_of(node->op), .bucket = bucket_of(node)};
     if (group.kind != GROUP_NAMED)
-        group.space = space_of(f, node);
+        group.space = *space_of(f, node);
     REMAT_PUSH(f->arena, &f->groups, group);
     *out = (uint32_t)f->groups.count - 1;
 fail:

@@ -12,10 +12,9 @@ remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
         return REMAT_ERROR_MEMORY;
     r->to->optimizer = from->optimizer;
     r->to->microbatches = from->microbatches;
-    for (uint32_t s = 0; s < from->scope_count; s++)
-        if (remat_graph_scope(arena, r->to, from->scopes[s].path) != s)
-            REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "scope \"%s\" occurs twice",
-                       from->scopes[s].path);
+    REMAT_NEW(arena, r->to->scopes, from->scope_count);
+    memcpy(r->to->scopes, from->scopes, from->scope_count * sizeof *from->scopes);
+    r->to->scope_count = r->to->scope_capacity = from->scope_count;
     REMAT_TRY(remat_graph_reserve(arena, r->to, from->value_count, from->node_count));
     REMAT_NEW(arena, r->values, from->value_count);
     REMAT_NEW(arena, r->groups, from->node_count);

@@ -214,9 +214,10 @@ uint32_t remat_program_fused(const struct remat_program *program);
  * \"...\": ...". */
 remat_status remat_program_verify(remat_context *ctx, const struct remat_program *program);
 
-/* Replays every segment naively: no command reads a buffer that does not hold the value it names
- * (freed, overwritten or a newer version), buffers live together do not overlap, live bytes and
- * their peak are as claimed. Shares no code with the compiler. O(commands x buffers). */
+/* Replays every segment of a program that remat_program_verify accepts naively: no command reads a
+ * buffer that does not hold the value it names (freed, overwritten or a newer version), buffers
+ * live together do not overlap, live bytes and their peak are as claimed. Shares no code with the
+ * compiler. O(commands x buffers). */
 remat_status remat_program_simulate(remat_context *ctx, const struct remat_program *program);
 
 /* File bytes -> program in `arena` (which it needs to outlive), structurally verified by the

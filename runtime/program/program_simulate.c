@@ -110,11 +110,12 @@ static remat_status overlap(const struct replay *r, uint32_t command, uint32_t i
                        (ull)(b->offset_bytes + b->bytes));
 }
 
-/* The buffer joins those that live, beside all of which it must lie. */
+/* The buffer joins those that live, beside all of which it must lie; beside the persistent ones it
+ * does (program_verify.c). */
 static remat_status add_live(struct replay *r, uint32_t command, uint32_t i)
 {
     const struct remat_buffer *a = &r->p->buffers[i];
-    for (uint32_t k = 0; k < r->live_count; k++) {
+    for (uint32_t k = r->persistent_count; k < r->live_count; k++) {
         const struct remat_buffer *b = &r->p->buffers[r->live[k]];
         if (a->offset_bytes < b->offset_bytes + b->bytes &&
             b->offset_bytes < a->offset_bytes + a->bytes)
