@@ -14,9 +14,12 @@ import sys
 import tempfile
 import threading
 
+import knapsack
+
 BEGIN, END = "<!-- plan_tables.py begins -->", "<!-- plan_tables.py ends -->"
 DOES_NOT_FIT = 3  # exit code
 MICROBATCHES = 8
+MEMORY_BUDGETS = [step / 20 for step in range(21)]  # of the knapsack
 MODELS = {  # preset: form of attention
     "gpt3-175b": "written-out",
     "llama3-70b": "fused",
@@ -52,14 +55,23 @@ class Experiment:
         self.layers = self.none["layers"]
         self.moves_bytes = self.none["arena_bytes"] - self.none["static_bytes"]
 
-    def compile(self, *options):
-        plan = f"{self.graph}.{threading.get_ident()}.plan"
+    def dump(self, view, *options):
+        """A view of the plan that these options ask for."""
+        plan = self.graph + ".dumped.plan"
+        self.compile(*options, output=plan)
+        view = subprocess.run([f"{self.tools}/remat-dump", plan, view, "--format", "json"],
+                              check=True, stdout=subprocess.PIPE, text=True)
+        os.remove(plan)
+        return json.loads(view.stdout)
+
+    def compile(self, *options, output=None):
+        plan = output or f"{self.graph}.{threading.get_ident()}.plan"
         code, output, errors, cpu_s = run(
             [f"{self.tools}/remat-compile", self.graph, "--microbatches", str(MICROBATCHES),
              "--target", self.target, "--format", "json", "-o", plan, *options])
         if code not in (0, DOES_NOT_FIT):
             sys.exit(f"{self.title} {options}: {errors}")
-        if code == 0:
+        if code == 0 and not output:
             os.remove(plan)
         return (json.loads(output) if code == 0 else None), errors, cpu_s
 
@@ -89,6 +101,20 @@ class Experiment:
         sizes = [k for k in (1, 2, 3, 4, 6, 8, 12, 16) if k <= self.layers]
         return [(f"uniform {k}", self.full("uniform", k)) for k in sizes]
 
+    def knapsacks(self, pool):
+        """A report for each memory budget. Layers are recomputed but for what the knapsack saves."""
+        forward = knapsack.Forward(self.dump("--schedule", "--ac-mode", "none")["schedule"],
+                                   self.dump("--memory", "--ac-mode", "none")["buffers"])
+        decisions = self.dump("--decisions", "--ac-mode", "full")["decisions"]
+        kept = {d["name"] for d in decisions if d["layer"] >= 0 and d["action"] == "save"}
+
+        def compile(saved):
+            pins = ([f"--save={glob}" for glob in knapsack.patterns(saved, forward.bytes)] +
+                    [f"--recompute={name}" for name in sorted(kept - saved)])
+            return self.compile("--ac-mode", "full", *pins)[0]
+        names = [f"knapsack {budget:g}" for budget in MEMORY_BUDGETS]
+        return list(zip(names, pool.map(compile, forward.saved(MEMORY_BUDGETS))))
+
     def cell(self, candidates, limit_bytes, named=False):
         """The overhead of the fastest candidate that fits."""
         fitting = [(report["step_ns"], name) for name, report in candidates
@@ -99,7 +125,7 @@ class Experiment:
         text = f"{100 * (step_ns / self.none['step_ns'] - 1):.2f}"
         return f"{text} ({name.split()[-1]})" if named else text
 
-    def row(self, percent):
+    def row(self, percent, knapsacks):
         limit_bytes = self.none["static_bytes"] + self.moves_bytes * percent // 100
         report, errors, cpu_s = self.compile("--budget", str(limit_bytes + self.none["reserve_bytes"]))
         if report:
@@ -115,18 +141,20 @@ class Experiment:
                  self.cell([("selective", selective)], limit_bytes),
                  self.cell(self.best_block(limit_bytes), limit_bytes, True),
                  self.cell(self.uniforms(), limit_bytes, True),
+                 self.cell(knapsacks, limit_bytes, True),
                  self.cell([("full", self.full("uniform", 1))], limit_bytes), f"{cpu_s:.2f}"]
         return "| " + " | ".join(cells) + " |"
 
     def markdown(self):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            rows = list(pool.map(self.row, range(100, 0, -10)))
+            knapsacks = self.knapsacks(pool)
+            rows = list(pool.map(lambda percent: self.row(percent, knapsacks), range(100, 0, -10)))
         return "\n".join(
             [f"### {self.title}", "",
              f"{self.none['static_bytes'] / 1e9:.1f} GB static, {self.moves_bytes / 1e9:.2f} GB move; "
              f"{self.none['step_ns'] / 1e9:.3f} s with everything saved.", "",
-             "| of what moves | per-op | gap | none | selective | block k | uniform k | full | CPU s |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows])
+             "| of what moves | per-op | gap | none | selective | block k | uniform k | knapsack b | full | "
+             "CPU s |", "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows])
 
 
 def make_tables(build, models, sequences, targets):
