@@ -32,9 +32,10 @@ struct emitter {
 };
 
 static const char *const shape_names[] = {
-    [CUDA_POINTWISE] = "pointwise", [CUDA_TEAM] = "team",     [CUDA_BLOCK] = "block",
-    [CUDA_COLUMNS] = "columns",     [CUDA_GATHER] = "gather", [CUDA_SCATTER] = "scatter",
-    [CUDA_ITEMS] = "items"};
+    [CUDA_POINTWISE] = "pointwise", [CUDA_TEAM] = "team",       [CUDA_BLOCK] = "block",
+    [CUDA_COLUMNS] = "columns",     [CUDA_GATHER] = "gather",   [CUDA_SCATTER] = "scatter",
+    [CUDA_ITEMS] = "items",         [CUDA_FORWARD] = "forward", [CUDA_DELTA] = "delta",
+    [CUDA_KEYS] = "keys",           [CUDA_QUERIES] = "queries"};
 
 /* The kernel's name in the plan without its hash, which is of the instructions. */
 static const char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash)
@@ -60,13 +61,16 @@ static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, u
                                const char *body)
 {
     remat_status st = REMAT_OK;
-    struct remat_cuda_kernel kernel = {.threads = CUDA_THREADS, .key = printable_key(e, s, hash)};
+    struct remat_cuda_kernel kernel = {.key = printable_key(e, s, hash),
+                                       .threads = s->threads ? s->threads : CUDA_THREADS,
+                                       .shared_bytes = s->shared_bytes,
+                                       .prelude = s->shape >= CUDA_FORWARD};
     struct remat_text text = {.arena = e->arena};
     kernel.symbol = kernel.key ? symbol_of(e, kernel.key) : NULL;
     if (!kernel.symbol)
         return REMAT_ERROR_MEMORY;
-    remat_text_append(&text, "\n/* %s */\nKERNEL(%s, %d)\n{\n%s}\n", kernel.key, kernel.symbol,
-                      CUDA_THREADS, body);
+    remat_text_append(&text, "\n/* %s */\nKERNEL(%s, %u)\n{\n%s}\n", kernel.key, kernel.symbol,
+                      kernel.threads, body);
     if (text.failed)
         return REMAT_ERROR_MEMORY;
     kernel.text = text.items;
@@ -132,7 +136,7 @@ static remat_status use_workspace(struct emitter *e, const struct remat_command 
     uint64_t limit = e->settings->workspace_bytes;
     if (limit && bytes > limit)
         return remat_error(e->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": its partial sums need a workspace of %llu B, and the "
+                           "command \"%s\": its sums need a workspace of %llu B, and the "
                            "target's has %llu B",
                            command->name, (unsigned long long)bytes, (unsigned long long)limit);
     if (bytes > e->code->workspace_bytes)
@@ -355,6 +359,16 @@ fail:
     return st;
 }
 
+/* Of where the operands begin, at most 16 bytes. */
+static uint32_t alignment_of(const struct emitter *e, const struct remat_command *command)
+{
+    uint32_t alignment = 16;
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
+        while (bytes_at(e, &e->program->operands[o]) % alignment)
+            alignment /= 2;
+    return alignment;
+}
+
 static remat_status emit_items(struct emitter *e, const struct remat_command *command)
 {
     remat_status st = REMAT_OK;
@@ -368,19 +382,65 @@ static remat_status emit_items(struct emitter *e, const struct remat_command *co
                             .indent = 1,
                             .rows = 1};
     const struct remat_operand *last = &e->program->operands[command->operand_end - 1];
-    uint32_t alignment = 16;
     for (uint32_t k = 0; k < last->rank; k++)
         s.rows *= (uint64_t)last->shape[k];
-    for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
-        while (bytes_at(e, &e->program->operands[o]) % alignment)
-            alignment /= 2;
     if (!cuda_write_items(&s, e->program->kernels[command->kernel].kind, operand_of(e, command, 0),
-                          alignment))
+                          alignment_of(e, command)))
         return REMAT_OK;
     REMAT_TRY(add_launch(e, &s, (s.rows + CUDA_THREADS - 1) / CUDA_THREADS));
     REMAT_TRY(add_words_of(e, command));
 fail:
     return st;
+}
+
+/* What all kernels begin with, and what some go on with. */
+static remat_status add_prelude(struct emitter *e, const char *const *more)
+{
+    remat_status st = REMAT_OK;
+    struct remat_text text = {.arena = e->arena};
+    for (const char *const *piece = cuda_prelude; *piece; piece++)
+        remat_text_append(&text, "%s", *piece);
+    for (const char *const *piece = more; piece && *piece; piece++)
+        remat_text_append(&text, "%s", *piece);
+    if (text.failed)
+        return REMAT_ERROR_MEMORY;
+    if (!e->code->preludes)
+        REMAT_NEW(e->arena, e->code->preludes, 2);
+    e->code->preludes[e->code->prelude_count++] = text.items;
+fail:
+    return st;
+}
+
+static remat_status emit_attention(struct emitter *e, const struct remat_command *command,
+                                   enum cuda_shape shape)
+{
+    remat_status st = REMAT_OK;
+    struct remat_text text = {.arena = &e->scratch};
+    struct cuda_source s = {
+        .ctx = e->ctx, .command = command, .shape = shape, .out = &text, .indent = 1};
+    uint64_t blocks;
+    if (e->code->prelude_count == 1)
+        REMAT_TRY(add_prelude(e, cuda_attention));
+    REMAT_TRY(cuda_write_attention(&s, operand_of(e, command, 0),
+                                   command->operand_end - command->operand_begin,
+                                   &e->program->parameters[command->parameter_begin],
+                                   alignment_of(e, command), e->settings, &blocks));
+    REMAT_TRY(add_launch(e, &s, blocks));
+    REMAT_TRY(add_words_of(e, command));
+    if (shape != CUDA_FORWARD) {
+        REMAT_PUSH(e->arena, &e->words, ((struct remat_cuda_word){.kind = REMAT_CUDA_WORKSPACE}));
+        e->launches.items[e->launches.count - 1].word_end++;
+        REMAT_TRY(use_workspace(e, command, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
+    }
+fail:
+    return st;
+}
+
+static remat_status emit_attention_backward(struct emitter *e, const struct remat_command *command)
+{
+    remat_status st = emit_attention(e, command, CUDA_DELTA);
+    st = st ? st : emit_attention(e, command, CUDA_KEYS);
+    return st ? st : emit_attention(e, command, CUDA_QUERIES);
 }
 
 static remat_status emit_kernel_of(struct emitter *e, const struct remat_command *command)
@@ -405,25 +465,13 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
         return emit_embedding(e, command, CUDA_SCATTER, (const uint32_t[]){2, 1, 0});
     case REMAT_KERNEL_fill:
         return emit_fill(e, command, operand_of(e, command, 0), parameters[0]);
+    case REMAT_KERNEL_attention:
+        return emit_attention(e, command, CUDA_FORWARD);
+    case REMAT_KERNEL_attention_backward:
+        return emit_attention_backward(e, command);
     default:
         return emit_items(e, command);
     }
-}
-
-/* What all kernels begin with. */
-static remat_status add_prelude(struct emitter *e)
-{
-    remat_status st = REMAT_OK;
-    struct remat_text text = {.arena = e->arena};
-    for (const char *const *piece = cuda_prelude; *piece; piece++)
-        remat_text_append(&text, "%s", *piece);
-    if (text.failed)
-        return REMAT_ERROR_MEMORY;
-    REMAT_NEW(e->arena, e->code->preludes, 1);
-    e->code->preludes[0] = text.items;
-    e->code->prelude_count = 1;
-fail:
-    return st;
 }
 
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
@@ -436,7 +484,7 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
         .ctx = ctx, .arena = arena, .program = program, .settings = settings, .code = out};
     *out = (struct remat_cuda_code){0};
     remat_arena_init(&e.scratch, ctx);
-    REMAT_TRY(add_prelude(&e));
+    REMAT_TRY(add_prelude(&e, NULL));
     REMAT_NEW(arena, out->launch_begin, program->command_count + 1);
     for (uint32_t c = 0; c < program->command_count; c++) {
         out->launch_begin[c] = (uint32_t)e.launches.count;

@@ -1,18 +1,18 @@
-"""CUDA sources as C strings: embed.py OUTPUT INPUT.cu..."""
+"""CUDA sources as C strings: embed.py OUTPUT NAME INPUT.cu..."""
 import json
 import pathlib
 import sys
 
 
 def main():
-    output, *inputs = sys.argv[1:]
+    output, name, *inputs = sys.argv[1:]
     lines = [json.dumps(line + "\n", ensure_ascii=True)
              for path in inputs
              for line in pathlib.Path(path).read_text(encoding="ascii").splitlines()]
     pathlib.Path(output).write_text(
         "/* Made by compiler/codegen/embed.py. */\n"
         '#include "prelude.h"\n\n'
-        "const char *const cuda_prelude[] = {\n    " + ",\n    ".join(lines) + ",\n    0};\n",
+        f"const char *const {name}[] = {{\n    " + ",\n    ".join(lines) + ",\n    0};\n",
         encoding="ascii")
 
 

@@ -1,7 +1,9 @@
-/* Private to compiler/codegen: primitives.cu and functions.cu as text, made by embed.py. */
+/* Private to compiler/codegen: the .cu files as text, made by embed.py. */
 #ifndef REMAT_CODEGEN_PRELUDE_H
 #define REMAT_CODEGEN_PRELUDE_H
 
-extern const char *const cuda_prelude[]; /* pieces, NULL at the end */
+/* Pieces, NULL at the end: what every kernel begins with, and what those of attention go on with.
+ */
+extern const char *const cuda_prelude[], *const cuda_attention[];
 
 #endif

@@ -72,4 +72,76 @@ DEV void write8(u8 *p, u32 x, u32 y) { *(uint2 *)p = make_uint2(x, y); }
 DEV void write16(u8 *p, u32 x, u32 y, u32 z, u32 w) { *(uint4 *)p = make_uint4(x, y, z, w); }
 DEV float shared_read(const float *shared, u32 i) { return shared[i]; }
 DEV void shared_write(float *shared, u32 i, float x) { shared[i] = x; }
+
+DEV float shuffle_from(float x, u32 lane) { return __shfl_sync(0xffffffffu, x, lane); }
+DEV float multiply_add(float x, float y, float z) { return __fmaf_rn(x, y, z); }
+DEV float maximum(float x, float y) { return fmaxf(x, y); }
+/* 2^x to 2^-22, relative */
+DEV float exponential2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+/* What follows from x is computed where it stands instead of being kept in registers. */
+DEV u32 opaque(u32 x)
+{
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
+/* --- tiles: dynamic shared memory by its addresses in bytes --- */
+#define TILE_MEMORY(name)                                                                          \
+    extern __shared__ __align__(128) u8 tile_memory[];                                             \
+    const u32 name = (u32)__cvta_generic_to_shared(tile_memory)
+
+DEV struct u32x2 shared_read8(u32 address)
+{
+    struct u32x2 v;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
+    return v;
+}
+DEV struct u32x4 shared_read16(u32 address)
+{
+    struct u32x4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address) : "memory");
+    return v;
+}
+/* Copies to shared memory, complete for the thread once it has waited: `bytes` are read, 4 or 16 or
+ * none, and the rest are zeros. */
+DEV void copy4(u32 to, const u8 *from, u32 bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" : : "r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+}
+DEV void copy16(u32 to, const u8 *from, u32 bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(to), "l"(from), "r"(bytes)
+                 : "memory");
+}
+DEV void end_copies(void) { asm volatile("cp.async.commit_group;" : : : "memory"); }
+/* Until all are complete but those of the last `groups` that ended. */
+#define wait_copies(groups) asm volatile("cp.async.wait_group %0;" : : "n"(groups) : "memory")
+
+/* Four 8 x 8 matrices of 16 bits, a row at the address of lane i % 8 of the lanes 8 m ... 8 m + 7: a lane
+ * has of matrix m columns lane % 4 * 2 and the next of row lane / 4, or of the transposed matrix. */
+DEV void read_matrices(u32 *x, u32 address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
+}
+DEV void read_matrices_transposed(u32 *x, u32 address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
+}
+/* sum [16, 8] += x [16, 16] y [16, 8], of bf16, in the warp's fragments (PTX: mma.m16n8k16) */
+DEV void add_matrix_product(float *sum, const u32 *x, u32 y0, u32 y1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y0), "r"(y1));
+}
 #endif

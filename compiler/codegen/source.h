@@ -45,7 +45,11 @@ enum cuda_shape {
     CUDA_COLUMNS,
     CUDA_GATHER,
     CUDA_SCATTER,
-    CUDA_ITEMS
+    CUDA_ITEMS,
+    CUDA_FORWARD, /* attention */
+    CUDA_DELTA,   /* its gradient: sums of products of rows, then by keys, then by queries */
+    CUDA_KEYS,
+    CUDA_QUERIES
 };
 
 struct cuda_source {
@@ -59,15 +63,16 @@ struct cuda_source {
     int64_t axes[REMAT_RANK_MAX];
     uint64_t rows, columns;
     enum cuda_shape shape;
-    uint32_t width;    /* elements that a thread reads at once */
-    uint32_t elements; /* of a thread in a step: width, or 2 of width 1 */
-    uint32_t spacing;  /* columns between them */
-    uint32_t steps;    /* to a row */
-    uint32_t slots;    /* pointwise: vectors of a thread, all loaded first */
-    bool resident;     /* values are kept */
-    bool tail;         /* a step may reach beyond the row */
-    bool totals;       /* writing the kernel of column totals */
-    uint32_t indent;   /* of the next line */
+    uint32_t width;                 /* elements that a thread reads at once */
+    uint32_t elements;              /* of a thread in a step: width, or 2 of width 1 */
+    uint32_t spacing;               /* columns between them */
+    uint32_t steps;                 /* to a row */
+    uint32_t slots;                 /* pointwise: vectors of a thread, all loaded first */
+    uint32_t threads, shared_bytes; /* of a block of attention */
+    bool resident;                  /* values are kept */
+    bool tail;                      /* a step may reach beyond the row */
+    bool totals;                    /* writing the kernel of column totals */
+    uint32_t indent;                /* of the next line */
     struct remat_text *out;
 };
 
@@ -144,6 +149,14 @@ void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *
  * none. All `operands` are aligned to `alignment` bytes, at most 16. */
 bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
                       uint32_t alignment);
+/* The kernel of attention (attention.c) that the shape says: its body, threads, shared memory and
+ * blocks; `s->columns`: the rows whose deltas, f32 each, lie in the workspace. All operands begin
+ * at multiples of `alignment` bytes, at most 16. The arguments are the number of probabilities, the
+ * columns, the operands, the parameters and, in backward, the workspace. */
+remat_status cuda_write_attention(struct cuda_source *s, const struct remat_operand *operands,
+                                  uint32_t operand_count, const double *parameters,
+                                  uint32_t alignment, const struct remat_cuda_settings *settings,
+                                  uint64_t *blocks);
 /* Bytes of the workspace of columns: partial sums, then the values that later passes read. */
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s);
 

@@ -1,57 +1,17 @@
 /* Fibres: each has a stack and a saved stack pointer; the scheduler picks the next ready one. A
  * fault leaves its fibre for good, which is well since kernels own nothing. */
-#include "emulator.h"
+#include "state.h"
 
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STACK_BYTES   (96 * 1024)
-#define THREADS_MAX   1024
 #define SHARED_FLOATS (64 * 1024)
 #define NOBODY        UINT32_MAX
 #define SEVERAL       (UINT32_MAX - 1) /* warps of a block, or blocks */
 
-enum state { READY, AT_BARRIER, AT_WARP_BARRIER, AT_SHUFFLE, FINISHED };
-
-struct fibre {
-    void *stack_pointer;
-    char *stack;
-    enum state state;
-    int line; /* of what it waits at */
-    uint32_t mask;
-    float value; /* to and from a shuffle */
-};
-
-/* When somebody last was at a place: barriers passed by its block and by its warp. */
-struct visit {
-    uint32_t block, thread, barriers, warp_barriers;
-    bool by_several; /* of that thread's warp */
-};
-struct cell {
-    uint32_t epoch; /* launch (global) or block (shared) that the visits are of */
-    struct visit writer, reader;
-};
-
-struct emulator {
-    const char *memory;
-    uint64_t bytes;
-    struct cell *cells; /* of 2 bytes of memory */
-    struct cell *shared_cells;
-    float *shared;
-    uint32_t shared_count; /* floats of the block; 0: not asked for yet */
-    struct fibre fibres[THREADS_MAX];
-    const struct emulator_launch *launch;
-    uint32_t epoch, shared_epoch;
-    uint32_t block, thread; /* running */
-    uint32_t barriers, warp_barriers[THREADS_MAX / 32];
-    uint64_t random;
-    void *scheduler;
-    bool faulty;
-    char message[256];
-};
-
-static struct emulator *running; /* kernels know nothing of emulators */
+struct emulator *emulator_running;
 
 void emulator_switch(void **save, void *to);
 __asm__(".text\n.globl emulator_switch\n.type emulator_switch, @function\nemulator_switch:\n"
@@ -62,21 +22,24 @@ __asm__(".text\n.globl emulator_switch\n.type emulator_switch, @function\nemulat
 
 static void leave(void)
 {
-    struct emulator *e = running;
+    struct emulator *e = emulator_running;
     emulator_switch(&e->fibres[e->thread].stack_pointer, e->scheduler);
 }
 
-#define FAULT(...)                                                                                 \
-    do {                                                                                           \
-        if (!running->faulty) {                                                                    \
-            int length_ = snprintf(running->message, sizeof running->message,                      \
-                                   "block %u thread %u: ", running->block, running->thread);       \
-            snprintf(running->message + length_, sizeof running->message - (size_t)length_,        \
-                     __VA_ARGS__);                                                                 \
-            running->faulty = true;                                                                \
-        }                                                                                          \
-        leave();                                                                                   \
-    } while (0)
+void emulator_fault(const char *format, ...)
+{
+    struct emulator *e = emulator_running;
+    if (!e->faulty) {
+        int length =
+            snprintf(e->message, sizeof e->message, "block %u thread %u: ", e->block, e->thread);
+        va_list list;
+        va_start(list, format);
+        vsnprintf(e->message + length, sizeof e->message - (size_t)length, format, list);
+        va_end(list);
+        e->faulty = true;
+    }
+    leave();
+}
 
 /* --- what kernels call --- */
 uint32_t emulator_thread_index(void);
@@ -86,21 +49,21 @@ void emulator_warp_barrier(int line);
 float emulator_shuffle_xor(float x, uint32_t mask, int line);
 float *emulator_shared(uint32_t floats);
 void emulator_shared_access(const float *shared, uint32_t i, int writes);
-void emulator_access(const void *p, uint32_t bytes, int writes);
+float emulator_shuffle_from(float x, uint32_t lane, int line);
 
 uint32_t emulator_thread_index(void)
 {
-    return running->thread;
+    return emulator_running->thread;
 }
 
 uint32_t emulator_block_index(void)
 {
-    return running->block;
+    return emulator_running->block;
 }
 
-static void wait_at(enum state state, int line)
+void emulator_wait(enum state state, int line)
 {
-    struct fibre *fibre = &running->fibres[running->thread];
+    struct fibre *fibre = &emulator_running->fibres[emulator_running->thread];
     fibre->state = state;
     fibre->line = line;
     leave();
@@ -108,32 +71,46 @@ static void wait_at(enum state state, int line)
 
 void emulator_barrier(int line)
 {
-    wait_at(AT_BARRIER, line);
+    emulator_wait(AT_BARRIER, line);
 }
 
 void emulator_warp_barrier(int line)
 {
-    wait_at(AT_WARP_BARRIER, line);
+    emulator_wait(AT_WARP_BARRIER, line);
 }
 
 float emulator_shuffle_xor(float x, uint32_t mask, int line)
 {
-    struct fibre *fibre = &running->fibres[running->thread];
+    struct fibre *fibre = &emulator_running->fibres[emulator_running->thread];
     if (mask >= 32)
-        FAULT("shuffle by %u", mask);
+        emulator_fault("shuffle by %u", mask);
     fibre->value = x;
     fibre->mask = mask;
-    wait_at(AT_SHUFFLE, line);
+    fibre->source = emulator_running->thread % 32 ^ mask;
+    emulator_wait(AT_SHUFFLE, line);
+    return fibre->value;
+}
+
+float emulator_shuffle_from(float x, uint32_t lane, int line)
+{
+    struct fibre *fibre = &emulator_running->fibres[emulator_running->thread];
+    if (lane >= 32)
+        emulator_fault("shuffle from lane %u", lane);
+    fibre->value = x;
+    fibre->mask = 0;
+    fibre->source = lane;
+    emulator_wait(AT_SHUFFLE, line);
     return fibre->value;
 }
 
 float *emulator_shared(uint32_t floats)
 {
-    struct emulator *e = running;
-    if (floats > 48 * 1024 / 4)
-        FAULT("%u floats of shared memory, more than the 48 KiB that every GPU gives", floats);
+    struct emulator *e = emulator_running;
+    if (floats > STATIC_BYTES_MAX / 4)
+        emulator_fault("%u floats of shared memory, more than the 48 KiB that every GPU gives",
+                       floats);
     if (e->shared_count && e->shared_count != floats)
-        FAULT("shared memory of two sizes");
+        emulator_fault("shared memory of two sizes");
     e->shared_count = floats;
     return e->shared;
 }
@@ -168,7 +145,7 @@ static bool visit_cell(struct emulator *e, struct cell *cell, uint32_t epoch, bo
     const struct visit nobody = {NOBODY, NOBODY, 0, 0, false};
     struct visit now = {e->block, e->thread, e->barriers, e->warp_barriers[e->thread / 32], false};
     if (cell->epoch != epoch)
-        *cell = (struct cell){epoch, nobody, nobody};
+        *cell = (struct cell){epoch, false, nobody, nobody};
     if (!is_ordered(&cell->writer, &now) || (writes && !is_ordered(&cell->reader, &now)))
         return false;
     if (writes)
@@ -178,19 +155,26 @@ static bool visit_cell(struct emulator *e, struct cell *cell, uint32_t epoch, bo
     return true;
 }
 
-void emulator_shared_access(const float *shared, uint32_t i, int writes)
+void emulator_visit_shared(uint64_t at, bool writes)
 {
-    struct emulator *e = running;
-    uint64_t at = (uint64_t)(shared - e->shared) + i;
+    struct emulator *e = emulator_running;
+    const char *verb = writes ? "writes" : "reads";
+    unsigned long long place = at;
     if (at >= e->shared_count)
-        FAULT("%s float %llu of %u in shared memory", writes ? "writes" : "reads",
-              (unsigned long long)at, e->shared_count);
+        emulator_fault("%s float %llu of %u in shared memory", verb, place, e->shared_count);
     struct cell *cell = &e->shared_cells[at];
     if (!writes && (cell->epoch != e->shared_epoch || cell->writer.thread == NOBODY))
-        FAULT("reads float %llu of shared memory, which nobody wrote", (unsigned long long)at);
+        emulator_fault("reads float %llu of shared memory, which nobody wrote", place);
     if (!visit_cell(e, cell, e->shared_epoch, writes))
-        FAULT("%s float %llu of shared memory without a barrier after another thread did",
-              writes ? "writes" : "reads", (unsigned long long)at);
+        emulator_fault("%s float %llu of shared memory without a barrier after another thread did",
+                       verb, place);
+    if (cell->filling)
+        emulator_fault("%s float %llu of shared memory, which a copy has yet to fill", verb, place);
+}
+
+void emulator_shared_access(const float *shared, uint32_t i, int writes)
+{
+    emulator_visit_shared((uint64_t)(shared - emulator_running->shared) + i, writes);
 }
 
 static bool is_allowed(const struct emulator_launch *launch, const char *p, uint32_t bytes,
@@ -206,24 +190,25 @@ static bool is_allowed(const struct emulator_launch *launch, const char *p, uint
 
 void emulator_access(const void *p, uint32_t bytes, int writes)
 {
-    struct emulator *e = running;
+    struct emulator *e = emulator_running;
     const char *verb = writes ? "writes" : "reads";
     uint64_t at = (uint64_t)((const char *)p - e->memory);
     if (at >= e->bytes || !is_allowed(e->launch, p, bytes, writes))
-        FAULT("%s %u bytes at %lld, which it may not", verb, bytes, (long long)at);
+        emulator_fault("%s %u bytes at %lld, which it may not", verb, bytes, (long long)at);
     if (at % bytes != 0)
-        FAULT("%s %u bytes at %llu, which is not aligned", verb, bytes, (unsigned long long)at);
+        emulator_fault("%s %u bytes at %llu, which is not aligned", verb, bytes,
+                       (unsigned long long)at);
     for (uint64_t cell = at / 2; cell < (at + bytes) / 2; cell++)
         if (!visit_cell(e, &e->cells[cell], e->epoch, writes))
-            FAULT("%s %u bytes at %llu without a barrier after another thread did", verb, bytes,
-                  (unsigned long long)at);
+            emulator_fault("%s %u bytes at %llu without a barrier after another thread did", verb,
+                           bytes, (unsigned long long)at);
 }
 
 /* --- scheduling --- */
 
 static void start_fibre(void)
 {
-    struct emulator *e = running;
+    struct emulator *e = emulator_running;
     e->launch->kernel(e->launch->arguments);
     e->fibres[e->thread].state = FINISHED;
     leave();
@@ -243,6 +228,7 @@ static bool prepare_fibres(struct emulator *e)
         memset(top, 0, 6 * sizeof *top);
         fibre->stack_pointer = top;
         fibre->state = READY;
+        fibre->copy_count = fibre->group = 0;
     }
     return true;
 }
@@ -281,15 +267,20 @@ static bool all_wait(const struct emulator *e, uint32_t begin, uint32_t end, enu
 
 static void release(struct emulator *e, uint32_t begin, uint32_t end)
 {
+    struct fibre *warp = &e->fibres[begin];
     float values[32];
-    for (uint32_t t = begin; t < end; t++)
-        if (e->fibres[t].state == AT_SHUFFLE)
-            values[t - begin] = e->fibres[begin + ((t - begin) ^ e->fibres[t].mask)].value;
-    for (uint32_t t = begin; t < end; t++) {
-        if (e->fibres[t].state == AT_SHUFFLE)
-            e->fibres[t].value = values[t - begin];
-        e->fibres[t].state = READY;
+    if (warp->state == AT_SHUFFLE) {
+        for (uint32_t t = 0; t < 32; t++)
+            values[t] = warp[warp[t].source].value;
+        for (uint32_t t = 0; t < 32; t++)
+            warp[t].value = values[t];
     }
+    if (warp->state == AT_MATRICES)
+        emulator_give_matrices(warp);
+    if (warp->state == AT_PRODUCT)
+        emulator_give_product(warp);
+    for (uint32_t t = begin; t < end; t++)
+        e->fibres[t].state = READY;
 }
 
 /* Lets those go on who have all met. False: nobody can. */
@@ -297,7 +288,7 @@ static bool meet(struct emulator *e)
 {
     bool any = false;
     for (uint32_t begin = 0; begin < e->launch->threads; begin += 32)
-        for (int state = AT_WARP_BARRIER; state <= AT_SHUFFLE; state++)
+        for (int state = AT_WARP_BARRIER; state <= AT_PRODUCT; state++)
             if (all_wait(e, begin, begin + 32, (enum state)state)) {
                 e->warp_barriers[begin / 32] += state == AT_WARP_BARRIER;
                 release(e, begin, begin + 32);
@@ -313,7 +304,8 @@ static bool meet(struct emulator *e)
 
 static void report_stuck(struct emulator *e)
 {
-    static const char *const places[] = {"ready", "a barrier", "a warp's barrier", "a shuffle"};
+    static const char *const places[] = {"nothing",   "a barrier",      "a warp's barrier",
+                                         "a shuffle", "matrices' read", "matrices' product"};
     e->faulty = true;
     for (uint32_t t = 0; t < e->launch->threads; t++)
         if (e->fibres[t].state != FINISHED) {
@@ -347,12 +339,14 @@ static void run_block(struct emulator *e)
 
 const char *emulator_run(struct emulator *e, const struct emulator_launch *launch)
 {
-    running = e;
+    emulator_running = e;
     e->launch = launch;
     e->random = launch->order;
     e->faulty = false;
-    e->shared_count = 0;
+    e->shared_count = launch->shared_bytes / 4;
     e->epoch++;
+    if (launch->shared_bytes > TILE_BYTES_MAX)
+        return "more shared memory than a block can have";
     uint32_t shift = launch->order ? draw(e, launch->blocks) : 0;
     for (uint32_t b = 0; b < launch->blocks && !e->faulty; b++) {
         e->block = (b + shift) % launch->blocks;
@@ -361,7 +355,7 @@ const char *emulator_run(struct emulator *e, const struct emulator_launch *launc
             return "out of memory";
         run_block(e);
     }
-    running = NULL;
+    emulator_running = NULL;
     return e->faulty ? e->message : NULL;
 }
 
@@ -385,8 +379,10 @@ void emulator_destroy(struct emulator **emulator)
     struct emulator *e = *emulator;
     if (!e)
         return;
-    for (uint32_t t = 0; t < THREADS_MAX; t++)
+    for (uint32_t t = 0; t < THREADS_MAX; t++) {
         free(e->fibres[t].stack);
+        free(e->fibres[t].copies);
+    }
     free(e->cells);
     free(e->shared);
     free(e->shared_cells);

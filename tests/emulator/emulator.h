@@ -5,8 +5,9 @@
  * Faults, each with block and thread: an access outside the memory allowed to the launch, against
  * its permission, or not aligned to its size; two threads at one place without a barrier between
  * them (a block's barrier, or their warp's), one of them writing; shared memory read before it was
- * written, or accessed outside; threads at different barriers or shuffles; a barrier that a thread
- * never reaches. One emulator at a time, in one thread; x86-64. */
+ * written, or accessed outside; threads at different barriers, shuffles or products of matrices; a
+ * barrier that a thread never reaches. A copy to shared memory is made only when its thread waits
+ * for it; until then reading there is a fault. One emulator at a time, in one thread; x86-64. */
 #ifndef EMULATOR_H
 #define EMULATOR_H
 
@@ -27,6 +28,7 @@ struct emulator_launch {
     emulator_kernel *kernel;
     struct arguments arguments;
     uint32_t blocks, threads; /* threads: a multiple of 32, at most 1024 */
+    uint32_t shared_bytes;    /* of dynamic shared memory */
     const struct emulator_range *ranges;
     uint32_t range_count;
     uint64_t order; /* 0: threads and blocks in ascending order; else the seed of a random one */

@@ -105,6 +105,7 @@ const char *kernels_run(struct emulator *emulator, const struct remat_program *p
         struct emulator_launch run = {.kernel = kernels[launch->kernel],
                                       .blocks = launch->blocks,
                                       .threads = code->kernels[launch->kernel].threads,
+                                      .shared_bytes = code->kernels[launch->kernel].shared_bytes,
                                       .ranges = ranges,
                                       .range_count = count,
                                       .order = order};

@@ -31,6 +31,14 @@ float emulator_shuffle_xor(float x, u32 mask, int line);
 float *emulator_shared(u32 floats);
 void emulator_shared_access(const float *shared, u32 i, int writes);
 void emulator_access(const void *p, u32 bytes, int writes);
+float emulator_shuffle_from(float x, u32 lane, int line);
+u32 emulator_tile_memory(void);
+void emulator_tile_read(u32 address, void *to, u32 bytes);
+void emulator_copy(u32 to, const void *from, u32 bytes, u32 read);
+void emulator_end_copies(void);
+void emulator_wait_copies(u32 groups);
+void emulator_read_matrices(u32 *x, u32 address, int transposed, int line);
+void emulator_add_matrix_product(float *sum, const u32 *x, u32 y0, u32 y1, int line);
 
 #define KERNEL(name, threads) void name(const struct arguments arguments)
 #define DEV                   static inline __attribute__((unused))
@@ -177,5 +185,44 @@ DEV void shared_write(float *shared, u32 i, float x)
 {
     emulator_shared_access(shared, i, 1);
     shared[i] = x;
+}
+
+#define shuffle_from(x, lane)                emulator_shuffle_from(x, lane, __LINE__)
+#define TILE_MEMORY(name)                    const u32 name = emulator_tile_memory()
+#define copy4(to, from, bytes)               emulator_copy(to, from, 4, bytes)
+#define copy16(to, from, bytes)              emulator_copy(to, from, 16, bytes)
+#define end_copies()                         emulator_end_copies()
+#define wait_copies(groups)                  emulator_wait_copies(groups)
+#define read_matrices(x, address)            emulator_read_matrices(x, address, 0, __LINE__)
+#define read_matrices_transposed(x, address) emulator_read_matrices(x, address, 1, __LINE__)
+#define add_matrix_product(sum, x, y0, y1)   emulator_add_matrix_product(sum, x, y0, y1, __LINE__)
+
+DEV float multiply_add(float x, float y, float z)
+{
+    return fmaf(x, y, z);
+}
+DEV float maximum(float x, float y)
+{
+    return fmaxf(x, y);
+}
+DEV float exponential2(float x)
+{
+    return exp2f(x);
+}
+DEV u32 opaque(u32 x)
+{
+    return x;
+}
+DEV struct u32x2 shared_read8(u32 address)
+{
+    struct u32x2 value;
+    emulator_tile_read(address, &value, sizeof value);
+    return value;
+}
+DEV struct u32x4 shared_read16(u32 address)
+{
+    struct u32x4 value;
+    emulator_tile_read(address, &value, sizeof value);
+    return value;
 }
 #endif

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
-KERNEL = re.compile(r"_(pointwise|team|block|columns|columns_totals|gather|scatter|items)_v\d+_[0-9a-f]{16}$")
+KERNEL = re.compile(r"_(pointwise|team|block|columns|columns_totals|gather|scatter|forward|delta|keys|queries|items)_v\d+_[0-9a-f]{16}$")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -26,7 +26,7 @@ static remat_status compile_kernels(remat_context *ctx, struct remat_nvrtc *nvrt
         REMAT_TRY(remat_nvrtc_compile(nvrtc, &scratch, code, k, arch, &cubin));
         REMAT_TRY(write_cubin(ctx, &scratch, folder, &code->kernels[k], arch, &cubin));
         remat_text_append(table, "%s,%s,%u,%u,%u\n", code->kernels[k].symbol, arch, cubin.registers,
-                          cubin.spill_bytes, cubin.shared_bytes);
+                          cubin.spill_bytes, cubin.shared_bytes + code->kernels[k].shared_bytes);
         remat_arena_reset(&scratch);
     }
 fail:

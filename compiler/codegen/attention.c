@@ -1,0 +1,238 @@
+/* Attention: how large tiles are, and the few lines around the functions of attention.cu that say
+ * it to the compiler as constants.
+ *
+ * Shared memory holds, of a row in `pitch` bytes, 32 KiB of the rows that a block owns (twice in
+ * backward) and 8 KiB of those it visits, twice or four times: at most 97 KiB, which all GPUs have.
+ * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
+#include "source.h"
+
+#define HEAD_SIZE_MAX 128 /* sums of 16 rows are that many f32 over a warp's registers */
+#define OWNED_BYTES   32768
+#define STAGE_BYTES   8192
+
+/* The operands of both kernels, and where they begin. */
+static const char *const forward_names[] = {"q", "k", "v", "out", "lse", "rng"};
+static const char *const backward_names[] = {"dout", "q",  "k",  "v",  "out",
+                                             "lse",  "dq", "dk", "dv", "rng"};
+
+struct attention {
+    const struct remat_operand *operands;
+    const char *const *names;
+    uint32_t operand_count, q, k, lse;
+    uint64_t batch, heads, kv_heads, queries, keys, head_size;
+    uint32_t bytes; /* of an element */
+    double scale, p;
+    bool causal;
+    uint32_t pitch, copy_bytes, warps, strips, visited;
+};
+
+static bool is_heads(const struct attention *a, uint32_t o)
+{
+    return a->operands[o].rank == 4;
+}
+
+static struct attention read_attention(const struct remat_operand *operands, uint32_t count,
+                                       const double *parameters, bool backward)
+{
+    struct attention a = {.operands = operands,
+                          .operand_count = count,
+                          .names = backward ? backward_names : forward_names,
+                          .q = backward,
+                          .k = backward + 1u,
+                          .lse = backward + 4u,
+                          .scale = parameters[0],
+                          .causal = parameters[1] != 0,
+                          .p = parameters[2]};
+    const struct remat_operand *q = &operands[a.q], *k = &operands[a.k];
+    a.batch = (uint64_t)q->shape[0];
+    a.queries = (uint64_t)q->shape[1];
+    a.heads = (uint64_t)q->shape[2];
+    a.head_size = (uint64_t)q->shape[3];
+    a.keys = (uint64_t)k->shape[1];
+    a.kv_heads = (uint64_t)k->shape[2];
+    a.bytes = remat_dtype_bytes((remat_dtype)q->dtype);
+    return a;
+}
+
+static remat_status check(const struct cuda_source *s, const struct attention *a,
+                          uint32_t alignment)
+{
+    remat_status st = REMAT_OK;
+    if (a->operands[a->q].dtype != REMAT_F32 && a->operands[a->q].dtype != REMAT_BF16)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text has no attention of %s",
+                   s->command->name, remat_dtype_name((remat_dtype)a->operands[a->q].dtype));
+    if (a->head_size > HEAD_SIZE_MAX)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": CUDA text has attention with heads of at most %d elements, not "
+                   "of %llu",
+                   s->command->name, HEAD_SIZE_MAX, (unsigned long long)a->head_size);
+    if (alignment < 4)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": CUDA text has no attention with rows of %llu elements of %u "
+                   "bytes that are not aligned to 4 bytes",
+                   s->command->name, (unsigned long long)a->head_size, a->bytes);
+    if (!(a->scale > 0) || (float)a->p >= 1.0f)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": CUDA text has no attention with scale %g and dropout %g",
+                   s->command->name, a->scale, a->p);
+    if (a->queries > UINT32_MAX / 4 || a->keys > UINT32_MAX / 4 || a->heads > UINT16_MAX)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": too large for CUDA text",
+                   s->command->name);
+fail:
+    return st;
+}
+
+/* Of all rows of heads, at most 16 bytes. */
+static uint32_t row_alignment(const struct attention *a, uint32_t alignment)
+{
+    for (uint32_t o = 0; o < a->operand_count; o++)
+        for (uint32_t k = 0; k < 3 && is_heads(a, o); k++)
+            while ((uint64_t)a->operands[o].strides[k] * a->bytes % alignment)
+                alignment /= 2;
+    while (a->head_size * a->bytes % alignment)
+        alignment /= 2;
+    return alignment;
+}
+
+static uint64_t divide_up(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static uint64_t blocks_of(const struct attention *a, enum cuda_shape shape)
+{
+    uint64_t rows = shape == CUDA_KEYS ? a->keys : a->queries;
+    uint64_t heads = a->batch * (shape == CUDA_KEYS ? a->kv_heads : a->heads);
+    if (shape == CUDA_DELTA)
+        return divide_up(a->batch * a->heads * a->queries, a->warps);
+    return heads * divide_up(rows, 16 * a->warps * a->strips);
+}
+
+/* A block owns as many rows as fit, fewer while there are fewer blocks than a large GPU runs. */
+static void choose_tiles(struct attention *a, enum cuda_shape shape,
+                         const struct remat_cuda_settings *settings)
+{
+    a->pitch = 128;
+    while (a->pitch < a->head_size * a->bytes)
+        a->pitch *= 2;
+    a->strips = shape == CUDA_FORWARD && a->pitch == 128 ? 2 : 1;
+    if (shape == CUDA_FORWARD) {
+        a->warps = 4;
+        a->visited = a->pitch > 256 ? 32 : 64;
+    } else {
+        a->warps = a->pitch > 256 ? OWNED_BYTES / 16 / a->pitch : 8;
+        a->visited = STAGE_BYTES / a->pitch;
+    }
+    while (shape != CUDA_DELTA && a->warps > 1 &&
+           blocks_of(a, shape) < settings->threads_wanted / 512)
+        a->warps /= 2;
+}
+
+static uint32_t tile_bytes(const struct attention *a, enum cuda_shape shape)
+{
+    uint32_t owned = 16 * a->warps * a->strips * a->pitch, visited = a->visited * a->pitch;
+    return shape == CUDA_DELTA     ? 0
+           : shape == CUDA_FORWARD ? owned + 2 * visited
+           : shape == CUDA_QUERIES ? 2 * owned + 4 * visited
+                                   : 2 * owned + 4 * visited + 2 * a->visited * 8;
+}
+
+/* The smallest word of 32 random bits that kernel.h's comparison with p keeps. */
+static uint64_t first_kept(float p)
+{
+    double bound = (double)p * 0x1p24;
+    uint64_t below = (uint64_t)bound;
+    return (below + ((double)below < bound)) << 8;
+}
+
+static void write_float(struct cuda_source *s, const char *name, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    cuda_text(s, "a.%s = float_of_bits(0x%08xu); /* %g */", name, bits, (double)x);
+}
+
+static void write_constants(struct cuda_source *s, const struct attention *a)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } fields[] = {{"element_bytes", a->bytes},
+                  {"head_size", a->head_size},
+                  {"heads", a->heads},
+                  {"kv_heads", a->kv_heads},
+                  {"queries", a->queries},
+                  {"keys", a->keys},
+                  {"causal", a->causal},
+                  {"depth", divide_up(a->head_size, 16) * 16},
+                  {"pitch", a->pitch},
+                  {"copy_bytes", a->copy_bytes},
+                  {"warps", a->warps},
+                  {"strips", a->strips},
+                  {"visited", a->visited},
+                  {"drops", a->p > 0},
+                  {"kept_from", first_kept((float)a->p)}};
+    cuda_text(s, "struct attention a;");
+    for (uint32_t f = 0; f < sizeof fields / sizeof *fields; f++)
+        cuda_text(s, "a.%s = %lluu;", fields[f].name, (unsigned long long)fields[f].value);
+    write_float(s, "scale", (float)a->scale);
+    write_float(s, "factor", (float)(1.0 / (1.0 - a->p)));
+}
+
+static void write_operands(struct cuda_source *s, const struct attention *a)
+{
+    for (uint32_t o = 0; o < a->operand_count; o++) {
+        const int64_t *strides = a->operands[o].strides;
+        if (is_heads(a, o))
+            cuda_text(s,
+                      "const struct heads %s = heads_at(arguments.word[%u], %lldu, %lldu, %lldu);",
+                      a->names[o], 2 + o, (long long)strides[0] * a->bytes,
+                      (long long)strides[1] * a->bytes, (long long)strides[2] * a->bytes);
+        else
+            cuda_text(s, "u8 *const %s = (u8 *)arguments.word[%u];", a->names[o], 2 + o);
+    }
+    /* After the operands come the four parameters, then the workspace. */
+    if (a->q == 1)
+        cuda_text(s, "u8 *const delta = (u8 *)arguments.word[%u];", 2 + a->operand_count + 4);
+    cuda_text(s, "struct random_state random;");
+    if (a->p > 0)
+        cuda_text(s,
+                  "random = read_random_state(rng, arguments.word[0], "
+                  "(u32)double_of_bits(arguments.word[%u]));",
+                  2 + a->operand_count + 3);
+}
+
+static const char *const calls[] = {
+    [CUDA_FORWARD] = "attention_forward(&a, &q, &k, &v, &out, lse, &random, shared);",
+    [CUDA_DELTA] = "attention_delta(&a, &dout, &out, delta, arguments.word[1]);",
+    [CUDA_KEYS] = "attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, "
+                  "shared);",
+    [CUDA_QUERIES] = "attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, "
+                     "shared);"};
+
+remat_status cuda_write_attention(struct cuda_source *s, const struct remat_operand *operands,
+                                  uint32_t operand_count, const double *parameters,
+                                  uint32_t alignment, const struct remat_cuda_settings *settings,
+                                  uint64_t *blocks)
+{
+    remat_status st = REMAT_OK;
+    bool backward = s->shape != CUDA_FORWARD;
+    struct attention a = read_attention(operands, operand_count, parameters, backward);
+    alignment = row_alignment(&a, alignment);
+    REMAT_TRY(check(s, &a, alignment));
+    a.copy_bytes = alignment == 16 ? 16 : 4;
+    choose_tiles(&a, s->shape, settings);
+    s->width = s->shape == CUDA_DELTA ? 4 / a.bytes : a.copy_bytes / a.bytes;
+    s->threads = a.warps * 32;
+    s->shared_bytes = tile_bytes(&a, s->shape);
+    s->rows = a.batch * a.heads * a.queries * a.keys;
+    s->columns = a.batch * a.heads * a.queries;
+    if (s->shared_bytes)
+        cuda_text(s, "TILE_MEMORY(shared);");
+    write_constants(s, &a);
+    write_operands(s, &a);
+    cuda_text(s, "%s", calls[s->shape]);
+    *blocks = blocks_of(&a, s->shape);
+fail:
+    return st;
+}

@@ -1,0 +1,445 @@
+#include "attention.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum name { Q, K, V, OUT, LSE, RNG, DOUT, DQ, DK, DV, NAMES };
+static const char *const names[] = {"q", "k", "v", "out", "lse", "rng", "dout", "dq", "dk", "dv"};
+static const enum name forward_operands[] = {Q, K, V, OUT, LSE, RNG};
+static const enum name backward_operands[] = {DOUT, Q, K, V, OUT, LSE, DQ, DK, DV, RNG};
+
+/* --- the program --- */
+
+struct maker {
+    struct attention_case *c;
+    struct remat_operand views[NAMES];
+    uint32_t values;
+};
+
+static uint32_t add_buffer(struct maker *m, uint64_t bytes)
+{
+    struct attention_case *c = m->c;
+    uint32_t v = m->values++;
+    c->values[v] = (struct remat_program_value){.buffer = v};
+    c->buffers[v] = (struct remat_buffer){.offset_bytes = c->program.arena_bytes,
+                                          .bytes = remat_align_up(bytes, REMAT_ALIGNMENT)};
+    c->program.arena_bytes += c->buffers[v].bytes;
+    return v;
+}
+
+/* [batch, time, heads, head_size] in value `value` from `offset` on, rows of a position
+ * `time_stride` apart. */
+static void view_heads(struct maker *m, enum name name, uint32_t value, uint64_t offset,
+                       uint32_t time, uint32_t heads, int64_t time_stride, int64_t head_stride)
+{
+    const struct attention_sizes *s = &m->c->sizes;
+    m->views[name] =
+        (struct remat_operand){.value = value,
+                               .offset_elements = offset,
+                               .dtype = (uint8_t)s->dtype,
+                               .rank = 4,
+                               .shape = {s->batch, time, heads, s->head_size},
+                               .strides = {time * time_stride, time_stride, head_stride, 1}};
+}
+
+static void add_heads(struct maker *m, enum name name, uint32_t time, uint32_t heads)
+{
+    const struct attention_sizes *s = &m->c->sizes;
+    uint32_t bytes = remat_dtype_bytes(s->dtype),
+             gap = s->layout == ATTENTION_LOOSE ? 4 / bytes : 0;
+    int64_t head_stride = s->head_size + gap, time_stride = heads * head_stride + 2 * gap;
+    uint64_t elements = (uint64_t)(s->batch * time * time_stride) + gap;
+    uint32_t value = add_buffer(m, elements * bytes);
+    view_heads(m, name, value, gap, time, heads, time_stride, head_stride);
+}
+
+/* [batch, time, q k v, head, head_size] */
+static void add_packed(struct maker *m, enum name q)
+{
+    const struct attention_sizes *s = &m->c->sizes;
+    uint64_t width = (s->heads + 2 * s->kv_heads) * s->head_size;
+    uint32_t value = add_buffer(m, s->batch * s->queries * width * remat_dtype_bytes(s->dtype));
+    uint64_t k = s->heads * s->head_size, v = k + s->kv_heads * s->head_size;
+    view_heads(m, q, value, 0, s->queries, s->heads, (int64_t)width, s->head_size);
+    view_heads(m, q + 1, value, k, s->keys, s->kv_heads, (int64_t)width, s->head_size);
+    view_heads(m, q + 2, value, v, s->keys, s->kv_heads, (int64_t)width, s->head_size);
+}
+
+static void add_three(struct maker *m, enum name q)
+{
+    const struct attention_sizes *s = &m->c->sizes;
+    if (s->layout == ATTENTION_PACKED) {
+        add_packed(m, q);
+        return;
+    }
+    add_heads(m, q, s->queries, s->heads);
+    add_heads(m, q + 1, s->keys, s->kv_heads);
+    add_heads(m, q + 2, s->keys, s->kv_heads);
+}
+
+static void add_command(struct maker *m, uint32_t index, uint32_t kind, const enum name *operands,
+                        uint32_t count)
+{
+    struct attention_case *c = m->c;
+    const double parameters[] = {1 / sqrt(c->sizes.head_size), c->sizes.causal, c->sizes.p, 12345};
+    uint32_t begin = index ? c->commands[0].operand_end : 0;
+    count -= c->sizes.p == 0; /* rng is the last */
+    c->kernels[index] = (struct remat_kernel){.kind = kind, .key = remat_kernel_kind_name(kind)};
+    c->commands[index] = (struct remat_command){.kernel = index,
+                                                .name = remat_kernel_kind_name(kind),
+                                                .operand_begin = begin,
+                                                .operand_end = begin + count,
+                                                .parameter_begin = 4 * index,
+                                                .parameter_end = 4 * index + 4};
+    memcpy(c->parameters + 4 * index, parameters, sizeof parameters);
+    for (uint32_t o = 0; o < count; o++) {
+        bool writes =
+            operands[o] >= DQ || (index == 0 && (operands[o] == OUT || operands[o] == LSE));
+        struct remat_operand *operand = &c->operands[begin + o];
+        *operand = m->views[operands[o]];
+        operand->previous = REMAT_NONE;
+        operand->access = writes ? REMAT_ACCESS_WRITE : REMAT_ACCESS_READ;
+    }
+}
+
+static void make_program(struct attention_case *c)
+{
+    const struct attention_sizes *s = &c->sizes;
+    struct maker m = {.c = c};
+    uint64_t rows = (uint64_t)s->batch * s->heads * s->queries;
+    add_three(&m, Q);
+    add_heads(&m, OUT, s->queries, s->heads);
+    add_heads(&m, DOUT, s->queries, s->heads);
+    add_three(&m, DQ);
+    m.views[LSE] =
+        (struct remat_operand){.value = add_buffer(&m, rows * 4),
+                               .dtype = REMAT_F32,
+                               .rank = 3,
+                               .shape = {s->batch, s->heads, s->queries},
+                               .strides = {(int64_t)s->heads * s->queries, s->queries, 1}};
+    m.views[RNG] = (struct remat_operand){
+        .value = add_buffer(&m, 16), .dtype = REMAT_I32, .rank = 1, .shape = {4}, .strides = {1}};
+    add_command(&m, 0, REMAT_KERNEL_attention, forward_operands, 6);
+    add_command(&m, 1, REMAT_KERNEL_attention_backward, backward_operands, 10);
+    c->program.kernels = c->kernels, c->program.kernel_count = 2;
+    c->program.commands = c->commands, c->program.command_count = 2;
+    c->program.operands = c->operands, c->program.operand_count = c->commands[1].operand_end;
+    c->program.values = c->values, c->program.value_count = m.values;
+    c->program.buffers = c->buffers, c->program.buffer_count = m.values;
+    c->program.parameters = c->parameters, c->program.parameter_count = 8;
+}
+
+/* The view of a tensor in either command; NULL without it. */
+static const struct remat_operand *view_of(const struct attention_case *c, enum name name)
+{
+    const struct remat_command *backward = &c->commands[1];
+    for (uint32_t o = 0; o < backward->operand_end - backward->operand_begin; o++)
+        if (backward_operands[o] == name)
+            return &c->operands[backward->operand_begin + o];
+    return NULL;
+}
+
+/* --- memory --- */
+
+static uint64_t place_of(const struct attention_case *c, const struct remat_operand *o,
+                         const uint32_t index[4])
+{
+    uint64_t element = o->offset_elements;
+    for (uint32_t k = 0; k < o->rank; k++)
+        element += index[k] * (uint64_t)o->strides[k];
+    return c->buffers[c->values[o->value].buffer].offset_bytes +
+           element * remat_dtype_bytes((remat_dtype)o->dtype);
+}
+
+static double load(const struct attention_case *c, const char *memory, enum name name, uint32_t i0,
+                   uint32_t i1, uint32_t i2, uint32_t i3)
+{
+    const struct remat_operand *o = view_of(c, name);
+    uint32_t bits = 0, bytes = remat_dtype_bytes((remat_dtype)o->dtype);
+    float value;
+    memcpy((char *)&bits + 4 - bytes, memory + place_of(c, o, (uint32_t[]){i0, i1, i2, i3}), bytes);
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+static uint64_t random_bits(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+/* Everything is NaN but the operands, in [-1, 1], exact in bf16. */
+static void fill(struct attention_case *c)
+{
+    static const enum name inputs[] = {Q, K, V, DOUT};
+    uint64_t state = 7;
+    memset(c->initial, 0xff, c->program.arena_bytes);
+    for (uint32_t n = 0; n < 4; n++) {
+        const struct remat_operand *o = view_of(c, inputs[n]);
+        uint32_t bytes = remat_dtype_bytes((remat_dtype)o->dtype), i[4];
+        for (i[0] = 0; i[0] < o->shape[0]; i[0]++)
+            for (i[1] = 0; i[1] < o->shape[1]; i[1]++)
+                for (i[2] = 0; i[2] < o->shape[2]; i[2]++)
+                    for (i[3] = 0; i[3] < o->shape[3]; i[3]++) {
+                        float x = (float)(random_bits(&state) % 257) / 128 - 1;
+                        memcpy(c->initial + place_of(c, o, i), (char *)&x + 4 - bytes, bytes);
+                    }
+    }
+    const struct remat_operand *rng = view_of(c, RNG);
+    const uint32_t words[] = {0x12345678, 0x9abcdef0, 3, 1}; /* seed, step, microbatch */
+    if (rng)
+        memcpy(c->initial + c->buffers[rng->value].offset_bytes, words, sizeof words);
+}
+
+void attention_make(remat_context *ctx, struct remat_arena *arena,
+                    const struct attention_sizes *sizes, const struct remat_cuda_settings *settings,
+                    struct attention_case *out)
+{
+    *out = (struct attention_case){.sizes = *sizes};
+    make_program(out);
+    out->initial = malloc(out->program.arena_bytes);
+    fill(out);
+    if (remat_cuda_emit(ctx, arena, &out->program, settings, &out->code)) {
+        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
+        exit(1);
+    }
+}
+
+void attention_append_text(const struct attention_case *c, struct remat_text *text)
+{
+    if (!text->count)
+        remat_text_append(text, "%s", c->code.preludes[1]); /* which all of attention have */
+    for (uint32_t k = 0; k < c->code.kernel_count; k++) {
+        const struct remat_cuda_kernel *kernel = &c->code.kernels[k];
+        if (!strstr(text->items, kernel->symbol))
+            remat_text_append(text, "%s", kernel->text);
+    }
+}
+
+void attention_print(const struct attention_case *c)
+{
+    static const char *const layouts[] = {"dense", "packed", "loose"};
+    const struct attention_sizes *s = &c->sizes;
+    printf("%s %u x %u/%u heads of %u, %u queries, %u keys%s, dropout %g, %s",
+           remat_dtype_name(s->dtype), s->batch, s->heads, s->kv_heads, s->head_size, s->queries,
+           s->keys, s->causal ? ", causal" : "", s->p, layouts[s->layout]);
+}
+
+/* --- float64 --- */
+
+/* Philox4x32-10 as Salmon et al. have it, and the element's uniform number against p. */
+static bool is_kept(const struct attention_case *c, uint64_t element)
+{
+    const struct attention_sizes *s = &c->sizes;
+    uint64_t index =
+        element + (uint64_t)s->batch * s->heads * s->queries * s->keys; /* microbatch 1 */
+    uint32_t x[4] = {(uint32_t)(index / 4), (uint32_t)(index / 4 >> 32), 12345, 3};
+    uint32_t key[2] = {0x12345678, 0x9abcdef0};
+    for (int round = 0; round < 10; round++) {
+        uint64_t a = (uint64_t)x[0] * 0xD2511F53u, b = (uint64_t)x[2] * 0xCD9E8D57u;
+        uint32_t y[4] = {(uint32_t)(b >> 32) ^ x[1] ^ key[0], (uint32_t)b,
+                         (uint32_t)(a >> 32) ^ x[3] ^ key[1], (uint32_t)a};
+        memcpy(x, y, sizeof x);
+        key[0] += 0x9E3779B9u;
+        key[1] += 0xBB67AE85u;
+    }
+    return !((float)(x[index % 4] >> 8) * 0x1p-24f < (float)s->p);
+}
+
+/* What one tensor should be, and how far rounding may take it from there. */
+struct expected {
+    double *value, *bound;
+};
+
+struct reference {
+    const struct attention_case *c;
+    const char *memory;
+    double unit;  /* relative error of an operand of a product, or of a result, by its dtype */
+    double error; /* of f32: of sums of products, relative to their magnitudes; of exponentials */
+    struct expected out, lse, dq, dk, dv;
+};
+
+static struct expected make_expected(uint64_t count)
+{
+    return (struct expected){calloc(count, sizeof(double)), calloc(count, sizeof(double))};
+}
+
+static void free_expected(struct expected *x)
+{
+    free(x->value);
+    free(x->bound);
+}
+
+static void add(struct expected *x, uint64_t at, double value, double bound)
+{
+    x->value[at] += value;
+    x->bound[at] += bound;
+}
+
+static uint32_t keys_of(const struct attention_sizes *s, uint32_t query)
+{
+    int64_t seen = (int64_t)query + 1 + s->keys - s->queries;
+    return !s->causal ? s->keys : seen < 0 ? 0 : (uint32_t)seen;
+}
+
+/* One query: the scores of its keys, then out and lse from them, then the gradients from the lse
+ * and the out that are in memory. */
+static void refer_query(struct reference *r, uint32_t b, uint32_t h, uint32_t i, double *scores)
+{
+    const struct attention_case *c = r->c;
+    const struct attention_sizes *s = &c->sizes;
+    const char *m = r->memory;
+    uint32_t kv = h / (s->heads / s->kv_heads), seen = keys_of(s, i), size = s->head_size;
+    double scale = 1 / sqrt(size), top = -INFINITY, sum = 0, delta = 0, delta_size = 0;
+    double factor = 1 / (1 - s->p);
+    uint64_t row = ((uint64_t)b * s->heads + h) * s->queries + i;
+    uint64_t q_at = ((uint64_t)(b * s->queries + i) * s->heads + h) * size;
+    for (uint32_t j = 0; j < seen; j++) {
+        scores[j] = 0;
+        for (uint32_t d = 0; d < size; d++)
+            scores[j] += load(c, m, Q, b, i, h, d) * load(c, m, K, b, j, kv, d) * scale;
+        top = fmax(top, scores[j]);
+    }
+    for (uint32_t j = 0; j < seen; j++)
+        sum += exp(scores[j] - top);
+    add(&r->lse, row, seen ? top + log(sum) : -INFINITY, r->error * 8);
+    for (uint32_t d = 0; d < size; d++) {
+        double product = load(c, m, DOUT, b, i, h, d) * load(c, m, OUT, b, i, h, d);
+        delta += product;
+        delta_size += fabs(product);
+    }
+    double lse = load(c, m, LSE, b, h, i, 0);
+    for (uint32_t j = 0; j < seen; j++) {
+        bool kept = s->p == 0 || is_kept(c, row * s->keys + j);
+        double weight = kept ? exp(scores[j] - top) / sum * factor : 0;
+        double p = exp(scores[j] - lse), dp = 0, dp_size = 0;
+        uint64_t k_at = ((uint64_t)(b * s->keys + j) * s->kv_heads + kv) * size;
+        for (uint32_t d = 0; d < size; d++) {
+            double v = load(c, m, V, b, j, kv, d), g = load(c, m, DOUT, b, i, h, d);
+            add(&r->out, q_at + d, weight * v, (r->unit + r->error) * weight * fabs(v));
+            add(&r->dv, k_at + d, kept ? p * factor * g : 0,
+                kept ? (r->unit + r->error) * p * factor * fabs(g) : 0);
+            dp += kept ? v * g * factor : 0;
+            dp_size += kept ? fabs(v * g) * factor : 0;
+        }
+        double ds = p * (dp - delta);
+        double bound = r->unit * fabs(ds) + r->error * p * (dp_size + delta_size);
+        for (uint32_t d = 0; d < size; d++) {
+            double q = load(c, m, Q, b, i, h, d), k = load(c, m, K, b, j, kv, d);
+            add(&r->dq, q_at + d, ds * k * scale, bound * fabs(k) * scale);
+            add(&r->dk, k_at + d, ds * q * scale, bound * fabs(q) * scale);
+        }
+    }
+}
+
+static const char *compare(const struct reference *r, enum name name, const struct expected *x)
+{
+    static char message[160];
+    const struct remat_operand *o = view_of(r->c, name);
+    uint32_t i[4], last = o->rank == 4 ? (uint32_t)o->shape[3] : 1;
+    uint64_t at = 0;
+    for (i[0] = 0; i[0] < o->shape[0]; i[0]++)
+        for (i[1] = 0; i[1] < o->shape[1]; i[1]++)
+            for (i[2] = 0; i[2] < o->shape[2]; i[2]++)
+                for (i[3] = 0; i[3] < last; i[3]++, at++) {
+                    double found = load(r->c, r->memory, name, i[0], i[1], i[2], i[3]);
+                    double bound = x->bound[at] + r->unit * fabs(x->value[at]) + 1e-7;
+                    bool equal = found == x->value[at]; /* also infinite */
+                    if (equal || fabs(found - x->value[at]) <= bound)
+                        continue;
+                    snprintf(message, sizeof message,
+                             "%s[%u, %u, %u, %u] is %.6g, not %.6g, which rounding makes no "
+                             "further than %.2g",
+                             names[name], i[0], i[1], i[2], i[3], found, x->value[at], bound);
+                    return message;
+                }
+    return NULL;
+}
+
+/* The results' bytes become what they were: then everything is. */
+static const char *compare_rest(const struct attention_case *c, const char *memory)
+{
+    static const enum name results[] = {OUT, LSE, DQ, DK, DV};
+    char *copy = malloc(c->program.arena_bytes);
+    memcpy(copy, memory, c->program.arena_bytes);
+    for (uint32_t n = 0; n < 5; n++) {
+        const struct remat_operand *o = view_of(c, results[n]);
+        uint32_t i[4] = {0}, last = o->rank == 4 ? (uint32_t)o->shape[3] : 1;
+        for (i[0] = 0; i[0] < o->shape[0]; i[0]++)
+            for (i[1] = 0; i[1] < o->shape[1]; i[1]++)
+                for (i[2] = 0; i[2] < o->shape[2]; i[2]++)
+                    for (i[3] = 0; i[3] < last; i[3]++)
+                        memset(copy + place_of(c, o, i), 0xff,
+                               remat_dtype_bytes((remat_dtype)o->dtype));
+    }
+    bool equal = memcmp(copy, c->initial, c->program.arena_bytes) == 0;
+    free(copy);
+    return equal ? NULL : "writes beside its results";
+}
+
+const char *attention_compare(const struct attention_case *c, const char *memory)
+{
+    const struct attention_sizes *s = &c->sizes;
+    uint64_t queries = (uint64_t)s->batch * s->queries * s->heads,
+             keys = (uint64_t)s->batch * s->keys * s->kv_heads;
+    struct reference r = {.c = c,
+                          .memory = memory,
+                          .unit = s->dtype == REMAT_F32 ? 0x1p-24 : 0x1p-8,
+                          .error = 0x1p-24 * (4 * s->head_size + s->keys + s->queries + 64),
+                          .out = make_expected(queries * s->head_size),
+                          .lse = make_expected(queries),
+                          .dq = make_expected(queries * s->head_size),
+                          .dk = make_expected(keys * s->head_size),
+                          .dv = make_expected(keys * s->head_size)};
+    double *scores = malloc(s->keys * sizeof *scores);
+    for (uint32_t b = 0; b < s->batch; b++)
+        for (uint32_t h = 0; h < s->heads; h++)
+            for (uint32_t i = 0; i < s->queries; i++)
+                refer_query(&r, b, h, i, scores);
+    const char *fault = compare(&r, LSE, &r.lse);
+    fault = fault ? fault : compare(&r, OUT, &r.out);
+    fault = fault ? fault : compare(&r, DV, &r.dv);
+    fault = fault ? fault : compare(&r, DK, &r.dk);
+    fault = fault ? fault : compare(&r, DQ, &r.dq);
+    fault = fault ? fault : compare_rest(c, memory);
+    free(scores);
+    free_expected(&r.out);
+    free_expected(&r.lse);
+    free_expected(&r.dq);
+    free_expected(&r.dk);
+    free_expected(&r.dv);
+    return fault;
+}
+
+/* --- the emulator --- */
+
+const char *attention_run(const struct attention_case *c, void *library, uint64_t orders,
+                          uint64_t *hash)
+{
+    static char message[256];
+    emulator_kernel *kernels[8];
+    uint64_t bytes = c->program.arena_bytes, all = bytes + c->code.workspace_bytes;
+    char *memory = aligned_alloc(REMAT_ALIGNMENT, remat_align_up(all, REMAT_ALIGNMENT));
+    struct emulator *emulator = emulator_create(memory, all);
+    const char *fault = NULL;
+    for (uint32_t k = 0; k < c->code.kernel_count; k++)
+        kernels[k] = kernels_find(library, c->code.kernels[k].symbol);
+    for (uint64_t order = 0; order < orders && !fault; order++) {
+        memcpy(memory, c->initial, bytes);
+        memset(memory + bytes, 0xff, c->code.workspace_bytes);
+        for (uint32_t command = 0; command < 2 && !fault; command++)
+            fault = kernels_run(emulator, &c->program, &c->code, kernels, command, 0, memory,
+                                memory + bytes, order * 7);
+        uint64_t found = remat_hash(memory, bytes, 0);
+        if (!fault && order > 0 && found != *hash)
+            fault = "other bits in another order of threads";
+        *hash = found;
+        if (!fault && order == 0)
+            fault = attention_compare(c, memory);
+    }
+    snprintf(message, sizeof message, "%s", fault ? fault : "");
+    emulator_destroy(&emulator);
+    free(memory);
+    return fault ? message : NULL;
+}
