@@ -289,14 +289,18 @@ fail:
     return st;
 }
 
-/* Costs are not exactly those that order the path: a corner behind *best may be faster. */
+/* Costs are not exactly those that order the path: a corner behind *best may be faster, and where
+ * groups of layers form, what lies before the next one. */
 static remat_status try_corners(struct remat_chooser *c, struct remat_arena *scratch,
                                 const struct remat_planner *planner, struct rung *best)
 {
     remat_status st = REMAT_OK;
     uint32_t path = best->of.path, length = remat_planner_path_length(planner, path);
+    uint32_t corner = remat_planner_path_corner(planner, path, best->of.step + 1);
+    bool groups = path >= remat_planner_single_count(planner);
     for (uint32_t next = best->of.step + 1; next < length && !remat_choose_is_over(c); next++) {
-        next = remat_planner_path_corner(planner, path, next);
+        if (!groups || next > corner)
+            next = remat_planner_path_corner(planner, path, next);
         struct rung rung = {.of = {"per-op", NULL, path, next}};
         REMAT_TRY(find_least(c, scratch, planner, &rung));
         if (rung.least_ns >= best->cost.step_ns)
@@ -309,22 +313,71 @@ fail:
     return st;
 }
 
-/* The fastest that the planner's paths lead to. */
+/* The group that is computed again at once grows with its layers, what is saved between groups gets
+ * less. Groups that need more than those before are the last ones: on the way to them there may be
+ * something smaller yet. */
+remat_status remat_choose_path_count(struct remat_chooser *c, struct remat_arena *scratch,
+                                     const struct remat_planner *planner, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t path = remat_planner_single_count(planner), count = remat_planner_path_count(planner);
+    uint64_t least_bytes = UINT64_MAX;
+    bool smaller = true;
+    while (c->path_count == 0 && path < count && smaller && !remat_choose_is_over(c)) {
+        uint32_t last = remat_planner_path_length(planner, path) - 1;
+        struct rung rung = {.of = {"per-op", NULL, path++, last}};
+        REMAT_TRY(evaluate(c, scratch, planner, &rung));
+        smaller = rung.cost.live_peak_bytes < least_bytes;
+        least_bytes = rung.cost.live_peak_bytes;
+    }
+    if (c->path_count == 0)
+        c->path_count = path;
+    *out = c->path_count;
+fail:
+    return st;
+}
+
+/* Whether groups of layers could be faster than *best. */
+static remat_status try_groups(struct remat_chooser *c, struct remat_arena *scratch,
+                               const struct remat_planner *planner, const struct rung *best,
+                               bool found, uint32_t *path_count)
+{
+    remat_status st = REMAT_OK;
+    struct rung first = {.of = {"per-op", NULL, *path_count, 0}};
+    if (*path_count == remat_planner_path_count(planner))
+        return REMAT_OK;
+    if (found)
+        REMAT_TRY(find_least(c, scratch, planner, &first));
+    if (!found || first.least_ns < best->cost.step_ns)
+        REMAT_TRY(remat_choose_path_count(c, scratch, planner, path_count));
+fail:
+    return st;
+}
+
+/* The fastest that the planner's paths lead to. Larger groups than the first that are no faster
+ * hold more at once for the same time. */
 static remat_status best_plan(struct remat_chooser *c, struct remat_arena *scratch,
                               const struct remat_planner *planner, struct rung *best, bool *found)
 {
     remat_status st = REMAT_OK;
+    const uint32_t singles = remat_planner_single_count(planner);
+    uint32_t count = singles;
     *found = false;
-    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
+    for (uint32_t path = 0; path < count; path++) {
         struct rung rung;
         uint64_t room;
         bool any = false;
         REMAT_TRY(search_path(c, scratch, planner, path, c->limit_bytes, &rung, &any, &room));
         if (any)
             REMAT_TRY(try_corners(c, scratch, planner, &rung));
-        if (any && (!*found || compare_cost(&rung, best) < 0))
+        bool faster = any && (!*found || compare_cost(&rung, best) < 0);
+        if (faster)
             *best = rung;
+        if (*found && !faster && path >= singles)
+            break;
         *found |= any;
+        if (path + 1 == singles)
+            REMAT_TRY(try_groups(c, scratch, planner, best, *found, &count));
     }
 fail:
     return st;
@@ -370,18 +423,17 @@ fail:
 /* What is found with less and less room, until nothing is: the ends of paths need not be smallest.
  */
 static remat_status shrink(struct remat_chooser *c, struct remat_arena *scratch,
-                           const struct remat_planner *planner, struct rung *smallest,
-                           uint64_t *arena_bytes)
+                           const struct remat_planner *planner, uint32_t path,
+                           struct rung *smallest, uint64_t *arena_bytes)
 {
     remat_status st = REMAT_OK;
     bool found = true;
     while (found && !remat_choose_is_over(c)) {
-        uint64_t limit = *arena_bytes - 1, room;
+        uint64_t room;
         found = false;
-        for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
-            REMAT_TRY(search_path(c, scratch, planner, path, limit, smallest, &found, &room));
-            *arena_bytes = room < *arena_bytes ? room : *arena_bytes;
-        }
+        REMAT_TRY(
+            search_path(c, scratch, planner, path, *arena_bytes - 1, smallest, &found, &room));
+        *arena_bytes = room < *arena_bytes ? room : *arena_bytes;
     }
 fail:
     return st;
@@ -396,7 +448,10 @@ static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
     struct remat_candidate candidate;
     struct remat_notes ignored = {0};
     uint64_t bytes = UINT64_MAX;
-    for (uint32_t path = 0; planner && path < remat_planner_path_count(planner); path++) {
+    uint32_t path_count = 0;
+    if (planner)
+        REMAT_TRY(remat_choose_path_count(c, scratch, planner, &path_count));
+    for (uint32_t path = 0; path < path_count; path++) {
         uint32_t last = remat_planner_path_length(planner, path) - 1;
         struct rung rung = {.of = {"per-op", NULL, path, last}};
         REMAT_TRY(take_smaller(c, scratch, planner, &rung, &smallest, &bytes));
@@ -404,8 +459,8 @@ static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
     for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
         if (rungs->items[i].least_bytes < bytes)
             REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], &smallest, &bytes));
-    if (planner)
-        REMAT_TRY(shrink(c, scratch, planner, &smallest, &bytes));
+    for (uint32_t path = 0; path < path_count; path++)
+        REMAT_TRY(shrink(c, scratch, planner, path, &smallest, &bytes));
     if (remat_choose_is_over(c))
         return remat_choose_nothing(c);
     REMAT_TRY(carry(c, c->arena, planner, &smallest, &ignored, &candidate));

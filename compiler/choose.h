@@ -26,6 +26,7 @@ struct remat_chooser {
     uint64_t best_ns, bound_ns;          /* of the decided segment, 0: not known yet */
     bool over;                           /* settings->is_over has said so */
     struct remat_policy_ground *ground;  /* private */
+    uint32_t path_count;                 /* private; 0: not known yet */
 };
 
 /* A decision carried through; everything lies in the chooser's arena. */
@@ -56,6 +57,10 @@ remat_status remat_choose_nothing(struct remat_chooser *chooser);
 
 /* The planner for the chooser's graph and ground, which is set; it lies in the chooser's arena. */
 remat_status remat_choose_planner(struct remat_chooser *chooser, struct remat_planner **out);
+
+/* How many of the planner's paths are of use: groups of more layers need more room at once. */
+remat_status remat_choose_path_count(struct remat_chooser *chooser, struct remat_arena *scratch,
+                                     const struct remat_planner *planner, uint32_t *out);
 
 /* The message of a refusal: the arrangement needs `arena_bytes`. */
 remat_status remat_infeasible(struct remat_chooser *chooser, const struct remat_arrangement *c,

@@ -159,11 +159,14 @@ static remat_status survey(struct survey *s)
 {
     remat_status st = REMAT_OK;
     struct remat_chooser *c = s->chooser;
+    uint32_t path_count = 0;
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     if (c->settings->solver == REMAT_SOLVER_PER_OP)
         REMAT_TRY(remat_choose_planner(c, &s->planner));
     s->bounded = s->planner && !c->settings->device.profile;
-    for (uint32_t path = 0; s->planner && path < remat_planner_path_count(s->planner); path++)
+    if (s->planner)
+        REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
+    for (uint32_t path = 0; path < path_count; path++)
         REMAT_TRY(survey_path(s, path));
     sort_points(&s->points);
     REMAT_TRY(survey_ladder(s));

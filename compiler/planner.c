@@ -1,8 +1,10 @@
-/* Candidates come from the hull of the likely costs, at the price of keeping what crosses from one
- * layer into another, so that a layer is computed again from its input. Bounds come from the least
+/* Candidates come from the hull of the likely costs: from that with what crosses from one layer into
+ * another kept, so that a layer is computed again from its input, and from that with such values
+ * free, of which paths keep those that groups of layers begin with. Bounds come from the least
  * costs, at several moments of the step. */
 #include "planner.h"
 
+#include "layers.h"
 #include "marginal.h"
 #include "path.h"
 
@@ -21,20 +23,53 @@ struct remat_planner {
     const struct remat_graph *graph;
     const struct remat_decision *pinned;
     struct remat_border_graph border;
-    struct remat_border_hull hull;
+    struct remat_border_hull single, grouped;
+    bool *item_between;
+    uint32_t fork; /* corner of `grouped`, the next one drops values between layers */
+    bool forks;
     uint64_t static_bytes, base_ns, floor_bytes;
     uint32_t moment_count;
     struct moment *moments;
 };
 
-/* In the likely problem a layer's input stays, and so does what is live at the loss anyway. */
-static void keep_anchors(struct remat_planner *p)
+/* In the likely problem what is live at the loss anyway stays, and what crosses as much or more. */
+static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 {
     struct remat_border_item *items = p->border.likely.items;
     for (uint32_t i = 0; i < p->border.item_count; i++) {
         bool live_at_loss = p->moment_count > 0 && p->moments[0].at.border.items[i].bytes == 0;
-        items[i].kept |= !items[i].recomputed && (p->border.item_crosses[i] || live_at_loss);
+        items[i].kept |=
+            !items[i].recomputed && (p->border.item_crossing[i] >= least || live_at_loss);
     }
+}
+
+static bool drops_between(const struct remat_planner *p, uint32_t corner)
+{
+    const struct remat_border_point *points = p->grouped.points;
+    for (uint32_t i = 0; i < p->border.item_count; i++)
+        if (p->item_between[i] && points[corner].keep[i] && !points[corner + 1].keep[i])
+            return true;
+    return false;
+}
+
+static remat_status find_hulls(struct remat_planner *p, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_network *network;
+    REMAT_NEW(arena, p->item_between, p->border.item_count);
+    for (uint32_t i = 0; i < p->border.item_count; i++)
+        p->item_between[i] = p->border.item_crossing[i] == REMAT_CROSSING_BETWEEN;
+    keep_anchors(p, REMAT_CROSSING_BEYOND);
+    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
+    REMAT_TRY(remat_border_find_hull(network, &p->grouped));
+    keep_anchors(p, REMAT_CROSSING_BETWEEN);
+    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
+    REMAT_TRY(remat_border_find_hull(network, &p->single));
+    while (p->fork + 1 < p->grouped.count && !drops_between(p, p->fork))
+        p->fork++;
+    p->forks = p->fork + 1 < p->grouped.count;
+fail:
+    return st;
 }
 
 /* What a kernel reads and writes beside statics, without what may lie in one place. */
@@ -104,7 +139,6 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_planner *p;
-    struct remat_border_network *network;
     REMAT_NEW(arena, p, 1);
     p->ctx = ctx;
     p->graph = graph;
@@ -115,26 +149,34 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
     REMAT_TRY(find_moments(p, arena, kernels));
     REMAT_TRY(find_floor(p, arena, kernels));
-    keep_anchors(p);
-    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
-    REMAT_TRY(remat_border_find_hull(network, &p->hull));
+    REMAT_TRY(find_hulls(p, arena));
     *out = p;
 fail:
     return st;
 }
 
-static struct remat_path path_of(const struct remat_planner *p, uint32_t held)
+static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
 {
-    return (struct remat_path){.hull = &p->hull,
+    uint32_t singles = remat_planner_single_count(p);
+    bool single = path < singles;
+    return (struct remat_path){.hull = single ? &p->single : &p->grouped,
                                .item_count = p->border.item_count,
                                .item_region = p->border.item_region,
                                .region_count = p->border.region_count,
-                               .held = held};
+                               .item_between = p->item_between,
+                               .held = single ? path : 0,
+                               .group = single ? 1 : path - singles + 2,
+                               .first = single ? 0 : p->fork};
+}
+
+uint32_t remat_planner_single_count(const struct remat_planner *p)
+{
+    return 1 + (p->border.region_count > HELD_MAX ? HELD_MAX : 0);
 }
 
 uint32_t remat_planner_path_count(const struct remat_planner *p)
 {
-    return 1 + (p->border.region_count > HELD_MAX ? HELD_MAX : 0);
+    return remat_planner_single_count(p) + (p->forks ? p->border.region_count - 1 : 0);
 }
 
 uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)

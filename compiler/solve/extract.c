@@ -5,6 +5,7 @@
 #include "extract.h"
 
 #include "extract_traffic.h"
+#include "layers.h"
 #include "ops.h"
 
 #include <math.h>
@@ -52,35 +53,7 @@ static bool is_program(const struct extractor *x, uint32_t kernel)
     return kernel_at(x, kernel)->kind == REMAT_KERNEL_program;
 }
 
-/* --- items and regions --- */
-
-/* Layers in the order in which the forward pass reaches them. */
-static remat_status number_regions(struct extractor *x, uint32_t *region_of_scope)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_graph *g = x->graph;
-    struct id_list found = {0}; /* a scope of each region */
-    for (uint32_t s = 0; s < g->scope_count; s++)
-        region_of_scope[s] = REMAT_NONE;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        uint32_t s = g->nodes[n].scope;
-        const struct remat_scope *scope = &g->scopes[s];
-        if (scope->layer < 0 || !remat_is_none(region_of_scope[s]))
-            continue;
-        for (size_t r = found.count; r-- > 0 && remat_is_none(region_of_scope[s]);) {
-            const struct remat_scope *other = &g->scopes[found.items[r]];
-            if (other->layer == scope->layer && strcmp(other->stack, scope->stack) == 0)
-                region_of_scope[s] = (uint32_t)r;
-        }
-        if (remat_is_none(region_of_scope[s])) {
-            region_of_scope[s] = (uint32_t)found.count;
-            REMAT_PUSH(x->arena, &found, s);
-        }
-    }
-    x->out->region_count = (uint32_t)found.count;
-fail:
-    return st;
-}
+/* --- items --- */
 
 static bool is_item(const struct extractor *x, uint32_t v)
 {
@@ -99,14 +72,16 @@ static remat_status find_items(struct extractor *x, const uint32_t *region_of_sc
     remat_status st = REMAT_OK;
     const struct remat_graph *g = x->graph;
     uint32_t count = 0;
+    uint8_t *crossing;
     struct remat_border_graph *out = x->out;
+    REMAT_TRY(remat_layers_crossings(x->arena, g, &x->facts, region_of_scope, &crossing));
     for (uint32_t v = 0; v < g->value_count; v++) {
         x->out->item_of[v] = is_item(x, v) ? count++ : REMAT_NONE;
     }
     out->item_count = count;
     REMAT_NEW(x->arena, out->item_value, count);
     REMAT_NEW(x->arena, out->item_region, count);
-    REMAT_NEW(x->arena, out->item_crosses, count);
+    REMAT_NEW(x->arena, out->item_crossing, count);
     REMAT_NEW(x->arena, out->item_fused, count);
     for (uint32_t v = 0; v < g->value_count; v++) {
         uint32_t i = x->out->item_of[v];
@@ -114,11 +89,7 @@ static remat_status find_items(struct extractor *x, const uint32_t *region_of_sc
             continue;
         out->item_value[i] = (remat_value){v};
         out->item_region[i] = region_of_scope[g->nodes[g->values[v].node].scope];
-        for (uint32_t r = x->table.reader_begin[v]; r < x->table.reader_begin[v + 1]; r++) {
-            const struct remat_fused_kernel *reader = kernel_at(x, x->table.readers[r]);
-            out->item_crosses[i] |=
-                remat_is_early(reader) && region_of_scope[reader->scope] != out->item_region[i];
-        }
+        out->item_crossing[i] = crossing[v];
     }
 fail:
     return st;
@@ -445,14 +416,13 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
                           .out = out};
     uint32_t *region_of_scope;
     *out = (struct remat_border_graph){0};
-    REMAT_NEW(arena, region_of_scope, graph->scope_count);
     REMAT_NEW(arena, out->item_of, graph->value_count);
     REMAT_NEW(arena, x.seen, graph->value_count);
     REMAT_NEW(arena, x.task_of_kernel, kernels->count);
     memset(x.task_of_kernel, 0xff, kernels->count * sizeof *x.task_of_kernel);
     REMAT_TRY(remat_facts_create(arena, graph, &x.facts));
     REMAT_TRY(remat_traffic_create(arena, graph, kernels, &x.facts, &x.table));
-    REMAT_TRY(number_regions(&x, region_of_scope));
+    REMAT_TRY(remat_layers_number(arena, graph, &region_of_scope, &out->region_count));
     REMAT_TRY(find_slack(&x, region_of_scope));
     REMAT_TRY(find_items(&x, region_of_scope));
     REMAT_TRY(assemble(&x));

@@ -1,7 +1,10 @@
 /* A sequence of choices of what to keep, from the fastest to the smallest, that does not depend on
  * any budget: along the corners of a border problem's hull, and between two corners one region
  * after the other, the first of the forward pass first, since what the last ones keep is used up
- * soonest. */
+ * soonest.
+ *
+ * A value between two regions that is dropped makes them one group, which is computed again at once:
+ * of such values every group-th one is kept, whatever the corners say. */
 #ifndef REMAT_PATH_H
 #define REMAT_PATH_H
 
@@ -12,7 +15,10 @@ struct remat_path {
     uint32_t item_count;
     const uint32_t *item_region; /* REMAT_NONE: of no region; these change before the first one */
     uint32_t region_count;
-    uint32_t held; /* so many of the last regions stay as the first corner has them */
+    const bool *item_between; /* what one region computes and others read */
+    uint32_t held;            /* so many of the last regions stay as the first corner has them */
+    uint32_t group;           /* at most so many regions are computed again at once, at least 1 */
+    uint32_t first;           /* the corner that the path begins with */
 };
 
 /* Number of choices. */
