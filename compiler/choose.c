@@ -326,7 +326,7 @@ remat_status remat_choose_path_count(struct remat_chooser *c, struct remat_arena
     while (c->path_count == 0 && path < count && smaller && !remat_choose_is_over(c)) {
         uint32_t last = remat_planner_path_length(planner, path) - 1;
         struct rung rung = {.of = {"per-op", NULL, path++, last}};
-        REMAT_TRY(evaluate(c, scratch, planner, &rung));
+        REMAT_TRY(evaluate(c, scratch, planner, &rung, 0));
         smaller = rung.cost.live_peak_bytes < least_bytes;
         least_bytes = rung.cost.live_peak_bytes;
     }

@@ -165,9 +165,12 @@ static remat_status survey(struct survey *s)
         REMAT_TRY(remat_choose_planner(c, &s->planner));
     s->bounded = s->planner && !c->settings->device.profile;
     if (s->planner)
-        REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
-    for (uint32_t path = 0; path < path_count; path++)
+        path_count = remat_planner_single_count(s->planner);
+    for (uint32_t path = 0; path < path_count; path++) {
         REMAT_TRY(survey_path(s, path));
+        if (path + 1 == remat_planner_single_count(s->planner))
+            REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
+    }
     sort_points(&s->points);
     REMAT_TRY(survey_ladder(s));
 fail:

@@ -4,8 +4,8 @@
  * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
+#include "extract_layers.h"
 #include "extract_traffic.h"
-#include "layers.h"
 #include "ops.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
  * after the other, the first of the forward pass first, since what the last ones keep is used up
  * soonest.
  *
- * A value between two regions that is dropped makes them one group, which is computed again at once:
- * of such values every group-th one is kept, whatever the corners say. */
+ * A value between two regions that is dropped makes them one group, which is computed again at
+ * once: of such values every group-th one is kept, whatever the corners say. */
 #ifndef REMAT_PATH_H
 #define REMAT_PATH_H
 

@@ -35,6 +35,8 @@ MUST_NOT_REACH = {
     "tools/run": ("runtime/base", []),
     "compiler/memory": ("compiler/ir", []),
     "compiler/solve": ("compiler/ir", ["compiler/solve/extract.c", "compiler/solve/extract.h",
+                                         "compiler/solve/extract_layers.c",
+                                         "compiler/solve/extract_layers.h",
                                          "compiler/solve/extract_moment.c",
                                          "compiler/solve/extract_traffic.c",
                                          "compiler/solve/extract_traffic.h"]),

@@ -1,7 +1,7 @@
 /* What the layers of a graph hand on: layers in order of the forward pass, and which values lie
  * between them. */
-#ifndef REMAT_LAYERS_H
-#define REMAT_LAYERS_H
+#ifndef REMAT_EXTRACT_LAYERS_H
+#define REMAT_EXTRACT_LAYERS_H
 
 #include "facts.h"
 

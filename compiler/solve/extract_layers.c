@@ -1,4 +1,4 @@
-#include "layers.h"
+#include "extract_layers.h"
 
 remat_status remat_layers_number(struct remat_arena *arena, const struct remat_graph *g,
                                  uint32_t **out_region_of_scope, uint32_t *region_count)
