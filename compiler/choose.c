@@ -1,7 +1,6 @@
 /* Manual policies are compared in order of the least they can cost, and only until the next one
- * cannot be faster than one that fits. Measured times of fused kernels need not be sub-additive, so
- * with a profile there are no bounds of time. A path is searched by bisection, which finds the same
- * or an earlier decision when there is more room, since whatever fits less room fits more. */
+ * cannot be faster than one that fits. A path is searched by bisection, which finds the same or an
+ * earlier decision when there is more room, since whatever fits less room fits more. */
 #include "choose.h"
 
 #include <inttypes.h>
@@ -190,8 +189,6 @@ static remat_status find_least(struct remat_chooser *c, struct remat_arena *scra
     REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
     REMAT_TRY(
         remat_planner_least(planner, scratch, &decision, &rung->least_ns, &rung->least_bytes));
-    if (c->settings->device.profile)
-        rung->least_ns = 0;
 fail:
     remat_arena_reset(scratch);
     return st;
@@ -527,7 +524,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     if (free)
         REMAT_TRY(remat_choose_planner(c, &planner));
     if (per_op) {
-        if (!c->settings->device.profile && c->limit_bytes >= remat_planner_floor(planner))
+        if (c->limit_bytes >= remat_planner_floor(planner))
             REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->bound_ns));
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best, &manual));
     } else {

@@ -64,7 +64,7 @@ struct remat_frontier {
     uint32_t count;
     uint32_t candidate_count, evaluated_count; /* plans that there are, and that were priced */
     bool cut_short;                            /* by settings->is_over */
-    bool bounded;                              /* there are bounds: solver per-op, no profile */
+    bool bounded;                              /* there are bounds: solver per-op */
     uint64_t base_ns;                          /* step with everything saved */
     uint64_t floor_bytes;                      /* no live peak is below; 0: not known */
     uint64_t reserve_bytes;                    /* beside the live peak in a budget */

@@ -15,7 +15,6 @@ struct points {
 struct survey {
     struct remat_chooser *chooser;
     struct remat_planner *planner; /* NULL: solver ladder */
-    bool bounded;
     struct remat_arena scratch;
     struct points points;
     uint32_t candidates, priced;
@@ -140,7 +139,7 @@ static remat_status survey_ladder(struct survey *s)
     uint32_t count, samples;
     REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
     s->candidates += count;
-    if (s->bounded)
+    if (s->planner)
         REMAT_TRY(find_better(s, policies, &count));
     samples = sample_count(s, count);
     for (uint32_t i = 0; i < samples && !remat_choose_is_over(c); i++) {
@@ -163,7 +162,6 @@ static remat_status survey(struct survey *s)
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     if (c->settings->solver == REMAT_SOLVER_PER_OP)
         REMAT_TRY(remat_choose_planner(c, &s->planner));
-    s->bounded = s->planner && !c->settings->device.profile;
     if (s->planner)
         path_count = remat_planner_single_count(s->planner);
     for (uint32_t path = 0; path < path_count; path++) {
@@ -194,7 +192,7 @@ remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_f
                                    .candidate_count = s.candidates,
                                    .evaluated_count = s.priced,
                                    .cut_short = c->over,
-                                   .bounded = s.bounded};
+                                   .bounded = s.planner != NULL};
     if (s.planner)
         out->floor_bytes = remat_planner_floor(s.planner);
     for (uint32_t i = 0; i < out->count && out->bounded; i++)

@@ -27,7 +27,7 @@ struct remat_planner {
     bool *item_between;
     uint32_t fork; /* corner of `grouped`, the next one drops values between layers */
     bool forks;
-    uint64_t static_bytes, base_ns, floor_bytes;
+    uint64_t static_bytes, floor_bytes;
     uint32_t moment_count;
     struct moment *moments;
 };
@@ -144,8 +144,6 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     p->graph = graph;
     p->pinned = pinned;
     p->static_bytes = static_bytes;
-    for (uint32_t k = 0; k < kernels->count; k++)
-        p->base_ns += prices[k].ns;
     REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
     REMAT_TRY(find_moments(p, arena, kernels));
     REMAT_TRY(find_floor(p, arena, kernels));
@@ -204,6 +202,13 @@ fail:
     return st;
 }
 
+/* Of a step, from the least that choices cost. */
+static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
+{
+    double ns = (double)p->border.least_ns + floor((cost_ps + (double)p->border.merge_ps) / 1000);
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
 remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, uint64_t *out_ns)
 {
     remat_status st = REMAT_OK;
@@ -218,8 +223,7 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
         REMAT_TRY(remat_border_bound(p->moments[m].network, room, &ps));
         best_ps = fmax(best_ps, ps + (double)p->moments[m].at.before_ps);
     }
-    double ns = (double)p->base_ns + floor((best_ps + (double)p->border.merge_ps) / 1000);
-    *out_ns = ns > 0 ? (uint64_t)ns : 0;
+    *out_ns = bound_ns(p, best_ps);
 fail:
     return st;
 }
@@ -238,8 +242,7 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
         saved[i] = decision->actions[p->border.item_value[i].i] == REMAT_ACTION_SAVE;
     REMAT_TRY(remat_border_follow(scratch, border, saved, point.run));
     REMAT_TRY(remat_border_measure(scratch, border, &point));
-    *out_ns =
-        p->base_ns + (uint64_t)(int64_t)floor((double)(point.cost_ps + p->border.merge_ps) / 1000);
+    *out_ns = bound_ns(p, (double)point.cost_ps);
     *out_bytes = p->static_bytes;
     if (p->moment_count > 0) {
         REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));

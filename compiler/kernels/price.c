@@ -6,6 +6,8 @@
 #include "profile.h"
 #include "roofline.h"
 
+#define BELOW (1 - 1e-9) /* what rounding in double cannot make up for */
+
 static uint64_t class_extent(enum remat_register_class class, const struct remat_shape *space)
 {
     uint64_t elements = (uint64_t)remat_shape_elements(space);
@@ -155,6 +157,32 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                           price.moved_bytes, &ns);
     price.ns = (uint64_t)ceil(ns);
     return price;
+}
+
+static struct remat_device_description on_line(const struct remat_device_description *device,
+                                               struct remat_profile_line line)
+{
+    struct remat_device_description on = *device;
+    on.profile = NULL;
+    on.launch_ns = line.launch_ns;
+    on.memory_bytes_per_ns /= line.ratio;
+    on.pointwise_flops_per_ns /= line.ratio;
+    return on;
+}
+
+struct remat_device_description remat_price_floor(const struct remat_device_description *device)
+{
+    if (!device->profile)
+        return *device;
+    struct remat_profile_line line = remat_profile_floor(device->profile);
+    line.launch_ns *= BELOW;
+    line.ratio *= BELOW;
+    return on_line(device, line);
+}
+
+struct remat_device_description remat_price_typical(const struct remat_device_description *device)
+{
+    return device->profile ? on_line(device, remat_profile_typical(device->profile)) : *device;
 }
 
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,

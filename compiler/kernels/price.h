@@ -20,6 +20,13 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device);
 
+/* `device` without a profile, of such rates that no kernel program costs less on `device` than on
+ * this: there costs are sub-additive. Without a profile the device itself. Named kernels have their
+ * own prices. */
+struct remat_device_description remat_price_floor(const struct remat_device_description *device);
+/* The same of rates that make it the likely price of kernel programs that are not measured. */
+struct remat_device_description remat_price_typical(const struct remat_device_description *device);
+
 /* REMAT_ERROR_USAGE where the graph has values of a dtype that the device has not; the message
  * names one of them. */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { FLOOR_STEPS = 120 };
+
 struct row {
     uint64_t kernel, size;
     double roofline_ns, measured_ns;
@@ -17,7 +19,7 @@ struct row {
 struct remat_profile {
     uint32_t count;
     struct row *rows;
-    double program_ratio; /* measured / roofline of all kernel programs; 1: there are none */
+    struct remat_profile_line floor, typical; /* of kernel programs; as described: there are none */
 };
 
 /* --- what identifies a row --- */
@@ -67,8 +69,9 @@ static struct row identify(const struct remat_graph *graph, const struct remat_f
     return row;
 }
 
-static double roofline_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t moved_bytes,
-                          const struct remat_device_description *device)
+/* Arithmetic or bytes, without the launch. */
+static double busy_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t moved_bytes,
+                      const struct remat_device_description *device)
 {
     double rate = device->pointwise_flops_per_ns, matmul = device->matmul_flops_per_ns[dtype];
     if (kind == REMAT_KERNEL_matmul && matmul > 0)
@@ -77,8 +80,75 @@ static double roofline_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint
         rate = matmul * device->attention_forward.efficiency;
     if (kind == REMAT_KERNEL_attention_backward && matmul > 0)
         rate = matmul * device->attention_backward.efficiency;
-    return device->launch_ns +
-           fmax((double)flops / rate, (double)moved_bytes / device->memory_bytes_per_ns) + 1;
+    return fmax((double)flops / rate, (double)moved_bytes / device->memory_bytes_per_ns);
+}
+
+static double roofline_ns(double busy, const struct remat_device_description *device)
+{
+    return device->launch_ns + busy + 1;
+}
+
+/* --- lines through the measured programs --- */
+
+struct samples { /* measured kernel programs */
+    struct sample {
+        double busy_ns, measured_ns, count;
+    } * items;
+    size_t count, capacity;
+};
+
+static struct remat_profile_line find_typical(const struct samples *s,
+                                              const struct remat_device_description *device)
+{
+    double measured = 0, modelled = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        measured += s->items[i].measured_ns * s->items[i].count;
+        modelled += roofline_ns(s->items[i].busy_ns, device) * s->items[i].count;
+    }
+    double ratio = modelled > 0 ? measured / modelled : 1;
+    return (struct remat_profile_line){ratio * device->launch_ns, ratio};
+}
+
+/* The highest launch of a line with this ratio that runs below all, up to `most`. */
+static double launch_below(const struct samples *s, double ratio, double most)
+{
+    for (size_t i = 0; i < s->count; i++)
+        most = fmin(most, s->items[i].measured_ns - ratio * s->items[i].busy_ns);
+    return most;
+}
+
+/* Neither launch nor ratio is above the typical one. The height at the mean size is a concave
+ * function of the ratio, which has to leave a launch of 0 at least. */
+static struct remat_profile_line find_floor(const struct samples *s,
+                                            struct remat_profile_line typical)
+{
+    double low = 0, high = typical.ratio, most = typical.launch_ns, sum = 0, count = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct sample *sample = &s->items[i];
+        sum += fmax(sample->count, 1) * sample->busy_ns;
+        count += fmax(sample->count, 1);
+        if (sample->busy_ns > 0)
+            high = fmin(high, sample->measured_ns / sample->busy_ns);
+    }
+    double mean = count > 0 ? sum / count : 0;
+    for (int step = 0; step < FLOOR_STEPS; step++) {
+        double a = low + (high - low) / 3, b = high - (high - low) / 3;
+        if (launch_below(s, a, most) + a * mean <= launch_below(s, b, most) + b * mean)
+            low = a;
+        else
+            high = b;
+    }
+    return (struct remat_profile_line){fmax(0, launch_below(s, low, most)), low};
+}
+
+struct remat_profile_line remat_profile_floor(const struct remat_profile *profile)
+{
+    return profile->floor;
+}
+
+struct remat_profile_line remat_profile_typical(const struct remat_profile *profile)
+{
+    return profile->typical;
 }
 
 /* --- the file --- */
@@ -123,9 +193,8 @@ static uint32_t kind_of(const char *kernel)
     return strchr(kernel, '#') ? REMAT_KERNEL_program : REMAT_KERNEL_KIND_COUNT;
 }
 
-/* `sums`: measured and roofline time of kernel programs so far */
-static remat_status read_row(const struct reader *r, json_t *object, size_t index, double sums[2],
-                             struct row *out)
+static remat_status read_row(const struct reader *r, struct remat_arena *arena, json_t *object,
+                             size_t index, struct samples *programs, struct row *out)
 {
     remat_status st = REMAT_OK;
     const char *kernel, *operands;
@@ -150,11 +219,10 @@ static remat_status read_row(const struct reader *r, json_t *object, size_t inde
         text += length + strspn(text + length, " ");
     }
     hash_size(flops, moved_bytes, out);
-    out->roofline_ns = roofline_ns(kind, dtype, flops, moved_bytes, r->device);
-    if (kind == REMAT_KERNEL_program) {
-        sums[0] += out->measured_ns * (double)count;
-        sums[1] += out->roofline_ns * (double)count;
-    }
+    double busy = busy_ns(kind, dtype, flops, moved_bytes, r->device);
+    out->roofline_ns = roofline_ns(busy, r->device);
+    if (kind == REMAT_KERNEL_program)
+        REMAT_PUSH(arena, programs, ((struct sample){busy, out->measured_ns, (double)count}));
 fail:
     return st;
 }
@@ -183,7 +251,7 @@ static remat_status read_profile(const struct reader *r, struct remat_arena *are
                                  struct remat_profile *out)
 {
     remat_status st = REMAT_OK;
-    double sums[2] = {0, 0};
+    struct samples programs = {0};
     json_t *kernels = json_object_get(root, "kernels");
     REMAT_TRY(check_text(r, root, "schema", "remat-profile/1", "it is no profile"));
     REMAT_TRY(
@@ -195,8 +263,10 @@ static remat_status read_profile(const struct reader *r, struct remat_arena *are
                            r->path);
     REMAT_NEW(arena, out->rows, json_array_size(kernels));
     for (size_t i = 0; i < json_array_size(kernels); i++)
-        REMAT_TRY(read_row(r, json_array_get(kernels, i), i, sums, &out->rows[out->count++]));
-    out->program_ratio = sums[0] > 0 ? sums[0] / sums[1] : 1;
+        REMAT_TRY(
+            read_row(r, arena, json_array_get(kernels, i), i, &programs, &out->rows[out->count++]));
+    out->typical = find_typical(&programs, r->device);
+    out->floor = find_floor(&programs, out->typical);
     qsort(out->rows, out->count, sizeof *out->rows, compare_rows);
     for (uint32_t i = 1; i < out->count; i++)
         if (compare_rows(&out->rows[i - 1], &out->rows[i]) == 0)
@@ -288,7 +358,9 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
     struct row wanted = identify(graph, kernel, flops, moved_bytes);
     struct side below = {0}, above = {0};
     remat_dtype dtype = graph->values[kernel->operands[0].value.i].dtype;
-    double roofline = roofline_ns(kernel->kind, dtype, flops, moved_bytes, device);
+    bool program = kernel->kind == REMAT_KERNEL_program;
+    double busy = busy_ns(kernel->kind, dtype, flops, moved_bytes, device);
+    double roofline = roofline_ns(busy, device);
     for (uint32_t i = first_row(profile, wanted.kernel);
          i < profile->count && profile->rows[i].kernel == wanted.kernel; i++) {
         const struct row *row = &profile->rows[i];
@@ -301,11 +373,12 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
         if (row->roofline_ns >= roofline)
             add_to_side(&above, row, false);
     }
-    if (below.count || above.count) {
+    bool known = below.count || above.count;
+    if (known)
         *ns = roofline * ratio_at(&below, &above, roofline);
-        return REMAT_COST_INTERPOLATED;
-    }
-    if (kernel->kind == REMAT_KERNEL_program)
-        *ns *= profile->program_ratio;
-    return REMAT_COST_MODELLED;
+    else if (program)
+        *ns *= profile->typical.ratio;
+    if (program)
+        *ns = fmax(*ns, profile->floor.launch_ns + profile->floor.ratio * busy);
+    return known ? REMAT_COST_INTERPOLATED : REMAT_COST_MODELLED;
 }

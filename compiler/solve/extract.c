@@ -1,7 +1,7 @@
 /* A kernel of the plan without recomputation either is named or runs a program. A named one is
  * computed again whole. A value that a program writes is computed again by the part of the program
  * it needs, down to other items; that part may become one kernel with its readers, whose traffic
- * then shrinks. docs/planning.md says why `least` is a bound. */
+ * then shrinks. docs/plans.md says why `least` is a bound. */
 #include "extract.h"
 
 #include "extract_layers.h"
@@ -18,12 +18,14 @@ struct extractor {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_price *prices;
-    const struct remat_device_description *device;
+    struct remat_device_description devices[2]; /* that programs are priced on; by cost */
+    uint64_t *least_ns;                         /* by kernel */
     const struct remat_decision *pinned;
     struct remat_border_graph *out;
     struct remat_facts facts;
     struct remat_traffic_table table;
     uint32_t *task_of_kernel; /* of named kernels */
+    uint64_t *source_bytes;   /* by item: the least that a kernel reads that makes it */
     double *slack_ns;         /* by region, the last one is no layer: the most that a kernel
                                  program of its backward pass computes beyond what it moves */
     struct id_list {
@@ -97,9 +99,9 @@ fail:
 
 /* --- costs of an item's own traffic --- */
 
-static double bytes_ps(const struct extractor *x, uint64_t bytes)
+static double bytes_ps(const struct extractor *x, enum cost cost, uint64_t bytes)
 {
-    return 1000 * (double)bytes / x->device->memory_bytes_per_ns;
+    return 1000 * (double)bytes / x->devices[cost].memory_bytes_per_ns;
 }
 
 /* A program of the backward pass that a clone of an item which it reads could be part of. */
@@ -138,7 +140,8 @@ static int64_t program_cost(const struct extractor *x, uint32_t item, const stru
 {
     const struct remat_value_info *info = &x->graph->values[x->out->item_value[item].i];
     uint32_t writer = writer_of(x, x->out->item_value[item].i);
-    double once = bytes_ps(x, remat_value_bytes(info)), launch = 1000 * x->device->launch_ns;
+    double once = bytes_ps(x, cost, remat_value_bytes(info));
+    double launch = 1000 * x->devices[cost].launch_ns;
     bool again = remat_traffic_written(t);
     double ps = (t->forced ? 0 : -once) - once * t->joined;
     uint32_t region = x->out->item_region[item];
@@ -150,7 +153,7 @@ static int64_t program_cost(const struct extractor *x, uint32_t item, const stru
         alone = alone && (kernel_at(x, writer)->operands[o].access != REMAT_ACCESS_WRITE ||
                           kernel_at(x, writer)->operands[o].value.i == x->out->item_value[item].i);
     if (!t->forced && alone)
-        ps = -1000 * (double)x->prices[writer].ns - once * t->joined;
+        ps = -1000 * (double)x->least_ns[writer] - once * t->joined;
     ps += again ? fmax(0, once - slack) : 0;
     return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
 }
@@ -180,8 +183,8 @@ static remat_status find_merges(struct extractor *x, const uint32_t *region_of_s
             continue;
         for (size_t i = 0; i < list->count; i++)
             if (may_merge(x, list->items[i], b))
-                most = fmax(most, bytes_ps(x, shared_bytes(x, list->items[i], b, seen)) +
-                                      1000 * x->device->launch_ns);
+                most = fmax(most, bytes_ps(x, LEAST, shared_bytes(x, list->items[i], b, seen)) +
+                                      1000 * x->devices[LEAST].launch_ns);
         ps -= most;
         REMAT_PUSH(x->arena, list, b);
     }
@@ -265,10 +268,10 @@ static remat_status add_reads(struct extractor *x, uint32_t item, const struct r
 {
     remat_status st = REMAT_OK;
     uint32_t largest = REMAT_NONE;
-    const int64_t *source_ps = x->out->least.source_ps;
+    const uint64_t *bytes = x->source_bytes;
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
         uint32_t u = x->inputs.items[i];
-        if (is_made_twice(x, t, u) && (remat_is_none(largest) || source_ps[u] > source_ps[largest]))
+        if (is_made_twice(x, t, u) && (remat_is_none(largest) || bytes[u] > bytes[largest]))
             largest = u;
     }
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
@@ -287,17 +290,17 @@ fail:
 }
 
 /* The least that a kernel reads that makes the item: itself, or the largest thing it is made of. */
-static int64_t source_of(const struct extractor *x, uint32_t item,
-                         const struct remat_border_task *task)
+static uint64_t source_of(const struct extractor *x, uint32_t item,
+                          const struct remat_border_task *task)
 {
-    const struct remat_border *b = &x->out->least;
-    int64_t most = 0;
-    if (!is_program(x, writer_of(x, x->out->item_value[item].i)))
-        return b->read_ps[item];
+    uint32_t v = x->out->item_value[item].i;
+    uint64_t bytes = remat_value_bytes(&x->graph->values[v]), most = 0;
+    if (!is_program(x, writer_of(x, v)))
+        return bytes;
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        if (b->source_ps[x->inputs.items[i]] > most)
-            most = b->source_ps[x->inputs.items[i]];
-    return most < b->read_ps[item] ? most : b->read_ps[item];
+        if (x->source_bytes[x->inputs.items[i]] > most)
+            most = x->source_bytes[x->inputs.items[i]];
+    return most < bytes ? most : bytes;
 }
 
 static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
@@ -313,7 +316,7 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
     made.input_end = (uint32_t)x->inputs.count;
     made.forbidden = !possible;
     x->out->item_fused[item] = program && !remat_traffic_written(&traffic);
-    x->out->least.source_ps[item] = source_of(x, item, &made);
+    x->source_bytes[item] = source_of(x, item, &made);
     if (program)
         REMAT_TRY(add_reads(x, item, &traffic, &made));
     for (enum cost cost = LEAST; cost <= LIKELY; cost++) {
@@ -355,28 +358,62 @@ static remat_status assemble(struct extractor *x)
         REMAT_NEW(x->arena, borders[b]->read_ps, count);
         REMAT_NEW(x->arena, borders[b]->source_ps, count);
     }
+    REMAT_NEW(x->arena, x->source_bytes, count);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_border_item item = describe_item(x, i);
         uint32_t writer = writer_of(x, x->out->item_value[i].i);
         bool shared = !is_program(x, writer) && x->task_of_kernel[writer] != REMAT_NONE;
         item.task = shared ? x->task_of_kernel[writer] : tasks;
-        for (int b = 0; b < 2; b++) {
+        for (int b = 0; b < 2; b++)
             borders[b]->items[i] = item;
-            borders[b]->read_ps[i] =
-                (int64_t)bytes_ps(x, remat_value_bytes(&x->graph->values[x->out->item_value[i].i]));
-        }
         if (shared)
             continue;
         if (!is_program(x, writer))
             x->task_of_kernel[writer] = tasks;
         REMAT_TRY(add_task(x, i, tasks++));
     }
-    for (int b = 0; b < 2; b++) {
+    for (enum cost b = LEAST; b <= LIKELY; b++) {
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t bytes = remat_value_bytes(&x->graph->values[x->out->item_value[i].i]);
+            borders[b]->read_ps[i] = (int64_t)bytes_ps(x, b, bytes);
+            borders[b]->source_ps[i] = (int64_t)bytes_ps(x, b, x->source_bytes[i]);
+        }
         borders[b]->item_count = count;
-        memcpy(borders[b]->source_ps, x->out->least.source_ps, count * sizeof(int64_t));
         borders[b]->task_count = tasks;
         borders[b]->inputs = x->inputs.items;
         borders[b]->reads = x->reads[b].items;
+    }
+fail:
+    return st;
+}
+
+/* No decision changes what the kernel is: it writes nothing that may go unwritten, and reads
+ * nothing that a clone inside it could make. */
+static bool is_fixed(const struct extractor *x, uint32_t kernel)
+{
+    const struct remat_fused_kernel *k = kernel_at(x, kernel);
+    bool fixed = k->kind != REMAT_KERNEL_program || k->phase == REMAT_PHASE_OPTIMIZER;
+    if (fixed || !remat_is_early(k))
+        return fixed || !reads_items(x, kernel);
+    for (uint32_t o = 0; o < k->operand_count; o++)
+        if (k->operands[o].access == REMAT_ACCESS_WRITE &&
+            !remat_traffic_of(&x->table, k->operands[o].value.i).forced)
+            return false;
+    return true;
+}
+
+static uint64_t floor_of(const struct extractor *x, uint32_t kernel)
+{
+    return remat_price_kernel(x->graph, kernel_at(x, kernel), &x->devices[LEAST]).ns;
+}
+
+static remat_status find_least(struct extractor *x)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(x->arena, x->least_ns, x->kernels->count);
+    for (uint32_t k = 0; k < x->kernels->count; k++) {
+        x->least_ns[k] = is_fixed(x, k) ? x->prices[k].ns : floor_of(x, k);
+        x->out->least_ns += x->least_ns[k];
     }
 fail:
     return st;
@@ -392,8 +429,8 @@ static remat_status find_slack(struct extractor *x, const uint32_t *region_of_sc
             continue;
         uint32_t region = region_of_scope[kernel->scope];
         double *slack = &x->slack_ns[remat_is_none(region) ? x->out->region_count : region];
-        double moved_ns = (double)x->prices[k].moved_bytes / x->device->memory_bytes_per_ns;
-        *slack = fmax(*slack, (double)x->prices[k].ns - x->device->launch_ns - moved_ns - 1);
+        double moved_ns = bytes_ps(x, LEAST, x->prices[k].moved_bytes) / 1000;
+        *slack = fmax(*slack, (double)floor_of(x, k) - x->devices[LEAST].launch_ns - moved_ns - 1);
     }
 fail:
     return st;
@@ -411,7 +448,7 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
                           .graph = graph,
                           .kernels = kernels,
                           .prices = prices,
-                          .device = device,
+                          .devices = {remat_price_floor(device), remat_price_typical(device)},
                           .pinned = pinned,
                           .out = out};
     uint32_t *region_of_scope;
@@ -425,6 +462,7 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_TRY(remat_layers_number(arena, graph, &region_of_scope, &out->region_count));
     REMAT_TRY(find_slack(&x, region_of_scope));
     REMAT_TRY(find_items(&x, region_of_scope));
+    REMAT_TRY(find_least(&x));
     REMAT_TRY(assemble(&x));
     REMAT_TRY(find_merges(&x, region_of_scope));
 fail:

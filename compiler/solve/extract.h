@@ -21,11 +21,14 @@ struct remat_border_graph {
     uint8_t *item_crossing;  /* by item: enum remat_crossing (extract_layers.h) */
     bool *item_fused;        /* by item: where not kept, kernel programs make it for themselves */
     struct remat_border least, likely;
-    int64_t merge_ps; /* part of every bound by `least`: what kernels of the backward pass may save
-                         by becoming one; at most 0 */
+    uint64_t least_ns; /* of the plan without recomputation, as `least` counts */
+    int64_t merge_ps;  /* part of every bound by `least`: what kernels of the backward pass may save
+                          by becoming one; at most 0 */
 };
 
-/* `kernels` and `prices` are those of `graph`, in which nothing is recomputed. `pinned`: the
+/* `kernels` and `prices` are those of `graph`, in which nothing is recomputed. Where the device has
+ * a profile, `least` counts named kernels, and programs that are the same in every plan, at their
+ * prices and the other programs at remat_price_floor. `pinned`: the
  * decision of the pins alone; a reason marks what they decide. */
 remat_status
 remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,

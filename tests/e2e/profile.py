@@ -43,7 +43,8 @@ def main():
         ran = json.load(file)["step_ns"]
     print(f"step: {ran} ns measured, {modelled['step_ns']} modelled, {measured['step_ns']} with the profile")
     # Same file, same plan; another one is another plan at most in times.
-    compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
+    planned = compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
+    assert 0 < planned["bound_step_ns"] <= planned["step_ns"], planned
     first = open("x.plan", "rb").read()
     compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
     assert open("x.plan", "rb").read() == first

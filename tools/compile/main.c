@@ -2,11 +2,11 @@
 #include "curve_file.h"
 #include "emit_cuda.h"
 #include "model.h"
-#include "nearest.h"
 #include "observe.h"
 #include "options.h"
 #include "report.h"
 #include "settings.h"
+#include "standing.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -167,7 +167,7 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_program *program;
-    struct remat_text nearest = {.arena = arena};
+    struct remat_text nearest = {.arena = arena}, certificate = {.arena = arena};
     if (cli_has(args, OPTION_curve) && !settings->has_budget)
         return REMAT_OK;
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
@@ -176,6 +176,8 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     report->path = plan_path(arena, args);
     nearest_print(program, &nearest);
     report->nearest = nearest.items ? nearest.items : "";
+    certificate_print(program, &certificate);
+    report->certificate = certificate.items ? certificate.items : "";
 fail:
     return st;
 }

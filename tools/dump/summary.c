@@ -1,6 +1,6 @@
 /* --summary: what was asked for, what it costs, where the bytes and the time go. */
 #include "dump.h"
-#include "nearest.h"
+#include "standing.h"
 
 #include <inttypes.h>
 
@@ -79,8 +79,10 @@ static void print_policy(struct remat_arena *arena, const struct remat_program *
                       p->layer_count);
 }
 
-static void print_step(const struct remat_program *p, struct remat_text *out)
+static void print_step(struct remat_arena *arena, const struct remat_program *p,
+                       struct remat_text *out)
 {
+    struct remat_text certificate = {.arena = arena};
     double overhead =
         p->base_step_ns ? 100.0 * ((double)p->step_ns / (double)p->base_step_ns - 1) : 0;
     remat_text_append(out, "step        %s predicted; %s with everything saved: overhead %.1f %%\n",
@@ -91,6 +93,9 @@ static void print_step(const struct remat_program *p, struct remat_text *out)
         out, "costs       %.1f %% of it measured, %.1f %% interpolated, %.1f %% modelled\n",
         100 * shares[REMAT_COST_MEASURED], 100 * shares[REMAT_COST_INTERPOLATED],
         100 * shares[REMAT_COST_MODELLED]);
+    certificate_print(p, &certificate);
+    if (certificate.count)
+        remat_text_append(out, "certificate %s\n", certificate.items);
     remat_text_append(out, "commands   ");
     for (uint32_t s = 0; s < p->segment_count; s++)
         remat_text_append(out, "%s %s %" PRIu32, s ? "," : "", p->segments[s].name,
@@ -168,7 +173,7 @@ remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
                       program->producer);
     print_policy(arena, program, out);
     print_budget(program, out);
-    print_step(program, out);
+    print_step(arena, program, out);
     print_scripts(program, out);
     print_record(program, out);
     print_shares(program, out);
@@ -238,6 +243,8 @@ static void set_bytes_and_times(const struct remat_program *p, struct dump_json 
     dump_set(out, "step_ns", dump_bytes(p->step_ns));
     dump_set(out, "base_step_ns", dump_bytes(p->base_step_ns));
     dump_set(out, "cost_shares", make_cost_shares(p, out));
+    dump_set(out, "bound_step_ns", dump_bytes(p->bound_step_ns));
+    dump_set(out, "floor_bytes", dump_bytes(p->floor_bytes));
     dump_set(out, "overhead",
              json_real(p->base_step_ns ? (double)p->step_ns / (double)p->base_step_ns - 1 : 0));
 }

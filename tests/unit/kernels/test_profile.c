@@ -1,5 +1,6 @@
 /* Profiles: exact at measured sizes, between them as the logarithms have it; other kernels
- * modelled; each fault in a file has its message, and no damage is more than a message. */
+ * modelled; no program below the floor; each fault in a file has its message, and no damage is more
+ * than a message. */
 #include "price.h"
 #include "profile.h"
 #include "workbench.h"
@@ -103,6 +104,46 @@ static void check_times(void)
                 3 * (double)modelled.ns + 3);
 }
 
+/* A small program was fast, since a launch takes less than described, a large one slow: the small
+ * one is not expected to be as fast when it is large. */
+static void check_floor(void)
+{
+    struct workbench w;
+    struct remat_kernel_list list;
+    struct remat_price price;
+    remat_value values[2], outputs[2];
+    workbench_open(&w);
+    workbench_inputs(&w, "4,4 4096,4096", values);
+    for (int i = 0; i < 2; i++)
+        workbench_node(&w, "exp", &values[i], 1, "", &outputs[i]);
+    w.graph->outputs = outputs;
+    w.graph->output_count = 2;
+    struct remat_device_description device = device_of(&w);
+    CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 2, "fuse");
+    double modelled = (double)remat_price_kernel(w.graph, &list.kernels[1], &device).ns;
+    const char *text = remat_arena_format(
+        &w.arena,
+        HEAD "{\"kernel\": \"#%08x\", \"operands\": \"f32[4,4] f32[4,4]\", \"flops\": 256, "
+             "\"moved_bytes\": 128, \"count\": 9, \"median_ns\": 500}, %s]}",
+        remat_kernel_key_hash(&list.kernels[0]),
+        ROW("x#12345678", "f32[5]", "0", "500000000", "31500003"));
+    CHECK(read_text(&w, text, strlen(text), &device) == REMAT_OK, "%s",
+          remat_context_message(w.ctx));
+    price = remat_price_kernel(w.graph, &list.kernels[0], &device);
+    CHECK(price.source == REMAT_COST_MEASURED && price.ns == 500, "measured, %llu ns",
+          (unsigned long long)price.ns);
+    price = remat_price_kernel(w.graph, &list.kernels[1], &device);
+    struct remat_device_description floor = remat_price_floor(&device);
+    uint64_t least_ns = remat_price_kernel(w.graph, &list.kernels[1], &floor).ns;
+    CHECK(price.source == REMAT_COST_INTERPOLATED && (double)price.ns > 2.5 * modelled &&
+              least_ns <= price.ns && least_ns + 2 >= price.ns,
+          "%llu ns, floor %llu ns, modelled %.0f", (unsigned long long)price.ns,
+          (unsigned long long)least_ns, modelled);
+    CHECK(remat_price_kernel(w.graph, &list.kernels[0], &floor).ns <= 500,
+          "above what is measured");
+    workbench_close(&w);
+}
+
 static const struct {
     const char *text, *said;
 } faults[] = {
@@ -162,6 +203,7 @@ int main(void)
 {
     snprintf(path, sizeof path, "/tmp/remat_profile_%ld.json", (long)getpid());
     check_times();
+    check_floor();
     check_faults();
     check_damage();
     remove(path);

@@ -1,0 +1,28 @@
+#include "standing.h"
+
+#include "cli.h"
+
+void certificate_print(const struct remat_program *p, struct remat_text *out)
+{
+    double shares[REMAT_COST_SOURCES];
+    if (!p->bound_step_ns)
+        return;
+    remat_program_cost_shares(p, shares);
+    remat_text_append(out,
+                      "optimal within %.2f %% under these costs (%.1f %% measured): no plan that "
+                      "fits takes less than %s",
+                      100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
+                      100 * shares[REMAT_COST_MEASURED], cli_time(p->bound_step_ns).text);
+}
+
+void nearest_print(const struct remat_program *p, struct remat_text *out)
+{
+    if (!p->manual_policy || !*p->manual_policy)
+        return;
+    bool own = strcmp(p->manual_policy, p->policy) == 0;
+    remat_text_append(out, "%s%s", own ? "" : "nearest: ",
+                      *p->manual_flags ? p->manual_flags : "no recompute flags");
+    if (!own && p->step_ns)
+        remat_text_append(out, "; %s a step, %.2f %% slower", cli_time(p->manual_step_ns).text,
+                          100 * ((double)p->manual_step_ns / (double)p->step_ns - 1));
+}

@@ -1,0 +1,16 @@
+/* Where a plan stands, for reports: how near the optimum it is, and what is next to it. */
+#ifndef REMAT_TOOLS_STANDING_H
+#define REMAT_TOOLS_STANDING_H
+
+#include "base.h"
+#include "program.h"
+
+/* Appends "optimal within 0.41 % under these costs (12.3 % measured): ...", the share of the step's
+ * time that is measured; nothing when the plan has no bound. */
+void certificate_print(const struct remat_program *program, struct remat_text *out);
+
+/* Appends "--recompute-granularity ...", after "nearest: " and with what it costs in time when the
+ * plan is not that policy's; nothing when the plan names none. */
+void nearest_print(const struct remat_program *program, struct remat_text *out);
+
+#endif
