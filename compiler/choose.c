@@ -461,8 +461,7 @@ static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
     if (remat_choose_is_over(c))
         return remat_choose_nothing(c);
     REMAT_TRY(carry(c, c->arena, planner, &smallest, &ignored, &candidate));
-    st =
-        remat_infeasible(c, &candidate.arranged, bytes, planner ? remat_planner_floor(planner) : 0);
+    st = remat_infeasible(c, &candidate, bytes, planner ? remat_planner_floor(planner) : 0);
 fail:
     return st;
 }

@@ -43,7 +43,8 @@ struct remat_candidate {
 };
 
 /* REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding
- * command, its largest residents and, with the planner, the budget below which there is nothing. */
+ * command, its largest residents with what removing them would cost, and with the planner, the
+ * budget below which there is nothing. */
 remat_status remat_choose(struct remat_chooser *chooser, struct remat_candidate *out);
 
 /* Step time of the decided segment with everything saved, pins or not. */
@@ -62,8 +63,8 @@ remat_status remat_choose_planner(struct remat_chooser *chooser, struct remat_pl
 remat_status remat_choose_path_count(struct remat_chooser *chooser, struct remat_arena *scratch,
                                      const struct remat_planner *planner, uint32_t *out);
 
-/* The message of a refusal: the arrangement needs `arena_bytes`. */
-remat_status remat_infeasible(struct remat_chooser *chooser, const struct remat_arrangement *c,
+/* The message of a refusal: the smallest candidate needs `arena_bytes`. */
+remat_status remat_infeasible(struct remat_chooser *chooser, const struct remat_candidate *smallest,
                               uint64_t arena_bytes, uint64_t floor_bytes);
 
 #endif

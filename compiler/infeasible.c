@@ -1,10 +1,13 @@
-/* Why nothing fits: what lives at the peak of the smallest plan. */
+/* Why nothing fits: what lives at the peak of the smallest plan, and why it stays. The reasons are
+ * those of `remat-dump --memory`, which has them of a plan. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "choose.h"
+#include "explain.h"
+#include "prepare.h"
 
-#define RESIDENTS_NAMED 3
+#define RESIDENTS_NAMED 5
 
 struct resident { /* a buffer that lives at the peak, by what it holds there */
     uint32_t value;
@@ -46,25 +49,93 @@ fail:
     return st;
 }
 
-/* "\"a\" (5 B), ..." : the largest buffers that live at the peak. */
-static remat_status append_residents(const struct remat_arrangement *c, struct remat_text *text)
+static bool uses(const struct remat_fused_kernel *kernel, uint32_t root)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if (kernel->operands[o].value.i == root || kernel->operands[o].previous.i == root)
+            return true;
+    return false;
+}
+
+/* Computing the value again takes it away from the peak: the forward pass is done with it, and the
+ * backward pass has not begun. */
+static bool is_between(const struct remat_arrangement *c, uint32_t root)
+{
+    for (uint32_t at = 0; at < c->kernels.count; at++) {
+        const struct remat_fused_kernel *kernel = &c->kernels.kernels[c->order[at]];
+        bool early = kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
+        bool beyond = early ? at >= c->lifespans.peak_position : at <= c->lifespans.peak_position;
+        if (beyond && uses(kernel, root))
+            return false;
+    }
+    return true;
+}
+
+/* The value of the decided graph that a value which the forward pass writes is; REMAT_NONE: it is
+ * none of that. */
+static uint32_t find_decided(const struct remat_chooser *p, const struct remat_graph *graph,
+                             uint32_t value)
+{
+    const struct remat_value_info *info = &graph->values[value];
+    const struct remat_node_info *node = &graph->nodes[info->node];
+    if (graph == p->update->graph || node->instance || node->phase != REMAT_PHASE_FORWARD)
+        return REMAT_NONE;
+    for (uint32_t v = 0; v < p->graph->value_count; v++)
+        if (strcmp(p->graph->values[v].name, info->name) == 0)
+            return v;
+    return REMAT_NONE;
+}
+
+/* What computing it again would cost a step, or why it stays. */
+static void append_removal(const struct remat_chooser *p, const struct remat_arrangement *c,
+                           const struct remat_decision *decision,
+                           const struct remat_alternative *alternatives, uint32_t value,
+                           struct remat_text *text)
+{
+    const struct remat_lifespans *l = &c->lifespans;
+    bool persistent = !remat_is_none(l->buffers[l->buffer_of[value]].persistent);
+    if (persistent || uses(&c->kernels.kernels[c->order[l->peak_position]], value)) {
+        remat_text_append(text, ": %s", persistent ? "static" : "in use");
+        return;
+    }
+    uint32_t v = find_decided(p, c->graph, value);
+    const char *reason = remat_is_none(v) ? NULL : decision->reasons[v];
+    if (reason && strncmp(reason, "pin ", 4) == 0)
+        remat_text_append(text, ": pinned");
+    else if (remat_is_none(v) || !alternatives[v].recomputable || !is_between(c, value))
+        remat_text_append(text, ": needed");
+    else
+        remat_text_append(text, ": %+" PRId64 " ns a step if recomputed",
+                          alternatives[v].recompute_extra_ns *
+                              (int64_t)remat_microbatches(p->settings));
+}
+
+/* "\"a\" (5 B): static, ..." : the largest buffers that live at the peak. */
+static remat_status append_residents(struct remat_chooser *p, const struct remat_arrangement *c,
+                                     const struct remat_decision *decision, struct remat_text *text)
 {
     remat_status st = REMAT_OK;
+    struct remat_explanation explanation;
     struct resident *residents;
+    REMAT_TRY(remat_explain(p, decision, &explanation));
     REMAT_TRY(find_residents(text->arena, c, &residents));
     qsort(residents, c->lifespans.buffer_count, sizeof *residents, compare_residents);
-    for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++)
-        if (residents[i].bytes)
-            remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", i ? ", " : "",
-                              c->graph->values[residents[i].value].name, residents[i].bytes);
+    for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++) {
+        if (!residents[i].bytes)
+            continue;
+        remat_text_append(text, "%s\"%s\" (%" PRIu64 " B)", i ? ", " : "",
+                          c->graph->values[residents[i].value].name, residents[i].bytes);
+        append_removal(p, c, decision, explanation.alternatives, residents[i].value, text);
+    }
 fail:
     return st;
 }
 
-remat_status remat_infeasible(struct remat_chooser *p, const struct remat_arrangement *c,
+remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candidate *smallest,
                               uint64_t arena_bytes, uint64_t floor_bytes)
 {
     remat_status st = REMAT_OK;
+    const struct remat_arrangement *c = &smallest->arranged;
     struct remat_text residents = {.arena = p->arena};
     const char *what = "the smallest policy of the ladder";
     struct remat_text proven = {.arena = p->arena};
@@ -79,7 +150,7 @@ remat_status remat_infeasible(struct remat_chooser *p, const struct remat_arrang
         c = p->update;
     const struct remat_lifespans *l = &c->lifespans;
     uint32_t k = c->order[l->peak_position];
-    REMAT_TRY(append_residents(c, &residents));
+    REMAT_TRY(append_residents(p, c, &smallest->decision, &residents));
     st = remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                      "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
                      " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
