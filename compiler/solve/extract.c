@@ -5,6 +5,7 @@
 #include "extract.h"
 
 #include "extract_layers.h"
+#include "extract_own.h"
 #include "extract_traffic.h"
 #include "ops.h"
 
@@ -53,6 +54,11 @@ static uint32_t writer_of(const struct extractor *x, uint32_t root)
 static bool is_program(const struct extractor *x, uint32_t kernel)
 {
     return kernel_at(x, kernel)->kind == REMAT_KERNEL_program;
+}
+
+static bool is_program_item(const struct extractor *x, uint32_t item)
+{
+    return is_program(x, writer_of(x, x->out->item_value[item].i));
 }
 
 /* --- items --- */
@@ -261,29 +267,53 @@ static bool is_made_twice(const struct extractor *x, const struct remat_traffic 
            x->table.first_node[of_u.first_program] > x->table.first_node[t->first_named];
 }
 
+/* Item `u` may be made from another input of the task, which is then read once for both. */
+static bool shares_source(const struct extractor *x, const struct remat_border_task *task,
+                          uint32_t u)
+{
+    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[u].task];
+    for (uint32_t a = made->input_begin; a < made->input_end; a++) {
+        uint32_t source = x->inputs.items[a];
+        for (uint32_t i = task->input_begin; i < task->input_end; i++)
+            if (x->inputs.items[i] == source)
+                return true;
+        if (is_program_item(x, source) && shares_source(x, task, source))
+            return true;
+    }
+    return false;
+}
+
 /* One of the inputs is read through its sources at least: the largest, since several may be made
  * from one source. */
-static remat_status add_reads(struct extractor *x, uint32_t item, const struct remat_traffic *t,
-                              const struct remat_border_task *task)
+static uint32_t find_largest(const struct extractor *x, const struct remat_traffic *t,
+                             const struct remat_border_task *task, enum cost cost)
 {
-    remat_status st = REMAT_OK;
     uint32_t largest = REMAT_NONE;
     const uint64_t *bytes = x->source_bytes;
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
         uint32_t u = x->inputs.items[i];
-        if (is_made_twice(x, t, u) && (remat_is_none(largest) || bytes[u] > bytes[largest]))
+        if (is_made_twice(x, t, u) && (cost == LIKELY || !shares_source(x, task, u)) &&
+            (remat_is_none(largest) || bytes[u] > bytes[largest]))
             largest = u;
     }
-    for (uint32_t i = task->input_begin; i < task->input_end; i++) {
-        uint32_t u = x->inputs.items[i], v = x->out->item_value[u].i;
-        bool program = is_program(x, writer_of(x, v)), hosted = has_host(x, item, t, v);
-        struct remat_border_read read = {u, !program       ? REMAT_READ_ALWAYS
-                                            : u == largest ? REMAT_READ_SOURCE
-                                                           : REMAT_READ_UNLESS_FUSED};
-        if (remat_traffic_written(t) || !hosted)
-            REMAT_PUSH(x->arena, &x->reads[LIKELY], read);
-        if (!hosted)
-            REMAT_PUSH(x->arena, &x->reads[LEAST], read);
+    return largest;
+}
+
+static remat_status add_reads(struct extractor *x, uint32_t item, const struct remat_traffic *t,
+                              const struct remat_border_task *task)
+{
+    remat_status st = REMAT_OK;
+    for (enum cost cost = LEAST; cost <= LIKELY; cost++) {
+        uint32_t largest = find_largest(x, t, task, cost);
+        for (uint32_t i = task->input_begin; i < task->input_end; i++) {
+            uint32_t u = x->inputs.items[i];
+            struct remat_border_read read = {u, !is_program_item(x, u) ? REMAT_READ_ALWAYS
+                                                : u == largest         ? REMAT_READ_SOURCE
+                                                                       : REMAT_READ_UNLESS_FUSED};
+            bool hosted = has_host(x, item, t, x->out->item_value[u].i);
+            if (!hosted || (cost == LIKELY && remat_traffic_written(t)))
+                REMAT_PUSH(x->arena, &x->reads[cost], read);
+        }
     }
 fail:
     return st;
@@ -293,9 +323,8 @@ fail:
 static uint64_t source_of(const struct extractor *x, uint32_t item,
                           const struct remat_border_task *task)
 {
-    uint32_t v = x->out->item_value[item].i;
-    uint64_t bytes = remat_value_bytes(&x->graph->values[v]), most = 0;
-    if (!is_program(x, writer_of(x, v)))
+    uint64_t bytes = remat_value_bytes(&x->graph->values[x->out->item_value[item].i]), most = 0;
+    if (!is_program_item(x, item))
         return bytes;
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
         if (x->source_bytes[x->inputs.items[i]] > most)
@@ -464,6 +493,7 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_TRY(find_items(&x, region_of_scope));
     REMAT_TRY(find_least(&x));
     REMAT_TRY(assemble(&x));
+    REMAT_TRY(remat_extract_own(arena, &x.table, out));
     REMAT_TRY(find_merges(&x, region_of_scope));
 fail:
     return st;

@@ -125,11 +125,16 @@ bool remat_traffic_fits(const struct remat_traffic_table *t, uint32_t root, uint
 
 struct remat_traffic remat_traffic_of(const struct remat_traffic_table *t, uint32_t root)
 {
-    struct remat_traffic out = {
-        .forced = t->facts->output[root], .first_named = REMAT_NONE, .first_program = REMAT_NONE};
-    uint32_t closed = REMAT_NONE, late = 0;
-    for (uint32_t r = t->reader_begin[root]; r < t->reader_begin[root + 1]; r++)
-        late += !remat_is_early(&t->kernels->kernels[t->readers[r]]);
+    struct remat_traffic out = {.forced = t->facts->output[root],
+                                .first_named = REMAT_NONE,
+                                .first_program = REMAT_NONE,
+                                .first_own = REMAT_NONE};
+    uint32_t closed = REMAT_NONE, own_closed = REMAT_NONE, late = 0, late_programs = 0;
+    for (uint32_t r = t->reader_begin[root]; r < t->reader_begin[root + 1]; r++) {
+        const struct remat_fused_kernel *reader = &t->kernels->kernels[t->readers[r]];
+        late += !remat_is_early(reader);
+        late_programs += !remat_is_early(reader) && reader->kind == REMAT_KERNEL_program;
+    }
     for (uint32_t r = t->reader_begin[root]; r < t->reader_begin[root + 1]; r++) {
         uint32_t reader = t->readers[r], ends = t->last_node[reader];
         if (remat_is_early(&t->kernels->kernels[reader])) {
@@ -140,12 +145,18 @@ struct remat_traffic remat_traffic_of(const struct remat_traffic_table *t, uint3
             out.first_named = out.named++ ? out.first_named : reader;
         } else {
             bool columns = has_node(t, reader, REMAT_FACT_COLUMN_REDUCE);
-            bool joins = remat_traffic_fits(t, root, reader) && t->first_node[reader] < closed &&
-                         (!columns || late == 1);
+            bool fits = remat_traffic_fits(t, root, reader);
+            bool joins = fits && t->first_node[reader] < closed && (!columns || late == 1);
+            bool own =
+                fits && t->first_node[reader] < own_closed && (!columns || late_programs == 1);
             out.joined += joins;
             out.apart += !joins;
-            if (joins)
+            if (own && !joins)
+                out.first_own = out.own++ ? out.first_own : reader;
+            if (joins || own)
                 ends = t->closed[reader];
+            own_closed = ends < own_closed ? ends : own_closed;
+            ends = joins ? ends : t->last_node[reader];
             if (remat_is_none(out.first_program))
                 out.first_program = reader;
         }

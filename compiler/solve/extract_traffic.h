@@ -22,7 +22,9 @@ struct remat_traffic {
     bool forced;                   /* written in the forward pass in any case */
     uint32_t named, joined, apart; /* kernels that read it later: named; programs that can be one
                                       kernel with its clone, and those that cannot */
-    uint32_t first_named, first_program; /* REMAT_NONE: there is none */
+    uint32_t own; /* of those apart, programs that can be one kernel with a clone of their own,
+                     beside the clone that named kernels read */
+    uint32_t first_named, first_program, first_own; /* REMAT_NONE: there is none */
 };
 
 remat_status remat_traffic_create(struct remat_arena *arena, const struct remat_graph *graph,

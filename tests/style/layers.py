@@ -38,6 +38,8 @@ MUST_NOT_REACH = {
                                          "compiler/solve/extract_layers.c",
                                          "compiler/solve/extract_layers.h",
                                          "compiler/solve/extract_moment.c",
+                                         "compiler/solve/extract_own.c",
+                                         "compiler/solve/extract_own.h",
                                          "compiler/solve/extract_traffic.c",
                                          "compiler/solve/extract_traffic.h"]),
 }

@@ -15,20 +15,46 @@ void subject_release(struct subject *s)
     remat_context_destroy(&s->ctx);
 }
 
-remat_status subject_prepare(struct subject *s, const struct remat_model_settings *settings,
-                             uint32_t microbatches, const char *device)
+remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *source,
+                                   uint32_t microbatches)
 {
     remat_status st = REMAT_OK;
     const struct remat_compile_settings compile = {.microbatches = microbatches};
-    struct remat_graph *source;
     struct remat_prepared prepared;
-    REMAT_TRY(remat_model_generate(s->ctx, &s->arena, settings, &source));
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;
-    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, &s->device));
     REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, 0, &s->statics));
     REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
                                    &s->device, &s->watch));
 fail:
     return st;
+}
+
+remat_status subject_prepare(struct subject *s, const struct remat_model_settings *settings,
+                             uint32_t microbatches, const char *device)
+{
+    remat_status st = REMAT_OK;
+    struct remat_graph *source;
+    REMAT_TRY(remat_model_generate(s->ctx, &s->arena, settings, &source));
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, device, &s->device));
+    REMAT_TRY(subject_prepare_graph(s, source, microbatches));
+fail:
+    return st;
+}
+
+remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64_t limit_bytes,
+                            struct remat_candidate *out)
+{
+    const struct remat_compile_settings settings = {.device = s->device, .has_budget = true};
+    const struct remat_arrangement nothing = {0};
+    struct remat_chooser chooser = {.ctx = s->ctx,
+                                    .arena = arena,
+                                    .settings = &settings,
+                                    .graph = s->graph,
+                                    .statics = &s->statics,
+                                    .evaluator = &s->evaluator,
+                                    .watch = &s->watch,
+                                    .update = &nothing,
+                                    .limit_bytes = limit_bytes};
+    return remat_choose(&chooser, out);
 }

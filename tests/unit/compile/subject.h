@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_COMPILE_SUBJECT_H
 #define TESTS_UNIT_COMPILE_SUBJECT_H
 
-#include "evaluate.h"
+#include "choose.h"
 #include "models.h"
 
 struct subject {
@@ -19,8 +19,15 @@ struct subject {
 void subject_init(struct subject *subject);
 void subject_release(struct subject *subject);
 
-/* Once after subject_init; `device` names a description. */
+/* One of the two, once after subject_init; `device` names a description. The graph: for the
+ * description that subject->device holds. */
 remat_status subject_prepare(struct subject *subject, const struct remat_model_settings *settings,
                              uint32_t microbatches, const char *device);
+remat_status subject_prepare_graph(struct subject *subject, const struct remat_graph *source,
+                                   uint32_t microbatches);
+
+/* What the solver per-op chooses when an arena may have so many bytes; it lies in `arena`. */
+remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
+                            uint64_t limit_bytes, struct remat_candidate *out);
 
 #endif

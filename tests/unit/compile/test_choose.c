@@ -4,7 +4,6 @@
 #include <inttypes.h>
 
 #include "check.h"
-#include "choose.h"
 #include "rewrite.h"
 #include "subject.h"
 
@@ -42,30 +41,13 @@ fail:
     return st;
 }
 
-static remat_status choose(struct subject *s, struct remat_arena *arena, uint64_t limit_bytes,
-                           struct remat_candidate *out)
-{
-    const struct remat_compile_settings settings = {.device = s->device, .has_budget = true};
-    const struct remat_arrangement nothing = {0};
-    struct remat_chooser chooser = {.ctx = s->ctx,
-                                    .arena = arena,
-                                    .settings = &settings,
-                                    .graph = s->graph,
-                                    .statics = &s->statics,
-                                    .evaluator = &s->evaluator,
-                                    .watch = &s->watch,
-                                    .update = &nothing,
-                                    .limit_bytes = limit_bytes};
-    return remat_choose(&chooser, out);
-}
-
 static remat_status check_corner(struct subject *s, const struct measured *corner)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
     struct remat_candidate chosen;
     remat_arena_init(&scratch, s->ctx);
-    REMAT_TRY(choose(s, &scratch, corner->bytes, &chosen));
+    REMAT_TRY(subject_choose(s, &scratch, corner->bytes, &chosen));
     CHECK(chosen.arena_bytes <= corner->bytes && chosen.arranged.step_ns <= corner->ns,
           "%s: %s takes %" PRIu64 " ns and %" PRIu64 " B, a corner %" PRIu64 " ns and %" PRIu64
           " B",

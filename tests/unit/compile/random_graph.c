@@ -1,0 +1,171 @@
+#include "random_graph.h"
+
+#include <math.h>
+
+#include "graph_text.h"
+
+enum { VALUES_MAX = 64, WIDTHS = 3 };
+
+struct writer {
+    struct random *random;
+    struct remat_text text;
+    uint32_t count, layers, nodes;
+    int widths[VALUES_MAX]; /* of %v0, %v1, ... */
+    bool read[VALUES_MAX];
+};
+
+uint32_t random_draw(struct random *r, uint32_t below)
+{
+    uint32_t bits[4];
+    remat_philox((const uint32_t[4]){r->draws++}, (const uint32_t[2]){r->seed, 11}, bits);
+    return bits[0] % below;
+}
+
+static double draw_factor(struct random *r)
+{
+    return exp2(random_draw(r, 25) / 4.0 - 3);
+}
+
+void random_rates(struct random *r, struct remat_device_description *device)
+{
+    double matmul = draw_factor(r);
+    for (int t = 0; t < REMAT_DTYPE_COUNT; t++)
+        device->matmul_flops_per_ns[t] *= matmul;
+    device->launch_ns *= exp2(-4.0 - random_draw(r, 8));
+    device->memory_bytes_per_ns *= draw_factor(r);
+    device->pointwise_flops_per_ns *= draw_factor(r);
+}
+
+/* The last value half of the time. */
+static uint32_t draw_value(struct writer *w)
+{
+    return random_draw(w->random, 2) ? w->count - 1 : random_draw(w->random, w->count);
+}
+
+static const char *operand(struct writer *w, uint32_t v)
+{
+    w->read[v] = true;
+    return remat_arena_format(w->text.arena, "%%v%u", v);
+}
+
+/* The result of the node that follows, with its type; returns its number. */
+static uint32_t begin_value(struct writer *w, int width)
+{
+    w->widths[w->count] = width;
+    remat_text_append(&w->text, "%%v%u : f32[2,64,%d]", w->count, width);
+    return w->count++;
+}
+
+static void end_node(struct writer *w)
+{
+    remat_text_append(&w->text, " phase forward");
+    uint32_t layer = (w->count - 2) * w->layers / w->nodes;
+    if (layer < w->layers)
+        remat_text_append(&w->text, " scope \"layers.%u\"", layer);
+    remat_text_append(&w->text, "\n");
+}
+
+static void write_unary(struct writer *w, uint32_t x)
+{
+    static const char *const ops[] = {"gelu", "silu", "tanh", "sigmoid", "relu", "softmax"};
+    begin_value(w, w->widths[x]);
+    remat_text_append(&w->text, " = %s %s", ops[random_draw(w->random, 6)], operand(w, x));
+    end_node(w);
+}
+
+static void write_binary(struct writer *w, const char *op, uint32_t x, uint32_t y)
+{
+    begin_value(w, w->widths[x]);
+    remat_text_append(&w->text, " = %s %s %s", op, operand(w, x), operand(w, y));
+    end_node(w);
+}
+
+static void write_linear(struct writer *w, uint32_t x, int width)
+{
+    remat_text_append(&w->text, "parameter %%w%u : f32[%d,%d] = normal(0.0, 0.02)\n", w->count,
+                      w->widths[x], width);
+    uint32_t v = begin_value(w, width);
+    remat_text_append(&w->text, " = linear %s %%w%u", operand(w, x), v);
+    end_node(w);
+}
+
+static void write_norm(struct writer *w, uint32_t x)
+{
+    remat_text_append(&w->text, "parameter %%w%u : f32[%d] = constant(1.0)\n", w->count,
+                      w->widths[x]);
+    uint32_t v = begin_value(w, w->widths[x]);
+    remat_text_append(&w->text, ", %%v%u.1 : f32[2,64,1] = rms_norm %s %%w%u { epsilon = 1e-05 }",
+                      v, operand(w, x), v);
+    end_node(w);
+}
+
+static void write_dropout(struct writer *w, uint32_t x)
+{
+    uint32_t v = begin_value(w, w->widths[x]);
+    remat_text_append(&w->text, " = dropout %s %%rng { p = 0.1, site = %u }", operand(w, x), v);
+    end_node(w);
+}
+
+/* A value as wide as x, not x; x when there is none. */
+static uint32_t draw_partner(struct writer *w, uint32_t x)
+{
+    uint32_t y = random_draw(w->random, w->count), tries = 0;
+    while ((y == x || w->widths[y] != w->widths[x]) && tries++ < w->count)
+        y = (y + 1) % w->count;
+    return tries <= w->count ? y : x;
+}
+
+static void write_node(struct writer *w)
+{
+    static const char *const ops[] = {"add", "add", "mul", "swiglu"};
+    static const int widths[WIDTHS] = {16, 64, 256};
+    uint32_t x = draw_value(w), kind = random_draw(w->random, 10);
+    if (kind < 3)
+        write_unary(w, x);
+    else if (kind < 5)
+        write_binary(w, ops[random_draw(w->random, 4)], x, draw_partner(w, x));
+    else if (kind < 8)
+        write_linear(w, x, widths[random_draw(w->random, WIDTHS)]);
+    else if (kind == 8)
+        write_norm(w, x);
+    else
+        write_dropout(w, x);
+}
+
+/* Every parameter must matter: the last value takes in what nothing has read. */
+static void join(struct writer *w)
+{
+    for (uint32_t v = 0; v + 1 < w->count; v++) {
+        uint32_t last = w->count - 1;
+        if (w->read[v])
+            continue;
+        if (w->widths[v] != w->widths[last])
+            write_linear(w, last, w->widths[v]);
+        write_binary(w, "add", w->count - 1, v);
+    }
+}
+
+remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct random *r,
+                          uint32_t nodes, uint32_t layers, struct remat_graph **out)
+{
+    struct writer w = {.random = r, .text = {.arena = arena}, .layers = layers, .nodes = nodes};
+    remat_text_append(&w.text,
+                      "graph \"random.%u\"\n"
+                      "input %%ids : i32[2,64]\n"
+                      "input %%rng : i32[4]\n"
+                      "parameter %%table : f32[64,64] = normal(0.0, 0.02)\n",
+                      r->seed);
+    begin_value(&w, 64);
+    remat_text_append(&w.text, " = embedding %%table %%ids phase forward\n");
+    for (uint32_t n = 0; n < nodes; n++)
+        write_node(&w);
+    join(&w);
+    remat_text_append(&w.text,
+                      "parameter %%head : f32[%d,64] = normal(0.0, 0.02)\n"
+                      "%%logits : f32[2,64,64] = linear %%v%u %%head phase forward\n"
+                      "%%loss : f32[] output, %%lse : f32[2,64,1] = cross_entropy %%logits %%ids "
+                      "phase loss\n"
+                      "output %%loss\n",
+                      w.widths[w.count - 1], w.count - 1);
+    return remat_graph_parse(ctx, "random", w.text.items, w.text.count, arena, out);
+}

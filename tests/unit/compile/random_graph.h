@@ -1,0 +1,25 @@
+/* Small training graphs at random: what forward passes are made of, in any order. */
+#ifndef TESTS_UNIT_COMPILE_RANDOM_GRAPH_H
+#define TESTS_UNIT_COMPILE_RANDOM_GRAPH_H
+
+#include "device_description.h"
+#include "graph.h"
+
+struct random {
+    uint32_t seed, draws;
+};
+
+/* Equally likely, from 0 to below `below`. */
+uint32_t random_draw(struct random *r, uint32_t below);
+
+/* Pointwise ops, products, norms, softmax and dropout over values of a few widths, up to `nodes` of
+ * them, then a head and its loss; with `layers` above 0 in so many layers one after the other.
+ * Without an optimizer. */
+remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct random *r,
+                          uint32_t nodes, uint32_t layers, struct remat_graph **out);
+
+/* Moves the rates away from those described, so that now this, now that dominates; launches are
+ * short, as beside large kernels. */
+void random_rates(struct random *r, struct remat_device_description *device);
+
+#endif

@@ -1,0 +1,302 @@
+/* Small graphs at random against every decision over their items - saved, computed again, computed
+ * again inside its readers - each evaluated, and packed where it matters. No decision is cheaper or
+ * smaller than the least cost says, no bound is above the optimum, no floor above the smallest.
+ * Prints how often and how nearly the plan chosen is the fastest that fits. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "facts.h"
+#include "random_graph.h"
+#include "rewrite.h"
+#include "subject.h"
+
+enum { ITEMS_MIN = 2, ITEMS_MAX = 7, BUDGETS = 4, ACTIONS = 3 };
+
+/* A decision by number: in base 3, an action for each free item. */
+struct choice {
+    uint32_t code;
+    uint64_t ns, live_bytes, arena_bytes; /* arena: 0 until it is asked for */
+};
+
+struct oracle {
+    struct subject subject;
+    struct random random;
+    struct remat_arrangement base;
+    struct remat_decision none;
+    struct remat_planner *planner;
+    struct remat_border_graph border;
+    struct remat_decision decision; /* what items that are not free get */
+    uint32_t free_count, free_items[ITEMS_MAX];
+    uint32_t count;
+    struct choice *choices; /* the fastest first */
+};
+
+struct tally {
+    uint32_t graphs, items, decisions, steps, too_much, budgets, optimal, refused, unfused;
+    double bound_ratio;   /* summed over steps */
+    double excess, worst; /* over budgets with a plan */
+};
+
+/* --- every decision --- */
+
+/* Makes oracle->decision the one with that number. */
+static void decide(struct oracle *o, uint32_t code)
+{
+    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
+                                      REMAT_ACTION_FUSED};
+    for (uint32_t f = 0; f < o->free_count; f++, code /= ACTIONS)
+        o->decision.actions[o->border.item_value[o->free_items[f]].i] = actions[code % ACTIONS];
+}
+
+static int compare_choices(const void *a, const void *b)
+{
+    const struct choice *x = a, *y = b;
+    if (x->ns != y->ns)
+        return x->ns < y->ns ? -1 : 1;
+    return x->live_bytes < y->live_bytes ? -1 : x->live_bytes > y->live_bytes;
+}
+
+static remat_status evaluate_all(struct oracle *o)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, o->subject.ctx);
+    o->count = 1;
+    for (uint32_t f = 0; f < o->free_count; f++)
+        o->count *= ACTIONS;
+    REMAT_NEW(&o->subject.arena, o->choices, o->count);
+    for (uint32_t code = 0; code < o->count; code++) {
+        struct remat_evaluation cost;
+        decide(o, code);
+        REMAT_TRY(remat_evaluate(&o->subject.evaluator, &o->decision, &cost));
+        uint64_t least_ns, least_bytes;
+        REMAT_TRY(remat_planner_least(o->planner, &scratch, &o->decision, &least_ns, &least_bytes));
+        CHECK(least_ns <= cost.step_ns && least_bytes <= cost.live_peak_bytes,
+              "%s, decision %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64
+              " ns, %" PRIu64 " B",
+              o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least_ns,
+              least_bytes);
+        remat_arena_reset(&scratch);
+        o->choices[code] = (struct choice){code, cost.step_ns, cost.live_peak_bytes, 0};
+    }
+    qsort(o->choices, o->count, sizeof *o->choices, compare_choices);
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+static remat_status pack(struct oracle *o, struct choice *choice)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &o->subject;
+    struct remat_arena scratch;
+    struct remat_graph *rewritten;
+    struct remat_arrangement whole;
+    if (choice->arena_bytes)
+        return REMAT_OK;
+    remat_arena_init(&scratch, s->ctx);
+    decide(o, choice->code);
+    REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, &o->decision, &rewritten));
+    REMAT_TRY(
+        remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));
+    REMAT_TRY(
+        remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, 0, &choice->arena_bytes));
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+static bool is_fused(const struct choice *choice)
+{
+    for (uint32_t code = choice->code; code > 0; code /= ACTIONS)
+        if (code % ACTIONS == 2)
+            return true;
+    return false;
+}
+
+/* The fastest choice whose packed arena fits; NULL: none does. */
+static remat_status find_optimum(struct oracle *o, uint64_t limit_bytes, bool with_fused,
+                                 struct choice **out)
+{
+    remat_status st = REMAT_OK;
+    *out = NULL;
+    for (uint32_t c = 0; c < o->count && !*out; c++) {
+        if (o->choices[c].live_bytes > limit_bytes || (!with_fused && is_fused(&o->choices[c])))
+            continue;
+        REMAT_TRY(pack(o, &o->choices[c]));
+        if (o->choices[c].arena_bytes <= limit_bytes)
+            *out = &o->choices[c];
+    }
+fail:
+    return st;
+}
+
+/* --- the planner beside it --- */
+
+static remat_status check_budget(struct oracle *o, uint64_t limit_bytes, struct tally *y)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &o->subject;
+    struct remat_arena scratch;
+    struct remat_candidate chosen;
+    struct choice *best, *unfused;
+    remat_arena_init(&scratch, s->ctx);
+    REMAT_TRY(find_optimum(o, limit_bytes, true, &best));
+    REMAT_TRY(find_optimum(o, limit_bytes, false, &unfused));
+    y->budgets++;
+    y->unfused += !unfused || unfused->ns > best->ns;
+    st = subject_choose(s, &scratch, limit_bytes, &chosen);
+    y->refused += st == REMAT_ERROR_INFEASIBLE;
+    if (st == REMAT_ERROR_INFEASIBLE)
+        st = REMAT_OK;
+    else if (st == REMAT_OK) {
+        double excess = (double)chosen.arranged.step_ns / (double)best->ns - 1;
+        CHECK(chosen.arena_bytes <= limit_bytes, "%s: over the limit", s->graph->name);
+        CHECK(chosen.bound_ns <= best->ns,
+              "%s, %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64, s->graph->name,
+              limit_bytes, chosen.bound_ns, best->ns);
+        y->optimal += excess <= 0;
+        y->excess += excess;
+        y->worst = fmax(y->worst, excess);
+    }
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* A choice that is smaller than every faster one is the optimum for its live peak. */
+static remat_status check_bound(struct oracle *o, const struct choice *c, struct tally *y)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bound_ns, of_less_ns;
+    REMAT_TRY(remat_planner_bound(o->planner, c->live_bytes, &bound_ns));
+    REMAT_TRY(remat_planner_bound(o->planner, c->live_bytes - REMAT_ALIGNMENT, &of_less_ns));
+    CHECK(bound_ns <= c->ns, "%s, live %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64,
+          o->subject.graph->name, c->live_bytes, bound_ns, c->ns);
+    CHECK(remat_planner_floor(o->planner) <= c->live_bytes,
+          "%s: floor %" PRIu64 " B above %" PRIu64 " B", o->subject.graph->name,
+          remat_planner_floor(o->planner), c->live_bytes);
+    y->steps++;
+    y->too_much += of_less_ns > c->ns;
+    y->bound_ratio += (double)bound_ns / (double)c->ns;
+fail:
+    return st;
+}
+
+/* Budgets are what some of the optima take. */
+static remat_status check_optima(struct oracle *o, struct tally *y)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *optima, count = 0;
+    uint64_t least = UINT64_MAX;
+    REMAT_NEW(&o->subject.arena, optima, o->count);
+    for (uint32_t c = 0; c < o->count; c++) {
+        if (o->choices[c].live_bytes >= least)
+            continue;
+        least = o->choices[c].live_bytes;
+        optima[count++] = c;
+        REMAT_TRY(check_bound(o, &o->choices[c], y));
+    }
+    for (uint32_t b = 0; b < BUDGETS && b < count; b++) {
+        uint32_t step = count <= BUDGETS ? b : random_draw(&o->random, count);
+        struct choice *choice = &o->choices[optima[step]];
+        REMAT_TRY(pack(o, choice));
+        REMAT_TRY(check_budget(o, choice->arena_bytes, y));
+    }
+fail:
+    return st;
+}
+
+/* --- a graph --- */
+
+/* Fills in border and what is free in it. */
+static remat_status find_items(struct oracle *o)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &o->subject;
+    struct remat_facts facts;
+    bool *keep;
+    REMAT_TRY(
+        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &o->base));
+    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &o->none));
+    REMAT_TRY(remat_facts_create(&s->arena, s->graph, &facts));
+    REMAT_TRY(remat_extract_border(s->ctx, &s->arena, s->graph, &o->base.kernels, o->base.prices,
+                                   &s->device, &o->none, &o->border));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &o->base.kernels, o->base.prices,
+                                   &s->device, &o->none, s->statics.total_bytes, &o->planner));
+    REMAT_NEW(&s->arena, keep, o->border.item_count);
+    REMAT_TRY(remat_border_decide(&s->arena, s->graph, &o->border, keep, &o->none, &o->decision));
+    for (uint32_t i = 0; i < o->border.item_count; i++)
+        if (facts.recomputable[o->border.item_value[i].i]) {
+            if (o->free_count < ITEMS_MAX)
+                o->free_items[o->free_count] = i;
+            o->free_count++;
+        }
+fail:
+    return st;
+}
+
+static remat_status check_graph(struct oracle *o, uint32_t layers, struct tally *y)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &o->subject;
+    struct remat_graph *graph;
+    REMAT_TRY(remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    random_rates(&o->random, &s->device);
+    REMAT_TRY(random_graph(s->ctx, &s->arena, &o->random, 2 + random_draw(&o->random, 7), layers,
+                           &graph));
+    REMAT_TRY(subject_prepare_graph(s, graph, 1));
+    REMAT_TRY(find_items(o));
+    if (o->free_count < ITEMS_MIN || o->free_count > ITEMS_MAX)
+        goto fail;
+    y->graphs++;
+    y->items += o->free_count;
+    REMAT_TRY(evaluate_all(o));
+    y->decisions += o->count;
+    REMAT_TRY(check_optima(o, y));
+fail:
+    return st;
+}
+
+/* `hit`, `refused`: limits, as shares of the budgets. Paths have little between the corners of a
+ * small graph's hull. */
+static void check_kind(const char *what, uint32_t first_seed, uint32_t seeds, uint32_t layers,
+                       double hit, double refused)
+{
+    struct tally y = {0};
+    for (uint32_t seed = first_seed; seed < first_seed + seeds; seed++) {
+        struct oracle o = {.random = {.seed = seed}};
+        subject_init(&o.subject);
+        remat_status st = check_graph(&o, layers, &y);
+        CHECK(st == REMAT_OK, "seed %u: %s", seed, remat_context_message(o.subject.ctx));
+        subject_release(&o.subject);
+    }
+    double n = y.budgets, planned = y.budgets - y.refused;
+    printf("%s: %u graphs with %.1f items on average, %u decisions\n", what, y.graphs,
+           (double)y.items / y.graphs, y.decisions);
+    printf(
+        "  %u budgets: %.1f %% optimal, %.1f %% refused; mean excess of the others %.3f %%, worst "
+        "%.2f %%\n",
+        y.budgets, 100 * y.optimal / n, 100 * y.refused / n, 100 * y.excess / planned,
+        100 * y.worst);
+    printf(
+        "  blind to recompute fused %.1f %% would not be; bound / optimum %.4f on average of %u, "
+        "for a byte less above it in %u\n",
+        100 * y.unfused / n, y.bound_ratio / y.steps, y.steps, y.too_much);
+    CHECK(y.optimal >= hit * n && y.refused <= refused * n && y.excess <= 0.01 * planned,
+          "%s: the paths miss too much", what);
+    CHECK(y.unfused > 0 && y.too_much > 0, "%s: a planner or a bound that is wrong passes", what);
+}
+
+/* Arguments: the first seed and the number of graphs of each kind, of which those are taken that
+ * have few enough items. */
+int main(int argc, char **argv)
+{
+    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
+    uint32_t seeds = argc > 2 ? (uint32_t)atoi(argv[2]) : 2000;
+    check_kind("no layers", first, seeds, 0, 0.6, 0.25);
+    check_kind("three layers", first, seeds, 3, 0.4, 0.45);
+    return failures > 0;
+}
