@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define OPTIONS_MAX 16
+#define LINES_SHOWN  2 /* before and after the one at fault */
+#define WARNINGS_MAX 1000
 
 /* FUNCTION(name without "nvrtc", arguments): as nvrtc.h has them; 0 is success. */
 #define FUNCTIONS                                                                                  \
@@ -17,7 +18,8 @@
     FUNCTION(GetCUBINSize, void *, size_t *)                                                       \
     FUNCTION(GetCUBIN, void *, char *)                                                             \
     FUNCTION(GetNumSupportedArchs, int *)                                                          \
-    FUNCTION(GetSupportedArchs, int *)
+    FUNCTION(GetSupportedArchs, int *)                                                             \
+    FUNCTION(Version, int *, int *)
 
 struct remat_nvrtc {
     remat_context *ctx;
@@ -91,30 +93,31 @@ void remat_nvrtc_close(struct remat_nvrtc **nvrtc)
     *nvrtc = NULL;
 }
 
-/* "sm_90a" is known where 90 is. */
-static remat_status check_arch(struct remat_nvrtc *nvrtc, struct remat_arena *arena,
-                               const char *arch)
+void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor)
 {
-    remat_status st = REMAT_OK;
-    int count = 0, *known;
+    if (nvrtc->Version(major, minor))
+        *major = *minor = 0;
+}
+
+/* "sm_90a" is known where 90 is. */
+remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch)
+{
+    int count = 0, known[64];
+    char list[64 * 8] = "";
     long number = strncmp(arch, "sm_", 3) == 0 ? strtol(arch + 3, NULL, 10) : 0;
-    struct remat_text text = {.arena = arena};
-    if (nvrtc->GetNumSupportedArchs(&count))
-        count = 0;
-    REMAT_NEW(arena, known, (size_t)count);
-    if (count && nvrtc->GetSupportedArchs(known))
+    if (nvrtc->GetNumSupportedArchs(&count) || count > 64 || nvrtc->GetSupportedArchs(known))
         count = 0;
     for (int k = 0; k < count; k++) {
         if (known[k] == number)
             return REMAT_OK;
-        remat_text_append(&text, "%ssm_%d", k ? ", " : "", known[k]);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%ssm_%d", k ? ", " : "",
+                 known[k]);
     }
-    st = remat_error(nvrtc->ctx, REMAT_ERROR_USAGE,
-                     "architecture '%s' is unknown to this NVRTC (accepted: %s)", arch,
-                     text.items ? text.items : "");
-fail:
-    return st;
+    return remat_error(nvrtc->ctx, REMAT_ERROR_USAGE,
+                       "architecture '%s' is unknown to this NVRTC (accepted: %s)", arch, list);
 }
+
+/* --- what the log says --- */
 
 /* The number before the text, 0 without it. */
 static uint32_t number_before(const char *log, const char *text)
@@ -127,76 +130,116 @@ static uint32_t number_before(const char *log, const char *text)
     return at ? (uint32_t)strtoul(at, NULL, 10) : 0;
 }
 
-/* The first error of the log, and the line of the text that it names. */
-static remat_status report_error(struct remat_nvrtc *nvrtc, const char *key, const char *text,
-                                 const char *arch, const char *log)
+/* The lines of the text around line `number`, numbered. */
+static void number_lines(const char *text, unsigned long number, struct remat_text *out)
+{
+    const char *line = text;
+    for (unsigned long n = 1; *line && n <= number + LINES_SHOWN; n++) {
+        size_t length = strcspn(line, "\n");
+        if (n + LINES_SHOWN >= number)
+            remat_text_append(out, "\n%c %5lu  %.*s", n == number ? '>' : ' ', n,
+                              (int)(length < 100 ? length : 100), line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+/* The first error of the log, and the lines of the text that it is about. */
+static remat_status report_error(remat_context *ctx, struct remat_arena *arena, const char *key,
+                                 const char *text, const char *arch, const char *log)
 {
     const char *error = strstr(log, "error"), *line = error ? error : log;
     while (line > log && line[-1] != '\n')
         line--;
-    const char *parenthesis = strchr(line, '(');
+    size_t length = strcspn(line, "\n");
+    const char *parenthesis = memchr(line, '(', length);
     unsigned long number = parenthesis ? strtoul(parenthesis + 1, NULL, 10) : 0;
-    const char *source = text;
-    for (unsigned long n = 1; n < number && source; n++) {
-        source = strchr(source, '\n');
-        source += source != NULL;
-    }
-    source = number && source ? source : "";
-    return remat_error(nvrtc->ctx, REMAT_ERROR_INTERNAL,
-                       "kernel %s for %s does not compile: %.*s; line %lu: %.*s", key, arch,
-                       (int)strcspn(line, "\n"), line, number, (int)strcspn(source, "\n"), source);
+    struct remat_text source = {.arena = arena};
+    if (number)
+        number_lines(text, number, &source);
+    return remat_error(ctx, REMAT_ERROR_INTERNAL, "kernel %.200s for %s does not compile: %.*s%s",
+                       key, arch, (int)(length < 300 ? length : 300), line,
+                       source.count ? source.items : "");
 }
 
-static remat_status read_results(struct remat_nvrtc *nvrtc, struct remat_arena *arena,
+/* The lines that have "warning" in them, as one. */
+static const char *join_warnings(struct remat_arena *arena, const char *log)
+{
+    struct remat_text out = {.arena = arena};
+    for (const char *line = log; *line;) {
+        size_t length = strcspn(line, "\n");
+        const char *found = strstr(line, "warning");
+        if (found && found < line + length && out.count + length < WARNINGS_MAX)
+            remat_text_append(&out, "%s%.*s", out.count ? "; " : "", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    for (size_t i = 0; i < out.count; i++)
+        if (out.items[i] < ' ' || out.items[i] > '~')
+            out.items[i] = ' ';
+    return out.failed ? NULL : out.count ? out.items : "";
+}
+
+/* --- compiling --- */
+
+static remat_status read_results(const struct remat_nvrtc *nvrtc, struct remat_arena *arena,
                                  void *program, const char *log, struct remat_cubin *out)
 {
     remat_status st = REMAT_OK;
+    remat_context *ctx = arena->ctx;
     char *data;
     size_t bytes;
     if (nvrtc->GetCUBINSize(program, &bytes))
-        REMAT_FAIL(nvrtc->ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
+        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
     REMAT_NEW(arena, data, bytes);
-    out->bytes = bytes;
     if (nvrtc->GetCUBIN(program, data))
-        REMAT_FAIL(nvrtc->ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
+        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
     out->data = data;
+    out->bytes = bytes;
     out->registers = number_before(log, " registers");
     out->spill_bytes =
         number_before(log, " bytes spill stores") + number_before(log, " bytes spill loads");
     out->shared_bytes = number_before(log, " bytes smem");
+    out->warnings = join_warnings(arena, log);
+    if (!out->warnings)
+        return REMAT_ERROR_MEMORY;
     if (out->registers == 0)
-        st = remat_error(nvrtc->ctx, REMAT_ERROR_INTERNAL, "ptxas did not say what it used");
+        st = remat_error(ctx, REMAT_ERROR_INTERNAL, "ptxas did not say what it used");
 fail:
     return st;
 }
 
-remat_status remat_nvrtc_compile(struct remat_nvrtc *nvrtc, struct remat_arena *arena,
-                                 const struct remat_cuda_code *code, uint32_t kernel,
-                                 const char *arch, struct remat_cubin *out)
+uint32_t remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out)
+{
+    uint32_t count = 0;
+    snprintf(out->arch, sizeof out->arch, "--gpu-architecture=%.10s", arch);
+    out->items[count++] = out->arch;
+    out->items[count++] = "--ptxas-options=-v";
+    /* Its default is to change the limits of the process. */
+    out->items[count++] = "--modify-stack-limit=false";
+    for (const char *const *o = remat_cuda_options; *o && count < REMAT_NVRTC_OPTIONS_MAX; o++)
+        out->items[count++] = *o;
+    return count;
+}
+
+remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_arena *arena,
+                                 const char *key, const char *text, const char *arch,
+                                 struct remat_cubin *out)
 {
     remat_status st = REMAT_OK;
-    const char *key = code->kernels[kernel].key, *text;
     void *program = NULL;
     size_t log_bytes = 0;
-    char *log, option[32];
-    /* Its default is to change the limits of the process. */
-    const char *options[OPTIONS_MAX] = {option, "--ptxas-options=-v", "--modify-stack-limit=false"};
-    int count = 3;
-    REMAT_TRY(check_arch(nvrtc, arena, arch));
-    REMAT_TRY(remat_cuda_source(arena, code, kernel, &text));
-    snprintf(option, sizeof option, "--gpu-architecture=%.10s", arch);
-    for (const char *const *o = remat_cuda_options; *o && count < OPTIONS_MAX; o++)
-        options[count++] = *o;
-    if (nvrtc->CreateProgram(&program, text, code->kernels[kernel].symbol, 0, NULL, NULL))
-        REMAT_FAIL(nvrtc->ctx, REMAT_ERROR_INTERNAL, "kernel %s: NVRTC does not take the text",
+    char *log;
+    struct remat_nvrtc_options options;
+    uint32_t count = remat_nvrtc_options(arch, &options);
+    if (nvrtc->CreateProgram(&program, text, "kernel.cu", 0, NULL, NULL))
+        REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL, "kernel %s: NVRTC does not take the text",
                    key);
-    int failed = nvrtc->CompileProgram(program, count, options);
+    int failed = nvrtc->CompileProgram(program, (int)count, options.items);
     if (nvrtc->GetProgramLogSize(program, &log_bytes))
         log_bytes = 0;
     REMAT_NEW(arena, log, log_bytes + 1);
     if (log_bytes && nvrtc->GetProgramLog(program, log))
         log[0] = 0;
-    st = failed ? report_error(nvrtc, key, text, arch, log)
+    st = failed ? report_error(arena->ctx, arena, key, text, arch, log)
                 : read_results(nvrtc, arena, program, log, out);
 fail:
     if (program)

@@ -5,19 +5,33 @@
 
 #include "codegen.h"
 
-/* Thread-compatible; borrows its context. */
+/* Borrows its context, where errors of opening and of remat_nvrtc_check go; otherwise immutable, so
+ * that threads may share it. */
 struct remat_nvrtc;
 
 /* `folder`: where libnvrtc lies, or NULL for what the system's loader finds (libnvrtc.so.13, then
  * .12). REMAT_ERROR_IO with what to do when there is none. */
 remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, struct remat_nvrtc **out);
 void remat_nvrtc_close(struct remat_nvrtc **nvrtc); /* *nvrtc may be NULL */
+void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor);
 
-/* `arch` as "sm_90". REMAT_ERROR_USAGE when this NVRTC does not know it, with those it knows;
- * REMAT_ERROR_INTERNAL with the line at fault when the text does not compile. `out` lies in
- * `arena`. */
-remat_status remat_nvrtc_compile(struct remat_nvrtc *nvrtc, struct remat_arena *arena,
-                                 const struct remat_cuda_code *code, uint32_t kernel,
-                                 const char *arch, struct remat_cubin *out);
+/* `arch` as "sm_90". REMAT_ERROR_USAGE when this NVRTC does not know it, with those it knows. */
+remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch);
+
+#define REMAT_NVRTC_OPTIONS_MAX 16
+struct remat_nvrtc_options {
+    const char *items[REMAT_NVRTC_OPTIONS_MAX];
+    char arch[40];
+};
+/* All that decides the cubin beside the text and the version; returns how many. */
+uint32_t remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out);
+
+/* Compiles the complete text of one kernel, whose key names it in messages. What `out` points to,
+ * and an error, lie in `arena` and its context; `out->kernel` and `arch` are the caller's. Threads
+ * with an arena each may compile at once. REMAT_ERROR_INTERNAL with the numbered lines around the
+ * fault when the text does not compile. */
+remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_arena *arena,
+                                 const char *key, const char *text, const char *arch,
+                                 struct remat_cubin *out);
 
 #endif

@@ -48,8 +48,8 @@ class Experiment:
         """The report as JSON; None where the batch does not fit."""
         budget = ["--budget", str(budget_bytes)] if budget_bytes else []
         result = subprocess.run(
-            [self.tool, self.graph, "--bind", f"batch={batch}", "--target", self.target,
-             "--format", "json", "-o", f"{self.graph}.{policy}.{batch}", *budget, *POLICIES[policy]],
+            [self.tool, self.graph, "--bind", f"batch={batch}", "--target", self.target, "--arch",
+             "none", "--format", "json", "-o", f"{self.graph}.{policy}.{batch}", *budget, *POLICIES[policy]],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
         if result.returncode not in (0, DOES_NOT_FIT):
             sys.exit(f"{self.model}, batch {batch}, {policy}: {result.stderr}")

@@ -68,7 +68,7 @@ class Experiment:
         plan = output or f"{self.graph}.{threading.get_ident()}.plan"
         code, output, errors, cpu_s = run(
             [f"{self.tools}/remat-compile", self.graph, "--microbatches", str(MICROBATCHES),
-             "--target", self.target, "--format", "json", "-o", plan, *options])
+             "--target", self.target, "--arch", "none", "--format", "json", "-o", plan, *options])
         if code not in (0, DOES_NOT_FIT):
             sys.exit(f"{self.title} {options}: {errors}")
         if code == 0 and not output:

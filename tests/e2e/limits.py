@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 build = os.path.abspath(sys.argv[1])
-LARGE = ["--target", "h200", "--format", "json"]
+LARGE = ["--target", "h200", "--arch", "none", "--format", "json"]
 
 
 def call(tool, *arguments, code=0):

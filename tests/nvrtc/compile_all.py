@@ -35,7 +35,7 @@ def compile_model(tools, preset, dtype, folder):
         sys.exit(made.stderr)
     cuda = os.path.join(folder, "cuda")
     made = run(os.path.join(tools, "remat-compile"), graph, "--ac-mode", "full", "-o", plan,
-               "--emit-cuda", cuda, "--arch", ARCHITECTURES)
+               "--emit-cuda", cuda, "--arch", ARCHITECTURES, "--cache", "none")
     if "cannot open NVRTC" in made.stderr:
         print(f"SKIP: {made.stderr.strip()}")
         sys.exit(77)

@@ -4,16 +4,9 @@
 
 #include "program.h"
 
-struct emit_cuda_settings {
-    const char *folder;        /* made if it is not there */
-    const char *architectures; /* "sm_80,sm_90", or NULL: text only */
-    const char *nvrtc;         /* folder of libnvrtc, or NULL */
-};
-
-/* Writes KERNEL.cu of each distinct kernel; with architectures KERNEL.ARCH.cubin and, a line each,
- * resources.csv. */
+/* Writes KERNEL.cu of each kernel into the folder, which is made if it is not there; of each cubin
+ * KERNEL.ARCH.cubin and a line of resources.csv. */
 remat_status emit_cuda(remat_context *ctx, struct remat_arena *arena,
-                       const struct remat_program *program,
-                       const struct emit_cuda_settings *settings);
+                       const struct remat_program *program, const char *folder);
 
 #endif

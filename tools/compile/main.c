@@ -1,7 +1,9 @@
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
+#include "cubins_option.h"
 #include "curve_file.h"
 #include "emit_cuda.h"
 #include "model.h"
+#include "notes.h"
 #include "observe.h"
 #include "options.h"
 #include "report.h"
@@ -111,10 +113,7 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     bool plan = false, curve = false;
     if (report->program) {
         if (cli_has(args, OPTION_emit_cuda))
-            REMAT_TRY(emit_cuda(ctx, arena, report->program,
-                                &(struct emit_cuda_settings){cli_text(args, OPTION_emit_cuda, ""),
-                                                             cli_text(args, OPTION_arch, NULL),
-                                                             cli_text(args, OPTION_nvrtc, NULL)}));
+            REMAT_TRY(emit_cuda(ctx, arena, report->program, cli_text(args, OPTION_emit_cuda, "")));
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
         REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
         plan = true;
@@ -204,25 +203,6 @@ fail:
     return st;
 }
 
-static remat_status note_sizes(struct remat_arena *arena, const struct sizes *sizes,
-                               struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    const char **notes;
-    REMAT_NEW(arena, notes, program->note_count + 1);
-    if (program->note_count)
-        memcpy(notes, program->notes, program->note_count * sizeof *notes);
-    notes[program->note_count] = remat_arena_format(
-        arena, "the search for %s was cut short: what was found by then depends on the machine",
-        sizes->symbol);
-    if (!notes[program->note_count])
-        return REMAT_ERROR_MEMORY;
-    program->notes = notes;
-    program->note_count++;
-fail:
-    return st;
-}
-
 static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
                                 const struct cli_arguments *args,
                                 struct remat_compile_settings *settings, struct progress *progress,
@@ -244,7 +224,10 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
         in_full.is_over = NULL;
     REMAT_TRY(make_plan(ctx, arena, args, graph, &in_full, report));
     if (sizes->cut_short)
-        REMAT_TRY(note_sizes(arena, sizes, report->program));
+        REMAT_TRY(notes_add(
+            arena, report->program,
+            "the search for %s was cut short: what was found by then depends on the machine",
+            sizes->symbol));
     progress->curve = true;
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
     report->sizes = sizes->symbol ? sizes : NULL;
@@ -271,6 +254,8 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
         st = name_file(ctx, args->operands[0]);
     REMAT_TRY(st);
     REMAT_TRY(observer.status);
+    if (report.program)
+        REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));
 fail:
     return st;

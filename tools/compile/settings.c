@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include "cubins_option.h"
 #include "options.h"
 #include "profile.h"
 
@@ -36,7 +37,7 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
             option == OPTION_print_after || option == OPTION_emit_cuda || option == OPTION_arch ||
-            option == OPTION_nvrtc || option == OPTION_curve)
+            option == OPTION_nvrtc || option == OPTION_cache || option == OPTION_curve)
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){args->tool->options[option].name,
@@ -57,10 +58,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     if (cli_has(args, OPTION_profile))
         REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
                                      cli_producer(), &out->device, &out->device.profile));
-    if (cli_has(args, OPTION_arch) && !cli_has(args, OPTION_emit_cuda))
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--arch needs --emit-cuda");
-    if (cli_has(args, OPTION_nvrtc) && !cli_has(args, OPTION_arch))
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --arch");
+    REMAT_TRY(cubins_check(ctx, args, &out->device));
     uint64_t capacity = out->device.capacity_bytes;
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     out->has_budget = cli_has(args, OPTION_budget);

@@ -19,10 +19,12 @@ static uint32_t cubins_end(const struct remat_cuda_code *code, uint32_t begin, u
     return begin;
 }
 
-static void print_cubin(const struct remat_cubin *c, struct remat_text *out)
+static void print_cubin(const struct remat_cuda_kernel *kernel, const struct remat_cubin *c,
+                        struct remat_text *out)
 {
     remat_text_append(out, " %-7s %9" PRIu32 " %8" PRIu32 " %8" PRIu32 " %8" PRIu64, c->arch,
-                      c->registers, c->spill_bytes, c->shared_bytes, c->bytes);
+                      c->registers, c->spill_bytes, c->shared_bytes + kernel->shared_bytes,
+                      c->bytes);
 }
 
 remat_status dump_cuda_text(struct remat_arena *arena, const struct remat_program *program,
@@ -44,7 +46,7 @@ remat_status dump_cuda_text(struct remat_arena *arena, const struct remat_progra
         for (uint32_t c = begin; c < end || c == begin; c++) {
             remat_text_append(out, "%8" PRIu32 " %7" PRIu32, launches[k], code->kernels[k].threads);
             if (c < end)
-                print_cubin(&code->cubins[c], out);
+                print_cubin(&code->kernels[k], &code->cubins[c], out);
             else if (code->cubin_count)
                 remat_text_append(out, " %-7s %9s %8s %8s %8s", "-", "-", "-", "-", "-");
             remat_text_append(out, "  %s\n", code->kernels[k].key);

@@ -1,0 +1,72 @@
+"""Which cubins a plan carries, and that its bytes do not depend on the cache.
+
+    plans.py TOOLS_FOLDER
+
+Exit code 77 where there is no NVRTC."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+tools = os.path.abspath(sys.argv[1])
+
+
+def call(tool, *arguments, code=0):
+    done = subprocess.run([f"{tools}/remat-{tool}", *arguments], capture_output=True, text=True)
+    assert done.returncode == code, (tool, arguments, done.returncode, done.stderr)
+    return done
+
+
+def compile_plan(name, *options):
+    """The plan's bytes, what -v says of cubins, and what remat-dump says."""
+    verbose = call("compile", "tiny.fbs", "-v", "-o", name, *options).stderr
+    kernels = json.loads(call("dump", name, "--kernels", "--format", "json").stdout)
+    summary = json.loads(call("dump", name, "--format", "json").stdout)
+    said = [line for line in verbose.splitlines() if line.startswith("cubins ")]
+    with open(name, "rb") as file:
+        return file.read(), said, kernels["cuda_kernels"], summary
+
+
+def architectures(kernels):
+    found = {tuple(cubin["arch"] for cubin in kernel["cubins"]) for kernel in kernels}
+    assert len(found) == 1, found
+    return found.pop()
+
+
+def main():
+    os.environ["XDG_CACHE_HOME"] = os.path.join(os.getcwd(), "cache")
+    call("graph", "gpt2-tiny", "--dtype", "bf16", "-o", "tiny.fbs")
+    first, said, kernels, summary = compile_plan("first.plan", "--target", "h100-sxm")
+    if any("cannot open NVRTC" in note for note in summary["notes"]):
+        print("SKIP: " + summary["notes"][-1])
+        return 77
+    assert architectures(kernels) == ("sm_90",), kernels
+    assert f"{len(kernels)} compiled, 0 from the cache" in said[0], said
+    assert all(kernel["cubins"][0]["registers"] > 0 for kernel in kernels)
+    assert len(os.listdir("cache/remat")) == len(kernels)
+    second, said, *_ = compile_plan("second.plan", "--target", "h100-sxm")
+    assert second == first, "the cache changes the plan"
+    assert f"0 compiled, {len(kernels)} from the cache" in said[0], said
+    third, said, *_ = compile_plan("third.plan", "--target", "h100-sxm", "--cache", "none")
+    assert third == first and f"{len(kernels)} compiled" in said[0], said
+
+    _, _, kernels, _ = compile_plan("two.plan", "--arch", "sm_90,sm_80", "--cache", "other/cache")
+    assert architectures(kernels) == ("sm_80", "sm_90"), kernels
+    assert len(os.listdir("other/cache")) == 2 * len(kernels)
+    for options, note in ((["--target", "h100-sxm", "--arch", "none"], ""), ([], ""),
+                          (["--target", "v100"], "no cubins: v100 is sm_70, and kernels need sm_80")):
+        dtype = ["--dtype", "fp32"] if note else ["--dtype", "bf16"]
+        call("graph", "gpt2-tiny", *dtype, "-o", "tiny.fbs")
+        _, said, kernels, summary = compile_plan("none.plan", *options)
+        assert architectures(kernels) == () and not said, (options, kernels)
+        assert (note in summary["notes"]) == bool(note), (options, summary["notes"])
+    message = call("compile", "tiny.fbs", "--arch", "sm_20", code=2).stderr
+    assert "architecture 'sm_20' is unknown to this NVRTC (accepted: " in message, message
+    return 0
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        sys.exit(main())
