@@ -2,6 +2,14 @@
 
 #include "marginal.h"
 
+enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
+
+static bool is_recomputable(const struct remat_border_graph *border, uint32_t item)
+{
+    const struct remat_border_item *i = &border->likely.items[item];
+    return !i->kept && !border->likely.tasks[i->task].forbidden;
+}
+
 /* What the decision keeps. What it could keep but nothing needs is computed again where something
  * comes to need it, so that no value's alternative keeps another one in its place. */
 static remat_status find_kept(struct remat_arena *arena, const struct remat_border_graph *border,
@@ -24,6 +32,39 @@ fail:
     return st;
 }
 
+static uint8_t recompute_action(const struct remat_border_graph *border, uint32_t item)
+{
+    return border->item_fused[item] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+}
+
+/* The differences of exact step times, one evaluation a value. */
+static remat_status evaluate_alternatives(struct remat_chooser *c,
+                                          const struct remat_border_graph *border, const bool *kept,
+                                          const struct remat_decision *decision, int64_t *extra_ps)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision other;
+    struct remat_evaluation as_is, changed;
+    REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &other));
+    memcpy(other.actions, decision->actions, c->graph->value_count * sizeof *other.actions);
+    for (uint32_t i = 0; i < border->item_count; i++)
+        if (other.actions[border->item_value[i].i] == REMAT_ACTION_SAVE && !kept[i])
+            other.actions[border->item_value[i].i] = recompute_action(border, i);
+    REMAT_TRY(remat_evaluate(c->evaluator, &other, &as_is));
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        uint8_t *action = &other.actions[border->item_value[i].i], was = *action;
+        if (!is_recomputable(border, i))
+            continue;
+        *action = kept[i] ? recompute_action(border, i) : REMAT_ACTION_SAVE;
+        REMAT_TRY(remat_evaluate(c->evaluator, &other, &changed));
+        *action = was;
+        int64_t more_ns = (int64_t)(changed.step_ns - as_is.step_ns);
+        extra_ps[i] = 1000 * (kept[i] ? more_ns : -more_ns);
+    }
+fail:
+    return st;
+}
+
 static remat_status find_alternatives(struct remat_chooser *c, const struct remat_arrangement *base,
                                       const struct remat_decision *decision,
                                       struct remat_alternative *out)
@@ -39,11 +80,14 @@ static remat_status find_alternatives(struct remat_chooser *c, const struct rema
     REMAT_NEW(c->arena, extra_ps, border.item_count);
     REMAT_TRY(find_kept(c->arena, &border, decision, &kept));
     REMAT_TRY(remat_border_marginals(c->arena, &border.likely, kept, extra_ps));
+    if ((uint64_t)border.item_count * c->evaluator->clones.tail <= NODES_EVALUATED) {
+        remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
+        REMAT_TRY(evaluate_alternatives(c, &border, kept, decision, extra_ps));
+    }
     for (uint32_t i = 0; i < border.item_count; i++) {
-        const struct remat_border_item *item = &border.likely.items[i];
         struct remat_alternative *a = &out[border.item_value[i].i];
         a->written = true;
-        a->recomputable = !item->kept && !border.likely.tasks[item->task].forbidden;
+        a->recomputable = is_recomputable(&border, i);
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
     }
 fail:

@@ -11,8 +11,9 @@ struct remat_explanation {
     struct remat_alternative *alternatives; /* by value of the graph */
 };
 
-/* Of a decision on the chooser's graph. Costs of single values are estimated: the likely costs of
- * the border problem (extract.h), all other values as decided. */
+/* Of a decision on the chooser's graph, all other values as decided. Costs of single values are
+ * differences of exact step times in small graphs; in large ones they are estimated: the likely
+ * costs of the border problem (extract.h). */
 remat_status remat_explain(struct remat_chooser *chooser, const struct remat_decision *decision,
                            struct remat_explanation *out);
 

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "check.h"
+#include "explain.h"
 #include "facts.h"
 #include "marginal.h"
 #include "noisy_profile.h"
@@ -228,6 +229,57 @@ fail:
     return st;
 }
 
+/* The step time with another action for a value. */
+static remat_status evaluate_as(struct bench *b, struct remat_decision *decision, uint32_t value,
+                                uint8_t action, int64_t *out_ns)
+{
+    uint8_t was = decision->actions[value];
+    struct remat_evaluation cost = {0};
+    decision->actions[value] = action;
+    remat_status st = remat_evaluate(&b->subject.evaluator, decision, &cost);
+    decision->actions[value] = was;
+    *out_ns = (int64_t)cost.step_ns;
+    return st;
+}
+
+/* What a small plan says of its values: the exact difference. */
+static remat_status check_explained(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &b->subject;
+    struct remat_compile_settings settings = {.device = s->device};
+    struct remat_chooser chooser = {.ctx = s->ctx,
+                                    .arena = &s->arena,
+                                    .settings = &settings,
+                                    .graph = s->graph,
+                                    .statics = &s->statics,
+                                    .evaluator = &s->evaluator,
+                                    .watch = &s->watch};
+    struct remat_decision decision;
+    struct remat_explanation explained;
+    uint32_t count = 0;
+    REMAT_TRY(remat_planner_decide(b->planner, &s->arena, 0,
+                                   remat_planner_path_length(b->planner, 0) / 2, &decision));
+    REMAT_TRY(remat_explain(&chooser, &decision, &explained));
+    for (uint32_t v = 0; v < s->graph->value_count; v++) {
+        int64_t saved_ns, apart_ns, fused_ns,
+            said_ns = explained.alternatives[v].recompute_extra_ns;
+        if (!explained.alternatives[v].recomputable)
+            continue;
+        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_SAVE, &saved_ns));
+        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_RECOMPUTE, &apart_ns));
+        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_FUSED, &fused_ns));
+        CHECK(said_ns == apart_ns - saved_ns || said_ns == fused_ns - saved_ns,
+              "%s, \"%s\": %" PRId64 " ns explained, %" PRId64 " or %" PRId64 " ns evaluated",
+              s->graph->name, s->graph->values[v].name, said_ns, apart_ns - saved_ns,
+              fused_ns - saved_ns);
+        count++;
+    }
+    CHECK(count > 20, "%u values explained", count);
+fail:
+    return st;
+}
+
 int main(void)
 {
     double error_ns = 0, change_ns = 0;
@@ -243,6 +295,8 @@ int main(void)
             st = check_paths(&b);
         if (st == REMAT_OK && !cases[row].profile)
             st = check_marginals(&b);
+        if (st == REMAT_OK && row == 0)
+            st = check_explained(&b);
         CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
         printf(
             "%-12s %-9s%s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
