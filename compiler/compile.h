@@ -34,6 +34,7 @@ struct remat_compile_settings {
     bool (*is_over)(void *user, uint64_t best_ns, uint64_t bound_ns);
     void *is_over_user;
     uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
+    uint32_t loss_chunk;   /* rows of logits at once, as in struct remat_graph; 0: all */
     uint64_t guard_bytes;  /* tests only: unused bytes after each buffer */
 };
 

@@ -20,6 +20,7 @@ struct named_pass {
 };
 
 static const struct named_pass training_passes[] = {
+    {"chunk_loss", remat_pass_chunk_loss},
     {"autodiff", remat_pass_autodiff},
     {"microbatches", remat_pass_microbatches},
     {"optimizer", remat_pass_optimizer},
@@ -29,6 +30,7 @@ static const struct named_pass training_passes[] = {
     {"eliminate_dead", remat_pass_eliminate_dead},
 };
 static const struct named_pass evaluation_passes[] = {
+    {"chunk_loss", remat_pass_chunk_loss},
     {"forward_only", remat_pass_forward_only},
     {"microbatches", remat_pass_microbatches},
     {"eliminate_common", remat_pass_eliminate_common},
@@ -40,17 +42,10 @@ static const struct named_pass evaluation_passes[] = {
 
 const char *const *remat_compile_passes(void)
 {
-    static const char *const names[] = {"forward_only",
-                                        "autodiff",
-                                        "microbatches",
-                                        "optimizer",
-                                        "eliminate_common",
-                                        "expand",
-                                        "fold",
-                                        "eliminate_dead",
-                                        "split",
-                                        "rewrite",
-                                        NULL};
+    static const char *const names[] = {"chunk_loss",   "forward_only", "autodiff",
+                                        "microbatches", "optimizer",    "eliminate_common",
+                                        "expand",       "fold",         "eliminate_dead",
+                                        "split",        "rewrite",      NULL};
     return names;
 }
 
@@ -147,6 +142,7 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     const struct preparation p = {ctx, arena, settings};
     struct remat_graph source = *input;
     source.microbatches = remat_microbatches(settings);
+    source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
     if (out->trains)
         return prepare_training(&p, &source, out);

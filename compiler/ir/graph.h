@@ -120,10 +120,15 @@ struct remat_optimizer { /* what the optimizer pass appends */
     double clip_norm; /* most that the norm of all gradients may be; 0: no limit */
 };
 
+#define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
+#define REMAT_LOSS_CHUNKS_MAX 16         /* as many as concat joins */
+
 struct remat_graph {
     const char *name;
     struct remat_optimizer optimizer;
     uint32_t microbatches; /* what the pass of that name divides a step into; 0 as 1 */
+    uint32_t loss_chunk;   /* rows of the logits that the pass chunk_loss has exist at once; 0: all
+                              of them; REMAT_LOSS_CHUNK_AUTO */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;

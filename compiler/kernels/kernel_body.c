@@ -332,11 +332,12 @@ remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     uint32_t count = inputs_before_results(node);
+    bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
     for (uint32_t i = in_place; i < count; i++) {
-        bool transpose = node->op == REMAT_OP_matmul &&
-                         remat_node_int(node, i ? "transpose_b" : "transpose_a", 0);
+        bool transpose =
+            multiplies && remat_node_int(node, i > in_place ? "transpose_b" : "transpose_a", 0);
         const struct remat_shape *product =
-            node->op == REMAT_OP_matmul ? &graph->values[node->outputs[0].i].shape : NULL;
+            multiplies ? &graph->values[node->outputs[0].i].shape : NULL;
         REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose, product));
     }
     for (uint32_t o = 0; o < node->output_count; o++)

@@ -160,6 +160,14 @@ remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_va
     return remat_build2(b, REMAT_OP_mul, x, y);
 }
 
+remat_value remat_build_scaled(struct remat_builder *b, remat_value x, remat_value factor)
+{
+    double number = 0;
+    if (b->status == REMAT_OK && constant_value(b->graph, factor, &number) && number == 1)
+        return x;
+    return LIKE(OP2(mul, factor, F32(x)), x);
+}
+
 remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_value like)
 {
     if (b->status != REMAT_OK ||

@@ -1,5 +1,9 @@
 /* Cross entropy of logits against class indices, averaged over the rows that count. The logarithm
- * of each row's sum of exponentials is kept; with it the gradient is one pass over the logits. */
+ * of each row's sum of exponentials is kept; with it the gradient is one pass over the logits.
+ *
+ * linear_cross_entropy makes the logits too, a chunk of rows at a time. As the loss is a mean, what
+ * each row has of its gradient is known before it, so a chunk's gradients follow its logits, which
+ * nobody needs again. Each row has the bits that it has without chunks. */
 #include "family.h"
 
 OP_SHAPE(cross_entropy)
@@ -46,22 +50,40 @@ static remat_value share_of(struct remat_builder *b, const struct remat_node_inf
     return OP2(div, NUMBER(1), OP2(maximum, count, NUMBER(1)));
 }
 
-OP_EXPAND(cross_entropy)
+/* The loss of each row, [1, rows] for x f32 [.., V]; 0 where the target does not count. */
+static remat_value row_losses(struct remat_builder *b, const struct remat_node_info *node,
+                              remat_value x, remat_value targets, remat_value *out_log_sum)
 {
-    remat_value x = F32(inputs[0]);
     int64_t rows = remat_shape_rows(&b->graph->values[x.i].shape);
     remat_value top = OP1(row_max, x);
     remat_value sum = OP1(row_sum, OP1(exp, OP2(sub, x, top)));
-    remat_value log_sum = OP2(add, OP1(log, sum), top);
-    remat_value picked = OP1(row_sum, OP3(select, one_hot(b, x, inputs[1]), x, NUMBER(0)));
-    remat_value losses = OP2(sub, log_sum, picked);
+    *out_log_sum = OP2(add, OP1(log, sum), top);
+    remat_value picked = OP1(row_sum, OP3(select, one_hot(b, x, targets), x, NUMBER(0)));
+    remat_value losses = OP2(sub, *out_log_sum, picked);
     losses = remat_build_reshape(b, losses, (int64_t[]){1, rows}, 2);
-    if (remat_node_attribute(info, "ignore_index"))
-        losses =
-            counted(b, info, remat_build_reshape(b, inputs[1], (int64_t[]){1, rows}, 2), losses);
+    if (remat_node_attribute(node, "ignore_index"))
+        losses = counted(b, node, remat_build_reshape(b, targets, (int64_t[]){1, rows}, 2), losses);
+    return losses;
+}
+
+/* What dx is of x f32 [.., V] when each row that counts has `share` [] of the gradient. */
+static remat_value logits_gradient(struct remat_builder *b, const struct remat_node_info *node,
+                                   remat_value x, remat_value targets, remat_value log_sum,
+                                   remat_value share)
+{
+    if (b->status == REMAT_OK && remat_node_attribute(node, "ignore_index")) {
+        struct remat_shape row = b->graph->values[log_sum.i].shape;
+        share = counted(b, node, remat_build_reshape(b, targets, row.dims, row.rank), share);
+    }
+    remat_value softmax = OP1(exp, OP2(sub, x, log_sum));
+    return OP2(mul, OP2(sub, softmax, one_hot(b, x, targets)), share);
+}
+
+OP_EXPAND(cross_entropy)
+{
+    remat_value losses = row_losses(b, info, F32(inputs[0]), inputs[1], &outputs[1]);
     remat_value mean = OP2(mul, OP1(row_sum, losses), share_of(b, info, inputs[1]));
     outputs[0] = remat_build_reshape(b, mean, NULL, 0);
-    outputs[1] = log_sum;
     return b->status;
 }
 
@@ -72,14 +94,128 @@ OP_DERIVE(cross_entropy)
     REMAT_TRY(remat_check_only_first(b, node, out_gradients));
     remat_value x = F32(n.inputs[0]), share = share_of(b, &n, n.inputs[1]);
     share = remat_build_product(b, out_gradients[0], remat_build_reshape(b, share, NULL, 0));
-    if (remat_node_attribute(&n, "ignore_index")) {
-        struct remat_shape row = b->graph->values[n.outputs[1].i].shape;
-        remat_value targets = remat_build_reshape(b, n.inputs[1], row.dims, row.rank);
-        share = counted(b, &n, targets, share);
-    }
-    remat_value softmax = OP1(exp, OP2(sub, x, n.outputs[1]));
-    remat_value dx = OP2(mul, OP2(sub, softmax, one_hot(b, x, n.inputs[1])), share);
+    remat_value dx = logits_gradient(b, &n, x, n.inputs[1], n.outputs[1], share);
     in_gradients[0] = LIKE(dx, n.inputs[0]);
+    st = b->status;
+fail:
+    return st;
+}
+
+/* --- linear_cross_entropy: each chunk's gradients follow its logits at once --- */
+
+OP_SHAPE(linear_cross_entropy)
+{
+    remat_status st = REMAT_OK;
+    struct remat_node_info linear = *node;
+    linear.input_count = 2;
+    REMAT_TRY(remat_shape_linear(ctx, graph, &linear, outputs));
+    struct remat_shape leading = outputs[0].shape;
+    int64_t classes = leading.dims[--leading.rank];
+    leading.dims[leading.rank] = 0;
+    REMAT_TRY(remat_check_input(ctx, graph, node, 2, REMAT_I32, 0, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &leading));
+    if (node->input_count > 3) {
+        REMAT_TRY(remat_check_like_first(ctx, graph, node, 3, 1, 1));
+        REMAT_TRY(remat_check_shape(ctx, graph, node, 3, &(struct remat_shape){1, {classes}}));
+    }
+    int64_t rows = remat_shape_elements(&leading), chunk = remat_node_int(node, "rows", rows);
+    if (chunk < 1 || (rows - 1) / chunk >= REMAT_LOSS_CHUNKS_MAX)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                   "%lld rows in chunks of %lld: there are at most %d chunks, of %lld rows or more",
+                   (long long)rows, (long long)chunk, REMAT_LOSS_CHUNKS_MAX,
+                   (long long)((rows - 1) / REMAT_LOSS_CHUNKS_MAX + 1));
+    for (uint32_t k = 1; k < 4; k++)
+        outputs[k].dtype = remat_input(graph, node, 0)->dtype;
+    outputs[0].dtype = REMAT_F32;
+    outputs[0].shape = (struct remat_shape){0, {0}};
+    outputs[1].shape = *remat_input_shape(graph, node, 0);
+    outputs[2].shape = *remat_input_shape(graph, node, 1);
+    outputs[3].shape = (struct remat_shape){1, {classes}};
+fail:
+    return st;
+}
+
+/* Three products. */
+OP_FLOPS(linear_cross_entropy)
+{
+    uint64_t rows = (uint64_t)remat_shape_rows(remat_input_shape(graph, node, 0));
+    return 6 * rows * (uint64_t)remat_shape_elements(remat_input_shape(graph, node, 1));
+}
+
+struct head {
+    const struct remat_node_info *node;
+    bool transposed;
+    remat_value x, w, targets, bias, share; /* rows of all chunks */
+    remat_value losses[REMAT_LOSS_CHUNKS_MAX], dx[REMAT_LOSS_CHUNKS_MAX];
+    remat_value dw, dbias; /* so far */
+    uint32_t count;        /* of chunks so far */
+};
+
+/* The gradient of w, to which a chunk adds in place. */
+static void add_product(struct remat_builder *b, struct head *h, remat_value x, remat_value g)
+{
+    const remat_value inputs[] = {h->dw, h->transposed ? g : x, h->transposed ? x : g};
+    const struct remat_attribute transposed = remat_attribute_int("transpose_a", 1);
+    h->dw = h->count ? remat_build(b, REMAT_OP_matmul_accumulate, inputs, 3, &transposed, 1, NULL)
+                     : remat_build(b, REMAT_OP_matmul, inputs + 1, 2, &transposed, 1, NULL);
+}
+
+static void run_chunk(struct remat_builder *b, struct head *h, int64_t begin, int64_t end)
+{
+    remat_value x = remat_build_slice(b, h->x, 0, begin, end), log_sum;
+    remat_value targets = remat_build_slice(b, h->targets, 0, begin, end);
+    remat_value logits = remat_build_matmul(b, x, h->w, false, h->transposed);
+    if (!remat_is_none(h->bias.i))
+        logits = OP2(add, logits, h->bias);
+    remat_value wide = F32(logits);
+    if (b->status != REMAT_OK)
+        return;
+    h->losses[h->count] = row_losses(b, h->node, wide, targets, &log_sum);
+    remat_value g = logits_gradient(b, h->node, wide, targets, log_sum, h->share);
+    g = LIKE(g, logits);
+    add_product(b, h, x, g);
+    remat_value sum = OP1(column_sum, F32(g));
+    h->dbias = h->count ? OP2(add, h->dbias, sum) : sum;
+    h->dx[h->count++] = remat_build_matmul(b, g, h->w, false, !h->transposed);
+}
+
+static remat_value join(struct remat_builder *b, const remat_value *parts, uint32_t count,
+                        int64_t along)
+{
+    const struct remat_attribute axis = remat_attribute_int("axis", along);
+    return count == 1 ? parts[0] : remat_build(b, REMAT_OP_concat, parts, count, &axis, 1, NULL);
+}
+
+OP_EXPAND(linear_cross_entropy)
+{
+    struct head h = {info, remat_node_int(info, "transpose_weight", 0), .w = inputs[1]};
+    struct remat_shape shape = b->graph->values[inputs[0].i].shape;
+    int64_t rows = remat_shape_rows(&shape), chunk = remat_node_int(info, "rows", rows);
+    h.x = remat_build_rows(b, inputs[0]);
+    h.targets = remat_build_reshape(b, inputs[2], &rows, 1);
+    h.bias = info->input_count > 3 ? inputs[3] : REMAT_NO_VALUE;
+    remat_value share = share_of(b, info, inputs[2]);
+    h.share = remat_build_reshape(b, share, NULL, 0);
+    for (int64_t begin = 0; begin < rows && b->status == REMAT_OK; begin += chunk)
+        run_chunk(b, &h, begin, rows - begin < chunk ? rows : begin + chunk);
+    remat_value losses = join(b, h.losses, h.count, 1), dx = join(b, h.dx, h.count, 0);
+    remat_value mean = OP2(mul, OP1(row_sum, losses), share);
+    outputs[0] = remat_build_reshape(b, mean, NULL, 0);
+    outputs[1] = remat_build_reshape(b, dx, shape.dims, shape.rank);
+    outputs[2] = h.dw;
+    outputs[3] = LIKE(h.dbias, inputs[0]);
+    return b->status;
+}
+
+OP_DERIVE(linear_cross_entropy)
+{
+    remat_status st = REMAT_OK;
+    struct remat_node_info n = b->graph->nodes[node.i];
+    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
+    in_gradients[1] = remat_build_scaled(b, n.outputs[2], out_gradients[0]);
+    in_gradients[0] = remat_build_scaled(b, n.outputs[1], out_gradients[0]);
+    if (n.input_count > 3)
+        in_gradients[3] = remat_build_scaled(b, n.outputs[3], out_gradients[0]);
     st = b->status;
 fail:
     return st;

@@ -9,7 +9,8 @@ struct extents {
 static struct extents extents_of(const struct remat_graph *graph,
                                  const struct remat_node_info *node)
 {
-    const struct remat_shape *a = remat_input_shape(graph, node, 0);
+    bool accumulates = node->op == REMAT_OP_matmul_accumulate;
+    const struct remat_shape *a = remat_input_shape(graph, node, accumulates);
     const struct remat_shape *c = &graph->values[node->outputs[0].i].shape;
     int64_t k = a->dims[a->rank - (remat_node_int(node, "transpose_a", 0) ? 2 : 1)];
     int64_t m = c->rank > 1 ? c->dims[c->rank - 2] : 1, n = c->dims[c->rank - 1];
@@ -43,6 +44,19 @@ OP_SHAPE(matmul)
         outputs[0].shape.dims[d] = x->dims[d] == 1 ? y->dims[d] : x->dims[d];
     outputs[0].shape.dims[rank - 2] = x->dims[rank - (transpose_a ? 1 : 2)];
     outputs[0].shape.dims[rank - 1] = y->dims[rank - (transpose_b ? 2 : 1)];
+fail:
+    return st;
+}
+
+OP_SHAPE(matmul_accumulate)
+{
+    remat_status st = REMAT_OK;
+    struct remat_node_info product = *node;
+    product.inputs++;
+    product.input_count--;
+    REMAT_TRY(remat_shape_matmul(ctx, graph, &product, outputs));
+    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, 2, REMAT_ANY_RANK));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, 0, &outputs[0].shape));
 fail:
     return st;
 }

@@ -146,6 +146,8 @@ remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const in
 remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype);
 /* x * y without the node where a factor is the constant 1 or both are constants. */
 remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y);
+/* x times a factor, f32 [], in the dtype of x; x itself where the factor is the constant 1. */
+remat_value remat_build_scaled(struct remat_builder *b, remat_value x, remat_value factor);
 /* x repeated to the shape of `like`. */
 remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_value like);
 /* Sums a gradient over the axes along which an operand of shape `to` was broadcast. */

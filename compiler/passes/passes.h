@@ -10,6 +10,11 @@
     remat_status remat_pass_##name(remat_context *ctx, struct remat_arena *arena,                  \
                                    const struct remat_graph *graph, struct remat_graph **out)
 
+/* Where graph->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody else
+ * reads, both become linear_cross_entropy. INVALID where it is not and a number of rows was asked
+ * for; nothing with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
+REMAT_PASS(chunk_loss);
+
 /* Appends the backward pass of outputs[0] (the loss, one element): the gradient of every trainable
  * parameter that it depends on, value "NAME.grad" with role GRADIENT; an unused parameter is an
  * error. In each linear the gradient of the weight comes before that of the input. Contributions to

@@ -12,6 +12,7 @@ remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
         return REMAT_ERROR_MEMORY;
     r->to->optimizer = from->optimizer;
     r->to->microbatches = from->microbatches;
+    r->to->loss_chunk = from->loss_chunk;
     REMAT_NEW(arena, r->to->scopes, from->scope_count);
     memcpy(r->to->scopes, from->scopes, from->scope_count * sizeof *from->scopes);
     r->to->scope_count = r->to->scope_capacity = from->scope_count;

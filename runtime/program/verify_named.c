@@ -84,7 +84,7 @@ static remat_status check_matmul(const struct call *call)
         return mismatch(call, "[m, k] [k, n] does not give [m, n]");
     if (!rows_contiguous(c) || !injective(c))
         return mismatch(call, "the rows of c are not contiguous");
-    return expect(call, "eef", "rrw");
+    return expect(call, "eef", c->access == REMAT_ACCESS_UPDATE ? "rru" : "rrw");
 }
 
 /* q, k, v, out, lse as attention has them. */

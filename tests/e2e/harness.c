@@ -73,6 +73,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     MUST(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
     settings.has_budget = budget_bytes != 0;
     settings.microbatches = graph->microbatches;
+    settings.loss_chunk = graph->loss_chunk;
     settings.budget_bytes = budget_bytes;
     return remat_compile(ctx, arena, graph, &settings, out);
 }

@@ -311,6 +311,7 @@ static void test_model(const char *preset, struct remat_model_settings sizes, ui
                 policy = named_policies[i].settings;
         struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
         graph->microbatches = microbatches;
+        graph->loss_chunk = microbatches > 1 ? 11 : 0;
         MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
         emulate = r > 0;
         runs[r] = harness_run(ctx, program, &settings);

@@ -5,6 +5,7 @@
 #include "profile.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 static remat_status read_policy(struct remat_arena *arena, const struct cli_arguments *args,
                                 struct remat_policy_settings *out)
@@ -48,6 +49,24 @@ fail:
     return st;
 }
 
+/* ROWS, auto or off. */
+static remat_status read_loss_chunk(remat_context *ctx, const struct cli_arguments *args,
+                                    uint32_t *out)
+{
+    const char *text = cli_text(args, OPTION_loss_chunk, "off");
+    char *end;
+    *out = strcmp(text, "auto") == 0 ? REMAT_LOSS_CHUNK_AUTO : 0;
+    if (*out || strcmp(text, "off") == 0)
+        return REMAT_OK;
+    long long rows = strtoll(text, &end, 10);
+    if (*end || end == text || rows < 1 || rows > INT32_MAX)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "--loss-chunk: \"%s\" is neither a number of rows nor auto nor off",
+                           text);
+    *out = (uint32_t)rows;
+    return REMAT_OK;
+}
+
 remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
                            const struct cli_arguments *args, struct remat_compile_settings *out)
 {
@@ -61,6 +80,7 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(cubins_check(ctx, args, &out->device));
     uint64_t capacity = out->device.capacity_bytes;
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
+    REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);
     out->reserve_bytes = out->device.reserve_bytes;

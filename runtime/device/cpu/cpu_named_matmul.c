@@ -41,6 +41,7 @@ static struct cpu_matmul matmul_of(const struct batch *batch, int64_t item)
         .b_column = b->strides[r - 1],
         .b_type = b->type,
         .ldc = c->strides[r - 2],
+        .accumulate = c->operand->access == REMAT_ACCESS_UPDATE,
         .c_type = c->type,
     };
     int64_t a_at = 0, b_at = 0, c_at = 0;

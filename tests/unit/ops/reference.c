@@ -8,9 +8,9 @@
 struct call {
     const struct remat_graph *graph;
     const struct remat_node_info *node;
-    const struct remat_shape *in_shape[INPUTS_MAX], *out_shape[3];
+    const struct remat_shape *in_shape[INPUTS_MAX], *out_shape[4];
     const double *in[INPUTS_MAX];
-    double *out[3];
+    double *out[4];
 };
 
 typedef void evaluate_function(const struct call *c);
@@ -269,6 +269,18 @@ static void evaluate_matmul(const struct call *c)
     }
 }
 
+static void evaluate_matmul_accumulate(const struct call *c)
+{
+    struct call product = *c;
+    for (uint32_t k = 0; k < 2; k++) {
+        product.in[k] = c->in[k + 1];
+        product.in_shape[k] = c->in_shape[k + 1];
+    }
+    evaluate_matmul(&product);
+    for (int64_t i = 0; i < count_of(c->out_shape[0]); i++)
+        c->out[0][i] += c->in[0][i];
+}
+
 static void evaluate_linear(const struct call *c)
 {
     bool transposed = attribute(c, "transpose_weight");
@@ -487,6 +499,38 @@ static void evaluate_cross_entropy(const struct call *c)
     c->out[0][0] /= counted ? (double)counted : 1;
 }
 
+/* Row by row, with the gradients of the mean over all rows that count. */
+static void evaluate_linear_cross_entropy(const struct call *c)
+{
+    int64_t k = last_of(c->in_shape[0]), n = last_of(c->out_shape[3]);
+    int64_t rows = count_of(c->in_shape[0]) / k, across = attribute(c, "transpose_weight") ? 1 : n;
+    int64_t down = attribute(c, "transpose_weight") ? k : 1, counted = 0;
+    double logits[64];
+    bool ignores = has_attribute(c, "ignore_index");
+    for (int64_t r = 0; r < rows; r++)
+        counted += !ignores || c->in[2][r] != (double)attribute(c, "ignore_index");
+    for (int64_t r = 0; r < rows; r++) {
+        double sum = 0;
+        if (ignores && c->in[2][r] == (double)attribute(c, "ignore_index"))
+            continue;
+        for (int64_t i = 0; i < n; i++) {
+            logits[i] = c->node->input_count > 3 ? c->in[3][i] : 0;
+            for (int64_t p = 0; p < k; p++)
+                logits[i] += c->in[0][r * k + p] * c->in[1][p * across + i * down];
+            sum += exp(logits[i]);
+        }
+        c->out[0][0] += (log(sum) - logits[(int64_t)c->in[2][r]]) / (double)counted;
+        for (int64_t i = 0; i < n; i++) {
+            double g = (exp(logits[i]) / sum - (i == (int64_t)c->in[2][r])) / (double)counted;
+            c->out[3][i] += g;
+            for (int64_t p = 0; p < k; p++) {
+                c->out[1][r * k + p] += g * c->in[1][p * across + i * down];
+                c->out[2][p * across + i * down] += g * c->in[0][r * k + p];
+            }
+        }
+    }
+}
+
 static void evaluate_adamw_coefficients(const struct call *c)
 {
     double lr = c->in[0][0], step = c->in[1][0];
@@ -638,6 +682,7 @@ static evaluate_function *const functions[REMAT_OP_COUNT] = {
     [REMAT_OP_pad] = evaluate_pad,
     [REMAT_OP_concat] = evaluate_concat,
     [REMAT_OP_matmul] = evaluate_matmul,
+    [REMAT_OP_matmul_accumulate] = evaluate_matmul_accumulate,
     [REMAT_OP_linear] = evaluate_linear,
     [REMAT_OP_attention] = evaluate_attention,
     [REMAT_OP_attention_backward] = evaluate_attention_backward,
@@ -661,6 +706,7 @@ static evaluate_function *const functions[REMAT_OP_COUNT] = {
     [REMAT_OP_dropout] = evaluate_dropout,
     [REMAT_OP_cast] = evaluate_cast,
     [REMAT_OP_cross_entropy] = evaluate_cross_entropy,
+    [REMAT_OP_linear_cross_entropy] = evaluate_linear_cross_entropy,
     [REMAT_OP_adamw_coefficients] = evaluate_adamw_coefficients,
     [REMAT_OP_adamw] = evaluate_adamw,
     [REMAT_OP_sgd] = evaluate_sgd,

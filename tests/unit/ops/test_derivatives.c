@@ -76,6 +76,9 @@ static const struct {
     {"cross_entropy", "5 i-<5", ""},
     {"cross_entropy", "2,3,5 i2,3<5", "ignore_index=2"},
     {"cross_entropy", "2,3,5 i2,3<5", "ignore_index=-100"},
+    {"linear_cross_entropy", "2,3,4 4,5 i2,3<5", ""},
+    {"linear_cross_entropy", "2,3,4 5,4 i2,3<5 5", "transpose_weight=1 rows=2"},
+    {"linear_cross_entropy", "7,3 3,5 i7<5 5", "ignore_index=2 rows=3"},
     {"rms_norm", "2,3,5 5", ""},
     {"rms_norm", "4 4", "epsilon=0.1"},
     {"rope", "2,3,2,4 =3,2,2,2", ""},
@@ -112,6 +115,7 @@ static const struct {
     {"rope", "b2,3,2,4 =3,2,2,2", ""},
     {"dropout", "b3,4 i4<9", "p=0.3 site=7"},
     {"cross_entropy", "b2,3,5 i2,3<5", "ignore_index=2"},
+    {"linear_cross_entropy", "b2,3,4 b5,4 i2,3<5 b5", "transpose_weight=1 rows=4"},
 };
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
 
@@ -241,7 +245,8 @@ static void run_case(size_t c)
         compare_gradients(&w, joint, alive, "after all passes", c);
     uint16_t op = 0;
     remat_op_find(cases[c].op, strlen(cases[c].op), &op);
-    bool has_maximum = op == REMAT_OP_cross_entropy || op == REMAT_OP_softmax ||
+    bool has_maximum = op == REMAT_OP_cross_entropy || op == REMAT_OP_linear_cross_entropy ||
+                       op == REMAT_OP_softmax ||
                        op == REMAT_OP_mask_causal; /* row_max has no derivative */
     if (remat_op_has(op, REMAT_FACT_COMPOSITE) && !has_maximum) {
         PASS(&w, expand, w.graph, &primitive);

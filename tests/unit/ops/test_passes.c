@@ -228,6 +228,41 @@ static void check_errors(void)
     workbench_close(&w);
 }
 
+/* The linear and the loss become one node. */
+static void check_chunk_loss(void)
+{
+    struct workbench w;
+    struct remat_graph *graph, *joint;
+    remat_value in[3], x;
+    workbench_open(&w);
+    workbench_inputs(&w, "2000,4 9,4 i2000<9", in);
+    x = workbench_node(&w, "linear", in, 2, "transpose_weight=1", NULL);
+    x = workbench_node(&w, "cross_entropy", (remat_value[]){x, in[2]}, 2, "ignore_index=3", NULL);
+    workbench_output(&w, x);
+    RUN(&w, chunk_loss, w.graph, &graph);
+    CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "no chunks were asked for");
+    w.graph->loss_chunk = REMAT_LOSS_CHUNK_AUTO;
+    RUN(&w, chunk_loss, w.graph, &graph);
+    const struct remat_node_info *node = &graph->nodes[graph->values[graph->outputs[0].i].node];
+    CHECK(graph->node_count == 1 && node->op == REMAT_OP_linear_cross_entropy &&
+              remat_node_int(node, "rows", 0) == 1024 &&
+              remat_node_int(node, "ignore_index", 0) == 3 &&
+              remat_node_int(node, "transpose_weight", 0) == 1,
+          "chunks of 1024 rows");
+    RUN(&w, autodiff, graph, &joint);
+    CHECK(joint->node_count == 2, "gradients are outputs, beside the seed: %u nodes",
+          joint->node_count);
+    workbench_node(&w, "neg", (remat_value[]){w.graph->nodes[0].outputs[0]}, 1, "", NULL);
+    RUN(&w, chunk_loss, w.graph, &graph);
+    CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "somebody else reads the logits");
+    w.graph->loss_chunk = 500;
+    CHECK(remat_pass_chunk_loss(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+              strstr(remat_context_message(w.ctx), "no chunks of rows"),
+          "%s", remat_context_message(w.ctx));
+done:
+    workbench_close(&w);
+}
+
 /* Gradients that are another value's, or views, become values of their own. */
 static void check_own_gradients(void)
 {
@@ -314,5 +349,6 @@ int main(void)
     check_unfolded();
     check_errors();
     check_own_gradients();
+    check_chunk_loss();
     return workbench_failures > 0;
 }

@@ -1,0 +1,93 @@
+/* cross_entropy(linear(x, w)) -> linear_cross_entropy, where nobody else reads the logits. */
+#include "rebuild.h"
+
+/* Products of fewer rows leave a GPU idle. */
+#define ROWS_MIN 1024
+
+struct head { /* what becomes one node */
+    uint32_t loss, linear;
+};
+
+/* False where the loss is something else. */
+static bool find_head(const struct remat_graph *graph, const uint32_t *uses, struct head *out)
+{
+    if (graph->output_count == 0)
+        return false;
+    out->loss = graph->values[graph->outputs[0].i].node;
+    if (remat_is_none(out->loss) || graph->nodes[out->loss].op != REMAT_OP_cross_entropy)
+        return false;
+    const struct remat_node_info *loss = &graph->nodes[out->loss];
+    remat_value logits = loss->inputs[0];
+    out->linear = graph->values[logits.i].node;
+    return graph->outputs[0].i == loss->outputs[0].i && uses[loss->outputs[1].i] == 0 &&
+           uses[logits.i] == 1 && !remat_is_none(out->linear) &&
+           graph->nodes[out->linear].op == REMAT_OP_linear;
+}
+
+/* Chunks of logits about as large as x, at most as many as there may be. */
+static int64_t choose_rows(const struct remat_graph *graph, const struct head *head)
+{
+    const struct remat_node_info *linear = &graph->nodes[head->linear];
+    const struct remat_shape *x = &graph->values[linear->inputs[0].i].shape;
+    const struct remat_shape *logits = &graph->values[linear->outputs[0].i].shape;
+    int64_t width = x->dims[x->rank - 1], classes = logits->dims[logits->rank - 1];
+    int64_t all = remat_shape_elements(x) / width, chunks = (classes + width - 1) / width;
+    if (graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
+        return graph->loss_chunk;
+    if (chunks > REMAT_LOSS_CHUNKS_MAX)
+        chunks = REMAT_LOSS_CHUNKS_MAX;
+    int64_t rows = (all + chunks - 1) / chunks;
+    return rows < ROWS_MIN ? ROWS_MIN : rows;
+}
+
+static remat_status replace(struct remat_rebuild *r, const struct head *head)
+{
+    const struct remat_node_info *loss = &r->from->nodes[head->loss];
+    const struct remat_node_info *linear = &r->from->nodes[head->linear];
+    struct remat_attribute attributes[3] = {
+        remat_attribute_int("rows", choose_rows(r->from, head)),
+        remat_attribute_int("transpose_weight", remat_node_int(linear, "transpose_weight", 0)),
+        remat_attribute_int("ignore_index", remat_node_int(loss, "ignore_index", 0))};
+    bool ignores = remat_node_attribute(loss, "ignore_index") != NULL;
+    remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
+                             r->values[loss->inputs[1].i]};
+    struct remat_builder b;
+    if (linear->input_count > 2)
+        inputs[3] = r->values[linear->inputs[2].i];
+    remat_builder_init(&b, r->ctx, r->arena, r->to);
+    b.scope = loss->scope;
+    b.phase = loss->phase;
+    b.name = r->from->values[loss->outputs[0].i].name;
+    remat_value result = remat_build(&b, REMAT_OP_linear_cross_entropy, inputs,
+                                     linear->input_count + 1, attributes, 2 + ignores, NULL);
+    if (b.status == REMAT_OK)
+        remat_rebuild_replace(r, loss->outputs[0], result);
+    return b.status;
+}
+
+REMAT_PASS(chunk_loss)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rebuild r;
+    struct head head;
+    uint32_t *uses;
+    if (!graph->loss_chunk)
+        return remat_graph_copy(ctx, arena, graph, out);
+    REMAT_TRY(remat_count_uses(arena, graph, &uses));
+    if (!find_head(graph, uses, &head)) {
+        if (graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
+            REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+                       "no chunks of rows: the loss is not cross_entropy of a linear that it alone "
+                       "reads");
+        return remat_graph_copy(ctx, arena, graph, out);
+    }
+    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (n == head.loss)
+            REMAT_TRY(replace(&r, &head));
+        else if (n != head.linear)
+            REMAT_TRY(remat_rebuild_copy(&r, n));
+    REMAT_TRY(remat_rebuild_finish(&r, out));
+fail:
+    return st;
+}
