@@ -1,0 +1,184 @@
+/* Groups of layers that are computed again from one input: between two inputs that a path's
+ * decision saves lie no more layers than the path says, and fewer inputs make a smaller plan than
+ * computing each layer again by itself. In the bytes of every manual policy that does the same with
+ * groups of one size, the planner finds a faster plan, or where all layers are one group one that
+ * is as fast. */
+#include <inttypes.h>
+
+#include "check.h"
+#include "choose.h"
+#include "subject.h"
+
+enum { LAYERS = 12 };
+
+static const struct {
+    const char *preset, *device;
+    bool written_out;
+} cases[] = {{"llama-tiny", "h100-sxm", false}, {"gpt2-tiny", "a100-80", true}};
+
+struct bench {
+    struct subject s;
+    struct remat_planner *planner;
+    struct remat_decision none;
+};
+
+static remat_status prepare(struct bench *b, size_t row)
+{
+    remat_status st = REMAT_OK;
+    struct remat_model_settings settings;
+    struct remat_arrangement *base;
+    REMAT_TRY(remat_model_preset(b->s.ctx, cases[row].preset, &settings));
+    settings.layers = LAYERS;
+    settings.width = 128;
+    settings.heads = 4;
+    settings.vocab = 9973; /* so that most is live at the loss */
+    settings.context = settings.seq = 256;
+    settings.batch = 4;
+    settings.written_out = cases[row].written_out;
+    REMAT_TRY(subject_prepare(&b->s, &settings, 2, cases[row].device));
+    b->s.device.launch_ns = 0; /* a small model stands for a large one */
+    REMAT_NEW(&b->s.arena, base, 1);
+    REMAT_TRY(remat_arrange(b->s.ctx, &b->s.arena, b->s.graph, &b->s.statics, &b->s.device,
+                            &b->s.watch, base));
+    REMAT_TRY(remat_decision_create(&b->s.arena, b->s.graph->value_count, &b->none));
+    REMAT_TRY(remat_planner_create(b->s.ctx, &b->s.arena, b->s.graph, &base->kernels, base->prices,
+                                   &b->s.device, &b->none, b->s.statics.total_bytes, &b->planner));
+fail:
+    return st;
+}
+
+/* The layer that hands its result on as this value, -1: none does. */
+static int32_t layer_of_input(const struct remat_graph *g, uint32_t v)
+{
+    uint32_t from = g->values[v].node;
+    const struct remat_scope *scope = remat_is_none(from) ? NULL : &g->scopes[g->nodes[from].scope];
+    if (!scope || scope->layer < 0 || g->nodes[from].phase != REMAT_PHASE_FORWARD)
+        return -1;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
+            if (g->nodes[n].inputs[i].i == v && g->nodes[n].phase == REMAT_PHASE_FORWARD &&
+                g->scopes[g->nodes[n].scope].layer > scope->layer)
+                return scope->layer;
+    return -1;
+}
+
+/* The most layers between two saved inputs. */
+static uint32_t largest_group(const struct remat_graph *g, const struct remat_decision *decision)
+{
+    bool saved[LAYERS] = {false};
+    uint32_t most = 0, size = 0;
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        int32_t layer = layer_of_input(g, v);
+        if (layer >= 0 && decision->actions[v] == REMAT_ACTION_SAVE)
+            saved[layer] = true;
+    }
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        most = ++size > most ? size : most;
+        size = saved[layer] ? 0 : size;
+    }
+    return most;
+}
+
+static remat_status check_sizes(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    uint32_t singles = remat_planner_single_count(b->planner);
+    uint64_t single_bytes = UINT64_MAX, pairs_bytes = UINT64_MAX;
+    CHECK(remat_planner_path_count(b->planner) == singles + LAYERS - 1, "%u paths",
+          remat_planner_path_count(b->planner));
+    for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++) {
+        uint32_t size = path < singles ? 1 : path - singles + 2;
+        uint32_t last = remat_planner_path_length(b->planner, path) - 1;
+        struct remat_decision decision;
+        struct remat_evaluation cost;
+        for (uint32_t i = path % 5; i < last; i += 5) {
+            REMAT_TRY(remat_planner_decide(b->planner, &b->s.arena, path, i, &decision));
+            uint32_t most = largest_group(b->s.graph, &decision);
+            CHECK(most <= size, "path %u, %u: a group of %u", path, i, most);
+        }
+        REMAT_TRY(remat_planner_decide(b->planner, &b->s.arena, path, last, &decision));
+        CHECK(largest_group(b->s.graph, &decision) == size, "path %u ends with groups of %u", path,
+              largest_group(b->s.graph, &decision));
+        REMAT_TRY(remat_evaluate(&b->s.evaluator, &decision, &cost));
+        uint64_t *least = size == 1 ? &single_bytes : &pairs_bytes;
+        if (size <= 2 && cost.live_peak_bytes < *least)
+            *least = cost.live_peak_bytes;
+    }
+    CHECK(pairs_bytes < single_bytes, "%" PRIu64 " B with pairs, %" PRIu64 " B without",
+          pairs_bytes, single_bytes);
+fail:
+    return st;
+}
+
+static remat_status choose(struct bench *b, struct remat_arena *arena, uint64_t limit_bytes,
+                           struct remat_candidate *out)
+{
+    const struct remat_compile_settings settings = {.device = b->s.device, .has_budget = true};
+    const struct remat_arrangement nothing = {0};
+    struct remat_chooser chooser = {.ctx = b->s.ctx,
+                                    .arena = arena,
+                                    .settings = &settings,
+                                    .graph = b->s.graph,
+                                    .statics = &b->s.statics,
+                                    .evaluator = &b->s.evaluator,
+                                    .watch = &b->s.watch,
+                                    .update = &nothing,
+                                    .limit_bytes = limit_bytes};
+    return remat_choose(&chooser, out);
+}
+
+static remat_status check_policy(struct bench *b, const struct remat_policy_ground *ground,
+                                 const struct remat_policy *policy)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    struct remat_notes notes = {0};
+    struct remat_decision decision;
+    struct remat_evaluation manual;
+    struct remat_candidate chosen;
+    remat_arena_init(&scratch, b->s.ctx);
+    REMAT_TRY(remat_policy_decide(ground, &scratch, policy, &decision, &notes));
+    REMAT_TRY(remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX, 0, &manual));
+    REMAT_TRY(choose(b, &scratch, manual.arena_bytes, &chosen));
+    CHECK(chosen.arranged.step_ns < manual.step_ns,
+          "%s: %s takes %" PRIu64 " ns, %s %" PRIu64 " ns in %" PRIu64 " B", b->s.graph->name,
+          chosen.name, chosen.arranged.step_ns, policy->name, manual.step_ns, manual.arena_bytes);
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+static remat_status check_uniform(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy_settings no_pins = {0};
+    struct remat_policy_ground *ground;
+    struct remat_policy *policies;
+    uint32_t count, uniform = 0;
+    REMAT_TRY(remat_policy_prepare(b->s.ctx, &b->s.arena, b->s.graph, &no_pins, &ground));
+    REMAT_TRY(remat_policy_ladder(b->s.ctx, &b->s.arena, b->s.graph, &count, &policies));
+    for (uint32_t i = 0; i < count; i++)
+        if (policies[i].granularity == REMAT_POLICY_LAYERS && policies[i].group > 1) {
+            REMAT_TRY(check_policy(b, ground, &policies[i]));
+            uniform++;
+        }
+    CHECK(uniform == LAYERS - 1, "%u policies", uniform);
+fail:
+    return st;
+}
+
+int main(void)
+{
+    for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
+        struct bench b = {0};
+        subject_init(&b.s);
+        remat_status st = prepare(&b, row);
+        if (st == REMAT_OK)
+            st = check_sizes(&b);
+        if (st == REMAT_OK)
+            st = check_uniform(&b);
+        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.s.ctx));
+        subject_release(&b.s);
+    }
+    return failures > 0;
+}
