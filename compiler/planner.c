@@ -24,9 +24,9 @@ struct remat_planner {
     const struct remat_decision *pinned;
     struct remat_border_graph border;
     struct remat_border_hull single, grouped;
+    struct remat_path_steps single_steps, grouped_steps;
     bool *item_between;
-    uint32_t fork; /* corner of `grouped`, the next one drops values between layers */
-    bool forks;
+    uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
     uint64_t static_bytes, floor_bytes;
     uint32_t moment_count;
     struct moment *moments;
@@ -43,31 +43,45 @@ static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
     }
 }
 
-static bool drops_between(const struct remat_planner *p, uint32_t corner)
+/* The first step of the grouped hull that drops a value between layers. */
+static uint32_t find_fork(const struct remat_planner *p)
 {
     const struct remat_border_point *points = p->grouped.points;
-    for (uint32_t i = 0; i < p->border.item_count; i++)
-        if (p->item_between[i] && points[corner].keep[i] && !points[corner + 1].keep[i])
-            return true;
-    return false;
+    uint32_t step = 0;
+    for (; step < p->grouped_steps.count; step++) {
+        const struct remat_path_step *s = &p->grouped_steps.steps[step];
+        for (uint32_t i = 0; i < p->border.item_count; i++)
+            if (p->item_between[i] && p->border.item_region[i] == s->region &&
+                points[s->corner].keep[i] && !points[s->corner + 1].keep[i])
+                return step;
+    }
+    return step;
+}
+
+static remat_status find_hull(struct remat_planner *p, struct remat_arena *arena,
+                              enum remat_crossing kept, struct remat_border_hull *hull,
+                              struct remat_path_steps *steps)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_network *network;
+    keep_anchors(p, kept);
+    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
+    REMAT_TRY(remat_border_find_hull(network, hull));
+    REMAT_TRY(remat_path_find_steps(arena, &p->border.likely, hull, p->border.item_region,
+                                    p->border.region_count, steps));
+fail:
+    return st;
 }
 
 static remat_status find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_network *network;
     REMAT_NEW(arena, p->item_between, p->border.item_count);
     for (uint32_t i = 0; i < p->border.item_count; i++)
         p->item_between[i] = p->border.item_crossing[i] == REMAT_CROSSING_BETWEEN;
-    keep_anchors(p, REMAT_CROSSING_BEYOND);
-    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
-    REMAT_TRY(remat_border_find_hull(network, &p->grouped));
-    keep_anchors(p, REMAT_CROSSING_BETWEEN);
-    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
-    REMAT_TRY(remat_border_find_hull(network, &p->single));
-    while (p->fork + 1 < p->grouped.count && !drops_between(p, p->fork))
-        p->fork++;
-    p->forks = p->fork + 1 < p->grouped.count;
+    REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
+    REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps));
+    p->fork = find_fork(p);
 fail:
     return st;
 }
@@ -158,6 +172,7 @@ static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
     uint32_t singles = remat_planner_single_count(p);
     bool single = path < singles;
     return (struct remat_path){.hull = single ? &p->single : &p->grouped,
+                               .steps = single ? &p->single_steps : &p->grouped_steps,
                                .item_count = p->border.item_count,
                                .item_region = p->border.item_region,
                                .region_count = p->border.region_count,
@@ -174,7 +189,8 @@ uint32_t remat_planner_single_count(const struct remat_planner *p)
 
 uint32_t remat_planner_path_count(const struct remat_planner *p)
 {
-    return remat_planner_single_count(p) + (p->forks ? p->border.region_count - 1 : 0);
+    return remat_planner_single_count(p) +
+           (p->fork < p->grouped_steps.count ? p->border.region_count - 1 : 0);
 }
 
 uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)

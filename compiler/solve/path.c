@@ -2,33 +2,117 @@
 
 #include "program.h" /* REMAT_NONE */
 
-static uint32_t steps_per_corner(const struct remat_path *path)
+struct builder {
+    struct remat_arena *arena;
+    const struct remat_border *border;
+    const struct remat_border_hull *hull;
+    const uint32_t *item_region;
+    uint8_t *part;
+    struct {
+        struct remat_path_step *items;
+        size_t count, capacity;
+    } steps;
+};
+
+static bool changes(const struct builder *b, uint32_t corner, uint32_t region, uint32_t i)
 {
-    return path->region_count - path->held + 1;
+    const struct remat_border_point *now = &b->hull->points[corner];
+    return b->item_region[i] == region && now->keep[i] != now[1].keep[i];
+}
+
+/* Half the size of the largest item that the region drops; none where it keeps another one, which
+ * has to come at once. */
+static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t region)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < b->border->item_count; i++) {
+        if (!changes(b, corner, region, i))
+            continue;
+        if (b->hull->points[corner + 1].keep[i])
+            return UINT64_MAX;
+        most = b->border->items[i].bytes > most ? b->border->items[i].bytes : most;
+    }
+    return most / 2;
+}
+
+/* A large item begins a part unless the one before has the same task; small ones go along. */
+static remat_status add_region(struct builder *b, uint32_t corner, uint32_t region)
+{
+    remat_status st = REMAT_OK;
+    uint64_t large = large_bytes(b, corner, region);
+    uint32_t task = REMAT_NONE, part = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < b->border->item_count; i++) {
+        const struct remat_border_item *item = &b->border->items[i];
+        if (!changes(b, corner, region, i))
+            continue;
+        if (item->bytes > large && item->task != task && part < UINT8_MAX) {
+            part += task != REMAT_NONE;
+            task = item->task;
+        }
+        b->part[(size_t)corner * b->border->item_count + i] = (uint8_t)part;
+        any = true;
+    }
+    for (uint32_t p = 0; any && p <= part; p++)
+        REMAT_PUSH(b->arena, &b->steps, ((struct remat_path_step){corner, region, p}));
+fail:
+    return st;
+}
+
+remat_status remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
+                                   const struct remat_border_hull *hull,
+                                   const uint32_t *item_region, uint32_t region_count,
+                                   struct remat_path_steps *out)
+{
+    remat_status st = REMAT_OK;
+    struct builder b = {.arena = arena, .border = border, .hull = hull, .item_region = item_region};
+    REMAT_NEW(arena, b.part, (size_t)hull->count * border->item_count);
+    for (uint32_t corner = 0; corner + 1 < hull->count; corner++) {
+        REMAT_TRY(add_region(&b, corner, REMAT_NONE));
+        for (uint32_t region = 0; region < region_count; region++)
+            REMAT_TRY(add_region(&b, corner, region));
+    }
+    *out = (struct remat_path_steps){(uint32_t)b.steps.count, b.steps.items, b.part};
+fail:
+    return st;
 }
 
 uint32_t remat_path_length(const struct remat_path *path)
 {
-    return (path->hull->count - 1 - path->first) * steps_per_corner(path) + 1;
+    return path->steps->count - path->first + 1;
 }
 
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
 {
-    uint32_t steps = steps_per_corner(path);
-    return (index + steps - 1) / steps * steps;
+    uint32_t done = path->first + index; /* steps */
+    while (done > path->first && done < path->steps->count &&
+           path->steps->steps[done].corner == path->steps->steps[done - 1].corner)
+        done++;
+    return done - path->first;
+}
+
+/* Whether the item is as the corner behind the last step that was made has it. */
+static bool is_changed(const struct remat_path *path, const struct remat_path_step *last,
+                       uint32_t i)
+{
+    uint32_t region = path->item_region[i];
+    if (region == last->region)
+        return path->steps->part[(size_t)last->corner * path->item_count + i] <= last->part;
+    return region == REMAT_NONE || (last->region != REMAT_NONE && region < last->region);
 }
 
 void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep)
 {
-    uint32_t steps = steps_per_corner(path), changed = index % steps;
-    const struct remat_border_point *now = &path->hull->points[path->first + index / steps];
-    const struct remat_border_point *next = now + 1;
+    const struct remat_path_steps *steps = path->steps;
+    uint32_t done = path->first + index;
+    const struct remat_path_step *last = done > 0 ? &steps->steps[done - 1] : NULL;
+    const struct remat_border_point *now = &path->hull->points[last ? last->corner : 0];
     for (uint32_t i = 0; i < path->item_count; i++) {
         uint32_t region = path->item_region[i];
         bool is_held = region != REMAT_NONE && region >= path->region_count - path->held;
-        bool is_changed = changed > 0 && (region == REMAT_NONE || region + 1 < changed);
+        bool next = last && is_changed(path, last, i);
         bool begins_group = path->item_between[i] && (region + 1) % path->group == 0;
-        keep[i] = is_held ? path->hull->points[0].keep[i] : (is_changed ? next : now)->keep[i];
+        keep[i] = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
         keep[i] |= begins_group;
     }
 }

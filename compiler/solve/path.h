@@ -1,7 +1,7 @@
 /* A sequence of choices of what to keep, from the fastest to the smallest, that does not depend on
  * any budget: along the corners of a border problem's hull, and between two corners one region
  * after the other, the first of the forward pass first, since what the last ones keep is used up
- * soonest.
+ * soonest. Where a region changes several large items, these change one after the other.
  *
  * A value between two regions that is dropped makes them one group, which is computed again at
  * once: of such values every group-th one is kept, whatever the corners say. */
@@ -10,15 +10,36 @@
 
 #include "border.h"
 
+/* What lies between corners: step s changes the items of `region` whose part is `part` from what
+ * corner `corner` has to what the next one has. */
+struct remat_path_step {
+    uint32_t corner;
+    uint32_t region; /* REMAT_NONE, which comes first: items of no region */
+    uint32_t part;
+};
+
+struct remat_path_steps {
+    uint32_t count;
+    struct remat_path_step *steps; /* in order */
+    const uint8_t *part;           /* by corner * item_count + item */
+};
+
+/* `item_region` is by item, of region_count regions. The result lies in the arena. */
+remat_status remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
+                                   const struct remat_border_hull *hull,
+                                   const uint32_t *item_region, uint32_t region_count,
+                                   struct remat_path_steps *out);
+
 struct remat_path {
     const struct remat_border_hull *hull;
+    const struct remat_path_steps *steps;
     uint32_t item_count;
-    const uint32_t *item_region; /* REMAT_NONE: of no region; these change before the first one */
+    const uint32_t *item_region;
     uint32_t region_count;
     const bool *item_between; /* what one region computes and others read */
     uint32_t held;            /* so many of the last regions stay as the first corner has them */
     uint32_t group;           /* at most so many regions are computed again at once, at least 1 */
-    uint32_t first;           /* the corner that the path begins with */
+    uint32_t first;           /* the step that the path begins before */
 };
 
 /* Number of choices. */
