@@ -28,7 +28,7 @@ struct decider {
     struct remat_facts facts; /* those of the ground */
     uint32_t *group;          /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
     bool *discard;            /* by scope: what leaves the group is recomputed as well */
-    bool *outside; /* by root: read by a forward or loss node of another group, or by the host */
+    bool *outside;            /* by root: read by a forward or loss node of another group */
 };
 
 /* --- groups --- */
@@ -115,8 +115,6 @@ static remat_status find_outside(struct decider *d)
                 d->outside[root] = true;
         }
     }
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        d->outside[v] |= d->facts.output[v];
 fail:
     return st;
 }
@@ -125,16 +123,17 @@ fail:
 
 static void recompute_groups(struct decider *d, struct remat_decision *out)
 {
-    for (uint32_t v = 0; v < d->graph->value_count; v++) {
-        if (!d->facts.forward[v])
-            continue;
-        uint32_t scope = producer(d->graph, v)->scope;
-        if (d->group[scope] == REMAT_NONE)
-            continue;
-        bool kept = d->facts.output[v] || (d->outside[v] && !d->discard[scope]);
-        out->actions[v] =
-            d->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE;
-        out->reasons[v] = "policy";
+    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
+        const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
+        for (uint32_t o = 0; d->group[node->scope] != REMAT_NONE && o < node->output_count; o++) {
+            uint32_t v = node->outputs[o].i;
+            if (!d->facts.forward[v])
+                continue;
+            bool kept = d->facts.output[v] || (d->outside[v] && !d->discard[node->scope]);
+            out->actions[v] =
+                d->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE;
+            out->reasons[v] = "policy";
+        }
     }
 }
 
