@@ -87,10 +87,12 @@ class Experiment:
 
     def best_block(self, limit_bytes):
         """The fewest layers that fit: more layers are slower, and hold less until all but the last are
-        recomputed."""
+        recomputed. Each layer saves about as much."""
         low, high = 1, self.layers
         while low < high:
-            middle = (low + high) // 2
+            most, least = (self.full("block", k)["arena_bytes"] for k in (low, high))
+            share = (most - limit_bytes) / max(1, most - least)
+            middle = min(max(low, low + int((high - low) * share)), high - 1)
             if self.full("block", middle)["arena_bytes"] <= limit_bytes:
                 high = middle
             else:
@@ -112,8 +114,10 @@ class Experiment:
             pins = ([f"--save={glob}" for glob in knapsack.patterns(saved, forward.bytes)] +
                     [f"--recompute={name}" for name in sorted(kept - saved)])
             return self.compile("--ac-mode", "full", *pins)[0]
-        names = [f"knapsack {budget:g}" for budget in MEMORY_BUDGETS]
-        return list(zip(names, pool.map(compile, forward.saved(MEMORY_BUDGETS))))
+        choices = {}
+        for budget, saved in zip(MEMORY_BUDGETS, forward.saved(MEMORY_BUDGETS)):
+            choices.setdefault(frozenset(saved), f"knapsack {budget:g}")
+        return list(zip(choices.values(), pool.map(compile, choices)))
 
     def cell(self, candidates, limit_bytes, named=False):
         """The overhead of the fastest candidate that fits."""
