@@ -1,7 +1,9 @@
-/* Faults planted into the emitted text (mutants.def): each must make a sample fail, or the emulator
- * and the samples prove little.
+/* Faults planted into the emitted text (mutants.def): each must make a sample fail or, where no
+ * sample has that text, attention; or the emulator, the samples and the sizes of attention prove
+ * little.
  *
- *     test_mutants COMPILER [NUMBER] */
+ *     test_mutants COMPILER samples|attention [NUMBER] */
+#include "attention.h"
 #include "cpu_pool.h"
 #include "item.h"
 
@@ -22,17 +24,40 @@ static const struct mutant {
 #undef MUTANT
 };
 
-static struct item items[SAMPLES];
+static const struct attention_sizes sizes[] = {
+    {1, 4, 2, 76, 76, 64, true, 0.25, REMAT_BF16, ATTENTION_PACKED},
+    {1, 2, 1, 40, 36, 24, true, 0.1, REMAT_F32, ATTENTION_LOOSE},
+    {1, 1, 1, 67, 131, 64, true, 0, REMAT_BF16, ATTENTION_DENSE},
+    {1, 3, 1, 131, 67, 80, false, 0.1, REMAT_BF16, ATTENTION_LOOSE},
+};
+#define CASES (sizeof sizes / sizeof *sizes)
 
-static bool uses(const struct item *item, const char *find)
+static struct item items[SAMPLES];
+static struct attention_case cases[CASES];
+
+/* A sample, or from SAMPLES on attention. */
+static const struct remat_cuda_code *code_of(uint32_t subject)
 {
-    for (uint32_t i = 0; i < item->code.prelude_count; i++)
-        if (strstr(item->code.preludes[i], find))
+    return subject < SAMPLES ? &items[subject].code : &cases[subject - SAMPLES].code;
+}
+
+static bool uses(uint32_t subject, const char *find)
+{
+    const struct remat_cuda_code *code = code_of(subject);
+    for (uint32_t i = 0; i < code->prelude_count; i++)
+        if (strstr(code->preludes[i], find))
             return true;
-    for (uint32_t k = 0; k < item->code.kernel_count; k++)
-        if (strstr(item->code.kernels[k].text, find))
+    for (uint32_t k = 0; k < code->kernel_count; k++)
+        if (strstr(code->kernels[k].text, find))
             return true;
     return false;
+}
+
+static const char *run(remat_context *ctx, uint32_t subject, void *library)
+{
+    uint64_t hash;
+    return subject < SAMPLES ? item_run(ctx, &items[subject], library, 3)
+                             : attention_run(&cases[subject - SAMPLES], library, 2, &hash);
 }
 
 static char *replace(const char *text, const char *find, const char *replacement)
@@ -49,23 +74,25 @@ static char *replace(const char *text, const char *find, const char *replacement
     return out;
 }
 
-/* The sample that shows it, SAMPLES without any. */
+/* The subject of [begin, end) that shows it, `end` without any. */
 static uint32_t find_mutant(remat_context *ctx, const char *compiler, const struct mutant *mutant,
-                            char message[256])
+                            uint32_t begin, uint32_t end, char message[256])
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_text text = {.arena = &arena};
-    for (uint32_t i = 0; i < SAMPLES; i++)
-        if (uses(&items[i], mutant->find))
-            item_append_text(&items[i], &text);
-    uint32_t found = SAMPLES;
+    uint32_t found = end;
+    for (uint32_t i = begin; i < end; i++)
+        if (uses(i, mutant->find)) {
+            char *kernels = kernels_text(code_of(i));
+            remat_text_append(&text, "%s", kernels);
+            free(kernels);
+        }
     if (text.count) {
         char *mutated = replace(text.items, mutant->find, mutant->replacement);
         void *library = kernels_compile(compiler, mutated);
-        for (uint32_t i = 0; i < SAMPLES && found == SAMPLES; i++) {
-            const char *fault =
-                uses(&items[i], mutant->find) ? item_run(ctx, &items[i], library, 3) : NULL;
+        for (uint32_t i = begin; i < end && found == end; i++) {
+            const char *fault = uses(i, mutant->find) ? run(ctx, i, library) : NULL;
             if (fault) {
                 found = i;
                 snprintf(message, 256, "%s", fault);
@@ -78,28 +105,43 @@ static uint32_t find_mutant(remat_context *ctx, const char *compiler, const stru
     return found;
 }
 
+static bool any_uses(const char *find)
+{
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        if (uses(i, find))
+            return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
-    uint32_t count = sizeof mutants / sizeof *mutants, missed = 0;
-    uint32_t only = argc > 2 ? (uint32_t)atoi(argv[2]) : count;
+    uint32_t count = sizeof mutants / sizeof *mutants, tried = 0, missed = 0;
+    uint32_t only = argc > 3 ? (uint32_t)atoi(argv[3]) : count;
+    bool samples = argc > 2 && strcmp(argv[2], "samples") == 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     uint32_t state = cpu_flush_subnormals();
     for (uint32_t i = 0; i < SAMPLES; i++)
         item_make(ctx, &arena, i < CHOSEN ? chosen[i] : 100 + i - CHOSEN, &items[i]);
+    for (uint32_t i = 0; i < CASES; i++)
+        attention_make(ctx, &arena, &sizes[i], &(struct remat_cuda_settings){1, 64, 0}, &cases[i]);
     for (uint32_t m = 0; m < count; m++) {
         char message[256] = "NOT FOUND";
-        if (only < count && only != m)
+        if ((only < count && only != m) || any_uses(mutants[m].find) != samples)
             continue;
-        uint32_t found = find_mutant(ctx, argv[1], &mutants[m], message);
-        printf("%2u %s: %s: %s\n", m, mutants[m].what, found < SAMPLES ? items[found].key : "-",
-               message);
-        missed += found == SAMPLES;
+        uint32_t end = samples ? SAMPLES : SAMPLES + CASES;
+        uint32_t found =
+            find_mutant(ctx, argv[1], &mutants[m], samples ? 0 : SAMPLES, end, message);
+        printf("%2u %s: %d: %s\n", m, mutants[m].what, found < end ? (int)found : -1, message);
+        tried++;
+        missed += found == end;
     }
     cpu_restore_float_state(state);
+    for (uint32_t i = 0; i < CASES; i++)
+        free(cases[i].initial);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    printf("%u mutants, %u not found\n", count, missed);
-    return missed != 0;
+    printf("%u mutants, %u not found\n", tried, missed);
+    return missed != 0 || (only == count && tried < 20);
 }
