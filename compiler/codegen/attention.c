@@ -58,9 +58,6 @@ static remat_status check(const struct cuda_source *s, const struct attention *a
                           uint32_t alignment)
 {
     remat_status st = REMAT_OK;
-    if (a->operands[a->q].dtype != REMAT_F32 && a->operands[a->q].dtype != REMAT_BF16)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text has no attention of %s",
-                   s->command->name, remat_dtype_name((remat_dtype)a->operands[a->q].dtype));
     if (a->head_size > HEAD_SIZE_MAX)
         REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
                    "command \"%s\": CUDA text has attention with heads of at most %d elements, not "
@@ -158,6 +155,7 @@ static void write_constants(struct cuda_source *s, const struct attention *a)
         const char *name;
         uint64_t value;
     } fields[] = {{"element_bytes", a->bytes},
+                  {"half", a->operands[a->q].dtype == REMAT_F16},
                   {"head_size", a->head_size},
                   {"heads", a->heads},
                   {"kv_heads", a->kv_heads},

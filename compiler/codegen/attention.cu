@@ -5,15 +5,16 @@
  *
  * A warp's products are in fragments of 16 x 8, a lane having rows lane / 4 and that + 8, columns
  * lane % 4 * 2 and the next. Where the keys own rows, scores are computed transposed: in both cases
- * probabilities go from the fragments they were summed in straight into the next product. bf16
- * products run on the tensor cores, f32 products are fused multiply-adds. */
+ * probabilities go from the fragments they were summed in straight into the next product. Products of
+ * bf16 and f16 run on the tensor cores, those of f32 are fused multiply-adds. */
 #ifndef REMAT_ATTENTION
 #define REMAT_ATTENTION
 #define FRAGMENTS 16 /* of a warp's rows at most */
 #define LOG2E 1.44269504088896341f
 
 struct attention { /* constants of a kernel */
-    u32 element_bytes, head_size, heads, kv_heads, queries, keys, causal;
+    u32 element_bytes, half; /* half: of two bytes, f16 and not bf16 */
+    u32 head_size, heads, kv_heads, queries, keys, causal;
     u32 depth, pitch;      /* head_size rounded up to 16; bytes of a row in shared memory */
     u32 copy_bytes;        /* at once; all rows are aligned to it */
     u32 warps, strips;     /* of a block; times 16 rows of a warp */
@@ -61,6 +62,31 @@ DEV u32 keys_seen(const struct attention *a, u32 query)
     return !a->causal ? a->keys : end <= a->queries ? 0 : least(end - a->queries, a->keys);
 }
 
+/* --- elements of two bytes --- */
+
+DEV u32 pair_of(const struct attention *a, float low, float high)
+{
+    return a->half ? narrow_half_pair(low, high) : narrow_pair(low, high);
+}
+
+DEV float low_of(const struct attention *a, u32 pair)
+{
+    return a->half ? widen_half(pair) : widen_low(pair);
+}
+
+DEV float high_of(const struct attention *a, u32 pair)
+{
+    return a->half ? widen_half(pair >> 16) : widen_high(pair);
+}
+
+DEV void add_matrix_product(const struct attention *a, float *sum, const u32 *x, u32 y0, u32 y1)
+{
+    if (a->half)
+        add_product_f16(sum, x, y0, y1);
+    else
+        add_product_bf16(sum, x, y0, y1);
+}
+
 /* --- tiles --- */
 
 /* Chunks of 16 bytes change places such that the same chunk of 8 rows lies in all banks. */
@@ -102,7 +128,7 @@ DEV float add_product4(struct u32x4 x, struct u32x4 y, float sum)
     return multiply_add(float_of_bits(x.w), float_of_bits(y.w), sum);
 }
 
-DEV void add_products_f32(float (*sums)[4], const struct attention *a, u32 x, u32 y,
+DEV void add_products_32(float (*sums)[4], const struct attention *a, u32 x, u32 y,
                           const struct place *p)
 {
     const u32 tiles = a->visited / 8;
@@ -126,7 +152,7 @@ DEV void add_products_f32(float (*sums)[4], const struct attention *a, u32 x, u3
     }
 }
 
-DEV void add_products_bf16(float (*sums)[4], const struct attention *a, u32 x, u32 y,
+DEV void add_products_16(float (*sums)[4], const struct attention *a, u32 x, u32 y,
                            const struct place *p)
 {
     const u32 tiles = a->visited / 8, lane = p->lane;
@@ -139,8 +165,8 @@ DEV void add_products_bf16(float (*sums)[4], const struct attention *a, u32 x, u
         UNROLL for (u32 j = 0; j < tiles; j += 2) {
             read_matrices(right, (y ^ k) + j * 8 * a->pitch);
             UNROLL for (u32 s = 0; s < a->strips; s++) {
-                add_matrix_product(sums[s * tiles + j], left[s], right[0], right[1]);
-                add_matrix_product(sums[s * tiles + j + 1], left[s], right[2], right[3]);
+                add_matrix_product(a, sums[s * tiles + j], left[s], right[0], right[1]);
+                add_matrix_product(a, sums[s * tiles + j + 1], left[s], right[2], right[3]);
             }
         }
     }
@@ -151,12 +177,12 @@ DEV void add_products(float (*sums)[4], const struct attention *a, u32 x, u32 y,
                       const struct place *p)
 {
     if (a->element_bytes == 4)
-        add_products_f32(sums, a, x, y, p);
+        add_products_32(sums, a, x, y, p);
     else
-        add_products_bf16(sums, a, x, y, p);
+        add_products_16(sums, a, x, y, p);
 }
 
-DEV void add_weighted_f32(float (*sums)[4], const struct attention *a, float (*x)[4], u32 y,
+DEV void add_weighted_32(float (*sums)[4], const struct attention *a, float (*x)[4], u32 y,
                           const struct place *p)
 {
     const u32 tiles = a->visited / 8;
@@ -180,7 +206,7 @@ DEV void add_weighted_f32(float (*sums)[4], const struct attention *a, float (*x
     }
 }
 
-DEV void add_weighted_bf16(float (*sums)[4], const struct attention *a, float (*x)[4], u32 y,
+DEV void add_weighted_16(float (*sums)[4], const struct attention *a, float (*x)[4], u32 y,
                            const struct place *p)
 {
     const u32 tiles = a->visited / 8, lane = p->lane;
@@ -189,16 +215,16 @@ DEV void add_weighted_bf16(float (*sums)[4], const struct attention *a, float (*
         u32 left[2][4], right[4];
         UNROLL for (u32 s = 0; s < a->strips; s++) {
             const float *even = x[s * tiles + k], *odd = x[s * tiles + k + 1];
-            left[s][0] = narrow_pair(even[0], even[1]);
-            left[s][1] = narrow_pair(even[2], even[3]);
-            left[s][2] = narrow_pair(odd[0], odd[1]);
-            left[s][3] = narrow_pair(odd[2], odd[3]);
+            left[s][0] = pair_of(a, even[0], even[1]);
+            left[s][1] = pair_of(a, even[2], even[3]);
+            left[s][2] = pair_of(a, odd[0], odd[1]);
+            left[s][3] = pair_of(a, odd[2], odd[3]);
         }
         UNROLL for (u32 j = 0; j < a->depth / 8; j += 2) {
             read_matrices_transposed(right, (y ^ j * 16) + k * 8 * a->pitch);
             UNROLL for (u32 s = 0; s < a->strips; s++) {
-                add_matrix_product(sums[s * (a->depth / 8) + j], left[s], right[0], right[1]);
-                add_matrix_product(sums[s * (a->depth / 8) + j + 1], left[s], right[2], right[3]);
+                add_matrix_product(a, sums[s * (a->depth / 8) + j], left[s], right[0], right[1]);
+                add_matrix_product(a, sums[s * (a->depth / 8) + j + 1], left[s], right[2], right[3]);
             }
         }
     }
@@ -209,9 +235,9 @@ DEV void add_weighted(float (*sums)[4], const struct attention *a, float (*x)[4]
                       const struct place *p)
 {
     if (a->element_bytes == 4)
-        add_weighted_f32(sums, a, x, y, p);
+        add_weighted_32(sums, a, x, y, p);
     else
-        add_weighted_bf16(sums, a, x, y, p);
+        add_weighted_16(sums, a, x, y, p);
 }
 
 /* Elements e0 and e0 + 1 of each of the fragments of one strip, which are a row of the result. */
@@ -222,7 +248,7 @@ DEV void store_row(const struct attention *a, u8 *row, float (*sums)[4], u32 e0,
         const u32 at = j * 8 + column;
         const float x = sums[j][e0] * factor, y = sums[j][e0 + 1] * factor;
         if (a->element_bytes == 2 && at < a->head_size)
-            write4(row + at * 2, narrow_pair(x, y));
+            write4(row + at * 2, pair_of(a, x, y));
         if (a->element_bytes == 4 && at < a->head_size)
             store_f32(row + at * 4, x);
         if (a->element_bytes == 4 && at + 1 < a->head_size)
@@ -418,8 +444,8 @@ DEV void attention_delta(const struct attention *a, const struct heads *dout,
     else
         for (u32 c = lane * 2; c < a->head_size; c += 64) {
             const u32 left = read4(x + c * 2), right = read4(y + c * 2);
-            sum = multiply_add(widen_low(left), widen_low(right), sum);
-            sum = multiply_add(widen_high(left), widen_high(right), sum);
+            sum = multiply_add(low_of(a, left), low_of(a, right), sum);
+            sum = multiply_add(high_of(a, left), high_of(a, right), sum);
         }
     UNROLL for (u32 mask = 16; mask > 0; mask /= 2) sum = sum + shuffle_xor(sum, mask);
     if (lane == 0)

@@ -136,12 +136,15 @@ DEV void read_matrices_transposed(u32 *x, u32 address)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(address) : "memory");
 }
-/* sum [16, 8] += x [16, 16] y [16, 8], of bf16, in the warp's fragments (PTX: mma.m16n8k16) */
-DEV void add_matrix_product(float *sum, const u32 *x, u32 y0, u32 y1)
-{
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y0), "r"(y1));
-}
+/* sum [16, 8] += x [16, 16] y [16, 8] in the warp's fragments (PTX: mma.m16n8k16) */
+#define MATRIX_PRODUCT(name, dtype)                                                                \
+    DEV void name(float *sum, const u32 *x, u32 y0, u32 y1)                                        \
+    {                                                                                              \
+        asm("mma.sync.aligned.m16n8k16.row.col.f32." dtype "." dtype ".f32 "                       \
+            "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                      \
+            : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                               \
+            : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y0), "r"(y1));                       \
+    }
+MATRIX_PRODUCT(add_product_bf16, "bf16")
+MATRIX_PRODUCT(add_product_f16, "f16")
 #endif

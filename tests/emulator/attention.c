@@ -1,5 +1,7 @@
 #include "attention.h"
 
+#include "half.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,7 +162,7 @@ static double load(const struct attention_case *c, const char *memory, enum name
     float value;
     memcpy((char *)&bits + 4 - bytes, memory + place_of(c, o, (uint32_t[]){i0, i1, i2, i3}), bytes);
     memcpy(&value, &bits, 4);
-    return value;
+    return o->dtype == REMAT_F16 ? half_widen((uint16_t)(bits >> 16)) : value;
 }
 
 static uint64_t random_bits(uint64_t *state)
@@ -169,7 +171,7 @@ static uint64_t random_bits(uint64_t *state)
     return *state >> 33;
 }
 
-/* Everything is NaN but the operands, in [-1, 1], exact in bf16. */
+/* Everything is NaN but the operands, in [-1, 1], exact in bf16 and f16. */
 static void fill(struct attention_case *c)
 {
     static const enum name inputs[] = {Q, K, V, DOUT};
@@ -183,7 +185,10 @@ static void fill(struct attention_case *c)
                 for (i[2] = 0; i[2] < o->shape[2]; i[2]++)
                     for (i[3] = 0; i[3] < o->shape[3]; i[3]++) {
                         float x = (float)(random_bits(&state) % 257) / 128 - 1;
-                        memcpy(c->initial + place_of(c, o, i), (char *)&x + 4 - bytes, bytes);
+                        uint16_t half = half_narrow(x);
+                        memcpy(c->initial + place_of(c, o, i),
+                               o->dtype == REMAT_F16 ? (char *)&half : (char *)&x + 4 - bytes,
+                               bytes);
                     }
     }
     const struct remat_operand *rng = view_of(c, RNG);
@@ -256,6 +261,7 @@ struct reference {
     const struct attention_case *c;
     const char *memory;
     double unit;  /* relative error of an operand of a product, or of a result, by its dtype */
+    double least; /* and its absolute error where it is subnormal */
     double error; /* of f32: of sums of products, relative to their magnitudes; of exponentials */
     struct expected out, lse, dq, dk, dv;
 };
@@ -317,14 +323,15 @@ static void refer_query(struct reference *r, uint32_t b, uint32_t h, uint32_t i,
         uint64_t k_at = ((uint64_t)(b * s->keys + j) * s->kv_heads + kv) * size;
         for (uint32_t d = 0; d < size; d++) {
             double v = load(c, m, V, b, j, kv, d), g = load(c, m, DOUT, b, i, h, d);
-            add(&r->out, q_at + d, weight * v, (r->unit + r->error) * weight * fabs(v));
+            add(&r->out, q_at + d, weight * v,
+                ((r->unit + r->error) * weight + r->least * factor) * fabs(v));
             add(&r->dv, k_at + d, kept ? p * factor * g : 0,
-                kept ? (r->unit + r->error) * p * factor * fabs(g) : 0);
+                kept ? ((r->unit + r->error) * p + r->least) * factor * fabs(g) : 0);
             dp += kept ? v * g * factor : 0;
             dp_size += kept ? fabs(v * g) * factor : 0;
         }
         double ds = p * (dp - delta);
-        double bound = r->unit * fabs(ds) + r->error * p * (dp_size + delta_size);
+        double bound = r->unit * fabs(ds) + r->least + r->error * p * (dp_size + delta_size);
         for (uint32_t d = 0; d < size; d++) {
             double q = load(c, m, Q, b, i, h, d), k = load(c, m, K, b, j, kv, d);
             add(&r->dq, q_at + d, ds * k * scale, bound * fabs(k) * scale);
@@ -344,7 +351,8 @@ static const char *compare(const struct reference *r, enum name name, const stru
             for (i[2] = 0; i[2] < o->shape[2]; i[2]++)
                 for (i[3] = 0; i[3] < last; i[3]++, at++) {
                     double found = load(r->c, r->memory, name, i[0], i[1], i[2], i[3]);
-                    double bound = x->bound[at] + r->unit * fabs(x->value[at]) + 1e-7;
+                    double unit = o->dtype == REMAT_F32 ? 0x1p-24 : r->unit;
+                    double bound = x->bound[at] + unit * fabs(x->value[at]) + r->least + 1e-7;
                     bool equal = found == x->value[at]; /* also infinite */
                     if (equal || fabs(found - x->value[at]) <= bound)
                         continue;
@@ -385,7 +393,10 @@ const char *attention_compare(const struct attention_case *c, const char *memory
              keys = (uint64_t)s->batch * s->keys * s->kv_heads;
     struct reference r = {.c = c,
                           .memory = memory,
-                          .unit = s->dtype == REMAT_F32 ? 0x1p-24 : 0x1p-8,
+                          .unit = s->dtype == REMAT_F32   ? 0x1p-24
+                                  : s->dtype == REMAT_F16 ? 0x1p-11
+                                                          : 0x1p-8,
+                          .least = s->dtype == REMAT_F16 ? 0x1p-25 : 0,
                           .error = 0x1p-24 * (4 * s->head_size + s->keys + s->queries + 64),
                           .out = make_expected(queries * s->head_size),
                           .lse = make_expected(queries),

@@ -38,7 +38,7 @@ void emulator_copy(u32 to, const void *from, u32 bytes, u32 read);
 void emulator_end_copies(void);
 void emulator_wait_copies(u32 groups);
 void emulator_read_matrices(u32 *x, u32 address, int transposed, int line);
-void emulator_add_matrix_product(float *sum, const u32 *x, u32 y0, u32 y1, int line);
+void emulator_add_product(float *sum, const u32 *x, u32 y0, u32 y1, int half, int line);
 
 #define KERNEL(name, threads) void name(const struct arguments arguments)
 #define DEV                   static inline __attribute__((unused))
@@ -195,7 +195,8 @@ DEV void shared_write(float *shared, u32 i, float x)
 #define wait_copies(groups)                  emulator_wait_copies(groups)
 #define read_matrices(x, address)            emulator_read_matrices(x, address, 0, __LINE__)
 #define read_matrices_transposed(x, address) emulator_read_matrices(x, address, 1, __LINE__)
-#define add_matrix_product(sum, x, y0, y1)   emulator_add_matrix_product(sum, x, y0, y1, __LINE__)
+#define add_product_bf16(sum, x, y0, y1)     emulator_add_product(sum, x, y0, y1, 0, __LINE__)
+#define add_product_f16(sum, x, y0, y1)      emulator_add_product(sum, x, y0, y1, 1, __LINE__)
 
 DEV float multiply_add(float x, float y, float z)
 {

@@ -39,6 +39,7 @@ struct fibre {
     float *sum; /* AT_PRODUCT */
     const uint32_t *left;
     uint32_t right[2];
+    bool half;           /* f16, not bf16 */
     struct copy *copies; /* that it has not waited for */
     uint32_t copy_count, copy_capacity, group;
 };

@@ -1,5 +1,6 @@
 /* Dynamic shared memory, copies into it, and products of matrices in a warp's fragments, as PTX has
  * them: ldmatrix.x4, mma.m16n8k16, cp.async. */
+#include "half.h"
 #include "state.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@ void emulator_copy(uint32_t to, const void *from, uint32_t bytes, uint32_t read)
 void emulator_end_copies(void);
 void emulator_wait_copies(uint32_t groups);
 void emulator_read_matrices(uint32_t *x, uint32_t address, int transposed, int line);
-void emulator_add_matrix_product(float *sum, const uint32_t *x, uint32_t y0, uint32_t y1, int line);
+void emulator_add_product(float *sum, const uint32_t *x, uint32_t y0, uint32_t y1, int half,
+                          int line);
 
 static struct fibre *running_fibre(void)
 {
@@ -113,22 +115,24 @@ void emulator_give_matrices(struct fibre *warp)
         }
 }
 
-void emulator_add_matrix_product(float *sum, const uint32_t *x, uint32_t y0, uint32_t y1, int line)
+void emulator_add_product(float *sum, const uint32_t *x, uint32_t y0, uint32_t y1, int half,
+                          int line)
 {
     struct fibre *fibre = running_fibre();
     fibre->sum = sum;
     fibre->left = x;
     fibre->right[0] = y0;
     fibre->right[1] = y1;
+    fibre->half = half;
     emulator_wait(AT_PRODUCT, line);
 }
 
-static float half_of(uint32_t pair, uint32_t which)
+static float part_of(const struct fibre *warp, uint32_t pair, uint32_t which)
 {
     uint32_t bits = which ? pair & 0xffff0000u : pair << 16;
     float value;
     memcpy(&value, &bits, sizeof value);
-    return value;
+    return warp->half ? half_widen((uint16_t)(bits >> 16)) : value;
 }
 
 void emulator_give_product(struct fibre *warp)
@@ -139,9 +143,9 @@ void emulator_give_product(struct fibre *warp)
         for (uint32_t e = 0; e < 2; e++) {
             for (uint32_t part = 0; part < 4; part++)
                 x[row + part % 2 * 8][column + part / 2 * 8 + e] =
-                    half_of(warp[lane].left[part], e);
+                    part_of(warp, warp[lane].left[part], e);
             for (uint32_t part = 0; part < 2; part++) {
-                y[column + part * 8 + e][row] = half_of(warp[lane].right[part], e);
+                y[column + part * 8 + e][row] = part_of(warp, warp[lane].right[part], e);
                 sum[row + part * 8][column + e] = warp[lane].sum[part * 2 + e];
             }
         }
