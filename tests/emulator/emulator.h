@@ -7,7 +7,8 @@
  * them (a block's barrier, or their warp's), one of them writing; shared memory read before it was
  * written, or accessed outside; threads at different barriers, shuffles or products of matrices; a
  * barrier that a thread never reaches. A copy to shared memory is made only when its thread waits
- * for it; until then reading there is a fault. One emulator at a time, in one thread; x86-64. */
+ * for it; until then reading there is a fault, and so are rows of a matrix that share banks. One
+ * emulator at a time, in one thread; x86-64. */
 #ifndef EMULATOR_H
 #define EMULATOR_H
 

@@ -34,6 +34,7 @@ struct fibre {
         source;         /* of a shuffle: what all have to agree on, the lane whose value it gets */
     float value;        /* to and from a shuffle */
     uint32_t row[4];    /* AT_MATRICES: the 16 bytes at its address */
+    uint32_t banks;     /* which of eight groups of banks they lie in; then of its matrix */
     uint32_t *matrices; /* where its part goes */
     bool transposed;
     float *sum; /* AT_PRODUCT */

@@ -95,7 +95,10 @@ void emulator_read_matrices(uint32_t *x, uint32_t address, int transposed, int l
     emulator_tile_read(address, fibre->row, sizeof fibre->row);
     fibre->matrices = x;
     fibre->transposed = transposed;
+    fibre->banks = 1u << address / 16 % 8;
     emulator_wait(AT_MATRICES, line);
+    if (fibre->banks != 0xff)
+        emulator_fault("reads a matrix whose rows lie in the same banks, line %d", line);
 }
 
 static uint32_t element(const struct fibre *warp, uint32_t matrix, uint32_t row, uint32_t column)
@@ -105,6 +108,13 @@ static uint32_t element(const struct fibre *warp, uint32_t matrix, uint32_t row,
 
 void emulator_give_matrices(struct fibre *warp)
 {
+    for (uint32_t m = 0; m < 4; m++) {
+        uint32_t banks = 0;
+        for (uint32_t row = 0; row < 8; row++)
+            banks |= warp[m * 8 + row].banks;
+        for (uint32_t row = 0; row < 8; row++)
+            warp[m * 8 + row].banks = banks;
+    }
     for (uint32_t lane = 0; lane < 32; lane++)
         for (uint32_t m = 0; m < 4; m++) {
             uint32_t row = lane / 4, column = lane % 4 * 2;

@@ -1,7 +1,7 @@
 """Every emitted kernel of a model's plans compiles with NVRTC for all architectures, within the limits
 of limits.csv: registers a thread by layout, and no spills.
 
-    compile_all.py TOOLS_FOLDER PRESET:DTYPE...
+    compile_all.py TOOLS_FOLDER PRESET:DTYPE[:OPTIONS OF remat-graph]...
 
 Exit code 77 where there is no NVRTC."""
 import csv
@@ -26,11 +26,10 @@ def run(*command):
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def compile_model(tools, preset, dtype, folder):
+def compile_model(tools, preset, dtype, options, folder):
     """The rows of resources.csv."""
     graph, plan = os.path.join(folder, "model.fbs"), os.path.join(folder, "model.plan")
-    made = run(os.path.join(tools, "remat-graph"), preset, "--dtype", dtype, "--dropout", "0.1",
-               "--batch", "2", "--seq", "64", "-o", graph)
+    made = run(os.path.join(tools, "remat-graph"), preset, "--dtype", dtype, *options, "-o", graph)
     if made.returncode:
         sys.exit(made.stderr)
     cuda = os.path.join(folder, "cuda")
@@ -58,9 +57,10 @@ def main():
     tools, *models = sys.argv[1:]
     limits, faults, most = read_limits(), [], {}
     for model in models:
-        preset, dtype = model.split(":")
+        preset, dtype, *options = model.split(":")
+        options = " ".join(options or ["--batch 2 --seq 64 --dropout 0.1"]).split()
         with tempfile.TemporaryDirectory() as folder:
-            rows = compile_model(tools, preset, dtype, folder)
+            rows = compile_model(tools, preset, dtype, options, folder)
         for row in rows:
             layout = KERNEL.search(row["kernel"])[1]
             for key, limit in limits[layout].items():
