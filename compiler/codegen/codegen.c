@@ -3,10 +3,6 @@
 #include "prelude.h"
 #include "source.h"
 
-const char *const remat_cuda_options[] = {
-    "--fmad=false",        "--ftz=true", "--prec-div=true", "--prec-sqrt=true", "--std=c++17",
-    "--diag-suppress=177", NULL};
-
 struct emitter {
     remat_context *ctx;
     struct remat_arena *arena, scratch;

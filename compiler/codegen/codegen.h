@@ -3,8 +3,8 @@
  * The text is a subset of CUDA C over the primitives of primitives.cu and includes nothing, so that
  * NVRTC compiles it for a GPU and a plain C compiler for the emulator of tests/emulator. It
  * computes what runtime/kernel/kernel.h defines: reductions in the same order, the same elementary
- * functions, so its bits do not depend on how a command is launched. It must be compiled with
- * REMAT_CUDA_OPTIONS, which forbid contraction and flush subnormals as the CPU device does.
+ * functions, so its bits do not depend on how a command is launched. It must be compiled as
+ * nvrtc.h does, without contraction and flushing subnormals as the CPU device does.
  *
  * A kernel has the geometry of its command in its text; counts of rows, addresses and the sites of
  * random numbers come as arguments, so one text serves all layers. */
@@ -30,8 +30,5 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
                              const struct remat_cuda_settings *settings,
                              struct remat_cuda_code *out);
-
-/* Options for NVRTC that the numerics rules need, beside --gpu-architecture. NULL ends the list. */
-extern const char *const remat_cuda_options[];
 
 #endif

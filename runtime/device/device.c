@@ -2,8 +2,9 @@
 #include "device.h"
 
 #include "cpu_device.h"
+#include "cuda_device.h"
 
-static const struct remat_device_vtable *const devices[] = {&remat_cpu_device};
+static const struct remat_device_vtable *const devices[] = {&remat_cuda_device, &remat_cpu_device};
 
 const struct remat_device_vtable *remat_device_find(const char *name)
 {

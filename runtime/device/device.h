@@ -1,4 +1,4 @@
-/* What executes commands: one vtable, filled by cpu/ (cuda/ comes beside it).
+/* What executes commands: one vtable, filled by cpu/ and cuda/.
  *
  * A device object is made for one program and one session: it prepares every command at creation,
  * and takes its memory in one piece (`bind`): first the program's arena, then scratch. Nothing is
@@ -11,40 +11,63 @@
 struct remat_device_params {
     uint32_t threads; /* at least 1; devices without threads of the host ignore it */
     uint64_t seed;    /* key of all random numbers */
+    /* The rest is for a GPU; strings are read by create only. */
+    const char *libraries; /* folder of NVIDIA's libraries; NULL: where the system's loader looks */
+    const char *gemm_table; /* file of the algorithms of matrix products; NULL: none */
+    void *stream;           /* CUstream of the host; NULL: one of its own */
+    void *memory;           /* what bind will get */
+    uint32_t ordinal;       /* which GPU */
 };
+
+#define REMAT_DEVICE_MARKS 3 /* slots for times that every device has */
 
 struct remat_device {
     const struct remat_device_vtable *vtable;
-    char *memory; /* the program's arena, after bind; where the host can address it */
+    char *memory; /* the program's arena, after bind; NULL where the host cannot address it */
 };
 
 struct remat_device_vtable {
     const char *name;
+    /* OK when there is such a device here, else why not. */
+    remat_status (*present)(remat_context *ctx, const struct remat_device_params *params);
     /* What this machine has; at least 1. */
     uint32_t (*default_threads)(void);
     /* Prepares every command. `program` and `ctx` are borrowed until destroy. */
     remat_status (*create)(remat_context *ctx, const struct remat_program *program,
                            const struct remat_device_params *params, struct remat_device **out);
     void (*destroy)(struct remat_device **device); /* *device may be NULL */
-    /* Memory that `bind` needs: arena and scratch; and how much of it each thread adds, its stack
-     * included. */
+    /* Memory that `bind` needs: arena and scratch; what is needed beside the arena whatever the
+     * number of threads; and how much each thread adds, its stack included. */
     uint64_t (*memory_bytes)(const struct remat_device *device);
+    uint64_t (*base_bytes)(const struct remat_device *device);
     uint64_t (*thread_bytes)(const struct remat_device *device);
+    /* Of the device's own memory, as its driver reports; NULL where it is the host's. */
+    uint64_t (*in_use_bytes)(struct remat_device *device);
     /* Takes memory_bytes at `memory` (aligned to REMAT_ALIGNMENT), or allocates them when it is
      * NULL; clears them, and starts threads. Once. */
     remat_status (*bind)(struct remat_device *device, void *memory);
     /* Between begin and end the caller runs in the device's floating-point state. */
     void (*begin)(struct remat_device *device);
+    /* After begin, where nobody wants to see commands one by one: runs the entry point, or *done is
+     * false and it is to be executed. NULL: always executed. */
+    remat_status (*replay)(struct remat_device *device, uint32_t entry, bool *done);
     remat_status (*execute)(struct remat_device *device, uint32_t command);
-    void (*end)(struct remat_device *device); /* and all executed commands have finished */
-    /* Arena bytes from and to the host. The range is the caller's to check. */
-    void (*write)(struct remat_device *device, uint64_t offset, const void *data, uint64_t bytes);
-    void (*read)(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
+    /* All executed commands have finished, or will on the host's stream. */
+    remat_status (*end)(struct remat_device *device);
+    /* Notes in a slot when what was executed before is done. Slots are 0 ... REMAT_DEVICE_MARKS -
+     * 1; a device without memory of the host has any. */
+    remat_status (*mark)(struct remat_device *device, uint32_t slot);
+    /* From one mark to a later one; waits for it. */
+    remat_status (*elapsed)(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns);
+    /* Arena bytes from and to the host, at once. The range is the caller's to check. */
+    remat_status (*write)(struct remat_device *device, uint64_t offset, const void *data,
+                          uint64_t bytes);
+    remat_status (*read)(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
     /* For tests: breaks numerics rule 1 to 6 from now on (session_testing.h); 0 breaks none. */
     remat_status (*break_rule)(struct remat_device *device, uint32_t rule);
 };
 
-/* The device of that name, or NULL: "cpu". */
+/* The device of that name, or NULL: "cuda", "cpu". */
 const struct remat_device_vtable *remat_device_find(const char *name);
 
 #endif

@@ -19,6 +19,8 @@ struct remat_session {
     remat_trace_function *trace;
     void *trace_user;
     remat_trace_value *trace_values; /* as many as any command writes */
+    bool trace_data;                 /* the values' data is wanted */
+    char *trace_copy;                /* of it, where the host cannot address the device's memory */
     bool poison;
     char *shadow;                      /* NULL: no guards */
     struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */

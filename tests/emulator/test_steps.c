@@ -71,6 +71,12 @@ static uint64_t memory_bytes(const struct remat_device *device)
     return e->cpu->vtable->memory_bytes(e->cpu);
 }
 
+static uint64_t base_bytes(const struct remat_device *device)
+{
+    const struct emulated *e = (const struct emulated *)device;
+    return e->cpu->vtable->base_bytes(e->cpu);
+}
+
 static uint64_t thread_bytes(const struct remat_device *device)
 {
     const struct emulated *e = (const struct emulated *)device;
@@ -99,10 +105,22 @@ static void begin(struct remat_device *device)
     e->cpu->vtable->begin(e->cpu);
 }
 
-static void end(struct remat_device *device)
+static remat_status end(struct remat_device *device)
 {
     struct emulated *e = (struct emulated *)device;
-    e->cpu->vtable->end(e->cpu);
+    return e->cpu->vtable->end(e->cpu);
+}
+
+static remat_status mark(struct remat_device *device, uint32_t slot)
+{
+    struct emulated *e = (struct emulated *)device;
+    return e->cpu->vtable->mark(e->cpu, slot);
+}
+
+static remat_status elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns)
+{
+    struct emulated *e = (struct emulated *)device;
+    return e->cpu->vtable->elapsed(e->cpu, from, to, ns);
 }
 
 /* What the command only writes becomes NaN, unless it reads there. */
@@ -211,15 +229,18 @@ static remat_status execute(struct remat_device *device, uint32_t c)
     return st;
 }
 
-static void write_memory(struct remat_device *device, uint64_t offset, const void *data,
-                         uint64_t bytes)
+static remat_status write_memory(struct remat_device *device, uint64_t offset, const void *data,
+                                 uint64_t bytes)
 {
     memcpy(device->memory + offset, data, bytes);
+    return REMAT_OK;
 }
 
-static void read_memory(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes)
+static remat_status read_memory(struct remat_device *device, uint64_t offset, void *data,
+                                uint64_t bytes)
 {
     memcpy(data, device->memory + offset, bytes);
+    return REMAT_OK;
 }
 
 static remat_status break_rule(struct remat_device *device, uint32_t rule)
@@ -234,11 +255,14 @@ static const struct remat_device_vtable emulated_device = {
     .create = create,
     .destroy = destroy,
     .memory_bytes = memory_bytes,
+    .base_bytes = base_bytes,
     .thread_bytes = thread_bytes,
     .bind = bind,
     .begin = begin,
     .execute = execute,
     .end = end,
+    .mark = mark,
+    .elapsed = elapsed,
     .write = write_memory,
     .read = read_memory,
     .break_rule = break_rule,

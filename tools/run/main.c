@@ -58,15 +58,41 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
     return REMAT_OK;
 }
 
+/* Beside the plan: which algorithms cuBLASLt chose for it. */
+static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *out, size_t bytes)
+{
+    int length = snprintf(out, bytes, "%s.gemm.json", plan);
+    return length < (int)bytes
+               ? REMAT_OK
+               : cli_error(ctx, REMAT_ERROR_USAGE, "%s: the name is too long", plan);
+}
+
 static remat_status create_session(remat_context *ctx, const struct cli_arguments *args,
                                    const struct train_settings *settings, const remat_plan *plan,
                                    remat_session **out)
 {
+    remat_status st = REMAT_OK;
     remat_session_params params;
+    char table[4096];
+    RUN_TRY(name_gemm_table(ctx, args->operands[0], table, sizeof table));
     remat_session_params_init(&params);
+    params.device = cli_text(args, OPTION_device, NULL);
+    params.cuda_libraries = cli_text(args, OPTION_cuda_libraries, NULL);
+    params.gemm_table = table;
     params.threads = (uint32_t)cli_integer(args, OPTION_threads, 0);
     params.seed = settings->seed;
-    return remat_session_create(ctx, plan, &params, out);
+    RUN_TRY(remat_session_create(ctx, plan, &params, out));
+fail:
+    return st;
+}
+
+/* As profiles name it: what the plan was made for, if that was a GPU. */
+static const char *profiled_device(const remat_plan *plan, const remat_session *session)
+{
+    remat_plan_info info = {.struct_size = sizeof info};
+    const char *device = remat_session_device(session);
+    remat_plan_get_info(plan, &info);
+    return strcmp(device, "cpu") == 0 || strcmp(info.target, "cpu") == 0 ? device : info.target;
 }
 
 static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
@@ -133,6 +159,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     }
     RUN_TRY(create_session(ctx, args, &settings, plan, &session));
     measured.threads = remat_session_threads(session);
+    measured.device = remat_session_device(session);
     RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_write(ctx, &weights, session));
@@ -147,8 +174,9 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     if (settings.trace)
         RUN_TRY(chrome_trace_close(ctx, &trace));
     if (settings.profiler)
-        RUN_TRY(profiler_write(ctx, settings.profiler, cli_text(args, OPTION_profile, NULL), "cpu",
-                               measured.threads));
+        RUN_TRY(profiler_write(ctx, settings.profiler, cli_text(args, OPTION_profile, NULL),
+                               profiled_device(plan, session), measured.threads));
+    measured.device_bytes = remat_session_device_bytes(session);
     RUN_TRY(finish(ctx, args, plan, &settings, &measured));
 fail:
     profiler_release(&profiler);

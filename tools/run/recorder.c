@@ -82,6 +82,7 @@ remat_status recorder_run(struct recorder *recorder, remat_session *session, con
     recorder->status = REMAT_OK;
     remat_session_set_trace(session, recorder_is_needed(recorder) ? recorder_trace : NULL,
                             recorder);
+    remat_session_set_trace_data(session, recorder->hashing || recorder->gradients);
     remat_status st = remat_session_run(session, entry);
     return recorder->status == REMAT_OK
                ? st

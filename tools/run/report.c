@@ -20,22 +20,38 @@ void report_measure_memory(struct measured *measured)
         fclose(file);
 }
 
+static void print_memory(FILE *out, const char *what, const char *predicted, uint64_t measured,
+                         const char *note)
+{
+    fprintf(out, "%-20s %12s %12s%s\n", what, predicted, cli_short(measured).text, note);
+}
+
 void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured)
 {
-    uint64_t process = plan->arena_bytes + plan->reserve_bytes;
+    char parts[160];
+    bool on_gpu = strcmp(measured->device, "cpu") != 0;
+    snprintf(parts, sizeof parts, "  arena %s + reserve %s", cli_short(plan->arena_bytes).text,
+             cli_short(plan->reserve_bytes).text);
     fprintf(out, "\n%-20s %12s %12s\n", "", "predicted", "measured");
     fprintf(out, "%-20s %12s %12s", "step time", cli_time(plan->predicted_step_ns).text,
             cli_time(measured->step_ns).text);
-    if (plan->predicted_step_ns)
-        fprintf(out, "  %.2f times, mean of %" PRIu64 ", %" PRIu32 " %s",
-                (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps,
-                measured->threads, measured->threads == 1 ? "thread" : "threads");
-    fprintf(out, "\n%-20s %12s %12s  arena %s + reserve %s\n", "resident memory",
-            cli_short(process).text, cli_short(measured->resident_bytes).text,
-            cli_short(plan->arena_bytes).text, cli_short(plan->reserve_bytes).text);
-    fprintf(out, "%-20s %12s %12s\n", "address space",
-            plan->budget_bytes ? cli_short(plan->budget_bytes).text : "no budget",
-            cli_short(measured->address_bytes).text);
+    if (plan->predicted_step_ns) {
+        fprintf(out, "  %.2f times, mean of %" PRIu64 ", ",
+                (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps);
+        if (on_gpu)
+            fprintf(out, "%s", measured->device);
+        else
+            fprintf(out, "%" PRIu32 " %s", measured->threads,
+                    measured->threads == 1 ? "thread" : "threads");
+    }
+    fputc('\n', out);
+    print_memory(out, on_gpu ? "device memory" : "resident memory",
+                 cli_short(plan->arena_bytes + plan->reserve_bytes).text,
+                 on_gpu ? measured->device_bytes : measured->resident_bytes, parts);
+    if (!on_gpu)
+        print_memory(out, "address space",
+                     plan->budget_bytes ? cli_short(plan->budget_bytes).text : "no budget",
+                     measured->address_bytes, "");
 }
 
 remat_status report_write(remat_context *ctx, const char *path, const remat_plan_info *plan,
@@ -45,14 +61,15 @@ remat_status report_write(remat_context *ctx, const char *path, const remat_plan
     struct output_file file = {0};
     char *text = NULL;
     json_t *report = json_pack(
-        "{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1", "policy",
-        plan->policy, "graph", plan->graph_name, "steps", (json_int_t)measured->steps, "threads",
-        (json_int_t)measured->threads, "budget_bytes", (json_int_t)plan->budget_bytes,
-        "reserve_bytes", (json_int_t)plan->reserve_bytes, "arena_bytes",
-        (json_int_t)plan->arena_bytes, "peak_bytes", (json_int_t)plan->peak_bytes,
+        "{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1",
+        "policy", plan->policy, "graph", plan->graph_name, "device", measured->device, "steps",
+        (json_int_t)measured->steps, "threads", (json_int_t)measured->threads, "budget_bytes",
+        (json_int_t)plan->budget_bytes, "reserve_bytes", (json_int_t)plan->reserve_bytes,
+        "arena_bytes", (json_int_t)plan->arena_bytes, "peak_bytes", (json_int_t)plan->peak_bytes,
         "predicted_step_ns", (json_int_t)plan->predicted_step_ns, "step_ns",
         (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
-        "address_bytes", (json_int_t)measured->address_bytes);
+        "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
+        (json_int_t)measured->device_bytes);
     if (report)
         text = json_dumps(report, JSON_INDENT(2));
     if (!text)

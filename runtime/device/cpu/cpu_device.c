@@ -2,7 +2,9 @@
 #include "cpu_device_state.h"
 
 #include <sched.h>
+#include <time.h>
 
+#define BASE_BYTES   (48u << 20) /* what the process needs beside arena and threads: code, files */
 #define STREAM_BYTES (32u << 20) /* outputs that no cache would hold for their reader */
 
 struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
@@ -99,6 +101,12 @@ static uint32_t default_threads(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
+static remat_status present(remat_context *ctx, const struct remat_device_params *params)
+{
+    (void)ctx, (void)params;
+    return REMAT_OK;
+}
+
 static void destroy(struct remat_device **device)
 {
     struct cpu_device *cpu = (struct cpu_device *)*device;
@@ -142,6 +150,12 @@ static uint64_t memory_bytes(const struct remat_device *device)
            cpu->params.threads * cpu->scratch_bytes;
 }
 
+static uint64_t base_bytes(const struct remat_device *device)
+{
+    (void)device;
+    return BASE_BYTES;
+}
+
 static uint64_t thread_bytes(const struct remat_device *device)
 {
     return ((const struct cpu_device *)device)->scratch_bytes + CPU_THREAD_STACK_BYTES;
@@ -180,9 +194,26 @@ static void begin(struct remat_device *device)
     ((struct cpu_device *)device)->float_state = cpu_flush_subnormals();
 }
 
-static void end(struct remat_device *device)
+static remat_status end(struct remat_device *device)
 {
     cpu_restore_float_state(((struct cpu_device *)device)->float_state);
+    return REMAT_OK;
+}
+
+static remat_status mark(struct remat_device *device, uint32_t slot)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    ((struct cpu_device *)device)->marks_ns[slot] =
+        (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    return REMAT_OK;
+}
+
+static remat_status elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns)
+{
+    const struct cpu_device *cpu = (const struct cpu_device *)device;
+    *ns = cpu->marks_ns[to] - cpu->marks_ns[from];
+    return REMAT_OK;
 }
 
 static remat_status execute(struct remat_device *device, uint32_t index)
@@ -196,15 +227,18 @@ static remat_status execute(struct remat_device *device, uint32_t index)
     return REMAT_OK;
 }
 
-static void write_memory(struct remat_device *device, uint64_t offset, const void *data,
-                         uint64_t bytes)
+static remat_status write_memory(struct remat_device *device, uint64_t offset, const void *data,
+                                 uint64_t bytes)
 {
     memcpy(device->memory + offset, data, bytes);
+    return REMAT_OK;
 }
 
-static void read_memory(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes)
+static remat_status read_memory(struct remat_device *device, uint64_t offset, void *data,
+                                uint64_t bytes)
 {
     memcpy(data, device->memory + offset, bytes);
+    return REMAT_OK;
 }
 
 static remat_status break_rule(struct remat_device *device, uint32_t rule)
@@ -225,15 +259,19 @@ fail:
 
 const struct remat_device_vtable remat_cpu_device = {
     .name = "cpu",
+    .present = present,
     .default_threads = default_threads,
     .create = create,
     .destroy = destroy,
     .memory_bytes = memory_bytes,
+    .base_bytes = base_bytes,
     .thread_bytes = thread_bytes,
     .bind = bind_memory,
     .begin = begin,
     .execute = execute,
     .end = end,
+    .mark = mark,
+    .elapsed = elapsed,
     .write = write_memory,
     .read = read_memory,
     .break_rule = break_rule,

@@ -23,6 +23,7 @@ struct cpu_device {
     struct cpu_pool *pool;
     uint32_t float_state;
     uint32_t broken_rule; /* 0, or what a test broke */
+    uint64_t marks_ns[REMAT_DEVICE_MARKS];
 };
 
 /* An operand of a command, resolved. */

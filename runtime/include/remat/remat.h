@@ -108,7 +108,8 @@ typedef struct remat_trace_value {
     remat_tensor_role role;
     remat_element element;
     uint32_t instance; /* 0: the original, k: recomputed for the k-th time */
-    const void *data;  /* valid during the callback */
+    /* Valid during the callback. NULL on a GPU when the data is not wanted. */
+    const void *data;
     uint64_t bytes;
 } remat_trace_value;
 
@@ -135,15 +136,29 @@ typedef int remat_trace_function(void *user, const remat_trace_event *event);
 
 typedef struct remat_session_params {
     size_t struct_size;
-    const char *device; /* "cpu" */
-    uint32_t threads;   /* 0: all cores, or as many as the plan's reserve allows */
-    uint64_t seed;      /* of initial values and dropout */
+    /* "cpu" or "cuda"; NULL: "cuda" where there is a GPU for it, else "cpu". A plan with a budget
+     * for a CPU runs there. */
+    const char *device;
+    uint32_t threads; /* on a CPU; 0: all cores, or as many as the plan's reserve allows */
+    uint64_t seed;    /* of initial values and dropout */
     /* The host's memory of remat_session_memory_bytes, aligned to 256, used until destroy; NULL:
      * the session allocates them, once. */
     void *memory;
     uint64_t memory_bytes;
     remat_trace_function *trace; /* NULL: none, and no clock is read */
     void *trace_user;
+    /* The rest is for "cuda". `memory` is device memory there. */
+    uint32_t ordinal; /* which GPU, as the driver counts them */
+    /* Where libnvrtc and libcublasLt lie, and libcuda if it is there; NULL: where the system's
+     * loader looks. */
+    const char *cuda_libraries;
+    /* A file that keeps which algorithm cuBLASLt chose for each matrix product, for the next
+     * session on the same kind of GPU; made when it is not there. NULL: chosen by each session. */
+    const char *gemm_table;
+    /* A CUstream of the GPU's primary context, not the default one, outliving the session: entry
+     * points are enqueued on it, and `remat_session_run` returns before they are done. NULL: a
+     * stream of the session's own, and it returns when they are. */
+    void *stream;
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
 
@@ -160,8 +175,15 @@ REMAT_API remat_status remat_session_create(remat_context *ctx, const remat_plan
                                             remat_session **out);
 REMAT_API void remat_session_destroy(remat_session **session);
 REMAT_API uint32_t remat_session_threads(const remat_session *session);
+REMAT_API const char *remat_session_device(const remat_session *session); /* "cpu" or "cuda" */
+/* What the driver says is in use on the GPU, by all processes; 0 on "cpu". */
+REMAT_API uint64_t remat_session_device_bytes(const remat_session *session);
 REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_function *trace,
                                        void *user);
+/* Whether events have the data of the values that a command wrote (1, from creation on). On a GPU
+ * the host then waits for every command and copies it; without, commands run back to back and all
+ * callbacks come at the end. No matter on "cpu", whose memory the host can address. */
+REMAT_API void remat_session_set_trace_data(remat_session *session, int wanted);
 
 /* Whole tensors by name, row-major; `bytes` must be the tensor's. Inputs, the learning rate and the
  * step number (counted from 1) included, are written before the entry point that reads them,

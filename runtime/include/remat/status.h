@@ -27,8 +27,8 @@ typedef enum remat_status {
     REMAT_ERROR_USAGE = 2, /* settings that are unknown, out of range or contradict each other */
     REMAT_ERROR_INFEASIBLE = 3, /* no plan fits the budget */
     REMAT_ERROR_INVALID = 4,    /* a graph or plan that is malformed or unsupported */
-    REMAT_ERROR_IO = 5,         /* a file could not be read or written */
-    REMAT_ERROR_MEMORY = 6,     /* the host's allocator returned NULL */
+    REMAT_ERROR_IO = 5,         /* a file, or a library and its device, could not be had */
+    REMAT_ERROR_MEMORY = 6,     /* the host's allocator returned NULL, or the GPU has too little */
     REMAT_ERROR_INTERNAL = 70,  /* a broken invariant of ours */
 } remat_status;
 

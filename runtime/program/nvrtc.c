@@ -7,6 +7,11 @@
 #define LINES_SHOWN  2 /* before and after the one at fault */
 #define WARNINGS_MAX 1000
 
+/* What the numerics rules need: no contraction, and subnormals flushed as the CPU device does. */
+static const char *const numerics_options[] = {
+    "--fmad=false",        "--ftz=true", "--prec-div=true", "--prec-sqrt=true", "--std=c++17",
+    "--diag-suppress=177", NULL};
+
 /* FUNCTION(name without "nvrtc", arguments): as nvrtc.h has them; 0 is success. */
 #define FUNCTIONS                                                                                  \
     FUNCTION(CreateProgram, void **, const char *, const char *, int, const char *const *,         \
@@ -215,7 +220,7 @@ uint32_t remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out)
     out->items[count++] = "--ptxas-options=-v";
     /* Its default is to change the limits of the process. */
     out->items[count++] = "--modify-stack-limit=false";
-    for (const char *const *o = remat_cuda_options; *o && count < REMAT_NVRTC_OPTIONS_MAX; o++)
+    for (const char *const *o = numerics_options; *o && count < REMAT_NVRTC_OPTIONS_MAX; o++)
         out->items[count++] = *o;
     return count;
 }

@@ -1,9 +1,9 @@
 /* NVIDIA's run-time compiler, opened with dlopen: remat needs no CUDA toolkit to build or to run,
- * and says plainly when a compilation needs one. */
+ * and says plainly when a compilation needs one. Both the compiler and the CUDA device use it. */
 #ifndef REMAT_NVRTC_H
 #define REMAT_NVRTC_H
 
-#include "codegen.h"
+#include "cuda_code.h"
 
 /* Borrows its context, where errors of opening and of remat_nvrtc_check go; otherwise immutable, so
  * that threads may share it. */

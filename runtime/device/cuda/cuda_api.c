@@ -1,0 +1,170 @@
+#include "cuda_api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+/* `result` becomes the address of the function; a pointer to an object is one to a function here.
+ */
+static bool find(void *library, const char *symbol, void *result)
+{
+    void *address = dlsym(library, symbol);
+    memcpy(result, &address, sizeof address);
+    return address != NULL;
+}
+
+/* NODELETE: they have threads of their own that outlive any handle. */
+static void *open_in(const char *folder, const char *soname)
+{
+    char path[4096];
+    int length =
+        snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", soname);
+    return length < (int)sizeof path ? dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : NULL;
+}
+
+static void close_library(void **library)
+{
+    if (*library)
+        dlclose(*library);
+    *library = NULL;
+}
+
+remat_status cuda_check(remat_context *ctx, const struct cuda_driver *driver, int result,
+                        const char *what)
+{
+    const char *name = NULL, *text = NULL;
+    if (!result)
+        return REMAT_OK;
+    driver->cuGetErrorName(result, &name);
+    driver->cuGetErrorString(result, &text);
+    return remat_error(ctx, REMAT_ERROR_OTHER, "%s: %s (%s)", what,
+                       name ? name : "an unknown error", text ? text : "");
+}
+
+/* --- the driver --- */
+
+static remat_status find_driver(remat_context *ctx, struct cuda_driver *driver)
+{
+#define FUNCTION(symbol, ...)                                                                      \
+    if (!find(driver->library, #symbol, &driver->symbol))                                          \
+        return remat_error(ctx, REMAT_ERROR_IO,                                                    \
+                           "the NVIDIA driver has no " #symbol ": install driver 525 or newer");
+#include "driver.def"
+#undef FUNCTION
+    return REMAT_OK;
+}
+
+static remat_status check_version(remat_context *ctx, struct cuda_driver *driver)
+{
+    remat_status st = REMAT_OK;
+    if (!find(driver->library, "cuDriverGetVersion", &driver->cuDriverGetVersion) ||
+        driver->cuDriverGetVersion(&driver->version))
+        REMAT_FAIL(ctx, REMAT_ERROR_IO, "libcuda.so.1 is not NVIDIA's driver");
+    if (driver->version < CUDA_DRIVER_VERSION_MIN)
+        REMAT_FAIL(
+            ctx, REMAT_ERROR_IO,
+            "the NVIDIA driver supports CUDA %d.%d, remat needs %d.%d: install driver 525 or "
+            "newer",
+            driver->version / 1000, driver->version % 1000 / 10, CUDA_DRIVER_VERSION_MIN / 1000,
+            CUDA_DRIVER_VERSION_MIN % 1000 / 10);
+fail:
+    return st;
+}
+
+remat_status cuda_driver_open(remat_context *ctx, const char *folder, struct cuda_driver *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct cuda_driver){.library = folder ? open_in(folder, "libcuda.so.1") : NULL};
+    if (!out->library)
+        out->library = open_in(NULL, "libcuda.so.1");
+    if (!out->library)
+        REMAT_FAIL(
+            ctx, REMAT_ERROR_IO,
+            "no NVIDIA driver (libcuda.so.1) is installed: install one, or run on the device "
+            "\"cpu\"");
+    REMAT_TRY(check_version(ctx, out));
+    REMAT_TRY(find_driver(ctx, out));
+    int result = out->cuInit(0), count = 0;
+    if (!result)
+        result = out->cuDeviceGetCount(&count);
+    if (result == CUDA_NO_DEVICE || (!result && count == 0))
+        REMAT_FAIL(ctx, REMAT_ERROR_IO,
+                   "the NVIDIA driver finds no GPU: run on the device \"cpu\", or make one visible "
+                   "to this process");
+    REMAT_TRY(cuda_check(ctx, out, result, "the NVIDIA driver does not start"));
+    return REMAT_OK;
+fail:
+    cuda_driver_close(out);
+    return st;
+}
+
+void cuda_driver_close(struct cuda_driver *driver)
+{
+    close_library(&driver->library);
+}
+
+/* --- cuBLASLt --- */
+
+static remat_status find_cublaslt(remat_context *ctx, struct cublaslt *library)
+{
+    bool found = find(library->library, "cublasLtGetVersion", &library->cublasLtGetVersion);
+    const char *missing = found ? NULL : "cublasLtGetVersion";
+#define FUNCTION(symbol, ...)                                                                      \
+    if (!find(library->library, #symbol, &library->symbol))                                        \
+        missing = #symbol;
+#include "cublaslt.def"
+#undef FUNCTION
+    if (missing)
+        return remat_error(ctx, REMAT_ERROR_IO, "cuBLASLt has no function %s", missing);
+    library->version = library->cublasLtGetVersion();
+    return REMAT_OK;
+}
+
+remat_status cublaslt_open(remat_context *ctx, const char *folder, int driver_version,
+                           struct cublaslt *out)
+{
+    static const struct {
+        const char *soname;
+        int version;
+    } candidates[] = {{"libcublasLt.so.13", 13000}, {"libcublasLt.so.12", 12000}};
+    remat_status st = REMAT_OK;
+    *out = (struct cublaslt){0};
+    for (size_t c = 0; c < sizeof candidates / sizeof *candidates && !out->library; c++)
+        if (candidates[c].version <= driver_version)
+            out->library = open_in(folder, candidates[c].soname);
+    if (!out->library)
+        REMAT_FAIL(
+            ctx, REMAT_ERROR_IO,
+            "cannot open cuBLASLt, %slibcublasLt.so.12%s%s: install a CUDA toolkit or the wheel "
+            "nvidia-cublas, or name the folder of the library",
+            driver_version >= candidates[0].version ? "libcublasLt.so.13 or " : "",
+            folder ? ", in " : "", folder ? folder : "");
+    REMAT_TRY(find_cublaslt(ctx, out));
+    return REMAT_OK;
+fail:
+    cublaslt_close(out);
+    return st;
+}
+
+void cublaslt_close(struct cublaslt *library)
+{
+    close_library(&library->library);
+}
+
+/* --- NVTX --- */
+
+void cuda_nvtx_open(struct cuda_nvtx *out)
+{
+    static const char *const sonames[] = {"libnvtx3interop.so.1", "libnvToolsExt.so.1"};
+    *out = (struct cuda_nvtx){0};
+    for (size_t s = 0; s < sizeof sonames / sizeof *sonames && !out->library; s++)
+        out->library = open_in(NULL, sonames[s]);
+    if (out->library && (!find(out->library, "nvtxRangePushA", &out->nvtxRangePushA) ||
+                         !find(out->library, "nvtxRangePop", &out->nvtxRangePop)))
+        cuda_nvtx_close(out);
+}
+
+void cuda_nvtx_close(struct cuda_nvtx *nvtx)
+{
+    close_library(&nvtx->library);
+    *nvtx = (struct cuda_nvtx){0};
+}

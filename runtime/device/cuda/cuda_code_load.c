@@ -1,0 +1,110 @@
+#include "cuda_code_load.h"
+
+#include "nvrtc.h"
+
+#include <stdio.h>
+
+#define STATIC_SHARED_MAX (48u << 10) /* what a block may have without being asked for */
+
+struct loader {
+    remat_context *ctx;
+    const struct cuda_driver *driver;
+    const struct remat_cuda_code *code;
+    int capability;
+    char arch[16]; /* "sm_90" */
+    const char *folder;
+    struct remat_nvrtc *nvrtc; /* opened by the first kernel that needs it */
+    struct remat_arena scratch;
+};
+
+static remat_status open_nvrtc(struct loader *loader)
+{
+    if (remat_nvrtc_open(loader->ctx, loader->folder, &loader->nvrtc) != REMAT_OK)
+        return remat_error(
+            loader->ctx, REMAT_ERROR_IO,
+            "the plan has no code for this GPU, which is %s, and no NVRTC is here to make it: "
+            "compile the plan with --arch %s, or install the wheel nvidia-cuda-nvrtc",
+            loader->arch, loader->arch);
+    return remat_nvrtc_check(loader->nvrtc, loader->arch);
+}
+
+static remat_status compile(struct loader *loader, uint32_t k, struct remat_cubin *out)
+{
+    remat_status st = REMAT_OK;
+    const char *text;
+    if (!loader->nvrtc)
+        REMAT_TRY(open_nvrtc(loader));
+    REMAT_TRY(remat_cuda_source(&loader->scratch, loader->code, k, &text));
+    REMAT_TRY(remat_nvrtc_compile(loader->nvrtc, &loader->scratch, loader->code->kernels[k].key,
+                                  text, loader->arch, out));
+fail:
+    return st;
+}
+
+static const struct remat_cubin *find(const struct loader *loader, uint32_t k)
+{
+    const struct remat_cubin *cubin = NULL;
+    char arch[16];
+    for (int c = loader->capability; !cubin && c / 10 == loader->capability / 10; c--) {
+        snprintf(arch, sizeof arch, "sm_%d", c);
+        cubin = remat_cubin_find(loader->code, k, arch);
+    }
+    return cubin;
+}
+
+static remat_status load(struct loader *loader, uint32_t k, void **module, void **function)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_cuda_kernel *kernel = &loader->code->kernels[k];
+    const struct remat_cubin *found = find(loader, k);
+    struct remat_cubin cubin;
+    char *image;
+    if (found)
+        cubin = *found;
+    else
+        REMAT_TRY(compile(loader, k, &cubin));
+    REMAT_NEW(&loader->scratch, image, cubin.bytes + 1); /* aligned */
+    memcpy(image, cubin.data, cubin.bytes);
+    if (loader->driver->cuModuleLoadData(module, image) ||
+        loader->driver->cuModuleGetFunction(function, *module, kernel->symbol))
+        REMAT_FAIL(loader->ctx, REMAT_ERROR_INVALID,
+                   "the driver refuses kernel %s for %s: compile the plan anew", kernel->key,
+                   loader->arch);
+    if (kernel->shared_bytes > STATIC_SHARED_MAX)
+        CUDA_TRY(loader->ctx, loader->driver, cuFuncSetAttribute, *function,
+                 CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)kernel->shared_bytes);
+fail:
+    remat_arena_reset(&loader->scratch);
+    return st;
+}
+
+remat_status cuda_functions_load(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cuda_driver *driver,
+                                 const struct remat_cuda_code *code, int capability,
+                                 const char *folder, struct cuda_functions *out)
+{
+    remat_status st = REMAT_OK;
+    struct loader loader = {
+        .ctx = ctx, .driver = driver, .code = code, .capability = capability, .folder = folder};
+    snprintf(loader.arch, sizeof loader.arch, "sm_%d", capability);
+    remat_arena_init(&loader.scratch, ctx);
+    *out = (struct cuda_functions){0};
+    REMAT_NEW(arena, out->modules, code->kernel_count);
+    REMAT_NEW(arena, out->functions, code->kernel_count);
+    out->count = code->kernel_count;
+    for (uint32_t k = 0; k < code->kernel_count; k++)
+        REMAT_TRY(load(&loader, k, &out->modules[k], &out->functions[k]));
+fail:
+    if (loader.nvrtc)
+        remat_nvrtc_close(&loader.nvrtc);
+    remat_arena_release(&loader.scratch);
+    return st;
+}
+
+void cuda_functions_unload(const struct cuda_driver *driver, struct cuda_functions *functions)
+{
+    for (uint32_t k = 0; k < functions->count; k++)
+        if (functions->modules[k])
+            driver->cuModuleUnload(functions->modules[k]);
+    functions->count = 0;
+}

@@ -1,0 +1,268 @@
+/* Creation and memory of the CUDA device. Everything is loaded at creation, so that what the driver
+ * then says is in use is what the arena has to fit beside. */
+#include "cuda_device_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define CAPABILITY_MIN    80          /* bf16 in tensor cores */
+#define GEMM_WORKSPACE    (32u << 20) /* of a plan that reserves none */
+#define TRY(cuda, f, ...) CUDA_TRY((cuda)->ctx, &(cuda)->driver, f, __VA_ARGS__)
+
+static uint32_t default_threads(void)
+{
+    return 1;
+}
+
+/* --- the GPU --- */
+
+static remat_status open_gpu(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    int count = 0, major = 0, minor = 0;
+    REMAT_TRY(cuda_driver_open(cuda->ctx, cuda->params.libraries, &cuda->driver));
+    TRY(cuda, cuDeviceGetCount, &count);
+    if (cuda->params.ordinal >= (uint32_t)count)
+        REMAT_FAIL(cuda->ctx, REMAT_ERROR_USAGE, "there is no GPU %" PRIu32 ": the driver has %d",
+                   cuda->params.ordinal, count);
+    TRY(cuda, cuDeviceGet, &cuda->ordinal, (int)cuda->params.ordinal);
+    TRY(cuda, cuDeviceGetName, cuda->name, (int)sizeof cuda->name, cuda->ordinal);
+    TRY(cuda, cuDeviceGetAttribute, &major, CUDA_DEVICE_COMPUTE_CAPABILITY_MAJOR, cuda->ordinal);
+    TRY(cuda, cuDeviceGetAttribute, &minor, CUDA_DEVICE_COMPUTE_CAPABILITY_MINOR, cuda->ordinal);
+    cuda->capability = 10 * major + minor;
+    if (cuda->capability < CAPABILITY_MIN)
+        REMAT_FAIL(cuda->ctx, REMAT_ERROR_IO,
+                   "GPU %" PRIu32 ", %s, has compute capability %d.%d, remat needs %d.%d: run on "
+                   "another GPU or on the device \"cpu\"",
+                   cuda->params.ordinal, cuda->name, major, minor, CAPABILITY_MIN / 10,
+                   CAPABILITY_MIN % 10);
+fail:
+    return st;
+}
+
+static remat_status present(remat_context *ctx, const struct remat_device_params *params)
+{
+    struct cuda_device cuda = {.ctx = ctx, .params = *params};
+    remat_status st = open_gpu(&cuda);
+    cuda_driver_close(&cuda.driver);
+    return st;
+}
+
+/* --- loading --- */
+
+static remat_status check_commands(const struct cuda_device *cuda)
+{
+    const struct remat_program *program = cuda->program;
+    for (uint32_t c = 0; c < program->command_count; c++) {
+        const struct remat_command *command = &program->commands[c];
+        uint32_t kind = program->kernels[command->kernel].kind;
+        const uint32_t *begin = program->cuda.launch_begin;
+        if (kind != REMAT_KERNEL_matmul && (!begin || begin[c] == begin[c + 1]))
+            return remat_error(cuda->ctx, REMAT_ERROR_INVALID,
+                               "command \"%s\": the plan has no CUDA code for %s: run it on the "
+                               "device \"cpu\"",
+                               command->name,
+                               kind == REMAT_KERNEL_program ? program->kernels[command->kernel].key
+                                                            : remat_kernel_kind_name(kind));
+    }
+    return REMAT_OK;
+}
+
+/* The workspace is the end of the arena's static part, or beside the arena in a plan without. */
+static uint64_t beside_bytes(const struct cuda_device *cuda)
+{
+    uint64_t code = cuda->program->cuda.workspace_bytes, gemms = cuda->gemm_workspace_bytes;
+    if (cuda->program->workspace_bytes)
+        return 0;
+    return remat_align_up(code > gemms ? code : gemms, REMAT_ALIGNMENT);
+}
+
+static remat_status load(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = cuda->program;
+    size_t available = 0, total = 0;
+    cuda->gemm_workspace_bytes =
+        program->workspace_bytes ? program->workspace_bytes : GEMM_WORKSPACE;
+    REMAT_NEW(&cuda->arena, cuda->entries, program->entry_count);
+    TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
+    cuda->stream = cuda->params.stream ? cuda->params.stream : cuda->own_stream;
+    REMAT_TRY(cuda_functions_load(cuda->ctx, &cuda->arena, &cuda->driver, &program->cuda,
+                                  cuda->capability, cuda->params.libraries, &cuda->functions));
+    const char *gpu = remat_arena_format(&cuda->arena, "%s sm_%d", cuda->name, cuda->capability);
+    if (!gpu)
+        return REMAT_ERROR_MEMORY;
+    struct cuda_gemm_settings gemms = {cuda->params.libraries, cuda->params.gemm_table, gpu,
+                                       cuda->gemm_workspace_bytes};
+    REMAT_TRY(cuda_gemms_create(cuda->ctx, &cuda->driver, program, &gemms, &cuda->gemms));
+    TRY(cuda, cuMemGetInfo_v2, &available, &total);
+    cuda->in_use_bytes = total - available;
+fail:
+    return st;
+}
+
+/* --- life --- */
+
+static void release_gpu(struct cuda_device *cuda)
+{
+    void *context;
+    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
+    cuda_drop_graphs(cuda);
+    for (size_t e = 0; e < cuda->events.count; e++)
+        cuda->driver.cuEventDestroy_v2(cuda->events.items[e]);
+    cuda_gemms_destroy(&cuda->gemms);
+    cuda_functions_unload(&cuda->driver, &cuda->functions);
+    if (cuda->owned)
+        cuda->driver.cuMemFree_v2(cuda->owned);
+    if (cuda->own_stream)
+        cuda->driver.cuStreamDestroy_v2(cuda->own_stream);
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+    cuda->driver.cuDevicePrimaryCtxRelease_v2(cuda->ordinal);
+}
+
+static void destroy(struct remat_device **device)
+{
+    struct cuda_device *cuda = (struct cuda_device *)*device;
+    if (!cuda)
+        return;
+    if (cuda->context)
+        release_gpu(cuda);
+    cuda_nvtx_close(&cuda->nvtx);
+    cuda_driver_close(&cuda->driver);
+    remat_arena_release(&cuda->arena);
+    remat_reallocate(cuda->ctx, cuda, 0);
+    *device = NULL;
+}
+
+static remat_status create(remat_context *ctx, const struct remat_program *program,
+                           const struct remat_device_params *params, struct remat_device **out)
+{
+    remat_status st = REMAT_OK;
+    void *context;
+    struct cuda_device *cuda = remat_reallocate(ctx, NULL, sizeof *cuda);
+    *out = NULL;
+    if (!cuda)
+        return REMAT_ERROR_MEMORY;
+    *cuda = (struct cuda_device){
+        .base.vtable = &remat_cuda_device, .ctx = ctx, .program = program, .params = *params};
+    remat_arena_init(&cuda->arena, ctx);
+    *out = &cuda->base;
+    REMAT_TRY(open_gpu(cuda));
+    REMAT_TRY(check_commands(cuda));
+    cuda_nvtx_open(&cuda->nvtx);
+    TRY(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->ordinal);
+    TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
+    st = load(cuda);
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+    REMAT_TRY(st);
+    return REMAT_OK;
+fail:
+    destroy(out);
+    return st;
+}
+
+/* --- memory --- */
+
+static uint64_t memory_bytes(const struct remat_device *device)
+{
+    const struct cuda_device *cuda = (const struct cuda_device *)device;
+    return remat_align_up(cuda->program->arena_bytes, REMAT_ALIGNMENT) + beside_bytes(cuda);
+}
+
+/* Memory of the host's is there already, among what is in use; then the budget is the host's too.
+ */
+static uint64_t base_bytes(const struct remat_device *device)
+{
+    const struct cuda_device *cuda = (const struct cuda_device *)device;
+    return cuda->params.memory ? 0 : cuda->in_use_bytes + beside_bytes(cuda);
+}
+
+static uint64_t thread_bytes(const struct remat_device *device)
+{
+    (void)device;
+    return 0;
+}
+
+static uint64_t in_use_bytes(struct remat_device *device)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    size_t available = 0, total = 0;
+    void *context;
+    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
+    if (cuda->driver.cuMemGetInfo_v2(&available, &total))
+        available = total;
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+    return total - available;
+}
+
+static remat_status allocate(struct cuda_device *cuda, uint64_t bytes)
+{
+    remat_status st = REMAT_OK;
+    size_t available = 0, total = 0;
+    int result = cuda->driver.cuMemAlloc_v2(&cuda->owned, bytes);
+    if (result == CUDA_OUT_OF_MEMORY && !cuda->driver.cuMemGetInfo_v2(&available, &total))
+        REMAT_FAIL(cuda->ctx, REMAT_ERROR_MEMORY,
+                   "GPU %" PRIu32 ", %s, has %zu of its %zu bytes free, the plan needs %" PRIu64
+                   ": compile with a smaller --budget, or end what else runs there",
+                   cuda->params.ordinal, cuda->name, available, total, bytes);
+    REMAT_TRY(cuda_check(cuda->ctx, &cuda->driver, result, "cuMemAlloc"));
+    cuda->address = cuda->owned;
+fail:
+    return st;
+}
+
+static remat_status bind_memory(struct remat_device *device, void *memory)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    const struct remat_program *program = cuda->program;
+    uint64_t bytes = memory_bytes(device);
+    void *context;
+    TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
+    if (memory)
+        cuda->address = (uintptr_t)memory;
+    else
+        st = allocate(cuda, bytes);
+    cuda->workspace = cuda->address + (program->workspace_bytes
+                                           ? program->static_bytes - program->workspace_bytes
+                                           : remat_align_up(program->arena_bytes, REMAT_ALIGNMENT));
+    if (!st)
+        st = cuda_check(cuda->ctx, &cuda->driver,
+                        cuda->driver.cuMemsetD8Async(cuda->address, 0, bytes, cuda->stream),
+                        "cuMemsetD8Async");
+    if (!st)
+        st = cuda_check(cuda->ctx, &cuda->driver, cuda->driver.cuStreamSynchronize(cuda->stream),
+                        "cuStreamSynchronize");
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+fail:
+    return st;
+}
+
+static remat_status break_rule(struct remat_device *device, uint32_t rule)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    return rule ? remat_error(cuda->ctx, REMAT_ERROR_USAGE, "the cuda device breaks no rules")
+                : REMAT_OK;
+}
+
+const struct remat_device_vtable remat_cuda_device = {
+    .name = "cuda",
+    .present = present,
+    .default_threads = default_threads,
+    .create = create,
+    .destroy = destroy,
+    .memory_bytes = memory_bytes,
+    .base_bytes = base_bytes,
+    .thread_bytes = thread_bytes,
+    .in_use_bytes = in_use_bytes,
+    .bind = bind_memory,
+    .begin = cuda_begin,
+    .replay = cuda_replay,
+    .execute = cuda_execute,
+    .end = cuda_end,
+    .mark = cuda_mark,
+    .elapsed = cuda_elapsed,
+    .write = cuda_write,
+    .read = cuda_read,
+    .break_rule = break_rule,
+};

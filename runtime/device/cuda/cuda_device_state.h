@@ -1,0 +1,53 @@
+/* Private to cuda/: the device object. */
+#ifndef REMAT_CUDA_DEVICE_STATE_H
+#define REMAT_CUDA_DEVICE_STATE_H
+
+#include "cuda_code_load.h"
+#include "cuda_device.h"
+#include "cuda_gemm.h"
+
+struct cuda_entry { /* of the program's entry points */
+    bool warm;      /* it has run, launch by launch */
+    void *graph;    /* executable; NULL before it was captured */
+};
+
+struct cuda_device {
+    struct remat_device base; /* its memory is NULL: the host cannot address it */
+    remat_context *ctx;
+    const struct remat_program *program;
+    struct remat_device_params params;
+    struct cuda_driver driver;
+    struct cuda_nvtx nvtx;
+    struct remat_arena arena;
+    int ordinal, capability; /* capability: 90 for sm_90 */
+    char name[128];
+    void *context; /* retained; NULL before */
+    void *stream, *own_stream;
+    struct cuda_functions functions;
+    struct cuda_gemms *gemms;
+    uint64_t in_use_bytes; /* of the GPU after loading: context, code, libraries, other processes */
+    uint64_t gemm_workspace_bytes;
+    uint64_t address, workspace; /* of the arena, and of what commands may use while they run */
+    uint64_t owned;              /* address to free, 0 without */
+    struct cuda_entry *entries;
+    struct cuda_entry *capturing; /* NULL without */
+    bool failed;                  /* a command since begin did */
+    struct {
+        void **items;
+        size_t count, capacity;
+    } events; /* by slot */
+};
+
+/* cuda_run.c */
+void cuda_begin(struct remat_device *device);
+remat_status cuda_replay(struct remat_device *device, uint32_t entry, bool *done);
+remat_status cuda_execute(struct remat_device *device, uint32_t command);
+remat_status cuda_end(struct remat_device *device);
+remat_status cuda_mark(struct remat_device *device, uint32_t slot);
+remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns);
+remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,
+                        uint64_t bytes);
+remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes);
+void cuda_drop_graphs(struct cuda_device *cuda);
+
+#endif

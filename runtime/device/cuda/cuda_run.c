@@ -1,0 +1,172 @@
+/* Execution: commands become launches on one stream. An entry point's first untraced run goes
+ * launch by launch, the second is captured, and from then on its graph is launched: all that
+ * changes from step to step lies in device memory. */
+#include "cuda_device_state.h"
+
+#define TRY(cuda, function, ...) CUDA_TRY((cuda)->ctx, &(cuda)->driver, function, __VA_ARGS__)
+
+void cuda_begin(struct remat_device *device)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
+    cuda->capturing = NULL;
+    cuda->failed = false;
+}
+
+remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    struct cuda_entry *entry = &cuda->entries[index];
+    *done = entry->graph != NULL;
+    if (entry->graph) {
+        TRY(cuda, cuGraphLaunch, entry->graph, cuda->stream);
+    } else if (entry->warm) {
+        TRY(cuda, cuStreamBeginCapture_v2, cuda->stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        cuda->capturing = entry;
+    }
+    entry->warm = true;
+fail:
+    return st;
+}
+
+static uint64_t word_of(const struct cuda_device *cuda, const struct remat_cuda_word *word)
+{
+    switch (word->kind) {
+    case REMAT_CUDA_ARENA:
+        return cuda->address + word->value;
+    case REMAT_CUDA_WORKSPACE:
+        return cuda->workspace + word->value;
+    case REMAT_CUDA_SEED:
+        return cuda->params.seed;
+    default:
+        return word->value;
+    }
+}
+
+static remat_status launch(struct cuda_device *cuda, const struct remat_cuda_launch *launch)
+{
+    const struct remat_cuda_code *code = &cuda->program->cuda;
+    const struct remat_cuda_kernel *kernel = &code->kernels[launch->kernel];
+    uint64_t words[REMAT_CUDA_WORDS_MAX] = {0};
+    void *arguments[] = {words};
+    for (uint32_t w = launch->word_begin; w < launch->word_end; w++)
+        words[w - launch->word_begin] = word_of(cuda, &code->words[w]);
+    return cuda_check(cuda->ctx, &cuda->driver,
+                      cuda->driver.cuLaunchKernel(cuda->functions.functions[launch->kernel],
+                                                  launch->blocks, 1, 1, kernel->threads, 1, 1,
+                                                  kernel->shared_bytes, cuda->stream, arguments,
+                                                  NULL),
+                      kernel->key);
+}
+
+remat_status cuda_execute(struct remat_device *device, uint32_t index)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    const struct remat_cuda_code *code = &cuda->program->cuda;
+    const struct remat_command *command = &cuda->program->commands[index];
+    if (cuda->nvtx.library)
+        cuda->nvtx.nvtxRangePushA(command->name);
+    if (cuda->program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
+        st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace, cuda->stream);
+    else
+        for (uint32_t l = code->launch_begin[index]; l < code->launch_begin[index + 1] && !st; l++)
+            st = launch(cuda, &code->launches[l]);
+    if (cuda->nvtx.library)
+        cuda->nvtx.nvtxRangePop();
+    cuda->failed |= st != REMAT_OK;
+    return st;
+}
+
+static remat_status end_capture(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    void *graph = NULL;
+    TRY(cuda, cuStreamEndCapture, cuda->stream, &graph);
+    if (cuda->failed)
+        goto fail;
+    TRY(cuda, cuGraphInstantiateWithFlags, &cuda->capturing->graph, graph, 0);
+    TRY(cuda, cuGraphLaunch, cuda->capturing->graph, cuda->stream);
+fail:
+    if (graph)
+        cuda->driver.cuGraphDestroy(graph);
+    return st;
+}
+
+remat_status cuda_end(struct remat_device *device)
+{
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    remat_status st = cuda->capturing ? end_capture(cuda) : REMAT_OK;
+    void *context;
+    if (!st && !cuda->params.stream)
+        st = cuda_check(cuda->ctx, &cuda->driver, cuda->driver.cuStreamSynchronize(cuda->stream),
+                        "the GPU stopped");
+    cuda->capturing = NULL;
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+    return st;
+}
+
+void cuda_drop_graphs(struct cuda_device *cuda)
+{
+    for (uint32_t e = 0; cuda->entries && e < cuda->program->entry_count; e++)
+        if (cuda->entries[e].graph)
+            cuda->driver.cuGraphExecDestroy(cuda->entries[e].graph);
+}
+
+/* --- times --- */
+
+remat_status cuda_mark(struct remat_device *device, uint32_t slot)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    while (cuda->events.count <= slot) {
+        void *event;
+        TRY(cuda, cuEventCreate, &event, CUDA_EVENT_DEFAULT);
+        REMAT_PUSH(&cuda->arena, &cuda->events, event);
+    }
+    TRY(cuda, cuEventRecord, cuda->events.items[slot], cuda->stream);
+fail:
+    return st;
+}
+
+remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t to, uint64_t *ns)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    float ms = 0;
+    TRY(cuda, cuEventSynchronize, cuda->events.items[to]);
+    TRY(cuda, cuEventElapsedTime, &ms, cuda->events.items[from], cuda->events.items[to]);
+    *ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
+fail:
+    return st;
+}
+
+/* --- the host's access --- */
+
+remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,
+                        uint64_t bytes)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    void *context;
+    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
+    TRY(cuda, cuMemcpyHtoDAsync_v2, cuda->address + offset, data, bytes, cuda->stream);
+    TRY(cuda, cuStreamSynchronize, cuda->stream);
+fail:
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+    return st;
+}
+
+remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data, uint64_t bytes)
+{
+    remat_status st = REMAT_OK;
+    struct cuda_device *cuda = (struct cuda_device *)device;
+    void *context;
+    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
+    TRY(cuda, cuMemcpyDtoHAsync_v2, data, cuda->address + offset, bytes, cuda->stream);
+    TRY(cuda, cuStreamSynchronize, cuda->stream);
+fail:
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+    return st;
+}

@@ -1,0 +1,194 @@
+/* Running entry points. Untraced, a device may replay an entry point as one. Traced, commands are
+ * executed one by one: with the data of what they wrote the host waits for each, and else, on a
+ * device whose memory the host cannot address, they run back to back and the callbacks come at the
+ * end. */
+#include "session_state.h"
+
+struct run {
+    struct remat_session *session;
+    const struct remat_entry *entry;
+    bool traced, at_end; /* callbacks come at the end */
+    uint32_t executed;   /* commands */
+};
+
+static uint64_t written_bytes(const struct remat_program *program, const struct remat_command *c)
+{
+    uint64_t bytes = 0;
+    for (uint32_t o = c->operand_begin; o < c->operand_end; o++)
+        if (program->operands[o].access & REMAT_ACCESS_WRITE)
+            bytes += program->values[program->operands[o].value].bytes;
+    return bytes;
+}
+
+/* Once, for the largest command. */
+static remat_status make_copy(struct remat_session *session)
+{
+    uint64_t most = 1;
+    for (uint32_t c = 0; c < session->program->command_count; c++) {
+        uint64_t bytes = written_bytes(session->program, &session->program->commands[c]);
+        most = bytes > most ? bytes : most;
+    }
+    session->trace_copy = remat_reallocate(session->ctx, NULL, most);
+    return session->trace_copy ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+/* Of a value that was just written; NULL where its data is not wanted. */
+static remat_status find_data(struct remat_session *session, uint64_t offset, uint64_t bytes,
+                              char **copy, const void **out)
+{
+    remat_status st = REMAT_OK;
+    *out = NULL;
+    if (session->device->memory) {
+        *out = session->device->memory + offset;
+    } else if (session->trace_data) {
+        REMAT_TRY(session->device->vtable->read(session->device, offset, *copy, bytes));
+        *out = *copy;
+        *copy += bytes;
+    }
+fail:
+    return st;
+}
+
+static remat_status list_written(struct remat_session *session, const struct remat_command *command,
+                                 uint32_t *count)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = session->program;
+    char *copy = session->trace_copy;
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
+        if (!(program->operands[o].access & REMAT_ACCESS_WRITE))
+            continue;
+        const struct remat_program_value *value = &program->values[program->operands[o].value];
+        remat_trace_value *out = &session->trace_values[(*count)++];
+        *out = (remat_trace_value){
+            .name = value->name,
+            .role = (remat_tensor_role)value->role,
+            .element = (remat_element)value->dtype,
+            .instance = value->instance,
+            .bytes = value->bytes,
+        };
+        REMAT_TRY(find_data(session, program->buffers[value->buffer].offset_bytes, value->bytes,
+                            &copy, &out->data));
+    }
+fail:
+    return st;
+}
+
+/* Of a command between two marks. */
+static remat_status trace(struct remat_session *session, uint32_t index, uint32_t from, uint32_t to)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_command *command = &session->program->commands[index];
+    remat_trace_event event = {
+        .struct_size = sizeof event,
+        .command = index,
+        .name = command->name,
+        .scope = command->scope,
+        .layer = command->layer,
+        .phase = remat_phase_name(command->phase),
+        .instance = command->instance,
+        .kernel = session->program->kernels[command->kernel].key,
+        .live_bytes = command->live_bytes,
+        .flops = command->flops,
+        .moved_bytes = command->moved_bytes,
+        .predicted_ns = command->estimated_ns,
+        .values = session->trace_values,
+    };
+    const struct remat_device_vtable *vtable = session->device->vtable;
+    REMAT_TRY(vtable->elapsed(session->device, from, to, &event.duration_ns));
+    REMAT_TRY(vtable->elapsed(session->device, 0, from, &event.start_ns));
+    REMAT_TRY(list_written(session, command, &event.value_count));
+    if (session->trace(session->trace_user, &event))
+        st = remat_error(session->ctx, REMAT_ERROR_OTHER,
+                         "stopped by the trace callback at command \"%s\"", command->name);
+fail:
+    return st;
+}
+
+static remat_status run_command(struct run *run, const struct remat_segment *segment,
+                                uint32_t command)
+{
+    remat_status st = REMAT_OK;
+    struct remat_session *session = run->session;
+    const struct remat_device_vtable *vtable = session->device->vtable;
+    bool checked = session->poison || session->shadow;
+    if (checked)
+        remat_session_before(session, command);
+    if (run->traced && !run->at_end)
+        REMAT_TRY(vtable->mark(session->device, 1));
+    REMAT_TRY(vtable->execute(session->device, command));
+    run->executed++;
+    if (run->traced)
+        REMAT_TRY(vtable->mark(session->device, run->at_end ? run->executed : 2));
+    if (run->traced && !run->at_end)
+        REMAT_TRY(trace(session, command, 1, 2));
+    if (checked)
+        REMAT_TRY(remat_session_after(session, segment, command));
+fail:
+    return st;
+}
+
+typedef remat_status visit(struct run *run, const struct remat_segment *segment, uint32_t command);
+
+/* Every command that the entry point runs, in order. */
+static remat_status walk(struct run *run, visit *each)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *program = run->session->program;
+    for (uint32_t k = run->entry->call_begin; k < run->entry->call_end; k++) {
+        const struct remat_segment *segment = &program->segments[program->calls[k].segment];
+        for (uint32_t t = 0; t < program->calls[k].times; t++)
+            for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
+                REMAT_TRY(each(run, segment, c));
+    }
+fail:
+    return st;
+}
+
+static remat_status trace_at_end(struct run *run, const struct remat_segment *segment,
+                                 uint32_t command)
+{
+    (void)segment;
+    run->executed++;
+    return trace(run->session, command, run->executed - 1, run->executed);
+}
+
+static remat_status execute(struct run *run)
+{
+    remat_status st = REMAT_OK;
+    struct remat_session *session = run->session;
+    const struct remat_device_vtable *vtable = session->device->vtable;
+    bool checked = session->poison || session->shadow, done = false;
+    if (vtable->replay && !run->traced && !checked)
+        REMAT_TRY(vtable->replay(session->device,
+                                 (uint32_t)(run->entry - session->program->entries), &done));
+    if (run->traced)
+        REMAT_TRY(vtable->mark(session->device, 0));
+    if (!done)
+        REMAT_TRY(walk(run, run_command));
+    run->executed = 0;
+    if (run->at_end)
+        REMAT_TRY(walk(run, trace_at_end));
+fail:
+    return st;
+}
+
+remat_status remat_session_run(remat_session *session, const char *entry_name)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_device_vtable *vtable = session->device->vtable;
+    struct run run = {session, remat_plan_find_entry(session->plan, entry_name),
+                      .traced = session->trace != NULL};
+    if (!run.entry)
+        return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no entry point \"%s\"",
+                           entry_name);
+    run.at_end = run.traced && !session->device->memory && !session->trace_data;
+    if (run.traced && !session->device->memory && !run.at_end && !session->trace_copy)
+        REMAT_TRY(make_copy(session));
+    vtable->begin(session->device);
+    st = execute(&run);
+    remat_status ended = vtable->end(session->device);
+    st = st ? st : ended;
+fail:
+    return st;
+}

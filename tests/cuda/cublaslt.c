@@ -1,0 +1,290 @@
+/* libcublasLt.so.13: products in plain loops, one ascending chain of sums for each part of K, the
+ * parts added in order. An algorithm is the number of its parts, so two algorithms differ in bits.
+ */
+#include "double.h"
+
+#include "cuda_api.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXPORT                __attribute__((visibility("default")))
+#define FUNCTION(symbol, ...) EXPORT int symbol(__VA_ARGS__);
+#include "cublaslt.def"
+#undef FUNCTION
+EXPORT size_t cublasLtGetVersion(void);
+
+#define MAGIC         0x616c676f72697468u
+#define VERSION       130100
+#define INVALID_VALUE 7
+
+struct layout {
+    int type;
+    uint64_t rows, columns;
+    int64_t leading;
+    int32_t batch;
+    int64_t stride;
+};
+struct description {
+    int32_t transposed[2];
+};
+struct preference {
+    uint64_t workspace_bytes;
+    uint32_t alignment[4];
+};
+struct product { /* queued */
+    struct description description;
+    struct layout a, b, d;
+    const char *a_data, *b_data;
+    char *d_data;
+    uint64_t splits;
+    float beta;
+};
+
+static double_enqueue *enqueue;
+static double_check_memory *check;
+static long alive;
+
+size_t cublasLtGetVersion(void)
+{
+    return VERSION;
+}
+
+int cublasLtCreate(void **handle)
+{
+    void *address[2] = {dlsym(RTLD_DEFAULT, "double_enqueue_host"),
+                        dlsym(RTLD_DEFAULT, "double_check")};
+    memcpy(&enqueue, &address[0], sizeof enqueue);
+    memcpy(&check, &address[1], sizeof check);
+    *handle = &alive;
+    return enqueue && check ? 0 : 1;
+}
+
+int cublasLtDestroy(void *handle)
+{
+    if (handle != &alive || alive != 0) {
+        fprintf(stderr, "libcublasLt double: %ld objects leaked\n", alive);
+        exit(99);
+    }
+    return 0;
+}
+
+static int make(void **out, size_t bytes)
+{
+    *out = calloc(1, bytes);
+    alive++;
+    return 0;
+}
+
+static int drop(void *object)
+{
+    alive--;
+    free(object);
+    return 0;
+}
+
+int cublasLtMatmulDescCreate(void **out, int compute, int scale)
+{
+    return compute == CUBLASLT_COMPUTE_32F && scale == CUBLASLT_R_32F
+               ? make(out, sizeof(struct description))
+               : INVALID_VALUE;
+}
+
+int cublasLtMatmulDescDestroy(void *description)
+{
+    return drop(description);
+}
+
+int cublasLtMatmulDescSetAttribute(void *description, int attribute, const void *value,
+                                   size_t bytes)
+{
+    int side = attribute - CUBLASLT_DESC_TRANSA;
+    if (side < 0 || side > 1 || bytes != sizeof(int32_t))
+        return INVALID_VALUE;
+    memcpy(&((struct description *)description)->transposed[side], value, bytes);
+    return 0;
+}
+
+int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t columns,
+                               int64_t leading)
+{
+    if (leading < (int64_t)rows)
+        return INVALID_VALUE;
+    make(out, sizeof(struct layout));
+    *(struct layout *)*out = (struct layout){type, rows, columns, leading, 1, 0};
+    return 0;
+}
+
+int cublasLtMatrixLayoutDestroy(void *layout)
+{
+    return drop(layout);
+}
+
+int cublasLtMatrixLayoutSetAttribute(void *handle, int attribute, const void *value, size_t bytes)
+{
+    struct layout *layout = handle;
+    void *to = attribute == CUBLASLT_LAYOUT_BATCH_COUNT ? (void *)&layout->batch : &layout->stride;
+    if (bytes !=
+        (attribute == CUBLASLT_LAYOUT_BATCH_COUNT ? sizeof layout->batch : sizeof layout->stride))
+        return INVALID_VALUE;
+    memcpy(to, value, bytes);
+    return 0;
+}
+
+int cublasLtMatmulPreferenceCreate(void **out)
+{
+    return make(out, sizeof(struct preference));
+}
+
+int cublasLtMatmulPreferenceDestroy(void *preference)
+{
+    return drop(preference);
+}
+
+int cublasLtMatmulPreferenceSetAttribute(void *handle, int attribute, const void *value,
+                                         size_t bytes)
+{
+    struct preference *preference = handle;
+    if (attribute == CUBLASLT_PREF_MAX_WORKSPACE_BYTES)
+        memcpy(&preference->workspace_bytes, value, sizeof(uint64_t));
+    int side = attribute - CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES;
+    if (side >= 0 && side < 4)
+        memcpy(&preference->alignment[side], value, sizeof(uint32_t));
+    return bytes == 4 || bytes == 8 ? 0 : INVALID_VALUE;
+}
+
+static bool shapes_agree(const struct description *d, const struct layout *a,
+                         const struct layout *b, const struct layout *out)
+{
+    uint64_t m = d->transposed[0] ? a->columns : a->rows,
+             k = d->transposed[0] ? a->rows : a->columns;
+    uint64_t n = d->transposed[1] ? b->rows : b->columns,
+             inner = d->transposed[1] ? b->columns : b->rows;
+    return m == out->rows && n == out->columns && k == inner && a->batch == out->batch &&
+           b->batch == out->batch && a->type == b->type;
+}
+
+int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, void *b, void *c,
+                                   void *d, void *preference, int wanted,
+                                   struct cublaslt_choice *choices, int *count)
+{
+    const char *splits = getenv("REMAT_DOUBLE_SPLITS");
+    if (handle != &alive || !preference || c != d || wanted < 2 ||
+        !shapes_agree(description, a, b, d))
+        return INVALID_VALUE;
+    *count = 2;
+    /* One that takes more than it may, as real heuristics never give: it has to be left out. */
+    choices[0] = (struct cublaslt_choice){
+        .algorithm = {{MAGIC, 3}},
+        .workspace_bytes = (size_t)((struct preference *)preference)->workspace_bytes + 1};
+    choices[1] =
+        (struct cublaslt_choice){.algorithm = {{MAGIC, splits ? (uint64_t)atoi(splits) : 1}}};
+    return 0;
+}
+
+int cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, void *c, void *d,
+                            const struct cublaslt_algorithm *algorithm, struct cublaslt_choice *out)
+{
+    (void)handle, (void)c;
+    *out = (struct cublaslt_choice){.algorithm = *algorithm};
+    return algorithm->data[0] == MAGIC && shapes_agree(description, a, b, d) ? 0 : INVALID_VALUE;
+}
+
+/* --- the product --- */
+
+static float load(const char *data, int type, int64_t element)
+{
+    uint32_t bits = 0;
+    float value;
+    if (type == CUBLASLT_R_16F) {
+        _Float16 half;
+        memcpy(&half, data + 2 * element, 2);
+        return (float)half;
+    }
+    if (type == CUBLASLT_R_16BF)
+        memcpy((char *)&bits + 2, data + 2 * element, 2);
+    else
+        memcpy(&bits, data + 4 * element, 4);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void store(char *data, int type, int64_t element, float value)
+{
+    uint32_t bits;
+    _Float16 half = (_Float16)value;
+    memcpy(&bits, &value, sizeof bits);
+    uint16_t rounded =
+        value == value ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
+    if (type == CUBLASLT_R_32F)
+        memcpy(data + 4 * element, &value, 4);
+    else
+        memcpy(data + 2 * element, type == CUBLASLT_R_16F ? (void *)&half : (void *)&rounded, 2);
+}
+
+static float dot(const struct product *p, int64_t a, int64_t a_step, int64_t b, int64_t b_step,
+                 uint64_t begin, uint64_t end)
+{
+    float sum = 0;
+    for (uint64_t k = begin; k < end; k++)
+        sum += load(p->a_data, p->a.type, a + (int64_t)k * a_step) *
+               load(p->b_data, p->b.type, b + (int64_t)k * b_step);
+    return sum;
+}
+
+static void multiply(const void *data)
+{
+    const struct product *p = data;
+    bool at = p->description.transposed[0], bt = p->description.transposed[1];
+    uint64_t depth = at ? p->a.rows : p->a.columns;
+    int64_t a_row = at ? p->a.leading : 1, a_step = at ? 1 : p->a.leading;
+    int64_t b_column = bt ? 1 : p->b.leading, b_step = bt ? p->b.leading : 1;
+    for (int64_t z = 0; z < p->d.batch; z++)
+        for (int64_t j = 0; j < (int64_t)p->d.columns; j++)
+            for (int64_t i = 0; i < (int64_t)p->d.rows; i++) {
+                float sum = 0;
+                for (uint64_t s = 0; s < p->splits; s++)
+                    sum +=
+                        dot(p, z * p->a.stride + i * a_row, a_step, z * p->b.stride + j * b_column,
+                            b_step, depth * s / p->splits, depth * (s + 1) / p->splits);
+                int64_t element = z * p->d.stride + j * p->d.leading + i;
+                if (p->beta != 0)
+                    sum += p->beta * load(p->d_data, p->d.type, element);
+                store(p->d_data, p->d.type, element, sum);
+            }
+}
+
+static void check_layout(const struct layout *layout, const void *data, const char *what)
+{
+    uint64_t elements = (uint64_t)(layout->batch - 1) * (uint64_t)layout->stride +
+                        (layout->columns - 1) * (uint64_t)layout->leading + layout->rows;
+    check(data, elements * (layout->type == CUBLASLT_R_32F ? 4 : 2), what);
+}
+
+int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a,
+                   void *a_layout, const void *b, void *b_layout, const void *beta, const void *c,
+                   void *c_layout, void *d, void *d_layout,
+                   const struct cublaslt_algorithm *algorithm, void *workspace,
+                   size_t workspace_bytes, void *stream)
+{
+    struct product product = {*(struct description *)description,
+                              *(struct layout *)a_layout,
+                              *(struct layout *)b_layout,
+                              *(struct layout *)d_layout,
+                              a,
+                              b,
+                              d,
+                              algorithm->data[1],
+                              *(const float *)beta};
+    if (handle != &alive || *(const float *)alpha != 1 ||
+        (*(const float *)beta != 0 && *(const float *)beta != 1) || c != d ||
+        c_layout != d_layout || algorithm->data[0] != MAGIC || algorithm->data[1] == 0 ||
+        !shapes_agree(description, a_layout, b_layout, d_layout))
+        return INVALID_VALUE;
+    check_layout(&product.a, a, "A of a product");
+    check_layout(&product.b, b, "B of a product");
+    check_layout(&product.d, d, "D of a product");
+    check(workspace, workspace_bytes, "workspace of a product");
+    return enqueue(stream, multiply, &product, sizeof product);
+}

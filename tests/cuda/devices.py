@@ -1,0 +1,117 @@
+"""Which device remat-run takes, and the one line that it says where "cuda" cannot be had. What each says
+is in devices.txt; with REMAT_UPDATE_GOLDEN=1 in the environment that is written instead.
+
+    devices.py TOOLS LIBRARIES COMPILER"""
+import ctypes
+import difflib
+import json
+import os
+import shutil
+
+from doubles import LIBRARIES, check, finish, folder, graph, must, pathlib, plan, train
+
+GOLDEN = pathlib.Path(__file__).parent / "devices.txt"
+ALL = {"libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"}
+# name: plan, libraries, environment
+CASES = {
+    "an old driver": ("model.plan", ALL, {"REMAT_DOUBLE_DRIVER": 11080}),
+    "no GPU": ("model.plan", ALL, {"REMAT_DOUBLE_CAPABILITY": 0}),
+    "an old GPU": ("model.plan", ALL, {"REMAT_DOUBLE_CAPABILITY": 75}),
+    "no cuBLASLt": ("model.plan", ALL - {"libcublasLt.so.13"}, {}),
+    "a driver older than cuBLASLt": ("model.plan", ALL, {"REMAT_DOUBLE_DRIVER": 12080}),
+    "no cubin for this GPU and no NVRTC": ("sm_80.plan", ALL - {"libnvrtc.so.13"}, {}),
+    "too little memory": ("model.plan", ALL, {"REMAT_DOUBLE_MEMORY": 8 << 20}),
+    "a reserve too small": ("tight.plan", ALL, {}),
+}
+
+
+def has_driver():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+        return True
+    except OSError:
+        return False
+
+
+def some(work, names):
+    """A folder with these of the doubles."""
+    made = pathlib.Path(work) / "-".join(sorted(name[:7] for name in names) or ["none"])
+    made.mkdir(exist_ok=True)
+    for name in names:
+        shutil.copy(LIBRARIES / name, made)
+    return made
+
+
+def check_errors(work):
+    observed, cases = "", dict(CASES)
+    if not has_driver():
+        cases["no driver"] = ("model.plan", set(), {})
+    for case, (name, libraries, environment) in cases.items():
+        done = train(work, name, "cuda", "--steps", 1, libraries=some(work, libraries), **environment)
+        said = done.stderr.replace(work, "WORK")
+        observed += f"# {case}\n{said}exit code: {done.returncode}\n\n"
+        check(len(said.splitlines()) == 1 and done.returncode, f"{case}: {said}")
+    if os.environ.get("REMAT_UPDATE_GOLDEN") == "1":
+        GOLDEN.write_text(observed, encoding="utf-8")
+    golden = GOLDEN.read_text(encoding="utf-8")
+    if has_driver():
+        golden = golden.split("# no driver")[0]
+    for line in difflib.unified_diff(golden.splitlines(), observed.splitlines(), "devices.txt", "observed",
+                                     lineterm=""):
+        check(False, line)
+
+
+def report_of(work, name, *arguments, **environment):
+    must(train(work, name, *arguments, "--report", "report.json", **environment))
+    return json.loads((pathlib.Path(work) / "report.json").read_text())
+
+
+def check_choice(work):
+    """Without --device: a GPU where there is one, but a plan with a budget for a CPU stays there."""
+    for name, environment, expected in [("model.plan", {}, "cuda"), ("budget.plan", {}, "cpu"),
+                                        ("model.plan", {"REMAT_DOUBLE_CAPABILITY": 75}, "cpu")]:
+        found = report_of(work, name, None, "--steps", 1, **environment)["device"]
+        check(found == expected, f"{name}, {environment}: {found}, not {expected}")
+
+
+def check_cubins(work):
+    """Those for an earlier GPU of the same major version need no NVRTC."""
+    libraries = some(work, ALL - {"libnvrtc.so.13"})
+    for name, capability in [("gpu.plan", 90), ("sm_80.plan", 80), ("sm_80.plan", 86)]:
+        must(train(work, name, "cuda", "--steps", 1, libraries=libraries, REMAT_DOUBLE_CAPABILITY=capability))
+
+
+def check_memory(work):
+    """What the driver reports: within the budget, and the same after every step."""
+    few = report_of(work, "gpu.plan", "cuda", "--steps", 2)
+    many = report_of(work, "gpu.plan", "cuda", "--steps", 5)
+    check(few["device_bytes"] == many["device_bytes"], f"{few} {many}: memory grows from step to step")
+    check(few["arena_bytes"] <= few["device_bytes"] <= few["budget_bytes"], f"{few}: not within the budget")
+
+
+def check_times(work):
+    """A profile that remat-compile takes, and a trace whose commands follow one another."""
+    done = train(work, "gpu.plan", "cuda", "--steps", 2, "--profile", "p.json", "--trace", "t.json")
+    must(done)
+    plan(work, "profiled.plan", "--target", "h200", "--profile", "p.json")
+    events = json.loads((pathlib.Path(work) / "t.json").read_text())["traceEvents"]
+    slices = [event for event in events if event["ph"] == "X"]
+    ends = [event["ts"] + event["dur"] for event in slices]
+    check(slices and all(end <= event["ts"] + 1 for end, event in zip(ends, slices[1:])),
+          "commands of the trace overlap")
+    check(sum(event["dur"] for event in slices) > 0, "no time passed")
+
+
+with folder() as work:
+    graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--attention", "written-out")
+    plan(work, "model.plan")
+    for name, arch in [("gpu.plan", "sm_90"), ("sm_80.plan", "sm_80")]:
+        plan(work, name, "--target", "h200", "--budget", "1GB", cubins=arch)
+    plan(work, "budget.plan", "--budget", "1GB")
+    plan(work, "tight.plan", "--target", "h200", "--budget", "1GB", "--reserve", "1000")
+    check_errors(work)
+    check_choice(work)
+    check_cubins(work)
+    check_memory(work)
+    check_times(work)
+finish()

@@ -1,0 +1,33 @@
+/* Doubles of NVIDIA's libraries, for tests of the CUDA device without a GPU: libcuda.so.1 runs
+ * launches in the emulator (tests/emulator), libnvrtc.so.13 keeps the text as its cubin,
+ * libcublasLt.so.13 multiplies in plain loops. The device code and the tools are what a GPU runs.
+ *
+ * Work is queued and done when somebody waits for the stream, so that a missing wait shows. What a
+ * real driver would let pass is an error here: a call without the context, a handle of another
+ * kind, an access outside live allocations, anything still alive when the context is released. It
+ * is said on standard error; a leak also ends the process, with exit code 99.
+ *
+ * The environment of a test:
+ *     REMAT_DOUBLE_COMPILER    C compiler for kernels (cc)
+ *     REMAT_DOUBLE_CACHE       a folder that keeps compiled kernels
+ *     REMAT_DOUBLE_DRIVER      version that the driver supports (13000)
+ *     REMAT_DOUBLE_CAPABILITY  of the GPU, as 90 (90); 0: no GPU
+ *     REMAT_DOUBLE_MEMORY      bytes of the GPU (134217728)
+ *     REMAT_DOUBLE_SPLITS      parts of K in the algorithm that cuBLASLt's heuristic chooses (1)
+ *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
+#ifndef TESTS_CUDA_DOUBLE_H
+#define TESTS_CUDA_DOUBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define DOUBLE_CUBIN "remat's double of a cubin, sm_%d\n" /* what the text follows */
+
+/* For the other doubles: queues run(data) on a stream; `data` is copied. */
+typedef int double_enqueue(void *stream, void (*run)(const void *data), const void *data,
+                           size_t bytes);
+/* Stops the process, saying what, unless the bytes lie in one live allocation. */
+typedef void double_check_memory(const void *begin, size_t bytes, const char *what);
+
+#endif

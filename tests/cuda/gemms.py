@@ -1,0 +1,45 @@
+"""The table of matrix products beside a plan: made on the first run, followed by later ones whatever
+the library would choose now, kept when other GPUs and versions add to it, refused when it is something else.
+
+    gemms.py TOOLS LIBRARIES COMPILER"""
+import json
+
+from doubles import check, finish, folder, graph, hashes, pathlib, plan, train
+
+with folder() as work:
+    graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--attention", "written-out")
+    plan(work, "model.plan")
+    table = pathlib.Path(work) / "model.plan.gemm.json"
+
+    def run(**environment):
+        return train(work, "model.plan", "cuda", "--steps", 1, "--json", **environment)
+
+    first = hashes(run())
+    made = table.read_text()
+    rows = json.loads(made)["rows"]
+    check(rows and all(row.keys() == {"device", "cublaslt", "workspace_bytes", "gemm", "algorithm"}
+                       for row in rows), f"rows {rows}")
+    check(len({row["gemm"] for row in rows}) == len(rows), "a product has two rows")
+    check(hashes(run(REMAT_DOUBLE_SPLITS=2)) == first, "the table was not followed")
+    check(table.read_text() == made, "the table changed without need")
+
+    table.unlink()
+    check(hashes(run(REMAT_DOUBLE_SPLITS=2)) != first, "another algorithm has the same bits: nothing is tested")
+    table.write_text(made)
+    check(hashes(run(REMAT_DOUBLE_CAPABILITY=100)) == first, "another GPU, same algorithm: other bits")
+    both = json.loads(table.read_text())["rows"]
+    check(both[:len(rows)] == rows and len(both) == 2 * len(rows), "rows of two GPUs are not both there")
+
+    # An algorithm that the library does not take any more is chosen anew, and said.
+    table.write_text(made.replace(rows[0]["algorithm"], "f" * 128))
+    again = run()
+    check(hashes(again) == first, "a refused algorithm: other bits")
+    check("cuBLASLt refuses the algorithm" in again.stderr, again.stderr)
+    check(table.read_text() == made, "a refused algorithm stays in the table")
+
+    for wrong in ["hello\n", "", made[:-4]]:
+        table.write_text(wrong)
+        done = run()
+        check(done.returncode == 4 and "model.plan.gemm.json" in done.stderr, f"{wrong[:20]!r}: {done.stderr}")
+        check(table.read_text() == wrong, "what is no table was written over")
+finish()

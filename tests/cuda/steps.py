@@ -1,0 +1,62 @@
+"""Whole training steps by remat-run --device cuda on doubles of NVIDIA's libraries: loss and gradients are
+the CPU device's to rounding, and bit-identical under every plan, launch by launch and as a graph.
+
+    steps.py TOOLS LIBRARIES COMPILER"""
+import math
+
+from doubles import check, difference, finish, folder, graph, hashes, lines, must, pathlib, plan
+from doubles import read_tensors, train
+
+SIZES = ["--layers", "2", "--batch", "2", "--seq", "19", "--dropout", "0.1"]
+# preset, dtype, options of remat-graph, options of remat-compile
+MODELS = [("gpt2-tiny", "fp32", [], []), ("gpt2-tiny", "bf16", ["--attention", "written-out"], []),
+          ("llama-tiny", "bf16", [], ["--loss-chunk", "10"]), ("bert-tiny", "fp32", [], []),
+          ("encdec-tiny", "fp32", ["--attention", "written-out"], [])]
+POLICIES = {"none": [], "full": ["--ac-mode", "full"], "selective": ["--recompute-activations"],
+            "microbatches": ["--microbatches", "2"], "gpu": ["--target", "h200", "--budget", "1GB"]}
+TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
+STEPS = 3
+
+
+def check_model(preset, dtype, extra, settings):
+    name = ' '.join([preset, dtype, *extra, *settings])
+    with folder() as work:
+        path = pathlib.Path(work)
+        graph(work, preset, "--dtype", dtype, *SIZES, *extra)
+        for policy, arguments in POLICIES.items():
+            plan(work, f"{policy}.plan", *arguments, *settings,
+                 cubins="sm_80,sm_90" if policy == "gpu" else "none")
+        options = ["--steps", STEPS, "--json", "--save-gradients"]
+        cpu = lines(train(work, "none.plan", "cpu", *options, "cpu.safetensors"))
+        cuda = lines(train(work, "none.plan", "cuda", *options, "cuda.safetensors"))
+        for mine, other in zip(cuda, cpu):
+            check(math.isclose(mine["loss"], other["loss"], rel_tol=TOLERANCE[dtype]),
+                  f"{name}: loss {mine['loss']} on cuda, {other['loss']} on cpu")
+        apart = difference(read_tensors(path / "cpu.safetensors"), read_tensors(path / "cuda.safetensors"))
+        check(apart < TOLERANCE[dtype], f"{name}: gradients {apart:.2e} from the CPU's, relative")
+        expected = [(line["loss_hash"], line["grad_hash"]) for line in cuda]
+        for policy in ["full", "selective"]:
+            found = hashes(train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--json"))
+            check(found == expected, f"{name}: other bits under {policy}")
+        check_graphs(work, name, cuda[-1]["loss"])
+        print(f"{name}: gradients {apart:.1e} from the CPU's")
+
+
+def check_graphs(work, name, loss):
+    """Launch by launch with --json, as a graph without."""
+    path = pathlib.Path(work)
+    for policy in ["microbatches", "gpu"]:
+        hashed = train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--json", "--save-weights",
+                       "launches.safetensors")
+        must(hashed)
+        must(train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--save-weights", "graph.safetensors",
+                   REMAT_DOUBLE_LOG=path / f"{policy}.log"))
+        check((path / "launches.safetensors").read_bytes() == (path / "graph.safetensors").read_bytes(),
+              f"{name}, {policy}: other weights where steps are a graph")
+        check(len((path / f"{policy}.log").read_text().splitlines()) == STEPS - 1,
+              f"{name}, {policy}: steps were not launched as a graph")
+
+
+for model in MODELS:
+    check_model(*model)
+finish()
