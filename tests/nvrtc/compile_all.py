@@ -1,5 +1,5 @@
 """Every emitted kernel of a model's plans compiles with NVRTC for all architectures, within the limits
-of limits.csv: registers a thread by layout, and no spills.
+of limits.csv: registers a thread by layout, and no spills outside the layouts of models named there.
 
     compile_all.py TOOLS_FOLDER PRESET:DTYPE[:OPTIONS OF remat-graph]...
 
@@ -18,7 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 def read_limits():
     with open(os.path.join(HERE, "limits.csv"), encoding="ascii") as file:
-        return {row["layout"]: {key: int(row[key]) for key in ("registers", "spill_bytes")}
+        return {(row["model"], row["layout"]): {key: int(row[key])
+                                                for key in ("registers", "spill_bytes")}
                 for row in csv.DictReader(file)}
 
 
@@ -63,7 +64,8 @@ def main():
             rows = compile_model(tools, preset, dtype, options, folder)
         for row in rows:
             layout = KERNEL.search(row["kernel"])[1]
-            for key, limit in limits[layout].items():
+            usual = limits["", layout]
+            for key, limit in limits.get((f"{preset}:{dtype}", layout), usual).items():
                 most[layout, key] = max(most.get((layout, key), 0), int(row[key]))
                 if int(row[key]) > limit:
                     faults.append(f"{row['kernel']} on {row['arch']}: {row[key]} {key}, limit {limit}")
