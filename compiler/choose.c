@@ -1,6 +1,7 @@
-/* Manual policies are compared in order of the least they can cost, and only until the next one
- * cannot be faster than one that fits. A path is searched by bisection, which finds the same or an
- * earlier decision when there is more room, since whatever fits less room fits more. */
+/* Manual policies, and decisions near the corners of the planner's hulls, are compared in order of
+ * the least they can cost, and only until the next one cannot be faster than one that fits. A path
+ * is searched by bisection, which finds the same or an earlier decision when there is more room,
+ * since whatever fits less room fits more. */
 #include "choose.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 struct proposal {
     const char *name;
     const struct remat_policy *policy; /* NULL: the planner's */
-    uint32_t path, step;
+    uint32_t path, step;               /* path REMAT_NONE: step is the number of one near */
 };
 
 /* What is kept of a proposal while they are compared. */
@@ -68,8 +69,9 @@ static remat_status decide(struct remat_chooser *c, struct remat_arena *arena,
 {
     remat_stopwatch_start(c->watch);
     remat_status st =
-        proposal->policy
-            ? remat_policy_decide(c->ground, arena, proposal->policy, out, notes)
+        proposal->policy ? remat_policy_decide(c->ground, arena, proposal->policy, out, notes)
+        : proposal->path == REMAT_NONE
+            ? remat_planner_near(planner, arena, proposal->step, out)
             : remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
     remat_stopwatch_lap(c->watch, REMAT_LAP_DECIDE);
     return st;
@@ -137,7 +139,7 @@ fail:
     return st;
 }
 
-/* --- manual policies --- */
+/* --- proposals by what they cost at least: manual policies, and what is near corners --- */
 
 static int compare_least(const void *a, const void *b)
 {
@@ -194,8 +196,8 @@ fail:
     return st;
 }
 
-static remat_status bound_policies(struct remat_chooser *c, struct remat_arena *scratch,
-                                   const struct remat_planner *planner, struct rungs *rungs)
+static remat_status bound_rungs(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, struct rungs *rungs)
 {
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < rungs->count; i++)
@@ -205,13 +207,13 @@ fail:
     return st;
 }
 
-/* The fastest rung whose packed arena fits; *best stays as it is when none does. */
-static remat_status best_policy(struct remat_chooser *c, struct remat_arena *scratch,
-                                const struct remat_planner *planner, struct rungs *rungs,
-                                struct rung *best, bool *found)
+/* The fastest rung whose packed arena fits; *best stays as it is where none does or, if *found,
+ * none of them is better. */
+static remat_status best_rung(struct remat_chooser *c, struct remat_arena *scratch,
+                              const struct remat_planner *planner, struct rungs *rungs,
+                              struct rung *best, bool *found)
 {
     remat_status st = REMAT_OK;
-    *found = false;
     for (size_t i = 0; i < rungs->count; i++) {
         struct rung *rung = &rungs->items[i];
         uint64_t bytes;
@@ -380,6 +382,20 @@ fail:
     return st;
 }
 
+/* All that are near corners, by what they cost at least. */
+static remat_status list_near(struct remat_chooser *c, struct remat_arena *scratch,
+                              const struct remat_planner *planner, struct rungs *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = remat_planner_near_count(planner);
+    for (uint32_t i = 0; i < count; i++)
+        REMAT_PUSH(c->arena, out,
+                   ((struct rung){.of = {"per-op", NULL, REMAT_NONE, i}, .index = i}));
+    REMAT_TRY(bound_rungs(c, scratch, planner, out));
+fail:
+    return st;
+}
+
 /* --- choosing --- */
 
 static remat_status note_manual(struct remat_chooser *c, const struct rung *chosen,
@@ -417,6 +433,18 @@ fail:
     return st;
 }
 
+static remat_status take_smallest(struct remat_chooser *c, struct remat_arena *scratch,
+                                  const struct remat_planner *planner, struct rungs *rungs,
+                                  struct rung *smallest, uint64_t *arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
+        if (rungs->items[i].least_bytes < *arena_bytes)
+            REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], smallest, arena_bytes));
+fail:
+    return st;
+}
+
 /* What is found with less and less room, until nothing is: the ends of paths need not be smallest.
  */
 static remat_status shrink(struct remat_chooser *c, struct remat_arena *scratch,
@@ -438,7 +466,7 @@ fail:
 
 /* Nothing fits: the message is about the smallest arena with which something is found. */
 static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
-                           struct remat_planner *planner, struct rungs *rungs)
+                           struct remat_planner *planner, struct rungs *rungs, struct rungs *near)
 {
     remat_status st = REMAT_OK;
     struct rung smallest = {0};
@@ -453,9 +481,9 @@ static remat_status refuse(struct remat_chooser *c, struct remat_arena *scratch,
         struct rung rung = {.of = {"per-op", NULL, path, last}};
         REMAT_TRY(take_smaller(c, scratch, planner, &rung, &smallest, &bytes));
     }
-    for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
-        if (rungs->items[i].least_bytes < bytes)
-            REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], &smallest, &bytes));
+    REMAT_TRY(take_smallest(c, scratch, planner, rungs, &smallest, &bytes));
+    if (near)
+        REMAT_TRY(take_smallest(c, scratch, planner, near, &smallest, &bytes));
     for (uint32_t path = 0; path < path_count; path++)
         REMAT_TRY(shrink(c, scratch, planner, path, &smallest, &bytes));
     if (remat_choose_is_over(c))
@@ -474,15 +502,15 @@ static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *s
     remat_status st = REMAT_OK;
     bool found = false;
     if (planner) {
-        REMAT_TRY(bound_policies(c, scratch, planner, rungs));
-        REMAT_TRY(best_policy(c, scratch, planner, rungs, best, &found));
+        REMAT_TRY(bound_rungs(c, scratch, planner, rungs));
+        REMAT_TRY(best_rung(c, scratch, planner, rungs, best, &found));
     } else {
         uint64_t bytes;
         *best = rungs->items[0];
         REMAT_TRY(try_rung(c, scratch, NULL, best, c->limit_bytes, &bytes));
         found = bytes <= c->limit_bytes;
     }
-    return found ? REMAT_OK : refuse(c, scratch, NULL, rungs);
+    return found ? REMAT_OK : refuse(c, scratch, NULL, rungs, NULL);
 fail:
     return st;
 }
@@ -492,12 +520,15 @@ static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *s
                                   struct rung *best, struct rung *manual)
 {
     remat_status st = REMAT_OK;
-    bool found = false, by_hand;
-    REMAT_TRY(bound_policies(c, scratch, planner, rungs));
-    REMAT_TRY(best_policy(c, scratch, planner, rungs, manual, &by_hand));
+    struct rungs near = {0};
+    bool found = false, by_hand = false;
+    REMAT_TRY(bound_rungs(c, scratch, planner, rungs));
+    REMAT_TRY(best_rung(c, scratch, planner, rungs, manual, &by_hand));
     REMAT_TRY(best_plan(c, scratch, planner, best, &found));
+    REMAT_TRY(list_near(c, scratch, planner, &near));
+    REMAT_TRY(best_rung(c, scratch, planner, &near, best, &found));
     if (!found && !by_hand)
-        return refuse(c, scratch, planner, rungs);
+        return refuse(c, scratch, planner, rungs, &near);
     if (!found || (by_hand && compare_cost(manual, best) < 0))
         *best = *manual;
     else if (c->over || !by_hand)

@@ -2,8 +2,9 @@
  * a slower plan:
  *   - a policy that was given is the only one;
  *   - solver ladder: the fastest manual policy whose packed arena fits;
- *   - solver per-op: the first decision of the planner's paths whose packed arena fits, or the
- *     fastest manual policy that fits where that is faster. */
+ *   - solver per-op: the first decision of the planner's paths whose packed arena fits; or what
+ * lies near the corners of its hulls, or the fastest manual policy that fits, where that is faster.
+ */
 #ifndef REMAT_CHOOSE_H
 #define REMAT_CHOOSE_H
 

@@ -6,11 +6,15 @@
 
 #include "extract_layers.h"
 #include "marginal.h"
+#include "neighbours.h"
 #include "path.h"
 
 #include <math.h>
 
-enum { HELD_MAX = 1 }; /* paths leave so many of the last layers as they are, and none */
+enum {
+    HELD_MAX = 1,        /* paths leave so many of the last layers as they are, and none */
+    NODES_NEAR = 250000, /* for all decisions near corners together */
+};
 
 struct moment {
     struct remat_border_moment at;
@@ -27,6 +31,8 @@ struct remat_planner {
     struct remat_path_steps single_steps, grouped_steps;
     bool *item_between;
     uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
+    uint32_t free_count, *free_items; /* what a decision may keep or not */
+    struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
     uint64_t static_bytes, floor_bytes;
     uint32_t moment_count;
     struct moment *moments;
@@ -82,6 +88,40 @@ static remat_status find_hulls(struct remat_planner *p, struct remat_arena *aren
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps));
     p->fork = find_fork(p);
+fail:
+    return st;
+}
+
+static remat_status find_free(struct remat_planner *p, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *likely = &p->border.likely;
+    REMAT_NEW(arena, p->free_items, likely->item_count);
+    for (uint32_t i = 0; i < likely->item_count; i++) {
+        const struct remat_border_item *item = &likely->items[i];
+        if (!item->kept && !item->recomputed && !likely->tasks[item->task].forbidden)
+            p->free_items[p->free_count++] = i;
+    }
+fail:
+    return st;
+}
+
+static remat_status find_near(struct remat_planner *p, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
+    uint8_t *starts, *next;
+    REMAT_NEW(arena, starts, (size_t)(p->single.count + p->grouped.count) * p->free_count);
+    next = starts;
+    for (uint32_t h = 0; h < 2; h++)
+        for (uint32_t c = 0; c < hulls[h]->count; c++)
+            for (uint32_t f = 0; f < p->free_count; f++)
+                *next++ = hulls[h]->points[c].keep[p->free_items[f]] ? REMAT_ACTION_SAVE
+                          : p->border.item_fused[p->free_items[f]]   ? REMAT_ACTION_FUSED
+                                                                     : REMAT_ACTION_RECOMPUTE;
+    REMAT_TRY(remat_neighbours_find(arena, p->free_count, starts,
+                                    p->single.count + p->grouped.count,
+                                    NODES_NEAR / (p->graph->node_count + 1), &p->near));
 fail:
     return st;
 }
@@ -161,7 +201,9 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
     REMAT_TRY(find_moments(p, arena, kernels));
     REMAT_TRY(find_floor(p, arena, kernels));
+    REMAT_TRY(find_free(p, arena));
     REMAT_TRY(find_hulls(p, arena));
+    REMAT_TRY(find_near(p, arena));
     *out = p;
 fail:
     return st;
@@ -214,6 +256,26 @@ remat_status remat_planner_decide(const struct remat_planner *p, struct remat_ar
     REMAT_NEW(arena, keep, p->border.item_count);
     remat_path_choice(&walked, index, keep);
     REMAT_TRY(remat_border_decide(arena, p->graph, &p->border, keep, p->pinned, out));
+fail:
+    return st;
+}
+
+uint32_t remat_planner_near_count(const struct remat_planner *p)
+{
+    return p->near.count;
+}
+
+remat_status remat_planner_near(const struct remat_planner *p, struct remat_arena *arena,
+                                uint32_t index, struct remat_decision *out)
+{
+    remat_status st = REMAT_OK;
+    bool *keep;
+    const uint8_t *actions = p->near.actions + (size_t)index * p->near.item_count;
+    REMAT_NEW(arena, keep, p->border.item_count);
+    memset(keep, true, p->border.item_count * sizeof *keep);
+    REMAT_TRY(remat_border_decide(arena, p->graph, &p->border, keep, p->pinned, out));
+    for (uint32_t f = 0; f < p->free_count; f++)
+        out->actions[p->border.item_value[p->free_items[f]].i] = actions[f];
 fail:
     return st;
 }

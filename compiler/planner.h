@@ -32,6 +32,13 @@ uint32_t remat_planner_path_corner(const struct remat_planner *planner, uint32_t
 remat_status remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
                                   uint32_t path, uint32_t index, struct remat_decision *out);
 
+/* Further decisions, which depend on no budget either: the corners of the hulls, and in small
+ * graphs what differs from one in few values, up to every decision where there are few. In no
+ * order. */
+uint32_t remat_planner_near_count(const struct remat_planner *planner);
+remat_status remat_planner_near(const struct remat_planner *planner, struct remat_arena *arena,
+                                uint32_t index, struct remat_decision *out);
+
 /* No decision whose live peak is at most `live_bytes` gives a kernel list of less than *out_ns.
  * UINT64_MAX: there is none at all. Proof: docs/plans.md. */
 remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
