@@ -1,4 +1,6 @@
-"""What the tests of the CUDA device share: tools, the doubles' folder and environment, tensors."""
+"""What the tests of the CUDA device share: tools, the doubles' folder and environment, tensors. With "-" as
+compiler there are no doubles but a GPU, and with "-" as folder the libraries are where the system's loader
+looks."""
 import array
 import json
 import os
@@ -9,21 +11,23 @@ import sys
 import tempfile
 
 TOOLS = pathlib.Path(sys.argv[1]).resolve()
-LIBRARIES = pathlib.Path(sys.argv[2]).resolve()
+LIBRARIES = None if sys.argv[2] == "-" else pathlib.Path(sys.argv[2]).resolve()
 COMPILER = sys.argv[3]
+DOUBLES = COMPILER != "-"
 TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
-CACHE = LIBRARIES / "kernels"
+CACHE = LIBRARIES / "kernels" if DOUBLES else None
 faults = []
 
 # Meson lists the doubles' folder there, and then no driver would ever be missing.
-if os.environ.pop("LD_LIBRARY_PATH", None):
+if DOUBLES and os.environ.pop("LD_LIBRARY_PATH", None):
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
 def tool(name, *arguments, cwd, **environment):
-    CACHE.mkdir(exist_ok=True)
-    variables = {**os.environ, "REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE),
-                 **{key: str(value) for key, value in environment.items()}}
+    variables = {**os.environ, **{key: str(value) for key, value in environment.items()}}
+    if DOUBLES:
+        CACHE.mkdir(exist_ok=True)
+        variables |= {"REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE)}
     return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=cwd, encoding="utf-8",
                           capture_output=True, env=variables)
 
@@ -40,14 +44,14 @@ def graph(work, *arguments):
 
 def plan(work, name, *arguments, cubins="none"):
     """Cubins are the double's."""
-    double = [] if cubins == "none" else ["--nvrtc", LIBRARIES, "--cache", "none"]
+    double = ["--nvrtc", LIBRARIES, "--cache", "none"] if cubins != "none" and LIBRARIES else []
     return must(tool("remat-compile", "model.fbs", "-o", name, *arguments, "--arch", cubins, *double, cwd=work))
 
 
 def train(work, name, device, *arguments, libraries=LIBRARIES, **environment):
     """device None: without --device."""
     return tool("remat-run", name, "--text", TEXT, *(["--device", device] if device else []),
-                "--cuda-libraries", libraries, *arguments, cwd=work, **environment)
+                *(["--cuda-libraries", libraries] if libraries else []), *arguments, cwd=work, **environment)
 
 
 def lines(done):

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Runs a stage of the tests and measurements on a GPU in less than eight minutes, and again what is left of it.
+#   tools/gpu.sh pack [FOLDER]      what the GPU's machine needs of build/, with libraries, into FOLDER (build-carried)
+#   tools/gpu.sh STAGE [OPTION...]  conformance, kernels, steps, sanitizer, profile or bench (tests/gpu/stages.py --help)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+pack() { # the tools find libremat beside them; other libraries are those of the machine that built
+    local to=$1 file library
+    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 tests/cuda/cuda_conformance \
+        tests/bench/bench_session; do
+        install -D "build/$file" "$to/$file"
+        while read -r library; do
+            install -D "$library" "$to/libraries/$(basename "$library")"
+        done < <(ldd "build/$file" | grep -oE '/\S*/lib(jansson|xxhash|stdc\+\+|gcc_s)\.so\S*')
+    done
+    du -sh "$to"
+}
+
+[ "${1-}" != pack ] || { pack "${2-build-carried}"; exit; }
+[ ! -d build-carried/libraries ] || export LD_LIBRARY_PATH="$PWD/build-carried/libraries:${LD_LIBRARY_PATH-}"
+exec python3 tests/gpu/stages.py "$@"
