@@ -84,9 +84,13 @@ class Machine:
     def compile(self, work, name, *arguments, target=True):
         """The report, its "plan" being a path."""
         nvrtc = ["--nvrtc", self.options.libraries, "--cache", "none"] if self.options.libraries else []
-        goal = ["--target", self.options.target, *nvrtc] if target else ["--arch", "none"]
+        goal = ["--target", self.options.target] if target else ["--arch", self.architecture()]
         return json.loads(self.tool("compile", work / "model.fbs", "-o", work / name, "--format", "json", *goal,
-                                    *arguments).stdout)
+                                    *nvrtc, *arguments).stdout)
+
+    def architecture(self):
+        description = ROOT / f"schemas/devices/{self.options.target}.json"
+        return json.loads(description.read_text())["cuda"]["arch"]
 
     def python(self, script, *arguments):
         """Of the tests in tests/cuda, which take TOOLS LIBRARIES COMPILER."""
