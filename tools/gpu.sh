@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 pack() { # the tools find libremat beside them; other libraries are those of the machine that built
     local to=$1 file library
-    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 tests/cuda/cuda_conformance \
+    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 tests/cuda/cuda_{conformance,host} \
         tests/bench/bench_session; do
         install -D "build/$file" "$to/$file"
         while read -r library; do

@@ -133,6 +133,11 @@ def steps(machine, _, model):
     return {"said": machine.python("steps.py", model).stdout.strip()}
 
 
+def host(machine, _):
+    """The host's stream and memory."""
+    return {"said": machine.python("host.py", machine.options.build / "tests/cuda/cuda_host").stdout.strip()}
+
+
 def memory(machine, work):
     """What the driver reports is within the budget and the same after 2 and 6 steps."""
     machine.tool("graph", *SMALL_MODELS["gpt2-tiny"], "-o", work / "model.fbs")
@@ -265,7 +270,7 @@ def items_of(machine, stage):
         "conformance": {"primitives": (conformance,)},
         "kernels": {" ".join([family, *form[1:], *shape]): (kernels, family, form, shape)
                     for family, form, shape in itertools.product(FAMILIES, FORMS, SHAPES)},
-        "steps": {"memory": (memory,), **{f"model {k}": (steps, k) for k in range(5)}},
+        "steps": {"memory": (memory,), "host": (host,), **{f"model {k}": (steps, k) for k in range(5)}},
         "sanitizer": {check: (sanitizer, check) for check in ["memcheck", "racecheck", "initcheck", "synccheck"]},
         "profile": {model: (profile, model) for model in models},
         "bench": {**{f"{model} ranking{how}": (ranking, model, how != "") for how in ["", " profiled"]

@@ -1,0 +1,170 @@
+/* A session on a stream and in memory that the host made through the driver, beside one that made
+ * its own: the same bits, entry points return before they are done, what is the host's stays the
+ * host's.
+ *
+ *     cuda_host PLAN LIBRARIES [--doubles] */
+#include "cuda_api.h"
+
+#include <remat/remat.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STEPS 4 /* launch by launch, captured, as a graph, twice */
+
+static int faults;
+
+static void check(bool ok, const char *what)
+{
+    if (!ok)
+        printf("FAILED %s\n", what);
+    faults += !ok;
+}
+
+static void must(remat_context *ctx, remat_status status)
+{
+    if (status) {
+        printf("FAILED %s\n", remat_context_message(ctx));
+        exit(1);
+    }
+}
+
+static void must_cuda(int result)
+{
+    if (result) {
+        printf("FAILED: the driver says %d\n", result);
+        exit(1);
+    }
+}
+
+struct host {
+    remat_context *ctx;
+    struct cuda_driver driver;
+    remat_plan *plan;
+    void *context, *stream, *event;
+    bool doubles;
+};
+
+/* Enqueued before an entry point: done afterwards only if somebody waited, or, on a GPU, by chance.
+ */
+static void mark(struct host *host)
+{
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuEventRecord(host->event, host->stream));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+}
+
+static bool is_done(struct host *host)
+{
+    float ms;
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    int result = host->driver.cuEventElapsedTime(&ms, host->event, host->event);
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    return result == 0;
+}
+
+static size_t available_bytes(struct host *host)
+{
+    size_t available = 0, total = 0;
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuMemGetInfo_v2(&available, &total));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    return available;
+}
+
+static void write_ids(struct host *host, remat_session *session, const char *name)
+{
+    remat_tensor_info info = {.struct_size = sizeof info};
+    remat_plan_get_tensor(host->plan, remat_plan_find_tensor(host->plan, name), &info);
+    int32_t *ids = calloc(1, info.bytes);
+    for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
+        ids[i] = (int32_t)(i * 7919 % 251);
+    must(host->ctx, remat_session_write(session, name, ids, info.bytes));
+    free(ids);
+}
+
+static void train(struct host *host, const remat_session_params *params, float *losses)
+{
+    const float lr = 3e-4f;
+    remat_session *session;
+    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    must(host->ctx, remat_session_run(session, "init"));
+    write_ids(host, session, "tokens");
+    write_ids(host, session, "targets");
+    must(host->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
+    for (int32_t step = 1; step <= STEPS; step++) {
+        must(host->ctx, remat_session_write(session, "step", &step, sizeof step));
+        if (params->stream)
+            mark(host);
+        must(host->ctx, remat_session_run(session, "train"));
+        if (params->stream && host->doubles)
+            check(!is_done(host), "the session waited for the host's stream");
+        must(host->ctx,
+             remat_session_read(session, "loss", &losses[step - 1], sizeof losses[step - 1]));
+    }
+    remat_session_destroy(&session);
+}
+
+static void check_refusals(struct host *host, const remat_session_params *params)
+{
+    remat_session *session;
+    remat_session_params wrong = *params;
+    wrong.memory_bytes--;
+    check(remat_session_create(host->ctx, host->plan, &wrong, &session) != REMAT_OK,
+          "a byte too little is not refused");
+    wrong = *params;
+    wrong.memory = (char *)wrong.memory + 16;
+    check(remat_session_create(host->ctx, host->plan, &wrong, &session) != REMAT_OK,
+          "memory that is not aligned is not refused");
+}
+
+static void run(struct host *host, const char *libraries)
+{
+    float own[STEPS], hosts[STEPS];
+    uint64_t bytes, address;
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.device = "cuda";
+    params.cuda_libraries = libraries;
+    params.seed = 7;
+    train(host, &params, own);
+    must(host->ctx, remat_session_memory_bytes(host->ctx, host->plan, &params, &bytes));
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuStreamCreate(&host->stream, CUDA_STREAM_NON_BLOCKING));
+    must_cuda(host->driver.cuEventCreate(&host->event, CUDA_EVENT_DEFAULT));
+    must_cuda(host->driver.cuMemAlloc_v2(&address, bytes));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    params.stream = host->stream;
+    params.memory = (void *)(uintptr_t)address;
+    params.memory_bytes = bytes;
+    check_refusals(host, &params);
+    size_t before = available_bytes(host);
+    train(host, &params, hosts);
+    check(memcmp(own, hosts, sizeof own) == 0, "other losses on the host's stream");
+    check(own[0] != own[STEPS - 1], "the loss does not change");
+    check(available_bytes(host) == before, "a session left something in the GPU's memory");
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    check(host->driver.cuMemFree_v2(address) == 0, "the session freed the host's memory");
+    must_cuda(host->driver.cuEventDestroy_v2(host->event));
+    check(host->driver.cuStreamDestroy_v2(host->stream) == 0,
+          "the session destroyed the host's stream");
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+}
+
+int main(int argc, char **argv)
+{
+    struct host host = {.ctx = remat_context_create(NULL, NULL), .doubles = argc > 3};
+    const char *libraries = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
+    if (argc < 3)
+        return 2;
+    must(host.ctx, cuda_driver_open(host.ctx, libraries, &host.driver));
+    must(host.ctx, remat_plan_load_file(host.ctx, argv[1], &host.plan));
+    must_cuda(host.driver.cuDevicePrimaryCtxRetain(&host.context, 0));
+    run(&host, libraries);
+    must_cuda(host.driver.cuDevicePrimaryCtxRelease_v2(0));
+    remat_plan_destroy(&host.plan);
+    cuda_driver_close(&host.driver);
+    remat_context_destroy(&host.ctx);
+    printf("%d faults\n", faults);
+    return faults != 0;
+}
