@@ -2,13 +2,15 @@
  * random inputs with zeros, subnormals, ties, infinities and NaN among them, run through the CUDA
  * device's loader and compared with plain arithmetic of the host.
  *
- *     conformance [--libraries FOLDER] [--json FILE] [--plant]
+ *     conformance [--libraries FOLDER] [--json FILE] [--plant] [--compile ARCH]
  *
- * --plant puts the wrong primitive of its row into each kernel: then every row must fail. Exit code
- * 77 and one line where no GPU can be had. */
+ * --plant puts the wrong primitive of its row into each kernel: then every row must fail. --compile
+ * only compiles, by NVRTC, and needs no GPU. Exit code 77 and one line where no GPU (no NVRTC) can
+ * be had. */
 #include "conformance_references.h"
 
 #include "cuda_code_load.h"
+#include "nvrtc.h"
 #include "prelude.h"
 
 #include <stdio.h>
@@ -279,9 +281,35 @@ fail:
     return st;
 }
 
+/* --- compiling --- */
+
+static int compile(remat_context *ctx, const char *libraries, const char *arch, bool planted)
+{
+    remat_status st = REMAT_OK;
+    struct remat_nvrtc *nvrtc = NULL;
+    struct remat_cuda_code code = write_code(planted);
+    struct remat_cubin cubin;
+    struct remat_arena arena;
+    const char *text;
+    remat_arena_init(&arena, ctx);
+    if (remat_nvrtc_open(ctx, libraries, &nvrtc)) {
+        printf("SKIP: %s\n", remat_context_message(ctx));
+        return 77;
+    }
+    for (uint32_t r = 0; r < ROWS && !st; r++) {
+        st = remat_cuda_source(&arena, &code, r, &text);
+        if (!st)
+            st = remat_nvrtc_compile(nvrtc, &arena, rows[r].name, text, arch, &cubin);
+    }
+    printf("%s\n", st ? remat_context_message(ctx) : "all compile");
+    remat_arena_release(&arena);
+    remat_nvrtc_close(&nvrtc);
+    return st != REMAT_OK;
+}
+
 int main(int argc, char **argv)
 {
-    const char *libraries = NULL, *path = NULL;
+    const char *libraries = NULL, *path = NULL, *arch = NULL;
     bool planted = false;
     int faults = 0;
     for (int a = 1; a < argc; a++) {
@@ -290,8 +318,15 @@ int main(int argc, char **argv)
             libraries = argv[a + 1];
         if (a + 1 < argc && strcmp(argv[a], "--json") == 0)
             path = argv[a + 1];
+        if (a + 1 < argc && strcmp(argv[a], "--compile") == 0)
+            arch = argv[a + 1];
     }
     struct machine machine = {.ctx = remat_context_create(NULL, NULL)};
+    if (arch) {
+        int code = compile(machine.ctx, libraries, arch, planted);
+        remat_context_destroy(&machine.ctx);
+        return code;
+    }
     FILE *json = path ? fopen(path, "w") : NULL;
     remat_status st = cuda_driver_open(machine.ctx, libraries, &machine.driver);
     if (st)
