@@ -6,8 +6,9 @@
  * After Griewank (1992) and Beaumont et al., "Optimal checkpointing for heterogeneous chains". */
 #include "chain.h"
 
-enum { FORWARD_MAX = 320, POINTS_MIN = 24, POINTS_MAX = 2048, WORK_MAX = 100000000 };
-#define NONE UINT64_MAX
+enum { FORWARD_MAX = 320, POINTS_MIN = 16, POINTS_MAX = 2048, POLL = 1 << 16 };
+#define WORK_MAX UINT64_C(100000000) /* points merged for one table: some tenths of a second */
+#define NONE     UINT64_MAX
 
 struct point {
     uint64_t bytes, ticks;
@@ -20,8 +21,12 @@ struct frontier { /* bytes ascend, ticks descend */
 struct remat_chain {
     const struct remat_problem *problem;
     struct remat_arena *arena;
+    struct remat_deadline *deadline;
     uint64_t budget_max;
-    uint32_t count; /* of forward nodes */
+    uint64_t work, polled; /* points merged, in all and when the deadline was asked */
+    bool thinned;          /* some list is not complete */
+    bool over;             /* too much work or time: the table stays unfinished */
+    uint32_t count;        /* of forward nodes */
     uint32_t points_max;
     uint32_t *group_begin, *group;          /* CSR: backward nodes by group */
     uint64_t *held;                         /* backward bytes live before a group runs */
@@ -126,6 +131,7 @@ static void take_better(struct remat_chain *c, const struct frontier *other)
             out->count--;
         append(out, next.bytes, next.ticks);
     }
+    c->work += (uint64_t)a->count + other->count + 1;
     struct frontier swap = *a;
     *a = *out;
     *out = swap;
@@ -174,6 +180,7 @@ static remat_status store(struct remat_chain *c, struct frontier *out)
     remat_status st = REMAT_OK;
     const struct frontier *f = &c->best;
     uint64_t step = 0;
+    c->thinned |= f->count > c->points_max;
     if (f->count > c->points_max)
         step = (f->items[0].ticks - f->items[f->count - 1].ticks) / (c->points_max - 2) + 1;
     uint32_t kept = 0;
@@ -228,12 +235,21 @@ static void offer_pair(struct remat_chain *c, struct wanted *w, struct step step
     }
 }
 
+static bool is_over(struct remat_chain *c)
+{
+    if (c->work >= c->polled + POLL) {
+        c->polled = c->work;
+        c->over |= c->work > WORK_MAX || remat_deadline_expired(c->deadline);
+    }
+    return c->over;
+}
+
 static void offer_splits(struct remat_chain *c, struct segment s, struct wanted *w)
 {
     const struct remat_problem *p = c->problem;
     uint64_t extra = base_bytes(c, s.a), ticks = 0, peak = 0;
     uint64_t beside = extra + c->held[s.b] + (s.top ? p->bytes[s.b] : 0);
-    for (uint32_t j = s.a; j < s.b; j++) {
+    for (uint32_t j = s.a; j < s.b && (w || !is_over(c)); j++) {
         uint64_t run = p->bytes[j] + p->workspace[j] + (j > s.a ? p->bytes[j - 1] : 0);
         peak = run > peak ? run : peak;
         ticks += p->ticks[j];
@@ -270,10 +286,19 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
     offer_splits(c, s, w);
 }
 
-static remat_status fill(struct remat_chain *c)
+/* `over` if it is not finished. */
+static remat_status make_table(struct remat_chain *c, uint64_t points_max)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t length = 0; length < c->count; length++)
+    c->points_max = (uint32_t)(points_max < POINTS_MAX ? points_max : POINTS_MAX);
+    c->work = c->polled = 0;
+    c->thinned = c->over = false;
+    uint32_t room = (2 * c->points_max + 4) * (2 * c->count + 4);
+    REMAT_NEW(c->arena, c->segments, (size_t)c->count * c->count * 4);
+    REMAT_NEW(c->arena, c->best.items, room);
+    REMAT_NEW(c->arena, c->merged.items, room);
+    REMAT_NEW(c->arena, c->combined.items, room);
+    for (uint32_t length = 0; length < c->count && !c->over; length++)
         for (uint32_t a = 0; a + length < c->count; a++)
             for (int kind = 0; kind < 4; kind++) {
                 struct segment s = {a, a + length, kind >> 1, kind & 1};
@@ -412,11 +437,12 @@ static void weigh_backward(struct remat_chain *c)
 }
 
 remat_status remat_chain_find(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget_max, struct remat_chain **out)
+                              uint64_t budget_max, struct remat_deadline *deadline,
+                              struct remat_chain **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_chain *c;
-    uint32_t forward = 1, room;
+    struct remat_chain *c, *fine;
+    uint32_t forward = 1;
     *out = NULL;
     if (p->way_count > p->node_count)
         return REMAT_OK;
@@ -427,25 +453,29 @@ remat_status remat_chain_find(struct remat_arena *arena, const struct remat_prob
     if (forward == p->node_count)
         return REMAT_OK;
     REMAT_NEW(arena, c, 1);
-    *c = (struct remat_chain){.problem = p, .arena = arena, .budget_max = budget_max};
+    *c = (struct remat_chain){
+        .problem = p, .arena = arena, .budget_max = budget_max, .deadline = deadline};
     REMAT_NEW(arena, c->group_begin, (size_t)p->node_count + 1);
     REMAT_NEW(arena, c->group, p->node_count);
     while (forward > 2 && !divide(c, forward))
         forward--;
-    if (forward <= 2 || forward > FORWARD_MAX)
+    if (forward <= 2 || forward > FORWARD_MAX || remat_deadline_expired(deadline))
         return REMAT_OK;
     REMAT_NEW(arena, c->held, c->count);
     REMAT_NEW(arena, c->around, p->node_count);
     weigh_backward(c);
-    c->points_max = WORK_MAX / (2 * forward * forward * forward) + POINTS_MIN;
-    c->points_max = c->points_max < POINTS_MAX ? c->points_max : POINTS_MAX;
-    room = (2 * c->points_max + 4) * (2 * forward + 4);
-    REMAT_NEW(arena, c->segments, (size_t)forward * forward * 4);
-    REMAT_NEW(arena, c->best.items, room);
-    REMAT_NEW(arena, c->merged.items, room);
-    REMAT_NEW(arena, c->combined.items, room);
-    REMAT_TRY(fill(c));
+    /* A coarse table first, then as fine a one as the work allows. */
+    REMAT_TRY(make_table(c, POINTS_MIN));
+    if (c->over)
+        return REMAT_OK;
     *out = c;
+    if (!c->thinned)
+        return REMAT_OK;
+    REMAT_NEW(arena, fine, 1);
+    *fine = *c;
+    REMAT_TRY(make_table(fine, POINTS_MIN * (WORK_MAX / (c->work + 1))));
+    if (!fine->over)
+        *out = fine;
 fail:
     return st;
 }

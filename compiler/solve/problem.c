@@ -54,21 +54,12 @@ static remat_status check_inputs(struct builder *b)
 {
     remat_status st = REMAT_OK;
     const struct remat_problem_parts *parts = b->parts;
-    for (uint32_t v = 0; v < parts->node_count; v++) {
-        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++) {
-            uint32_t u = parts->inputs[e];
-            if (u >= v)
+    for (uint32_t v = 0; v < parts->node_count; v++)
+        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
+            if (parts->inputs[e] >= v)
                 REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID,
                            "%s: input %u is not an earlier node (inputs are numbers below %u)",
-                           text_of(b, v), u, v);
-            if (b->mark[u])
-                REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: input %u is listed twice",
-                           text_of(b, v), u);
-            b->mark[u] = true;
-        }
-        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
-            b->mark[parts->inputs[e]] = false;
-    }
+                           text_of(b, v), parts->inputs[e], v);
 fail:
     return st;
 }

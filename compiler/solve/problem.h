@@ -4,7 +4,8 @@
  * Meaning. Running a node needs the values of its inputs live; its own value occupies `bytes` from
  * the start of the run. A value is freed after its last use before its next production; a value
  * that nobody uses lives during its run only. Every node runs at least once, any number of times.
- * The peak of a sequence is its largest live sum during any run, its time the sum over its runs.
+ * An input that is listed twice is one input. The peak of a sequence is its largest live sum during
+ * any run, its time the sum over its runs.
  *
  * A node may have further ways to run it. Each has a time and a workspace of its own, and may make
  * some values inside: these occupy nothing, and their inputs are read instead ("recompute fused").
@@ -33,7 +34,7 @@ struct remat_problem_parts {
     const char *const *names; /* optional: else nodes are called by their numbers */
     const double *time;       /* finite, not negative */
     const uint64_t *bytes;
-    const uint32_t *input_begin, *inputs; /* CSR; earlier nodes, in any order, none twice */
+    const uint32_t *input_begin, *inputs; /* CSR; earlier nodes, in any order */
 
     uint64_t static_bytes;     /* live all the time */
     const uint64_t *workspace; /* optional: bytes during a run of the node, beside its value */

@@ -103,15 +103,26 @@ fail:
     return st;
 }
 
+/* The table of a chain serves this budget and all smaller ones. */
+struct chain {
+    bool sought;
+    struct remat_chain *found;
+};
+
 static remat_status try_chain(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget, const struct remat_chain *chain,
+                              uint64_t budget, struct remat_deadline *deadline, struct chain *chain,
                               struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
     struct remat_sequence sequence;
     bool ok = false;
-    if (chain)
-        REMAT_TRY(remat_chain_plan(arena, chain, budget, &sequence, &ok));
+    if (best->fits && best->result.time <= best->lower_bound)
+        return REMAT_OK;
+    if (!chain->sought)
+        REMAT_TRY(remat_chain_find(arena, p, budget, deadline, &chain->found));
+    chain->sought = true;
+    if (chain->found)
+        REMAT_TRY(remat_chain_plan(arena, chain->found, budget, &sequence, &ok));
     if (ok)
         REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
 fail:
@@ -124,23 +135,21 @@ static const struct remat_eviction evictions[] = {
     {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
 
 static remat_status try_greedy(struct remat_arena *arena, const struct remat_problem *p,
-                               uint64_t budget, const struct remat_bound *bound,
-                               struct remat_deadline *deadline, struct remat_solution *best)
+                               uint64_t budget, const bool *keep, struct remat_deadline *deadline,
+                               struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
-    const bool *const keeps[] = {NULL, bound->keep_less, bound->keep_more};
-    for (int k = 0; k < (bound->keep_less ? 3 : 1); k++)
-        for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
-            if (remat_deadline_expired(deadline))
-                return REMAT_OK;
-            struct remat_eviction eviction = evictions[i];
-            struct remat_sequence sequence;
-            bool ok;
-            eviction.keep = keeps[k];
-            REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, &sequence, &ok));
-            if (ok)
-                REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
-        }
+    for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
+        if (remat_deadline_expired(deadline))
+            return REMAT_OK;
+        struct remat_eviction eviction = evictions[i];
+        struct remat_sequence sequence;
+        bool ok;
+        eviction.keep = keep;
+        REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, &sequence, &ok));
+        if (ok)
+            REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
+    }
 fail:
     return st;
 }
@@ -241,22 +250,28 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
 {
     remat_status st = REMAT_OK;
     struct remat_solution given;
-    struct remat_chain *chain;
+    struct chain chain = {0};
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
-    REMAT_TRY(remat_chain_find(arena, p, budgets[0], &chain));
     for (uint32_t i = 0; i < budget_count; i++) {
         struct remat_bound bound;
-        REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS + CUTS_WORK / p->node_count,
-                                   options->deadline, &bound));
-        out[i] = (struct remat_solution){0};
+        out[i] = (struct remat_solution){.lower_bound = p->least_time};
         REMAT_TRY(keep_if_better(arena, p, budgets[i], &given.sequence, &out[i]));
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
+        REMAT_TRY(try_greedy(arena, p, budgets[i], NULL, options->deadline, &out[i]));
+        tell(options, i, &out[i]);
+        REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS + CUTS_WORK / p->node_count,
+                                   options->deadline, &bound));
         out[i].lower_bound = bound.time;
         tell(options, i, &out[i]);
-        REMAT_TRY(try_chain(arena, p, budgets[i], chain, &out[i]));
         REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
-        REMAT_TRY(try_greedy(arena, p, budgets[i], &bound, options->deadline, &out[i]));
+        if (bound.keep_less) {
+            REMAT_TRY(
+                try_greedy(arena, p, budgets[i], bound.keep_less, options->deadline, &out[i]));
+            REMAT_TRY(
+                try_greedy(arena, p, budgets[i], bound.keep_more, options->deadline, &out[i]));
+        }
+        REMAT_TRY(try_chain(arena, p, budgets[i], options->deadline, &chain, &out[i]));
         REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));
         tell(options, i, &out[i]);
         REMAT_TRY(anneal(arena, p, &given.sequence, budgets[i], options, i, &out[i]));

@@ -1,6 +1,8 @@
 """remat-solve on the command line: what it prints, refuses and returns.
 
-    cli.py REMAT_SOLVE
+    cli.py REMAT_SOLVE SLOWER
+
+SLOWER: limits on processor time are multiplied by it.
 """
 import json
 import os
@@ -11,7 +13,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-from planned import Problem, check_decision, node, problem, solve
+from planned import Problem, check_decision, node, problem, solve, solve_timed
 
 SMALL = problem(node(5, 10), node(1, 10, 0), node(1, 10, 1), node(1, 10, 1, 2), node(1, 10, 0, 3))
 HUGE = 2**62
@@ -61,8 +63,8 @@ REFUSED = [
     (problem(node(1, 1), node(1, 1, -1)), [], 4, "nodes[1].inputs[0]: -1 is not the number"),
     (problem(node(1, 1), node(1, 1, 0.0)), [], 4, "nodes[1].inputs[0]: 0 is not the number"),
     (problem(node(1, 1), node(1, 1, 2**40)), [], 4, "1099511627776 is not the number"),
-    (problem(node(1, 1), node(1, 1, 0, 0)), [], 4, "nodes[1].inputs: 2 entries, but only 1"),
-    (problem(node(1, 1), node(1, 1), node(1, 1, 0, 0)), [], 4, "node 2 (\"n1\"): input 0 is listed"),
+    (problem(node(1, 1), node(1, 1, 0, ways=[{"time": 1, "fused": [0, 0]}])), [], 4,
+     "node 1 (\"n1\"): fused 0 is listed twice"),
     (problem(node(1, HUGE)), [], 4, "node 0 (\"n1\"): bytes add up to more than 2^60"),
     (problem(*[node(1, 2**59)] * 3), [], 4, "node 2 (\"n1\"): bytes add up"),
     (problem(node(1, 2**64)), [], 4, "too big integer"),
@@ -209,30 +211,72 @@ def check_curve_files(tool):
     return faults
 
 
+def check_repeated_inputs(tool):
+    """An input that is listed twice is one input."""
+    decisions = []
+    for again in (1, 3):
+        nodes = [node(n["time"], n["bytes"], *n["inputs"] * again) for n in SMALL["nodes"]]
+        with Problem(problem(*nodes)) as path:
+            code, out, err = solve(tool, path, "--budget", "30")
+        decisions.append((code, out, err))
+    return [] if decisions[0] == decisions[1] and decisions[0][0] == 0 else \
+        [f"inputs listed twice: {decisions}"]
+
+
+def dense_chain(rng, length):
+    """Forward nodes, then backward ones that read theirs and the gradient before; the sizes have
+    nothing in common, so that the lists of the chain's dynamic program are long."""
+    nodes = []
+    for v in range(2 * length):
+        inputs = {v - 1, 2 * length - 1 - v} if v >= length else {v - 1}
+        nodes.append(node(rng.randint(1, 1000), rng.randint(1, 10**9),
+                          *sorted(u for u in inputs if u >= 0)))
+    return problem(*nodes)
+
+
 def check_interrupt(tool):
     """After the first line of progress, Ctrl-C: the best plan so far, valid, and it says so."""
-    rng = random.Random(3)
-    value = random_problem(rng, 300)
-    with Problem(value) as path:
-        with subprocess.Popen([tool, path, "--budget", "90%", "--time-limit", "100s"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              encoding="utf-8") as process:
-            line = process.stderr.readline()
-            process.send_signal(signal.SIGINT)
-            out, _ = process.communicate(timeout=60)
-    if process.returncode or not line.startswith("remat-solve: 1 s"):
-        return [f"interrupt: code {process.returncode}, {line!r}"]
-    decision = json.loads(out)
-    faults = check_decision(value["nodes"], decision)
-    if not decision["interrupted"] or decision["time_limit_hit"]:
-        faults.append("interrupt: the decision does not say so")
+    faults, rng = [], random.Random(3)
+    for name, value, budget in (("random", random_problem(rng, 300), "90%"),
+                                ("chain", dense_chain(rng, 200), "20%")):
+        with Problem(value) as path:
+            with subprocess.Popen([tool, path, "--budget", budget, "--time-limit", "100s"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  encoding="utf-8") as process:
+                line = process.stderr.readline()
+                process.send_signal(signal.SIGINT)
+                out, _ = process.communicate(timeout=10)
+        if process.returncode or not line.startswith("remat-solve: 1 s"):
+            faults.append(f"interrupt, {name}: code {process.returncode}, {line!r}")
+            continue
+        decision = json.loads(out)
+        faults += check_decision(value["nodes"], decision)
+        if not decision["interrupted"] or decision["time_limit_hit"]:
+            faults.append(f"interrupt, {name}: the decision does not say so")
+    return faults
+
+
+def check_time_limit(tool, slower):
+    """Long chains with long lists: 100 ms and, by default, about a second, of processor time."""
+    faults, rng = [], random.Random(5)
+    for length in (60, 100, 200, 319):
+        value = dense_chain(rng, length)
+        with Problem(value) as path:
+            for arguments, seconds in (["--time-limit", "100ms"], .5), ([], 4):
+                code, out, err, took = solve_timed(tool, path, "--budget", "50%", *arguments)
+                print(f"chain of {length} {' '.join(arguments)}: {took:.2f} s")
+                if took > seconds * slower or code not in (0, 3):
+                    faults.append(f"chain of {length} {arguments}: {took} s, code {code} {err}")
+                elif code == 0:
+                    faults += check_decision(value["nodes"], json.loads(out))
     return faults
 
 
 def main():
-    tool = sys.argv[1]
+    tool, slower = sys.argv[1], float(sys.argv[2])
     faults = check_refusals(tool) + check_small(tool) + check_extended(tool) + check_random(tool)
     faults += check_curve_files(tool) + check_interrupt(tool)
+    faults += check_repeated_inputs(tool) + check_time_limit(tool, slower)
     print("\n".join(faults))
     return 1 if faults else 0
 

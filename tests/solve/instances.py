@@ -1,13 +1,15 @@
 """The published instances: every decision replayed here, bounds and overheads against the figures in
 ../shared/instances/README.md. Skipped, saying so, where that folder is absent.
 
-    instances.py REMAT_SOLVE FOLDER
+    instances.py REMAT_SOLVE FOLDER SLOWER
+
+SLOWER: limits on processor time are multiplied by it.
 """
 import json
 import os
 import sys
 
-from planned import check_decision, solve
+from planned import check_decision, solve_timed
 
 # file: {budget in %: (proven bound, best known schedule), overhead in %}; None: infeasible. Bounds of
 # llama3_8b from 70 % down are our own: a poor choice of the moment to look at loses most of them.
@@ -19,20 +21,25 @@ KNOWN = {
     "random_layered_100": {90: (0, 0), 80: (0, 0), 70: (.007, 2.14), 50: None},
     "gpt2_124m_b8_t1024": {90: (1.988, 2.099), 80: (4.497, 4.753), 70: (8.710, 8.784),
                            60: (15.92, 16.42), 50: None},
-    "llama3_8b_b1_t8192": {90: (.457, .843), 70: (1.654, 2.093), 50: (6.673, 14.59),
-                           40: (11.65, 14.59), 30: (16.99, 17.03)},
+    "llama3_8b_b1_t8192": {90: (.457, .843), 80: (.974, 2.093), 70: (1.654, 2.093),
+                           60: (2.702, 3.169), 50: (6.673, 14.59), 40: (11.65, 14.59),
+                           30: (16.99, 17.03)},
 }
+NETWORKS = ("vgg16_train", "vgg19_train", "mobilenet_train")
+SECONDS = {name: 1 if name in NETWORKS else 10 for name in KNOWN}  # as the figures' README asks for
+SLACK = 2  # for a machine that is slow or busy
 ROUNDING = .0051  # the figures have two or three decimals
 
 
-def check(tool, path, percentage, known):
+def check(tool, path, percentage, known, seconds):
     with open(path, encoding="utf-8") as file:
         nodes = json.load(file)["nodes"]
-    code, out, err = solve(tool, path, "--budget", f"{percentage}%")
+    code, out, err, took = solve_timed(tool, path, "--budget", f"{percentage}%")
     if known is None:
         faults = [] if code == 3 else [f"code {code}, expected 3"]
         found = json.loads(out).get("smallest_peak_found") if out else None
-        print(f"{os.path.basename(path):28s} {percentage:3d} %  infeasible, least found {found}")
+        print(f"{os.path.basename(path):28s} {percentage:3d} %  infeasible, least found {found}, "
+              f"{took:.2f} s")
         return faults
     if code:
         return [f"code {code}: {err.strip()}"]
@@ -41,25 +48,30 @@ def check(tool, path, percentage, known):
     total = decision["total_time"]
     bound, overhead = 100 * (decision["lower_bound"] / total - 1), 100 * decision["overhead"]
     print(f"{os.path.basename(path):28s} {percentage:3d} %  bound {bound:.4f}  "
-          f"overhead {overhead:.4f} (known {known[1]})  gap {100 * decision['gap']:.4f}")
+          f"overhead {overhead:.4f} (known {known[1]})  gap {100 * decision['gap']:.4f}, "
+          f"{took:.2f} s")
     if overhead > known[1] + ROUNDING:
         faults.append(f"overhead {overhead:.4f}, known {known[1]}")
     if bound > known[1] + ROUNDING:
         faults.append(f"bound {bound:.4f} above a known schedule, {known[1]}")
     if bound < known[0] - ROUNDING:
         faults.append(f"bound {bound:.4f} below the known one, {known[0]}")
+    if took > seconds:
+        faults.append(f"{took:.2f} s, accepted: {seconds:g}")
     return faults
 
 
 def main():
     tool, folder = sys.argv[1:3]
+    slower = SLACK * float(sys.argv[3])
     if not os.path.isdir(folder):
         print(f"skipped: {folder} is absent")
         return 77
     failed = False
     for name, budgets in KNOWN.items():
         for percentage, known in budgets.items():
-            for fault in check(tool, os.path.join(folder, name + ".json"), percentage, known):
+            path = os.path.join(folder, name + ".json")
+            for fault in check(tool, path, percentage, known, SECONDS[name] * slower):
                 print(f"{name} at {percentage} %: {fault}")
                 failed = True
     return 1 if failed else 0

@@ -11,6 +11,15 @@ def solve(tool, path, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+def solve_timed(tool, path, *arguments):
+    """The same, and the processor seconds that it took."""
+    begin = os.times()
+    done = solve(tool, path, *arguments)
+    end = os.times()
+    took = end.children_user + end.children_system - begin.children_user - begin.children_system
+    return *done, took
+
+
 class Problem:
     """A temporary file that holds `value` as JSON (or, given a string, that text)."""
 

@@ -53,7 +53,7 @@ fail:
     return st;
 }
 
-/* An array of numbers of earlier nodes; there are fewer of these than nodes, so `out` has room. */
+/* An array of numbers of earlier nodes; `out` has room for all. */
 static remat_status read_numbers(struct reader *r, size_t node, const char *key, const json_t *list,
                                  uint32_t *out, uint32_t *count)
 {
@@ -61,10 +61,6 @@ static remat_status read_numbers(struct reader *r, size_t node, const char *key,
     *count = (uint32_t)json_array_size(list);
     if (!json_is_array(list))
         return fail_key(r, node, key, list, "an array of node numbers");
-    if (json_array_size(list) > node)
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
-                   "nodes[%zu].%s: %zu entries, but only %zu nodes are earlier", node, key,
-                   json_array_size(list), node);
     for (uint32_t i = 0; i < *count; i++) {
         const char *item = remat_arena_format(r->arena, "%s[%u]", key, i);
         REMAT_TRY(read_number(r, node, item ? item : key, json_array_get(list, i), &out[i]));
