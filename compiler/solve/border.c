@@ -118,19 +118,20 @@ fail:
     return st;
 }
 
-/* By item: the part of its read_ps that is paid whenever a task reads it. */
+/* By item: the part of its read_ps that is paid whichever task reads it. */
 static remat_status find_certain(struct remat_arena *arena, const struct remat_border *b,
                                  int64_t **out)
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(arena, *out, b->item_count);
+    memcpy(*out, b->read_ps, b->item_count * sizeof **out);
     for (uint32_t t = 0; t < b->task_count; t++)
         for (uint32_t r = b->tasks[t].read_begin; r < b->tasks[t].read_end; r++) {
             uint32_t i = b->reads[r].item;
             int64_t certain = b->reads[r].reading == REMAT_READ_ALWAYS   ? b->read_ps[i]
                               : b->reads[r].reading == REMAT_READ_SOURCE ? b->source_ps[i]
                                                                          : 0;
-            if (certain > (*out)[i])
+            if (certain < (*out)[i])
                 (*out)[i] = certain;
         }
 fail:

@@ -21,7 +21,8 @@ struct remat_border_item {
     bool recomputed; /* must not be kept */
 };
 
-/* Reading an item costs its read_ps once, however many tasks do. */
+/* Reading an item costs its read_ps once, however many tasks do. When it is computed again that is
+ * the least that a task which reads it pays, whether that one runs or not. */
 struct remat_border_read {
     uint32_t item;
     enum remat_border_reading {

@@ -70,7 +70,7 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
     *bytes = 0;
     for (uint32_t i = 0; i < b->item_count; i++) {
         bool available = s->items[i].wanted;
-        int64_t read = 0, certain = 0;
+        int64_t read = 0, certain = s->read_ps[i];
         for (uint32_t t = 0; t < b->task_count; t++) {
             for (uint32_t e = s->tasks[t].input_begin; e < s->tasks[t].input_end; e++)
                 available |= runs(choice, t) && s->inputs[e] == i;
@@ -81,7 +81,7 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
                 if (s->reads[e].item != i)
                     continue;
                 read |= runs(choice, t);
-                certain = part > certain ? part : certain;
+                certain = part < certain ? part : certain;
             }
         }
         bool again = runs(choice, s->items[i].task);

@@ -331,6 +331,8 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
     *too_much += y.too_much;
 }
 
+#define FIRST 1700 /* with 3688, two tasks of which read an item in two ways */
+
 /* Arguments: the first seed, and how many of a hundred of the graphs of each kind. */
 int main(int argc, char **argv)
 {
@@ -338,7 +340,7 @@ int main(int argc, char **argv)
         {"few items", 2, 8, 2, 7, 2000},
         {"more items", 8, 12, 8, 9, 240},
     };
-    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
+    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : FIRST;
     uint32_t percent = argc > 2 ? (uint32_t)atoi(argv[2]) : 100;
     uint32_t too_much = 0;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
