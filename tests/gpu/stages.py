@@ -263,6 +263,12 @@ def bandwidth(machine, _):
             round(row["moved_bytes"] / row["median_ns"] * 1e9 / copy, 3) for row in rows}}
 
 
+def pytorch(machine, _, how, recompute):
+    """The step of gpt2-124m, for its rankings."""
+    torch_on_gpu()
+    return json.loads(machine.run(sys.executable, HERE / "torch_step.py", how, recompute, 8, 1024).stdout)
+
+
 # stage: {item: function, arguments}
 def items_of(machine, stage):
     models = machine.models()
@@ -274,7 +280,9 @@ def items_of(machine, stage):
         "sanitizer": {check: (sanitizer, check) for check in ["memcheck", "racecheck", "initcheck", "synccheck"]},
         "profile": {model: (profile, model) for model in models},
         "bench": {**{f"{model} ranking{how}": (ranking, model, how != "") for how in ["", " profiled"]
-                     for model in models}, "bandwidth": (bandwidth,)},
+                     for model in models}, "bandwidth": (bandwidth,),
+                  **{f"pytorch gpt2-124m {how} {recompute}": (pytorch, how, recompute)
+                     for how in ["eager", "compile"] for recompute in ["none", "full"]}},
     }[stage]
 
 
@@ -297,7 +305,7 @@ def run_stage(machine, stage, gpu):
     path = machine.options.out / f"{stage}.json"
     results = json.loads(path.read_text()) if path.exists() else {"stage": stage, "items": {}}
     wanted, rows = items_of(machine, stage), results["items"]
-    if machine.options.small:
+    if machine.options.small and stage in ("kernels", "steps"):
         wanted = dict(list(wanted.items())[::max(1, len(wanted) // 2)])
     results["when"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}"
     results["gpu"] = gpu
