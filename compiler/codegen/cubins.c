@@ -10,7 +10,7 @@
 struct queue {
     pthread_mutex_t lock;
     uint32_t next, count; /* of jobs: cubins of `code`, whose kernel and arch are filled in */
-    bool failed;
+    bool failed, over;
     const struct remat_nvrtc *nvrtc;
     const struct remat_cubin_settings *settings;
     struct remat_cuda_code *code;
@@ -30,7 +30,11 @@ struct worker {
 static bool take(struct queue *queue, uint32_t *job)
 {
     pthread_mutex_lock(&queue->lock);
-    bool taken = !queue->failed && queue->next < queue->count;
+    const struct remat_cubin_settings *s = queue->settings;
+    bool left = !queue->failed && !queue->over && queue->next < queue->count;
+    if (left && s->is_over)
+        queue->over = s->is_over(s->is_over_user, queue->next, queue->count);
+    bool taken = left && !queue->over;
     if (taken)
         *job = queue->next++;
     pthread_mutex_unlock(&queue->lock);
@@ -183,6 +187,9 @@ remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
     pthread_mutex_destroy(&queue.lock);
     REMAT_TRY(st);
     REMAT_TRY(first_error(ctx, workers, count));
+    out->cut_short = queue.over;
+    if (queue.over)
+        code->cubin_count = 0;
     REMAT_TRY(copy_results(arena, code));
     for (uint32_t w = 0; w < count; w++)
         REMAT_TRY(add_counts(arena, &workers[w], out));

@@ -8,10 +8,14 @@ struct remat_cubin_settings {
     const char *const *architectures; /* "sm_90", ..., NULL at the end; those given twice are one */
     const char *cache;                /* a folder that there is; NULL: nothing is kept */
     uint32_t threads;                 /* that compile; 0 as 1 */
+    /* Asked before each cubin, by one thread at a time; true: no more are begun. NULL: never. */
+    bool (*is_over)(void *user, uint32_t begun, uint32_t of);
+    void *is_over_user;
 };
 
 struct remat_cubin_counts {
     uint32_t compiled, cached;
+    bool cut_short;        /* by is_over: there are none */
     const char *unwritten; /* why the cache could not be written, NULL: it could */
 };
 

@@ -43,7 +43,8 @@ static const char *const both[] = {"sm_90", "sm_80", "sm_90", NULL};
 static remat_status make(struct remat_arena *arena, struct subject *s, uint32_t threads,
                          const char *folder, uint32_t compiled, uint32_t cached)
 {
-    struct remat_cubin_settings settings = {both, folder, threads};
+    struct remat_cubin_settings settings = {
+        .architectures = both, .cache = folder, .threads = threads};
     struct remat_cubin_counts counts;
     remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s->code, &counts);
     if (st == REMAT_OK)
@@ -168,9 +169,9 @@ static void test_unwritable(struct remat_arena *arena)
     struct subject s;
     struct remat_cubin_counts counts;
     make_subject(&s);
-    remat_status st = remat_cubins_make(ctx, arena, nvrtc,
-                                        &(struct remat_cubin_settings){both, "/nowhere/at/all", 2},
-                                        &s.code, &counts);
+    struct remat_cubin_settings settings = {
+        .architectures = both, .cache = "/nowhere/at/all", .threads = 2};
+    remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts);
     CHECK(st == REMAT_OK && counts.compiled == 2 * KERNELS, "%s", remat_context_message(ctx));
     CHECK(counts.unwritten && strstr(counts.unwritten, "/nowhere/at/all/"), "not said");
     check_cubins(&s);
@@ -196,11 +197,45 @@ static void test_errors(struct remat_arena *arena)
             "%s", remat_context_message(ctx));
     }
     make_subject(&s);
-    remat_status st = remat_cubins_make(
-        ctx, arena, nvrtc, &(struct remat_cubin_settings){unknown, NULL, 1}, &s.code, &counts);
+    struct remat_cubin_settings settings = {.architectures = unknown, .threads = 1};
+    remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts);
     CHECK(st == REMAT_ERROR_USAGE && strstr(remat_context_message(ctx), "'sm_70'") &&
               strstr(remat_context_message(ctx), "(accepted: sm_80, sm_90)"),
           "%s", remat_context_message(ctx));
+}
+
+struct question {
+    uint32_t calls, last; /* `last`: the number of the call that ends it */
+};
+
+static bool is_over(void *user, uint32_t begun, uint32_t of)
+{
+    struct question *q = user;
+    CHECK(begun == q->calls && of == 2 * KERNELS, "%u of %u begun, asked %u times", begun, of,
+          q->calls);
+    return q->calls++ == q->last;
+}
+
+/* Ended at each cubin: none is there, and not more than those begun before were compiled. */
+static void test_cut_short(struct remat_arena *arena)
+{
+    for (uint32_t i = 0; i < 3 * (2 * KERNELS + 1); i++) {
+        struct question q = {.last = i / 3};
+        struct remat_cubin_settings settings = {
+            .architectures = both, .threads = 1 + i % 3, .is_over = is_over, .is_over_user = &q};
+        struct remat_cubin_counts counts;
+        struct subject s;
+        make_subject(&s);
+        remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts);
+        CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+        CHECK(counts.compiled == q.last, "%u compiled, ended at %u", counts.compiled, q.last);
+        CHECK(counts.cut_short == (q.last < 2 * KERNELS), "ended at %u: %d", q.last,
+              counts.cut_short);
+        if (counts.cut_short)
+            CHECK(s.code.cubin_count == 0, "%u cubins", s.code.cubin_count);
+        else
+            check_cubins(&s);
+    }
 }
 
 static void test_warnings(struct remat_arena *arena)
@@ -229,6 +264,7 @@ int main(int argc, char **argv)
         test_cache(&arena);
         test_unwritable(&arena);
         test_errors(&arena);
+        test_cut_short(&arena);
         test_warnings(&arena);
     }
     rmdir(cache);

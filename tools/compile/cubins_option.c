@@ -3,6 +3,7 @@
 #include "cubins.h"
 #include "notes.h"
 #include "options.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -102,22 +103,49 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+struct compilation {
+    struct cli_watch watch;
+    uint32_t begun, of; /* cubins */
+};
+
+static void tell(void *user, double elapsed)
+{
+    const struct compilation *c = user;
+    fprintf(stderr, "remat-compile: %.0f s, cubins: %" PRIu32 " of %" PRIu32 " begun\n", elapsed,
+            c->begun, c->of);
+}
+
+static bool is_over(void *user, uint32_t begun, uint32_t of)
+{
+    struct compilation *c = user;
+    c->begun = begun;
+    c->of = of;
+    return cli_watch_over(&c->watch);
+}
+
 static remat_status make(remat_context *ctx, struct remat_arena *arena,
                          const struct cli_arguments *args, const struct remat_nvrtc *nvrtc,
                          const char *const *architectures, struct remat_program *program)
 {
     remat_status st = REMAT_OK;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    struct remat_cubin_settings settings = {.architectures = architectures, .threads = 1};
+    struct compilation compilation = {.watch = {.tell = tell, .user = &compilation}};
+    struct remat_cubin_settings settings = {.architectures = architectures,
+                                            .threads = 1,
+                                            .is_over = is_over,
+                                            .is_over_user = &compilation};
     struct remat_cubin_counts counts;
     uint64_t begin = now_ns();
     if (processors > 1)
         settings.threads = processors < THREADS_MAX ? (uint32_t)processors : THREADS_MAX;
     REMAT_TRY(open_cache(ctx, arena, args, &settings.cache));
+    REMAT_TRY(cli_watch_start(ctx, NULL, &compilation.watch));
     REMAT_TRY(remat_cubins_make(ctx, arena, nvrtc, &settings, &program->cuda, &counts));
     if (cli_has(args, OPTION_verbose))
         fprintf(stderr, "%-20s %s elapsed, %" PRIu32 " compiled, %" PRIu32 " from the cache\n",
                 "cubins", cli_time(now_ns() - begin).text, counts.compiled, counts.cached);
+    if (counts.cut_short)
+        REMAT_TRY(notes_add(arena, program, "no cubins: interrupted while they were compiled"));
     if (counts.unwritten)
         remat_log(ctx, REMAT_SEVERITY_WARNING, "%s; cubins are not kept", counts.unwritten);
 fail:

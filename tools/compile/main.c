@@ -249,7 +249,6 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
     REMAT_TRY(progress_start(ctx, args, &settings, &progress));
     st = make_report(ctx, arena, args, &settings, &progress, &report);
-    cli_watch_stop();
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
     REMAT_TRY(st);
@@ -258,6 +257,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));
 fail:
+    cli_watch_stop();
     return st;
 }
 
