@@ -398,20 +398,59 @@ fail:
 
 /* --- choosing --- */
 
-static remat_status note_manual(struct remat_chooser *c, const struct rung *chosen,
-                                const struct rung *manual)
+/* Of a whole step, by class. */
+static struct remat_class_times times_of(const struct remat_chooser *c, const struct rung *rung)
+{
+    struct remat_class_times times = c->update->times;
+    for (uint32_t k = 0; k < REMAT_COST_CLASSES; k++)
+        times.ns[k] += rung->cost.times.ns[k] * remat_microbatches(c->settings);
+    return times;
+}
+
+/* Whether costs that are off could put the rung in front of *best. */
+static bool could_win(const struct rung *rung, const struct rung *best)
+{
+    return (1 - REMAT_SENSITIVITY_SHARE) * (double)rung->least_ns <
+           (1 + REMAT_SENSITIVITY_SHARE) * (double)best->cost.step_ns;
+}
+
+/* The plan against all manual policies that fit, the fastest of which is `manual`. */
+static remat_status note_manual(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, struct rungs *rungs,
+                                const struct rung *chosen, const struct rung *manual)
 {
     remat_status st = REMAT_OK;
-    const struct remat_class_times times[] = {chosen->cost.times, manual->cost.times};
-    struct remat_sensitivity s = remat_sensitivity_of(times, 2, 0);
-    if (manual->cost.step_ns == chosen->cost.step_ns)
-        return REMAT_OK;
-    const char *note = remat_arena_format(
-        c->arena,
-        "the fastest manual policy that fits is \"%s\", %.2f %% slower; with costs of matmul, "
-        "attention or the rest 20 %% off it is slower in %u of %u cases",
-        manual->of.name, 100 * ((double)manual->cost.step_ns / (double)chosen->cost.step_ns - 1),
-        s.held, REMAT_SENSITIVITY_CASES);
+    struct remat_class_times *times;
+    uint32_t count = 1;
+    double slower =
+        (double)step_of(c, manual->cost.step_ns) / (double)step_of(c, chosen->cost.step_ns) - 1;
+    REMAT_NEW(c->arena, times, rungs->count + 1);
+    times[0] = times_of(c, chosen);
+    for (size_t i = 0; i < rungs->count; i++) {
+        struct rung *rung = &rungs->items[i];
+        uint64_t bytes;
+        if (rung->least_bytes > c->limit_bytes || !could_win(rung, chosen))
+            continue;
+        if (remat_choose_is_over(c))
+            return REMAT_OK;
+        REMAT_TRY(try_rung(c, scratch, planner, rung, c->limit_bytes, &bytes));
+        if (bytes <= c->limit_bytes)
+            times[count++] = times_of(c, rung);
+    }
+    struct remat_sensitivity s = remat_sensitivity_of(times, count, 0);
+    const char *rival = "the plan is a manual policy";
+    if (!chosen->of.policy)
+        rival = remat_arena_format(c->arena,
+                                   "the fastest manual policy that fits is \"%s\", %.2f %% slower",
+                                   manual->of.name, 100 * slower);
+    if (!rival)
+        return REMAT_ERROR_MEMORY;
+    const char *note = remat_arena_format(c->arena,
+                                          "%s; with costs of matmul, attention or the rest 20 %% "
+                                          "off no %sthat fits is faster in %u of "
+                                          "%u cases",
+                                          rival, chosen->of.policy ? "other " : "manual policy ",
+                                          s.held, REMAT_SENSITIVITY_CASES);
     REMAT_PUSH(c->arena, &c->notes, note);
 fail:
     return st;
@@ -504,6 +543,8 @@ static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *s
     if (planner) {
         REMAT_TRY(bound_rungs(c, scratch, planner, rungs));
         REMAT_TRY(best_rung(c, scratch, planner, rungs, best, &found));
+        if (found && !c->over)
+            REMAT_TRY(note_manual(c, scratch, planner, rungs, best, best));
     } else {
         uint64_t bytes;
         *best = rungs->items[0];
@@ -534,7 +575,7 @@ static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *s
     else if (c->over || !by_hand)
         manual->of.policy = NULL;
     if (by_hand && !c->over)
-        REMAT_TRY(note_manual(c, best, manual));
+        REMAT_TRY(note_manual(c, scratch, planner, rungs, best, manual));
 fail:
     return st;
 }
@@ -551,14 +592,15 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     REMAT_TRY(list_policies(c, &rungs));
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     bool per_op = free && c->settings->solver == REMAT_SOLVER_PER_OP;
-    if (free)
+    if (c->settings->has_budget) {
         REMAT_TRY(remat_choose_planner(c, &planner));
-    if (per_op) {
         if (c->limit_bytes >= remat_planner_floor(planner))
             REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->bound_ns));
+    }
+    if (per_op) {
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best, &manual));
     } else {
-        REMAT_TRY(choose_policy(c, &scratch, planner, &rungs, &best));
+        REMAT_TRY(choose_policy(c, &scratch, free ? planner : NULL, &rungs, &best));
         manual = best;
     }
     REMAT_TRY(note_end(c));

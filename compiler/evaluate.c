@@ -25,6 +25,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         out->prices[k] = remat_price_kernel(graph, &out->kernels.kernels[k], device);
         out->step_ns += out->prices[k].ns;
+        out->times.ns[remat_cost_class_of(out->kernels.kernels[k].kind)] += out->prices[k].ns;
     }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
 fail:

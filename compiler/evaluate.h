@@ -20,6 +20,7 @@ struct remat_arrangement {
     uint32_t *order;
     struct remat_lifespans lifespans;
     uint64_t step_ns;
+    struct remat_class_times times; /* step_ns by class */
 };
 
 /* Fuses, schedules, measures and prices a whole graph. */

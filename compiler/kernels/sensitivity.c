@@ -2,8 +2,6 @@
 
 #include "kernel.h"
 
-#define ERROR_SHARE 0.2
-
 enum remat_cost_class remat_cost_class_of(uint32_t kernel_kind)
 {
     switch (kernel_kind) {
@@ -22,7 +20,7 @@ static double scaled_ns(const struct remat_class_times *plan, uint32_t number)
 {
     double ns = 0;
     for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++, number /= 3)
-        ns += (double)plan->ns[c] * (1 + ERROR_SHARE * ((double)(number % 3) - 1));
+        ns += (double)plan->ns[c] * (1 + REMAT_SENSITIVITY_SHARE * ((double)(number % 3) - 1));
     return ns;
 }
 

@@ -20,6 +20,7 @@ struct remat_class_times { /* of a step */
 };
 
 #define REMAT_SENSITIVITY_CASES 26
+#define REMAT_SENSITIVITY_SHARE 0.2
 struct remat_sensitivity {
     uint32_t held;  /* cases in which none is faster than the chosen one */
     uint32_t worst; /* the one that is faster by most in some case; the chosen one if none is */
