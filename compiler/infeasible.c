@@ -144,7 +144,8 @@ remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candid
     else if (p->settings->solver == REMAT_SOLVER_PER_OP)
         what = "the smallest plan that was found";
     if (floor_bytes)
-        remat_text_append(&proven, ". Proven: no plan needs less than %" PRIu64 " B",
+        remat_text_append(&proven,
+                          ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",
                           floor_bytes + p->reserve_bytes);
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;

@@ -9,8 +9,8 @@ void certificate_print(const struct remat_program *p, struct remat_text *out)
         return;
     remat_program_cost_shares(p, shares);
     remat_text_append(out,
-                      "optimal within %.2f %% under these costs (%.1f %% measured): no plan that "
-                      "fits takes less than %s",
+                      "optimal within %.2f %% under these costs (%.1f %% measured): no choice of "
+                      "what to recompute that fits takes less than %s",
                       100 * ((double)p->step_ns / (double)p->bound_step_ns - 1),
                       100 * shares[REMAT_COST_MEASURED], cli_time(p->bound_step_ns).text);
 }
