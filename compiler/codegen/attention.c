@@ -6,9 +6,10 @@
  * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
 #include "source.h"
 
-#define HEAD_SIZE_MAX 128 /* sums of 16 rows are that many f32 over a warp's registers */
-#define OWNED_BYTES   32768
-#define STAGE_BYTES   8192
+#define TILE_ALIGNMENT 256 /* attention.cu changes bits of addresses up to there */
+#define HEAD_SIZE_MAX  128 /* sums of 16 rows are that many f32 over a warp's registers */
+#define OWNED_BYTES    32768
+#define STAGE_BYTES    8192
 
 /* The operands of both kernels, and where they begin. */
 static const char *const forward_names[] = {"q", "k", "v", "out", "lse", "rng"};
@@ -128,10 +129,10 @@ static void choose_tiles(struct attention *a, enum cuda_shape shape,
 static uint32_t tile_bytes(const struct attention *a, enum cuda_shape shape)
 {
     uint32_t owned = 16 * a->warps * a->strips * a->pitch, visited = a->visited * a->pitch;
-    return shape == CUDA_DELTA     ? 0
-           : shape == CUDA_FORWARD ? owned + 2 * visited
-           : shape == CUDA_QUERIES ? 2 * owned + 4 * visited
-                                   : 2 * owned + 4 * visited + 2 * a->visited * 8;
+    uint32_t tiles = shape == CUDA_FORWARD   ? owned + 2 * visited
+                     : shape == CUDA_QUERIES ? 2 * owned + 4 * visited
+                                             : 2 * owned + 4 * visited + 2 * a->visited * 8;
+    return shape == CUDA_DELTA ? 0 : tiles + TILE_ALIGNMENT;
 }
 
 /* The smallest word of 32 random bits that kernel.h's comparison with p keeps. */
@@ -226,7 +227,8 @@ remat_status cuda_write_attention(struct cuda_source *s, const struct remat_oper
     s->rows = a.batch * a.heads * a.queries * a.keys;
     s->columns = a.batch * a.heads * a.queries;
     if (s->shared_bytes)
-        cuda_text(s, "TILE_MEMORY(shared);");
+        cuda_text(s, "TILE_MEMORY(memory); const u32 shared = (memory + %d) / %d * %d;",
+                  TILE_ALIGNMENT - 1, TILE_ALIGNMENT, TILE_ALIGNMENT);
     write_constants(s, &a);
     write_operands(s, &a);
     cuda_text(s, "%s", calls[s->shape]);

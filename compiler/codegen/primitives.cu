@@ -90,9 +90,9 @@ DEV u32 opaque(u32 x)
     return x;
 }
 
-/* --- tiles: dynamic shared memory by its addresses in bytes --- */
+/* --- tiles: dynamic shared memory by its addresses in bytes; aligned to 16 --- */
 #define TILE_MEMORY(name)                                                                          \
-    extern __shared__ __align__(128) u8 tile_memory[];                                             \
+    extern __shared__ __align__(16) u8 tile_memory[];                                              \
     const u32 name = (u32)__cvta_generic_to_shared(tile_memory)
 
 DEV struct u32x2 shared_read8(u32 address)

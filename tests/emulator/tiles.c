@@ -20,11 +20,14 @@ static struct fibre *running_fibre(void)
     return &emulator_running->fibres[emulator_running->thread];
 }
 
+/* Where dynamic shared memory begins: no better aligned than CUDA promises. */
+#define TILE_BASE 16
+
 uint32_t emulator_tile_memory(void)
 {
     if (!emulator_running->launch->shared_bytes)
         emulator_fault("no dynamic shared memory was asked for");
-    return 0;
+    return TILE_BASE;
 }
 
 static void visit(uint32_t address, uint32_t bytes, bool writes)
@@ -37,6 +40,7 @@ static void visit(uint32_t address, uint32_t bytes, bool writes)
 
 void emulator_tile_read(uint32_t address, void *to, uint32_t bytes)
 {
+    address -= TILE_BASE;
     visit(address, bytes, false);
     memcpy(to, (const char *)emulator_running->shared + address, bytes);
 }
@@ -52,10 +56,10 @@ static void set_filling(const struct copy *copy, bool filling)
 void emulator_copy(uint32_t to, const void *from, uint32_t bytes, uint32_t read)
 {
     struct fibre *fibre = running_fibre();
-    struct copy copy = {to, bytes, read, fibre->group, from};
+    struct copy copy = {to - TILE_BASE, bytes, read, fibre->group, from};
     if (read)
         emulator_access(from, bytes, 0);
-    visit(to, bytes, true);
+    visit(copy.to, bytes, true);
     set_filling(&copy, true);
     if (fibre->copy_count == fibre->copy_capacity) {
         fibre->copy_capacity = 2 * fibre->copy_capacity + 64;

@@ -107,6 +107,8 @@ static void release_gpu(struct cuda_device *cuda)
 {
     void *context;
     cuda->driver.cuCtxPushCurrent_v2(cuda->context);
+    if (cuda->stream)
+        cuda->driver.cuStreamSynchronize(cuda->stream);
     cuda_drop_graphs(cuda);
     for (size_t e = 0; e < cuda->events.count; e++)
         cuda->driver.cuEventDestroy_v2(cuda->events.items[e]);

@@ -156,8 +156,9 @@ typedef struct remat_session_params {
      * session on the same kind of GPU; made when it is not there. NULL: chosen by each session. */
     const char *gemm_table;
     /* A CUstream of the GPU's primary context, not the default one, outliving the session: entry
-     * points are enqueued on it, and `remat_session_run` returns before they are done. NULL: a
-     * stream of the session's own, and it returns when they are. */
+     * points are enqueued on it, `remat_session_run` returns before they are done, and destroying
+     * the session waits for them. NULL: a stream of the session's own, and it returns when they
+     * are. */
     void *stream;
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
@@ -199,9 +200,9 @@ REMAT_API remat_status remat_session_write_part(remat_session *session, const ch
 REMAT_API remat_status remat_session_read_part(remat_session *session, const char *tensor,
                                                uint64_t begin, void *data, uint64_t bytes);
 
-/* Runs an entry point and returns when it is done. The caller's floating-point state is changed
- * during the call (subnormals are flushed to zero) and restored. After a failure tensors have
- * unspecified contents. */
+/* Runs an entry point and returns when it is done, unless the session has its caller's `stream`.
+ * The caller's floating-point state is changed during the call (subnormals are flushed to zero) and
+ * restored. After a failure tensors have unspecified contents. */
 REMAT_API remat_status remat_session_run(remat_session *session, const char *entry);
 
 #ifdef __cplusplus
