@@ -211,8 +211,11 @@ static const struct run {
     double hot, pressure, share; /* share: of all moves */
     enum start start;
 } runs[] = {{3e-5, 10, 0.2, BEST},   {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST},
-            {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST},  {3e-4, 10, 0.1, BEST}};
-enum { RUNS = sizeof runs / sizeof *runs };
+            {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST},  {3e-4, 10, 0.1, BEST},
+            {3e-2, 1, 0.2, GIVEN},   {1e-1, 1, 0.2, GIVEN}};
+/* The last runs are hot enough to accept whole nodes: for small problems, where one is a large
+ * share of the time. */
+enum { RUNS = sizeof runs / sizeof *runs, HOT_RUNS = 2, HOT_NODES_MAX = 128 };
 #define COLD 1e-6
 
 static remat_status anneal(struct remat_arena *arena, const struct remat_problem *p,
@@ -222,7 +225,8 @@ static remat_status anneal(struct remat_arena *arena, const struct remat_problem
 {
     remat_status st = REMAT_OK;
     struct remat_sequence last = *given;
-    for (uint32_t i = 0; i < RUNS; i++) {
+    uint32_t count = p->node_count <= HOT_NODES_MAX ? RUNS : RUNS - HOT_RUNS;
+    for (uint32_t i = 0; i < count; i++) {
         double moves = o->effort * runs[i].share * standard_moves(p);
         const struct remat_sequence *starts[] = {given, &best->sequence, &last};
         struct remat_sequence start = *starts[runs[i].start];

@@ -8,7 +8,8 @@
 #include "solve.h"
 #include "support.h"
 
-enum { BARE = 2400, EXTENDED = 1200, FAULTY = 400 };
+enum { BARE = 2400, EXTENDED = 1200, FAULTY = 400, PADDED = 200, PADDING = 60 };
+#define PADDED_EFFORT 0.05
 
 struct tally {
     const char *what;
@@ -177,6 +178,60 @@ static void check_kind(struct test *t, const char *what, bool extended, uint32_t
     CHECK(t, tally.annealed >= problems * (extended ? 0.8 : 0.9), "annealing is poor");
 }
 
+/* --- without exhaustion --- */
+
+/* The problem beside a chain of nodes that take nothing: the same optimum, too many nodes for
+ * exhaustion. */
+static struct remat_problem make_padded(struct test *t, const struct remat_problem_parts *p)
+{
+    uint32_t n = p->node_count + PADDING, edges = p->input_begin[p->node_count];
+    double *time = remat_arena_array(&t->arena, n, sizeof *time);
+    uint64_t *bytes = remat_arena_array(&t->arena, n, sizeof *bytes);
+    uint32_t *begin = remat_arena_array(&t->arena, n + 1, sizeof *begin);
+    uint32_t *inputs = remat_arena_array(&t->arena, edges + PADDING, sizeof *inputs);
+    memcpy(time, p->time, p->node_count * sizeof *time);
+    memcpy(bytes, p->bytes, p->node_count * sizeof *bytes);
+    memcpy(begin, p->input_begin, (p->node_count + 1) * sizeof *begin);
+    memcpy(inputs, p->inputs, edges * sizeof *inputs);
+    for (uint32_t v = p->node_count; v < n; v++) {
+        if (v > p->node_count)
+            inputs[edges++] = v - 1;
+        begin[v + 1] = edges;
+    }
+    return make_problem(t, n, time, bytes, begin, inputs);
+}
+
+static void check_without_exhaustion(struct test *t)
+{
+    struct sample s;
+    uint32_t optimal = 0, fits = 0;
+    double excess = 0, worst = 0;
+    for (uint32_t i = 0; i < PADDED; i++) {
+        struct remat_solution plan;
+        struct remat_solve_options options = {.effort = PADDED_EFFORT};
+        make_sample(t, false, &s);
+        struct remat_problem p = make_padded(t, &s.parts);
+        CHECK(t, remat_solve(&t->arena, &p, &s.budget, 1, &options, &plan) == REMAT_OK, "%s",
+              remat_context_message(t->ctx));
+        CHECK(t, plan.lower_bound <= s.best, "bound %g, optimum %g", plan.lower_bound, s.best);
+        if (plan.fits) {
+            double more = plan.result.time / s.best - 1;
+            CHECK(t, more >= 0, "time %g below the optimum %g", plan.result.time, s.best);
+            fits++;
+            optimal += more == 0;
+            excess += more;
+            worst = more > worst ? more : worst;
+        }
+        test_next(t);
+    }
+    printf("without exhaustion: %u of %u within the budget, %u optimal, mean excess %.3f %%, worst "
+           "%.1f %%\n",
+           fits, PADDED, optimal, 100 * excess / fits, 100 * worst);
+    CHECK(t, fits == PADDED, "no plan where one exists");
+    CHECK(t, optimal >= 0.95 * PADDED, "fewer than 95 %% optimal without exhaustion");
+    CHECK(t, excess <= 0.005 * PADDED, "mean excess above 0.5 %% without exhaustion");
+}
+
 /* --- planted faults --- */
 
 /* A planner that forgets one rule: its plans must be caught, sooner or later, as not valid, above
@@ -277,6 +332,8 @@ int main(void)
 {
     struct test t;
     test_begin(&t, "oracle");
+    check_without_exhaustion(&t);
+    t.random = 1; /* the figures in docs/planning.md are of these problems */
     check_kind(&t, "bare", false, BARE);
     check_kind(&t, "extended", true, EXTENDED);
     check_forgetting(&t);
