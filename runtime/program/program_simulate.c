@@ -186,6 +186,16 @@ static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_
                        p->values[held].instance, writer, p->commands[writer].name);
 }
 
+/* Strides of axes of one element say nothing. */
+static bool is_same_view(const struct remat_operand *x, const struct remat_operand *y)
+{
+    bool same =
+        x->offset_elements == y->offset_elements && x->rank == y->rank && x->dtype == y->dtype;
+    for (uint8_t k = 0; same && k < x->rank; k++)
+        same = x->shape[k] == y->shape[k] && (x->shape[k] == 1 || x->strides[k] == y->strides[k]);
+    return same;
+}
+
 /* Two operands of one command in one buffer: a kernel program may store where it loads, element for
  * element; nothing else may. */
 static remat_status check_sharing(const struct replay *r, uint32_t command, uint32_t k)
@@ -197,10 +207,7 @@ static remat_status check_sharing(const struct replay *r, uint32_t command, uint
         const struct remat_operand *other = &p->operands[c->operand_begin + j];
         if (j == k || p->values[other->value].buffer != p->values[o->value].buffer)
             continue;
-        bool same_view = other->offset_elements == o->offset_elements && other->rank == o->rank &&
-                         other->dtype == o->dtype &&
-                         memcmp(other->strides, o->strides, o->rank * sizeof o->strides[0]) == 0;
-        if (other->access == REMAT_ACCESS_READ && same_view &&
+        if (other->access == REMAT_ACCESS_READ && is_same_view(other, o) &&
             p->kernels[c->kernel].kind == REMAT_KERNEL_program)
             continue;
         return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
