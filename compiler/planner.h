@@ -40,7 +40,7 @@ remat_status remat_planner_near(const struct remat_planner *planner, struct rema
                                 uint32_t index, struct remat_decision *out);
 
 /* No decision whose live peak is at most `live_bytes` gives a kernel list of less than *out_ns.
- * UINT64_MAX: there is none at all. Proof: docs/plans.md. */
+ * UINT64_MAX: there is none at all. Proof: docs/planning.md. */
 remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
                                  uint64_t *out_ns);
 

@@ -1,5 +1,5 @@
 /* A lower bound on the time of every schedule within a budget, whatever its order and however often
- * it recomputes. The proof is in docs/planning.md. */
+ * it recomputes. The proof is in docs/problems.md. */
 #ifndef REMAT_BOUND_H
 #define REMAT_BOUND_H
 

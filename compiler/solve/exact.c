@@ -2,7 +2,7 @@
  * nothing, since every schedule pays it; a repeat costs its time. Values are evicted only to make
  * room for a run, and then a minimal set of them: any schedule can be followed with more kept than
  * it keeps, skipping its repeats of what is still there. A node without users that fits beside
- * everything live is run at once, for the same reason. docs/planning.md. */
+ * everything live is run at once, for the same reason. docs/problems.md. */
 #include "exact.h"
 
 enum { POLL = 256 };

@@ -1,7 +1,7 @@
 /* A kernel of the plan without recomputation either is named or runs a program. A named one is
  * computed again whole. A value that a program writes is computed again by the part of the program
  * it needs, down to other items; that part may become one kernel with its readers, whose traffic
- * then shrinks. docs/plans.md says why `least` is a bound. */
+ * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
 #include "extract_layers.h"

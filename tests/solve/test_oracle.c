@@ -333,7 +333,7 @@ int main(void)
     struct test t;
     test_begin(&t, "oracle");
     check_without_exhaustion(&t);
-    t.random = 1; /* the figures in docs/planning.md are of these problems */
+    t.random = 1; /* the figures in docs/problems.md are of these problems */
     check_kind(&t, "bare", false, BARE);
     check_kind(&t, "extended", true, EXTENDED);
     check_forgetting(&t);
