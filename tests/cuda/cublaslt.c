@@ -4,6 +4,7 @@
 #include "double.h"
 
 #include "cuda_api.h"
+#include "half.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -198,9 +199,9 @@ static float load(const char *data, int type, int64_t element)
     uint32_t bits = 0;
     float value;
     if (type == CUBLASLT_R_16F) {
-        _Float16 half;
+        uint16_t half;
         memcpy(&half, data + 2 * element, 2);
-        return (float)half;
+        return half_widen(half);
     }
     if (type == CUBLASLT_R_16BF)
         memcpy((char *)&bits + 2, data + 2 * element, 2);
@@ -213,7 +214,7 @@ static float load(const char *data, int type, int64_t element)
 static void store(char *data, int type, int64_t element, float value)
 {
     uint32_t bits;
-    _Float16 half = (_Float16)value;
+    uint16_t half = half_narrow(value);
     memcpy(&bits, &value, sizeof bits);
     uint16_t rounded =
         value == value ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
