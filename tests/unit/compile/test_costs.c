@@ -250,12 +250,15 @@ fail:
 static remat_status check_per_op(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    uint32_t last = remat_planner_path_length(b->planner, 0) - 1;
-    for (uint32_t i = 0; i < PER_OP; i++) {
-        struct remat_decision decision;
-        REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0, i * last / (PER_OP - 1),
-                                       &decision));
-        REMAT_TRY(check_decision(b, &decision, "per-op"));
+    uint32_t paths = remat_planner_path_count(b->planner);
+    for (uint32_t path = 0; path < paths; path++) {
+        uint32_t last = remat_planner_path_length(b->planner, path) - 1;
+        for (uint32_t i = 0; i < PER_OP; i++) {
+            struct remat_decision decision;
+            REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, path,
+                                           i * last / (PER_OP - 1), &decision));
+            REMAT_TRY(check_decision(b, &decision, "per-op"));
+        }
     }
 fail:
     return st;
