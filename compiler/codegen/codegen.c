@@ -439,9 +439,13 @@ static remat_status emit_attention_backward(struct emitter *e, const struct rema
     return st ? st : emit_attention(e, command, CUDA_QUERIES);
 }
 
+static double parameter_of(const struct emitter *e, const struct remat_command *command, uint32_t i)
+{
+    return e->program->parameters[command->parameter_begin + i];
+}
+
 static remat_status emit_kernel_of(struct emitter *e, const struct remat_command *command)
 {
-    const double *parameters = &e->program->parameters[command->parameter_begin];
     uint32_t last = command->operand_end - command->operand_begin - 1;
     remat_status st = REMAT_OK;
     switch (e->program->kernels[command->kernel].kind) {
@@ -450,17 +454,18 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
     case REMAT_KERNEL_copy:
         return emit_move(e, command, operand_of(e, command, 0), operand_of(e, command, 1));
     case REMAT_KERNEL_concat:
-        return emit_parts(e, command, last, (uint32_t)parameters[0], 0);
+        return emit_parts(e, command, last, (uint32_t)parameter_of(e, command, 0), 0);
     case REMAT_KERNEL_pad:
         st = emit_fill(e, command, operand_of(e, command, 1), 0);
         return st ? st
-                  : emit_parts(e, command, 1, (uint32_t)parameters[0], (uint64_t)parameters[1]);
+                  : emit_parts(e, command, 1, (uint32_t)parameter_of(e, command, 0),
+                               (uint64_t)parameter_of(e, command, 1));
     case REMAT_KERNEL_embedding:
         return emit_embedding(e, command, CUDA_GATHER, (const uint32_t[]){0, 1, 2});
     case REMAT_KERNEL_embedding_backward:
         return emit_embedding(e, command, CUDA_SCATTER, (const uint32_t[]){2, 1, 0});
     case REMAT_KERNEL_fill:
-        return emit_fill(e, command, operand_of(e, command, 0), parameters[0]);
+        return emit_fill(e, command, operand_of(e, command, 0), parameter_of(e, command, 0));
     case REMAT_KERNEL_attention:
         return emit_attention(e, command, CUDA_FORWARD);
     case REMAT_KERNEL_attention_backward:
