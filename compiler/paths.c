@@ -1,0 +1,132 @@
+/* A path is searched by bisection, which finds the same or an earlier decision when there is more
+ * room, since whatever fits less room fits more. */
+#include "paths.h"
+
+remat_status remat_paths_search(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, uint32_t path,
+                                uint64_t limit_bytes, struct remat_rung *best, bool *found,
+                                uint64_t *room_bytes)
+{
+    remat_status st = REMAT_OK;
+    uint32_t low = 0, high = remat_planner_path_length(planner, path);
+    struct remat_rung first = {0};
+    bool any = false;
+    *room_bytes = 0;
+    while (low < high && !remat_choose_is_over(c)) {
+        uint32_t middle = low + (high - low) / 2;
+        struct remat_rung rung = {.of = {"per-op", NULL, path, middle}};
+        uint64_t bytes;
+        REMAT_TRY(remat_rung_try(c, scratch, planner, &rung, limit_bytes, &bytes));
+        if (bytes <= limit_bytes) {
+            first = rung;
+            any = true;
+            high = middle;
+            *room_bytes = bytes > *room_bytes ? bytes : *room_bytes;
+        } else {
+            low = middle + 1;
+        }
+    }
+    if (any)
+        *best = first;
+    *found |= any;
+    if (!any)
+        *room_bytes = UINT64_MAX;
+fail:
+    return st;
+}
+
+/* Costs are not exactly those that order the path: a corner behind *best may be faster, and where
+ * groups of layers form, what lies before the next one. */
+static remat_status try_corners(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, struct remat_rung *best)
+{
+    remat_status st = REMAT_OK;
+    uint32_t path = best->of.path, length = remat_planner_path_length(planner, path);
+    uint32_t corner = remat_planner_path_corner(planner, path, best->of.step + 1);
+    bool groups = path >= remat_planner_single_count(planner);
+    for (uint32_t next = best->of.step + 1; next < length && !remat_choose_is_over(c); next++) {
+        if (!groups || next > corner)
+            next = remat_planner_path_corner(planner, path, next);
+        struct remat_rung rung = {.of = {"per-op", NULL, path, next}};
+        REMAT_TRY(remat_rung_find_least(c, scratch, planner, &rung));
+        if (rung.least_ns >= best->cost.step_ns)
+            continue;
+        REMAT_TRY(remat_rung_evaluate(c, scratch, planner, &rung, c->limit_bytes));
+        if (remat_rung_compare(&rung, best) < 0 && rung.cost.arena_bytes <= c->limit_bytes)
+            *best = rung;
+    }
+fail:
+    return st;
+}
+
+/* The group that is computed again at once grows with its layers, what is saved between groups gets
+ * less. Groups that need more than those before are the last ones: on the way to them there may be
+ * something smaller yet. */
+remat_status remat_choose_path_count(struct remat_chooser *c, struct remat_arena *scratch,
+                                     const struct remat_planner *planner, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t path = remat_planner_single_count(planner), count = remat_planner_path_count(planner);
+    uint64_t least_bytes = UINT64_MAX;
+    bool smaller = true;
+    while (c->path_count == 0 && path < count && smaller && !remat_choose_is_over(c)) {
+        uint32_t last = remat_planner_path_length(planner, path) - 1;
+        struct remat_rung rung = {.of = {"per-op", NULL, path++, last}};
+        REMAT_TRY(remat_rung_evaluate(c, scratch, planner, &rung, 0));
+        smaller = rung.cost.live_peak_bytes < least_bytes;
+        least_bytes = rung.cost.live_peak_bytes;
+    }
+    if (c->path_count == 0)
+        c->path_count = path;
+    *out = c->path_count;
+fail:
+    return st;
+}
+
+/* Whether groups of layers could be faster than *best. */
+static remat_status try_groups(struct remat_chooser *c, struct remat_arena *scratch,
+                               const struct remat_planner *planner, const struct remat_rung *best,
+                               bool found, uint32_t *path_count)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rung first = {.of = {"per-op", NULL, *path_count, 0}};
+    if (*path_count == remat_planner_path_count(planner))
+        return REMAT_OK;
+    if (found)
+        REMAT_TRY(remat_rung_find_least(c, scratch, planner, &first));
+    if (!found || first.least_ns < best->cost.step_ns)
+        REMAT_TRY(remat_choose_path_count(c, scratch, planner, path_count));
+fail:
+    return st;
+}
+
+/* The fastest that the planner's paths lead to. Larger groups than the first that are no faster
+ * hold more at once for the same time. */
+remat_status remat_paths_best(struct remat_chooser *c, struct remat_arena *scratch,
+                              const struct remat_planner *planner, struct remat_rung *best,
+                              bool *found)
+{
+    remat_status st = REMAT_OK;
+    const uint32_t singles = remat_planner_single_count(planner);
+    uint32_t count = singles;
+    *found = false;
+    for (uint32_t path = 0; path < count; path++) {
+        struct remat_rung rung;
+        uint64_t room;
+        bool any = false;
+        REMAT_TRY(
+            remat_paths_search(c, scratch, planner, path, c->limit_bytes, &rung, &any, &room));
+        if (any)
+            REMAT_TRY(try_corners(c, scratch, planner, &rung));
+        bool faster = any && (!*found || remat_rung_compare(&rung, best) < 0);
+        if (faster)
+            *best = rung;
+        if (*found && !faster && path >= singles)
+            break;
+        *found |= any;
+        if (path + 1 == singles)
+            REMAT_TRY(try_groups(c, scratch, planner, best, *found, &count));
+    }
+fail:
+    return st;
+}

@@ -1,0 +1,28 @@
+/* The planner's paths, searched for what fits some room; and what is left to say when nothing does.
+ */
+#ifndef REMAT_PATHS_H
+#define REMAT_PATHS_H
+
+#include "rung.h"
+
+/* The first decision of the path that fits limit_bytes, as bisection finds it; *found stays as it
+ * is where there is none. Any limit from *room_bytes up to this one has the same outcome;
+ * UINT64_MAX: nothing was found. */
+remat_status remat_paths_search(struct remat_chooser *chooser, struct remat_arena *scratch,
+                                const struct remat_planner *planner, uint32_t path,
+                                uint64_t limit_bytes, struct remat_rung *best, bool *found,
+                                uint64_t *room_bytes);
+
+/* The fastest that all paths lead to within the chooser's limit. */
+remat_status remat_paths_best(struct remat_chooser *chooser, struct remat_arena *scratch,
+                              const struct remat_planner *planner, struct remat_rung *best,
+                              bool *found);
+
+/* REMAT_ERROR_INFEASIBLE: nothing fits. The message is about the smallest arena with which
+ * something is found, on the paths, of `rungs` or of `near`. planner, near: NULL where policies
+ * alone count. */
+remat_status remat_refuse(struct remat_chooser *chooser, struct remat_arena *scratch,
+                          struct remat_planner *planner, struct remat_rungs *rungs,
+                          struct remat_rungs *near);
+
+#endif

@@ -1,0 +1,79 @@
+/* The smallest that is found of everything that could be smallest. */
+#include "paths.h"
+
+/* Takes the rung when its packed arena, which is no smaller than its live peak, is smaller. */
+static remat_status take_smaller(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner, struct remat_rung *rung,
+                                 struct remat_rung *smallest, uint64_t *arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes;
+    REMAT_TRY(remat_rung_try(c, scratch, planner, rung, *arena_bytes, &bytes));
+    if (bytes < *arena_bytes) {
+        *smallest = *rung;
+        *arena_bytes = bytes;
+    }
+fail:
+    return st;
+}
+
+static remat_status take_smallest(struct remat_chooser *c, struct remat_arena *scratch,
+                                  const struct remat_planner *planner, struct remat_rungs *rungs,
+                                  struct remat_rung *smallest, uint64_t *arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
+        if (rungs->items[i].least_bytes < *arena_bytes)
+            REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], smallest, arena_bytes));
+fail:
+    return st;
+}
+
+/* What is found with less and less room, until nothing is: the ends of paths need not be smallest.
+ */
+static remat_status shrink(struct remat_chooser *c, struct remat_arena *scratch,
+                           const struct remat_planner *planner, uint32_t path,
+                           struct remat_rung *smallest, uint64_t *arena_bytes)
+{
+    remat_status st = REMAT_OK;
+    bool found = true;
+    while (found && !remat_choose_is_over(c)) {
+        uint64_t room;
+        found = false;
+        REMAT_TRY(remat_paths_search(c, scratch, planner, path, *arena_bytes - 1, smallest, &found,
+                                     &room));
+        *arena_bytes = room < *arena_bytes ? room : *arena_bytes;
+    }
+fail:
+    return st;
+}
+
+remat_status remat_refuse(struct remat_chooser *c, struct remat_arena *scratch,
+                          struct remat_planner *planner, struct remat_rungs *rungs,
+                          struct remat_rungs *near)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rung smallest = {0};
+    struct remat_candidate candidate;
+    struct remat_notes ignored = {0};
+    uint64_t bytes = UINT64_MAX;
+    uint32_t path_count = 0;
+    if (planner)
+        REMAT_TRY(remat_choose_path_count(c, scratch, planner, &path_count));
+    for (uint32_t path = 0; path < path_count; path++) {
+        uint32_t last = remat_planner_path_length(planner, path) - 1;
+        struct remat_rung rung = {.of = {"per-op", NULL, path, last}};
+        REMAT_TRY(take_smaller(c, scratch, planner, &rung, &smallest, &bytes));
+    }
+    REMAT_TRY(take_smallest(c, scratch, planner, rungs, &smallest, &bytes));
+    if (near)
+        REMAT_TRY(take_smallest(c, scratch, planner, near, &smallest, &bytes));
+    for (uint32_t path = 0; path < path_count; path++)
+        REMAT_TRY(shrink(c, scratch, planner, path, &smallest, &bytes));
+    if (remat_choose_is_over(c))
+        return remat_choose_nothing(c);
+    REMAT_TRY(remat_rung_carry(c, c->arena, planner, &smallest, &ignored, &candidate));
+    st = remat_infeasible(c, &candidate, bytes, planner ? remat_planner_floor(planner) : 0);
+fail:
+    return st;
+}
