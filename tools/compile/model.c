@@ -80,6 +80,17 @@ static double work_of(const struct remat_graph *graph, struct sizes *sizes, uint
     return tokens > 0 ? tokens : value;
 }
 
+/* Why the graph cannot have this size, as the message says behind the path. */
+static remat_status keep_why(const struct attempts *a, struct size_trial *trial)
+{
+    const char *message = remat_context_message(a->ctx);
+    size_t length = strlen(a->path);
+    if (strncmp(message, a->path, length) == 0 && strncmp(message + length, ": ", 2) == 0)
+        message += length + 2;
+    trial->why = remat_arena_format(a->arena, "%s", message);
+    return trial->why ? REMAT_ERROR_INVALID : REMAT_ERROR_MEMORY;
+}
+
 static remat_status attempt(void *user, struct size_trial *trial)
 {
     remat_status st = REMAT_OK;
@@ -107,6 +118,8 @@ static remat_status attempt(void *user, struct size_trial *trial)
     if (!trial->policy)
         st = REMAT_ERROR_MEMORY;
 fail:
+    if (st == REMAT_ERROR_INVALID)
+        st = keep_why(a, trial);
     remat_arena_release(&scratch);
     return st;
 }
@@ -128,11 +141,6 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
     progress->symbol = sizes->symbol;
     st = sizes_search(ctx, arena, sizes, attempt, attempts_over, &attempts);
     progress->symbol = NULL;
-    if (st == REMAT_ERROR_INFEASIBLE && !sizes->cut_short) {
-        const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
-        REMAT_FAIL(ctx, st, "the smallest %s, %" PRIu32 ", does not fit: %s", sizes->symbol,
-                   sizes->smallest, message ? message : "");
-    }
     REMAT_TRY(st);
     *out = sizes_bindings(arena, sizes, sizes->trials[sizes->best].value);
     st = *out ? REMAT_OK : REMAT_ERROR_MEMORY;

@@ -180,7 +180,8 @@ static void print_sizes(const struct sizes *s)
         const struct size_trial *trial = &s->trials[t];
         printf("%10" PRIu32 "  ", trial->value);
         if (!trial->fits) {
-            printf("does not fit\n");
+            printf("%s%s\n", trial->why ? "not possible: " : "does not fit",
+                   trial->why ? trial->why : "");
             continue;
         }
         printf("%-20s  %10s  ", trial->policy, cli_time(trial->step_ns).text);
@@ -267,6 +268,9 @@ static void print_json_sizes(const struct sizes *s)
             print_json_string(trial->policy);
             printf(", \"step_ns\": %" PRIu64 ", \"peak_bytes\": %" PRIu64 ", \"rate\": %.17g",
                    trial->step_ns, trial->peak_bytes, trial->rate);
+        } else if (trial->why) {
+            printf(", \"why\": ");
+            print_json_string(trial->why);
         }
         printf("}");
     }

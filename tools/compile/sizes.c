@@ -78,10 +78,14 @@ struct search {
     struct remat_arena *arena;
     struct sizes *sizes;
     size_t capacity;
+    uint32_t too_large;  /* the smallest value that is, */
+    const char *refusal; /* with its message; NULL: none is */
     remat_status (*attempt)(void *user, struct size_trial *trial);
     bool (*is_over)(void *user);
     void *user;
 };
+
+enum outcome { FITS, TOO_LARGE, IMPOSSIBLE };
 
 static uint32_t value_of(const struct sizes *s, uint32_t number)
 {
@@ -93,44 +97,70 @@ static uint32_t number_of(const struct sizes *s, uint32_t trial)
     return (s->trials[trial].value - s->smallest) / s->multiple;
 }
 
+static bool any_fits(const struct sizes *s)
+{
+    return s->best < s->trial_count;
+}
+
 static void find_best(struct sizes *s)
 {
-    s->best = 0;
-    for (uint32_t t = 1; t < s->trial_count; t++)
-        if (s->trials[t].fits && s->trials[t].rate > s->trials[s->best].rate)
+    s->best = s->trial_count;
+    for (uint32_t t = 0; t < s->trial_count; t++)
+        if (s->trials[t].fits && (!any_fits(s) || s->trials[t].rate > s->trials[s->best].rate))
             s->best = t;
 }
 
 /* Adds a trial in its place. */
-static remat_status try_number(struct search *search, uint32_t number, bool *fits)
+static remat_status add(struct search *search, const struct size_trial *trial)
 {
-    remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    struct size_trial trial = {.value = value_of(s, number)};
     uint32_t place = s->trial_count;
-    *fits = false;
-    if (s->cut_short)
-        return REMAT_OK;
-    st = search->attempt(search->user, &trial);
-    s->cut_short = search->is_over(search->user);
-    if (s->cut_short && s->trial_count > 0)
-        return st == REMAT_ERROR_INFEASIBLE ? REMAT_OK : st;
-    trial.fits = st == REMAT_OK;
-    if (st == REMAT_ERROR_INFEASIBLE && s->trial_count > 0)
-        st = REMAT_OK;
-    REMAT_TRY(st);
     if (s->trial_count == search->capacity) {
         s->trials = remat_arena_grow(search->arena, s->trials, s->trial_count, &search->capacity,
                                      sizeof *s->trials);
         if (!s->trials)
             return REMAT_ERROR_MEMORY;
     }
-    for (; place > 0 && s->trials[place - 1].value > trial.value; place--)
+    for (; place > 0 && s->trials[place - 1].value > trial->value; place--)
         s->trials[place] = s->trials[place - 1];
-    s->trials[place] = trial;
+    s->trials[place] = *trial;
     s->trial_count++;
     find_best(s);
-    *fits = trial.fits;
+    return REMAT_OK;
+}
+
+static remat_status keep_refusal(struct search *search, uint32_t value)
+{
+    if (search->refusal && search->too_large < value)
+        return REMAT_OK;
+    search->too_large = value;
+    search->refusal = remat_arena_format(search->arena, "%s", remat_context_message(search->ctx));
+    return search->refusal ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+static remat_status try_number(struct search *search, uint32_t number, enum outcome *outcome)
+{
+    remat_status st = REMAT_OK;
+    struct sizes *s = search->sizes;
+    struct size_trial trial = {.value = value_of(s, number)};
+    *outcome = TOO_LARGE;
+    if (s->cut_short)
+        return REMAT_OK;
+    st = search->attempt(search->user, &trial);
+    s->cut_short = search->is_over(search->user);
+    if (s->cut_short && (any_fits(s) || st == REMAT_ERROR_INFEASIBLE))
+        return any_fits(s) && st == REMAT_ERROR_INFEASIBLE ? REMAT_OK : st;
+    trial.fits = st == REMAT_OK;
+    if (st == REMAT_ERROR_INFEASIBLE)
+        st = keep_refusal(search, trial.value);
+    else if (st == REMAT_ERROR_INVALID) {
+        *outcome = IMPOSSIBLE;
+        st = REMAT_OK;
+    }
+    REMAT_TRY(st);
+    REMAT_TRY(add(search, &trial));
+    if (trial.fits)
+        *outcome = FITS;
 fail:
     return st;
 }
@@ -138,9 +168,22 @@ fail:
 static remat_status try_all(struct search *search)
 {
     remat_status st = REMAT_OK;
-    bool fits = true;
-    for (uint32_t k = 0; k < search->sizes->value_count && fits; k++)
-        REMAT_TRY(try_number(search, k, &fits));
+    enum outcome outcome = FITS;
+    for (uint32_t k = 0; k < search->sizes->value_count && outcome != TOO_LARGE; k++)
+        REMAT_TRY(try_number(search, k, &outcome));
+fail:
+    return st;
+}
+
+/* Tries a number between `*low`, below what does not fit, and `*above`, and moves one of them. What
+ * is impossible lies below all that fits until something does, and above it from then on. */
+static remat_status narrow(struct search *search, uint32_t number, uint32_t *low, uint32_t *above)
+{
+    remat_status st = REMAT_OK;
+    enum outcome outcome;
+    REMAT_TRY(try_number(search, number, &outcome));
+    bool below = outcome == FITS || (outcome == IMPOSSIBLE && !any_fits(search->sizes));
+    *(below ? low : above) = number;
 fail:
     return st;
 }
@@ -149,19 +192,14 @@ fail:
 static remat_status find_largest(struct search *search)
 {
     remat_status st = REMAT_OK;
-    uint32_t count = search->sizes->value_count, fitting = 0, above = count;
-    bool fits;
-    REMAT_TRY(try_number(search, 0, &fits));
-    while (above == count && fitting < count - 1 && !search->sizes->cut_short) {
-        uint32_t next = fitting < (count - 1) / 2 ? 2 * fitting + 1 : count - 1;
-        REMAT_TRY(try_number(search, next, &fits));
-        *(fits ? &fitting : &above) = next;
+    uint32_t count = search->sizes->value_count, low = 0, above = count;
+    REMAT_TRY(narrow(search, 0, &low, &above));
+    while (above == count && low < count - 1 && !search->sizes->cut_short) {
+        uint32_t next = low < (count - 1) / 2 ? 2 * low + 1 : count - 1;
+        REMAT_TRY(narrow(search, next, &low, &above));
     }
-    while (above - fitting > 1 && !search->sizes->cut_short) {
-        uint32_t middle = fitting + (above - fitting) / 2;
-        REMAT_TRY(try_number(search, middle, &fits));
-        *(fits ? &fitting : &above) = middle;
-    }
+    while (above > low + 1 && !search->sizes->cut_short)
+        REMAT_TRY(narrow(search, low + (above - low) / 2, &low, &above));
 fail:
     return st;
 }
@@ -170,19 +208,35 @@ static remat_status refine(struct search *search)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    for (bool tried = true; tried && !s->cut_short;) {
+    for (bool tried = any_fits(s); tried && !s->cut_short;) {
         uint32_t best = number_of(s, s->best);
         uint32_t left = s->best > 0 ? number_of(s, s->best - 1) : best;
         uint32_t right = s->best + 1 < s->trial_count ? number_of(s, s->best + 1) : best;
-        bool fits;
+        enum outcome outcome;
         tried = best - left > 1 || right - best > 1;
         if (best - left > 1)
-            REMAT_TRY(try_number(search, left + (best - left) / 2, &fits));
+            REMAT_TRY(try_number(search, left + (best - left) / 2, &outcome));
         if (right - best > 1)
-            REMAT_TRY(try_number(search, best + (right - best) / 2, &fits));
+            REMAT_TRY(try_number(search, best + (right - best) / 2, &outcome));
     }
 fail:
     return st;
+}
+
+/* Nothing fits. */
+static remat_status refuse(const struct search *search)
+{
+    const struct sizes *s = search->sizes;
+    if (search->refusal)
+        return remat_error(search->ctx, REMAT_ERROR_INFEASIBLE,
+                           "the smallest %s%s, %u, does not fit: %s", s->symbol,
+                           search->too_large > s->smallest ? " that is possible" : "",
+                           search->too_large, search->refusal);
+    if (s->cut_short)
+        return remat_error(search->ctx, REMAT_ERROR_INFEASIBLE,
+                           "the search was ended before it found a %s that is possible", s->symbol);
+    return remat_error(search->ctx, REMAT_ERROR_INVALID, "no %s from %u to %u is possible; %u: %s",
+                       s->symbol, s->low, s->high, s->trials[0].value, s->trials[0].why);
 }
 
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
@@ -202,6 +256,8 @@ remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct 
         REMAT_TRY(find_largest(&search));
         REMAT_TRY(refine(&search));
     }
+    if (!any_fits(sizes))
+        st = refuse(&search);
 fail:
     return st;
 }

@@ -8,7 +8,8 @@
 /* A value of the symbol, planned. */
 struct size_trial {
     uint32_t value;
-    bool fits; /* else there is nothing but the value */
+    bool fits;       /* else there is nothing below but why */
+    const char *why; /* the graph cannot have this size; NULL: it can */
     const char *policy;
     uint64_t step_ns, peak_bytes;
     double rate; /* per second: tokens, or what the symbol counts */
@@ -22,7 +23,7 @@ struct sizes {
     const char *unit;                  /* of rates, "tokens"; set by who tries */
     struct size_trial *trials;         /* by ascending value */
     uint32_t trial_count, value_count; /* tried, and of how many */
-    uint32_t best;                     /* of trials; fits */
+    uint32_t best;                     /* of trials; trial_count: none fits */
     bool cut_short;                    /* by is_over */
 };
 
@@ -39,9 +40,11 @@ const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes,
  * are tried in turn until one does not fit. Of more: doubling, then bisection to the largest that
  * fits, then halves of the gaps beside the best one, until its neighbours have been tried. Rates
  * that rise again further away are not found. `attempt` plans a value; it returns
- * REMAT_ERROR_INFEASIBLE with a message if that does not fit, which ends the search if it is the
- * smallest value. When `is_over` is true after an attempt, the search ends, and only
- * the first attempt counts nevertheless. */
+ * REMAT_ERROR_INFEASIBLE with a message if that does not fit, REMAT_ERROR_INVALID with trial->why
+ * if the graph cannot have it. Of many values, the possible ones are taken for a range. When
+ * `is_over` is true after an attempt, the search ends, and that attempt counts only if nothing has
+ * fitted before. REMAT_ERROR_INFEASIBLE: no value that is possible fits; REMAT_ERROR_INVALID: none
+ * is possible. */
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
                           remat_status (*attempt)(void *user, struct size_trial *trial),
                           bool (*is_over)(void *user), void *user);
