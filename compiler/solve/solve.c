@@ -6,6 +6,7 @@
 #include "chain.h"
 #include "construct.h"
 #include "exact.h"
+#include "idle.h"
 
 enum {
     CUTS = 48,
@@ -248,9 +249,9 @@ fail:
     return st;
 }
 
-remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *p,
-                         const uint64_t *budgets, uint32_t budget_count,
-                         const struct remat_solve_options *options, struct remat_solution *out)
+static remat_status solve_all(struct remat_arena *arena, const struct remat_problem *p,
+                              const uint64_t *budgets, uint32_t budget_count,
+                              const struct remat_solve_options *options, struct remat_solution *out)
 {
     remat_status st = REMAT_OK;
     struct remat_solution given;
@@ -285,6 +286,25 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
     }
     for (uint32_t i = budget_count; i-- > 1;) /* what fits in less may be faster than it was here */
         REMAT_TRY(keep_if_better(arena, p, budgets[i - 1], &out[i].sequence, &out[i - 1]));
+fail:
+    return st;
+}
+
+remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *p,
+                         const uint64_t *budgets, uint32_t budget_count,
+                         const struct remat_solve_options *options, struct remat_solution *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_idle idle;
+    REMAT_TRY(remat_idle_find(arena, p, &idle));
+    if (idle.count == 0)
+        return solve_all(arena, p, budgets, budget_count, options, out);
+    REMAT_TRY(solve_all(arena, &idle.rest, budgets, budget_count, options, out));
+    for (uint32_t i = 0; i < budget_count; i++) {
+        struct remat_sequence rest = out[i].sequence, *whole = &out[i].sequence;
+        REMAT_TRY(remat_idle_restore(arena, p, &idle, &rest, whole));
+        REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
+    }
 fail:
     return st;
 }

@@ -8,6 +8,8 @@
 #include "solve.h"
 #include "support.h"
 
+#include <math.h>
+
 enum { BARE = 2400, EXTENDED = 1200, FAULTY = 400, PADDED = 200, PADDING = 60 };
 #define PADDED_EFFORT 0.05
 
@@ -180,9 +182,10 @@ static void check_kind(struct test *t, const char *what, bool extended, uint32_t
 
 /* --- without exhaustion --- */
 
-/* The problem beside a chain of nodes that take nothing: the same optimum, too many nodes for
+/* The problem beside nodes that take nothing: the same optimum. As a chain they are too many for
  * exhaustion. */
-static struct remat_problem make_padded(struct test *t, const struct remat_problem_parts *p)
+static struct remat_problem make_padded(struct test *t, const struct remat_problem_parts *p,
+                                        bool chain)
 {
     uint32_t n = p->node_count + PADDING, edges = p->input_begin[p->node_count];
     double *time = remat_arena_array(&t->arena, n, sizeof *time);
@@ -194,7 +197,7 @@ static struct remat_problem make_padded(struct test *t, const struct remat_probl
     memcpy(begin, p->input_begin, (p->node_count + 1) * sizeof *begin);
     memcpy(inputs, p->inputs, edges * sizeof *inputs);
     for (uint32_t v = p->node_count; v < n; v++) {
-        if (v > p->node_count)
+        if (chain && v > p->node_count)
             inputs[edges++] = v - 1;
         begin[v + 1] = edges;
     }
@@ -210,7 +213,7 @@ static void check_without_exhaustion(struct test *t)
         struct remat_solution plan;
         struct remat_solve_options options = {.effort = PADDED_EFFORT};
         make_sample(t, false, &s);
-        struct remat_problem p = make_padded(t, &s.parts);
+        struct remat_problem p = make_padded(t, &s.parts, true);
         CHECK(t, remat_solve(&t->arena, &p, &s.budget, 1, &options, &plan) == REMAT_OK, "%s",
               remat_context_message(t->ctx));
         CHECK(t, plan.lower_bound <= s.best, "bound %g, optimum %g", plan.lower_bound, s.best);
@@ -230,6 +233,97 @@ static void check_without_exhaustion(struct test *t)
     CHECK(t, fits == PADDED, "no plan where one exists");
     CHECK(t, optimal >= 0.95 * PADDED, "fewer than 95 %% optimal without exhaustion");
     CHECK(t, excess <= 0.005 * PADDED, "mean excess above 0.5 %% without exhaustion");
+}
+
+/* --- beside nodes that no plan is about --- */
+
+/* Where the nodes go among PADDING idle ones. */
+static uint32_t *scatter(struct test *t, uint32_t count)
+{
+    uint32_t *place = remat_arena_array(&t->arena, count, sizeof *place);
+    for (uint32_t v = 0, at = 0; at < count; v++)
+        if (v == PADDING + at || draw(t, 0, 5) == 0)
+            place[at++] = v;
+    return place;
+}
+
+#define MOVED(array, n, place)                                                                     \
+    (array) ? move(t, (array), sizeof *(array), s->node_count, (n), (place)) : NULL
+
+static void *move(struct test *t, const void *items, size_t bytes, uint32_t count, uint32_t n,
+                  const uint32_t *place)
+{
+    char *out = remat_arena_array(&t->arena, n, bytes);
+    for (uint32_t v = 0; v < count; v++)
+        memcpy(out + place[v] * bytes, (const char *)items + v * bytes, bytes);
+    return out;
+}
+
+static uint32_t *renumber(struct test *t, const uint32_t *nodes, uint32_t count,
+                          const uint32_t *place)
+{
+    uint32_t *out = remat_arena_array(&t->arena, count, sizeof *out);
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = nodes[i] == UINT32_MAX ? UINT32_MAX : place[nodes[i]];
+    return out;
+}
+
+static struct remat_problem make_beside_idle(struct test *t, const struct remat_problem_parts *s)
+{
+    uint32_t n = s->node_count + PADDING, *place = scatter(t, s->node_count);
+    uint32_t *begin = remat_arena_array(&t->arena, n + 1, sizeof *begin);
+    uint32_t *alias = remat_arena_array(&t->arena, n, sizeof *alias);
+    struct remat_way *ways = remat_arena_array(&t->arena, s->way_count, sizeof *ways);
+    memset(alias, 0xff, n * sizeof *alias);
+    for (uint32_t v = 0; v < s->node_count; v++) {
+        begin[place[v] + 1] = s->input_begin[v + 1] - s->input_begin[v];
+        if (s->alias && s->alias[v] != UINT32_MAX)
+            alias[place[v]] = place[s->alias[v]];
+    }
+    for (uint32_t v = 0; v < n; v++)
+        begin[v + 1] += begin[v];
+    for (uint32_t w = 0; w < s->way_count; w++) {
+        ways[w] = s->ways[w];
+        ways[w].node = place[s->ways[w].node];
+        ways[w].fused = renumber(t, s->ways[w].fused, s->ways[w].fused_count, place);
+    }
+    struct remat_problem_parts parts = {
+        .node_count = n,
+        .time = MOVED(s->time, n, place),
+        .bytes = MOVED(s->bytes, n, place),
+        .input_begin = begin,
+        .inputs = renumber(t, s->inputs, s->input_begin[s->node_count], place),
+        .static_bytes = s->static_bytes,
+        .workspace = MOVED(s->workspace, n, place),
+        .lasting = MOVED(s->lasting, n, place),
+        .once = MOVED(s->once, n, place),
+        .alias = alias,
+        .ways = ways,
+        .way_count = s->way_count};
+    return make_from_parts(t, &parts);
+}
+
+/* Exhaustion finds the optimum and proves it, as without them. */
+static void check_beside_idle(struct test *t)
+{
+    struct sample s;
+    for (uint32_t i = 0; i < PADDED; i++) {
+        struct remat_solution plan;
+        double time;
+        uint64_t peak;
+        make_sample(t, i % 2 > 0, &s);
+        struct remat_problem p = make_beside_idle(t, &s.parts);
+        solve(t, &p, s.budget, &plan);
+        CHECK(t, plan.fits && fabs(plan.result.time / s.best - 1) < 1e-9, "time %g, optimum %g",
+              plan.result.time, s.best);
+        CHECK(t, plan.lower_bound > (1 - 1e-9) * s.best, "bound %g of %g", plan.lower_bound,
+              s.best);
+        CHECK(t,
+              plain_simulate(&p, plan.sequence.items, plan.sequence.count, &time, &peak) &&
+                  time == plan.result.time && peak == plan.result.peak && peak <= s.budget,
+              "%g in %llu B", time, (unsigned long long)peak);
+        test_next(t);
+    }
 }
 
 /* --- planted faults --- */
@@ -333,6 +427,7 @@ int main(void)
     struct test t;
     test_begin(&t, "oracle");
     check_without_exhaustion(&t);
+    check_beside_idle(&t);
     t.random = 1; /* the figures in docs/problems.md are of these problems */
     check_kind(&t, "bare", false, BARE);
     check_kind(&t, "extended", true, EXTENDED);

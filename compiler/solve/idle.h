@@ -1,0 +1,24 @@
+/* Nodes that no plan is about: without inputs, users, time and bytes. A problem without them has
+ * the same plans, and may be small enough for exhaustion. */
+#ifndef REMAT_IDLE_H
+#define REMAT_IDLE_H
+
+#include "problem.h"
+
+struct remat_idle {
+    uint32_t count;            /* of them; 0: the rest below is not set */
+    bool *idle;                /* by node of the problem */
+    uint32_t *way_of;          /* by way of `rest`: way of the problem */
+    struct remat_problem rest; /* the other nodes */
+};
+
+/* *out lies in the arena. Where all nodes are idle, count is 0. */
+remat_status remat_idle_find(struct remat_arena *arena, const struct remat_problem *problem,
+                             struct remat_idle *out);
+
+/* A sequence of `rest` as one of the problem: each idle node runs before the first greater node. */
+remat_status remat_idle_restore(struct remat_arena *arena, const struct remat_problem *problem,
+                                const struct remat_idle *idle,
+                                const struct remat_sequence *sequence, struct remat_sequence *out);
+
+#endif
