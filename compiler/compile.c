@@ -260,6 +260,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, *out, 1);
     REMAT_TRY(remat_explain(&chooser, &best.decision, &explanation));
     REMAT_TRY(lower(&p, &best, &explanation, *out));
+    (*out)->exact_extras = explanation.exact;
     REMAT_TRY(describe(&p, graph, &chooser, &best, explanation.base_step_ns, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     REMAT_TRY(remat_program_simulate(ctx, *out));

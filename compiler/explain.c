@@ -67,7 +67,7 @@ fail:
 
 static remat_status find_alternatives(struct remat_chooser *c, const struct remat_arrangement *base,
                                       const struct remat_decision *decision,
-                                      struct remat_alternative *out)
+                                      struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;
     struct remat_border_graph border;
@@ -80,12 +80,13 @@ static remat_status find_alternatives(struct remat_chooser *c, const struct rema
     REMAT_NEW(c->arena, extra_ps, border.item_count);
     REMAT_TRY(find_kept(c->arena, &border, decision, &kept));
     REMAT_TRY(remat_border_marginals(c->arena, &border.likely, kept, extra_ps));
-    if ((uint64_t)border.item_count * c->evaluator->clones.tail <= NODES_EVALUATED) {
+    out->exact = (uint64_t)border.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
+    if (out->exact) {
         remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
         REMAT_TRY(evaluate_alternatives(c, &border, kept, decision, extra_ps));
     }
     for (uint32_t i = 0; i < border.item_count; i++) {
-        struct remat_alternative *a = &out[border.item_value[i].i];
+        struct remat_alternative *a = &out->alternatives[border.item_value[i].i];
         a->written = true;
         a->recomputable = is_recomputable(&border, i);
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
@@ -104,7 +105,7 @@ remat_status remat_explain(struct remat_chooser *c, const struct remat_decision 
                             &base));
     out->base_step_ns = base.step_ns;
     remat_stopwatch_start(c->watch);
-    REMAT_TRY(find_alternatives(c, &base, decision, out->alternatives));
+    REMAT_TRY(find_alternatives(c, &base, decision, out));
     remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
 fail:
     return st;

@@ -9,6 +9,7 @@
 struct remat_explanation {
     uint64_t base_step_ns;                  /* of the decided segment with everything saved */
     struct remat_alternative *alternatives; /* by value of the graph */
+    bool exact;                             /* what they cost; else estimated */
 };
 
 /* Of a decision on the chooser's graph, all other values as decided. Costs of single values are

@@ -22,7 +22,7 @@ struct remat_part {
 struct remat_alternative {
     bool written;               /* the forward pass writes it when everything is saved */
     bool recomputable;          /* both saving and computing again are possible */
-    int64_t recompute_extra_ns; /* of one run: computed again minus saved, estimated */
+    int64_t recompute_extra_ns; /* of one run: computed again minus saved */
 };
 
 struct remat_lowering {

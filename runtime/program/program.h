@@ -146,8 +146,8 @@ struct remat_decision_record {
     uint64_t recompute_ns; /* time of the commands that recompute it; 0 when saved or fused */
     uint32_t saved_begin, saved_end; /* commands that it lives through when saved, in this order */
     bool recomputable;               /* saving and computing it again are both possible */
-    int64_t recompute_extra_ns;      /* estimated: time of a step with it computed again minus with
-                                        it saved, all else as decided; 0 when not recomputable */
+    int64_t recompute_extra_ns;      /* time of a step with it computed again minus with it saved,
+                                        all else as decided; 0 when not recomputable */
 };
 
 struct remat_setting { /* the command line as it was understood */
@@ -168,6 +168,7 @@ struct remat_program {
     uint64_t step_ns, base_step_ns; /* predicted; base: everything saved */
     uint64_t bound_step_ns;         /* proven: no decision that fits is faster; 0: nobody asked */
     uint64_t floor_bytes;           /* proven: no decision has a smaller arena; 0: nobody asked */
+    bool exact_extras; /* recompute_extra_ns are differences of predicted steps; else estimated */
     /* The nearest manual policy: the plan's own, or the fastest that fits; NULL or "": none. */
     const char *manual_policy;
     const char *manual_flags; /* Megatron-LM's, "" for saving everything */

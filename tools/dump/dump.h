@@ -91,10 +91,12 @@ uint64_t dump_padded_bytes(const struct remat_buffer *buffer);
 /* What it takes to have a buffer that is live at the peak gone from there. */
 struct dump_removal {
     const char *how;  /* "static", "in use", "pinned", "needed": not possible; "recompute" */
-    int64_t extra_ns; /* of a step, by recomputing; estimated */
+    int64_t extra_ns; /* of a step, by recomputing */
 };
 struct dump_removal dump_removal(const struct remat_program *program, uint32_t buffer,
                                  uint32_t value); /* what the buffer holds then, or REMAT_NONE */
+/* What is said behind such times: ", estimated", or nothing where they are exact. */
+const char *dump_estimated(const struct remat_program *program);
 /* A decision as an object. */
 json_t *dump_decision(const struct remat_decision_record *record);
 struct cli_buffer dump_added_time(int64_t ns); /* "+1.20 us" */

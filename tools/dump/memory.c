@@ -147,8 +147,10 @@ static void print_residents(const struct remat_program *program, const struct re
         remat_text_append(out, "%10s  in %zu smaller buffers\n", cli_short(rest).text,
                           residents->count - RESIDENTS_SHOWN);
     }
-    remat_text_append(out, "removal: what recomputing it instead adds to a step, estimated; or why "
-                           "it cannot go\n");
+    remat_text_append(out,
+                      "removal: what recomputing it instead adds to a step%s; or why it cannot "
+                      "go\n",
+                      dump_estimated(program));
 }
 
 static void print_peak(const struct remat_program *program, const struct residents *residents,

@@ -108,6 +108,11 @@ struct dump_removal dump_removal(const struct remat_program *program, uint32_t b
     return (struct dump_removal){"recompute", record->recompute_extra_ns};
 }
 
+const char *dump_estimated(const struct remat_program *program)
+{
+    return program->exact_extras ? "" : ", estimated";
+}
+
 /* --- --why --- */
 
 struct cli_buffer dump_added_time(int64_t ns)
@@ -152,9 +157,10 @@ static void print_record(const struct remat_program *program,
     if (!record->recomputable)
         remat_text_append(out, "  recomputed  not possible\n");
     else
-        remat_text_append(out, "  recomputed  %s at the binding command; %s a step, estimated\n",
+        remat_text_append(out, "  recomputed  %s at the binding command; %s a step%s\n",
                           cli_short(bytes_at_peak(record, again)).text,
-                          dump_added_time(record->recompute_extra_ns).text);
+                          dump_added_time(record->recompute_extra_ns).text,
+                          dump_estimated(program));
 }
 
 remat_status dump_why_text(remat_context *ctx, const struct remat_program *program,
@@ -194,6 +200,7 @@ remat_status dump_why_json(remat_context *ctx, const struct remat_program *progr
     }
     dump_set(out, "peak_bytes", dump_bytes(program->peak_bytes));
     dump_set(out, "peak_command", dump_bytes(program->peak_command));
+    dump_set(out, "exact", json_boolean(program->exact_extras));
     dump_set(out, "why", why);
 fail:
     return st;

@@ -261,6 +261,7 @@ static remat_status check_explained(struct bench *b)
     REMAT_TRY(remat_planner_decide(b->planner, &s->arena, 0,
                                    remat_planner_path_length(b->planner, 0) / 2, &decision));
     REMAT_TRY(remat_explain(&chooser, &decision, &explained));
+    CHECK(explained.exact, "estimated, in a small graph");
     for (uint32_t v = 0; v < s->graph->value_count; v++) {
         int64_t saved_ns, apart_ns, fused_ns,
             said_ns = explained.alternatives[v].recompute_extra_ns;

@@ -198,12 +198,18 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
                 "  saved       0 B at the binding command; lives from command 1 to 3\n"
                 "  recomputed  0 B at the binding command; -150 ns a step, estimated\n");
     CHECK(!strstr(text.items, "h.1"), "%s", text.items);
+    struct remat_program exact = *program;
+    exact.exact_extras = true;
+    text = (struct remat_text){.arena = arena};
+    CHECK(dump_why_text(ctx, &exact, "h.0.act", &text) == REMAT_OK, "h.0.act");
+    check_holds(text.items, "  recomputed  256 B at the binding command; +900 ns a step\n");
     text = (struct remat_text){.arena = arena};
     CHECK(dump_why_text(ctx, program, "logits", &text) == REMAT_OK, "logits");
     check_holds(text.items, "  recomputed  not possible\n");
     CHECK(dump_why_text(ctx, program, "h.3.act", &text) == REMAT_ERROR_USAGE, "h.3.act");
     struct dump_json json = {.object = json_object()};
     CHECK(dump_why_json(ctx, program, "h.1.mid", &json) == REMAT_OK && !json.failed, "h.1.mid");
+    CHECK(json_is_false(json_object_get(json.object, "exact")), "exact");
     const json_t *why = json_object_get(json.object, "why"), *first = json_array_get(why, 0);
     CHECK(json_array_size(why) == 1, "%zu values", json_array_size(why));
     CHECK(integer(first, "peak_bytes_saved") == 256, "padded");

@@ -238,6 +238,7 @@ void sample_program(struct sample *s)
                                         .manual_policy = "block 1",
                                         .manual_flags = "--recompute-num-layers 1",
                                         .manual_step_ns = 1100,
+                                        .exact_extras = true,
                                         .layer_count = 2,
                                         .buffer_count = 7,
                                         .value_count = 9,

@@ -219,6 +219,7 @@ static void compare_head(const struct remat_program *a, const struct remat_progr
     SAME(manual_step_ns);
     SAME(layer_count);
     SAME(workspace_bytes);
+    SAME(exact_extras);
 }
 
 static void test_round_trip(struct remat_arena *arena)
