@@ -9,6 +9,7 @@ struct subject {
     remat_context *ctx;
     struct remat_arena arena;
     struct remat_device_description device;
+    uint32_t loss_chunk;             /* rows, set before the graph is prepared; 0: no chunks */
     const struct remat_graph *graph; /* what decisions are made on */
     struct remat_statics statics;
     struct remat_stopwatch watch;

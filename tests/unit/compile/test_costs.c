@@ -21,16 +21,19 @@ static const struct {
     bool written_out;
     uint32_t microbatches;
     const char *device;
+    uint32_t loss_chunk; /* rows of 256 of a step */
 } cases[] = {
-    {"mlp-tiny", REMAT_F32, 0, false, 1, "cpu"},
-    {"gpt2-tiny", REMAT_F32, 0.1, true, 1, "h100-sxm"},
-    {"gpt2-tiny", REMAT_BF16, 0.1, false, 2, "h200"},
-    {"llama-tiny", REMAT_BF16, 0, false, 1, "a100-80"},
-    {"llama-tiny", REMAT_F32, 0.1, true, 2, "cpu"},
-    {"bert-tiny", REMAT_F32, 0.1, false, 1, "t4"},
-    {"encdec-tiny", REMAT_BF16, 0, false, 2, "b200"},
+    {"mlp-tiny", REMAT_F32, 0, false, 1, "cpu", 0},
+    {"gpt2-tiny", REMAT_F32, 0.1, true, 1, "h100-sxm", 0},
+    {"gpt2-tiny", REMAT_BF16, 0.1, false, 2, "h200", 0},
+    {"llama-tiny", REMAT_BF16, 0, false, 1, "a100-80", 0},
+    {"llama-tiny", REMAT_F32, 0.1, true, 2, "cpu", 0},
+    {"bert-tiny", REMAT_F32, 0.1, false, 1, "t4", 0},
+    {"encdec-tiny", REMAT_BF16, 0, false, 2, "b200", 0},
+    {"gpt2-tiny", REMAT_F32, 0.1, false, 1, "cpu", 64},
+    {"llama-tiny", REMAT_BF16, 0, false, 2, "h100-sxm", 100},
 };
-enum { RUNGS = 8, PER_OP = 6, RANDOM = 3 }; /* decisions a case */
+enum { ROWS = 256, RUNGS = 8, PER_OP = 6, RANDOM = 3 }; /* decisions a case */
 
 struct bench {
     struct subject subject;
@@ -52,6 +55,7 @@ static remat_status prepare(struct bench *b, size_t row)
     settings.dropout = cases[row].dropout;
     settings.written_out = cases[row].written_out;
     b->microbatches = cases[row].microbatches;
+    s->loss_chunk = cases[row].loss_chunk;
     REMAT_TRY(subject_prepare(s, &settings, b->microbatches, cases[row].device));
     REMAT_TRY(
         remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &base));
@@ -159,6 +163,18 @@ static void check_audit(const struct bench *b, const struct remat_program *progr
     }
 }
 
+/* Each chunk has three products: logits, and the gradients of hidden state and weight. */
+static void check_chunks(const struct bench *b, uint32_t count, const struct cost *priced)
+{
+    uint32_t rows = b->subject.loss_chunk, products = 0;
+    for (uint32_t k = 0; k < count; k++)
+        products += priced[k].phase == REMAT_PHASE_LOSS &&
+                    priced[k].kernel == remat_kernel_hash(REMAT_KERNEL_matmul, NULL);
+    CHECK(products == (rows ? 3 * ((ROWS + rows - 1) / rows) : 0),
+          "%s: %u products of the loss in chunks of %u rows", b->subject.graph->name, products,
+          rows);
+}
+
 static remat_status lower(struct bench *b, const struct remat_decision *decision,
                           struct remat_program **out)
 {
@@ -216,6 +232,7 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           "%s, %s: %" PRIu64 " ns evaluated, %" PRIu64 " ns in commands, %" PRIu64 " ns a step",
           b->subject.graph->name, name, cost.step_ns, ns, program->step_ns);
     check_audit(b, program);
+    check_chunks(b, priced_count, priced);
     b->commands += lowered_count;
     b->plans++;
 fail:

@@ -1,0 +1,111 @@
+/* Decisions near given ones, against all decisions of few items, written as numbers to the base of
+ * the choices, each with the least number of digits in which it differs from a start. */
+#include "neighbours.h"
+
+#include "support.h"
+
+enum { ITEMS_MAX = 7, STARTS_MAX = 6, CHOICES = 3, ALL_MAX = 2187, ROUNDS = 2000 };
+
+struct sample {
+    uint32_t items, starts, all; /* all: CHOICES ^ items */
+    uint8_t start[STARTS_MAX * ITEMS_MAX];
+    uint32_t distance[ALL_MAX];           /* by decision */
+    uint32_t at_distance[ITEMS_MAX + 1];  /* how many decisions */
+    uint32_t first[STARTS_MAX], distinct; /* the starts as decisions, each once */
+};
+
+static uint32_t number_of(const uint8_t *actions, uint32_t items)
+{
+    uint32_t number = 0;
+    for (uint32_t i = items; i-- > 0;)
+        number = number * CHOICES + actions[i];
+    return number;
+}
+
+static uint32_t differ(uint32_t a, uint32_t b)
+{
+    uint32_t count = 0;
+    for (; a != b; a /= CHOICES, b /= CHOICES)
+        count += a % CHOICES != b % CHOICES;
+    return count;
+}
+
+static void make_sample(struct test *t, struct sample *s)
+{
+    *s = (struct sample){.items = draw(t, 1, ITEMS_MAX), .starts = draw(t, 1, STARTS_MAX)};
+    s->all = 1;
+    for (uint32_t i = 0; i < s->items; i++)
+        s->all *= CHOICES;
+    for (uint32_t i = 0; i < s->starts * s->items; i++)
+        s->start[i] = (uint8_t)draw(t, 0, CHOICES - 1);
+    for (uint32_t d = 0; d < s->all; d++) {
+        s->distance[d] = s->items;
+        for (uint32_t i = 0; i < s->starts; i++) {
+            uint32_t far = differ(d, number_of(s->start + i * s->items, s->items));
+            s->distance[d] = far < s->distance[d] ? far : s->distance[d];
+        }
+        s->at_distance[s->distance[d]]++;
+    }
+    for (uint32_t i = 0; i < s->starts; i++) {
+        uint32_t number = number_of(s->start + i * s->items, s->items), k = 0;
+        while (k < s->distinct && s->first[k] != number)
+            k++;
+        if (k == s->distinct)
+            s->first[s->distinct++] = number;
+    }
+}
+
+/* How many are to be found. */
+static uint32_t expected(const struct sample *s, uint32_t limit)
+{
+    uint32_t nearest = s->starts * (1 + (CHOICES - 1) * s->items);
+    if (nearest > limit)
+        return s->distinct;
+    return limit < s->all ? limit : s->all;
+}
+
+static void check(struct test *t, const struct sample *s, uint32_t limit)
+{
+    struct remat_neighbours found;
+    bool seen[ALL_MAX] = {0};
+    uint32_t far = 0, at_far = 0, count = expected(s, limit);
+    remat_status st =
+        remat_neighbours_find(&t->arena, s->items, s->start, s->starts, limit, &found);
+    CHECK(t, st == REMAT_OK, "%s", remat_context_message(t->ctx));
+    CHECK(t, found.item_count == s->items && found.count == count,
+          "%u items, %u starts, limit %u: %u decisions, expected %u", s->items, s->starts, limit,
+          found.count, count);
+    for (uint32_t i = 0; i < found.count; i++) {
+        uint32_t number = number_of(found.actions + (size_t)i * s->items, s->items);
+        CHECK(t, number < s->all && !seen[number], "decision %u comes twice, or is none", number);
+        if (number >= s->all)
+            return;
+        seen[number] = true;
+        CHECK(t, i >= s->distinct || number == s->first[i], "the starts do not come first");
+        if (s->distance[number] != far) {
+            CHECK(t, s->distance[number] == far + 1 && at_far == s->at_distance[far],
+                  "%u of %u decisions that differ in %u items, then one in %u", at_far,
+                  s->at_distance[far], far, s->distance[number]);
+            far = s->distance[number];
+            at_far = 0;
+        }
+        at_far++;
+    }
+}
+
+int main(void)
+{
+    struct test t;
+    struct sample s;
+    test_begin(&t, "neighbours");
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        make_sample(&t, &s);
+        uint32_t nearest = s.starts * (1 + (CHOICES - 1) * s.items);
+        const uint32_t limits[] = {0,          1,     nearest - 1, nearest, draw(&t, 1, 300),
+                                   s.all - 1u, s.all, 2 * ALL_MAX};
+        for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
+            check(&t, &s, limits[k]);
+        test_next(&t);
+    }
+    return test_end(&t);
+}
