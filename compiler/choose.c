@@ -74,19 +74,35 @@ fail:
 
 /* Of a whole step, by class. */
 static struct remat_class_times times_of(const struct remat_chooser *c,
-                                         const struct remat_rung *rung)
+                                         struct remat_class_times decided)
 {
     struct remat_class_times times = c->update->times;
     for (uint32_t k = 0; k < REMAT_COST_CLASSES; k++)
-        times.ns[k] += rung->cost.times.ns[k] * remat_microbatches(c->settings);
+        times.ns[k] += decided.ns[k] * remat_microbatches(c->settings);
     return times;
 }
 
-/* Whether costs that are off could put the rung in front of *best. */
-static bool could_win(const struct remat_rung *rung, const struct remat_rung *best)
+/* The rung fits, and costs that are off could put it in front of what takes *chosen. */
+static remat_status is_rival(struct remat_chooser *c, struct remat_arena *scratch,
+                             const struct remat_planner *planner, struct remat_rung *rung,
+                             const struct remat_class_times *chosen, bool *out)
 {
-    return (1 - REMAT_SENSITIVITY_SHARE) * (double)rung->least_ns <
-           (1 + REMAT_SENSITIVITY_SHARE) * (double)best->cost.step_ns;
+    remat_status st = REMAT_OK;
+    struct remat_class_times least;
+    uint64_t ignored;
+    *out = false;
+    if (rung->least.live_bytes > c->limit_bytes)
+        return REMAT_OK;
+    if (!rung->cost.step_ns) {
+        REMAT_TRY(remat_rung_least_times(c, scratch, planner, rung, &least));
+        least = times_of(c, least);
+        if (!remat_sensitivity_may_lead(&least, chosen))
+            return REMAT_OK;
+        REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &ignored));
+    }
+    *out = rung->cost.arena_bytes <= c->limit_bytes;
+fail:
+    return st;
 }
 
 /* The plan against all manual policies that fit, the fastest of which is `manual`. */
@@ -101,17 +117,15 @@ static remat_status note_manual(struct remat_chooser *c, struct remat_arena *scr
                         (double)remat_choose_step_ns(c, chosen->cost.step_ns) -
                     1;
     REMAT_NEW(c->arena, times, rungs->count + 1);
-    times[0] = times_of(c, chosen);
+    times[0] = times_of(c, chosen->cost.times);
     for (size_t i = 0; i < rungs->count; i++) {
         struct remat_rung *rung = &rungs->items[i];
-        uint64_t bytes;
-        if (rung->least_bytes > c->limit_bytes || !could_win(rung, chosen))
-            continue;
+        bool rival;
         if (remat_choose_is_over(c))
             return REMAT_OK;
-        REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &bytes));
-        if (bytes <= c->limit_bytes)
-            times[count++] = times_of(c, rung);
+        REMAT_TRY(is_rival(c, scratch, planner, rung, &times[0], &rival));
+        if (rival)
+            times[count++] = times_of(c, rung->cost.times);
     }
     struct remat_sensitivity s = remat_sensitivity_of(times, count, 0);
     const char *rival = "the plan is a manual policy";

@@ -118,11 +118,11 @@ static remat_status find_better(struct survey *s, struct remat_policy *policies,
     for (uint32_t i = 0; i < *count; i++) {
         struct remat_decision decision;
         struct remat_notes ignored = {0};
-        uint64_t least_ns, least_bytes;
+        struct remat_least least;
         REMAT_TRY(remat_policy_decide(s->chooser->ground, &s->scratch, &policies[i], &decision,
                                       &ignored));
-        REMAT_TRY(remat_planner_least(s->planner, &s->scratch, &decision, &least_ns, &least_bytes));
-        if (!is_covered(&s->points, least_bytes, least_ns))
+        REMAT_TRY(remat_planner_least(s->planner, &s->scratch, &decision, &least));
+        if (!is_covered(&s->points, least.live_bytes, least.step_ns))
             policies[kept++] = policies[i];
         remat_arena_reset(&s->scratch);
     }

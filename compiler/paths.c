@@ -49,7 +49,7 @@ static remat_status try_corners(struct remat_chooser *c, struct remat_arena *scr
             next = remat_planner_path_corner(planner, path, next);
         struct remat_rung rung = {.of = {"per-op", NULL, path, next}};
         REMAT_TRY(remat_rung_find_least(c, scratch, planner, &rung));
-        if (rung.least_ns >= best->cost.step_ns)
+        if (rung.least.step_ns >= best->cost.step_ns)
             continue;
         REMAT_TRY(remat_rung_evaluate(c, scratch, planner, &rung, c->limit_bytes));
         if (remat_rung_compare(&rung, best) < 0 && rung.cost.arena_bytes <= c->limit_bytes)
@@ -94,7 +94,7 @@ static remat_status try_groups(struct remat_chooser *c, struct remat_arena *scra
         return REMAT_OK;
     if (found)
         REMAT_TRY(remat_rung_find_least(c, scratch, planner, &first));
-    if (!found || first.least_ns < best->cost.step_ns)
+    if (!found || first.least.step_ns < best->cost.step_ns)
         REMAT_TRY(remat_choose_path_count(c, scratch, planner, path_count));
 fail:
     return st;

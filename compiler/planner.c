@@ -6,6 +6,7 @@
 
 #include "extract_layers.h"
 #include "marginal.h"
+#include "named_times.h"
 #include "neighbours.h"
 #include "path.h"
 
@@ -34,6 +35,7 @@ struct remat_planner {
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
     uint64_t static_bytes, floor_bytes;
+    struct remat_named_times named;
     uint32_t moment_count;
     struct moment *moments;
 };
@@ -199,6 +201,7 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     p->pinned = pinned;
     p->static_bytes = static_bytes;
     REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
+    remat_named_times_init(&p->named, graph, &p->border.facts, kernels, prices);
     REMAT_TRY(find_moments(p, arena, kernels));
     REMAT_TRY(find_floor(p, arena, kernels));
     REMAT_TRY(find_free(p, arena));
@@ -307,8 +310,7 @@ fail:
 }
 
 remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
-                                 const struct remat_decision *decision, uint64_t *out_ns,
-                                 uint64_t *out_bytes)
+                                 const struct remat_decision *decision, struct remat_least *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_border *border = &p->border.least;
@@ -320,12 +322,24 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
         saved[i] = decision->actions[p->border.item_value[i].i] == REMAT_ACTION_SAVE;
     REMAT_TRY(remat_border_follow(scratch, border, saved, point.run));
     REMAT_TRY(remat_border_measure(scratch, border, &point));
-    *out_ns = bound_ns(p, (double)point.cost_ps);
-    *out_bytes = p->static_bytes;
+    out->step_ns = bound_ns(p, (double)point.cost_ps);
+    out->live_bytes = p->static_bytes;
     if (p->moment_count > 0) {
         REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));
-        *out_bytes += p->moments[0].at.other_bytes + point.bytes;
+        out->live_bytes += p->moments[0].at.other_bytes + point.bytes;
     }
+fail:
+    return st;
+}
+
+remat_status remat_planner_least_times(const struct remat_planner *p, struct remat_arena *scratch,
+                                       const struct remat_decision *decision, uint64_t step_ns,
+                                       struct remat_class_times *out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_named_times_of(&p->named, scratch, decision, out));
+    uint64_t named_ns = out->ns[REMAT_COST_MATMUL] + out->ns[REMAT_COST_ATTENTION];
+    out->ns[REMAT_COST_REST] = step_ns > named_ns ? step_ns - named_ns : 0;
 fail:
     return st;
 }

@@ -4,6 +4,7 @@
 #define REMAT_PLANNER_H
 
 #include "extract.h"
+#include "sensitivity.h"
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner;
@@ -44,10 +45,17 @@ remat_status remat_planner_near(const struct remat_planner *planner, struct rema
 remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
                                  uint64_t *out_ns);
 
-/* Bounds of one decision: what its kernel list takes at least, and its live peak. */
+/* Bounds of one decision, from below. */
+struct remat_least {
+    uint64_t step_ns, live_bytes;
+};
 remat_status remat_planner_least(const struct remat_planner *planner, struct remat_arena *scratch,
-                                 const struct remat_decision *decision, uint64_t *out_ns,
-                                 uint64_t *out_bytes);
+                                 const struct remat_decision *decision, struct remat_least *out);
+/* The same by class: exact of matmul and attention; the rest is what they leave of `step_ns`. */
+remat_status remat_planner_least_times(const struct remat_planner *planner,
+                                       struct remat_arena *scratch,
+                                       const struct remat_decision *decision, uint64_t step_ns,
+                                       struct remat_class_times *out);
 
 /* No decision has a live peak below this. */
 uint64_t remat_planner_floor(const struct remat_planner *planner);

@@ -23,7 +23,7 @@ static remat_status take_smallest(struct remat_chooser *c, struct remat_arena *s
 {
     remat_status st = REMAT_OK;
     for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
-        if (rungs->items[i].least_bytes < *arena_bytes)
+        if (rungs->items[i].least.live_bytes < *arena_bytes)
             REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], smallest, arena_bytes));
 fail:
     return st;

@@ -107,8 +107,8 @@ fail:
 static int compare_least(const void *a, const void *b)
 {
     const struct remat_rung *x = a, *y = b;
-    if (x->least_ns != y->least_ns)
-        return x->least_ns < y->least_ns ? -1 : 1;
+    if (x->least.step_ns != y->least.step_ns)
+        return x->least.step_ns < y->least.step_ns ? -1 : 1;
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
@@ -129,8 +129,21 @@ remat_status remat_rung_find_least(struct remat_chooser *c, struct remat_arena *
     struct remat_decision decision;
     struct remat_notes ignored = {0};
     REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
-    REMAT_TRY(
-        remat_planner_least(planner, scratch, &decision, &rung->least_ns, &rung->least_bytes));
+    REMAT_TRY(remat_planner_least(planner, scratch, &decision, &rung->least));
+fail:
+    remat_arena_reset(scratch);
+    return st;
+}
+
+remat_status remat_rung_least_times(struct remat_chooser *c, struct remat_arena *scratch,
+                                    const struct remat_planner *planner,
+                                    const struct remat_rung *rung, struct remat_class_times *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_notes ignored = {0};
+    REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
+    REMAT_TRY(remat_planner_least_times(planner, scratch, &decision, rung->least.step_ns, out));
 fail:
     remat_arena_reset(scratch);
     return st;
@@ -155,9 +168,9 @@ remat_status remat_rungs_best(struct remat_chooser *c, struct remat_arena *scrat
     for (size_t i = 0; i < rungs->count; i++) {
         struct remat_rung *rung = &rungs->items[i];
         uint64_t bytes;
-        if ((*found && rung->least_ns >= best->cost.step_ns) || remat_choose_is_over(c))
+        if ((*found && rung->least.step_ns >= best->cost.step_ns) || remat_choose_is_over(c))
             break;
-        if (rung->least_bytes > c->limit_bytes)
+        if (rung->least.live_bytes > c->limit_bytes)
             continue;
         REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &bytes));
         if (bytes <= c->limit_bytes && (!*found || remat_rung_compare(rung, best) < 0)) {

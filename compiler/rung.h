@@ -14,9 +14,9 @@ struct remat_proposal {
 /* What is kept of a proposal while they are compared. */
 struct remat_rung {
     struct remat_proposal of;
-    uint64_t least_ns, least_bytes; /* bounds of what follows */
-    struct remat_evaluation cost;
-    uint32_t index; /* decides between equals */
+    struct remat_least least;     /* bounds of what follows */
+    struct remat_evaluation cost; /* step_ns 0: not evaluated */
+    uint32_t index;               /* decides between equals */
 };
 
 struct remat_rungs {
@@ -38,14 +38,19 @@ remat_status remat_rung_try(struct remat_chooser *chooser, struct remat_arena *s
                             const struct remat_planner *planner, struct remat_rung *rung,
                             uint64_t limit_bytes, uint64_t *bytes);
 
-/* Fills least_ns and least_bytes. */
+/* Fills rung->least. */
 remat_status remat_rung_find_least(struct remat_chooser *chooser, struct remat_arena *scratch,
                                    const struct remat_planner *planner, struct remat_rung *rung);
+
+/* By class, where rung->least is known. */
+remat_status remat_rung_least_times(struct remat_chooser *chooser, struct remat_arena *scratch,
+                                    const struct remat_planner *planner,
+                                    const struct remat_rung *rung, struct remat_class_times *out);
 
 /* By time, then by live peak, then by index; as qsort wants it. */
 int remat_rung_compare(const void *a, const void *b);
 
-/* Finds the least costs of all and sorts by least_ns. */
+/* Finds the least costs of all and sorts by the least time. */
 remat_status remat_rungs_bound(struct remat_chooser *chooser, struct remat_arena *scratch,
                                const struct remat_planner *planner, struct remat_rungs *rungs);
 

@@ -44,3 +44,12 @@ struct remat_sensitivity remat_sensitivity_of(const struct remat_class_times *pl
     }
     return result;
 }
+
+bool remat_sensitivity_may_lead(const struct remat_class_times *a,
+                                const struct remat_class_times *b)
+{
+    for (uint32_t number = 0; number <= REMAT_SENSITIVITY_CASES; number++)
+        if (scaled_ns(a, number) < scaled_ns(b, number))
+            return true;
+    return false;
+}

@@ -30,4 +30,8 @@ struct remat_sensitivity {
 struct remat_sensitivity remat_sensitivity_of(const struct remat_class_times *plans, uint32_t count,
                                               uint32_t chosen);
 
+/* Some such case, or that nothing is off, puts what takes `a` in front of what takes `b`. */
+bool remat_sensitivity_may_lead(const struct remat_class_times *a,
+                                const struct remat_class_times *b);
+
 #endif

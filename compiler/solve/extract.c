@@ -23,7 +23,6 @@ struct extractor {
     uint64_t *least_ns;                         /* by kernel */
     const struct remat_decision *pinned;
     struct remat_border_graph *out;
-    struct remat_facts facts;
     struct remat_traffic_table table;
     uint32_t *task_of_kernel; /* of named kernels */
     uint64_t *source_bytes;   /* by item: the least that a kernel reads that makes it */
@@ -65,8 +64,8 @@ static bool is_program_item(const struct extractor *x, uint32_t item)
 
 static bool is_item(const struct extractor *x, uint32_t v)
 {
-    uint32_t writer = x->facts.root[v] == v ? writer_of(x, v) : REMAT_NONE;
-    if (!x->facts.forward[v] || remat_is_none(writer))
+    uint32_t writer = x->out->facts.root[v] == v ? writer_of(x, v) : REMAT_NONE;
+    if (!x->out->facts.forward[v] || remat_is_none(writer))
         return false;
     for (uint32_t o = 0; o < kernel_at(x, writer)->operand_count; o++)
         if (kernel_at(x, writer)->operands[o].access == REMAT_ACCESS_WRITE &&
@@ -82,7 +81,7 @@ static remat_status find_items(struct extractor *x, const uint32_t *region_of_sc
     uint32_t count = 0;
     uint8_t *crossing;
     struct remat_border_graph *out = x->out;
-    REMAT_TRY(remat_layers_crossings(x->arena, g, &x->facts, region_of_scope, &crossing));
+    REMAT_TRY(remat_layers_crossings(x->arena, g, &x->out->facts, region_of_scope, &crossing));
     for (uint32_t v = 0; v < g->value_count; v++) {
         x->out->item_of[v] = is_item(x, v) ? count++ : REMAT_NONE;
     }
@@ -224,7 +223,7 @@ static bool has_host(const struct extractor *x, uint32_t item, const struct rema
 static remat_status push_slice(struct extractor *x, uint32_t v)
 {
     remat_status st = REMAT_OK;
-    uint32_t root = x->facts.root[v];
+    uint32_t root = x->out->facts.root[v];
     if (x->seen[root] != x->slice_count) {
         x->seen[root] = x->slice_count;
         REMAT_PUSH(x->arena, &x->slice, root);
@@ -337,7 +336,7 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
     remat_status st = REMAT_OK;
     uint32_t v = x->out->item_value[item].i, writer = writer_of(x, v);
     const struct remat_node_info *node = &x->graph->nodes[x->graph->values[v].node];
-    bool program = is_program(x, writer), possible = x->facts.recomputable[v];
+    bool program = is_program(x, writer), possible = x->out->facts.recomputable[v];
     struct remat_traffic traffic = remat_traffic_of(&x->table, v);
     struct remat_border_task made = {.input_begin = (uint32_t)x->inputs.count};
     size_t reads[] = {x->reads[LEAST].count, x->reads[LIKELY].count};
@@ -368,7 +367,7 @@ static struct remat_border_item describe_item(const struct extractor *x, uint32_
     bool pinned = x->pinned->reasons[v] != NULL;
     struct remat_border_item described = {
         .bytes = remat_align_up(remat_value_bytes(&x->graph->values[v]), REMAT_ALIGNMENT),
-        .kept = x->facts.output[v] || (pinned && x->pinned->actions[v] == REMAT_ACTION_SAVE),
+        .kept = x->out->facts.output[v] || (pinned && x->pinned->actions[v] == REMAT_ACTION_SAVE),
         .recomputed = pinned && x->pinned->actions[v] == REMAT_ACTION_RECOMPUTE,
     };
     for (uint32_t r = x->table.reader_begin[v]; r < x->table.reader_begin[v + 1]; r++)
@@ -486,8 +485,8 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_NEW(arena, x.seen, graph->value_count);
     REMAT_NEW(arena, x.task_of_kernel, kernels->count);
     memset(x.task_of_kernel, 0xff, kernels->count * sizeof *x.task_of_kernel);
-    REMAT_TRY(remat_facts_create(arena, graph, &x.facts));
-    REMAT_TRY(remat_traffic_create(arena, graph, kernels, &x.facts, &x.table));
+    REMAT_TRY(remat_facts_create(arena, graph, &out->facts));
+    REMAT_TRY(remat_traffic_create(arena, graph, kernels, &out->facts, &x.table));
     REMAT_TRY(remat_layers_number(arena, graph, &region_of_scope, &out->region_count));
     REMAT_TRY(find_slack(&x, region_of_scope));
     REMAT_TRY(find_items(&x, region_of_scope));
@@ -506,17 +505,16 @@ remat_status remat_border_decide(struct remat_arena *arena, const struct remat_g
                                  const struct remat_decision *pinned, struct remat_decision *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_facts facts;
+    const struct remat_facts *facts = &border->facts;
     REMAT_TRY(remat_decision_create(arena, graph->value_count, out));
-    REMAT_TRY(remat_facts_create(arena, graph, &facts));
     for (uint32_t v = 0; v < graph->value_count; v++)
-        if (facts.recomputable[v])
+        if (facts->recomputable[v])
             out->actions[v] = REMAT_ACTION_FUSED;
     for (uint32_t i = 0; i < border->item_count; i++) {
         uint32_t v = border->item_value[i].i;
-        out->actions[v] = keep[i] || !facts.recomputable[v] ? REMAT_ACTION_SAVE
-                          : border->item_fused[i]           ? REMAT_ACTION_FUSED
-                                                            : REMAT_ACTION_RECOMPUTE;
+        out->actions[v] = keep[i] || !facts->recomputable[v] ? REMAT_ACTION_SAVE
+                          : border->item_fused[i]            ? REMAT_ACTION_FUSED
+                                                             : REMAT_ACTION_RECOMPUTE;
         out->reasons[v] = "planner";
     }
     for (uint32_t v = 0; v < graph->value_count; v++)

@@ -9,17 +9,19 @@
 
 #include "border.h"
 #include "decision.h"
+#include "facts.h"
 #include "fuse.h"
 #include "price.h"
 
 struct remat_border_graph {
     uint32_t item_count, region_count;
-    remat_value *item_value; /* by item: the storage root */
-    uint32_t *item_of;       /* by value: the item, REMAT_NONE where a root is none */
-    uint32_t *item_region;   /* by item: number of its layer in order of the forward pass,
-                                REMAT_NONE outside layers */
-    uint8_t *item_crossing;  /* by item: enum remat_crossing (extract_layers.h) */
-    bool *item_fused;        /* by item: where not kept, kernel programs make it for themselves */
+    struct remat_facts facts; /* of the graph */
+    remat_value *item_value;  /* by item: the storage root */
+    uint32_t *item_of;        /* by value: the item, REMAT_NONE where a root is none */
+    uint32_t *item_region;    /* by item: number of its layer in order of the forward pass,
+                                 REMAT_NONE outside layers */
+    uint8_t *item_crossing;   /* by item: enum remat_crossing (extract_layers.h) */
+    bool *item_fused;         /* by item: where not kept, kernel programs make it for themselves */
     struct remat_border least, likely;
     uint64_t least_ns; /* of the plan without recomputation, as `least` counts */
     int64_t merge_ps;  /* part of every bound by `least`: what kernels of the backward pass may save

@@ -79,13 +79,13 @@ static remat_status evaluate_all(struct oracle *o)
         struct remat_evaluation cost;
         decide(o, code);
         REMAT_TRY(remat_evaluate(&o->subject.evaluator, &o->decision, &cost));
-        uint64_t least_ns, least_bytes;
-        REMAT_TRY(remat_planner_least(o->planner, &scratch, &o->decision, &least_ns, &least_bytes));
-        CHECK(least_ns <= cost.step_ns && least_bytes <= cost.live_peak_bytes,
+        struct remat_least least;
+        REMAT_TRY(remat_planner_least(o->planner, &scratch, &o->decision, &least));
+        CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes,
               "%s, decision %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64
               " ns, %" PRIu64 " B",
-              o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least_ns,
-              least_bytes);
+              o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least.step_ns,
+              least.live_bytes);
         remat_arena_reset(&scratch);
         o->choices[code] = (struct choice){code, cost.step_ns, cost.live_peak_bytes, 0};
     }

@@ -75,7 +75,9 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
 {
     remat_status st = REMAT_OK;
     struct remat_evaluation cost;
-    uint64_t bound_ns, least_ns, least_bytes;
+    struct remat_least least;
+    struct remat_class_times times;
+    uint64_t bound_ns;
     REMAT_TRY(remat_evaluate(&b->subject.evaluator, decision, &cost));
     REMAT_TRY(remat_planner_bound(b->planner, cost.live_peak_bytes, &bound_ns));
     CHECK(cost.live_peak_bytes >= remat_planner_floor(b->planner),
@@ -86,13 +88,23 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, bound %" PRIu64 " ns",
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
           cost.live_peak_bytes, bound_ns);
-    REMAT_TRY(
-        remat_planner_least(b->planner, &b->subject.arena, decision, &least_ns, &least_bytes));
-    CHECK(cost.step_ns >= least_ns && cost.live_peak_bytes >= least_bytes,
+    REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, decision, &least));
+    CHECK(cost.step_ns >= least.step_ns && cost.live_peak_bytes >= least.live_bytes,
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, at least %" PRIu64 " ns, %" PRIu64
           " B",
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
-          cost.live_peak_bytes, least_ns, least_bytes);
+          cost.live_peak_bytes, least.step_ns, least.live_bytes);
+    REMAT_TRY(
+        remat_planner_least_times(b->planner, &b->subject.arena, decision, least.step_ns, &times));
+    CHECK(cost.times.ns[REMAT_COST_MATMUL] == times.ns[REMAT_COST_MATMUL] &&
+              cost.times.ns[REMAT_COST_ATTENTION] == times.ns[REMAT_COST_ATTENTION] &&
+              cost.times.ns[REMAT_COST_REST] >= times.ns[REMAT_COST_REST],
+          "%s for %s, %s %u: %" PRIu64 " ns of matmul, %" PRIu64 " of attention and %" PRIu64
+          " of the rest, at least %" PRIu64 ", %" PRIu64 ", %" PRIu64,
+          b->subject.graph->name, b->subject.device.name, name, number,
+          cost.times.ns[REMAT_COST_MATMUL], cost.times.ns[REMAT_COST_ATTENTION],
+          cost.times.ns[REMAT_COST_REST], times.ns[REMAT_COST_MATMUL],
+          times.ns[REMAT_COST_ATTENTION], times.ns[REMAT_COST_REST]);
     *ns = cost.step_ns;
     *excess = (double)cost.step_ns / (double)bound_ns - 1;
 fail:

@@ -29,6 +29,14 @@ int main(void)
         {{0, 1000, 110}}, {{0, 1000, 120}}, {{100, 1000, 11}}};
     check("beside", remat_sensitivity_of(beside, 3, 0), 26 - 9, 2,
           (800 + 132.0) / (800 + 80 + 13.2) - 1);
+    /* 120 * 0.8 < 80 * 1.2 + 1, but not 121 * 0.8 */
+    const struct remat_class_times more = {{120, 0, 0}}, most = {{121, 0, 0}}, less = {{0, 80, 1}},
+                                   least = {{0, 80, 0}};
+    CHECK(remat_sensitivity_may_lead(&more, &less) && remat_sensitivity_may_lead(&least, &more) &&
+              !remat_sensitivity_may_lead(&most, &least) &&
+              !remat_sensitivity_may_lead(&most, &more) &&
+              !remat_sensitivity_may_lead(&most, &most),
+          "what may lead");
     CHECK(remat_cost_class_of(REMAT_KERNEL_matmul) == REMAT_COST_MATMUL &&
               remat_cost_class_of(REMAT_KERNEL_attention_backward) == REMAT_COST_ATTENTION &&
               remat_cost_class_of(REMAT_KERNEL_program) == REMAT_COST_REST,

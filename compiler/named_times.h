@@ -1,0 +1,32 @@
+/* What matmul and attention take under a decision: their kernels are named, have one node each and
+ * cost the same whenever they run, so no kernel list has to be made to know it. */
+#ifndef REMAT_NAMED_TIMES_H
+#define REMAT_NAMED_TIMES_H
+
+#include "decision.h"
+#include "facts.h"
+#include "fuse.h"
+#include "price.h"
+#include "sensitivity.h"
+
+struct remat_named_times {
+    const struct remat_graph *graph; /* what decisions are made on */
+    const struct remat_facts *facts; /* its own */
+    const struct remat_kernel_list *kernels;
+    const struct remat_price *prices;
+    struct remat_class_times plain; /* with nothing recomputed, the rest too */
+};
+
+/* `kernels` and `prices` are those of `graph`, nothing recomputed. All outlive the result. */
+void remat_named_times_init(struct remat_named_times *named, const struct remat_graph *graph,
+                            const struct remat_facts *facts,
+                            const struct remat_kernel_list *kernels,
+                            const struct remat_price *prices);
+
+/* Exact for matmul and attention; the rest is 0. */
+remat_status remat_named_times_of(const struct remat_named_times *named,
+                                  struct remat_arena *scratch,
+                                  const struct remat_decision *decision,
+                                  struct remat_class_times *out);
+
+#endif
