@@ -422,15 +422,20 @@ static void check_wrong_bounds(struct test *t)
     CHECK(t, less && more && unfused, "a wrong bound passes");
 }
 
-int main(void)
+/* With an argument: what needs few problems, for builds with sanitizers. */
+int main(int argc, char **argv)
 {
     struct test t;
+    (void)argv;
     test_begin(&t, "oracle");
-    check_without_exhaustion(&t);
+    if (argc == 1)
+        check_without_exhaustion(&t);
     check_beside_idle(&t);
-    t.random = 1; /* the figures in docs/problems.md are of these problems */
-    check_kind(&t, "bare", false, BARE);
-    check_kind(&t, "extended", true, EXTENDED);
+    if (argc == 1) {
+        t.random = 1; /* the figures in docs/problems.md are of these problems */
+        check_kind(&t, "bare", false, BARE);
+        check_kind(&t, "extended", true, EXTENDED);
+    }
     check_forgetting(&t);
     check_wrong_bounds(&t);
     return test_end(&t);
