@@ -143,11 +143,33 @@ fail:
     return st;
 }
 
-/* {"arch": "sm_90", "workspace_bytes": of the arena}; devices other than CUDA's have none. */
+static remat_status read_gpus(const struct reader *r, struct remat_arena *arena, json_t *object,
+                              struct remat_device_description *out)
+{
+    remat_status st = REMAT_OK;
+    json_t *gpus = json_object_get(object, "gpus");
+    if (json_array_size(gpus) == 0)
+        return fail_key(r, "gpus", "must be an array of names, not empty");
+    REMAT_NEW(arena, out->gpus, json_array_size(gpus));
+    for (size_t g = 0; g < json_array_size(gpus); g++) {
+        json_t *name = json_array_get(gpus, g);
+        if (!json_is_string(name))
+            return fail_key(r, "gpus", "must be an array of names, not empty");
+        out->gpus[g] = remat_arena_string(arena, json_string_value(name), json_string_length(name));
+        if (!out->gpus[g])
+            return REMAT_ERROR_MEMORY;
+        out->gpu_count++;
+    }
+fail:
+    return st;
+}
+
+/* {"arch": "sm_90", "gpus": [names], "workspace_bytes": of the arena}; devices other than CUDA's
+ * have none. */
 static remat_status read_cuda(const struct reader *r, struct remat_arena *arena, json_t *root,
                               struct remat_device_description *out)
 {
-    static const char *const keys[] = {"arch", "workspace_bytes", NULL};
+    static const char *const keys[] = {"arch", "gpus", "workspace_bytes", NULL};
     remat_status st = REMAT_OK;
     struct reader inner;
     json_t *object;
@@ -159,6 +181,7 @@ static remat_status read_cuda(const struct reader *r, struct remat_arena *arena,
         return fail_key(&inner, "arch", "must be a string as \"sm_90\"");
     if (!(out->cuda_arch = remat_arena_string(arena, arch, strlen(arch))))
         return REMAT_ERROR_MEMORY;
+    REMAT_TRY(read_gpus(&inner, arena, object, out));
     REMAT_TRY(read_bytes(&inner, object, "workspace_bytes", &out->workspace_bytes));
 fail:
     return st;

@@ -18,6 +18,8 @@ struct remat_device_description {
     uint64_t capacity_bytes;    /* usable device memory; 0: unknown */
     uint64_t reserve_bytes;     /* context, modules, library buffers; on a CPU code, stacks, I/O */
     const char *cuda_arch;      /* "sm_90"; NULL: no CUDA device */
+    uint32_t gpu_count;         /* 0: no CUDA device */
+    const char **gpus;          /* names of the GPUs that it describes, as their driver has them */
     uint64_t workspace_bytes;   /* of the arena, for what kernels need while they run */
     double launch_ns;           /* per command: launch, start and drain */
     double memory_bytes_per_ns; /* achievable: peak times efficiency */

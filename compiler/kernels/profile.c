@@ -237,6 +237,21 @@ static remat_status check_text(const struct reader *r, json_t *root, const char 
                        r->path, key, text ? text : "", expected, advice);
 }
 
+/* A GPU goes by the driver's name and its architecture, another device by its description's name.
+ */
+static remat_status check_device(const struct reader *r, json_t *root)
+{
+    static const char advice[] = "a profile prices the device that it was recorded on";
+    const struct remat_device_description *device = r->device;
+    const char *name = json_string_value(json_object_get(root, "device"));
+    if (!device->cuda_arch)
+        return check_text(r, root, "device", device->name, advice);
+    for (uint32_t g = 0; g < device->gpu_count; g++)
+        if (name && strcmp(name, device->gpus[g]) == 0)
+            return check_text(r, root, "arch", device->cuda_arch, advice);
+    return check_text(r, root, "device", device->gpus[0], advice);
+}
+
 static int compare_rows(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
@@ -256,8 +271,7 @@ static remat_status read_profile(const struct reader *r, struct remat_arena *are
     REMAT_TRY(check_text(r, root, "schema", "remat-profile/1", "it is no profile"));
     REMAT_TRY(
         check_text(r, root, "producer", r->producer, "kernels may have changed, record it again"));
-    REMAT_TRY(check_text(r, root, "device", r->device->name,
-                         "a profile prices the device that it was recorded on"));
+    REMAT_TRY(check_device(r, root));
     if (!json_is_array(kernels))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"kernels\" must be an array",
                            r->path);

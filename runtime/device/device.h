@@ -23,7 +23,9 @@ struct remat_device_params {
 
 struct remat_device {
     const struct remat_device_vtable *vtable;
-    char *memory; /* the program's arena, after bind; NULL where the host cannot address it */
+    char *memory;     /* the program's arena, after bind; NULL where the host cannot address it */
+    const char *name; /* its own, as a GPU's driver has it: "NVIDIA H200"; "cpu" */
+    const char *arch; /* "sm_90"; "" for a CPU */
 };
 
 struct remat_device_vtable {

@@ -208,6 +208,16 @@ const char *remat_session_device(const remat_session *session)
     return session->device->vtable->name;
 }
 
+const char *remat_session_device_name(const remat_session *session)
+{
+    return session->device->name;
+}
+
+const char *remat_session_device_arch(const remat_session *session)
+{
+    return session->device->arch;
+}
+
 uint64_t remat_session_device_bytes(const remat_session *session)
 {
     const struct remat_device_vtable *vtable = session->device->vtable;

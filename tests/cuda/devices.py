@@ -8,9 +8,10 @@ import json
 import os
 import shutil
 
-from doubles import LIBRARIES, check, finish, folder, graph, must, pathlib, plan, train
+from doubles import LIBRARIES, check, finish, folder, graph, must, pathlib, plan, tool, train
 
 GOLDEN = pathlib.Path(__file__).parent / "devices.txt"
+OPERATION_NS = 1000  # double.h
 ALL = {"libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"}
 # name: plan, libraries, environment
 CASES = {
@@ -89,11 +90,29 @@ def check_memory(work):
     check(few["arena_bytes"] <= few["device_bytes"] <= few["budget_bytes"], f"{few}: not within the budget")
 
 
-def check_times(work):
-    """A profile that remat-compile takes, and a trace whose commands follow one another."""
-    done = train(work, "gpu.plan", "cuda", "--steps", 2, "--profile", "p.json", "--trace", "t.json")
-    must(done)
-    plan(work, "profiled.plan", "--target", "h200", "--profile", "p.json")
+def check_profile(work):
+    """All of a plan's time is measured, on the GPU's clock: the double's counts OPERATION_NS for each launch.
+    Another GPU's profile is refused."""
+    arguments = ["--target", "h200", "--budget", "1GB", "--format", "json"]
+    must(train(work, "gpu.plan", "cuda", "--steps", 2, "--profile", "p.json"))
+    with_profile = json.loads(plan(work, "profiled.plan", *arguments, "--profile", "p.json").stdout)
+    check(with_profile["cost_shares"] == {"modelled": 0, "interpolated": 0, "measured": 1}, f"{with_profile}")
+    log = pathlib.Path(work) / "profiled.log"
+    must(train(work, "profiled.plan", "cuda", "--steps", 2, REMAT_DOUBLE_LOG=log))
+    launches = int(log.read_text().split()[-1])  # of the step's graph
+    check(with_profile["step_ns"] == launches * OPERATION_NS, f"{with_profile['step_ns']} ns of {launches} launches")
+
+    other = {"REMAT_DOUBLE_NAME": "NVIDIA A100-SXM4-80GB", "REMAT_DOUBLE_CAPABILITY": 80}
+    must(train(work, "sm_80.plan", "cuda", "--steps", 1, "--profile", "a100.json", **other))
+    plan(work, "profiled.plan", "--target", "a100-80", "--profile", "a100.json")
+    refused = tool("remat-compile", "model.fbs", "-o", "no.plan", *arguments, "--profile", "a100.json", cwd=work)
+    check(refused.returncode == 4 and 'its "device" is "NVIDIA A100-SXM4-80GB", expected "NVIDIA H200"' in refused.stderr,
+          f"a profile of another GPU: {refused.stderr}")
+
+
+def check_trace(work):
+    """Commands follow one another."""
+    must(train(work, "gpu.plan", "cuda", "--steps", 2, "--trace", "t.json"))
     events = json.loads((pathlib.Path(work) / "t.json").read_text())["traceEvents"]
     slices = [event for event in events if event["ph"] == "X"]
     ends = [event["ts"] + event["dur"] for event in slices]
@@ -113,5 +132,6 @@ with folder() as work:
     check_choice(work)
     check_cubins(work)
     check_memory(work)
-    check_times(work)
+    check_profile(work)
+    check_trace(work)
 finish()

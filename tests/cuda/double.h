@@ -11,6 +11,7 @@
  *     REMAT_DOUBLE_COMPILER    C compiler for kernels (cc)
  *     REMAT_DOUBLE_CACHE       a folder that keeps compiled kernels
  *     REMAT_DOUBLE_DRIVER      version that the driver supports (13000)
+ *     REMAT_DOUBLE_NAME        of the GPU (NVIDIA H200)
  *     REMAT_DOUBLE_CAPABILITY  of the GPU, as 90 (90); 0: no GPU
  *     REMAT_DOUBLE_MEMORY      bytes of the GPU (134217728)
  *     REMAT_DOUBLE_SPLITS      parts of K in the algorithm that cuBLASLt's heuristic chooses (1)
@@ -21,6 +22,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define DOUBLE_OPERATION_NS 1000 /* what events see of each launch, product, copy or fill */
 
 #define DOUBLE_CUBIN "remat's double of a cubin, sm_%d\n" /* what the text follows */
 

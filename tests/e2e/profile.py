@@ -49,7 +49,7 @@ def main():
     compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
     assert open("x.plan", "rb").read() == first
     message = call("compile", "m.fbs", "--target", "t4", "--profile", "p.json", code=4)
-    assert 'p.json: its "device" is "cpu", expected "t4"' in message, message
+    assert 'p.json: its "device" is "cpu", expected "Tesla T4"' in message, message
 
 
 main()

@@ -86,15 +86,6 @@ fail:
     return st;
 }
 
-/* As profiles name it: what the plan was made for, if that was a GPU. */
-static const char *profiled_device(const remat_plan *plan, const remat_session *session)
-{
-    remat_plan_info info = {.struct_size = sizeof info};
-    const char *device = remat_session_device(session);
-    remat_plan_get_info(plan, &info);
-    return strcmp(device, "cpu") == 0 || strcmp(info.target, "cpu") == 0 ? device : info.target;
-}
-
 static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
                            const remat_plan *plan, const struct train_settings *settings,
                            struct measured *measured)
@@ -174,8 +165,8 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     if (settings.trace)
         RUN_TRY(chrome_trace_close(ctx, &trace));
     if (settings.profiler)
-        RUN_TRY(profiler_write(ctx, settings.profiler, cli_text(args, OPTION_profile, NULL),
-                               profiled_device(plan, session), measured.threads));
+        RUN_TRY(
+            profiler_write(ctx, settings.profiler, cli_text(args, OPTION_profile, NULL), session));
     measured.device_bytes = remat_session_device_bytes(session);
     RUN_TRY(finish(ctx, args, plan, &settings, &measured));
 fail:

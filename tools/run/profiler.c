@@ -120,15 +120,17 @@ static json_t *make_kernels(const struct profiler *profile)
 }
 
 remat_status profiler_write(remat_context *ctx, const struct profiler *profile, const char *path,
-                            const char *device, uint32_t threads)
+                            const remat_session *session)
 {
     remat_status st = REMAT_OK;
     struct output_file file = {0};
     json_t *kernels = make_kernels(profile), *root = NULL;
+    const char *arch = remat_session_device_arch(session);
     char *text = NULL;
-    if (kernels)
-        root = json_pack("{s:s,s:s,s:s,s:I,s:o}", "schema", "remat-profile/1", "producer",
-                         cli_producer(), "device", device, "threads", (json_int_t)threads,
+    if (kernels) /* without "arch" where the device has none */
+        root = json_pack("{s:s,s:s,s:s,s:s*,s:I,s:o}", "schema", "remat-profile/1", "producer",
+                         cli_producer(), "device", remat_session_device_name(session), "arch",
+                         *arch ? arch : NULL, "threads", (json_int_t)remat_session_threads(session),
                          "kernels", kernels);
     if (root)
         text = json_dumps(root, JSON_INDENT(1));

@@ -128,7 +128,7 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     if (!cpu)
         return REMAT_ERROR_MEMORY;
     *cpu = (struct cpu_device){
-        .base.vtable = &remat_cpu_device,
+        .base = {.vtable = &remat_cpu_device, .name = "cpu", .arch = ""},
         .ctx = ctx,
         .program = program,
         .params = *params,

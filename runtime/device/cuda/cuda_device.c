@@ -30,6 +30,7 @@ static remat_status open_gpu(struct cuda_device *cuda)
     TRY(cuda, cuDeviceGetAttribute, &major, CUDA_DEVICE_COMPUTE_CAPABILITY_MAJOR, cuda->ordinal);
     TRY(cuda, cuDeviceGetAttribute, &minor, CUDA_DEVICE_COMPUTE_CAPABILITY_MINOR, cuda->ordinal);
     cuda->capability = 10 * major + minor;
+    snprintf(cuda->arch, sizeof cuda->arch, "sm_%d", cuda->capability);
     if (cuda->capability < CAPABILITY_MIN)
         REMAT_FAIL(cuda->ctx, REMAT_ERROR_IO,
                    "GPU %" PRIu32 ", %s, has compute capability %d.%d, remat needs %d.%d: run on "
@@ -89,7 +90,7 @@ static remat_status load(struct cuda_device *cuda)
     cuda->stream = cuda->params.stream ? cuda->params.stream : cuda->own_stream;
     REMAT_TRY(cuda_functions_load(cuda->ctx, &cuda->arena, &cuda->driver, &program->cuda,
                                   cuda->capability, cuda->params.libraries, &cuda->functions));
-    const char *gpu = remat_arena_format(&cuda->arena, "%s sm_%d", cuda->name, cuda->capability);
+    const char *gpu = remat_arena_format(&cuda->arena, "%s %s", cuda->name, cuda->arch);
     if (!gpu)
         return REMAT_ERROR_MEMORY;
     struct cuda_gemm_settings gemms = {cuda->params.libraries, cuda->params.gemm_table, gpu,
@@ -147,6 +148,8 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
         return REMAT_ERROR_MEMORY;
     *cuda = (struct cuda_device){
         .base.vtable = &remat_cuda_device, .ctx = ctx, .program = program, .params = *params};
+    cuda->base.name = cuda->name;
+    cuda->base.arch = cuda->arch;
     remat_arena_init(&cuda->arena, ctx);
     *out = &cuda->base;
     REMAT_TRY(open_gpu(cuda));

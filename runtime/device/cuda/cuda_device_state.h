@@ -20,7 +20,7 @@ struct cuda_device {
     struct cuda_nvtx nvtx;
     struct remat_arena arena;
     int ordinal, capability; /* capability: 90 for sm_90 */
-    char name[128];
+    char name[128], arch[16];
     void *context; /* retained; NULL before */
     void *stream, *own_stream;
     struct cuda_functions functions;

@@ -137,7 +137,7 @@ remat_status cuda_elapsed(struct remat_device *device, uint32_t from, uint32_t t
     float ms = 0;
     TRY(cuda, cuEventSynchronize, cuda->events.items[to]);
     TRY(cuda, cuEventElapsedTime, &ms, cuda->events.items[from], cuda->events.items[to]);
-    *ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
+    *ns = ms > 0 ? (uint64_t)((double)ms * 1e6 + 0.5) : 0;
 fail:
     return st;
 }

@@ -177,6 +177,10 @@ REMAT_API remat_status remat_session_create(remat_context *ctx, const remat_plan
 REMAT_API void remat_session_destroy(remat_session **session);
 REMAT_API uint32_t remat_session_threads(const remat_session *session);
 REMAT_API const char *remat_session_device(const remat_session *session); /* "cpu" or "cuda" */
+/* The device's own name, as the driver of a GPU has it ("NVIDIA H200") or "cpu", and its
+ * architecture: "sm_90", "" for a CPU. */
+REMAT_API const char *remat_session_device_name(const remat_session *session);
+REMAT_API const char *remat_session_device_arch(const remat_session *session);
 /* What the driver says is in use on the GPU, by all processes; 0 on "cpu". */
 REMAT_API uint64_t remat_session_device_bytes(const remat_session *session);
 REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_function *trace,

@@ -98,8 +98,10 @@ static remat_status read_back(struct subject *s, const char *rows, const char *p
     FILE *file = fopen(path, "w");
     fprintf(file,
             "{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": \"%s\", "
+            "\"arch\": \"%s\", "
             "\"kernels\": [%s]}",
-            s->device.name, rows);
+            s->device.cuda_arch ? s->device.gpus[0] : s->device.name,
+            s->device.cuda_arch ? s->device.cuda_arch : "", rows);
     fclose(file);
     REMAT_TRY(remat_profile_read(s->ctx, &s->arena, path, "p", &s->device, &s->device.profile));
     remat_evaluator_release(&s->evaluator);

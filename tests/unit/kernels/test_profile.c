@@ -177,6 +177,38 @@ static void check_faults(void)
     }
 }
 
+/* Of a GPU: the names that the description lists, and its architecture. */
+static void check_gpus(void)
+{
+    static const struct {
+        const char *device, *said; /* NULL: accepted */
+    } gpus[] = {
+        {"\"NVIDIA H200\", \"arch\": \"sm_90\"", NULL},
+        {"\"NVIDIA H200\", \"arch\": \"sm_80\"", "\"arch\" is \"sm_80\", expected \"sm_90\""},
+        {"\"NVIDIA H200\"", "\"arch\" is \"\", expected \"sm_90\""},
+        {"\"NVIDIA H200 NVL\", \"arch\": \"sm_90\"",
+         "\"device\" is \"NVIDIA H200 NVL\", expected \"NVIDIA H200\""},
+        {"\"h200\"", "\"device\" is \"h200\", expected \"NVIDIA H200\""},
+        {"7", "\"device\" is \"\""},
+    };
+    for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+        struct workbench w;
+        struct remat_device_description device = {0};
+        char text[512];
+        workbench_open(&w);
+        snprintf(text, sizeof text,
+                 "{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": %s, "
+                 "\"kernels\": []}",
+                 gpus[i].device);
+        CHECK(remat_device_description_read(w.ctx, &w.arena, "h200", &device) == REMAT_OK, "h200");
+        remat_status st = read_text(&w, text, strlen(text), &device);
+        const char *message = remat_context_message(w.ctx);
+        CHECK(gpus[i].said ? st == REMAT_ERROR_INVALID && strstr(message, gpus[i].said) : !st,
+              "%s: status %d, '%s'", gpus[i].device, (int)st, message);
+        workbench_close(&w);
+    }
+}
+
 static void check_damage(void)
 {
     static const char good[] =
@@ -205,6 +237,7 @@ int main(void)
     check_times();
     check_floor();
     check_faults();
+    check_gpus();
     check_damage();
     remove(path);
     return workbench_failures > 0;

@@ -46,6 +46,11 @@ static const struct {
      "\"matmul.fp32_flops_per_s\" is miss"},
     {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "64") "\"attention\": 1}",
      "\"attention\" must be an object"},
+    {HEAD SIZES
+     "\"cuda\": {\"arch\": \"sm_90\", \"gpus\": [], \"workspace_bytes\": 1}, " MEMORY FLOPS,
+     "\"cuda.gpus\" must be an array of names"},
+    {HEAD SIZES "\"cuda\": {\"arch\": \"sm_90\", \"workspace_bytes\": 1}, " MEMORY FLOPS,
+     "\"cuda.gpus\" is missing"},
     {"{\"name\": \"\", \"source\": \"s\", " SIZES MEMORY FLOPS, "\"name\" must be"},
 };
 
