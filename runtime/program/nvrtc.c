@@ -34,21 +34,28 @@ struct remat_nvrtc {
 #undef FUNCTION
 };
 
-static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-static const char *const builtins[] = {"libnvrtc-builtins.so.13.0", "libnvrtc-builtins.so.13.1",
-                                       "libnvrtc-builtins.so.13.2", "libnvrtc-builtins.so.12.8",
-                                       "libnvrtc-builtins.so.12.9"};
+static const struct {
+    const char *soname;
+    int version;
+} candidates[] = {{"libnvrtc.so.13", 13000}, {"libnvrtc.so.12", 12000}};
 
-/* libnvrtc looks for its builtins by name only, so those beside it have to be there before. */
-static void *open_in(struct remat_nvrtc *nvrtc, const char *folder, const char *soname)
+static void *open_in(const char *folder, const char *soname, int flags)
 {
-    char path[1024];
-    for (size_t b = 0; folder && b < sizeof builtins / sizeof *builtins && !nvrtc->builtins; b++) {
-        snprintf(path, sizeof path, "%s/%s", folder, builtins[b]);
-        nvrtc->builtins = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    }
-    snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", soname);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    char path[4096];
+    int length =
+        snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", soname);
+    return length < (int)sizeof path ? dlopen(path, RTLD_NOW | flags) : NULL;
+}
+
+/* When it compiles, libnvrtc looks for its builtins by name only, so those beside it have to be
+ * open before. */
+static void open_builtins(struct remat_nvrtc *nvrtc, const char *folder)
+{
+    char soname[64];
+    int major, minor;
+    remat_nvrtc_version(nvrtc, &major, &minor);
+    snprintf(soname, sizeof soname, "libnvrtc-builtins.so.%d.%d", major, minor);
+    nvrtc->builtins = open_in(folder, soname, RTLD_GLOBAL);
 }
 
 static remat_status find_functions(struct remat_nvrtc *nvrtc)
@@ -64,7 +71,8 @@ static remat_status find_functions(struct remat_nvrtc *nvrtc)
     return REMAT_OK;
 }
 
-remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, struct remat_nvrtc **out)
+remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, int driver_version,
+                              struct remat_nvrtc **out)
 {
     remat_status st = REMAT_OK;
     struct remat_nvrtc *nvrtc = remat_reallocate(ctx, NULL, sizeof *nvrtc);
@@ -72,14 +80,19 @@ remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, struct rem
     if (!nvrtc)
         return REMAT_ERROR_MEMORY;
     *nvrtc = (struct remat_nvrtc){.ctx = ctx};
-    for (size_t s = 0; s < sizeof sonames / sizeof *sonames && !nvrtc->library; s++)
-        nvrtc->library = open_in(nvrtc, folder, sonames[s]);
+    bool newest = !driver_version || driver_version >= candidates[0].version;
+    for (size_t c = newest ? 0 : 1; c < sizeof candidates / sizeof *candidates; c++)
+        if (!nvrtc->library)
+            nvrtc->library = open_in(folder, candidates[c].soname, RTLD_LOCAL);
     if (!nvrtc->library)
         REMAT_FAIL(ctx, REMAT_ERROR_IO,
-                   "cannot open NVRTC, %s or %s%s%s: install a CUDA toolkit or the wheel "
-                   "nvidia-cuda-nvrtc, or name the folder of the library",
-                   sonames[0], sonames[1], folder ? ", in " : "", folder ? folder : "");
+                   "cannot open NVRTC, %slibnvrtc.so.12%s%s: install a CUDA toolkit or the wheel "
+                   "nvidia-cuda-nvrtc%s, or name the folder of the library",
+                   newest ? "libnvrtc.so.13 or " : "", folder ? ", in " : "", folder ? folder : "",
+                   newest ? "" : "-cu12");
     REMAT_TRY(find_functions(nvrtc));
+    if (folder)
+        open_builtins(nvrtc, folder);
     return REMAT_OK;
 fail:
     remat_nvrtc_close(out);

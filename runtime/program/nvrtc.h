@@ -9,9 +9,12 @@
  * that threads may share it. */
 struct remat_nvrtc;
 
-/* `folder`: where libnvrtc lies, or NULL for what the system's loader finds (libnvrtc.so.13, then
- * .12). REMAT_ERROR_IO with what to do when there is none. */
-remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, struct remat_nvrtc **out);
+/* Opens libnvrtc.so.13, else .12. `folder`: where it lies with its builtins, or NULL for what the
+ * system's loader finds. `driver_version`: of the driver that is to load the cubins, 1000 major +
+ * 10 minor, which takes none of a later major version; 0: any. REMAT_ERROR_IO with what to do when
+ * there is none. */
+remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, int driver_version,
+                              struct remat_nvrtc **out);
 void remat_nvrtc_close(struct remat_nvrtc **nvrtc); /* *nvrtc may be NULL */
 void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor);
 

@@ -292,7 +292,7 @@ static int compile(remat_context *ctx, const char *libraries, const char *arch, 
     struct remat_arena arena;
     const char *text;
     remat_arena_init(&arena, ctx);
-    if (remat_nvrtc_open(ctx, libraries, &nvrtc)) {
+    if (remat_nvrtc_open(ctx, libraries, 0, &nvrtc)) {
         printf("SKIP: %s\n", remat_context_message(ctx));
         return 77;
     }

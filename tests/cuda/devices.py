@@ -12,17 +12,27 @@ from doubles import LIBRARIES, check, finish, folder, graph, must, pathlib, plan
 
 GOLDEN = pathlib.Path(__file__).parent / "devices.txt"
 OPERATION_NS = 1000  # double.h
-ALL = {"libcuda.so.1", "libnvrtc.so.13", "libcublasLt.so.13"}
-# name: plan, libraries, environment
+ALL = {"libcuda.so.1", *(name + major for major in ["12", "13"] for name in
+       ["libnvrtc.so.", "libcublasLt.so."]), "libnvrtc-builtins.so.12.34", "libnvrtc-builtins.so.13.34"}
+NVRTC, CUBLASLT = ({f"{name}.so.12", f"{name}.so.13"} for name in ["libnvrtc", "libcublasLt"])
+# name: plan, libraries that are missing, environment
 CASES = {
-    "an old driver": ("model.plan", ALL, {"REMAT_DOUBLE_DRIVER": 11080}),
-    "no GPU": ("model.plan", ALL, {"REMAT_DOUBLE_CAPABILITY": 0}),
-    "an old GPU": ("model.plan", ALL, {"REMAT_DOUBLE_CAPABILITY": 75}),
-    "no cuBLASLt": ("model.plan", ALL - {"libcublasLt.so.13"}, {}),
-    "a driver older than cuBLASLt": ("model.plan", ALL, {"REMAT_DOUBLE_DRIVER": 12080}),
-    "no cubin for this GPU and no NVRTC": ("sm_80.plan", ALL - {"libnvrtc.so.13"}, {}),
-    "too little memory": ("model.plan", ALL, {"REMAT_DOUBLE_MEMORY": 8 << 20}),
-    "a reserve too small": ("tight.plan", ALL, {}),
+    "an old driver": ("model.plan", set(), {"REMAT_DOUBLE_DRIVER": 11080}),
+    "a driver that does not start": ("model.plan", set(), {"REMAT_DOUBLE_FAIL": "cuInit:3"}),
+    "no GPU": ("model.plan", set(), {"REMAT_DOUBLE_CAPABILITY": 0}),
+    "an old GPU": ("model.plan", set(), {"REMAT_DOUBLE_CAPABILITY": 75}),
+    "no cuBLASLt": ("model.plan", CUBLASLT, {}),
+    "a driver older than cuBLASLt": ("model.plan", {"libcublasLt.so.12"}, {"REMAT_DOUBLE_DRIVER": 12080}),
+    "cuBLASLt does not start": ("model.plan", set(), {"REMAT_DOUBLE_FAIL": "cublasLtCreate:1"}),
+    "no memory for cuBLASLt": ("model.plan", set(), {"REMAT_DOUBLE_FAIL": "cublasLtCreate:3"}),
+    "no cubin for this GPU and no NVRTC": ("sm_80.plan", NVRTC, {}),
+    "no cubin and a driver older than NVRTC": ("model.plan", {"libnvrtc.so.12"}, {"REMAT_DOUBLE_DRIVER": 12080}),
+    "no cubin and an NVRTC that does not know the GPU": ("model.plan", set(), {"REMAT_DOUBLE_CAPABILITY": 120}),
+    "a driver older than the plan's cubins": ("gpu.plan", set(), {"REMAT_DOUBLE_DRIVER": 12080}),
+    "no memory for a context": ("model.plan", set(), {"REMAT_DOUBLE_FAIL": "cuDevicePrimaryCtxRetain:2"}),
+    "no memory for kernels": ("model.plan", set(), {"REMAT_DOUBLE_FAIL": "cuModuleLoadData:2"}),
+    "too little memory": ("model.plan", set(), {"REMAT_DOUBLE_MEMORY": 8 << 20}),
+    "a reserve too small": ("tight.plan", set(), {}),
 }
 
 
@@ -34,11 +44,11 @@ def has_driver():
         return False
 
 
-def some(work, names):
-    """A folder with these of the doubles."""
-    made = pathlib.Path(work) / "-".join(sorted(name[:7] for name in names) or ["none"])
+def without(work, missing):
+    """A folder of the other doubles."""
+    made = pathlib.Path(work) / "-".join(["without", *sorted(missing)])
     made.mkdir(exist_ok=True)
-    for name in names:
+    for name in ALL - missing:
         shutil.copy(LIBRARIES / name, made)
     return made
 
@@ -46,9 +56,9 @@ def some(work, names):
 def check_errors(work):
     observed, cases = "", dict(CASES)
     if not has_driver():
-        cases["no driver"] = ("model.plan", set(), {})
-    for case, (name, libraries, environment) in cases.items():
-        done = train(work, name, "cuda", "--steps", 1, libraries=some(work, libraries), **environment)
+        cases["no driver"] = ("model.plan", ALL, {})
+    for case, (name, missing, environment) in cases.items():
+        done = train(work, name, "cuda", "--steps", 1, libraries=without(work, missing), **environment)
         said = done.stderr.replace(work, "WORK")
         observed += f"# {case}\n{said}exit code: {done.returncode}\n\n"
         check(len(said.splitlines()) == 1 and done.returncode, f"{case}: {said}")
@@ -70,14 +80,15 @@ def report_of(work, name, *arguments, **environment):
 def check_choice(work):
     """Without --device: a GPU where there is one, but a plan with a budget for a CPU stays there."""
     for name, environment, expected in [("model.plan", {}, "cuda"), ("budget.plan", {}, "cpu"),
-                                        ("model.plan", {"REMAT_DOUBLE_CAPABILITY": 75}, "cpu")]:
+                                        ("model.plan", {"REMAT_DOUBLE_CAPABILITY": 75}, "cpu"),
+                                        ("model.plan", {"REMAT_DOUBLE_DRIVER": 12080}, "cuda")]:
         found = report_of(work, name, None, "--steps", 1, **environment)["device"]
         check(found == expected, f"{name}, {environment}: {found}, not {expected}")
 
 
 def check_cubins(work):
     """Those for an earlier GPU of the same major version need no NVRTC."""
-    libraries = some(work, ALL - {"libnvrtc.so.13"})
+    libraries = without(work, NVRTC)
     for name, capability in [("gpu.plan", 90), ("sm_80.plan", 80), ("sm_80.plan", 86)]:
         must(train(work, name, "cuda", "--steps", 1, libraries=libraries, REMAT_DOUBLE_CAPABILITY=capability))
 

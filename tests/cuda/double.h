@@ -1,6 +1,7 @@
 /* Doubles of NVIDIA's libraries, for tests of the CUDA device without a GPU: libcuda.so.1 runs
- * launches in the emulator (tests/emulator), libnvrtc.so.13 keeps the text as its cubin,
- * libcublasLt.so.13 multiplies in plain loops. The device code and the tools are what a GPU runs.
+ * launches in the emulator (tests/emulator), libnvrtc.so.13 and .12 keep the text as their cubin,
+ * libcublasLt.so.13 and .12 multiply in plain loops. The device code and the tools are what a GPU
+ * runs.
  *
  * Work is queued and done when somebody waits for the stream, so that a missing wait shows. What a
  * real driver would let pass is an error here: a call without the context, a handle of another
@@ -15,6 +16,7 @@
  *     REMAT_DOUBLE_CAPABILITY  of the GPU, as 90 (90); 0: no GPU
  *     REMAT_DOUBLE_MEMORY      bytes of the GPU (134217728)
  *     REMAT_DOUBLE_SPLITS      parts of K in the algorithm that cuBLASLt's heuristic chooses (1)
+ *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H
 #define TESTS_CUDA_DOUBLE_H
@@ -25,7 +27,7 @@
 
 #define DOUBLE_OPERATION_NS 1000 /* what events see of each launch, product, copy or fill */
 
-#define DOUBLE_CUBIN "remat's double of a cubin, sm_%d\n" /* what the text follows */
+#define DOUBLE_CUBIN "remat's double of a cubin, CUDA %d, sm_%d\n" /* what the text follows */
 
 /* For the other doubles: queues run(data) on a stream; `data` is copied. */
 typedef int double_enqueue(void *stream, void (*run)(const void *data), const void *data,

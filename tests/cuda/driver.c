@@ -22,8 +22,9 @@ EXPORT double_check_memory double_check;
 enum { /* CUresult */
        SUCCESS = 0,
        INVALID_VALUE = 1,
-       NO_BINARY_FOR_GPU = 209,
+       INVALID_IMAGE = 200,
        INVALID_CONTEXT = 201,
+       NO_BINARY_FOR_GPU = 209,
        NOT_FOUND = 500,
        NOT_READY = 600,
        ILLEGAL_ADDRESS = 700,
@@ -144,9 +145,20 @@ static void push(struct queue *queue, const struct operation *operation)
     queue->items[queue->count++] = *operation;
 }
 
+/* REMAT_DOUBLE_FAIL=FUNCTION:RESULT */
+static int failure(const char *function)
+{
+    const char *set = getenv("REMAT_DOUBLE_FAIL");
+    size_t length = strlen(function);
+    return set && strncmp(set, function, length) == 0 && set[length] == ':' ? atoi(set + length + 1)
+                                                                            : SUCCESS;
+}
+
 #define NEEDS_CONTEXT                                                                              \
     if (broken || depth == 0)                                                                      \
-        return broken ? broken : fault(INVALID_CONTEXT, __func__, " without a context");
+        return broken ? broken : fault(INVALID_CONTEXT, __func__, " without a context");           \
+    if (failure(__func__))                                                                         \
+        return failure(__func__);
 
 static int enqueue(void *handle, const struct operation *operation)
 {
@@ -243,6 +255,8 @@ int cuInit(unsigned flags)
 {
     Dl_info self;
     (void)flags;
+    if (failure(__func__))
+        return failure(__func__);
     if (setting("REMAT_DOUBLE_CAPABILITY", 90) == 0)
         return CUDA_NO_DEVICE;
     if (pool)
@@ -268,6 +282,7 @@ int cuDriverGetVersion(int *version)
 int cuGetErrorName(int result, const char **name)
 {
     *name = result == CUDA_OUT_OF_MEMORY  ? "CUDA_ERROR_OUT_OF_MEMORY"
+            : result == INVALID_IMAGE     ? "CUDA_ERROR_INVALID_IMAGE"
             : result == NO_BINARY_FOR_GPU ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
             : result == ILLEGAL_ADDRESS   ? "CUDA_ERROR_ILLEGAL_ADDRESS"
                                           : "an error of the double";
@@ -315,6 +330,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
     (void)device;
+    if (failure(__func__))
+        return failure(__func__);
     retained++;
     *context = pool;
     return SUCCESS;
@@ -383,10 +400,12 @@ static void *compile(const char *text)
 
 int cuModuleLoadData(void **module, const void *image)
 {
-    int arch = 0, length = 0, capability = setting("REMAT_DOUBLE_CAPABILITY", 90);
+    int arch = 0, version = 0, length = 0, capability = setting("REMAT_DOUBLE_CAPABILITY", 90);
     NEEDS_CONTEXT
-    if (sscanf(image, DOUBLE_CUBIN "%n", &arch, &length) != 1 || length == 0 ||
-        arch / 10 != capability / 10 || arch > capability)
+    if (sscanf(image, DOUBLE_CUBIN "%n", &version, &arch, &length) != 2 || length == 0 ||
+        version > setting("REMAT_DOUBLE_DRIVER", 13000) / 1000)
+        return INVALID_IMAGE;
+    if (arch / 10 != capability / 10 || arch > capability)
         return NO_BINARY_FOR_GPU;
     void *library = compile((const char *)image + length);
     if (!library)

@@ -1,14 +1,18 @@
-/* libnvrtc.so.13: a program's cubin is its text behind one line. */
+/* libnvrtc.so.MAJOR, which finds its builtins by name: a program's cubin is its text behind one
+ * line. */
 #include "double.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define MINOR  34 /* of no library yet */
 #define EXPORT __attribute__((visibility("default")))
 
 struct program {
     char *text, *cubin;
+    bool failed;
 };
 
 EXPORT int nvrtcVersion(int *major, int *minor);
@@ -29,8 +33,8 @@ static const char log_text[] = "ptxas info : 0 bytes stack frame, 0 bytes spill 
 
 int nvrtcVersion(int *major, int *minor)
 {
-    *major = 13;
-    *minor = 0;
+    *major = MAJOR;
+    *minor = MINOR;
     return 0;
 }
 
@@ -68,9 +72,14 @@ int nvrtcCompileProgram(void *handle, int count, const char *const *options)
     }
     if (!arch || found != sizeof needed / sizeof *needed)
         return 5; /* invalid option */
+    char builtins[64];
+    snprintf(builtins, sizeof builtins, "libnvrtc-builtins.so.%d.%d", MAJOR, MINOR);
+    program->failed = dlopen(builtins, RTLD_NOW) == NULL;
+    if (program->failed)
+        return 7; /* builtin operation failure */
     size_t bytes = strlen(program->text) + sizeof DOUBLE_CUBIN + 8;
     program->cubin = malloc(bytes);
-    snprintf(program->cubin, bytes, DOUBLE_CUBIN "%s", arch, program->text);
+    snprintf(program->cubin, bytes, DOUBLE_CUBIN "%s", MAJOR, arch, program->text);
     return 0;
 }
 
@@ -81,10 +90,11 @@ int nvrtcGetProgramLogSize(void *program, size_t *bytes)
     return 0;
 }
 
-int nvrtcGetProgramLog(void *program, char *log)
+int nvrtcGetProgramLog(void *handle, char *log)
 {
-    (void)program;
-    memcpy(log, log_text, sizeof log_text);
+    const struct program *program = handle;
+    snprintf(log, sizeof log_text, "%s",
+             program->failed ? "nvrtc: error: failed to open its builtins" : log_text);
     return 0;
 }
 

@@ -257,7 +257,7 @@ int main(int argc, char **argv)
     if (argc < 2 || !ctx || !mkdtemp(cache))
         return 1;
     remat_arena_init(&arena, ctx);
-    remat_status st = remat_nvrtc_open(ctx, argv[1], &nvrtc);
+    remat_status st = remat_nvrtc_open(ctx, argv[1], 0, &nvrtc);
     CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
     if (st == REMAT_OK) {
         test_threads(&arena);

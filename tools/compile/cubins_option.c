@@ -167,7 +167,7 @@ remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
         return notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
                          target->name, list, LEAST_ARCH);
     REMAT_TRY(split(arena, list, &architectures));
-    st = remat_nvrtc_open(ctx, cli_text(args, OPTION_nvrtc, NULL), &nvrtc);
+    st = remat_nvrtc_open(ctx, cli_text(args, OPTION_nvrtc, NULL), 0, &nvrtc);
     if (st == REMAT_OK && !given)
         st = remat_nvrtc_check(nvrtc, list);
     if (st == REMAT_OK)

@@ -28,16 +28,23 @@ static void close_library(void **library)
     *library = NULL;
 }
 
+struct cuda_fault cuda_fault_of(const struct cuda_driver *driver, int result)
+{
+    struct cuda_fault fault;
+    const char *name = NULL, *text = NULL;
+    driver->cuGetErrorName(result, &name);
+    driver->cuGetErrorString(result, &text);
+    snprintf(fault.text, sizeof fault.text, "%s (%s)", name ? name : "an unknown error",
+             text ? text : "");
+    return fault;
+}
+
 remat_status cuda_check(remat_context *ctx, const struct cuda_driver *driver, int result,
                         const char *what)
 {
-    const char *name = NULL, *text = NULL;
     if (!result)
         return REMAT_OK;
-    driver->cuGetErrorName(result, &name);
-    driver->cuGetErrorString(result, &text);
-    return remat_error(ctx, REMAT_ERROR_OTHER, "%s: %s (%s)", what,
-                       name ? name : "an unknown error", text ? text : "");
+    return remat_error(ctx, REMAT_ERROR_OTHER, "%s: %s", what, cuda_fault_of(driver, result).text);
 }
 
 /* --- the driver --- */
@@ -63,7 +70,7 @@ static remat_status check_version(remat_context *ctx, struct cuda_driver *driver
         REMAT_FAIL(
             ctx, REMAT_ERROR_IO,
             "the NVIDIA driver supports CUDA %d.%d, remat needs %d.%d: install driver 525 or "
-            "newer",
+            "newer, or run with --device cpu",
             driver->version / 1000, driver->version % 1000 / 10, CUDA_DRIVER_VERSION_MIN / 1000,
             CUDA_DRIVER_VERSION_MIN % 1000 / 10);
 fail:
@@ -79,8 +86,7 @@ remat_status cuda_driver_open(remat_context *ctx, const char *folder, struct cud
     if (!out->library)
         REMAT_FAIL(
             ctx, REMAT_ERROR_IO,
-            "no NVIDIA driver (libcuda.so.1) is installed: install one, or run on the device "
-            "\"cpu\"");
+            "no NVIDIA driver (libcuda.so.1) is installed: install one, or run with --device cpu");
     REMAT_TRY(check_version(ctx, out));
     REMAT_TRY(find_driver(ctx, out));
     int result = out->cuInit(0), count = 0;
@@ -88,9 +94,13 @@ remat_status cuda_driver_open(remat_context *ctx, const char *folder, struct cud
         result = out->cuDeviceGetCount(&count);
     if (result == CUDA_NO_DEVICE || (!result && count == 0))
         REMAT_FAIL(ctx, REMAT_ERROR_IO,
-                   "the NVIDIA driver finds no GPU: run on the device \"cpu\", or make one visible "
-                   "to this process");
-    REMAT_TRY(cuda_check(ctx, out, result, "the NVIDIA driver does not start"));
+                   "the NVIDIA driver finds no GPU: run with --device cpu, or make one visible to "
+                   "this process");
+    if (result)
+        REMAT_FAIL(ctx, REMAT_ERROR_IO,
+                   "the NVIDIA driver does not start: %s: mend that (nvidia-smi), or run with "
+                   "--device cpu",
+                   cuda_fault_of(out, result).text);
     return REMAT_OK;
 fail:
     cuda_driver_close(out);
@@ -127,6 +137,7 @@ remat_status cublaslt_open(remat_context *ctx, const char *folder, int driver_ve
         int version;
     } candidates[] = {{"libcublasLt.so.13", 13000}, {"libcublasLt.so.12", 12000}};
     remat_status st = REMAT_OK;
+    bool newest = driver_version >= candidates[0].version;
     *out = (struct cublaslt){0};
     for (size_t c = 0; c < sizeof candidates / sizeof *candidates && !out->library; c++)
         if (candidates[c].version <= driver_version)
@@ -135,9 +146,9 @@ remat_status cublaslt_open(remat_context *ctx, const char *folder, int driver_ve
         REMAT_FAIL(
             ctx, REMAT_ERROR_IO,
             "cannot open cuBLASLt, %slibcublasLt.so.12%s%s: install a CUDA toolkit or the wheel "
-            "nvidia-cublas, or name the folder of the library",
-            driver_version >= candidates[0].version ? "libcublasLt.so.13 or " : "",
-            folder ? ", in " : "", folder ? folder : "");
+            "nvidia-cublas%s, name the folder of the library, or run with --device cpu",
+            newest ? "libcublasLt.so.13 or " : "", folder ? ", in " : "", folder ? folder : "",
+            newest ? "" : "-cu12");
     REMAT_TRY(find_cublaslt(ctx, out));
     return REMAT_OK;
 fail:

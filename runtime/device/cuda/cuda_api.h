@@ -21,6 +21,7 @@ enum cuda_constants { /* of cuda.h, by its names without the prefix */
 };
 
 enum cublaslt_constants { /* of cublasLt.h and what it includes */
+                          CUBLASLT_ALLOC_FAILED = 3,
                           CUBLASLT_R_32F = 0,
                           CUBLASLT_R_16F = 2,
                           CUBLASLT_R_16BF = 14,
@@ -88,6 +89,11 @@ void cublaslt_close(struct cublaslt *library);
 
 void cuda_nvtx_open(struct cuda_nvtx *out);
 void cuda_nvtx_close(struct cuda_nvtx *nvtx);
+
+struct cuda_fault { /* "CUDA_ERROR_NAME (its text)" */
+    char text[200];
+};
+struct cuda_fault cuda_fault_of(const struct cuda_driver *driver, int result);
 
 /* OK for result 0; else stores "`what`: NAME (text)" and returns REMAT_ERROR_OTHER. */
 remat_status cuda_check(remat_context *ctx, const struct cuda_driver *driver, int result,

@@ -19,13 +19,17 @@ struct loader {
 
 static remat_status open_nvrtc(struct loader *loader)
 {
-    if (remat_nvrtc_open(loader->ctx, loader->folder, &loader->nvrtc) != REMAT_OK)
-        return remat_error(
-            loader->ctx, REMAT_ERROR_IO,
-            "the plan has no code for this GPU, which is %s, and no NVRTC is here to make it: "
-            "compile the plan with --arch %s, or install the wheel nvidia-cuda-nvrtc",
-            loader->arch, loader->arch);
-    return remat_nvrtc_check(loader->nvrtc, loader->arch);
+    remat_status st =
+        remat_nvrtc_open(loader->ctx, loader->folder, loader->driver->version, &loader->nvrtc);
+    if (!st)
+        st = remat_nvrtc_check(loader->nvrtc, loader->arch);
+    if (!st || st == REMAT_ERROR_MEMORY)
+        return st;
+    const char *why = remat_arena_format(&loader->scratch, "%s", loader->ctx->message);
+    return remat_error(loader->ctx, REMAT_ERROR_IO,
+                       "the plan has no code for this GPU, which is %s: compile it with --arch %s, "
+                       "run with --device cpu, or have it made here: %s",
+                       loader->arch, loader->arch, why ? why : "");
 }
 
 static remat_status compile(struct loader *loader, uint32_t k, struct remat_cubin *out)
@@ -52,6 +56,23 @@ static const struct remat_cubin *find(const struct loader *loader, uint32_t k)
     return cubin;
 }
 
+static remat_status refuse(struct loader *loader, uint32_t k, int result)
+{
+    struct cuda_fault fault = cuda_fault_of(loader->driver, result);
+    const char *key = loader->code->kernels[k].key;
+    int version = loader->driver->version;
+    if (result == CUDA_OUT_OF_MEMORY)
+        return remat_error(loader->ctx, REMAT_ERROR_MEMORY,
+                           "the GPU has no memory left for kernel %s: %s: end what else runs "
+                           "there, or run with --device cpu",
+                           key, fault.text);
+    return remat_error(loader->ctx, REMAT_ERROR_INVALID,
+                       "the driver, of CUDA %d.%d, refuses kernel %s for %s: %s: compile the plan "
+                       "anew with an NVRTC that is not newer, or with --arch none, or run with "
+                       "--device cpu",
+                       version / 1000, version % 1000 / 10, key, loader->arch, fault.text);
+}
+
 static remat_status load(struct loader *loader, uint32_t k, void **module, void **function)
 {
     remat_status st = REMAT_OK;
@@ -65,11 +86,11 @@ static remat_status load(struct loader *loader, uint32_t k, void **module, void 
         REMAT_TRY(compile(loader, k, &cubin));
     REMAT_NEW(&loader->scratch, image, cubin.bytes + 1); /* aligned */
     memcpy(image, cubin.data, cubin.bytes);
-    if (loader->driver->cuModuleLoadData(module, image) ||
-        loader->driver->cuModuleGetFunction(function, *module, kernel->symbol))
-        REMAT_FAIL(loader->ctx, REMAT_ERROR_INVALID,
-                   "the driver refuses kernel %s for %s: compile the plan anew", kernel->key,
-                   loader->arch);
+    int result = loader->driver->cuModuleLoadData(module, image);
+    if (!result)
+        result = loader->driver->cuModuleGetFunction(function, *module, kernel->symbol);
+    if (result)
+        REMAT_TRY(refuse(loader, k, result));
     if (kernel->shared_bytes > STATIC_SHARED_MAX)
         CUDA_TRY(loader->ctx, loader->driver, cuFuncSetAttribute, *function,
                  CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)kernel->shared_bytes);

@@ -34,7 +34,7 @@ static remat_status open_gpu(struct cuda_device *cuda)
     if (cuda->capability < CAPABILITY_MIN)
         REMAT_FAIL(cuda->ctx, REMAT_ERROR_IO,
                    "GPU %" PRIu32 ", %s, has compute capability %d.%d, remat needs %d.%d: run on "
-                   "another GPU or on the device \"cpu\"",
+                   "another GPU or with --device cpu",
                    cuda->params.ordinal, cuda->name, major, minor, CAPABILITY_MIN / 10,
                    CAPABILITY_MIN % 10);
 fail:
@@ -60,8 +60,8 @@ static remat_status check_commands(const struct cuda_device *cuda)
         const uint32_t *begin = program->cuda.launch_begin;
         if (kind != REMAT_KERNEL_matmul && (!begin || begin[c] == begin[c + 1]))
             return remat_error(cuda->ctx, REMAT_ERROR_INVALID,
-                               "command \"%s\": the plan has no CUDA code for %s: run it on the "
-                               "device \"cpu\"",
+                               "command \"%s\": the plan has no CUDA code for %s: run it with "
+                               "--device cpu",
                                command->name,
                                kind == REMAT_KERNEL_program ? program->kernels[command->kernel].key
                                                             : remat_kernel_kind_name(kind));
@@ -137,6 +137,19 @@ static void destroy(struct remat_device **device)
     *device = NULL;
 }
 
+static remat_status retain_context(struct cuda_device *cuda)
+{
+    int result = cuda->driver.cuDevicePrimaryCtxRetain(&cuda->context, cuda->ordinal);
+    if (!result)
+        return REMAT_OK;
+    cuda->context = NULL;
+    return remat_error(
+        cuda->ctx, result == CUDA_OUT_OF_MEMORY ? REMAT_ERROR_MEMORY : REMAT_ERROR_OTHER,
+        "GPU %" PRIu32 ", %s, has no context for this process: %s: end what else runs there, or "
+        "run with --device cpu",
+        cuda->params.ordinal, cuda->name, cuda_fault_of(&cuda->driver, result).text);
+}
+
 static remat_status create(remat_context *ctx, const struct remat_program *program,
                            const struct remat_device_params *params, struct remat_device **out)
 {
@@ -155,7 +168,7 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     REMAT_TRY(open_gpu(cuda));
     REMAT_TRY(check_commands(cuda));
     cuda_nvtx_open(&cuda->nvtx);
-    TRY(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->ordinal);
+    REMAT_TRY(retain_context(cuda));
     TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
     st = load(cuda);
     cuda->driver.cuCtxPopCurrent_v2(&context);
@@ -206,10 +219,12 @@ static remat_status allocate(struct cuda_device *cuda, uint64_t bytes)
     size_t available = 0, total = 0;
     int result = cuda->driver.cuMemAlloc_v2(&cuda->owned, bytes);
     if (result == CUDA_OUT_OF_MEMORY && !cuda->driver.cuMemGetInfo_v2(&available, &total))
-        REMAT_FAIL(cuda->ctx, REMAT_ERROR_MEMORY,
-                   "GPU %" PRIu32 ", %s, has %zu of its %zu bytes free, the plan needs %" PRIu64
-                   ": compile with a smaller --budget, or end what else runs there",
-                   cuda->params.ordinal, cuda->name, available, total, bytes);
+        REMAT_FAIL(
+            cuda->ctx, REMAT_ERROR_MEMORY,
+            "GPU %" PRIu32 ", %s, has %zu of its %zu bytes free, the plan needs %" PRIu64
+            ": compile with a smaller --budget, end what else runs there, or run with --device "
+            "cpu",
+            cuda->params.ordinal, cuda->name, available, total, bytes);
     REMAT_TRY(cuda_check(cuda->ctx, &cuda->driver, result, "cuMemAlloc"));
     cuda->address = cuda->owned;
 fail:

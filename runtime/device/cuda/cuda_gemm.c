@@ -336,7 +336,14 @@ remat_status cuda_gemms_create(remat_context *ctx, const struct cuda_driver *dri
         .ctx = ctx, .program = program, .workspace_bytes = settings->workspace_bytes};
     remat_arena_init(&g->arena, ctx);
     REMAT_TRY(cublaslt_open(ctx, settings->folder, driver->version, &g->library));
-    LT_TRY(g, cublasLtCreate, &g->handle);
+    int result = g->library.cublasLtCreate(&g->handle);
+    if (result)
+        REMAT_FAIL(ctx, result == CUBLASLT_ALLOC_FAILED ? REMAT_ERROR_MEMORY : REMAT_ERROR_OTHER,
+                   "cuBLASLt %llu does not start on this GPU: status %d: %s, or run with --device "
+                   "cpu",
+                   (unsigned long long)g->library.version, result,
+                   result == CUBLASLT_ALLOC_FAILED ? "end what else runs there"
+                                                   : "install one that fits the driver");
     REMAT_TRY(prepare(g, settings));
     return REMAT_OK;
 fail:

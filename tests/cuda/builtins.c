@@ -1,0 +1,3 @@
+/* libnvrtc-builtins.so.MAJOR.MINOR: what libnvrtc opens when it compiles. */
+extern const int double_builtins;
+__attribute__((visibility("default"))) const int double_builtins = 1;
