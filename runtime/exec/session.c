@@ -82,14 +82,13 @@ static remat_status refuse(remat_context *ctx, const struct remat_program *progr
 }
 
 /* The device, prepared, with the threads that were asked for or as many as fit. */
-static remat_status make_device(remat_context *ctx, const struct remat_program *program,
-                                const remat_session_params *params, struct remat_device **out,
-                                uint32_t *threads)
+static remat_status prepare_device(remat_context *ctx, const struct remat_program *program,
+                                   const remat_session_params *params,
+                                   const struct remat_device_vtable *vtable,
+                                   struct remat_device **out, uint32_t *threads)
 {
     remat_status st = REMAT_OK;
-    const struct remat_device_vtable *vtable;
     struct remat_device_params device = device_params(params);
-    REMAT_TRY(choose_device(ctx, program, params, &vtable));
     if (!device.threads)
         device.threads = vtable->default_threads();
     REMAT_TRY(vtable->create(ctx, program, &device, out));
@@ -108,6 +107,25 @@ static remat_status make_device(remat_context *ctx, const struct remat_program *
     if (!fits(program, *out, device.threads))
         REMAT_TRY(refuse(ctx, program, *out, device.threads));
     *threads = device.threads;
+fail:
+    return st;
+}
+
+/* A GPU that nobody asked for and that lacks a library, or code in the plan, gives way to the CPU.
+ */
+static remat_status make_device(remat_context *ctx, const struct remat_program *program,
+                                const remat_session_params *params, struct remat_device **out,
+                                uint32_t *threads)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_device_vtable *vtable, *cpu = remat_device_find("cpu");
+    bool is_free = !params->device && !params->memory && !params->stream;
+    REMAT_TRY(choose_device(ctx, program, params, &vtable));
+    st = prepare_device(ctx, program, params, vtable, out, threads);
+    if (is_free && vtable != cpu && (st == REMAT_ERROR_IO || st == REMAT_ERROR_INVALID)) {
+        remat_log(ctx, REMAT_SEVERITY_INFO, "the GPU is not used: %s", remat_context_message(ctx));
+        st = prepare_device(ctx, program, params, cpu, out, threads);
+    }
 fail:
     return st;
 }

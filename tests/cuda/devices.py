@@ -78,12 +78,22 @@ def report_of(work, name, *arguments, **environment):
 
 
 def check_choice(work):
-    """Without --device: a GPU where there is one, but a plan with a budget for a CPU stays there."""
-    for name, environment, expected in [("model.plan", {}, "cuda"), ("budget.plan", {}, "cpu"),
-                                        ("model.plan", {"REMAT_DOUBLE_CAPABILITY": 75}, "cpu"),
-                                        ("model.plan", {"REMAT_DOUBLE_DRIVER": 12080}, "cuda")]:
-        found = report_of(work, name, None, "--steps", 1, **environment)["device"]
-        check(found == expected, f"{name}, {environment}: {found}, not {expected}")
+    """Without --device: a GPU where there is one that can run the plan, but a plan with a budget for a CPU stays
+    there. What the GPU lacks is said, if it may run it."""
+    lacks = "the GPU is not used: cannot open cuBLASLt"
+    old = {"REMAT_DOUBLE_CAPABILITY": 75}
+    for name, missing, environment, expected, said in [
+            ("model.plan", set(), {}, "cuda", ""), ("budget.plan", set(), {}, "cpu", ""),
+            ("model.plan", set(), old, "cpu", ""), ("model.plan", CUBLASLT, {}, "cpu", lacks),
+            ("budget.plan", CUBLASLT, {}, "cpu", ""),
+            ("sm_80.plan", NVRTC, {}, "cpu", "the GPU is not used: the plan has no code for this GPU, which is sm_90"),
+            ("model.plan", set(), {"REMAT_DOUBLE_DRIVER": 12080}, "cuda", "")]:
+        done = must(train(work, name, None, "--steps", 1, "--report", "report.json", libraries=without(work, missing),
+                          **environment))
+        found = json.loads((pathlib.Path(work) / "report.json").read_text())["device"]
+        check(found == expected, f"{name} without {missing}, {environment}: {found}, not {expected}")
+        check(said in done.stderr and len(done.stderr.splitlines()) == (said != ""),
+              f"{name} without {missing}, {environment}: {done.stderr}")
 
 
 def check_cubins(work):

@@ -137,7 +137,8 @@ typedef int remat_trace_function(void *user, const remat_trace_event *event);
 typedef struct remat_session_params {
     size_t struct_size;
     /* "cpu" or "cuda"; NULL: "cuda" where there is a GPU for it, else "cpu". A plan with a budget
-     * for a CPU runs there. */
+     * for a CPU runs there; and one that a GPU cannot run for want of a library or of code for it,
+     * unless `memory` or `stream` is given: the logger is told why. */
     const char *device;
     uint32_t threads; /* on a CPU; 0: all cores, or as many as the plan's reserve allows */
     uint64_t seed;    /* of initial values and dropout */
