@@ -21,8 +21,12 @@ struct remat_device_params {
 
 #define REMAT_DEVICE_MARKS 3 /* slots for times that every device has */
 
-struct remat_device {
+struct remat_device { /* the first member of each device's own struct */
     const struct remat_device_vtable *vtable;
+    remat_context *ctx;
+    const struct remat_program *program;
+    struct remat_device_params params;
+    struct remat_arena arena; /* of what was prepared */
     char *memory;     /* the program's arena, after bind; NULL where the host cannot address it */
     const char *name; /* its own, as a GPU's driver has it: "NVIDIA H200"; "cpu" */
     const char *arch; /* "sm_90"; "" for a CPU */
@@ -71,5 +75,17 @@ struct remat_device_vtable {
 
 /* The device of that name, or NULL: "cuda", "cpu". */
 const struct remat_device_vtable *remat_device_find(const char *name);
+
+/* --- for devices --- */
+
+/* Zeroed, `bytes` of the device's own struct, with what the vtable's create got. `name` and `arch`
+ * are left. REMAT_ERROR_MEMORY. */
+remat_status remat_device_make(remat_context *ctx, const struct remat_device_vtable *vtable,
+                               const struct remat_program *program,
+                               const struct remat_device_params *params, size_t bytes,
+                               struct remat_device **out);
+void remat_device_free(struct remat_device **device); /* and its arena */
+/* Where scratch begins in memory that is bound. */
+uint64_t remat_device_arena_bytes(const struct remat_device *device);
 
 #endif

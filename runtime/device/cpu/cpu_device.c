@@ -10,7 +10,7 @@
 struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_command *command,
                             uint32_t operand)
 {
-    const struct remat_program *program = device->program;
+    const struct remat_program *program = device->base.program;
     const struct remat_operand *o = &program->operands[command->operand_begin + operand];
     const struct remat_buffer *buffer = &program->buffers[program->values[o->value].buffer];
     char *data = device->base.memory; /* NULL while preparing */
@@ -37,17 +37,18 @@ remat_status cpu_device_prepare_tile(struct cpu_device *device,
     bool kept = device->broken_rule == 2 && !recomputed;
     struct cpu_tile_options options = {
         .isa = device->functions->isa,
-        .threads = device->params.threads,
+        .threads = device->base.params.threads,
         .stream_bytes = STREAM_BYTES,
         .faults = kept || device->broken_rule > 6 ? 0 : faults[device->broken_rule],
     };
-    return cpu_tile_prepare(device->ctx, device->program, source, &options, &device->arena, out);
+    return cpu_tile_prepare(device->base.ctx, device->base.program, source, &options,
+                            &device->base.arena, out);
 }
 
 static remat_status prepare_command(struct cpu_device *device, uint32_t index)
 {
     remat_status st = REMAT_OK;
-    const struct remat_program *program = device->program;
+    const struct remat_program *program = device->base.program;
     const struct remat_command *command = &program->commands[index];
     const struct remat_kernel *kernel = &program->kernels[command->kernel];
     struct cpu_tile **tile = &device->tiles[index];
@@ -65,7 +66,7 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
     } else {
         const struct cpu_named_kernel *named = cpu_named_kernel_find(kernel->kind);
         if (!named)
-            REMAT_FAIL(device->ctx, REMAT_ERROR_INVALID,
+            REMAT_FAIL(device->base.ctx, REMAT_ERROR_INVALID,
                        "command \"%s\": the cpu device has no kernel %s", command->name,
                        remat_kernel_kind_name(kernel->kind));
         REMAT_TRY(named->prepare(device, command, tile));
@@ -83,9 +84,9 @@ static remat_status prepare(struct cpu_device *device)
 {
     remat_status st = REMAT_OK;
     device->scratch_bytes = 0;
-    REMAT_NEW(&device->arena, device->tiles, device->program->command_count);
-    REMAT_NEW(&device->arena, device->scratch_of, device->params.threads);
-    for (uint32_t c = 0; c < device->program->command_count; c++)
+    REMAT_NEW(&device->base.arena, device->tiles, device->base.program->command_count);
+    REMAT_NEW(&device->base.arena, device->scratch_of, device->base.params.threads);
+    for (uint32_t c = 0; c < device->base.program->command_count; c++)
         REMAT_TRY(prepare_command(device, c));
 fail:
     return st;
@@ -113,29 +114,20 @@ static void destroy(struct remat_device **device)
     if (!cpu)
         return;
     cpu_pool_destroy(&cpu->pool);
-    remat_reallocate(cpu->ctx, cpu->owned, 0);
-    remat_arena_release(&cpu->arena);
-    remat_reallocate(cpu->ctx, cpu, 0);
-    *device = NULL;
+    remat_reallocate(cpu->base.ctx, cpu->owned, 0);
+    remat_device_free(device);
 }
 
 static remat_status create(remat_context *ctx, const struct remat_program *program,
                            const struct remat_device_params *params, struct remat_device **out)
 {
     remat_status st = REMAT_OK;
-    struct cpu_device *cpu = remat_reallocate(ctx, NULL, sizeof *cpu);
-    *out = NULL;
-    if (!cpu)
-        return REMAT_ERROR_MEMORY;
-    *cpu = (struct cpu_device){
-        .base = {.vtable = &remat_cpu_device, .name = "cpu", .arch = ""},
-        .ctx = ctx,
-        .program = program,
-        .params = *params,
-        .functions = cpu_functions_best(),
-    };
-    remat_arena_init(&cpu->arena, ctx);
-    *out = &cpu->base;
+    REMAT_TRY(
+        remat_device_make(ctx, &remat_cpu_device, program, params, sizeof(struct cpu_device), out));
+    struct cpu_device *cpu = (struct cpu_device *)*out;
+    (*out)->name = "cpu";
+    (*out)->arch = "";
+    cpu->functions = cpu_functions_best();
     REMAT_TRY(prepare(cpu));
     return REMAT_OK;
 fail:
@@ -146,8 +138,7 @@ fail:
 static uint64_t memory_bytes(const struct remat_device *device)
 {
     const struct cpu_device *cpu = (const struct cpu_device *)device;
-    return remat_align_up(cpu->program->arena_bytes, REMAT_ALIGNMENT) +
-           cpu->params.threads * cpu->scratch_bytes;
+    return remat_device_arena_bytes(device) + cpu->base.params.threads * cpu->scratch_bytes;
 }
 
 static uint64_t base_bytes(const struct remat_device *device)
@@ -163,8 +154,8 @@ static uint64_t thread_bytes(const struct remat_device *device)
 
 static void lay_out_scratch(struct cpu_device *cpu)
 {
-    cpu->scratch = cpu->base.memory + remat_align_up(cpu->program->arena_bytes, REMAT_ALIGNMENT);
-    for (uint32_t t = 0; t < cpu->params.threads; t++)
+    cpu->scratch = cpu->base.memory + remat_device_arena_bytes(&cpu->base);
+    for (uint32_t t = 0; t < cpu->base.params.threads; t++)
         cpu->scratch_of[t] = (float *)(cpu->scratch + t * cpu->scratch_bytes);
 }
 
@@ -174,7 +165,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
     struct cpu_device *cpu = (struct cpu_device *)device;
     uint64_t bytes = memory_bytes(device);
     if (!memory) {
-        cpu->owned = remat_reallocate(cpu->ctx, NULL, bytes + REMAT_ALIGNMENT);
+        cpu->owned = remat_reallocate(cpu->base.ctx, NULL, bytes + REMAT_ALIGNMENT);
         if (!cpu->owned)
             return REMAT_ERROR_MEMORY;
         memory = (void *)remat_align_up((uintptr_t)cpu->owned, REMAT_ALIGNMENT);
@@ -182,7 +173,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
     memset(memory, 0, bytes); /* every page is there before the first step is timed */
     device->memory = memory;
     lay_out_scratch(cpu);
-    REMAT_TRY(cpu_pool_create(cpu->ctx, (int)cpu->params.threads, &cpu->pool));
+    REMAT_TRY(cpu_pool_create(cpu->base.ctx, (int)cpu->base.params.threads, &cpu->pool));
 fail:
     return st;
 }
@@ -219,8 +210,8 @@ static remat_status elapsed(struct remat_device *device, uint32_t from, uint32_t
 static remat_status execute(struct remat_device *device, uint32_t index)
 {
     struct cpu_device *cpu = (struct cpu_device *)device;
-    const struct remat_command *command = &cpu->program->commands[index];
-    uint32_t kind = cpu->program->kernels[command->kernel].kind;
+    const struct remat_command *command = &cpu->base.program->commands[index];
+    uint32_t kind = cpu->base.program->kernels[command->kernel].kind;
     if (kind != REMAT_KERNEL_program)
         return cpu_named_kernel_find(kind)->run(cpu, command, cpu->tiles[index]);
     cpu_tile_run(cpu->tiles[index], cpu->pool, device->memory, cpu->scratch, cpu->scratch_bytes);
@@ -247,10 +238,10 @@ static remat_status break_rule(struct remat_device *device, uint32_t rule)
     struct cpu_device *cpu = (struct cpu_device *)device;
     uint64_t bound = cpu->scratch_bytes;
     cpu->broken_rule = rule;
-    remat_arena_release(&cpu->arena);
+    remat_arena_release(&cpu->base.arena);
     REMAT_TRY(prepare(cpu));
     if (cpu->scratch_bytes > bound)
-        REMAT_FAIL(cpu->ctx, REMAT_ERROR_INTERNAL, "rule %u needs more scratch", rule);
+        REMAT_FAIL(cpu->base.ctx, REMAT_ERROR_INTERNAL, "rule %u needs more scratch", rule);
     cpu->scratch_bytes = bound;
     lay_out_scratch(cpu);
 fail:

@@ -15,9 +15,9 @@ bool cpu_fault_applies(const struct cpu_device *device, const struct remat_comma
     case 4: /* a property of the plan */
         return command->instance > 0 || (remat_hash(&command->live_bytes, 8, 0) & 1);
     case 5:
-        return command->instance > 0 || device->params.threads > 1;
+        return command->instance > 0 || device->base.params.threads > 1;
     case 6:
-        return device->params.threads > 1;
+        return device->base.params.threads > 1;
     default:
         return false;
     }
@@ -127,7 +127,7 @@ void cpu_fault_attention(const struct cpu_device *device, const struct cpu_atten
 void cpu_fault_normal(struct cpu_device *device, const struct cpu_view *out, int64_t count,
                       const struct cpu_normal *normal)
 {
-    int64_t share = count / device->params.threads + 1;
+    int64_t share = count / device->base.params.threads + 1;
     for (int64_t begin = 0; begin < count; begin += share)
         cpu_fill_normal(device->pool, device->functions,
                         cpu_element_at(out->data, out->type, begin), out->type,

@@ -10,14 +10,10 @@
 
 struct cpu_device {
     struct remat_device base;
-    remat_context *ctx;
-    const struct remat_program *program;
-    struct remat_device_params params;
     const struct cpu_functions *functions;
-    struct remat_arena arena; /* of what is prepared */
-    struct cpu_tile **tiles;  /* by command; NULL where the kernel's own function does all */
-    uint64_t scratch_bytes;   /* of each thread */
-    void *owned;              /* what bind allocated */
+    struct cpu_tile **tiles; /* by command; NULL where the kernel's own function does all */
+    uint64_t scratch_bytes;  /* of each thread */
+    void *owned;             /* what bind allocated */
     char *scratch;
     float **scratch_of; /* by thread */
     struct cpu_pool *pool;

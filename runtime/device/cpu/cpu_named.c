@@ -6,7 +6,7 @@
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index)
 {
-    return device->program->parameters[command->parameter_begin + index];
+    return device->base.program->parameters[command->parameter_begin + index];
 }
 
 int64_t cpu_view_count(const struct cpu_view *view)
@@ -57,16 +57,16 @@ remat_status cpu_expect(struct cpu_device *device, const struct remat_command *c
 {
     if (condition)
         return REMAT_OK;
-    const struct remat_kernel *kernel = &device->program->kernels[command->kernel];
-    return remat_error(device->ctx, REMAT_ERROR_INVALID, "command \"%s\": %s: %s", command->name,
-                       remat_kernel_kind_name(kernel->kind), what);
+    const struct remat_kernel *kernel = &device->base.program->kernels[command->kernel];
+    return remat_error(device->base.ctx, REMAT_ERROR_INVALID, "command \"%s\": %s: %s",
+                       command->name, remat_kernel_kind_name(kernel->kind), what);
 }
 
 remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command)
 {
     uint32_t least, most, parameters;
     uint32_t operands = command->operand_end - command->operand_begin;
-    remat_kernel_kind_arity(device->program->kernels[command->kernel].kind, &least, &most,
+    remat_kernel_kind_arity(device->base.program->kernels[command->kernel].kind, &least, &most,
                             &parameters);
     return cpu_expect(device, command,
                       operands >= least && operands <= most &&

@@ -26,7 +26,7 @@ static struct cpu_dropout dropout_of(const struct cpu_device *device,
         dropout.microbatch = state[3];
     }
     if (cpu_fault_applies(device, command, 6))
-        dropout.share = probabilities / device->params.threads + 1;
+        dropout.share = probabilities / device->base.params.threads + 1;
     return dropout;
 }
 

@@ -29,7 +29,7 @@ static remat_status bad_id(struct cpu_device *device, const struct remat_command
 {
     if (position == CPU_IDS_VALID)
         return REMAT_OK;
-    return remat_error(device->ctx, REMAT_ERROR_INVALID,
+    return remat_error(device->base.ctx, REMAT_ERROR_INVALID,
                        "command \"%s\": id %d at position %lld is outside the table of %lld rows",
                        command->name, embedding->ids[position], (long long)position,
                        (long long)embedding->rows);

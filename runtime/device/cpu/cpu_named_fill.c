@@ -14,7 +14,7 @@ static remat_status prepare_fill(struct cpu_device *device, const struct remat_c
     if (st)
         return st;
     struct cpu_view out = cpu_view_of(device, command, 0);
-    bool constant = device->program->kernels[command->kernel].kind == REMAT_KERNEL_fill;
+    bool constant = device->base.program->kernels[command->kernel].kind == REMAT_KERNEL_fill;
     bool type = cpu_view_is_float(&out) || (constant && cpu_view_is(&out, REMAT_I32));
     return cpu_expect(device, command, type && cpu_view_dense(&out),
                       "the result has another dtype or is not contiguous");
@@ -42,7 +42,7 @@ static remat_status run_fill_normal(struct cpu_device *device, const struct rema
     (void)tile;
     struct cpu_view out = cpu_view_of(device, command, 0);
     struct cpu_normal normal = {
-        .seed = device->params.seed,
+        .seed = device->base.params.seed,
         .site = (uint64_t)cpu_parameter(device, command, 2) |
                 (uint64_t)cpu_parameter(device, command, 3) << 32,
         .mean = (float)cpu_parameter(device, command, 0),
@@ -119,7 +119,7 @@ static remat_status run_adamw(struct cpu_device *device, const struct remat_comm
     int32_t step = *(const int32_t *)cpu_view_of(device, command, 1).data;
     float *out = cpu_view_of(device, command, 2).data;
     if (step < 1)
-        return remat_error(device->ctx, REMAT_ERROR_INVALID,
+        return remat_error(device->base.ctx, REMAT_ERROR_INVALID,
                            "command \"%s\": step is %d, it counts from 1", command->name, step);
     out[0] = (float)(1.0 - lr * cpu_parameter(device, command, 2));
     out[1] = (float)(lr / (1.0 - power(cpu_parameter(device, command, 0), step)));

@@ -74,7 +74,7 @@ static remat_status run_matmul(struct cpu_device *device, const struct remat_com
     for (int k = 0; k < batch.c.rank - 2; k++)
         items *= batch.c.shape[k];
     bool broken = cpu_fault_applies(device, command, 5);
-    if (!broken && items >= 4 * (int64_t)device->params.threads) {
+    if (!broken && items >= 4 * (int64_t)device->base.params.threads) {
         cpu_pool_run(device->pool, items, run_batch_item, &batch);
         return REMAT_OK;
     }

@@ -204,7 +204,7 @@ static remat_status run_batch_slice(struct cpu_device *device, const struct rema
     int64_t bytes = cpu_view_count(&out) * cpu_view_element_bytes(&out),
             parts = cpu_view_count(&in) / cpu_view_count(&out);
     if (index < 0 || index >= parts)
-        return remat_error(device->ctx, REMAT_ERROR_INVALID,
+        return remat_error(device->base.ctx, REMAT_ERROR_INVALID,
                            "command \"%s\": part %lld of %lld parts", command->name,
                            (long long)index, (long long)parts);
     memcpy(out.data, (const char *)in.data + index * bytes, (size_t)bytes);

@@ -7,7 +7,7 @@
 
 #define CAPABILITY_MIN    80          /* bf16 in tensor cores */
 #define GEMM_WORKSPACE    (32u << 20) /* of a plan that reserves none */
-#define TRY(cuda, f, ...) CUDA_TRY((cuda)->ctx, &(cuda)->driver, f, __VA_ARGS__)
+#define TRY(cuda, f, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, f, __VA_ARGS__)
 
 static uint32_t default_threads(void)
 {
@@ -20,22 +20,23 @@ static remat_status open_gpu(struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
     int count = 0, major = 0, minor = 0;
-    REMAT_TRY(cuda_driver_open(cuda->ctx, cuda->params.libraries, &cuda->driver));
+    REMAT_TRY(cuda_driver_open(cuda->base.ctx, cuda->base.params.libraries, &cuda->driver));
     TRY(cuda, cuDeviceGetCount, &count);
-    if (cuda->params.ordinal >= (uint32_t)count)
-        REMAT_FAIL(cuda->ctx, REMAT_ERROR_USAGE, "there is no GPU %" PRIu32 ": the driver has %d",
-                   cuda->params.ordinal, count);
-    TRY(cuda, cuDeviceGet, &cuda->ordinal, (int)cuda->params.ordinal);
+    if (cuda->base.params.ordinal >= (uint32_t)count)
+        REMAT_FAIL(cuda->base.ctx, REMAT_ERROR_USAGE,
+                   "there is no GPU %" PRIu32 ": the driver has %d", cuda->base.params.ordinal,
+                   count);
+    TRY(cuda, cuDeviceGet, &cuda->ordinal, (int)cuda->base.params.ordinal);
     TRY(cuda, cuDeviceGetName, cuda->name, (int)sizeof cuda->name, cuda->ordinal);
     TRY(cuda, cuDeviceGetAttribute, &major, CUDA_DEVICE_COMPUTE_CAPABILITY_MAJOR, cuda->ordinal);
     TRY(cuda, cuDeviceGetAttribute, &minor, CUDA_DEVICE_COMPUTE_CAPABILITY_MINOR, cuda->ordinal);
     cuda->capability = 10 * major + minor;
     snprintf(cuda->arch, sizeof cuda->arch, "sm_%d", cuda->capability);
     if (cuda->capability < CAPABILITY_MIN)
-        REMAT_FAIL(cuda->ctx, REMAT_ERROR_IO,
+        REMAT_FAIL(cuda->base.ctx, REMAT_ERROR_IO,
                    "GPU %" PRIu32 ", %s, has compute capability %d.%d, remat needs %d.%d: run on "
                    "another GPU or with --device cpu",
-                   cuda->params.ordinal, cuda->name, major, minor, CAPABILITY_MIN / 10,
+                   cuda->base.params.ordinal, cuda->name, major, minor, CAPABILITY_MIN / 10,
                    CAPABILITY_MIN % 10);
 fail:
     return st;
@@ -43,7 +44,7 @@ fail:
 
 static remat_status present(remat_context *ctx, const struct remat_device_params *params)
 {
-    struct cuda_device cuda = {.ctx = ctx, .params = *params};
+    struct cuda_device cuda = {.base = {.ctx = ctx, .params = *params}};
     remat_status st = open_gpu(&cuda);
     cuda_driver_close(&cuda.driver);
     return st;
@@ -53,13 +54,13 @@ static remat_status present(remat_context *ctx, const struct remat_device_params
 
 static remat_status check_commands(const struct cuda_device *cuda)
 {
-    const struct remat_program *program = cuda->program;
+    const struct remat_program *program = cuda->base.program;
     for (uint32_t c = 0; c < program->command_count; c++) {
         const struct remat_command *command = &program->commands[c];
         uint32_t kind = program->kernels[command->kernel].kind;
         const uint32_t *begin = program->cuda.launch_begin;
         if (kind != REMAT_KERNEL_matmul && (!begin || begin[c] == begin[c + 1]))
-            return remat_error(cuda->ctx, REMAT_ERROR_INVALID,
+            return remat_error(cuda->base.ctx, REMAT_ERROR_INVALID,
                                "command \"%s\": the plan has no CUDA code for %s: run it with "
                                "--device cpu",
                                command->name,
@@ -72,8 +73,8 @@ static remat_status check_commands(const struct cuda_device *cuda)
 /* The workspace is the end of the arena's static part, or beside the arena in a plan without. */
 static uint64_t beside_bytes(const struct cuda_device *cuda)
 {
-    uint64_t code = cuda->program->cuda.workspace_bytes, gemms = cuda->gemm_workspace_bytes;
-    if (cuda->program->workspace_bytes)
+    uint64_t code = cuda->base.program->cuda.workspace_bytes, gemms = cuda->gemm_workspace_bytes;
+    if (cuda->base.program->workspace_bytes)
         return 0;
     return remat_align_up(code > gemms ? code : gemms, REMAT_ALIGNMENT);
 }
@@ -81,21 +82,21 @@ static uint64_t beside_bytes(const struct cuda_device *cuda)
 static remat_status load(struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
-    const struct remat_program *program = cuda->program;
+    const struct remat_program *program = cuda->base.program;
     size_t available = 0, total = 0;
     cuda->gemm_workspace_bytes =
         program->workspace_bytes ? program->workspace_bytes : GEMM_WORKSPACE;
-    REMAT_NEW(&cuda->arena, cuda->entries, program->entry_count);
+    REMAT_NEW(&cuda->base.arena, cuda->entries, program->entry_count);
     TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
-    cuda->stream = cuda->params.stream ? cuda->params.stream : cuda->own_stream;
-    REMAT_TRY(cuda_functions_load(cuda->ctx, &cuda->arena, &cuda->driver, &program->cuda,
-                                  cuda->capability, cuda->params.libraries, &cuda->functions));
-    const char *gpu = remat_arena_format(&cuda->arena, "%s %s", cuda->name, cuda->arch);
+    cuda->stream = cuda->base.params.stream ? cuda->base.params.stream : cuda->own_stream;
+    REMAT_TRY(cuda_functions_load(cuda->base.ctx, &cuda->base.arena, &cuda->driver, &program->cuda,
+                                  cuda->capability, cuda->base.params.libraries, &cuda->functions));
+    const char *gpu = remat_arena_format(&cuda->base.arena, "%s %s", cuda->name, cuda->arch);
     if (!gpu)
         return REMAT_ERROR_MEMORY;
-    struct cuda_gemm_settings gemms = {cuda->params.libraries, cuda->params.gemm_table, gpu,
-                                       cuda->gemm_workspace_bytes};
-    REMAT_TRY(cuda_gemms_create(cuda->ctx, &cuda->driver, program, &gemms, &cuda->gemms));
+    struct cuda_gemm_settings gemms = {cuda->base.params.libraries, cuda->base.params.gemm_table,
+                                       gpu, cuda->gemm_workspace_bytes};
+    REMAT_TRY(cuda_gemms_create(cuda->base.ctx, &cuda->driver, program, &gemms, &cuda->gemms));
     TRY(cuda, cuMemGetInfo_v2, &available, &total);
     cuda->in_use_bytes = total - available;
 fail:
@@ -132,9 +133,7 @@ static void destroy(struct remat_device **device)
         release_gpu(cuda);
     cuda_nvtx_close(&cuda->nvtx);
     cuda_driver_close(&cuda->driver);
-    remat_arena_release(&cuda->arena);
-    remat_reallocate(cuda->ctx, cuda, 0);
-    *device = NULL;
+    remat_device_free(device);
 }
 
 static remat_status retain_context(struct cuda_device *cuda)
@@ -144,10 +143,10 @@ static remat_status retain_context(struct cuda_device *cuda)
         return REMAT_OK;
     cuda->context = NULL;
     return remat_error(
-        cuda->ctx, result == CUDA_OUT_OF_MEMORY ? REMAT_ERROR_MEMORY : REMAT_ERROR_OTHER,
+        cuda->base.ctx, result == CUDA_OUT_OF_MEMORY ? REMAT_ERROR_MEMORY : REMAT_ERROR_OTHER,
         "GPU %" PRIu32 ", %s, has no context for this process: %s: end what else runs there, or "
         "run with --device cpu",
-        cuda->params.ordinal, cuda->name, cuda_fault_of(&cuda->driver, result).text);
+        cuda->base.params.ordinal, cuda->name, cuda_fault_of(&cuda->driver, result).text);
 }
 
 static remat_status create(remat_context *ctx, const struct remat_program *program,
@@ -155,16 +154,11 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
 {
     remat_status st = REMAT_OK;
     void *context;
-    struct cuda_device *cuda = remat_reallocate(ctx, NULL, sizeof *cuda);
-    *out = NULL;
-    if (!cuda)
-        return REMAT_ERROR_MEMORY;
-    *cuda = (struct cuda_device){
-        .base.vtable = &remat_cuda_device, .ctx = ctx, .program = program, .params = *params};
-    cuda->base.name = cuda->name;
-    cuda->base.arch = cuda->arch;
-    remat_arena_init(&cuda->arena, ctx);
-    *out = &cuda->base;
+    REMAT_TRY(remat_device_make(ctx, &remat_cuda_device, program, params,
+                                sizeof(struct cuda_device), out));
+    struct cuda_device *cuda = (struct cuda_device *)*out;
+    (*out)->name = cuda->name;
+    (*out)->arch = cuda->arch;
     REMAT_TRY(open_gpu(cuda));
     REMAT_TRY(check_commands(cuda));
     cuda_nvtx_open(&cuda->nvtx);
@@ -184,7 +178,7 @@ fail:
 static uint64_t memory_bytes(const struct remat_device *device)
 {
     const struct cuda_device *cuda = (const struct cuda_device *)device;
-    return remat_align_up(cuda->program->arena_bytes, REMAT_ALIGNMENT) + beside_bytes(cuda);
+    return remat_device_arena_bytes(device) + beside_bytes(cuda);
 }
 
 /* Memory of the host's is there already, among what is in use; then the budget is the host's too.
@@ -192,7 +186,7 @@ static uint64_t memory_bytes(const struct remat_device *device)
 static uint64_t base_bytes(const struct remat_device *device)
 {
     const struct cuda_device *cuda = (const struct cuda_device *)device;
-    return cuda->params.memory ? 0 : cuda->in_use_bytes + beside_bytes(cuda);
+    return cuda->base.params.memory ? 0 : cuda->in_use_bytes + beside_bytes(cuda);
 }
 
 static uint64_t thread_bytes(const struct remat_device *device)
@@ -220,12 +214,12 @@ static remat_status allocate(struct cuda_device *cuda, uint64_t bytes)
     int result = cuda->driver.cuMemAlloc_v2(&cuda->owned, bytes);
     if (result == CUDA_OUT_OF_MEMORY && !cuda->driver.cuMemGetInfo_v2(&available, &total))
         REMAT_FAIL(
-            cuda->ctx, REMAT_ERROR_MEMORY,
+            cuda->base.ctx, REMAT_ERROR_MEMORY,
             "GPU %" PRIu32 ", %s, has %zu of its %zu bytes free, the plan needs %" PRIu64
             ": compile with a smaller --budget, end what else runs there, or run with --device "
             "cpu",
-            cuda->params.ordinal, cuda->name, available, total, bytes);
-    REMAT_TRY(cuda_check(cuda->ctx, &cuda->driver, result, "cuMemAlloc"));
+            cuda->base.params.ordinal, cuda->name, available, total, bytes);
+    REMAT_TRY(cuda_check(cuda->base.ctx, &cuda->driver, result, "cuMemAlloc"));
     cuda->address = cuda->owned;
 fail:
     return st;
@@ -235,7 +229,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    const struct remat_program *program = cuda->program;
+    const struct remat_program *program = cuda->base.program;
     uint64_t bytes = memory_bytes(device);
     void *context;
     TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
@@ -243,16 +237,16 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
         cuda->address = (uintptr_t)memory;
     else
         st = allocate(cuda, bytes);
-    cuda->workspace = cuda->address + (program->workspace_bytes
-                                           ? program->static_bytes - program->workspace_bytes
-                                           : remat_align_up(program->arena_bytes, REMAT_ALIGNMENT));
+    cuda->workspace =
+        cuda->address + (program->workspace_bytes ? program->static_bytes - program->workspace_bytes
+                                                  : remat_device_arena_bytes(device));
     if (!st)
-        st = cuda_check(cuda->ctx, &cuda->driver,
+        st = cuda_check(cuda->base.ctx, &cuda->driver,
                         cuda->driver.cuMemsetD8Async(cuda->address, 0, bytes, cuda->stream),
                         "cuMemsetD8Async");
     if (!st)
-        st = cuda_check(cuda->ctx, &cuda->driver, cuda->driver.cuStreamSynchronize(cuda->stream),
-                        "cuStreamSynchronize");
+        st = cuda_check(cuda->base.ctx, &cuda->driver,
+                        cuda->driver.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
     cuda->driver.cuCtxPopCurrent_v2(&context);
 fail:
     return st;
@@ -261,7 +255,7 @@ fail:
 static remat_status break_rule(struct remat_device *device, uint32_t rule)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
-    return rule ? remat_error(cuda->ctx, REMAT_ERROR_USAGE, "the cuda device breaks no rules")
+    return rule ? remat_error(cuda->base.ctx, REMAT_ERROR_USAGE, "the cuda device breaks no rules")
                 : REMAT_OK;
 }
 

@@ -13,12 +13,8 @@ struct cuda_entry { /* of the program's entry points */
 
 struct cuda_device {
     struct remat_device base; /* its memory is NULL: the host cannot address it */
-    remat_context *ctx;
-    const struct remat_program *program;
-    struct remat_device_params params;
     struct cuda_driver driver;
     struct cuda_nvtx nvtx;
-    struct remat_arena arena;
     int ordinal, capability; /* capability: 90 for sm_90 */
     char name[128], arch[16];
     void *context; /* retained; NULL before */

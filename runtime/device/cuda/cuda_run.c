@@ -3,7 +3,7 @@
  * changes from step to step lies in device memory. */
 #include "cuda_device_state.h"
 
-#define TRY(cuda, function, ...) CUDA_TRY((cuda)->ctx, &(cuda)->driver, function, __VA_ARGS__)
+#define TRY(cuda, function, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, function, __VA_ARGS__)
 
 void cuda_begin(struct remat_device *device)
 {
@@ -38,7 +38,7 @@ static uint64_t word_of(const struct cuda_device *cuda, const struct remat_cuda_
     case REMAT_CUDA_WORKSPACE:
         return cuda->workspace + word->value;
     case REMAT_CUDA_SEED:
-        return cuda->params.seed;
+        return cuda->base.params.seed;
     default:
         return word->value;
     }
@@ -46,13 +46,13 @@ static uint64_t word_of(const struct cuda_device *cuda, const struct remat_cuda_
 
 static remat_status launch(struct cuda_device *cuda, const struct remat_cuda_launch *launch)
 {
-    const struct remat_cuda_code *code = &cuda->program->cuda;
+    const struct remat_cuda_code *code = &cuda->base.program->cuda;
     const struct remat_cuda_kernel *kernel = &code->kernels[launch->kernel];
     uint64_t words[REMAT_CUDA_WORDS_MAX] = {0};
     void *arguments[] = {words};
     for (uint32_t w = launch->word_begin; w < launch->word_end; w++)
         words[w - launch->word_begin] = word_of(cuda, &code->words[w]);
-    return cuda_check(cuda->ctx, &cuda->driver,
+    return cuda_check(cuda->base.ctx, &cuda->driver,
                       cuda->driver.cuLaunchKernel(cuda->functions.functions[launch->kernel],
                                                   launch->blocks, 1, 1, kernel->threads, 1, 1,
                                                   kernel->shared_bytes, cuda->stream, arguments,
@@ -64,11 +64,11 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    const struct remat_cuda_code *code = &cuda->program->cuda;
-    const struct remat_command *command = &cuda->program->commands[index];
+    const struct remat_cuda_code *code = &cuda->base.program->cuda;
+    const struct remat_command *command = &cuda->base.program->commands[index];
     if (cuda->nvtx.library)
         cuda->nvtx.nvtxRangePushA(command->name);
-    if (cuda->program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
+    if (cuda->base.program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
         st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace, cuda->stream);
     else
         for (uint32_t l = code->launch_begin[index]; l < code->launch_begin[index + 1] && !st; l++)
@@ -99,9 +99,9 @@ remat_status cuda_end(struct remat_device *device)
     struct cuda_device *cuda = (struct cuda_device *)device;
     remat_status st = cuda->capturing ? end_capture(cuda) : REMAT_OK;
     void *context;
-    if (!st && !cuda->params.stream)
-        st = cuda_check(cuda->ctx, &cuda->driver, cuda->driver.cuStreamSynchronize(cuda->stream),
-                        "the GPU stopped");
+    if (!st && !cuda->base.params.stream)
+        st = cuda_check(cuda->base.ctx, &cuda->driver,
+                        cuda->driver.cuStreamSynchronize(cuda->stream), "the GPU stopped");
     cuda->capturing = NULL;
     cuda->driver.cuCtxPopCurrent_v2(&context);
     return st;
@@ -109,7 +109,7 @@ remat_status cuda_end(struct remat_device *device)
 
 void cuda_drop_graphs(struct cuda_device *cuda)
 {
-    for (uint32_t e = 0; cuda->entries && e < cuda->program->entry_count; e++)
+    for (uint32_t e = 0; cuda->entries && e < cuda->base.program->entry_count; e++)
         if (cuda->entries[e].graph)
             cuda->driver.cuGraphExecDestroy(cuda->entries[e].graph);
 }
@@ -123,7 +123,7 @@ remat_status cuda_mark(struct remat_device *device, uint32_t slot)
     while (cuda->events.count <= slot) {
         void *event;
         TRY(cuda, cuEventCreate, &event, CUDA_EVENT_DEFAULT);
-        REMAT_PUSH(&cuda->arena, &cuda->events, event);
+        REMAT_PUSH(&cuda->base.arena, &cuda->events, event);
     }
     TRY(cuda, cuEventRecord, cuda->events.items[slot], cuda->stream);
 fail:
