@@ -4,6 +4,8 @@
  * end. */
 #include "session_state.h"
 
+#include <inttypes.h>
+
 struct run {
     struct remat_session *session;
     const struct remat_entry *entry;
@@ -173,6 +175,30 @@ fail:
     return st;
 }
 
+/* Libraries load kernels when they first use them, and graphs take memory: what create could not
+ * see. Memory that is the host's is in the host's budget. */
+static remat_status check_budget(struct run *run)
+{
+    struct remat_session *session = run->session;
+    struct remat_device *device = session->device;
+    uint8_t *runs = &session->runs[run->entry - session->program->entries][run->traced];
+    uint64_t budget_bytes = session->program->budget_bytes;
+    if (*runs == SETTLED_RUNS || !budget_bytes || !device->vtable->in_use_bytes ||
+        device->params.memory)
+        return REMAT_OK;
+    ++*runs;
+    uint64_t in_use_bytes = device->vtable->in_use_bytes(device);
+    if (in_use_bytes <= budget_bytes)
+        return REMAT_OK;
+    return remat_error(session->ctx, REMAT_ERROR_INFEASIBLE,
+                       "%" PRIu64 " bytes of the GPU are in use after run %u of \"%s\", %" PRIu64
+                       " of them the arena, the rest context, code, libraries, graphs and other "
+                       "processes; the plan's budget is %" PRIu64
+                       ": compile with a larger --reserve, or end what else runs there",
+                       in_use_bytes, *runs, run->entry->name, session->program->arena_bytes,
+                       budget_bytes);
+}
+
 remat_status remat_session_run(remat_session *session, const char *entry_name)
 {
     remat_status st = REMAT_OK;
@@ -189,6 +215,8 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     st = execute(&run);
     remat_status ended = vtable->end(session->device);
     st = st ? st : ended;
+    if (!st)
+        st = check_budget(&run);
 fail:
     return st;
 }

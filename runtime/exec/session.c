@@ -149,6 +149,16 @@ fail:
 
 /* --- life --- */
 
+static remat_status allocate_runs(struct remat_session *session)
+{
+    size_t bytes = (session->program->entry_count + 1) * sizeof *session->runs;
+    session->runs = remat_reallocate(session->ctx, NULL, bytes);
+    if (!session->runs)
+        return REMAT_ERROR_MEMORY;
+    memset(session->runs, 0, bytes);
+    return REMAT_OK;
+}
+
 static remat_status allocate_trace(struct remat_session *session)
 {
     uint32_t most = 1;
@@ -191,6 +201,7 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
     REMAT_TRY(read_params(ctx, params, &p));
     REMAT_TRY(make_device(ctx, plan->program, &p, &session->device, &session->threads));
     REMAT_TRY(check_memory(ctx, &p, session->device->vtable->memory_bytes(session->device)));
+    REMAT_TRY(allocate_runs(session));
     REMAT_TRY(allocate_trace(session));
     REMAT_TRY(session->device->vtable->bind(session->device, p.memory));
     remat_session_set_trace(session, p.trace, p.trace_user);
@@ -208,6 +219,7 @@ void remat_session_destroy(remat_session **session)
         return;
     if (s->device)
         s->device->vtable->destroy(&s->device);
+    remat_reallocate(s->ctx, s->runs, 0);
     remat_reallocate(s->ctx, s->trace_values, 0);
     remat_reallocate(s->ctx, s->trace_copy, 0);
     remat_reallocate(s->ctx, s->shadow, 0);

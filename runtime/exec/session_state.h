@@ -10,12 +10,15 @@ struct remat_buffer_at {
     uint32_t buffer;
 };
 
+#define SETTLED_RUNS 2 /* after which nothing more is loaded: the second one makes a graph */
+
 struct remat_session {
     remat_context *ctx;
     const struct remat_plan *plan;
     const struct remat_program *program;
     struct remat_device *device;
     uint32_t threads;
+    uint8_t (*runs)[2]; /* by entry point, untraced and traced: how often, up to SETTLED_RUNS */
     remat_trace_function *trace;
     void *trace_user;
     remat_trace_value *trace_values; /* as many as any command writes */

@@ -45,7 +45,8 @@ struct product { /* queued */
 
 static double_enqueue *enqueue;
 static double_check_memory *check;
-static long alive;
+static double_charge_memory *charge;
+static long alive, charged; /* objects; bytes */
 
 size_t cublasLtGetVersion(void)
 {
@@ -54,10 +55,11 @@ size_t cublasLtGetVersion(void)
 
 int cublasLtCreate(void **handle)
 {
-    void *address[2] = {dlsym(RTLD_DEFAULT, "double_enqueue_host"),
-                        dlsym(RTLD_DEFAULT, "double_check")};
+    void *address[] = {dlsym(RTLD_DEFAULT, "double_enqueue_host"),
+                       dlsym(RTLD_DEFAULT, "double_check"), dlsym(RTLD_DEFAULT, "double_charge")};
     memcpy(&enqueue, &address[0], sizeof enqueue);
     memcpy(&check, &address[1], sizeof check);
+    memcpy(&charge, &address[2], sizeof charge);
     *handle = &alive;
     const char *fail = getenv("REMAT_DOUBLE_FAIL");
     if (fail && strncmp(fail, "cublasLtCreate:", 15) == 0)
@@ -71,7 +73,19 @@ int cublasLtDestroy(void *handle)
         fprintf(stderr, "libcublasLt double: %ld objects leaked\n", alive);
         exit(99);
     }
+    charge(-charged);
+    charged = 0;
     return 0;
+}
+
+/* As kernels are loaded when they are first used. */
+static bool load_kernels(void)
+{
+    const char *set = getenv("REMAT_DOUBLE_PRODUCT");
+    long bytes = set ? atol(set) : 1 << 16;
+    if (!charged && charge(bytes))
+        charged = bytes;
+    return charged == bytes;
 }
 
 static int make(void **out, size_t bytes)
@@ -286,6 +300,8 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
         c_layout != d_layout || algorithm->data[0] != MAGIC || algorithm->data[1] == 0 ||
         !shapes_agree(description, a_layout, b_layout, d_layout))
         return INVALID_VALUE;
+    if (!load_kernels())
+        return CUBLASLT_ALLOC_FAILED;
     check_layout(&product.a, a, "A of a product");
     check_layout(&product.b, b, "B of a product");
     check_layout(&product.d, d, "D of a product");

@@ -33,6 +33,10 @@ CASES = {
     "no memory for kernels": ("model.plan", set(), {"REMAT_DOUBLE_FAIL": "cuModuleLoadData:2"}),
     "too little memory": ("model.plan", set(), {"REMAT_DOUBLE_MEMORY": 8 << 20}),
     "a reserve too small": ("tight.plan", set(), {}),
+    "a reserve too small for cuBLASLt's kernels": ("exact.plan", set(), {"REMAT_DOUBLE_PRODUCT": 64 << 20}),
+    "a reserve too small for a graph": ("exact.plan", set(), {"REMAT_DOUBLE_GRAPH": 64 << 20}),
+    "no memory for cuBLASLt's kernels": ("gpu.plan", set(), {"REMAT_DOUBLE_PRODUCT": 1 << 30}),
+    "no memory for a graph": ("gpu.plan", set(), {"REMAT_DOUBLE_GRAPH": 1 << 30}),
 }
 
 
@@ -58,7 +62,7 @@ def check_errors(work):
     if not has_driver():
         cases["no driver"] = ("model.plan", ALL, {})
     for case, (name, missing, environment) in cases.items():
-        done = train(work, name, "cuda", "--steps", 1, libraries=without(work, missing), **environment)
+        done = train(work, name, "cuda", "--steps", 2, libraries=without(work, missing), **environment)
         said = done.stderr.replace(work, "WORK")
         observed += f"# {case}\n{said}exit code: {done.returncode}\n\n"
         check(len(said.splitlines()) == 1 and done.returncode, f"{case}: {said}")
@@ -73,7 +77,8 @@ def check_errors(work):
 
 
 def report_of(work, name, *arguments, **environment):
-    must(train(work, name, *arguments, "--report", "report.json", **environment))
+    done = must(train(work, name, *arguments, "--report", "report.json", **environment))
+    check(not done.stderr, f"{name}, {environment}: {done.stderr}")
     return json.loads((pathlib.Path(work) / "report.json").read_text())
 
 
@@ -104,10 +109,13 @@ def check_cubins(work):
 
 
 def check_memory(work):
-    """What the driver reports: within the budget, and the same after every step."""
-    few = report_of(work, "gpu.plan", "cuda", "--steps", 2)
-    many = report_of(work, "gpu.plan", "cuda", "--steps", 5)
+    """What the driver reports: within the budget with all that is loaded late, and the same after every step
+    from the second on; where it is not, that is said."""
+    few = report_of(work, "exact.plan", "cuda", "--steps", 2)
+    many = report_of(work, "exact.plan", "cuda", "--steps", 5)
+    leaking = train(work, "exact.plan", "cuda", "--steps", 5, REMAT_DOUBLE_LEAK=4096)
     check(few["device_bytes"] == many["device_bytes"], f"{few} {many}: memory grows from step to step")
+    check("bytes in use after step 2" in leaking.stderr, f"a leak is not said: {leaking.stderr}")
     check(few["arena_bytes"] <= few["device_bytes"] <= few["budget_bytes"], f"{few}: not within the budget")
 
 
@@ -148,6 +156,7 @@ with folder() as work:
     for name, arch in [("gpu.plan", "sm_90"), ("sm_80.plan", "sm_80")]:
         plan(work, name, "--target", "h200", "--budget", "1GB", cubins=arch)
     plan(work, "budget.plan", "--budget", "1GB")
+    plan(work, "exact.plan", "--target", "h200", "--budget", "50MB", "--reserve", "4MB")
     plan(work, "tight.plan", "--target", "h200", "--budget", "1GB", "--reserve", "1000")
     check_errors(work)
     check_choice(work)

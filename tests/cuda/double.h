@@ -16,6 +16,9 @@
  *     REMAT_DOUBLE_CAPABILITY  of the GPU, as 90 (90); 0: no GPU
  *     REMAT_DOUBLE_MEMORY      bytes of the GPU (134217728)
  *     REMAT_DOUBLE_SPLITS      parts of K in the algorithm that cuBLASLt's heuristic chooses (1)
+ *     REMAT_DOUBLE_PRODUCT     bytes that cuBLASLt takes at its first product (65536)
+ *     REMAT_DOUBLE_GRAPH       bytes that an executable graph takes (65536)
+ *     REMAT_DOUBLE_LEAK        bytes that each launch of a graph loses (0)
  *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H
@@ -32,6 +35,8 @@
 /* For the other doubles: queues run(data) on a stream; `data` is copied. */
 typedef int double_enqueue(void *stream, void (*run)(const void *data), const void *data,
                            size_t bytes);
+/* Takes memory that nobody addresses, gives it back where negative; false when it is not there. */
+typedef bool double_charge_memory(long bytes);
 /* Stops the process, saying what, unless the bytes lie in one live allocation. */
 typedef void double_check_memory(const void *begin, size_t bytes, const char *what);
 

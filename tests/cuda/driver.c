@@ -18,6 +18,7 @@
 #undef FUNCTION
 EXPORT double_enqueue double_enqueue_host;
 EXPORT double_check_memory double_check;
+EXPORT double_charge_memory double_charge;
 
 enum { /* CUresult */
        SUCCESS = 0,
@@ -81,7 +82,7 @@ struct object {
     void *library;         /* module */
     emulator_kernel *kernel;
     char *begin;  /* allocation */
-    size_t bytes; /* allocation, module */
+    size_t bytes; /* allocation, module, executable */
 };
 
 static struct object *objects;
@@ -89,6 +90,7 @@ static char *pool;
 static size_t pool_bytes, pool_used;
 static struct emulator *emulator;
 static int depth, retained, broken;
+static long charged;          /* bytes */
 static uint64_t clock_ns = 1; /* of the GPU */
 
 static int setting(const char *name, int otherwise)
@@ -190,10 +192,18 @@ void double_check(const void *begin, size_t bytes, const char *what)
 
 static size_t used_bytes(void)
 {
-    size_t bytes = retained ? CONTEXT_BYTES : 0;
+    size_t bytes = (retained ? CONTEXT_BYTES : 0) + (size_t)charged;
     for (struct object *o = objects; o; o = o->next)
         bytes += o->bytes;
     return bytes;
+}
+
+bool double_charge(long bytes)
+{
+    if (bytes > (long)(pool_bytes - used_bytes()))
+        return false;
+    charged += bytes;
+    return true;
 }
 
 int cuMemGetInfo_v2(size_t *available, size_t *total)
@@ -579,7 +589,12 @@ int cuGraphInstantiateWithFlags(void **out, void *handle, unsigned long long fla
     struct object *graph = find(handle, GRAPH);
     if (!graph || flags)
         return INVALID_VALUE;
+    long bytes = setting("REMAT_DOUBLE_GRAPH", 1 << 16);
+    if (!double_charge(bytes))
+        return CUDA_OUT_OF_MEMORY;
+    double_charge(-bytes);
     struct object *executable = add(EXECUTABLE);
+    executable->bytes = (size_t)bytes;
     for (size_t i = 0; i < graph->queue.count; i++)
         push(&executable->queue, &graph->queue.items[i]);
     *out = executable;
@@ -591,6 +606,7 @@ int cuGraphLaunch(void *handle, void *stream)
     const char *log = getenv("REMAT_DOUBLE_LOG");
     struct object *executable = find(handle, EXECUTABLE);
     int result = executable ? SUCCESS : INVALID_VALUE;
+    double_charge(setting("REMAT_DOUBLE_LEAK", 0));
     for (size_t i = 0; !result && i < executable->queue.count; i++)
         result = enqueue(stream, &executable->queue.items[i]);
     FILE *file = log && executable ? fopen(log, "a") : NULL;

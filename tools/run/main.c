@@ -96,6 +96,12 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
     if (settings->gradients_path && measured->steps < settings->gradients_step)
         cli_log(ctx, REMAT_SEVERITY_WARNING, "%s is not written: step %llu was not reached",
                 settings->gradients_path, (unsigned long long)settings->gradients_step);
+    if (measured->steps > 2 && measured->device_bytes > measured->settled_device_bytes)
+        cli_log(ctx, REMAT_SEVERITY_WARNING,
+                "the GPU has %llu bytes in use after step 2 and %llu after step %llu: this process "
+                "or another takes more and more",
+                (unsigned long long)measured->settled_device_bytes,
+                (unsigned long long)measured->device_bytes, (unsigned long long)measured->steps);
     report_measure_memory(measured);
     if (!settings->eval)
         report_print(settings->json ? stderr : stdout, &info, measured);

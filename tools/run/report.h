@@ -7,10 +7,11 @@
 
 struct measured {
     uint64_t steps;
-    uint64_t step_ns;        /* mean */
-    uint64_t resident_bytes; /* the most the process held (VmHWM), 0: unknown */
-    uint64_t address_bytes;  /* its largest address space (VmPeak), 0: unknown */
-    uint64_t device_bytes;   /* in use on the GPU, 0 on a CPU */
+    uint64_t step_ns;              /* mean */
+    uint64_t resident_bytes;       /* the most the process held (VmHWM), 0: unknown */
+    uint64_t address_bytes;        /* its largest address space (VmPeak), 0: unknown */
+    uint64_t device_bytes;         /* in use on the GPU, 0 on a CPU */
+    uint64_t settled_device_bytes; /* after step 2, when all is loaded */
     const char *device;
     uint32_t threads;
 };

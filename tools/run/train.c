@@ -259,6 +259,8 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         total_ns += result.ns;
         total_loss += (double)result.loss;
         measured->steps = step;
+        if (step == 2)
+            measured->settled_device_bytes = remat_session_device_bytes(session);
         print_step(settings, &progress, &result);
         if (!isfinite(result.loss) && !warned) {
             progress_clear(&progress);

@@ -44,7 +44,10 @@ remat_status cuda_check(remat_context *ctx, const struct cuda_driver *driver, in
 {
     if (!result)
         return REMAT_OK;
-    return remat_error(ctx, REMAT_ERROR_OTHER, "%s: %s", what, cuda_fault_of(driver, result).text);
+    bool memory = result == CUDA_OUT_OF_MEMORY;
+    return remat_error(ctx, memory ? REMAT_ERROR_MEMORY : REMAT_ERROR_OTHER, "%s: %s%s", what,
+                       cuda_fault_of(driver, result).text,
+                       memory ? ": end what else runs on the GPU, or run with --device cpu" : "");
 }
 
 /* --- the driver --- */

@@ -95,7 +95,8 @@ struct cuda_fault { /* "CUDA_ERROR_NAME (its text)" */
 };
 struct cuda_fault cuda_fault_of(const struct cuda_driver *driver, int result);
 
-/* OK for result 0; else stores "`what`: NAME (text)" and returns REMAT_ERROR_OTHER. */
+/* OK for result 0; else stores "`what`: NAME (text)" and returns REMAT_ERROR_OTHER, or
+ * REMAT_ERROR_MEMORY with what to do. */
 remat_status cuda_check(remat_context *ctx, const struct cuda_driver *driver, int result,
                         const char *what);
 #define CUDA_TRY(ctx, driver, function, ...)                                                       \

@@ -62,10 +62,7 @@ static remat_status refuse(struct loader *loader, uint32_t k, int result)
     const char *key = loader->code->kernels[k].key;
     int version = loader->driver->version;
     if (result == CUDA_OUT_OF_MEMORY)
-        return remat_error(loader->ctx, REMAT_ERROR_MEMORY,
-                           "the GPU has no memory left for kernel %s: %s: end what else runs "
-                           "there, or run with --device cpu",
-                           key, fault.text);
+        return cuda_check(loader->ctx, loader->driver, result, key);
     return remat_error(loader->ctx, REMAT_ERROR_INVALID,
                        "the driver, of CUDA %d.%d, refuses kernel %s for %s: %s: compile the plan "
                        "anew with an NVRTC that is not newer, or with --arch none, or run with "

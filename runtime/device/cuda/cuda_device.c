@@ -1,5 +1,6 @@
-/* Creation and memory of the CUDA device. Everything is loaded at creation, so that what the driver
- * then says is in use is what the arena has to fit beside. */
+/* Creation and memory of the CUDA device. What can be is loaded at creation, so that what the
+ * driver then says is in use is, but for what libraries load late, what the arena has to fit
+ * beside. */
 #include "cuda_device_state.h"
 
 #include <inttypes.h>

@@ -55,6 +55,11 @@ struct cuda_gemms {
 
 static remat_status check(remat_context *ctx, int result, const char *what)
 {
+    if (result == CUBLASLT_ALLOC_FAILED)
+        return remat_error(ctx, REMAT_ERROR_MEMORY,
+                           "cuBLASLt: %s: status %d: no memory is left: end what else runs on the "
+                           "GPU, or run with --device cpu",
+                           what, result);
     return result ? remat_error(ctx, REMAT_ERROR_OTHER, "cuBLASLt: %s: status %d", what, result)
                   : REMAT_OK;
 }
@@ -337,13 +342,12 @@ remat_status cuda_gemms_create(remat_context *ctx, const struct cuda_driver *dri
     remat_arena_init(&g->arena, ctx);
     REMAT_TRY(cublaslt_open(ctx, settings->folder, driver->version, &g->library));
     int result = g->library.cublasLtCreate(&g->handle);
-    if (result)
-        REMAT_FAIL(ctx, result == CUBLASLT_ALLOC_FAILED ? REMAT_ERROR_MEMORY : REMAT_ERROR_OTHER,
-                   "cuBLASLt %llu does not start on this GPU: status %d: %s, or run with --device "
-                   "cpu",
-                   (unsigned long long)g->library.version, result,
-                   result == CUBLASLT_ALLOC_FAILED ? "end what else runs there"
-                                                   : "install one that fits the driver");
+    if (result && result != CUBLASLT_ALLOC_FAILED)
+        REMAT_FAIL(ctx, REMAT_ERROR_IO,
+                   "cuBLASLt %llu does not start on this GPU: status %d: install one that fits the "
+                   "driver, or run with --device cpu",
+                   (unsigned long long)g->library.version, result);
+    REMAT_TRY(check(ctx, result, "cublasLtCreate"));
     REMAT_TRY(prepare(g, settings));
     return REMAT_OK;
 fail:

@@ -207,7 +207,9 @@ REMAT_API remat_status remat_session_read_part(remat_session *session, const cha
 
 /* Runs an entry point and returns when it is done, unless the session has its caller's `stream`.
  * The caller's floating-point state is changed during the call (subnormals are flushed to zero) and
- * restored. After a failure tensors have unspecified contents. */
+ * restored. After a failure tensors have unspecified contents. REMAT_ERROR_INFEASIBLE after one of
+ * the first two runs: with what the GPU's libraries have loaded by then, the plan's budget is
+ * exceeded. */
 REMAT_API remat_status remat_session_run(remat_session *session, const char *entry);
 
 #ifdef __cplusplus
