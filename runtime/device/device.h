@@ -52,8 +52,9 @@ struct remat_device_vtable {
     /* Takes memory_bytes at `memory` (aligned to REMAT_ALIGNMENT), or allocates them when it is
      * NULL; clears them, and starts threads. Once. */
     remat_status (*bind)(struct remat_device *device, void *memory);
-    /* Between begin and end the caller runs in the device's floating-point state. */
-    void (*begin)(struct remat_device *device);
+    /* Between begin and end the caller runs in the device's floating-point state. No end after a
+     * begin that failed. */
+    remat_status (*begin)(struct remat_device *device);
     /* After begin, where nobody wants to see commands one by one: runs the entry point, or *done is
      * false and it is to be executed. NULL: always executed. */
     remat_status (*replay)(struct remat_device *device, uint32_t entry, bool *done);

@@ -211,7 +211,7 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     run.at_end = run.traced && !session->device->memory && !session->trace_data;
     if (run.traced && !session->device->memory && !run.at_end && !session->trace_copy)
         REMAT_TRY(make_copy(session));
-    vtable->begin(session->device);
+    REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);
     remat_status ended = vtable->end(session->device);
     st = st ? st : ended;

@@ -562,6 +562,14 @@ int double_enqueue_host(void *stream, void (*run)(const void *data), const void 
     return enqueue(stream, &o);
 }
 
+int cuStreamIsCapturing(void *handle, int *state)
+{
+    NEEDS_CONTEXT
+    struct object *stream = find(handle, STREAM);
+    *state = stream && stream->capture;
+    return stream ? SUCCESS : INVALID_VALUE;
+}
+
 int cuStreamBeginCapture_v2(void *handle, int mode)
 {
     NEEDS_CONTEXT

@@ -105,6 +105,34 @@ static void train(struct host *host, const remat_session_params *params, float *
     remat_session_destroy(&session);
 }
 
+/* While the host captures its stream nothing is done, and the capture goes on. */
+static void check_capture(struct host *host, const remat_session_params *params)
+{
+    const float lr = 0;
+    float loss;
+    remat_session *session, *other;
+    void *graph = NULL;
+    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(
+        host->driver.cuStreamBeginCapture_v2(host->stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    check(remat_session_run(session, "init") == REMAT_ERROR_USAGE &&
+              strstr(remat_context_message(host->ctx), "stream is being captured"),
+          "run in a capture");
+    check(remat_session_write(session, "lr", &lr, sizeof lr) == REMAT_ERROR_USAGE,
+          "write in a capture");
+    check(remat_session_read(session, "loss", &loss, sizeof loss) == REMAT_ERROR_USAGE,
+          "read in a capture");
+    check(remat_session_create(host->ctx, host->plan, params, &other) == REMAT_ERROR_USAGE,
+          "create in a capture");
+    must_cuda(host->driver.cuStreamEndCapture(host->stream, &graph));
+    check(graph != NULL, "the host's capture was broken");
+    must_cuda(host->driver.cuGraphDestroy(graph));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    must(host->ctx, remat_session_run(session, "init"));
+    remat_session_destroy(&session);
+}
+
 static void check_refusals(struct host *host, const remat_session_params *params)
 {
     remat_session *session;
@@ -138,6 +166,7 @@ static void run(struct host *host, const char *libraries)
     params.memory = (void *)(uintptr_t)address;
     params.memory_bytes = bytes;
     check_refusals(host, &params);
+    check_capture(host, &params);
     size_t before = available_bytes(host);
     train(host, &params, hosts);
     check(memcmp(own, hosts, sizeof own) == 0, "other losses on the host's stream");

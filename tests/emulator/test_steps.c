@@ -99,10 +99,10 @@ static remat_status bind(struct remat_device *device, void *memory)
     return e->cpu->vtable->bind(e->cpu, e->memory);
 }
 
-static void begin(struct remat_device *device)
+static remat_status begin(struct remat_device *device)
 {
     struct emulated *e = (struct emulated *)device;
-    e->cpu->vtable->begin(e->cpu);
+    return e->cpu->vtable->begin(e->cpu);
 }
 
 static remat_status end(struct remat_device *device)

@@ -180,9 +180,10 @@ fail:
 
 /* --- running --- */
 
-static void begin(struct remat_device *device)
+static remat_status begin(struct remat_device *device)
 {
     ((struct cpu_device *)device)->float_state = cpu_flush_subnormals();
+    return REMAT_OK;
 }
 
 static remat_status end(struct remat_device *device)

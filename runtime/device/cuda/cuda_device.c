@@ -154,7 +154,6 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
                            const struct remat_device_params *params, struct remat_device **out)
 {
     remat_status st = REMAT_OK;
-    void *context;
     REMAT_TRY(remat_device_make(ctx, &remat_cuda_device, program, params,
                                 sizeof(struct cuda_device), out));
     struct cuda_device *cuda = (struct cuda_device *)*out;
@@ -164,9 +163,9 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     REMAT_TRY(check_commands(cuda));
     cuda_nvtx_open(&cuda->nvtx);
     REMAT_TRY(retain_context(cuda));
-    TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
+    REMAT_TRY(cuda_enter(cuda));
     st = load(cuda);
-    cuda->driver.cuCtxPopCurrent_v2(&context);
+    cuda_leave(cuda);
     REMAT_TRY(st);
     return REMAT_OK;
 fail:
@@ -232,8 +231,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
     struct cuda_device *cuda = (struct cuda_device *)device;
     const struct remat_program *program = cuda->base.program;
     uint64_t bytes = memory_bytes(device);
-    void *context;
-    TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
+    REMAT_TRY(cuda_enter(cuda));
     if (memory)
         cuda->address = (uintptr_t)memory;
     else
@@ -248,7 +246,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
     if (!st)
         st = cuda_check(cuda->base.ctx, &cuda->driver,
                         cuda->driver.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
-    cuda->driver.cuCtxPopCurrent_v2(&context);
+    cuda_leave(cuda);
 fail:
     return st;
 }

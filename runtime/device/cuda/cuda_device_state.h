@@ -35,7 +35,11 @@ struct cuda_device {
 };
 
 /* cuda_run.c */
-void cuda_begin(struct remat_device *device);
+/* Makes the context current, for work on the stream. REMAT_ERROR_USAGE, and it is not, while the
+ * host captures the stream: a wait would break its capture. */
+remat_status cuda_enter(struct cuda_device *cuda);
+void cuda_leave(struct cuda_device *cuda);
+remat_status cuda_begin(struct remat_device *device);
 remat_status cuda_replay(struct remat_device *device, uint32_t entry, bool *done);
 remat_status cuda_execute(struct remat_device *device, uint32_t command);
 remat_status cuda_end(struct remat_device *device);

@@ -5,12 +5,43 @@
 
 #define TRY(cuda, function, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, function, __VA_ARGS__)
 
-void cuda_begin(struct remat_device *device)
+static remat_status check_stream(const struct cuda_device *cuda, void *stream)
+{
+    remat_status st = REMAT_OK;
+    int state = 0;
+    TRY(cuda, cuStreamIsCapturing, stream, &state);
+    if (state)
+        REMAT_FAIL(cuda->base.ctx, REMAT_ERROR_USAGE,
+                   "the session's stream is being captured, and a session captures graphs of its "
+                   "own: end the capture before");
+fail:
+    return st;
+}
+
+remat_status cuda_enter(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
+    if (cuda->base.params.stream)
+        st = check_stream(cuda, cuda->base.params.stream);
+    if (st)
+        cuda_leave(cuda);
+fail:
+    return st;
+}
+
+void cuda_leave(struct cuda_device *cuda)
+{
+    void *context;
+    cuda->driver.cuCtxPopCurrent_v2(&context);
+}
+
+remat_status cuda_begin(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
-    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
     cuda->capturing = NULL;
     cuda->failed = false;
+    return cuda_enter(cuda);
 }
 
 remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done)
@@ -98,12 +129,11 @@ remat_status cuda_end(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
     remat_status st = cuda->capturing ? end_capture(cuda) : REMAT_OK;
-    void *context;
     if (!st && !cuda->base.params.stream)
         st = cuda_check(cuda->base.ctx, &cuda->driver,
                         cuda->driver.cuStreamSynchronize(cuda->stream), "the GPU stopped");
     cuda->capturing = NULL;
-    cuda->driver.cuCtxPopCurrent_v2(&context);
+    cuda_leave(cuda);
     return st;
 }
 
@@ -144,17 +174,27 @@ fail:
 
 /* --- the host's access --- */
 
+static remat_status wait_and_leave(struct cuda_device *cuda, remat_status st)
+{
+    if (!st)
+        st = cuda_check(cuda->base.ctx, &cuda->driver,
+                        cuda->driver.cuStreamSynchronize(cuda->stream), "cuStreamSynchronize");
+    cuda_leave(cuda);
+    return st;
+}
+
 remat_status cuda_write(struct remat_device *device, uint64_t offset, const void *data,
                         uint64_t bytes)
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    void *context;
-    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
-    TRY(cuda, cuMemcpyHtoDAsync_v2, cuda->address + offset, data, bytes, cuda->stream);
-    TRY(cuda, cuStreamSynchronize, cuda->stream);
+    REMAT_TRY(cuda_enter(cuda));
+    st = cuda_check(
+        cuda->base.ctx, &cuda->driver,
+        cuda->driver.cuMemcpyHtoDAsync_v2(cuda->address + offset, data, bytes, cuda->stream),
+        "cuMemcpyHtoD");
+    st = wait_and_leave(cuda, st);
 fail:
-    cuda->driver.cuCtxPopCurrent_v2(&context);
     return st;
 }
 
@@ -162,11 +202,12 @@ remat_status cuda_read(struct remat_device *device, uint64_t offset, void *data,
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    void *context;
-    cuda->driver.cuCtxPushCurrent_v2(cuda->context);
-    TRY(cuda, cuMemcpyDtoHAsync_v2, data, cuda->address + offset, bytes, cuda->stream);
-    TRY(cuda, cuStreamSynchronize, cuda->stream);
+    REMAT_TRY(cuda_enter(cuda));
+    st = cuda_check(
+        cuda->base.ctx, &cuda->driver,
+        cuda->driver.cuMemcpyDtoHAsync_v2(data, cuda->address + offset, bytes, cuda->stream),
+        "cuMemcpyDtoH");
+    st = wait_and_leave(cuda, st);
 fail:
-    cuda->driver.cuCtxPopCurrent_v2(&context);
     return st;
 }

@@ -158,8 +158,9 @@ typedef struct remat_session_params {
     const char *gemm_table;
     /* A CUstream of the GPU's primary context, not the default one, outliving the session: entry
      * points are enqueued on it, `remat_session_run` returns before they are done, and destroying
-     * the session waits for them. NULL: a stream of the session's own, and it returns when they
-     * are. */
+     * the session waits for them. No function of the session may be called while the host
+     * captures the stream: the session captures graphs itself (REMAT_ERROR_USAGE). NULL: a stream
+     * of the session's own, and it returns when they are. */
     void *stream;
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);

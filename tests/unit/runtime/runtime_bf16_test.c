@@ -249,7 +249,7 @@ static remat_status run(remat_context *ctx, const struct fixture *f, uint32_t th
     REMAT_TRY(vtable->bind(device, NULL));
     REMAT_TRY(vtable->break_rule(device, rule));
     vtable->write(device, 0, f->initial, f->program.arena_bytes);
-    vtable->begin(device);
+    REMAT_TRY(vtable->begin(device));
     for (uint32_t c = 0; c < COMMANDS && !st; c++)
         st = vtable->execute(device, c);
     vtable->end(device);
