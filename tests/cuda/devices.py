@@ -8,11 +8,11 @@ import json
 import os
 import shutil
 
-from doubles import LIBRARIES, check, finish, folder, graph, must, pathlib, plan, tool, train
+from doubles import LIBRARIES, TEXT, check, finish, folder, graph, must, pathlib, plan, tool, train
 
 GOLDEN = pathlib.Path(__file__).parent / "devices.txt"
 OPERATION_NS = 1000  # double.h
-ALL = {"libcuda.so.1", *(name + major for major in ["12", "13"] for name in
+ALL = {"libcuda.so.1", "libnvtx3interop.so.1", *(name + major for major in ["12", "13"] for name in
        ["libnvrtc.so.", "libcublasLt.so."]), "libnvrtc-builtins.so.12.34", "libnvrtc-builtins.so.13.34"}
 NVRTC, CUBLASLT = ({f"{name}.so.12", f"{name}.so.13"} for name in ["libnvrtc", "libcublasLt"])
 # name: plan, libraries that are missing, environment
@@ -150,6 +150,24 @@ def check_trace(work):
     check(sum(event["dur"] for event in slices) > 0, "no time passed")
 
 
+def check_ranges(work):
+    """NVTX: each command of the first step, and of the second while it is captured; then the step's graph."""
+    log = pathlib.Path(work) / "nvtx.log"
+    must(train(work, "gpu.plan", "cuda", "--steps", 4, REMAT_DOUBLE_NVTX=log))
+    ranges = log.read_text().splitlines()
+    names = [name[1:] for name in ranges[::2]]
+    check(all(name.startswith("(") for name in ranges[::2]) and set(ranges[1::2]) == {")"}, f"ranges {ranges}")
+    check(names[-3:] == ["train"] * 3 and names.count("train") == 3, f"graphs: {names}")
+    dumped = must(tool("remat-run", "gpu.plan", "--text", TEXT, "--device", "cpu", "--steps", 1, "--trace", "names.json",
+                       cwd=work))
+    check(not dumped.stderr, dumped.stderr)
+    events = json.loads((pathlib.Path(work) / "names.json").read_text())["traceEvents"]
+    step = [event["name"] for event in events if event["ph"] == "X"]
+    check(names[-3 - 2 * len(step):-3] == step + step, f"commands: {names}, not twice {step}")
+    must(train(work, "gpu.plan", "cuda", "--steps", 2, libraries=without(work, {"libnvtx3interop.so.1"}),
+               REMAT_DOUBLE_NVTX=log))
+
+
 with folder() as work:
     graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--attention", "written-out")
     plan(work, "model.plan")
@@ -164,4 +182,5 @@ with folder() as work:
     check_memory(work)
     check_profile(work)
     check_trace(work)
+    check_ranges(work)
 finish()

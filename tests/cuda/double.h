@@ -1,7 +1,7 @@
 /* Doubles of NVIDIA's libraries, for tests of the CUDA device without a GPU: libcuda.so.1 runs
  * launches in the emulator (tests/emulator), libnvrtc.so.13 and .12 keep the text as their cubin,
  * libcublasLt.so.13 and .12 multiply in plain loops. The device code and the tools are what a GPU
- * runs.
+ * runs. libnvtx3interop.so.1 lists ranges.
  *
  * Work is queued and done when somebody waits for the stream, so that a missing wait shows. What a
  * real driver would let pass is an error here: a call without the context, a handle of another
@@ -20,6 +20,7 @@
  *     REMAT_DOUBLE_GRAPH       bytes that an executable graph takes (65536)
  *     REMAT_DOUBLE_LEAK        bytes that each launch of a graph loses (0)
  *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so
+ *     REMAT_DOUBLE_NVTX        a file that gets the ranges of NVTX's double
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H
 #define TESTS_CUDA_DOUBLE_H

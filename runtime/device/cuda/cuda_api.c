@@ -166,12 +166,17 @@ void cublaslt_close(struct cublaslt *library)
 
 /* --- NVTX --- */
 
-void cuda_nvtx_open(struct cuda_nvtx *out)
+static void *open_nvtx(const char *folder)
 {
-    static const char *const sonames[] = {"libnvtx3interop.so.1", "libnvToolsExt.so.1"};
-    *out = (struct cuda_nvtx){0};
-    for (size_t s = 0; s < sizeof sonames / sizeof *sonames && !out->library; s++)
-        out->library = open_in(NULL, sonames[s]);
+    void *library = open_in(folder, "libnvtx3interop.so.1");
+    return library ? library : open_in(folder, "libnvToolsExt.so.1");
+}
+
+void cuda_nvtx_open(const char *folder, struct cuda_nvtx *out)
+{
+    *out = (struct cuda_nvtx){.library = folder ? open_nvtx(folder) : NULL};
+    if (!out->library)
+        out->library = open_nvtx(NULL);
     if (out->library && (!find(out->library, "nvtxRangePushA", &out->nvtxRangePushA) ||
                          !find(out->library, "nvtxRangePop", &out->nvtxRangePop)))
         cuda_nvtx_close(out);

@@ -87,7 +87,8 @@ remat_status cublaslt_open(remat_context *ctx, const char *folder, int driver_ve
                            struct cublaslt *out);
 void cublaslt_close(struct cublaslt *library);
 
-void cuda_nvtx_open(struct cuda_nvtx *out);
+/* In `folder` where that has it (NULL: nowhere), else where the system's loader looks. */
+void cuda_nvtx_open(const char *folder, struct cuda_nvtx *out);
 void cuda_nvtx_close(struct cuda_nvtx *nvtx);
 
 struct cuda_fault { /* "CUDA_ERROR_NAME (its text)" */

@@ -161,7 +161,7 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     (*out)->arch = cuda->arch;
     REMAT_TRY(open_gpu(cuda));
     REMAT_TRY(check_commands(cuda));
-    cuda_nvtx_open(&cuda->nvtx);
+    cuda_nvtx_open(params->libraries, &cuda->nvtx);
     REMAT_TRY(retain_context(cuda));
     REMAT_TRY(cuda_enter(cuda));
     st = load(cuda);

@@ -44,6 +44,28 @@ remat_status cuda_begin(struct remat_device *device)
     return cuda_enter(cuda);
 }
 
+static void push_range(const struct cuda_device *cuda, const char *name)
+{
+    if (cuda->nvtx.library)
+        cuda->nvtx.nvtxRangePushA(name);
+}
+
+static void pop_range(const struct cuda_device *cuda)
+{
+    if (cuda->nvtx.library)
+        cuda->nvtx.nvtxRangePop();
+}
+
+static remat_status launch_graph(const struct cuda_device *cuda, const struct cuda_entry *entry)
+{
+    push_range(cuda, cuda->base.program->entries[entry - cuda->entries].name);
+    remat_status st =
+        cuda_check(cuda->base.ctx, &cuda->driver,
+                   cuda->driver.cuGraphLaunch(entry->graph, cuda->stream), "cuGraphLaunch");
+    pop_range(cuda);
+    return st;
+}
+
 remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done)
 {
     remat_status st = REMAT_OK;
@@ -51,7 +73,7 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     struct cuda_entry *entry = &cuda->entries[index];
     *done = entry->graph != NULL;
     if (entry->graph) {
-        TRY(cuda, cuGraphLaunch, entry->graph, cuda->stream);
+        REMAT_TRY(launch_graph(cuda, entry));
     } else if (entry->warm) {
         TRY(cuda, cuStreamBeginCapture_v2, cuda->stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         cuda->capturing = entry;
@@ -97,15 +119,13 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
     struct cuda_device *cuda = (struct cuda_device *)device;
     const struct remat_cuda_code *code = &cuda->base.program->cuda;
     const struct remat_command *command = &cuda->base.program->commands[index];
-    if (cuda->nvtx.library)
-        cuda->nvtx.nvtxRangePushA(command->name);
+    push_range(cuda, command->name);
     if (cuda->base.program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
         st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace, cuda->stream);
     else
         for (uint32_t l = code->launch_begin[index]; l < code->launch_begin[index + 1] && !st; l++)
             st = launch(cuda, &code->launches[l]);
-    if (cuda->nvtx.library)
-        cuda->nvtx.nvtxRangePop();
+    pop_range(cuda);
     cuda->failed |= st != REMAT_OK;
     return st;
 }
@@ -118,7 +138,7 @@ static remat_status end_capture(struct cuda_device *cuda)
     if (cuda->failed)
         goto fail;
     TRY(cuda, cuGraphInstantiateWithFlags, &cuda->capturing->graph, graph, 0);
-    TRY(cuda, cuGraphLaunch, cuda->capturing->graph, cuda->stream);
+    REMAT_TRY(launch_graph(cuda, cuda->capturing));
 fail:
     if (graph)
         cuda->driver.cuGraphDestroy(graph);
