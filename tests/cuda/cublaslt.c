@@ -4,7 +4,6 @@
 #include "double.h"
 
 #include "cuda_api.h"
-#include "half.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -218,11 +217,6 @@ static float load(const char *data, int type, int64_t element)
 {
     uint32_t bits = 0;
     float value;
-    if (type == CUBLASLT_R_16F) {
-        uint16_t half;
-        memcpy(&half, data + 2 * element, 2);
-        return half_widen(half);
-    }
     if (type == CUBLASLT_R_16BF)
         memcpy((char *)&bits + 2, data + 2 * element, 2);
     else
@@ -234,14 +228,13 @@ static float load(const char *data, int type, int64_t element)
 static void store(char *data, int type, int64_t element, float value)
 {
     uint32_t bits;
-    uint16_t half = half_narrow(value);
     memcpy(&bits, &value, sizeof bits);
     uint16_t rounded =
         value == value ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
     if (type == CUBLASLT_R_32F)
         memcpy(data + 4 * element, &value, 4);
     else
-        memcpy(data + 2 * element, type == CUBLASLT_R_16F ? (void *)&half : (void *)&rounded, 2);
+        memcpy(data + 2 * element, &rounded, 2);
 }
 
 static float dot(const struct product *p, int64_t a, int64_t a_step, int64_t b, int64_t b_step,

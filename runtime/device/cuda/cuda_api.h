@@ -23,7 +23,6 @@ enum cuda_constants { /* of cuda.h, by its names without the prefix */
 enum cublaslt_constants { /* of cublasLt.h and what it includes */
                           CUBLASLT_ALLOC_FAILED = 3,
                           CUBLASLT_R_32F = 0,
-                          CUBLASLT_R_16F = 2,
                           CUBLASLT_R_16BF = 14,
                           CUBLASLT_COMPUTE_32F = 68,
                           CUBLASLT_OP_T = 1,

@@ -70,9 +70,7 @@ static remat_status check(remat_context *ctx, int result, const char *what)
 
 static int data_type(uint8_t dtype)
 {
-    return dtype == REMAT_F32    ? CUBLASLT_R_32F
-           : dtype == REMAT_BF16 ? CUBLASLT_R_16BF
-                                 : CUBLASLT_R_16F;
+    return dtype == REMAT_F32 ? CUBLASLT_R_32F : CUBLASLT_R_16BF;
 }
 
 static const struct remat_operand *side_operand(const struct cuda_gemms *g,
@@ -138,6 +136,11 @@ static remat_status read_shape(const struct cuda_gemms *g, const struct remat_co
 {
     for (uint32_t s = 0; s < SIDES; s++) {
         const struct remat_operand *operand = side_operand(g, command, s);
+        if (operand->dtype != REMAT_F32 && operand->dtype != REMAT_BF16)
+            return remat_error(g->ctx, REMAT_ERROR_INVALID,
+                               "command \"%s\": products are of f32 or bf16, operand %u is %s",
+                               command->name, operand_of[s],
+                               remat_dtype_name((remat_dtype)operand->dtype));
         if (!read_matrix(operand, &shape->matrices[s]) ||
             (s == SIDE_D && shape->matrices[s].transposed))
             return remat_error(g->ctx, REMAT_ERROR_INVALID,
