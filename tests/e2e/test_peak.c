@@ -14,7 +14,7 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
 }
 
 #define SMALL                                                                                      \
-    .layers = 4, .width = 60, .heads = 6, .vocab = 257, .context = 40, .batch = 3, .seq = 37
+    .layers = 4, .width = 36, .heads = 6, .vocab = 257, .context = 40, .batch = 3, .seq = 37
 
 /* With an argument: one model alone, for builds with sanitizers. */
 int main(int argc, char **argv)
