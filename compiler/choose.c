@@ -208,7 +208,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     if (c->settings->has_budget) {
         REMAT_TRY(remat_choose_planner(c, &planner));
         if (c->limit_bytes >= remat_planner_floor(planner))
-            REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->bound_ns));
+            REMAT_TRY(remat_planner_bound(planner, c->limit_bytes, &c->state.bound_ns));
     }
     if (per_op) {
         REMAT_TRY(choose_per_op(c, &scratch, planner, &rungs, &best, &manual));
@@ -220,7 +220,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     REMAT_TRY(remat_rung_carry(c, c->arena, planner, &best, &c->notes, out));
     out->manual = manual.of.policy;
     out->manual_ns = manual.cost.step_ns;
-    out->bound_ns = c->bound_ns;
+    out->bound_ns = c->state.bound_ns;
     out->floor_bytes = per_op ? remat_planner_floor(planner) : 0;
 fail:
     remat_arena_release(&scratch);

@@ -24,7 +24,7 @@ struct remat_chooser {
     uint64_t fixed_arena_bytes, fixed_live_bytes; /* that other segments need */
     uint64_t reserve_bytes, limit_bytes; /* limit: budget - reserve, UINT64_MAX without one */
     struct remat_notes notes;            /* for the report */
-    uint64_t best_ns, bound_ns;          /* of the decided segment, 0: not known yet */
+    struct remat_search_state state;     /* times are of the decided segment */
     bool over;                           /* settings->is_over has said so */
     struct remat_policy_ground *ground;  /* private */
     uint32_t path_count;                 /* private; 0: not known yet */

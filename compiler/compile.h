@@ -12,6 +12,15 @@ enum remat_solver {                      /* who decides when there is a budget a
                     REMAT_SOLVER_LADDER, /* the fastest manual policy */
 };
 
+/* What a search has found by now. Times are of a step; 0: not known yet. */
+struct remat_search_state {
+    uint64_t best_ns;  /* of the fastest plan that fits; of a curve, of the fastest one priced */
+    uint64_t bound_ns; /* no plan that fits beats this */
+    /* Of a curve alone. */
+    uint64_t least_bytes;              /* smallest live peak */
+    uint32_t seen_count, to_see_count; /* candidates priced or found to be no better; of how many */
+};
+
 struct remat_compile_settings {
     bool has_budget, has_reserve;
     uint64_t budget_bytes;
@@ -28,10 +37,9 @@ struct remat_compile_settings {
      * ran. NULL: no clock is read. */
     void (*pass_time)(void *user, const char *pass, uint64_t ns, uint32_t runs);
     void *pass_time_user;
-    /* Called between the candidates of a search with the step time of the fastest that fits (0:
-     * none yet) and of what no plan that fits beats (0: not known); true ends the search with the
-     * best so far, which a note of the plan then says. NULL: searches end by themselves. */
-    bool (*is_over)(void *user, uint64_t best_ns, uint64_t bound_ns);
+    /* Called between the candidates of a search; true ends it with the best so far, which a note of
+     * the plan then says. NULL: searches end by themselves. */
+    bool (*is_over)(void *user, const struct remat_search_state *state);
     void *is_over_user;
     uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
     uint32_t loss_chunk;   /* rows of logits at once, as in struct remat_graph; 0: all */

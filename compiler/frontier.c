@@ -33,6 +33,10 @@ static remat_status price(struct survey *s, const char *name, const struct remat
                                               .live_peak_bytes = cost.live_peak_bytes,
                                               .step_ns = cost.step_ns}));
     s->priced++;
+    if (!c->state.best_ns || cost.step_ns < c->state.best_ns)
+        c->state.best_ns = cost.step_ns;
+    if (!c->state.least_bytes || cost.live_peak_bytes < c->state.least_bytes)
+        c->state.least_bytes = cost.live_peak_bytes;
 fail:
     return st;
 }
@@ -103,9 +107,9 @@ static remat_status survey_path(struct survey *s, uint32_t path)
         REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path,
                                        sample_index(i, samples, length), &decision));
         REMAT_TRY(price(s, "per-op", &decision));
+        s->chooser->state.seen_count++;
         remat_arena_reset(&s->scratch);
     }
-    s->candidates += length;
 fail:
     return st;
 }
@@ -131,16 +135,15 @@ fail:
     return st;
 }
 
-static remat_status survey_ladder(struct survey *s)
+/* What does not come to be priced has been seen, too. */
+static remat_status survey_ladder(struct survey *s, struct remat_policy *policies, uint32_t count)
 {
     remat_status st = REMAT_OK;
     struct remat_chooser *c = s->chooser;
-    struct remat_policy *policies;
-    uint32_t count, samples;
-    REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
-    s->candidates += count;
+    uint32_t samples = sample_count(s, count);
     if (s->planner)
         REMAT_TRY(find_better(s, policies, &count));
+    c->state.seen_count += samples - sample_count(s, count);
     samples = sample_count(s, count);
     for (uint32_t i = 0; i < samples && !remat_choose_is_over(c); i++) {
         const struct remat_policy *policy = &policies[sample_index(i, samples, count)];
@@ -148,29 +151,39 @@ static remat_status survey_ladder(struct survey *s)
         struct remat_notes ignored = {0};
         REMAT_TRY(remat_policy_decide(c->ground, &s->scratch, policy, &decision, &ignored));
         REMAT_TRY(price(s, policy->name, &decision));
+        c->state.seen_count++;
         remat_arena_reset(&s->scratch);
     }
 fail:
     return st;
 }
 
+/* Adds candidates of which samples are to be seen. */
+static void announce(struct survey *s, uint32_t count)
+{
+    s->candidates += count;
+    s->chooser->state.to_see_count += sample_count(s, count);
+}
+
 static remat_status survey(struct survey *s)
 {
     remat_status st = REMAT_OK;
     struct remat_chooser *c = s->chooser;
-    uint32_t path_count = 0;
+    struct remat_policy *policies;
+    uint32_t count, path_count = 0;
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
-    if (c->settings->solver == REMAT_SOLVER_PER_OP)
+    REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
+    if (c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(remat_choose_planner(c, &s->planner));
-    if (s->planner)
-        path_count = remat_planner_single_count(s->planner);
-    for (uint32_t path = 0; path < path_count; path++) {
-        REMAT_TRY(survey_path(s, path));
-        if (path + 1 == remat_planner_single_count(s->planner))
-            REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
+        REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
     }
+    for (uint32_t path = 0; path < path_count; path++)
+        announce(s, remat_planner_path_length(s->planner, path));
+    announce(s, count);
+    for (uint32_t path = 0; path < path_count; path++)
+        REMAT_TRY(survey_path(s, path));
     sort_points(&s->points);
-    REMAT_TRY(survey_ladder(s));
+    REMAT_TRY(survey_ladder(s, policies, count));
 fail:
     return st;
 }

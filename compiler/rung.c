@@ -14,9 +14,11 @@ uint64_t remat_choose_step_ns(const struct remat_chooser *c, uint64_t ns)
 bool remat_choose_is_over(struct remat_chooser *c)
 {
     const struct remat_compile_settings *s = c->settings;
+    struct remat_search_state state = c->state;
+    state.best_ns = remat_choose_step_ns(c, state.best_ns);
+    state.bound_ns = remat_choose_step_ns(c, state.bound_ns);
     if (!c->over && s->is_over)
-        c->over = s->is_over(s->is_over_user, remat_choose_step_ns(c, c->best_ns),
-                             remat_choose_step_ns(c, c->bound_ns));
+        c->over = s->is_over(s->is_over_user, &state);
     return c->over;
 }
 
@@ -96,8 +98,8 @@ remat_status remat_rung_try(struct remat_chooser *c, struct remat_arena *scratch
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_rung_evaluate(c, scratch, planner, rung, limit_bytes));
     *bytes = rung->cost.arena_bytes;
-    if (*bytes <= c->limit_bytes && (!c->best_ns || rung->cost.step_ns < c->best_ns))
-        c->best_ns = rung->cost.step_ns;
+    if (*bytes <= c->limit_bytes && (!c->state.best_ns || rung->cost.step_ns < c->state.best_ns))
+        c->state.best_ns = rung->cost.step_ns;
 fail:
     return st;
 }

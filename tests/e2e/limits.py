@@ -4,6 +4,7 @@ exit code 3 and no file; searches that come to their end do not depend on the li
     limits.py BUILD_DIRECTORY"""
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def interrupt(*arguments):
         lines = []
         for line in process.stderr:
             lines.append(line)
-            if ": step " in line or ", the curve" in line:
+            if ": step " in line or ", smallest live peak " in line:
                 process.send_signal(signal.SIGINT)
                 break
         out, err = process.communicate(timeout=100)
@@ -60,6 +61,8 @@ def check_interrupts():
         curve = json.load(file)
     assert report["curve"]["cut_short"] and curve["cut_short"] and curve["points"], report
     assert curve["evaluated"] < curve["candidates"]
+    seen, to_see = re.search(r", the curve: (\d+) of (\d+) candidates, fastest ", lines[-1]).groups()
+    assert 0 < int(seen) < int(to_see) <= curve["candidates"], (lines, curve)
 
 
 def check_limits():

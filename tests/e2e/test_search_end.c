@@ -9,9 +9,10 @@ struct watch {
     uint64_t best_ns, bound_ns;
 };
 
-static bool is_over(void *user, uint64_t best_ns, uint64_t bound_ns)
+static bool is_over(void *user, const struct remat_search_state *state)
 {
     struct watch *w = user;
+    uint64_t best_ns = state->best_ns, bound_ns = state->bound_ns;
     harness_check(w->best_ns == 0 || (best_ns != 0 && best_ns <= w->best_ns),
                   "the best so far gets slower: %llu, %llu ns", (unsigned long long)w->best_ns,
                   (unsigned long long)best_ns);

@@ -228,7 +228,6 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
             arena, report->program,
             "the search for %s was cut short: what was found by then depends on the machine",
             sizes->symbol));
-    progress->curve = true;
     REMAT_TRY(make_curve(ctx, arena, args, graph, settings, report));
     report->sizes = sizes->symbol ? sizes : NULL;
 fail:

@@ -5,29 +5,43 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static void tell_of_plan(const struct remat_search_state *s)
+{
+    if (!s->best_ns)
+        fprintf(stderr, ": no plan yet");
+    else
+        fprintf(stderr, ": step %s", cli_time(s->best_ns).text);
+    if (s->best_ns && s->bound_ns)
+        fprintf(stderr, ", at least %s, gap %.2f %%", cli_time(s->bound_ns).text,
+                100 * ((double)s->best_ns / (double)s->bound_ns - 1));
+}
+
+static void tell_of_curve(const struct remat_search_state *s)
+{
+    fprintf(stderr, ", the curve: %" PRIu32 " of %" PRIu32 " candidates", s->seen_count,
+            s->to_see_count);
+    if (s->least_bytes)
+        fprintf(stderr, ", fastest %s, smallest live peak %s", cli_time(s->best_ns).text,
+                cli_short(s->least_bytes).text);
+}
+
 static void tell(void *user, double elapsed)
 {
     const struct progress *s = user;
     fprintf(stderr, "remat-compile: %.0f s", elapsed);
     if (s->symbol)
         fprintf(stderr, ", %s %" PRIu32, s->symbol, s->value);
-    if (s->curve)
-        fprintf(stderr, ", the curve");
-    else if (!s->best_ns)
-        fprintf(stderr, ": no plan yet");
-    else if (!s->bound_ns)
-        fprintf(stderr, ": step %s", cli_time(s->best_ns).text);
+    if (s->state.to_see_count)
+        tell_of_curve(&s->state);
     else
-        fprintf(stderr, ": step %s, at least %s, gap %.2f %%", cli_time(s->best_ns).text,
-                cli_time(s->bound_ns).text, 100 * ((double)s->best_ns / (double)s->bound_ns - 1));
+        tell_of_plan(&s->state);
     fputc('\n', stderr);
 }
 
-static bool is_over(void *user, uint64_t best_ns, uint64_t bound_ns)
+static bool is_over(void *user, const struct remat_search_state *state)
 {
     struct progress *s = user;
-    s->best_ns = best_ns;
-    s->bound_ns = bound_ns;
+    s->state = *state;
     return cli_watch_over(&s->watch);
 }
 

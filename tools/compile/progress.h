@@ -10,8 +10,7 @@ struct progress {
     struct cli_watch watch;
     const char *symbol; /* that a size is chosen for; NULL: none */
     uint32_t value;     /* of it */
-    bool curve;
-    uint64_t best_ns, bound_ns;
+    struct remat_search_state state;
 };
 
 /* If there is a choice to search for, it can be ended from now on; `progress` outlives it.
