@@ -156,6 +156,8 @@ static remat_status choose_policy(struct remat_chooser *c, struct remat_arena *s
     if (planner) {
         REMAT_TRY(remat_rungs_bound(c, scratch, planner, rungs));
         REMAT_TRY(remat_rungs_best(c, scratch, planner, rungs, best, &found));
+        if (!found && c->over)
+            return remat_paths_rescue(c, scratch, planner, false, rungs, best);
         if (found && !c->over)
             REMAT_TRY(note_manual(c, scratch, planner, rungs, best, best));
     } else {
@@ -181,12 +183,18 @@ static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *s
     REMAT_TRY(remat_paths_best(c, scratch, planner, best, &found));
     REMAT_TRY(list_near(c, scratch, planner, &near));
     REMAT_TRY(remat_rungs_best(c, scratch, planner, &near, best, &found));
-    if (!found && !by_hand)
+    if (!found && !by_hand && !c->over)
         return remat_refuse(c, scratch, planner, rungs, &near);
+    if (!found && !by_hand) {
+        REMAT_TRY(remat_paths_rescue(c, scratch, planner, true, rungs, best));
+        found = true;
+    }
     if (!found || (by_hand && remat_rung_compare(manual, best) < 0))
         *best = *manual;
     else if (c->over || !by_hand)
         manual->of.policy = NULL;
+    if (c->over && c->incumbent && remat_rung_compare(c->incumbent, best) < 0)
+        *best = *c->incumbent; /* passed by in a bisection that was to end elsewhere */
     if (by_hand && !c->over)
         REMAT_TRY(note_manual(c, scratch, planner, rungs, best, manual));
 fail:

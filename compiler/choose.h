@@ -28,6 +28,7 @@ struct remat_chooser {
     bool over;                           /* settings->is_over has said so */
     struct remat_policy_ground *ground;  /* private */
     uint32_t path_count;                 /* private; 0: not known yet */
+    struct remat_rung *incumbent;        /* private: the fastest tried that fits; NULL: none yet */
 };
 
 /* A decision carried through; everything lies in the chooser's arena. */
@@ -45,7 +46,8 @@ struct remat_candidate {
 
 /* REMAT_ERROR_INFEASIBLE: nothing fits; the message names the smallest feasible budget, the binding
  * command, its largest residents with what removing them would cost, and with the planner, the
- * budget below which there is nothing. */
+ * budget below which there is nothing. REMAT_ERROR_CUT_SHORT: the search was ended with nothing
+ * found, and neither what is likely smallest fits. */
 remat_status remat_choose(struct remat_chooser *chooser, struct remat_candidate *out);
 
 /* Step time of the decided segment with everything saved, pins or not. */
@@ -53,9 +55,6 @@ remat_status remat_choose_base(struct remat_chooser *chooser, uint64_t *out_ns);
 
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_choose_is_over(struct remat_chooser *chooser);
-
-/* REMAT_ERROR_INFEASIBLE: the search was ended with nothing found. */
-remat_status remat_choose_nothing(struct remat_chooser *chooser);
 
 /* The planner for the chooser's graph and ground, which is set; it lies in the chooser's arena. */
 remat_status remat_choose_planner(struct remat_chooser *chooser, struct remat_planner **out);

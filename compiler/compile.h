@@ -52,8 +52,9 @@ struct remat_compile_settings {
  * several microbatches the decision is about one of them, and train and eval read inputs of the
  * whole batch and average over it (passes.h). The result lies in `arena` and has passed the
  * placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names the
- * smallest feasible budget, the binding command and its largest residents; or the search was ended
- * before anything was found. Thread-compatible; deterministic unless a search is ended. */
+ * smallest feasible budget, the binding command and its largest residents. REMAT_ERROR_CUT_SHORT:
+ * the search was ended with nothing found, though what is likely smallest was tried nevertheless.
+ * Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
@@ -81,7 +82,7 @@ struct remat_frontier {
 
 /* What remat_compile would choose from at any budget, by live peak (compiler/frontier.h); budget
  * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
- * candidate. The points lie in `arena`. REMAT_ERROR_INFEASIBLE: ended before the first point.
+ * candidate. The points lie in `arena`; there is one at least, however early the search is ended.
  * Thread-compatible; deterministic unless it is ended. */
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,

@@ -97,12 +97,18 @@ static uint32_t sample_index(uint32_t i, uint32_t samples, uint32_t count)
     return samples > 1 ? (uint32_t)((uint64_t)i * (count - 1) / (samples - 1)) : 0;
 }
 
+/* However little time there is, one is priced. */
+static bool goes_on(const struct survey *s)
+{
+    return !remat_choose_is_over(s->chooser) || s->priced == 0;
+}
+
 static remat_status survey_path(struct survey *s, uint32_t path)
 {
     remat_status st = REMAT_OK;
     uint32_t length = remat_planner_path_length(s->planner, path);
     uint32_t samples = sample_count(s, length);
-    for (uint32_t i = 0; i < samples && !remat_choose_is_over(s->chooser); i++) {
+    for (uint32_t i = 0; i < samples && goes_on(s); i++) {
         struct remat_decision decision;
         REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path,
                                        sample_index(i, samples, length), &decision));
@@ -145,7 +151,7 @@ static remat_status survey_ladder(struct survey *s, struct remat_policy *policie
         REMAT_TRY(find_better(s, policies, &count));
     c->state.seen_count += samples - sample_count(s, count);
     samples = sample_count(s, count);
-    for (uint32_t i = 0; i < samples && !remat_choose_is_over(c); i++) {
+    for (uint32_t i = 0; i < samples && goes_on(s); i++) {
         const struct remat_policy *policy = &policies[sample_index(i, samples, count)];
         struct remat_decision decision;
         struct remat_notes ignored = {0};
@@ -198,8 +204,6 @@ remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_f
     if (plan)
         REMAT_PUSH(c->arena, &s.points, *plan);
     sort_points(&s.points);
-    if (s.points.count == 0)
-        REMAT_TRY(remat_choose_nothing(c));
     *out = (struct remat_frontier){.points = s.points.items,
                                    .count = (uint32_t)s.points.count,
                                    .candidate_count = s.candidates,

@@ -137,12 +137,14 @@ remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candid
     remat_status st = REMAT_OK;
     const struct remat_arrangement *c = &smallest->arranged;
     struct remat_text residents = {.arena = p->arena};
-    const char *what = "the smallest policy of the ladder";
+    const char *what = p->over ? "the smallest policy that was tried before the search was ended"
+                               : "the smallest policy of the ladder";
     struct remat_text proven = {.arena = p->arena};
     if (remat_policy_given(&p->settings->policy))
         what = "this policy";
     else if (p->settings->solver == REMAT_SOLVER_PER_OP)
-        what = "the smallest plan that was found";
+        what = p->over ? "the smallest plan that was found before the search was ended"
+                       : "the smallest plan that was found";
     if (floor_bytes)
         remat_text_append(&proven,
                           ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",

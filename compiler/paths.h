@@ -18,6 +18,13 @@ remat_status remat_paths_best(struct remat_chooser *chooser, struct remat_arena 
                               const struct remat_planner *planner, struct remat_rung *best,
                               bool *found);
 
+/* When the search was ended with nothing found: without a look at the clock, the first that fits of
+ * the ends of paths and of the rungs, the slowest first. REMAT_ERROR_CUT_SHORT: none does;
+ * REMAT_ERROR_INFEASIBLE: and it is proven that nothing can. paths: planner's ones count. */
+remat_status remat_paths_rescue(struct remat_chooser *chooser, struct remat_arena *scratch,
+                                const struct remat_planner *planner, bool paths,
+                                struct remat_rungs *rungs, struct remat_rung *best);
+
 /* REMAT_ERROR_INFEASIBLE: nothing fits. The message is about the smallest arena with which
  * something is found, on the paths, of `rungs` or of `near`. planner, near: NULL where policies
  * alone count. */

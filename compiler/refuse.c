@@ -1,5 +1,8 @@
-/* The smallest that is found of everything that could be smallest. */
+/* The smallest that is found of everything that could be smallest: to be refused with, or as a last
+ * resort. */
 #include "paths.h"
+
+#include <inttypes.h>
 
 /* Takes the rung when its packed arena, which is no smaller than its live peak, is smaller. */
 static remat_status take_smaller(struct remat_chooser *c, struct remat_arena *scratch,
@@ -17,12 +20,18 @@ fail:
     return st;
 }
 
+static bool nothing_yet(uint64_t arena_bytes)
+{
+    return arena_bytes == UINT64_MAX;
+}
+
 static remat_status take_smallest(struct remat_chooser *c, struct remat_arena *scratch,
                                   const struct remat_planner *planner, struct remat_rungs *rungs,
                                   struct remat_rung *smallest, uint64_t *arena_bytes)
 {
     remat_status st = REMAT_OK;
-    for (size_t i = rungs->count; i-- > 0 && !remat_choose_is_over(c);)
+    for (size_t i = rungs->count;
+         i-- > 0 && (nothing_yet(*arena_bytes) || !remat_choose_is_over(c));)
         if (rungs->items[i].least.live_bytes < *arena_bytes)
             REMAT_TRY(take_smaller(c, scratch, planner, &rungs->items[i], smallest, arena_bytes));
 fail:
@@ -70,10 +79,57 @@ remat_status remat_refuse(struct remat_chooser *c, struct remat_arena *scratch,
         REMAT_TRY(take_smallest(c, scratch, planner, near, &smallest, &bytes));
     for (uint32_t path = 0; path < path_count; path++)
         REMAT_TRY(shrink(c, scratch, planner, path, &smallest, &bytes));
-    if (remat_choose_is_over(c))
-        return remat_choose_nothing(c);
     REMAT_TRY(remat_rung_carry(c, c->arena, planner, &smallest, &ignored, &candidate));
     st = remat_infeasible(c, &candidate, bytes, planner ? remat_planner_floor(planner) : 0);
+fail:
+    return st;
+}
+
+/* --- the last resort --- */
+
+static remat_status find_nothing(const struct remat_chooser *c, const struct remat_planner *planner)
+{
+    uint64_t floor_bytes = remat_planner_floor(planner), budget_bytes = c->settings->budget_bytes;
+    if (c->limit_bytes < floor_bytes)
+        return remat_error(c->ctx, REMAT_ERROR_INFEASIBLE,
+                           "budget %" PRIu64 " B is too small. Proven: no choice of what to "
+                           "recompute needs less than %" PRIu64 " B",
+                           budget_bytes, floor_bytes + c->reserve_bytes);
+    return remat_error(c->ctx, REMAT_ERROR_CUT_SHORT,
+                       "the search was ended before it found a plan for %" PRIu64
+                       " B; there may be one",
+                       budget_bytes);
+}
+
+remat_status remat_paths_rescue(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, bool paths,
+                                struct remat_rungs *rungs, struct remat_rung *best)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes = UINT64_MAX, live_bytes = UINT64_MAX;
+    uint32_t count = paths ? remat_planner_path_count(planner) : 0;
+    if (c->limit_bytes < remat_planner_floor(planner))
+        return find_nothing(c, planner);
+    for (uint32_t path = 0; path < count; path++) {
+        uint32_t last = remat_planner_path_length(planner, path) - 1;
+        *best = (struct remat_rung){.of = {"per-op", NULL, path, last}};
+        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
+        if (bytes <= c->limit_bytes)
+            return REMAT_OK;
+        if (path > remat_planner_single_count(planner) &&
+            best->cost.live_peak_bytes >= live_bytes) /* larger groups are larger */
+            break;
+        live_bytes = best->cost.live_peak_bytes;
+    }
+    for (size_t i = rungs->count; i-- > 0;) {
+        *best = rungs->items[i];
+        if (best->least.live_bytes > c->limit_bytes)
+            continue;
+        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
+        if (bytes <= c->limit_bytes)
+            return REMAT_OK;
+    }
+    st = find_nothing(c, planner);
 fail:
     return st;
 }

@@ -22,12 +22,6 @@ bool remat_choose_is_over(struct remat_chooser *c)
     return c->over;
 }
 
-remat_status remat_choose_nothing(struct remat_chooser *c)
-{
-    return remat_error(c->ctx, REMAT_ERROR_INFEASIBLE,
-                       "the search was ended before it found a plan that fits");
-}
-
 /* --- from a proposal to its costs, and to a candidate --- */
 
 static remat_status decide(struct remat_chooser *c, struct remat_arena *arena,
@@ -98,8 +92,12 @@ remat_status remat_rung_try(struct remat_chooser *c, struct remat_arena *scratch
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_rung_evaluate(c, scratch, planner, rung, limit_bytes));
     *bytes = rung->cost.arena_bytes;
-    if (*bytes <= c->limit_bytes && (!c->state.best_ns || rung->cost.step_ns < c->state.best_ns))
-        c->state.best_ns = rung->cost.step_ns;
+    if (*bytes > c->limit_bytes || (c->incumbent && remat_rung_compare(c->incumbent, rung) <= 0))
+        return REMAT_OK;
+    if (!c->incumbent)
+        REMAT_NEW(c->arena, c->incumbent, 1);
+    *c->incumbent = *rung;
+    c->state.best_ns = rung->cost.step_ns;
 fail:
     return st;
 }

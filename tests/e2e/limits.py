@@ -1,5 +1,5 @@
-"""remat-compile --time-limit and Ctrl-C: the best plan so far, which says that it was cut short, or
-exit code 3 and no file; searches that come to their end do not depend on the limit.
+"""remat-compile --time-limit and Ctrl-C: the best plan so far, which says that it was cut short, however
+early they come; exit code 7 only where budgets are small, 3 only where nothing can fit; searches that come to their end do not depend on the limit.
 
     limits.py BUILD_DIRECTORY"""
 import json
@@ -71,19 +71,14 @@ def check_limits():
     for limit in ("1ms", "300ms", "500ms", "700ms", "1s", "2s"):
         arguments = ["large.fbs", *LARGE, "--budget", "2500GB", "--time-limit", limit, "-o", "l.plan"]
         result = subprocess.run([f"{build}/tools/remat-compile", *arguments], capture_output=True, text=True)
-        assert result.returncode in (0, 3), result.stderr
-        if result.returncode == 3:
-            assert "error: the search was ended before it found a plan that fits" in result.stderr, result.stderr
-            assert not os.path.exists("l.plan") and not result.stdout
-            outcomes.append("nothing")
-            continue
+        assert result.returncode == 0, (result.returncode, result.stderr)
         report = json.loads(result.stdout)
         assert report["bound_step_ns"] <= report["step_ns"]
         assert report["arena_bytes"] + report["reserve_bytes"] <= 2500 * 10**9
         assert json.loads(call("dump", "l.plan", "--format", "json"))["arena_bytes"] == report["arena_bytes"]
         outcomes.append("cut short" if is_cut_short(report) else "whole")
         os.remove("l.plan")
-    assert outcomes[0] == "nothing", outcomes  # the passes alone take longer
+    assert outcomes[0] == "cut short", outcomes  # the passes alone take longer
     print(f"limits: {', '.join(outcomes)}")
 
 
@@ -95,11 +90,25 @@ def check_end():
         assert not is_cut_short(report)
         reports.append((report, call("dump", "x.plan", "--schedule")))
     assert reports[0] == reports[1] == reports[2]
-    for arguments in (["--curve", "c.csv"], ["--bind", "batch=auto:1..4", "--budget", "1GB"],
-                      ["--solver", "ladder", "--budget", "1GB"]):
-        message = call("compile", "large.fbs", "--time-limit", "1ms", *arguments, code=3)
-        assert "error: the search was ended" in message, message
-    assert not os.path.exists("large.plan") and not os.path.exists("c.csv")
+
+
+def check_early_end():
+    """Before anything has been tried."""
+    early = ["large.fbs", *LARGE, "--time-limit", "1ms"]
+    report = json.loads(call("compile", *early, "--curve", "c.json"))
+    assert report["curve"]["cut_short"] and report["curve"]["points"] == 1, report
+    for arguments in (["--solver", "ladder"], ["--bind", "batch=auto:1..4"]):
+        assert is_cut_short(json.loads(call("compile", *early, "--budget", "3000GB", "-o", "e.plan", *arguments)))
+    os.remove("e.plan")
+    too_small = ["--budget", "1GB", "-o", "e.plan"]
+    for arguments in ([], ["--solver", "ladder"], ["--bind", "batch=auto:1..4"]):
+        message = call("compile", *early, *too_small, *arguments, code=3)
+        assert "Proven: no choice" in message, message
+    floor = int(re.search(r"less than (\d+) B", message)[1])
+    for arguments in ([], ["--solver", "ladder"], ["--bind", "batch=auto:1..4"]):
+        message = call("compile", *early, "--budget", str(floor), "-o", "e.plan", *arguments, code=7)
+        assert "error: the search was ended before it found a plan" in message, message
+    assert not os.path.exists("e.plan")
 
 
 def main():
@@ -109,6 +118,7 @@ def main():
     check_interrupts()
     check_limits()
     check_end()
+    check_early_end()
 
 
 main()

@@ -1,6 +1,9 @@
-/* A search that is ended at its n-th question, for every n: nothing, or a plan that fits, is no
- * slower than what the search had reported, and says so; never ended, it says nothing. */
+/* A search that is ended at its n-th question, for every n: a plan that fits, is no slower than
+ * what the search had reported, and says so; never ended, it says nothing. A plan is found however
+ * early the end comes, but for the smallest budgets, and only what cannot be is refused as too
+ * little. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "harness.h"
 
@@ -31,10 +34,10 @@ static bool is_noted(const struct remat_program *program)
     return false;
 }
 
-/* Questions that a whole search asks. */
+/* Questions that a whole search asks. otherwise: what there may be instead of a plan. */
 static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
                           struct remat_compile_settings settings, uint32_t end,
-                          const struct remat_program *whole)
+                          const struct remat_program *whole, remat_status otherwise)
 {
     struct watch watch = {.end = end};
     struct remat_arena arena;
@@ -56,12 +59,39 @@ static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
         harness_check(ended || harness_offsets_hash(program) == harness_offsets_hash(whole),
                       "not ended, but another plan");
     } else {
-        harness_check(st == REMAT_ERROR_INFEASIBLE && ended && watch.best_ns == 0 &&
-                          strstr(remat_context_message(ctx), "the search was ended"),
+        harness_check(st == otherwise && ended && watch.best_ns == 0 &&
+                          strstr(remat_context_message(ctx), "the search was ended before"),
                       "ended at %u: status %d: %s", end, st, remat_context_message(ctx));
     }
     remat_arena_release(&arena);
     return watch.calls;
+}
+
+/* At the smallest budget, and a byte below, which is too little whenever it is known to be. */
+static void test_smallest(remat_context *ctx, const struct remat_graph *graph,
+                          struct remat_compile_settings settings)
+{
+    struct remat_arena arena;
+    struct remat_program *whole;
+    remat_arena_init(&arena, ctx);
+    settings.budget_bytes = 1;
+    remat_status st = remat_compile(ctx, &arena, graph, &settings, &whole);
+    const char *needs = strstr(remat_context_message(ctx), " needs ");
+    harness_check(st == REMAT_ERROR_INFEASIBLE && needs, "budget 1: status %d", st);
+    settings.budget_bytes = strtoull(needs + strlen(" needs "), NULL, 10);
+    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
+    uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
+    for (uint32_t end = 0; end <= calls; end++)
+        check_end(ctx, graph, settings, end, whole, REMAT_ERROR_CUT_SHORT);
+    struct watch watch = {.end = 0};
+    settings.is_over = is_over;
+    settings.is_over_user = &watch;
+    settings.budget_bytes = 1;
+    st = remat_compile(ctx, &arena, graph, &settings, &whole);
+    harness_check(st == REMAT_ERROR_INFEASIBLE &&
+                      strstr(remat_context_message(ctx), "Proven: no choice"),
+                  "budget 1, ended: status %d: %s", st, remat_context_message(ctx));
+    remat_arena_release(&arena);
 }
 
 static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum remat_solver solver,
@@ -78,9 +108,10 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
         most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
     MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     harness_check(!is_noted(whole), "never asked, but cut short");
-    uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole);
+    uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end <= calls; end++)
-        check_end(ctx, graph, settings, end, whole);
+        check_end(ctx, graph, settings, end, whole, REMAT_OK);
+    test_smallest(ctx, graph, settings);
     harness_check(calls > 5, "only %u questions", calls);
     printf("solver %d, %u microbatches: %u questions\n", (int)solver, microbatches, calls);
     remat_arena_release(&arena);

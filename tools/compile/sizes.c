@@ -148,8 +148,8 @@ static remat_status try_number(struct search *search, uint32_t number, enum outc
         return REMAT_OK;
     st = search->attempt(search->user, &trial);
     s->cut_short = search->is_over(search->user);
-    if (s->cut_short && (any_fits(s) || st == REMAT_ERROR_INFEASIBLE))
-        return any_fits(s) && st == REMAT_ERROR_INFEASIBLE ? REMAT_OK : st;
+    if (s->cut_short && any_fits(s))
+        return st == REMAT_ERROR_INFEASIBLE || st == REMAT_ERROR_CUT_SHORT ? REMAT_OK : st;
     trial.fits = st == REMAT_OK;
     if (st == REMAT_ERROR_INFEASIBLE)
         st = keep_refusal(search, trial.value);
@@ -233,7 +233,7 @@ static remat_status refuse(const struct search *search)
                            search->too_large > s->smallest ? " that is possible" : "",
                            search->too_large, search->refusal);
     if (s->cut_short)
-        return remat_error(search->ctx, REMAT_ERROR_INFEASIBLE,
+        return remat_error(search->ctx, REMAT_ERROR_CUT_SHORT,
                            "the search was ended before it found a %s that is possible", s->symbol);
     return remat_error(search->ctx, REMAT_ERROR_INVALID, "no %s from %u to %u is possible; %u: %s",
                        s->symbol, s->low, s->high, s->trials[0].value, s->trials[0].why);

@@ -44,7 +44,7 @@ const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes,
  * if the graph cannot have it. Of many values, the possible ones are taken for a range. When
  * `is_over` is true after an attempt, the search ends, and that attempt counts only if nothing has
  * fitted before. REMAT_ERROR_INFEASIBLE: no value that is possible fits; REMAT_ERROR_INVALID: none
- * is possible. */
+ * is possible; REMAT_ERROR_CUT_SHORT: ended with neither known. */
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
                           remat_status (*attempt)(void *user, struct size_trial *trial),
                           bool (*is_over)(void *user), void *user);

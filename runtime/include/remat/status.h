@@ -29,6 +29,7 @@ typedef enum remat_status {
     REMAT_ERROR_INVALID = 4,    /* a graph or plan that is malformed or unsupported */
     REMAT_ERROR_IO = 5,         /* a file, or a library and its device, could not be had */
     REMAT_ERROR_MEMORY = 6,     /* the host's allocator returned NULL, or the GPU has too little */
+    REMAT_ERROR_CUT_SHORT = 7,  /* a search was ended before it found anything */
     REMAT_ERROR_INTERNAL = 70,  /* a broken invariant of ours */
 } remat_status;
 
