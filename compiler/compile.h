@@ -72,12 +72,13 @@ struct remat_frontier_point {
 struct remat_frontier {
     struct remat_frontier_point *points;
     uint32_t count;
-    uint32_t candidate_count, evaluated_count; /* plans that there are, and that were priced */
-    bool cut_short;                            /* by settings->is_over */
-    bool bounded;                              /* there are bounds: solver per-op */
-    uint64_t base_ns;                          /* step with everything saved */
-    uint64_t floor_bytes;                      /* no live peak is below; 0: not known */
-    uint64_t reserve_bytes;                    /* beside the live peak in a budget */
+    /* Plans that there are, that were priced or found to be no better, and that were priced. */
+    uint32_t candidate_count, seen_count, evaluated_count;
+    bool cut_short;         /* by settings->is_over */
+    bool bounded;           /* there are bounds: solver per-op */
+    uint64_t base_ns;       /* step with everything saved */
+    uint64_t floor_bytes;   /* no live peak is below; 0: not known */
+    uint64_t reserve_bytes; /* beside the live peak in a budget */
 };
 
 /* What remat_compile would choose from at any budget, by live peak (compiler/frontier.h); budget

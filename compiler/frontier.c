@@ -1,5 +1,6 @@
 /* Candidates are priced exactly and not packed: a point's memory is its live peak. First the paths,
- * then the manual policies that could be better; evenly spaced ones of each where there are many.
+ * then what is near corners and the manual policies, of these what could be better; evenly spaced
+ * ones of each where there are many.
  */
 #include "frontier.h"
 
@@ -120,6 +121,37 @@ fail:
     return st;
 }
 
+/* Whether the decision could be better than everything priced. */
+static remat_status could_be_better(struct survey *s, const struct remat_decision *decision,
+                                    bool *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_least least;
+    REMAT_TRY(remat_planner_least(s->planner, &s->scratch, decision, &least));
+    *out = !is_covered(&s->points, least.live_bytes, least.step_ns);
+fail:
+    return st;
+}
+
+static remat_status survey_near(struct survey *s)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = remat_planner_near_count(s->planner), samples = sample_count(s, count);
+    for (uint32_t i = 0; i < samples && goes_on(s); i++) {
+        struct remat_decision decision;
+        bool better;
+        REMAT_TRY(remat_planner_near(s->planner, &s->scratch, sample_index(i, samples, count),
+                                     &decision));
+        REMAT_TRY(could_be_better(s, &decision, &better));
+        if (better)
+            REMAT_TRY(price(s, "per-op", &decision));
+        s->chooser->state.seen_count++;
+        remat_arena_reset(&s->scratch);
+    }
+fail:
+    return st;
+}
+
 /* Moves the policies to the front that could be better than what the paths offer. */
 static remat_status find_better(struct survey *s, struct remat_policy *policies, uint32_t *count)
 {
@@ -128,11 +160,11 @@ static remat_status find_better(struct survey *s, struct remat_policy *policies,
     for (uint32_t i = 0; i < *count; i++) {
         struct remat_decision decision;
         struct remat_notes ignored = {0};
-        struct remat_least least;
+        bool better;
         REMAT_TRY(remat_policy_decide(s->chooser->ground, &s->scratch, &policies[i], &decision,
                                       &ignored));
-        REMAT_TRY(remat_planner_least(s->planner, &s->scratch, &decision, &least));
-        if (!is_covered(&s->points, least.live_bytes, least.step_ns))
+        REMAT_TRY(could_be_better(s, &decision, &better));
+        if (better)
             policies[kept++] = policies[i];
         remat_arena_reset(&s->scratch);
     }
@@ -186,8 +218,13 @@ static remat_status survey(struct survey *s)
     for (uint32_t path = 0; path < path_count; path++)
         announce(s, remat_planner_path_length(s->planner, path));
     announce(s, count);
+    if (s->planner)
+        announce(s, remat_planner_near_count(s->planner));
     for (uint32_t path = 0; path < path_count; path++)
         REMAT_TRY(survey_path(s, path));
+    sort_points(&s->points);
+    if (s->planner)
+        REMAT_TRY(survey_near(s));
     sort_points(&s->points);
     REMAT_TRY(survey_ladder(s, policies, count));
 fail:
@@ -207,6 +244,7 @@ remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_f
     *out = (struct remat_frontier){.points = s.points.items,
                                    .count = (uint32_t)s.points.count,
                                    .candidate_count = s.candidates,
+                                   .seen_count = c->state.seen_count,
                                    .evaluated_count = s.priced,
                                    .cut_short = c->over,
                                    .bounded = s.planner != NULL};

@@ -5,11 +5,11 @@
 #include "choose.h"
 #include "compile.h"
 
-/* Prices, with the solver per-op, decisions of each path, and those policies of the ladder that
- * could be better; evenly spaced ones of them in large graphs, all in small ones. Keeps what
- * nothing else is as small and as fast as. `plan`, which may be NULL, is one more candidate. Times
- * are those of the chooser's graph, bytes those of all segments; the points lie in the chooser's
- * arena. */
+/* Prices, with the solver per-op, decisions of each path, and of those near corners and of the
+ * policies of the ladder what could be better; evenly spaced ones of them in large graphs, all in
+ * small ones. Keeps what nothing else is as small and as fast as. `plan`, which may be NULL, is one
+ * more candidate. Times are those of the chooser's graph, bytes those of all segments; the points
+ * lie in the chooser's arena. */
 remat_status remat_choose_frontier(struct remat_chooser *chooser,
                                    const struct remat_frontier_point *plan,
                                    struct remat_frontier *out);

@@ -20,6 +20,9 @@ MODELS = [  # preset, what remat-graph gets, what remat-compile gets
 ]
 
 
+TRIED = 4 if len(sys.argv) < 3 else int(sys.argv[2])
+
+
 def call(tool, *arguments, code=(0,)):
     result = subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True)
     assert result.returncode in code, (tool, arguments, result.returncode, result.stderr)
@@ -28,7 +31,7 @@ def call(tool, *arguments, code=(0,)):
 
 def check_staircase(curve, bounded):
     points = curve["points"]
-    assert points and curve["evaluated"] <= curve["candidates"], curve
+    assert points and curve["evaluated"] <= curve["seen"] <= curve["candidates"], curve
     for p in points:
         assert p["budget"] == p["peak"] + curve["reserve"] and p["feasible"], p
         assert abs(p["overhead"] - (p["time"] / curve["total_time"] - 1)) < 1e-12, p
@@ -57,7 +60,8 @@ def check_forms(curve, options):
 
 
 def check_plan(curve, budget, options):
-    """The plan of a budget is a point of the curve, or a point is as small and faster."""
+    """The plan of a budget is a point of the curve, or a point is as small and faster; where
+    all candidates have been seen, without the plan as one, too."""
     out = call("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json", "-o", "b.plan", "--format",
                "json", *options, code=(0, 3))
     if not out:  # nothing fits packed
@@ -68,6 +72,8 @@ def check_plan(curve, budget, options):
         points = json.load(file)["points"]
     at_most = [p for p in points if p["peak"] <= report["peak_bytes"]]
     assert at_most[0]["time"] <= report["step_ns"], (report["step_ns"], at_most[0])
+    alone = [p for p in curve["points"] if p["peak"] <= report["peak_bytes"]]
+    assert curve["seen"] < curve["candidates"] or alone and alone[0]["time"] <= report["step_ns"], (options, report["peak_bytes"], report["step_ns"], alone[:1])
     same = [p for p in points if p["peak"] == report["peak_bytes"] and p["time"] == report["step_ns"]]
     assert same or at_most[0] in curve["points"], (report["peak_bytes"], at_most[0])
     shown = json.loads(call("dump", "b.plan", "--format", "json"))
@@ -96,8 +102,9 @@ def main():
         check_forms(curve, preset)
         points = curve["points"]
         # Where a packed arena needs more than the live peak, a budget gives a plan further down.
-        tried = points[:: max(1, len(points) // 4)]
+        tried = points[:: max(1, len(points) // TRIED)]
         on_curve = sum(check_plan(curve, p["budget"] + p["peak"] // 50, options) for p in tried)
+        assert preset == "encdec-tiny" or curve["seen"] == curve["candidates"], curve["seen"]
         print(f"{preset}: {len(points)} points of {curve['evaluated']} candidates; of {len(tried)} budgets "
               f"{on_curve} give a plan on it")
         assert on_curve > len(tried) // 2
