@@ -27,7 +27,7 @@ WIDE = ["--layers", "12", "--width", "768", "--heads", "12"]
 FULL = {"gpt2-124m": (["gpt2-124m"], 1, 512, 4, 2),
         "llama-124m": (["llama", *WIDE, "--kv-heads", "4", "--hidden", "2048", "--vocab", "32000",
                         "--context", "1024"], 1, 256, 4, 2)}
-SMALL = {"llama-tiny": (["llama-tiny"], 2, 64, 2, 1)}
+SMALL = {name: ([name], 2, 64, 2, 1) for name in ("gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny")}
 
 
 class Planner:
@@ -126,7 +126,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--output", help="write between the marks in this file")
     parser.add_argument("--force", action="store_true", help="also when the machine is not idle")
-    parser.add_argument("--small", action="store_true", help="a tiny model: to try it out")
+    parser.add_argument("--small", action="store_true", help="tiny models of all families: to try it out")
     options = parser.parse_args()
     trouble = idleness()
     print(trouble or "the machine is idle", file=sys.stderr)

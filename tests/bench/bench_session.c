@@ -17,16 +17,20 @@ static void must(remat_context *ctx, remat_status status)
     exit((int)status);
 }
 
-static void write_ids(remat_context *ctx, remat_session *session, const remat_plan *plan,
-                      const char *name)
+/* Into every input that has rows of ids. */
+static void write_ids(remat_context *ctx, remat_session *session, const remat_plan *plan)
 {
-    remat_tensor_info info = {.struct_size = sizeof info};
-    remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info);
-    int32_t *ids = malloc(info.bytes);
-    for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
-        ids[i] = (int32_t)(i * 7919 % 251);
-    must(ctx, remat_session_write(session, name, ids, info.bytes));
-    free(ids);
+    for (uint32_t t = 0; t < remat_plan_tensor_count(plan); t++) {
+        remat_tensor_info info = {.struct_size = sizeof info};
+        remat_plan_get_tensor(plan, t, &info);
+        if (info.role != REMAT_TENSOR_INPUT || info.rank < 2)
+            continue;
+        int32_t *ids = malloc(info.bytes);
+        for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
+            ids[i] = (int32_t)(i * 7919 % 251);
+        must(ctx, remat_session_write(session, info.name, ids, info.bytes));
+        free(ids);
+    }
 }
 
 static void run_step(remat_context *ctx, remat_session *session, int32_t step)
@@ -62,8 +66,7 @@ int main(int argc, char **argv)
     must(ctx, remat_plan_load_file(ctx, argv[1], &plan));
     must(ctx, remat_session_create(ctx, plan, &params, &session));
     must(ctx, remat_session_run(session, "init"));
-    write_ids(ctx, session, plan, "tokens");
-    write_ids(ctx, session, plan, "targets");
+    write_ids(ctx, session, plan);
     must(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
     int32_t step = 0;
     for (int c = getchar(); c != EOF; c = getchar())
