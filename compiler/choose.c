@@ -229,6 +229,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     out->manual = manual.of.policy;
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = c->state.bound_ns;
+    out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(planner) : 0;
     out->floor_bytes = per_op ? remat_planner_floor(planner) : 0;
 fail:
     remat_arena_release(&scratch);

@@ -146,6 +146,7 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
     out->base_step_ns = base_ns * microbatches + p->update.step_ns;
     if (c->bound_ns)
         out->bound_step_ns = c->bound_ns * microbatches + p->update.step_ns;
+    out->floor_slack_ns = c->floor_slack_ns * microbatches;
     out->floor_bytes = c->floor_bytes;
     if (out->workspace_bytes) /* GEMMs are chosen within it */
         out->numerics_hash =

@@ -34,7 +34,7 @@ struct remat_planner {
     uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
-    uint64_t static_bytes, floor_bytes;
+    uint64_t static_bytes, floor_bytes, floor_slack_ns;
     struct remat_named_times named;
     uint32_t moment_count;
     struct moment *moments;
@@ -168,6 +168,18 @@ static remat_status find_floor(struct remat_planner *p, struct remat_arena *aren
     return st;
 }
 
+/* Programs at the price of the profile, beyond the one that bounds count. */
+static void find_floor_slack(struct remat_planner *p, const struct remat_kernel_list *kernels,
+                             const struct remat_price *prices,
+                             const struct remat_device_description *device)
+{
+    uint64_t ns = 0;
+    for (uint32_t k = 0; k < kernels->count; k++)
+        ns += prices[k].ns;
+    if (device->profile && ns > p->border.least_ns)
+        p->floor_slack_ns = ns - p->border.least_ns;
+}
+
 static remat_status find_moments(struct remat_planner *p, struct remat_arena *arena,
                                  const struct remat_kernel_list *kernels)
 {
@@ -204,6 +216,7 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     remat_named_times_init(&p->named, graph, &p->border.facts, kernels, prices);
     REMAT_TRY(find_moments(p, arena, kernels));
     REMAT_TRY(find_floor(p, arena, kernels));
+    find_floor_slack(p, kernels, prices, device);
     REMAT_TRY(find_free(p, arena));
     REMAT_TRY(find_hulls(p, arena));
     REMAT_TRY(find_near(p, arena));
@@ -347,4 +360,9 @@ fail:
 uint64_t remat_planner_floor(const struct remat_planner *p)
 {
     return p->floor_bytes;
+}
+
+uint64_t remat_planner_floor_slack(const struct remat_planner *p)
+{
+    return p->floor_slack_ns;
 }

@@ -60,4 +60,8 @@ remat_status remat_planner_least_times(const struct remat_planner *planner,
 /* No decision has a live peak below this. */
 uint64_t remat_planner_floor(const struct remat_planner *planner);
 
+/* What programs take with everything saved beyond the profile's floor, at which bounds take those
+ * that not every plan runs as they are; 0 without a profile. */
+uint64_t remat_planner_floor_slack(const struct remat_planner *planner);
+
 #endif

@@ -21,6 +21,19 @@ def compile_with(model, *arguments):
     return json.loads(call("compile", model, "--format", "json", "-o", "x.plan", *arguments))
 
 
+def check_gap(planned):
+    """The part of the gap that is the bound's: at most what it is where everything is saved, and so what the
+    plan that saves everything is above the bound of any room."""
+    roomy = compile_with("m.fbs", "--profile", "p.json", "--budget", "1GB")
+    slack = planned["floor_slack_ns"]
+    assert roomy["floor_slack_ns"] == slack and 0 < slack <= roomy["base_step_ns"] - roomy["bound_step_ns"], roomy
+    part = min(slack, planned["step_ns"] - planned["bound_step_ns"]) / planned["bound_step_ns"]
+    text = call("compile", "m.fbs", "--profile", "p.json", "--budget", "140MB", "-o", "y.plan")
+    words = f"; {100 * part:.2f} % are the bound's, which takes programs at the profile's floor\n"
+    assert words in text and words in call("dump", "y.plan"), text
+    assert part > 0.001, planned
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     call("graph", "gpt2-tiny", "-o", "m.fbs")
@@ -48,6 +61,8 @@ def main():
     first = open("x.plan", "rb").read()
     compile_with("m.fbs", "--profile", "p.json", "--budget", "140MB")
     assert open("x.plan", "rb").read() == first
+    check_gap(planned)
+    assert compile_with("m.fbs", "--budget", "140MB")["floor_slack_ns"] == 0
     message = call("compile", "m.fbs", "--target", "t4", "--profile", "p.json", code=4)
     assert 'p.json: its "device" is "cpu", expected "Tesla T4"' in message, message
 

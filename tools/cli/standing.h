@@ -6,7 +6,8 @@
 #include "program.h"
 
 /* Appends "optimal within 0.41 % under these costs (12.3 % measured): ...", the share of the step's
- * time that is measured; nothing when the plan has no bound. */
+ * time that is measured, and with a profile, how much of the gap the bound leaves by its floor;
+ * nothing when the plan has no bound. */
 void certificate_print(const struct remat_program *program, struct remat_text *out);
 
 /* Appends "--recompute-granularity ...", after "nearest: " and with what it costs in time when the
