@@ -135,13 +135,14 @@ static const struct remat_eviction evictions[] = {
     {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
     {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
 
+/* However little time there is, until something fits. */
 static remat_status try_greedy(struct remat_arena *arena, const struct remat_problem *p,
                                uint64_t budget, const bool *keep, struct remat_deadline *deadline,
                                struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
-        if (remat_deadline_expired(deadline))
+        if (best->fits && remat_deadline_expired(deadline))
             return REMAT_OK;
         struct remat_eviction eviction = evictions[i];
         struct remat_sequence sequence;
@@ -270,7 +271,7 @@ static remat_status solve_all(struct remat_arena *arena, const struct remat_prob
         out[i].lower_bound = bound.time;
         tell(options, i, &out[i]);
         REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
-        if (bound.keep_less) {
+        if (bound.keep_less && !remat_deadline_expired(options->deadline)) {
             REMAT_TRY(
                 try_greedy(arena, p, budgets[i], bound.keep_less, options->deadline, &out[i]));
             REMAT_TRY(

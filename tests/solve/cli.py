@@ -265,18 +265,39 @@ def check_time_limit(tool, slower):
             for arguments, seconds in (["--time-limit", "100ms"], .5), ([], 4):
                 code, out, err, took = solve_timed(tool, path, "--budget", "50%", *arguments)
                 print(f"chain of {length} {' '.join(arguments)}: {took:.2f} s")
-                if took > seconds * slower or code not in (0, 3):
+                if took > seconds * slower or code not in (0, 3, 7):
                     faults.append(f"chain of {length} {arguments}: {took} s, code {code} {err}")
                 elif code == 0:
                     faults += check_decision(value["nodes"], json.loads(out))
     return faults
 
 
+def check_early_end(tool):
+    """A limit that ends before the search begins: a plan where room is ample; never said to be none where
+    there may be one, and said where none can be."""
+    faults, codes = [], set()
+    for seed in range(5):
+        value = random_problem(random.Random(seed), 600)
+        with Problem(value) as path:
+            for budget in ("80%", "30%", "10%", "1%"):
+                code, out, err = solve(tool, path, "--budget", budget, "--time-limit", "1ms")
+                decision = json.loads(out)
+                codes.add(code)
+                proven = decision["budget"] < decision["floor"]
+                if code == 0:
+                    faults += check_decision(value["nodes"], decision)
+                elif code != (3 if proven else 7) or decision["feasible"] or not decision["time_limit_hit"]:
+                    faults.append(f"ended early, seed {seed}, {budget}: code {code}, {err}")
+                if ("the search was ended before" in err) != (code == 7) or (budget == "80%" and code):
+                    faults.append(f"ended early, seed {seed}, {budget}: code {code}, {err}")
+    return faults + ([] if codes == {0, 3, 7} else [f"ended early: only codes {codes}"])
+
+
 def main():
     tool, slower = sys.argv[1], float(sys.argv[2])
     faults = check_refusals(tool) + check_small(tool) + check_extended(tool) + check_random(tool)
     faults += check_curve_files(tool) + check_interrupt(tool)
-    faults += check_repeated_inputs(tool) + check_time_limit(tool, slower)
+    faults += check_repeated_inputs(tool) + check_time_limit(tool, slower) + check_early_end(tool)
     print("\n".join(faults))
     return 1 if faults else 0
 

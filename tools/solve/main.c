@@ -127,7 +127,7 @@ fail:
     return st;
 }
 
-static remat_status fail_infeasible(remat_context *ctx, const struct report *r)
+static remat_status fail_without_plan(remat_context *ctx, const struct report *r)
 {
     uint64_t budget = r->budgets[0], floor = r->floor.bytes;
     struct cli_buffer asked = cli_exact(budget), least = cli_exact(floor);
@@ -138,6 +138,12 @@ static remat_status fail_infeasible(remat_context *ctx, const struct report *r)
             "no schedule fits in %s: node %u alone takes %s; the smallest peak found "
             "is %s",
             asked.text, r->floor.node, least.text, found.text);
+    if (r->time_limit_hit || r->interrupted)
+        return remat_error(
+            ctx, REMAT_ERROR_CUT_SHORT,
+            "the search was ended before it found a schedule within %s; the smallest "
+            "peak found is %s, and %s is the least that could be possible",
+            asked.text, found.text, least.text);
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
                        "no schedule found within %s: the smallest peak found is %s, and %s is the "
                        "least that could be possible",
@@ -184,7 +190,7 @@ static remat_status solve(remat_context *ctx, struct remat_arena *arena,
     else
         fwrite(text.items, 1, text.count, stdout); /* cli_main checks it */
     if (!curve && !report.solutions[0].fits)
-        return fail_infeasible(ctx, &report);
+        return fail_without_plan(ctx, &report);
 fail:
     return st;
 }
