@@ -242,8 +242,8 @@ static struct cuda_name column_of_element(const struct cuda_source *s)
 static void write_random(struct cuda_source *s, uint32_t i, const char *slot)
 {
     if (s->width > 1)
-        cuda_text(s, "random_vector(x%u%s, &s%u, (u64)row * columns + column, %u);", i, slot, i,
-                  s->width);
+        cuda_text(s, "random_vector(x%u%s, &s%u, (u64)row * columns + column, %u, %d);", i, slot, i,
+                  s->width, s->columns % (s->width < 4 ? s->width : 4) == 0);
     else
         cuda_text(s,
                   "UNROLL for (u32 e = 0; e < %u; e++) x%u%s[e] = random_element(&s%u, (u64)row * "

@@ -146,11 +146,11 @@ DEV float random_element(const struct random_state *s, u64 element)
 }
 
 /* Of `width` elements from `element` on; where they begin at a multiple of their number, one call makes
- * four of them, or two. */
-DEV void random_vector(float *x, const struct random_state *s, u64 element, u32 width)
+ * four of them, or two. `aligned`: they always do. */
+DEV void random_vector(float *x, const struct random_state *s, u64 element, u32 width, u32 aligned)
 {
     const u64 index = s->first + element;
-    if (width >= 4 && (index & 3) == 0) {
+    if (width >= 4 && (aligned || (index & 3) == 0)) {
         UNROLL for (u32 e = 0; e < width; e += 4) {
             const struct u32x4 words = random_words(s, (index + e) >> 2);
             x[e] = uniform_of_word(words.x);
@@ -158,7 +158,7 @@ DEV void random_vector(float *x, const struct random_state *s, u64 element, u32 
             x[e + 2] = uniform_of_word(words.z);
             x[e + 3] = uniform_of_word(words.w);
         }
-    } else if (width == 2 && (index & 1) == 0) {
+    } else if (width == 2 && (aligned || (index & 1) == 0)) {
         const struct u32x4 words = random_words(s, index >> 2);
         x[0] = uniform_of_word(index & 2 ? words.z : words.x);
         x[1] = uniform_of_word(index & 2 ? words.w : words.y);
