@@ -76,7 +76,7 @@ DEV float low_of(const struct attention *a, u32 pair)
 
 DEV float high_of(const struct attention *a, u32 pair)
 {
-    return a->half ? widen_half(pair >> 16) : widen_high(pair);
+    return a->half ? widen_high_half(pair) : widen_high(pair);
 }
 
 DEV void add_matrix_product(const struct attention *a, float *sum, const u32 *x, u32 y0, u32 y1)

@@ -170,6 +170,11 @@ DEV void random_vector(float *x, const struct random_state *s, u64 element, u32 
 /* --- memory: one element, and vectors of 2, 4 or 8 of which the first `count` exist --- */
 DEV float widen_low(u32 pair) { return float_of_bits(pair << 16); }
 DEV float widen_high(u32 pair) { return float_of_bits(pair & 0xffff0000u); }
+DEV float widen_high_half(u32 pair) { return widen_half(pair >> 16); }
+DEV u32 join_words(float low, float high)
+{
+    return bits_of_float(low) >> 16 | (bits_of_float(high) & 0xffff0000u);
+}
 
 DEV float load_f32(const u8 *p) { return float_of_bits(read4(p)); }
 DEV float load_bf16(const u8 *p) { return widen_low(read2(p)); }
@@ -236,39 +241,6 @@ DEV void load_vector_i32(float *x, const u8 *p, u32 width, u32 count)
     }
 }
 
-DEV void load_vector_bf16(float *x, const u8 *p, u32 width, u32 count)
-{
-    if (count >= width) {
-        u32 pairs[4];
-        read_words(pairs, p, width / 2);
-        UNROLL for (u32 e = 0; e < width; e += 2) {
-            x[e] = widen_low(pairs[e / 2]);
-            x[e + 1] = widen_high(pairs[e / 2]);
-        }
-    } else {
-        UNROLL for (u32 e = 0; e < width; e++) x[e] = e < count ? load_bf16(p + 2 * e) : 0.0f;
-    }
-}
-
-DEV void load_vector_f16(float *x, const u8 *p, u32 width, u32 count)
-{
-    if (count >= width) {
-        u32 pairs[4];
-        read_words(pairs, p, width / 2);
-        UNROLL for (u32 e = 0; e < width; e += 2) {
-            x[e] = widen_half(pairs[e / 2]);
-            x[e + 1] = widen_half(pairs[e / 2] >> 16);
-        }
-    } else {
-        UNROLL for (u32 e = 0; e < width; e++) x[e] = e < count ? load_f16(p + 2 * e) : 0.0f;
-    }
-}
-
-DEV void load_vector_word16(float *x, const u8 *p, u32 width, u32 count)
-{
-    load_vector_bf16(x, p, width, count);
-}
-
 DEV void store_vector_f32(u8 *p, const float *x, u32 width, u32 count)
 {
     if (count >= width) {
@@ -282,45 +254,37 @@ DEV void store_vector_f32(u8 *p, const float *x, u32 width, u32 count)
     }
 }
 
-DEV void store_vector_bf16(u8 *p, const float *x, u32 width, u32 count)
-{
-    if (count >= width) {
-        u32 pairs[4];
-        UNROLL for (u32 e = 0; e < width; e += 2) pairs[e / 2] = narrow_pair(x[e], x[e + 1]);
-        write_words(p, pairs, width / 2);
-    } else {
-        UNROLL for (u32 e = 0; e < width; e++)
-            if (e < count)
-                store_bf16(p + 2 * e, x[e]);
+/* Vectors of elements of two bytes: what is in the low and the high half of a word, and a word of two. */
+#define VECTORS_OF_PAIRS(dtype, low, high, pair)                                                   \
+    DEV void load_vector_##dtype(float *x, const u8 *p, u32 width, u32 count)                      \
+    {                                                                                              \
+        if (count >= width) {                                                                      \
+            u32 pairs[4];                                                                          \
+            read_words(pairs, p, width / 2);                                                       \
+            UNROLL for (u32 e = 0; e < width; e += 2) {                                            \
+                x[e] = low(pairs[e / 2]);                                                          \
+                x[e + 1] = high(pairs[e / 2]);                                                     \
+            }                                                                                      \
+        } else {                                                                                   \
+            UNROLL for (u32 e = 0; e < width; e++)                                                 \
+                x[e] = e < count ? load_##dtype(p + 2 * e) : 0.0f;                                 \
+        }                                                                                          \
+    }                                                                                              \
+    DEV void store_vector_##dtype(u8 *p, const float *x, u32 width, u32 count)                     \
+    {                                                                                              \
+        if (count >= width) {                                                                      \
+            u32 pairs[4];                                                                          \
+            UNROLL for (u32 e = 0; e < width; e += 2) pairs[e / 2] = pair(x[e], x[e + 1]);         \
+            write_words(p, pairs, width / 2);                                                      \
+        } else {                                                                                   \
+            UNROLL for (u32 e = 0; e < width; e++)                                                 \
+                if (e < count)                                                                     \
+                    store_##dtype(p + 2 * e, x[e]);                                                \
+        }                                                                                          \
     }
-}
-
-DEV void store_vector_f16(u8 *p, const float *x, u32 width, u32 count)
-{
-    if (count >= width) {
-        u32 pairs[4];
-        UNROLL for (u32 e = 0; e < width; e += 2) pairs[e / 2] = narrow_half_pair(x[e], x[e + 1]);
-        write_words(p, pairs, width / 2);
-    } else {
-        UNROLL for (u32 e = 0; e < width; e++)
-            if (e < count)
-                store_f16(p + 2 * e, x[e]);
-    }
-}
-
-DEV void store_vector_word16(u8 *p, const float *x, u32 width, u32 count)
-{
-    if (count >= width) {
-        u32 pairs[4];
-        UNROLL for (u32 e = 0; e < width; e += 2) 
-            pairs[e / 2] = bits_of_float(x[e]) >> 16 | (bits_of_float(x[e + 1]) & 0xffff0000u);
-        write_words(p, pairs, width / 2);
-    } else {
-        UNROLL for (u32 e = 0; e < width; e++)
-            if (e < count)
-                store_word16(p + 2 * e, x[e]);
-    }
-}
+VECTORS_OF_PAIRS(bf16, widen_low, widen_high, narrow_pair)
+VECTORS_OF_PAIRS(f16, widen_half, widen_high_half, narrow_half_pair)
+VECTORS_OF_PAIRS(word16, widen_low, widen_high, join_words)
 
 /* --- row reductions: 64 lanes, of which a thread of a team has two or more --- */
 DEV float combine_sum(float a, float b) { return a + b; }
