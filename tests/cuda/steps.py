@@ -1,12 +1,14 @@
 """Whole training steps by remat-run --device cuda on doubles of NVIDIA's libraries: loss and gradients are
-the CPU device's to rounding, and bit-identical under every plan, launch by launch and as a graph.
+the CPU device's to rounding, and bit-identical under every plan of one numerics_hash, launch by launch and
+as a graph.
 
     steps.py TOOLS LIBRARIES COMPILER [MODEL]    the model of that number; with "-" as compiler on a GPU"""
+import json
 import math
 import sys
 
 from doubles import DOUBLES, check, difference, finish, folder, graph, hashes, lines, must, pathlib, plan
-from doubles import read_tensors, train
+from doubles import read_tensors, tool, train
 
 SIZES = ["--layers", "2", "--batch", "2", "--seq", "19", "--dropout", "0.1"]
 # preset, dtype, options of remat-graph, options of remat-compile
@@ -14,7 +16,8 @@ MODELS = [("gpt2-tiny", "fp32", [], []), ("gpt2-tiny", "bf16", ["--attention", "
           ("llama-tiny", "bf16", [], ["--loss-chunk", "10"]), ("bert-tiny", "fp32", [], []),
           ("encdec-tiny", "fp32", ["--attention", "written-out"], [])]
 POLICIES = {"none": [], "full": ["--ac-mode", "full"], "selective": ["--recompute-activations"],
-            "microbatches": ["--microbatches", "2"], "gpu": ["--target", "h200", "--budget", "1GB"]}
+            "microbatches": ["--microbatches", "2"]}
+GPU_POLICIES = {"gpu none": [], "gpu full": ["--ac-mode", "full"], "gpu": ["--budget", "a quarter"]}
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 STEPS = 3
 
@@ -25,8 +28,8 @@ def check_model(preset, dtype, extra, settings):
         path = pathlib.Path(work)
         graph(work, preset, "--dtype", dtype, *SIZES, *extra)
         for policy, arguments in POLICIES.items():
-            plan(work, f"{policy}.plan", *arguments, *settings,
-                 cubins="sm_80,sm_90" if policy == "gpu" else "none")
+            plan(work, f"{policy}.plan", *arguments, *settings)
+        make_gpu_plans(work, name, settings)
         options = ["--steps", STEPS, "--json", "--save-gradients"]
         cpu = lines(train(work, "none.plan", "cpu", *options, "cpu.safetensors"))
         cuda = lines(train(work, "none.plan", "cuda", *options, "cuda.safetensors"))
@@ -37,10 +40,31 @@ def check_model(preset, dtype, extra, settings):
         check(apart < TOLERANCE[dtype], f"{name}: gradients {apart:.2e} from the CPU's, relative")
         expected = [(line["loss_hash"], line["grad_hash"]) for line in cuda]
         for policy in ["full", "selective"]:
-            found = hashes(train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--json"))
-            check(found == expected, f"{name}: other bits under {policy}")
+            check(hashes_of(work, policy) == expected, f"{name}: other bits under {policy}")
+        check(len({tuple(hashes_of(work, policy)) for policy in GPU_POLICIES}) == 1,
+              f"{name}: plans for a GPU have other bits than one another")
         check_graphs(work, name, cuda[-1]["loss"])
         print(f"{name}: gradients {apart:.1e} from the CPU's")
+
+
+def make_gpu_plans(work, name, settings):
+    """Of one numerics_hash, each with another choice of what is recomputed; the budget is a quarter of the way
+    from full recomputation to none. It has cubins."""
+    made = {}
+    for policy, arguments in GPU_POLICIES.items():
+        if "--budget" in arguments:
+            most, least = (made[each]["arena_bytes"] for each in ("gpu none", "gpu full"))
+            arguments = ["--budget", made["gpu none"]["reserve_bytes"] + least + (most - least) // 4]
+        plan(work, f"{policy}.plan", "--target", "h200", *arguments, *settings,
+             cubins="sm_80,sm_90" if policy == "gpu" else "none")
+        made[policy] = json.loads(must(tool("remat-dump", f"{policy}.plan", "--format", "json", cwd=work)).stdout)
+    check(len({summary["numerics_hash"] for summary in made.values()}) == 1, f"{name}: several numerics_hash")
+    check(0 == made["gpu none"]["recomputed"] < made["gpu"]["recomputed"] < made["gpu full"]["recomputed"],
+          f"{name}: plans for a GPU do not differ")
+
+
+def hashes_of(work, policy):
+    return hashes(train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--json"))
 
 
 def check_graphs(work, name, loss):
