@@ -1,4 +1,4 @@
-/* Attention: how large tiles are, and the few lines around the functions of attention.cu that say
+/* Attention: how large tiles are, and the few lines around the functions of attention*.cu that say
  * it to the compiler as constants.
  *
  * Shared memory holds, of a row in `pitch` bytes, 32 KiB of the rows that a block owns (twice in
