@@ -1,217 +1,13 @@
-#include "graph_lex.h"
+/* Graph text, statement by statement. */
+#include "graph_parse.h"
 #include "graph_text.h"
 #include "ops.h"
 
 #include <math.h>
 
-#define RESULTS_MAX    32
-#define INPUTS_MAX     255
-#define ATTRIBUTES_MAX 16
-#define INTS_MAX       64
-#define SCOPES_MAX     65536
-#define BYTES_MAX      (1 << 30) /* of the text: ids and lines stay far from 2^32 */
-
-struct names { /* value ids by name and instance: open addressing, REMAT_NONE is empty */
-    uint32_t *slots;
-    size_t capacity, count;
-};
-
-struct instances { /* by value id */
-    uint32_t *items;
-    size_t count, capacity;
-};
-
-struct values {
-    remat_value *items;
-    size_t count, capacity;
-};
-
-struct updates {
-    struct remat_update *items;
-    size_t count, capacity;
-};
-
-struct parser {
-    remat_context *ctx;
-    struct remat_arena *arena;
-    struct remat_graph *graph;
-    struct remat_lexer lexer;
-    struct names names;
-    struct instances instances;
-    struct values outputs;
-    struct updates updates;
-};
-
-struct attributes { /* of the node being read */
-    struct remat_attribute items[ATTRIBUTES_MAX];
-    int64_t ints[ATTRIBUTES_MAX][INTS_MAX];
-    uint32_t count;
-};
-
-struct result { /* of the node being read */
-    struct remat_value_info info;
-    uint32_t instance;
-};
-
-/* --- names --- */
-
-static uint32_t *find_slot(const struct parser *p, const char *name, uint32_t instance)
-{
-    size_t mask = p->names.capacity - 1;
-    size_t at = (size_t)remat_hash_string(name, instance) & mask;
-    for (;; at = (at + 1) & mask) {
-        uint32_t *slot = &p->names.slots[at];
-        if (remat_is_none(*slot) || (p->instances.items[*slot] == instance &&
-                                     strcmp(p->graph->values[*slot].name, name) == 0))
-            return slot;
-    }
-}
-
-static remat_status grow_names(struct parser *p)
-{
-    remat_status st = REMAT_OK;
-    size_t capacity = p->names.capacity ? p->names.capacity * 2 : 256;
-    REMAT_NEW(p->arena, p->names.slots, capacity);
-    memset(p->names.slots, 0xff, capacity * sizeof *p->names.slots);
-    p->names.capacity = capacity;
-    for (uint32_t v = 0; v < p->names.count; v++)
-        *find_slot(p, p->graph->values[v].name, p->instances.items[v]) = v;
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-/* Adds a value under its name. */
-static remat_status define(struct parser *p, const struct result *result, remat_value *out)
-{
-    remat_status st = REMAT_OK;
-    if (p->names.count * 2 >= p->names.capacity)
-        REMAT_TRY(grow_names(p));
-    uint32_t *slot = find_slot(p, result->info.name, result->instance);
-    if (!remat_is_none(*slot))
-        REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is defined already", result->info.name);
-    REMAT_TRY(remat_graph_add_value(p->arena, p->graph, &result->info, out));
-    REMAT_PUSH(p->arena, &p->instances, result->instance);
-    *slot = out->i;
-    p->names.count++;
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-/* Reads the use of a value. */
-static remat_status parse_use(struct parser *p, const char *what, remat_value *out)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_token *token = &p->lexer.token;
-    if (token->kind != REMAT_TOKEN_VALUE)
-        return remat_lex_expected(&p->lexer, what);
-    uint32_t *slot = p->names.capacity ? find_slot(p, token->text, token->instance) : NULL;
-    if (!slot || remat_is_none(*slot))
-        REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is not defined before this use", token->text);
-    *out = (remat_value){*slot};
-    return remat_lex(&p->lexer);
-fail:
-    return st;
-}
-
-/* Reads the name of a value that is being defined. */
-static remat_status parse_name(struct parser *p, struct result *result)
-{
-    const struct remat_token *token = &p->lexer.token;
-    if (token->kind != REMAT_TOKEN_VALUE)
-        return remat_lex_expected(&p->lexer, "a value");
-    *result = (struct result){.instance = token->instance};
-    result->info.name = token->text;
-    result->info.node = REMAT_NONE;
-    return remat_lex(&p->lexer);
-}
-
-/* --- integers --- */
-
-/* A number or the name of a symbol. */
-static remat_status parse_int(struct parser *p, int64_t min, const char *what, int64_t *out)
-{
-    const struct remat_token *token = &p->lexer.token;
-    if (token->kind == REMAT_TOKEN_WORD)
-        for (uint32_t k = 0; k < p->graph->symbol_count; k++)
-            if (remat_lex_is(&p->lexer, REMAT_TOKEN_WORD, p->graph->symbols[k].name)) {
-                *out = REMAT_SYMBOL(k);
-                return remat_lex(&p->lexer);
-            }
-    return remat_lex_int(&p->lexer, min, INT64_MAX, what, out);
-}
-
-/* --- types --- */
-
-static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
-{
-    remat_status st = REMAT_OK;
-    uint64_t bytes = remat_dtype_bytes(info->dtype);
-    bool another;
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "["));
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
-    for (another = !another; another;) {
-        if (info->shape.rank == REMAT_RANK_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
-        int64_t *dim = &info->shape.dims[info->shape.rank++];
-        REMAT_TRY(parse_int(p, 1, "a dimension", dim));
-        if (!remat_is_symbol(*dim) &&
-            (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
-            REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is larger than 2^63 bytes", info->name);
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-        if (!another)
-            REMAT_TRY(remat_lex_expect_mark(&p->lexer, "]"));
-    }
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-static remat_status parse_type(struct parser *p, struct remat_value_info *info)
-{
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, ":"));
-    const struct remat_token *token = &p->lexer.token;
-    if (token->kind != REMAT_TOKEN_WORD ||
-        !remat_dtype_parse(token->text, token->length, &info->dtype))
-        return remat_lex_expected(&p->lexer, "an element type");
-    REMAT_TRY(remat_lex(&p->lexer));
-    return parse_dims(p, info);
-fail:
-    return st;
-}
-
-static remat_status parse_pin(struct parser *p, struct remat_value_info *info)
-{
-    remat_status st = REMAT_OK;
-    bool found, save, recompute = false;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "pin", &found));
-    if (!found)
-        return REMAT_OK;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "save", &save));
-    if (!save)
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "recompute", &recompute));
-    if (!save && !recompute)
-        return remat_lex_expected(&p->lexer, "save or recompute");
-    info->pin = save ? REMAT_PIN_SAVE : REMAT_PIN_RECOMPUTE;
-    return REMAT_OK;
-fail:
-    return st;
-}
+#define BYTES_MAX (1 << 30) /* of the text: ids and lines stay far from 2^32 */
 
 /* --- graph inputs --- */
-
-static bool find_word(const struct remat_lexer *lexer, const char *(*word)(uint32_t),
-                      uint32_t count, uint8_t *out)
-{
-    for (uint32_t k = 0; k < count; k++)
-        if (remat_lex_is(lexer, REMAT_TOKEN_WORD, word(k))) {
-            *out = (uint8_t)k;
-            return true;
-        }
-    return false;
-}
 
 static remat_status parse_initializer(struct parser *p, struct remat_value_info *info)
 {
@@ -246,201 +42,14 @@ static remat_status parse_source(struct parser *p, struct result *result)
     if (result->instance)
         REMAT_LEX_FAIL(&p->lexer, "graph input %%%.60s: only results have instances",
                        result->info.name);
-    REMAT_TRY(parse_type(p, &result->info));
+    REMAT_TRY(remat_parse_type(p, &result->info));
     REMAT_TRY(parse_initializer(p, &result->info));
     REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "frozen", &frozen));
     if (!frozen)
         REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "trainable", &trainable));
     result->info.trainable = trainable || (!frozen && result->info.role == REMAT_ROLE_PARAMETER);
-    REMAT_TRY(parse_pin(p, &result->info));
-    return define(p, result, &value);
-fail:
-    return st;
-}
-
-/* --- nodes --- */
-
-static remat_status parse_ints(struct parser *p, struct remat_attribute *attribute,
-                               int64_t ints[INTS_MAX])
-{
-    remat_status st = REMAT_OK;
-    bool another;
-    attribute->kind = REMAT_ATTRIBUTE_INTS;
-    attribute->ints = ints;
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "["));
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
-    for (another = !another; another;) {
-        if (attribute->count == INTS_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d integers in a list", INTS_MAX);
-        REMAT_TRY(parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-        if (!another)
-            REMAT_TRY(remat_lex_expect_mark(&p->lexer, "]"));
-    }
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-static remat_status parse_attribute(struct parser *p, struct remat_attribute *attribute,
-                                    int64_t ints[INTS_MAX])
-{
-    remat_status st = REMAT_OK;
-    const struct remat_token *token = &p->lexer.token;
-    *attribute = (struct remat_attribute){0};
-    if (token->kind != REMAT_TOKEN_WORD)
-        return remat_lex_expected(&p->lexer, "an attribute");
-    attribute->key = remat_arena_string(p->arena, token->text, token->length);
-    if (!attribute->key)
-        return REMAT_ERROR_MEMORY;
-    REMAT_TRY(remat_lex(&p->lexer));
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "="));
-    if (remat_lex_is(&p->lexer, REMAT_TOKEN_MARK, "["))
-        return parse_ints(p, attribute, ints);
-    if (remat_lex_is_float(&p->lexer)) {
-        attribute->kind = REMAT_ATTRIBUTE_FLOAT;
-        return remat_lex_float(&p->lexer, "a number", &attribute->f);
-    }
-    attribute->kind = REMAT_ATTRIBUTE_INT;
-    return parse_int(p, REMAT_INTEGER_MIN, "a number", &attribute->i);
-fail:
-    return st;
-}
-
-static remat_status parse_attributes(struct parser *p, struct attributes *out)
-{
-    remat_status st = REMAT_OK;
-    bool another;
-    out->count = 0;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "{", &another));
-    while (another) {
-        if (out->count == ATTRIBUTES_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d attributes", ATTRIBUTES_MAX);
-        struct remat_attribute *attribute = &out->items[out->count];
-        REMAT_TRY(parse_attribute(p, attribute, out->ints[out->count]));
-        for (uint32_t a = 0; a < out->count; a++)
-            if (strcmp(out->items[a].key, attribute->key) == 0)
-                REMAT_LEX_FAIL(&p->lexer, "attribute %.60s is given twice", attribute->key);
-        out->count++;
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-        if (!another)
-            REMAT_TRY(remat_lex_expect_mark(&p->lexer, "}"));
-    }
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-static remat_status parse_op(struct parser *p, uint16_t *out)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_token *token = &p->lexer.token;
-    if (token->kind != REMAT_TOKEN_WORD)
-        return remat_lex_expected(&p->lexer, "an op");
-    if (!remat_op_find(token->text, token->length, out))
-        REMAT_LEX_FAIL(&p->lexer, "unknown op '%.*s'", token->length > 60 ? 60 : (int)token->length,
-                       token->text);
-    return remat_lex(&p->lexer);
-fail:
-    return st;
-}
-
-static remat_status parse_scope(struct parser *p, uint32_t *out)
-{
-    remat_status st = REMAT_OK;
-    bool found;
-    *out = 0;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "scope", &found));
-    if (!found)
-        return REMAT_OK;
-    if (p->lexer.token.kind != REMAT_TOKEN_STRING)
-        return remat_lex_expected(&p->lexer, "a scope in quotes");
-    *out = remat_graph_scope(p->arena, p->graph, p->lexer.token.text);
-    if (remat_is_none(*out))
-        return REMAT_ERROR_MEMORY;
-    if (p->graph->scope_count > SCOPES_MAX)
-        REMAT_LEX_FAIL(&p->lexer, "more than %d scopes", SCOPES_MAX);
-    return remat_lex(&p->lexer);
-fail:
-    return st;
-}
-
-/* phase PHASE [scope "PATH"] [origin OP group N] */
-static remat_status parse_clauses(struct parser *p, struct remat_node_info *node)
-{
-    remat_status st = REMAT_OK;
-    bool found;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "phase", &found));
-    if (!found)
-        return remat_lex_expected(&p->lexer, "an input, attributes or 'phase'");
-    if (!find_word(&p->lexer, remat_phase_name, REMAT_PHASE_COUNT, &node->phase))
-        return remat_lex_expected(&p->lexer, "a phase");
-    REMAT_TRY(remat_lex(&p->lexer));
-    REMAT_TRY(parse_scope(p, &node->scope));
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "origin", &found));
-    node->origin_group = REMAT_NONE;
-    if (found) {
-        int64_t group;
-        REMAT_TRY(parse_op(p, &node->origin));
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "group", &found));
-        if (!found)
-            return remat_lex_expected(&p->lexer, "'group'");
-        REMAT_TRY(remat_lex_int(&p->lexer, 0, REMAT_NONE - 1, "a group", &group));
-        node->origin_group = (uint32_t)group;
-    }
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-static remat_status parse_results(struct parser *p, struct result *results, uint32_t *out_count)
-{
-    remat_status st = REMAT_OK;
-    bool another = true;
-    for (*out_count = 0; another; ++*out_count) {
-        if (*out_count == RESULTS_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d results", RESULTS_MAX);
-        struct result *result = &results[*out_count];
-        REMAT_TRY(parse_name(p, result));
-        if (result->instance != results[0].instance)
-            REMAT_LEX_FAIL(&p->lexer, "results of instances %u and %u in one node",
-                           results[0].instance, result->instance);
-        REMAT_TRY(parse_type(p, &result->info));
-        result->info.role = REMAT_ROLE_ACTIVATION;
-        if (find_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &result->info.role))
-            REMAT_TRY(remat_lex(&p->lexer));
-        REMAT_TRY(parse_pin(p, &result->info));
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-    }
-    return REMAT_OK;
-fail:
-    return st;
-}
-
-static remat_status parse_node(struct parser *p)
-{
-    remat_status st = REMAT_OK;
-    struct result results[RESULTS_MAX];
-    remat_value inputs[INPUTS_MAX], outputs[RESULTS_MAX];
-    struct attributes attributes;
-    struct remat_node_info node = {.inputs = inputs, .outputs = outputs};
-
-    REMAT_TRY(parse_results(p, results, &node.output_count));
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "="));
-    REMAT_TRY(parse_op(p, &node.op));
-    while (p->lexer.token.kind == REMAT_TOKEN_VALUE) {
-        if (node.input_count == INPUTS_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d inputs", INPUTS_MAX);
-        REMAT_TRY(parse_use(p, "an input", &inputs[node.input_count++]));
-    }
-    REMAT_TRY(parse_attributes(p, &attributes));
-    node.attributes = attributes.items;
-    node.attribute_count = attributes.count;
-    REMAT_TRY(parse_clauses(p, &node));
-    node.instance = results[0].instance;
-    for (uint32_t k = 0; k < node.output_count; k++)
-        REMAT_TRY(define(p, &results[k], &outputs[k]));
-    return remat_graph_add_node(p->arena, p->graph, &node, NULL);
+    REMAT_TRY(remat_parse_pin(p, &result->info));
+    return remat_parser_define(p, result, &value);
 fail:
     return st;
 }
@@ -463,7 +72,7 @@ static remat_status parse_optimizer(struct parser *p)
     }
     if (!found)
         return remat_lex_expected(&p->lexer, "adamw or sgd");
-    REMAT_TRY(parse_attributes(p, &settings));
+    REMAT_TRY(remat_parse_attributes(p, &settings));
     const struct remat_node_info all = {.attributes = settings.items,
                                         .attribute_count = settings.count};
     const struct {
@@ -523,9 +132,9 @@ static remat_status parse_update(struct parser *p)
 {
     remat_status st = REMAT_OK;
     struct remat_update update;
-    REMAT_TRY(parse_use(p, "a state", &update.state));
+    REMAT_TRY(remat_parse_use(p, "a state", &update.state));
     REMAT_TRY(remat_lex_expect_mark(&p->lexer, "="));
-    REMAT_TRY(parse_use(p, "a value", &update.value));
+    REMAT_TRY(remat_parse_use(p, "a value", &update.value));
     REMAT_PUSH(p->arena, &p->updates, update);
     return REMAT_OK;
 fail:
@@ -539,12 +148,12 @@ static remat_status parse_source_or_output(struct parser *p, uint8_t role)
     struct remat_lexer before = p->lexer;
     struct result result;
     remat_value output;
-    REMAT_TRY(parse_name(p, &result));
+    REMAT_TRY(remat_parse_name(p, &result));
     result.info.role = role;
     if (role != REMAT_ROLE_OUTPUT || remat_lex_is(&p->lexer, REMAT_TOKEN_MARK, ":"))
         return parse_source(p, &result);
     p->lexer = before;
-    REMAT_TRY(parse_use(p, "a value", &output));
+    REMAT_TRY(remat_parse_use(p, "a value", &output));
     REMAT_PUSH(p->arena, &p->outputs, output);
     return REMAT_OK;
 fail:
@@ -557,8 +166,8 @@ static remat_status parse_statement(struct parser *p)
     bool found;
     uint8_t role;
     if (p->lexer.token.kind == REMAT_TOKEN_VALUE)
-        return parse_node(p);
-    if (find_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role)) {
+        return remat_parse_node(p);
+    if (remat_parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role)) {
         REMAT_TRY(remat_lex(&p->lexer));
         return parse_source_or_output(p, role);
     }
