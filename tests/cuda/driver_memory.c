@@ -1,0 +1,93 @@
+/* Memory of libcuda's double: allocations in the pool, copies, and who may access what. */
+#include "driver.h"
+
+#include <stdlib.h>
+
+#define CONTEXT_BYTES (1u << 20) /* what the context is said to take */
+#define GAP_BYTES     4096       /* between allocations: nobody may access it */
+
+static struct object *allocation_of(const char *begin, size_t bytes)
+{
+    for (struct object *o = driver.objects; o; o = o->next)
+        if (o->kind == ALLOCATION && begin >= o->begin && begin + bytes <= o->begin + o->bytes)
+            return o;
+    return NULL;
+}
+
+void double_check(const void *begin, size_t bytes, const char *what)
+{
+    if (bytes && !allocation_of(begin, bytes)) {
+        driver_fault(0, "outside live allocations: ", what);
+        exit(98);
+    }
+}
+
+static size_t used_bytes(void)
+{
+    size_t bytes = (driver.retained ? CONTEXT_BYTES : 0) + (size_t)driver.charged;
+    for (struct object *o = driver.objects; o; o = o->next)
+        bytes += o->bytes;
+    return bytes;
+}
+
+bool double_charge(long bytes)
+{
+    if (bytes > (long)(driver.pool_bytes - used_bytes()))
+        return false;
+    driver.charged += bytes;
+    return true;
+}
+
+int cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+    NEEDS_CONTEXT
+    *total = driver.pool_bytes;
+    *available = driver.pool_bytes - used_bytes();
+    return SUCCESS;
+}
+
+int cuMemAlloc_v2(uint64_t *out, size_t bytes)
+{
+    NEEDS_CONTEXT
+    size_t taken = (bytes + GAP_BYTES + 255) / 256 * 256;
+    if (bytes == 0 || bytes > driver.pool_bytes - used_bytes() ||
+        driver.pool_used + taken > 2 * driver.pool_bytes)
+        return bytes ? CUDA_OUT_OF_MEMORY : INVALID_VALUE;
+    struct object *object = driver_add(ALLOCATION);
+    object->begin = driver.pool + driver.pool_used;
+    object->bytes = bytes;
+    driver.pool_used += taken;
+    memset(object->begin, 0xff, bytes);
+    *out = (uintptr_t)object->begin;
+    return SUCCESS;
+}
+
+int cuMemFree_v2(uint64_t address)
+{
+    NEEDS_CONTEXT
+    for (struct object *o = driver.objects; o; o = o->next)
+        if (o->kind == ALLOCATION && (uintptr_t)o->begin == address)
+            return driver_drop(o, ALLOCATION);
+    return driver_fault(INVALID_VALUE, "free of what is not allocated", "");
+}
+
+int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *stream)
+{
+    struct operation o = {.type = SET, .set = {(void *)(uintptr_t)address, byte, bytes}};
+    double_check(o.set.to, bytes, __func__);
+    return driver_enqueue(stream, &o);
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void *stream)
+{
+    struct operation o = {.type = COPY, .copy = {(void *)(uintptr_t)address, from, bytes}};
+    double_check(o.copy.to, bytes, __func__);
+    return driver_enqueue(stream, &o);
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
+{
+    struct operation o = {.type = COPY, .copy = {to, (const void *)(uintptr_t)address, bytes}};
+    double_check(o.copy.from, bytes, __func__);
+    return driver_enqueue(stream, &o);
+}
