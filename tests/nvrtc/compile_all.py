@@ -1,10 +1,15 @@
 """Every emitted kernel of a model's plans compiles with NVRTC for all architectures, within the limits
-of limits.csv: registers a thread by layout, and no spills outside the layouts of models named there.
+of limits.csv: registers a thread and bytes that spill. Of its rows the first that fits counts: the model
+(empty: any), a pattern of the kernel's name without its hash.
 
-    compile_all.py TOOLS_FOLDER PRESET:DTYPE[:OPTIONS OF remat-graph]...
+    compile_all.py TOOLS_FOLDER CACHE_FOLDER PLANS PRESET DTYPE [OPTION OF remat-graph...]
 
-Exit code 77 where there is no NVRTC."""
+PLANS: "all" for one of each kind, "few" for the first two. Plans share most kernels, which are compiled
+once: the rest is in the cache, where a later run of the same build finds all. Exit code 77 where there is
+no NVRTC."""
 import csv
+import fnmatch
+import json
 import os
 import re
 import subprocess
@@ -12,66 +17,95 @@ import sys
 import tempfile
 
 ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
-KERNEL = re.compile(r"_(pointwise|team|block|columns|columns_totals|gather|scatter|forward|delta|keys|queries|items)_v\d+_[0-9a-f]{16}$")
+TARGET = "h200"
+# One plan of each kind that has kernels of its own; a budget halfway from full recomputation to none.
+FEW = [[], ["--ac-mode", "full"]]
+ALL = FEW + [["--recompute-activations"], ["--microbatches", "2", "--ac-mode", "full"],
+             ["--loss-chunk", "auto", "--budget", "half"]]
+LAYOUT = re.compile(r"_(columns_totals|[a-z]+)_v\d+$")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def read_limits():
-    with open(os.path.join(HERE, "limits.csv"), encoding="ascii") as file:
-        return {(row["model"], row["layout"]): {key: int(row[key])
-                                                for key in ("registers", "spill_bytes")}
-                for row in csv.DictReader(file)}
+def read_rows(*path):
+    with open(os.path.join(*path), encoding="ascii") as file:
+        return list(csv.DictReader(file))
 
 
-def run(*command):
-    return subprocess.run(command, capture_output=True, text=True)
+class Model:
+    def __init__(self, tools, cache, preset, dtype, *options):
+        self.tools, self.cache, self.name = tools, cache, f"{preset}:{dtype}"
+        self.rows = {}  # (kernel, architecture) -> row of resources.csv
+        self.run("remat-graph", preset, "--dtype", dtype, *options, "-o", "model.fbs")
 
+    def run(self, tool, *arguments):
+        done = subprocess.run([os.path.join(self.tools, tool), *arguments], capture_output=True, text=True)
+        if "cannot open NVRTC" in done.stderr:
+            print(f"SKIP: {done.stderr.strip()}")
+            sys.exit(77)
+        if done.returncode:
+            sys.exit(f"{self.name}: {tool} {' '.join(arguments)}: {done.stderr}")
+        return done
 
-def compile_model(tools, preset, dtype, options, folder):
-    """The rows of resources.csv."""
-    graph, plan = os.path.join(folder, "model.fbs"), os.path.join(folder, "model.plan")
-    made = run(os.path.join(tools, "remat-graph"), preset, "--dtype", dtype, *options, "-o", graph)
-    if made.returncode:
-        sys.exit(made.stderr)
-    cuda = os.path.join(folder, "cuda")
-    made = run(os.path.join(tools, "remat-compile"), graph, "--ac-mode", "full", "-o", plan,
-               "--emit-cuda", cuda, "--arch", ARCHITECTURES, "--cache", "none")
-    if "cannot open NVRTC" in made.stderr:
-        print(f"SKIP: {made.stderr.strip()}")
-        sys.exit(77)
-    if made.returncode:
-        sys.exit(f"{preset} {dtype}: {made.stderr}")
-    with open(os.path.join(cuda, "resources.csv"), encoding="ascii") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        with open(os.path.join(cuda, f"{row['kernel']}.{row['arch']}.cubin"), "rb") as file:
-            if file.read(4) != b"\x7fELF":
-                sys.exit(f"{row['kernel']}.{row['arch']}.cubin is no cubin")
-    sources = {name[:-3] for name in os.listdir(cuda) if name.endswith(".cu")}
-    expected = {(kernel, arch) for kernel in sources for arch in ARCHITECTURES.split(",")}
-    if not sources or {(row["kernel"], row["arch"]) for row in rows} != expected:
-        sys.exit(f"{preset} {dtype}: resources.csv does not have every kernel on every architecture")
-    return rows
+    def compile(self, *options):
+        """What remat-dump says of the plan."""
+        before, folder = len(self.rows), f"cuda{len(os.listdir())}"
+        verbose = self.run("remat-compile", "model.fbs", "-v", "--target", TARGET, *options, "-o", "model.plan",
+                           "--emit-cuda", folder, "--arch", ARCHITECTURES, "--cache", self.cache).stderr
+        rows = {(row["kernel"], row["arch"]): row for row in read_rows(folder, "resources.csv")}
+        kernels = {name[:-3] for name in os.listdir(folder) if name.endswith(".cu")}
+        if not rows or rows.keys() != {(kernel, arch) for kernel in kernels for arch in ARCHITECTURES.split(",")}:
+            sys.exit(f"{self.name} {options}: resources.csv does not have every kernel on every architecture")
+        for kernel, arch in rows.keys() - self.rows.keys():
+            with open(f"{folder}/{kernel}.{arch}.cubin", "rb") as file:
+                if file.read(4) != b"\x7fELF":
+                    sys.exit(f"{kernel}.{arch}.cubin is no cubin")
+        self.rows |= rows
+        said = [line for line in verbose.splitlines() if line.startswith("cubins ")]
+        print(f"{' '.join(options) or 'everything saved'}: {len(rows)} cubins, {len(self.rows) - before} "
+              f"of no plan before; {' '.join(said[0].split())}", flush=True)
+        return json.loads(self.run("remat-dump", "model.plan", "--format", "json").stdout)
+
+    def compile_plans(self, plans):
+        made = []
+        for options in plans:
+            if options[-1:] == ["half"]:
+                most, least = made[0]["arena_bytes"], made[1]["arena_bytes"]
+                options = [*options[:-1], str(made[0]["reserve_bytes"] + (most + least) // 2)]
+            made.append(self.compile(*options))
+
+    def check(self):
+        """What is beyond the limits, and limits of this model that no kernel has; prints the most of each layout."""
+        limits, faults, most = read_rows(HERE, "limits.csv"), [], {}
+        unused = [limit for limit in limits if limit["model"] == self.name]
+        for (symbol, arch), row in sorted(self.rows.items()):
+            name = symbol[:-len("_0123456789abcdef")]
+            layout = LAYOUT.search(name)[1]
+            limit = next((limit for limit in limits if limit["model"] in ("", self.name)
+                          and fnmatch.fnmatchcase(name, limit["kernels"])), None)
+            if not limit:
+                faults.append(f"{symbol}: no limit")
+                continue
+            unused = [other for other in unused if other is not limit]
+            for key in ("registers", "spill_bytes"):
+                used = int(row[key])
+                most[layout, key] = max(most.get((layout, key), 0), used)
+                if used > int(limit[key]):
+                    faults.append(f"{symbol} on {arch}: {used} {key}, limit {limit[key]}")
+        for (layout, key), value in sorted(most.items()):
+            print(f"{layout} {key}: at most {value}")
+        return faults + [f"limits.csv: no {limit['kernels']} in {self.name}" for limit in unused]
 
 
 def main():
-    tools, *models = sys.argv[1:]
-    limits, faults, most = read_limits(), [], {}
-    for model in models:
-        preset, dtype, *options = model.split(":")
-        options = " ".join(options or ["--batch 2 --seq 64 --dropout 0.1"]).split()
-        with tempfile.TemporaryDirectory() as folder:
-            rows = compile_model(tools, preset, dtype, options, folder)
-        for row in rows:
-            layout = KERNEL.search(row["kernel"])[1]
-            usual = limits["", layout]
-            for key, limit in limits.get((f"{preset}:{dtype}", layout), usual).items():
-                most[layout, key] = max(most.get((layout, key), 0), int(row[key]))
-                if int(row[key]) > limit:
-                    faults.append(f"{row['kernel']} on {row['arch']}: {row[key]} {key}, limit {limit}")
-        print(f"{model}: {len(rows)} cubins")
-    for (layout, key), value in sorted(most.items()):
-        print(f"{layout} {key}: at most {value}")
+    tools, cache, plans, *model = sys.argv[1:]
+    tools, cache = os.path.abspath(tools), os.path.abspath(cache)
+    os.makedirs(cache, exist_ok=True)
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        model = Model(tools, cache, *model)
+        model.compile_plans({"all": ALL, "few": FEW}[plans])
+        os.chdir("/")
+    faults = model.check()
     print("\n".join(faults))
     return 1 if faults else 0
 
