@@ -158,6 +158,8 @@ static bool drop_somewhere(struct search *s)
     const struct remat_timeline *t = &s->timeline;
     uint32_t v = draw_used(s);
     const struct remat_events *uses = &t->uses[v];
+    if (uses->count == 0) /* all its users make it inside */
+        return false;
     uint32_t use = uses->items[draw_below(s, (uint32_t)uses->count)];
     return recompute_before(s, v, use, 0);
 }
