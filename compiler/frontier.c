@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { SAMPLES_MIN = 16, NODES_PRICED = 1500000 }; /* of each; so large graphs take no longer */
+enum { SAMPLES_MIN = 16, NODES_PRICED = 1000000 }; /* of each; so large graphs take no longer */
 
 struct points {
     struct remat_frontier_point *items;
@@ -107,12 +107,14 @@ static bool goes_on(const struct survey *s)
 static remat_status survey_path(struct survey *s, uint32_t path)
 {
     remat_status st = REMAT_OK;
-    uint32_t length = remat_planner_path_length(s->planner, path);
-    uint32_t samples = sample_count(s, length);
-    for (uint32_t i = 0; i < samples && goes_on(s); i++) {
+    uint32_t most = sample_count(s, remat_planner_path_length(s->planner, path));
+    uint32_t count, *samples;
+    REMAT_TRY(remat_planner_path_samples(s->planner, s->chooser->arena, path, most, &count,
+                                         &samples));
+    s->chooser->state.to_see_count -= most - count;
+    for (uint32_t i = 0; i < count && goes_on(s); i++) {
         struct remat_decision decision;
-        REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path,
-                                       sample_index(i, samples, length), &decision));
+        REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path, samples[i], &decision));
         REMAT_TRY(price(s, "per-op", &decision));
         s->chooser->state.seen_count++;
         remat_arena_reset(&s->scratch);

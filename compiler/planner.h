@@ -30,6 +30,11 @@ uint32_t remat_planner_single_count(const struct remat_planner *planner);
 uint32_t remat_planner_path_length(const struct remat_planner *planner, uint32_t path);
 uint32_t remat_planner_path_corner(const struct remat_planner *planner, uint32_t path,
                                    uint32_t index);
+/* At most `most` (at least 2) decisions of a path, spread evenly over what the likely costs say of
+ * bytes and time, with the first and the last one; all where there are no more. */
+remat_status remat_planner_path_samples(const struct remat_planner *planner,
+                                        struct remat_arena *arena, uint32_t path, uint32_t most,
+                                        uint32_t *out_count, uint32_t **out);
 remat_status remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
                                   uint32_t path, uint32_t index, struct remat_decision *out);
 
