@@ -67,7 +67,7 @@ static remat_status fuse_tail(struct remat_evaluator *e, struct remat_arena *are
 {
     remat_status st = REMAT_OK;
     const struct remat_clones *c = &e->clones;
-    struct remat_sequence all = {.count = c->node_count};
+    struct remat_sequence all = {.count = c->node_count, .facts = &e->facts};
     uint32_t *nodes, first = 0;
     REMAT_NEW(arena, nodes, c->node_count);
     for (uint32_t n = 0; n < c->node_count; n++)
@@ -94,7 +94,8 @@ remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
     *e = (struct remat_evaluator){.ctx = ctx, .statics = statics, .device = device, .watch = watch};
     remat_arena_init(&e->scratch, ctx);
     REMAT_TRY(remat_clones_create(arena, graph, &e->clones));
-    REMAT_TRY(remat_kernel_memo_init(&e->memo, arena));
+    REMAT_TRY(remat_fuse_facts_create(arena, e->clones.graph, &e->facts));
+    REMAT_TRY(remat_kernel_memo_init(&e->memo, arena, e->clones.graph->node_count));
     REMAT_TRY(fuse_tail(e, arena));
     REMAT_TRY(remat_statics_inputs(arena, statics, graph, &e->inputs));
 fail:
@@ -112,7 +113,7 @@ remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_are
 {
     remat_status st = REMAT_OK;
     struct remat_clones *c = &e->clones;
-    struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo};
+    struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo, .facts = &e->facts};
     uint32_t *nodes;
     remat_stopwatch_start(e->watch);
     REMAT_TRY(remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes));

@@ -6,6 +6,7 @@
 
 #include "clones.h"
 #include "device_description.h"
+#include "fuse_facts.h"
 #include "kernel_memo.h"
 #include "place.h"
 #include "price.h"
@@ -40,6 +41,7 @@ struct remat_evaluator {
     struct remat_clones clones;
     struct remat_kernel_list tail;
     struct remat_evaluation tail_cost; /* its times */
+    struct remat_fuse_facts facts;
     struct remat_kernel_memo memo;
     struct remat_kernel_times { /* ns by the memo's kernels */
         uint64_t *items;

@@ -109,8 +109,8 @@ static remat_status survey_path(struct survey *s, uint32_t path)
     remat_status st = REMAT_OK;
     uint32_t most = sample_count(s, remat_planner_path_length(s->planner, path));
     uint32_t count, *samples;
-    REMAT_TRY(remat_planner_path_samples(s->planner, s->chooser->arena, path, most, &count,
-                                         &samples));
+    REMAT_TRY(
+        remat_planner_path_samples(s->planner, s->chooser->arena, path, most, &count, &samples));
     s->chooser->state.to_see_count -= most - count;
     for (uint32_t i = 0; i < count && goes_on(s); i++) {
         struct remat_decision decision;

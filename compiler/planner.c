@@ -322,8 +322,9 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
     for (uint32_t m = 0; m < p->moment_count; m++) {
         uint64_t room = live_bytes - p->static_bytes - p->moments[m].at.other_bytes;
         double ps;
-        REMAT_TRY(remat_border_bound(p->moments[m].network, room, &ps));
-        best_ps = fmax(best_ps, ps + (double)p->moments[m].at.before_ps);
+        double before_ps = (double)p->moments[m].at.before_ps;
+        REMAT_TRY(remat_border_bound(p->moments[m].network, room, best_ps - before_ps, &ps));
+        best_ps = fmax(best_ps, ps + before_ps);
     }
     *out_ns = bound_ns(p, best_ps);
 fail:

@@ -2,6 +2,7 @@
  * body is written, when it is known which of its values are read elsewhere. */
 #include "fuse.h"
 
+#include "fuse_facts.h"
 #include "kernel_body.h"
 #include "kernel_memo.h"
 #include "ops.h"
@@ -15,7 +16,7 @@ struct node_list {
 
 struct group {
     enum group_kind kind;
-    struct remat_shape space;
+    uint32_t space; /* number of the index space */
     struct node_list nodes;
     bool consumed; /* a node outside has read from it: closed */
     uint8_t bucket;
@@ -36,6 +37,7 @@ struct fuser {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_sequence *sequence;
+    const struct remat_fuse_facts *facts;
     struct group_list groups;
     uint32_t *position; /* by node: in the sequence */
     uint32_t *root;     /* by value: its storage root */
@@ -50,10 +52,15 @@ struct fuser {
 
 #define GROUP_INSTRUCTIONS_MAX 48
 
-/* Made anew in each kernel program that uses it. */
-static bool is_inline(uint16_t op)
+/* Any of these, of enum remat_op_fact or remat_fuse_fact. */
+static bool has(const struct fuser *f, const struct remat_node_info *node, uint32_t facts)
 {
-    return op == REMAT_OP_constant || op == REMAT_OP_column;
+    return (f->facts->of_node[node - f->graph->nodes] & facts) != 0;
+}
+
+static bool producer_has(const struct fuser *f, uint32_t producer, uint32_t facts)
+{
+    return (f->facts->of_node[producer] & facts) != 0;
 }
 
 static const struct remat_node_info *node_at(const struct fuser *f, uint32_t position)
@@ -70,7 +77,7 @@ static void find_roots(struct fuser *f)
         f->position[f->sequence->nodes[k]] = k;
         for (uint32_t o = 0; o < node->output_count; o++)
             f->producer[node->outputs[o].i] = f->sequence->nodes[k];
-        if (remat_op_has(node->op, REMAT_FACT_VIEW))
+        if (has(f, node, REMAT_FACT_VIEW))
             f->root[node->outputs[0].i] = f->root[node->inputs[0].i];
     }
 }
@@ -84,9 +91,9 @@ static void find_in_memory(const struct fuser *f, uint8_t *in_memory)
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = f->root[node->inputs[i].i], producer = f->producer[root];
             bool viewed = root != node->inputs[i].i;
-            if (!remat_is_none(producer) && is_inline(g->nodes[producer].op) &&
-                (remat_op_has(node->op, REMAT_FACT_NAMED) ||
-                 (viewed && g->nodes[producer].op == REMAT_OP_column)))
+            if (!remat_is_none(producer) && producer_has(f, producer, REMAT_FUSE_INLINE) &&
+                (has(f, node, REMAT_FACT_NAMED) ||
+                 (viewed && producer_has(f, producer, REMAT_FUSE_COLUMN))))
                 in_memory[producer] = 1;
         }
     }
@@ -111,16 +118,16 @@ static remat_status find_read(struct fuser *f)
         f->read[v] = (remat_value){v};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
-        remat_value v = node->outputs[0];
-        if (node->op != REMAT_OP_cast || !remat_is_widening(g, v))
+        if (!has(f, node, REMAT_FUSE_WIDENS))
             continue;
+        remat_value v = node->outputs[0];
         f->narrow[v.i] = node->inputs[0].i;
-        if (g->values[v.i].role == REMAT_ROLE_ACTIVATION)
+        if (!has(f, node, REMAT_FUSE_ROLE))
             f->read[v.i] = node->inputs[0];
     }
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
-        if (remat_op_has(node->op, REMAT_FACT_VIEW | REMAT_FACT_NAMED))
+        if (has(f, node, REMAT_FACT_VIEW | REMAT_FACT_NAMED))
             for (uint32_t i = 0; i < node->input_count; i++)
                 f->read[node->inputs[i].i] = node->inputs[i];
     }
@@ -135,7 +142,7 @@ static remat_value input_of(const struct fuser *f, const struct remat_node_info 
 
 static bool is_absorbed(const struct fuser *f, const struct remat_node_info *node)
 {
-    return remat_op_has(node->op, REMAT_FACT_VIEW) || is_inline(node->op) ||
+    return has(f, node, REMAT_FACT_VIEW | REMAT_FUSE_INLINE) ||
            f->read[node->outputs[0].i].i != node->outputs[0].i;
 }
 
@@ -150,13 +157,10 @@ static const struct remat_shape *shape_of(const struct fuser *f, remat_value v)
     return &f->graph->values[v.i].shape;
 }
 
-/* The index space a node needs. */
-static const struct remat_shape *space_of(const struct fuser *f, const struct remat_node_info *node)
+/* The number of the index space a node needs. */
+static uint32_t space_of(const struct fuser *f, const struct remat_node_info *node)
 {
-    static const struct remat_shape scalar = {.rank = 1, .dims = {1}};
-    bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
-    const struct remat_shape *shape = shape_of(f, reduces ? node->inputs[0] : node->outputs[0]);
-    return shape->rank ? shape : &scalar;
+    return f->facts->space_of_node[node - f->graph->nodes];
 }
 
 static bool is_row_of(const struct remat_shape *shape, const struct remat_shape *space)
@@ -181,7 +185,7 @@ static bool reads_only_through_itself(const struct fuser *f, const struct group 
             for (uint32_t i = 0; i < node->input_count; i++)
                 inside += input_of(f, node, i).i == member->outputs[o].i;
             bool kept = f->graph->values[member->outputs[o].i].role != REMAT_ROLE_ACTIVATION;
-            bool reduced = remat_op_has(member->op, REMAT_FACT_COLUMN_REDUCE);
+            bool reduced = has(f, member, REMAT_FACT_COLUMN_REDUCE);
             if (!reduced && (kept || inside != f->readers[member->outputs[o].i]))
                 return false;
         }
@@ -198,7 +202,7 @@ static bool inputs_fit(const struct fuser *f, uint32_t group, const struct remat
         remat_value in = input_of(f, node, i), root = {f->root[in.i]};
         uint32_t producer = f->producer[in.i];
         uint32_t root_producer = f->producer[root.i];
-        if (!remat_is_none(producer) && is_inline(f->graph->nodes[producer].op))
+        if (!remat_is_none(producer) && producer_has(f, producer, REMAT_FUSE_INLINE))
             continue;
         bool inside = !remat_is_none(root_producer) && f->group_of[root_producer] == group;
         if (inside && root.i != in.i)
@@ -216,7 +220,7 @@ static bool rounds_columns(const struct fuser *f, uint32_t id, const struct rema
 {
     uint32_t producer = f->producer[node->inputs[0].i];
     return node->op == REMAT_OP_cast && !remat_is_none(producer) && f->group_of[producer] == id &&
-           remat_op_has(f->graph->nodes[producer].op, REMAT_FACT_COLUMN_REDUCE);
+           producer_has(f, producer, REMAT_FACT_COLUMN_REDUCE);
 }
 
 static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
@@ -227,12 +231,13 @@ static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node
         return false;
     if (node->input_count > 0 && rounds_columns(f, id, node))
         return true;
-    bool row_reduce = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE);
-    bool column_reduce = remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
-    const struct remat_shape *space = space_of(f, node);
-    bool same = remat_shape_equal(space, &group->space);
+    bool row_reduce = has(f, node, REMAT_FACT_ROW_REDUCE);
+    bool column_reduce = has(f, node, REMAT_FACT_COLUMN_REDUCE);
+    const struct remat_shape *const *spaces = f->facts->spaces;
+    uint32_t space = space_of(f, node);
+    bool same = space == group->space;
     bool row = !same && group->kind == GROUP_ROW && !row_reduce && !column_reduce &&
-               is_row_of(space, &group->space);
+               is_row_of(spaces[space], spaces[group->space]);
     if (!same && !row)
         return false;
     if (row_reduce && group->kind == GROUP_COLUMN)
@@ -241,7 +246,7 @@ static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node
         return false;
     if (!column_reduce && group->kind == GROUP_COLUMN)
         return false;
-    return inputs_fit(f, id, node, &group->space, row);
+    return inputs_fit(f, id, node, spaces[group->space], row);
 }
 
 /* The latest group that computes a direct input of the node and accepts it. */
@@ -272,7 +277,7 @@ static bool reads_root(const struct fuser *f, const struct group *group, uint32_
 /* A column reduction of a value that the latest column kernel of the same scope reads anyway. */
 static uint32_t find_sibling(const struct fuser *f, const struct remat_node_info *node)
 {
-    if (!remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE) || f->groups.count == 0)
+    if (!has(f, node, REMAT_FACT_COLUMN_REDUCE) || f->groups.count == 0)
         return REMAT_NONE;
     for (size_t back = 1; back <= 8 && back <= f->groups.count; back++) {
         uint32_t id = (uint32_t)(f->groups.count - back);
@@ -285,21 +290,20 @@ static uint32_t find_sibling(const struct fuser *f, const struct remat_node_info
     return REMAT_NONE;
 }
 
-static enum group_kind kind_of(uint16_t op)
+static enum group_kind kind_of(const struct fuser *f, const struct remat_node_info *node)
 {
-    if (remat_op_has(op, REMAT_FACT_NAMED))
+    if (has(f, node, REMAT_FACT_NAMED))
         return GROUP_NAMED;
-    if (remat_op_has(op, REMAT_FACT_ROW_REDUCE))
+    if (has(f, node, REMAT_FACT_ROW_REDUCE))
         return GROUP_ROW;
-    return remat_op_has(op, REMAT_FACT_COLUMN_REDUCE) ? GROUP_COLUMN : GROUP_POINTWISE;
+    return has(f, node, REMAT_FACT_COLUMN_REDUCE) ? GROUP_COLUMN : GROUP_POINTWISE;
 }
 
 static remat_status new_group(struct fuser *f, const struct remat_node_info *node, uint32_t *out)
 {
     remat_status st = REMAT_OK;
-    struct group group = {.kind = kind_of(node->op), .bucket = bucket_of(node)};
-    if (group.kind != GROUP_NAMED)
-        group.space = *space_of(f, node);
+    struct group group = {
+        .kind = kind_of(f, node), .bucket = bucket_of(node), .space = space_of(f, node)};
     REMAT_PUSH(f->arena, &f->groups, group);
     *out = (uint32_t)f->groups.count - 1;
 fail:
@@ -352,7 +356,7 @@ static remat_status merge_producers(struct fuser *f, const struct remat_node_inf
             continue;
         struct group *a = &f->groups.items[other], *b = &f->groups.items[id];
         bool mixed = (a->kind == GROUP_COLUMN) != (b->kind == GROUP_COLUMN);
-        if (!mixed && remat_shape_equal(&a->space, &b->space) &&
+        if (!mixed && a->space == b->space &&
             a->nodes.count + b->nodes.count < GROUP_INSTRUCTIONS_MAX)
             REMAT_TRY(merge(f, other, id));
     }
@@ -365,7 +369,7 @@ static remat_status place_node(struct fuser *f, uint32_t n)
     remat_status st = REMAT_OK;
     const struct remat_node_info *node = &f->graph->nodes[n];
     uint32_t id = REMAT_NONE;
-    if (!remat_op_has(node->op, REMAT_FACT_NAMED)) {
+    if (!has(f, node, REMAT_FACT_NAMED)) {
         id = find_group(f, node);
         if (remat_is_none(id))
             id = find_sibling(f, node);
@@ -376,7 +380,7 @@ static remat_status place_node(struct fuser *f, uint32_t n)
         REMAT_TRY(new_group(f, node, &id));
     struct group *group = &f->groups.items[id];
     if (group->kind == GROUP_POINTWISE)
-        group->kind = kind_of(node->op);
+        group->kind = kind_of(f, node);
     REMAT_PUSH(f->arena, &group->nodes, (remat_node){n});
     f->group_of[n] = id;
     mark_consumed(f, node, id);
@@ -392,7 +396,7 @@ static void find_stored(struct fuser *f)
     const struct remat_graph *g = f->graph;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_node_info *node = node_at(f, k);
-        for (uint32_t o = 0; o < node->output_count; o++)
+        for (uint32_t o = 0; has(f, node, REMAT_FUSE_GRADIENT) && o < node->output_count; o++)
             if (g->values[node->outputs[o].i].role == REMAT_ROLE_GRADIENT)
                 stored[f->root[node->outputs[o].i]] = 1;
         if (is_absorbed(f, node))
@@ -451,9 +455,10 @@ static remat_status write_kernel(struct fuser *f, const struct group *group,
         .scope = first->scope,
         .nodes = group->nodes.items,
         .node_count = (uint32_t)group->nodes.count,
-        .space = group->space,
         .name = first->outputs[0],
     };
+    if (group->kind != GROUP_NAMED)
+        kernel->space = *f->facts->spaces[group->space];
     return group->kind == GROUP_NAMED
                ? remat_named_body(f->ctx, f->arena, f->graph, kernel)
                : remat_program_body(f->ctx, f->arena, f->graph, f->stored, kernel);
@@ -500,10 +505,11 @@ static remat_status find_kernel(struct fuser *f, const struct group *group,
     if (!memo || f->graph->value_count > KEY_VALUES_MAX)
         return write_kernel(f, group, out);
     REMAT_TRY(write_key(f, group));
-    found = remat_kernel_memo_find(memo, f->key.items, (uint32_t)f->key.count, &hash);
-    if (found)
+    found = remat_kernel_memo_find(memo, group->nodes.items[0].i, f->key.items,
+                                   (uint32_t)f->key.count, &hash);
+    if (found) {
         *out = *found;
-    else {
+    } else {
         REMAT_TRY(write_kernel(f, group, out));
         REMAT_TRY(remat_kernel_list_shared(f->arena, f->graph, out));
         REMAT_TRY(remat_kernel_memo_add(memo, f->key.items, (uint32_t)f->key.count, hash, out));
@@ -555,6 +561,10 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph, .sequence = sequence};
     uint32_t tail = sequence->tail ? sequence->tail->count : 0;
+    struct remat_fuse_facts facts;
+    f.facts = sequence->facts ? sequence->facts : &facts;
+    if (!sequence->facts)
+        REMAT_TRY(remat_fuse_facts_create(arena, graph, &facts));
     REMAT_NEW(arena, f.position, graph->node_count);
     REMAT_NEW(arena, f.group_of, graph->node_count);
     REMAT_NEW(arena, f.root, graph->value_count);

@@ -47,6 +47,7 @@ struct remat_kernel_list {
 };
 
 struct remat_kernel_memo; /* kernel_memo.h */
+struct remat_fuse_facts;  /* fuse_facts.h */
 
 /* The nodes of a graph that run, in order, and what is known of the nodes behind them. */
 struct remat_sequence {
@@ -54,6 +55,7 @@ struct remat_sequence {
     const uint32_t *nodes;
     const struct remat_kernel_list *tail; /* their kernels, whose nodes are not in `nodes` */
     struct remat_kernel_memo *memo;       /* kernels of other sequences of this graph; NULL: none */
+    const struct remat_fuse_facts *facts; /* of this graph; NULL: they are made */
 };
 
 /* Equal for equal kernels: of the kind and, of a kernel program (else NULL), the instructions. */

@@ -3,33 +3,40 @@
 
 #define SLOTS_FIRST 1024
 
-remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena)
+remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
+                                    uint32_t node_count)
 {
     remat_status st = REMAT_OK;
     *memo = (struct remat_kernel_memo){.arena = arena, .slot_count = SLOTS_FIRST};
     REMAT_NEW(arena, memo->slots, memo->slot_count);
+    REMAT_NEW(arena, memo->latest, node_count);
 fail:
     return st;
 }
 
 static bool is_key(const struct remat_kernel_memo *memo, uint32_t kernel, const uint32_t *words,
-                   uint32_t count, uint64_t hash)
+                   uint32_t count)
 {
     const struct remat_memo_key *key = &memo->keys[kernel];
-    return key->hash == hash && key->count == count &&
+    return key->count == count &&
            memcmp(memo->words + key->begin, words, count * sizeof *words) == 0;
 }
 
-const struct remat_fused_kernel *remat_kernel_memo_find(const struct remat_kernel_memo *memo,
-                                                        const uint32_t *words, uint32_t count,
-                                                        uint64_t *out_hash)
+const struct remat_fused_kernel *remat_kernel_memo_find(struct remat_kernel_memo *memo,
+                                                        uint32_t first, const uint32_t *words,
+                                                        uint32_t count, uint64_t *out_hash)
 {
-    uint64_t hash = remat_hash(words, count * sizeof *words, 0);
-    *out_hash = hash;
-    for (size_t s = hash & (memo->slot_count - 1); memo->slots[s];
+    uint32_t *latest = &memo->latest[first];
+    if (*latest && is_key(memo, *latest - 1, words, count))
+        return &memo->kernels[*latest - 1];
+    *out_hash = remat_hash(words, count * sizeof *words, 0);
+    for (size_t s = *out_hash & (memo->slot_count - 1); memo->slots[s];
          s = (s + 1) & (memo->slot_count - 1))
-        if (is_key(memo, memo->slots[s] - 1, words, count, hash))
-            return &memo->kernels[memo->slots[s] - 1];
+        if (memo->keys[memo->slots[s] - 1].hash == *out_hash &&
+            is_key(memo, memo->slots[s] - 1, words, count)) {
+            *latest = memo->slots[s];
+            return &memo->kernels[*latest - 1];
+        }
     return NULL;
 }
 
@@ -120,6 +127,7 @@ remat_status remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_
     memo->kernels = list.items;
     memo->kernel_capacity = list.capacity;
     fill_slot(memo, memo->count++);
+    memo->latest[kernel->nodes[0].i] = memo->count;
     REMAT_TRY(grow_slots(memo));
 fail:
     return st;

@@ -20,15 +20,18 @@ struct remat_kernel_memo {
     size_t word_count;
     uint32_t *slots; /* open addressing: kernel + 1, 0 where empty */
     size_t slot_count;
+    uint32_t *latest; /* by first node: kernel + 1 that was last found or added, 0: none */
 };
 
 /* Of one graph. Thread-compatible. */
-remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena);
+remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
+                                    uint32_t node_count);
 
-/* The kernel of that key, NULL when there is none; *out_hash is for remat_kernel_memo_add. */
-const struct remat_fused_kernel *remat_kernel_memo_find(const struct remat_kernel_memo *memo,
-                                                        const uint32_t *words, uint32_t count,
-                                                        uint64_t *out_hash);
+/* The kernel of that key, NULL when there is none; then *out_hash is for remat_kernel_memo_add.
+ * `first` is its first node: what was last found for that is tried before others. */
+const struct remat_fused_kernel *remat_kernel_memo_find(struct remat_kernel_memo *memo,
+                                                        uint32_t first, const uint32_t *words,
+                                                        uint32_t count, uint64_t *out_hash);
 
 /* Copies the kernel and all it points to, and gives it the next id. */
 remat_status remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words,

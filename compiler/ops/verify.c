@@ -2,8 +2,6 @@
  * it follows versions: once a node has updated a value in place, nobody may read the old one. */
 #include "family.h"
 
-#include <stdlib.h>
-
 struct verifier {
     remat_context *ctx;
     const struct remat_graph *graph;
@@ -63,29 +61,36 @@ static remat_status check_value(struct verifier *v, uint32_t i)
     return REMAT_OK;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool is_clone(const struct remat_graph *graph, const struct remat_value_info *value)
 {
     return value->node != REMAT_NONE && graph->nodes[value->node].instance > 0;
 }
 
+/* By a hash table with linear probing, at most half full. */
 static remat_status check_names(struct verifier *v)
 {
     remat_status st = REMAT_OK;
-    const char **names;
-    uint32_t count = 0;
-    REMAT_NEW(&v->scratch, names, v->graph->value_count);
-    for (uint32_t i = 0; i < v->graph->value_count; i++)
-        if (!is_clone(v->graph, &v->graph->values[i]))
-            names[count++] = v->graph->values[i].name;
-    qsort(names, count, sizeof *names, compare_names);
-    for (uint32_t i = 1; i < count; i++)
-        if (strcmp(names[i - 1], names[i]) == 0)
-            REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "two values are named \"%.200s\"", names[i]);
+    const struct remat_value_info *values = v->graph->values;
+    size_t slot_count = 16;
+    struct {
+        uint32_t hash, value; /* value + 1; 0: empty */
+    } * slots;
+    while (slot_count < 2 * (size_t)v->graph->value_count)
+        slot_count *= 2;
+    REMAT_NEW(&v->scratch, slots, slot_count);
+    for (uint32_t i = 0; i < v->graph->value_count; i++) {
+        if (is_clone(v->graph, &values[i]))
+            continue;
+        uint64_t hash = remat_hash_string(values[i].name, 0);
+        size_t s = hash & (slot_count - 1);
+        for (; slots[s].value; s = (s + 1) & (slot_count - 1))
+            if (slots[s].hash == (uint32_t)(hash >> 32) &&
+                strcmp(values[slots[s].value - 1].name, values[i].name) == 0)
+                REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "two values are named \"%.200s\"",
+                           values[i].name);
+        slots[s].hash = (uint32_t)(hash >> 32);
+        slots[s].value = i + 1;
+    }
 fail:
     return st;
 }

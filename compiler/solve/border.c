@@ -326,7 +326,7 @@ fail:
 }
 
 remat_status remat_border_bound(struct remat_border_network *network, uint64_t bytes,
-                                double *out_ps)
+                                double enough_ps, double *out_ps)
 {
     remat_status st = REMAT_OK;
     struct remat_border_point above, below, middle;
@@ -338,7 +338,8 @@ remat_status remat_border_bound(struct remat_border_network *network, uint64_t b
     *out_ps = fmax(*out_ps, line - highest_price(network) * (double)bytes);
     for (int step = 0; step < NEWTON_STEPS && below.bytes < above.bytes; step++) {
         double price = price_between(&above, &below);
-        if (!(price > 0))
+        double chord_ps = (double)above.cost_ps + price * ((double)above.bytes - (double)bytes);
+        if (!(price > 0) || chord_ps <= enough_ps) /* the hull is convex */
             break;
         REMAT_TRY(remat_border_cut(network, price, &middle, &line));
         *out_ps = fmax(*out_ps, line - price * (double)bytes);

@@ -86,8 +86,9 @@ remat_status remat_border_find_hull(struct remat_border_network *network,
                                     struct remat_border_hull *out);
 
 /* A lower bound of cost_ps over every choice that keeps at most `bytes`, by Newton's method on the
- * price: never more than the least cost of such a choice. */
+ * price: never more than the least cost of such a choice. The search ends where it could not come
+ * to more than enough_ps. */
 remat_status remat_border_bound(struct remat_border_network *network, uint64_t bytes,
-                                double *out_ps);
+                                double enough_ps, double *out_ps);
 
 #endif

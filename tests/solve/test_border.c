@@ -152,10 +152,14 @@ static void check_bounds(struct test *t, const struct sample *s,
                          struct remat_border_network *network, double *share, uint32_t *cases)
 {
     for (uint64_t bytes = 0; bytes <= 40 * 256; bytes += 5 * 256) {
-        double bound, best = least(s, 0, bytes), anyway = least(s, 0, UINT64_MAX);
-        CHECK(t, remat_border_bound(network, bytes, &bound) == REMAT_OK, "bound");
+        double bound, again, best = least(s, 0, bytes), anyway = least(s, 0, UINT64_MAX);
+        CHECK(t, remat_border_bound(network, bytes, -INFINITY, &bound) == REMAT_OK, "bound");
         CHECK(t, bound <= best + 1e-9, "bound %g above the optimum %g at %lu B", bound, best,
               (unsigned long)bytes);
+        CHECK(t, remat_border_bound(network, bytes, bound - 1, &again) == REMAT_OK, "bound");
+        CHECK(t, again == bound, "bound %g, but %g where one less is enough", bound, again);
+        CHECK(t, remat_border_bound(network, bytes, best, &again) == REMAT_OK, "bound");
+        CHECK(t, again <= bound, "bound %g, but %g where the optimum is enough", bound, again);
         if (isinf(best) || best <= anyway)
             continue;
         *share += (bound - anyway) / (best - anyway);

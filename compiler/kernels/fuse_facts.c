@@ -1,0 +1,58 @@
+/* Spaces are numbered with a hash table of linear probing, at most half full. */
+#include "fuse_facts.h"
+
+static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_info *node)
+{
+    const struct remat_value_info *first = &g->values[node->outputs[0].i];
+    uint32_t facts = remat_op_info(node->op)->facts;
+    if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column)
+        facts |= REMAT_FUSE_INLINE;
+    if (node->op == REMAT_OP_column)
+        facts |= REMAT_FUSE_COLUMN;
+    if (node->op == REMAT_OP_cast && first->dtype == REMAT_F32)
+        facts |= REMAT_FUSE_WIDENS;
+    if (first->role != REMAT_ROLE_ACTIVATION)
+        facts |= REMAT_FUSE_ROLE;
+    for (uint32_t o = 0; o < node->output_count; o++)
+        if (g->values[node->outputs[o].i].role == REMAT_ROLE_GRADIENT)
+            facts |= REMAT_FUSE_GRADIENT;
+    return facts;
+}
+
+static const struct remat_shape *space_of(const struct remat_graph *g,
+                                          const struct remat_node_info *node)
+{
+    static const struct remat_shape scalar = {.rank = 1, .dims = {1}};
+    bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
+    const struct remat_shape *shape =
+        &g->values[(reduces ? node->inputs[0] : node->outputs[0]).i].shape;
+    return shape->rank ? shape : &scalar;
+}
+
+remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                     struct remat_fuse_facts *out)
+{
+    remat_status st = REMAT_OK;
+    size_t slot_count = 16;
+    uint32_t *slots, count = 0; /* number of a space + 1, 0 where empty */
+    while (slot_count < 2 * (size_t)graph->node_count)
+        slot_count *= 2;
+    REMAT_NEW(arena, slots, slot_count);
+    REMAT_NEW(arena, out->of_node, graph->node_count);
+    REMAT_NEW(arena, out->space_of_node, graph->node_count);
+    REMAT_NEW(arena, out->spaces, graph->node_count);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_shape *space = space_of(graph, &graph->nodes[n]);
+        size_t s = remat_hash(space->dims, space->rank * sizeof *space->dims, 0) & (slot_count - 1);
+        while (slots[s] && !remat_shape_equal(out->spaces[slots[s] - 1], space))
+            s = (s + 1) & (slot_count - 1);
+        if (!slots[s]) {
+            out->spaces[count] = space;
+            slots[s] = ++count;
+        }
+        out->space_of_node[n] = slots[s] - 1;
+        out->of_node[n] = facts_of(graph, &graph->nodes[n]);
+    }
+fail:
+    return st;
+}
