@@ -13,8 +13,8 @@
 #include <math.h>
 
 enum {
-    HELD_MAX = 1,        /* paths leave so many of the last layers as they are, and none */
-    NODES_NEAR = 250000, /* for all decisions near corners together */
+    HELD_MAX = 1,         /* paths leave so many of the last layers as they are, and none */
+    NODES_NEAR = 1000000, /* for all decisions near corners together */
 };
 
 struct moment {

@@ -29,7 +29,7 @@ static uint64_t hash_value(uint64_t h, const struct remat_value_info *value)
     return hash_double(h, value->init_std);
 }
 
-static uint64_t hash_attribute(uint64_t h, const struct remat_attribute *attribute)
+uint64_t remat_attribute_hash(uint64_t h, const struct remat_attribute *attribute)
 {
     h = remat_hash_string(attribute->key, h);
     h = hash_u64(h, attribute->kind);
@@ -44,6 +44,17 @@ static uint64_t hash_attribute(uint64_t h, const struct remat_attribute *attribu
     }
 }
 
+bool remat_attribute_equal(const struct remat_attribute *a, const struct remat_attribute *b)
+{
+    if (strcmp(a->key, b->key) != 0 || a->kind != b->kind)
+        return false;
+    if (a->kind == REMAT_ATTRIBUTE_INT)
+        return a->i == b->i;
+    if (a->kind == REMAT_ATTRIBUTE_FLOAT)
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    return a->count == b->count && memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
+}
+
 static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
                           const struct remat_node_info *node)
 {
@@ -55,7 +66,7 @@ static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
     h = hash_ids(h, node->outputs, node->output_count);
     h = hash_u64(h, node->attribute_count);
     for (uint32_t a = 0; a < node->attribute_count; a++)
-        h = hash_attribute(h, &node->attributes[a]);
+        h = remat_attribute_hash(h, &node->attributes[a]);
     return h;
 }
 

@@ -101,6 +101,9 @@ remat_status remat_graph_verify_symbolic(remat_context *ctx, const struct remat_
 
 /* Structure, dtypes, shapes, attributes, roles, initialisers and scopes; not value names. */
 uint64_t remat_graph_hash(const struct remat_graph *graph);
+uint64_t remat_attribute_hash(uint64_t seed, const struct remat_attribute *attribute);
+/* To the bit, with the key. */
+bool remat_attribute_equal(const struct remat_attribute *a, const struct remat_attribute *b);
 
 /* --- builder: appends nodes to a graph so that a rewrite reads like the formula ---
  *

@@ -40,14 +40,7 @@ static bool equal_attributes(const struct remat_node_info *a, const struct remat
     for (uint32_t k = 0; k < a->attribute_count; k++) {
         const struct remat_attribute *x = &a->attributes[k];
         const struct remat_attribute *y = remat_node_attribute(b, x->key);
-        if (!y || x->kind != y->kind)
-            return false;
-        if (x->kind == REMAT_ATTRIBUTE_INT && x->i != y->i)
-            return false;
-        if (x->kind == REMAT_ATTRIBUTE_FLOAT && memcmp(&x->f, &y->f, sizeof x->f) != 0)
-            return false;
-        if (x->kind == REMAT_ATTRIBUTE_INTS &&
-            (x->count != y->count || memcmp(x->ints, y->ints, x->count * sizeof *x->ints) != 0))
+        if (!y || !remat_attribute_equal(x, y))
             return false;
     }
     return true;

@@ -26,8 +26,8 @@ struct extractor {
     struct remat_traffic_table table;
     uint32_t *task_of_kernel; /* of named kernels */
     uint64_t *source_bytes;   /* by item: the least that a kernel reads that makes it */
-    double *slack_ns;         /* by region, the last one is no layer: the most that a kernel
-                                 program of its backward pass computes beyond what it moves */
+    double slack_ns;          /* the most that a kernel program of the backward pass computes
+                                 beyond what it moves */
     struct id_list {
         uint32_t *items;
         size_t count, capacity;
@@ -74,30 +74,19 @@ static bool is_item(const struct extractor *x, uint32_t v)
     return false;
 }
 
-static remat_status find_items(struct extractor *x, const uint32_t *region_of_scope)
+static remat_status find_items(struct extractor *x)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = x->graph;
     uint32_t count = 0;
-    uint8_t *crossing;
     struct remat_border_graph *out = x->out;
-    REMAT_TRY(remat_layers_crossings(x->arena, g, &x->out->facts, region_of_scope, &crossing));
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        x->out->item_of[v] = is_item(x, v) ? count++ : REMAT_NONE;
-    }
+    for (uint32_t v = 0; v < x->graph->value_count; v++)
+        out->item_of[v] = is_item(x, v) ? count++ : REMAT_NONE;
     out->item_count = count;
     REMAT_NEW(x->arena, out->item_value, count);
-    REMAT_NEW(x->arena, out->item_region, count);
-    REMAT_NEW(x->arena, out->item_crossing, count);
     REMAT_NEW(x->arena, out->item_fused, count);
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        uint32_t i = x->out->item_of[v];
-        if (remat_is_none(i))
-            continue;
-        out->item_value[i] = (remat_value){v};
-        out->item_region[i] = region_of_scope[g->nodes[g->values[v].node].scope];
-        out->item_crossing[i] = crossing[v];
-    }
+    for (uint32_t v = 0; v < x->graph->value_count; v++)
+        if (!remat_is_none(out->item_of[v]))
+            out->item_value[out->item_of[v]] = (remat_value){v};
 fail:
     return st;
 }
@@ -149,8 +138,6 @@ static int64_t program_cost(const struct extractor *x, uint32_t item, const stru
     double launch = 1000 * x->devices[cost].launch_ns;
     bool again = remat_traffic_written(t);
     double ps = (t->forced ? 0 : -once) - once * t->joined;
-    uint32_t region = x->out->item_region[item];
-    double slack = 1000 * x->slack_ns[remat_is_none(region) ? x->out->region_count : region];
     if (cost == LIKELY)
         return (int64_t)(ps + (again ? once : 0) + (again && !t->joined ? launch : 0));
     bool alone = true; /* the only thing that its kernel writes */
@@ -159,7 +146,7 @@ static int64_t program_cost(const struct extractor *x, uint32_t item, const stru
                           kernel_at(x, writer)->operands[o].value.i == x->out->item_value[item].i);
     if (!t->forced && alone)
         ps = -1000 * (double)x->least_ns[writer] - once * t->joined;
-    ps += again ? fmax(0, once - slack) : 0;
+    ps += again ? fmax(0, once - 1000 * x->slack_ns) : 0;
     return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
 }
 
@@ -171,27 +158,24 @@ static bool may_merge(const struct extractor *x, uint32_t a, uint32_t b)
 }
 
 /* What kernels of the backward pass save at most that are apart and become one because they read
- * clones of items of one layer: what both read, and a launch. */
-static remat_status find_merges(struct extractor *x, const uint32_t *region_of_scope)
+ * clones: what both read, and a launch. */
+static remat_status find_merges(struct extractor *x)
 {
     remat_status st = REMAT_OK;
-    struct id_list *readers; /* by region, and those in none */
+    struct id_list readers = {0};
     uint8_t *seen;
     double ps = 0;
-    REMAT_NEW(x->arena, readers, x->out->region_count + 1);
     REMAT_NEW(x->arena, seen, x->graph->value_count);
     for (uint32_t b = 0; b < x->kernels->count; b++) {
-        uint32_t region = region_of_scope[kernel_at(x, b)->scope];
-        struct id_list *list = &readers[remat_is_none(region) ? x->out->region_count : region];
         double most = 0;
         if (!reads_items(x, b))
             continue;
-        for (size_t i = 0; i < list->count; i++)
-            if (may_merge(x, list->items[i], b))
-                most = fmax(most, bytes_ps(x, LEAST, shared_bytes(x, list->items[i], b, seen)) +
+        for (size_t i = 0; i < readers.count; i++)
+            if (may_merge(x, readers.items[i], b))
+                most = fmax(most, bytes_ps(x, LEAST, shared_bytes(x, readers.items[i], b, seen)) +
                                       1000 * x->devices[LEAST].launch_ns);
         ps -= most;
-        REMAT_PUSH(x->arena, list, b);
+        REMAT_PUSH(x->arena, &readers, b);
     }
     x->out->merge_ps = (int64_t)floor(ps);
 fail:
@@ -447,21 +431,16 @@ fail:
     return st;
 }
 
-static remat_status find_slack(struct extractor *x, const uint32_t *region_of_scope)
+static void find_slack(struct extractor *x)
 {
-    remat_status st = REMAT_OK;
-    REMAT_NEW(x->arena, x->slack_ns, x->out->region_count + 1);
     for (uint32_t k = 0; k < x->kernels->count; k++) {
         const struct remat_fused_kernel *kernel = kernel_at(x, k);
         if (remat_is_early(kernel) || kernel->kind != REMAT_KERNEL_program)
             continue;
-        uint32_t region = region_of_scope[kernel->scope];
-        double *slack = &x->slack_ns[remat_is_none(region) ? x->out->region_count : region];
         double moved_ns = bytes_ps(x, LEAST, x->prices[k].moved_bytes) / 1000;
-        *slack = fmax(*slack, (double)floor_of(x, k) - x->devices[LEAST].launch_ns - moved_ns - 1);
+        double slack_ns = (double)floor_of(x, k) - x->devices[LEAST].launch_ns - moved_ns - 1;
+        x->slack_ns = fmax(x->slack_ns, slack_ns);
     }
-fail:
-    return st;
 }
 
 remat_status
@@ -479,7 +458,6 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
                           .devices = {remat_price_floor(device), remat_price_typical(device)},
                           .pinned = pinned,
                           .out = out};
-    uint32_t *region_of_scope;
     *out = (struct remat_border_graph){0};
     REMAT_NEW(arena, out->item_of, graph->value_count);
     REMAT_NEW(arena, x.seen, graph->value_count);
@@ -487,13 +465,13 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     memset(x.task_of_kernel, 0xff, kernels->count * sizeof *x.task_of_kernel);
     REMAT_TRY(remat_facts_create(arena, graph, &out->facts));
     REMAT_TRY(remat_traffic_create(arena, graph, kernels, &out->facts, &x.table));
-    REMAT_TRY(remat_layers_number(arena, graph, &region_of_scope, &out->region_count));
-    REMAT_TRY(find_slack(&x, region_of_scope));
-    REMAT_TRY(find_items(&x, region_of_scope));
+    find_slack(&x);
+    REMAT_TRY(find_items(&x));
     REMAT_TRY(find_least(&x));
     REMAT_TRY(assemble(&x));
     REMAT_TRY(remat_extract_own(arena, &x.table, out));
-    REMAT_TRY(find_merges(&x, region_of_scope));
+    REMAT_TRY(find_merges(&x));
+    REMAT_TRY(remat_extract_layers(arena, graph, out));
 fail:
     return st;
 }

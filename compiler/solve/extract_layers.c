@@ -1,82 +1,208 @@
+/* Where in the period of a stack the layers begin is for the costs to say: at the waists that are
+ * smallest, and of these the ones to compute the stack again from at least cost. So a layer with
+ * its norm behind the sum begins before the norm: what that needs is the sum, and who has it need
+ * not compute the product before it again. */
 #include "extract_layers.h"
 
-remat_status remat_layers_number(struct remat_arena *arena, const struct remat_graph *g,
-                                 uint32_t **out_region_of_scope, uint32_t *region_count)
+#include "extract_post_dominators.h"
+#include "extract_stacks.h"
+#include "marginal.h"
+#include "ops.h"
+
+struct layers {
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    struct remat_border_graph *border;
+    struct remat_stacks stacks;
+    uint32_t count;
+    uint32_t *of_node; /* REMAT_NONE outside */
+};
+
+/* --- where layers begin --- */
+
+/* Number of a stretch's layer in its stack, where the first whole layer begins with `shift`. */
+static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, uint32_t stretch)
+{
+    return shift == 0 ? stretch / stack->period : (stretch + stack->period - shift) / stack->period;
+}
+
+static bool ends_layer(const struct remat_stack *stack, uint32_t shift, uint32_t stretch)
+{
+    return layer_at(stack, shift, stretch) != layer_at(stack, shift, stretch + 1);
+}
+
+/* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
+static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, uint32_t item)
+{
+    const struct remat_border *likely = &l->border->likely;
+    const struct remat_stack *stack = &l->stacks.stacks[k];
+    uint32_t v = l->border->item_value[item].i, node = l->graph->values[v].node;
+    if (l->stacks.stack_of[node] != k || likely->tasks[likely->items[item].task].forbidden)
+        return true;
+    uint32_t stretch = l->stacks.stretch_of[node];
+    return stack->waists[stretch] == v && ends_layer(stack, shift, stretch);
+}
+
+static remat_status measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
+                            uint32_t shift, int64_t *out_ps)
 {
     remat_status st = REMAT_OK;
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } found = {0}; /* a scope of each region */
-    uint32_t *region_of_scope;
-    REMAT_NEW(arena, region_of_scope, g->scope_count);
-    for (uint32_t s = 0; s < g->scope_count; s++)
-        region_of_scope[s] = REMAT_NONE;
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        uint32_t s = g->nodes[n].scope;
-        const struct remat_scope *scope = &g->scopes[s];
-        if (scope->layer < 0 || !remat_is_none(region_of_scope[s]))
+    const struct remat_border *likely = &l->border->likely;
+    struct remat_border_point point = {0};
+    bool *saved;
+    REMAT_NEW(scratch, saved, likely->item_count);
+    REMAT_NEW(scratch, point.run, likely->task_count);
+    for (uint32_t i = 0; i < likely->item_count; i++)
+        saved[i] = is_saved(l, k, shift, i);
+    REMAT_TRY(remat_border_follow(scratch, likely, saved, point.run));
+    REMAT_TRY(remat_border_measure(scratch, likely, &point));
+    *out_ps = point.cost_ps;
+fail:
+    remat_arena_reset(scratch);
+    return st;
+}
+
+static remat_status find_shift(const struct layers *l, uint32_t k, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_stack *stack = &l->stacks.stacks[k];
+    struct remat_arena scratch;
+    uint64_t least_bytes = UINT64_MAX;
+    int64_t least_ps = INT64_MAX;
+    remat_arena_init(&scratch, l->arena->ctx);
+    for (uint32_t shift = 0; shift < stack->period; shift++) {
+        uint32_t waist = stack->waists[(shift + stack->period - 1) % stack->period];
+        uint64_t bytes = remat_value_bytes(&l->graph->values[waist]);
+        int64_t ps;
+        if (bytes > least_bytes)
             continue;
-        for (size_t r = found.count; r-- > 0 && remat_is_none(region_of_scope[s]);) {
-            const struct remat_scope *other = &g->scopes[found.items[r]];
-            if (other->layer == scope->layer && strcmp(other->stack, scope->stack) == 0)
-                region_of_scope[s] = (uint32_t)r;
+        REMAT_TRY(measure(l, &scratch, k, shift, &ps));
+        if (bytes < least_bytes || ps < least_ps) {
+            *out = shift;
+            least_ps = ps;
         }
-        if (remat_is_none(region_of_scope[s])) {
-            region_of_scope[s] = (uint32_t)found.count;
-            REMAT_PUSH(arena, &found, s);
-        }
+        least_bytes = bytes;
     }
-    *region_count = (uint32_t)found.count;
-    *out_region_of_scope = region_of_scope;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* --- which nodes they have --- */
+
+static remat_status number_stacks(struct layers *l)
+{
+    remat_status st = REMAT_OK;
+    for (uint32_t k = 0; k < l->stacks.count; k++) {
+        const struct remat_stack *stack = &l->stacks.stacks[k];
+        uint32_t shift = 0;
+        REMAT_TRY(find_shift(l, k, &shift));
+        for (uint32_t n = 0; n < l->graph->node_count; n++)
+            if (l->stacks.stack_of[n] == k)
+                l->of_node[n] = l->count + layer_at(stack, shift, l->stacks.stretch_of[n]);
+        l->count += layer_at(stack, shift, stack->length - 1) + 1;
+    }
 fail:
     return st;
 }
 
-static bool is_early(const struct remat_node_info *node)
+/* In the order of their last nodes, which are waists. What lies before the first whole layer and
+ * behind the last is one only where it has a product. */
+static remat_status order(struct layers *l)
 {
-    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = l->graph;
+    uint32_t *last, *number, count = 0;
+    bool *product;
+    REMAT_NEW(l->arena, last, l->count);
+    REMAT_NEW(l->arena, number, l->count);
+    REMAT_NEW(l->arena, product, l->count);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (!remat_is_none(l->of_node[n])) {
+            last[l->of_node[n]] = n;
+            product[l->of_node[n]] |= remat_op_has(g->nodes[n].op, REMAT_FACT_COMPUTE_HEAVY);
+        }
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (!remat_is_none(l->of_node[n]) && last[l->of_node[n]] == n)
+            number[l->of_node[n]] = product[l->of_node[n]] ? count++ : REMAT_NONE;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (!remat_is_none(l->of_node[n]))
+            l->of_node[n] = number[l->of_node[n]];
+    l->count = count;
+fail:
+    return st;
 }
+
+/* --- what they hand on --- */
 
 /* By root: a layer computes it, or something that it is made of. */
-static remat_status find_made(struct remat_arena *arena, const struct remat_graph *g,
-                              const struct remat_facts *facts, const uint32_t *region_of_scope,
-                              bool **out)
+static remat_status find_made(const struct layers *l, bool **out)
 {
     remat_status st = REMAT_OK;
-    REMAT_NEW(arena, *out, g->value_count);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        const struct remat_node_info *node = &g->nodes[n];
-        bool made = !remat_is_none(region_of_scope[node->scope]);
+    const uint32_t *root = l->border->facts.root;
+    REMAT_NEW(l->arena, *out, l->graph->value_count);
+    for (uint32_t n = 0; n < l->graph->node_count; n++) {
+        const struct remat_node_info *node = &l->graph->nodes[n];
+        bool made = !remat_is_none(l->of_node[n]);
         for (uint32_t i = 0; i < node->input_count; i++)
-            made |= (*out)[facts->root[node->inputs[i].i]];
+            made |= (*out)[root[node->inputs[i].i]];
         for (uint32_t o = 0; o < node->output_count; o++)
-            (*out)[facts->root[node->outputs[o].i]] |= made;
+            (*out)[root[node->outputs[o].i]] |= made;
     }
 fail:
     return st;
 }
 
-remat_status remat_layers_crossings(struct remat_arena *arena, const struct remat_graph *g,
-                                    const struct remat_facts *facts,
-                                    const uint32_t *region_of_scope, uint8_t **out)
+/* *out: enum remat_crossing by root; how the forward pass and the loss read it. */
+static remat_status find_crossings(const struct layers *l, uint8_t **out)
 {
     remat_status st = REMAT_OK;
+    const struct remat_graph *g = l->graph;
     bool *made;
-    REMAT_NEW(arena, *out, g->value_count);
-    REMAT_TRY(find_made(arena, g, facts, region_of_scope, &made));
+    REMAT_NEW(l->arena, *out, g->value_count);
+    REMAT_TRY(find_made(l, &made));
     for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; is_early(&g->nodes[n]) && i < g->nodes[n].input_count; i++) {
-            uint32_t root = facts->root[g->nodes[n].inputs[i].i], from = g->values[root].node;
-            if (!made[root] || remat_is_none(from))
+        for (uint32_t i = 0; remat_is_early_node(&g->nodes[n]) && i < g->nodes[n].input_count;
+             i++) {
+            uint32_t root = l->border->facts.root[g->nodes[n].inputs[i].i];
+            if (!made[root] || remat_is_none(g->values[root].node))
                 continue;
-            uint32_t writer = region_of_scope[g->nodes[from].scope];
-            uint32_t reader = region_of_scope[g->nodes[n].scope];
+            uint32_t writer = l->of_node[g->values[root].node], reader = l->of_node[n];
             bool beyond = remat_is_none(writer) || remat_is_none(reader);
             uint8_t crossing = beyond ? REMAT_CROSSING_BEYOND : REMAT_CROSSING_BETWEEN;
             if (writer != reader && crossing > (*out)[root])
                 (*out)[root] = crossing;
         }
+fail:
+    return st;
+}
+
+/* --- the whole --- */
+
+remat_status remat_extract_layers(struct remat_arena *arena, const struct remat_graph *g,
+                                  struct remat_border_graph *border)
+{
+    remat_status st = REMAT_OK;
+    struct layers l = {.arena = arena, .graph = g, .border = border};
+    bool *written;
+    uint8_t *crossing;
+    REMAT_NEW(arena, written, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        written[v] = !remat_is_none(border->item_of[v]);
+    REMAT_NEW(arena, l.of_node, g->node_count);
+    memset(l.of_node, 0xff, g->node_count * sizeof *l.of_node);
+    REMAT_TRY(remat_stacks_find(arena, g, written, &l.stacks));
+    REMAT_TRY(number_stacks(&l));
+    REMAT_TRY(order(&l));
+    REMAT_TRY(find_crossings(&l, &crossing));
+    border->region_count = l.count;
+    REMAT_NEW(arena, border->item_region, border->item_count);
+    REMAT_NEW(arena, border->item_crossing, border->item_count);
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        uint32_t v = border->item_value[i].i;
+        border->item_region[i] = l.of_node[g->values[v].node];
+        border->item_crossing[i] = crossing[v];
+    }
 fail:
     return st;
 }

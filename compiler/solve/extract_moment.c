@@ -3,6 +3,8 @@
  * others whether they have. */
 #include "extract.h"
 
+#include "extract_layers.h"
+
 struct walker {
     struct remat_arena *arena;
     const struct remat_graph *graph;
@@ -165,6 +167,20 @@ fail:
     return st;
 }
 
+/* A layer from which the kernel reads what no other one does, REMAT_NONE: there is none. */
+static uint32_t layer_read(const struct remat_border_graph *border,
+                           const struct remat_fused_kernel *kernel)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        uint32_t root = read_root(&kernel->operands[o]);
+        uint32_t item = remat_is_none(root) ? REMAT_NONE : border->item_of[root];
+        if (!remat_is_none(item) && border->item_crossing[item] == REMAT_CROSSING_NONE &&
+            !remat_is_none(border->item_region[item]))
+            return border->item_region[item];
+    }
+    return REMAT_NONE;
+}
+
 remat_status remat_extract_moments(struct remat_arena *arena, const struct remat_graph *graph,
                                    const struct remat_kernel_list *kernels,
                                    const struct remat_border_graph *border, uint32_t *out_count,
@@ -175,15 +191,14 @@ remat_status remat_extract_moments(struct remat_arena *arena, const struct remat
         struct remat_border_moment *items;
         size_t count, capacity;
     } list = {0};
-    int32_t last = -1; /* the layer that the backward pass reaches first */
+    uint32_t last = REMAT_NONE; /* the layer that the backward pass reaches first */
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];
-        int32_t layer = graph->scopes[kernel->scope].layer;
         bool late = kernel->phase == REMAT_PHASE_BACKWARD;
-        if (late && last < 0)
-            last = layer;
-        if (late && last >= 0 && layer >= 0 && layer != last)
+        uint32_t layer = late ? layer_read(border, kernel) : REMAT_NONE;
+        if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)
             break;
+        last = remat_is_none(layer) ? last : layer;
         if (kernel->phase != REMAT_PHASE_LOSS && !(late && kernel->kind != REMAT_KERNEL_program))
             continue;
         REMAT_PUSH(arena, &list, (struct remat_border_moment){0});

@@ -40,6 +40,12 @@ MUST_NOT_REACH = {
                                          "compiler/solve/extract_moment.c",
                                          "compiler/solve/extract_own.c",
                                          "compiler/solve/extract_own.h",
+                                         "compiler/solve/extract_post_dominators.c",
+                                         "compiler/solve/extract_post_dominators.h",
+                                         "compiler/solve/extract_stacks.c",
+                                         "compiler/solve/extract_stacks.h",
+                                         "compiler/solve/extract_stretches.c",
+                                         "compiler/solve/extract_stretches.h",
                                          "compiler/solve/extract_traffic.c",
                                          "compiler/solve/extract_traffic.h"]),
 }

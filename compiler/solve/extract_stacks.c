@@ -1,0 +1,225 @@
+/* A source is where data enter the network: a graph input of floating point, or the first that is
+ * made of data and parameters. Its way to the exit goes through waists, by the post-dominators;
+ * masks, tables and the output of an encoder, which all layers read, lead to some place behind the
+ * last of them, so their own ways have no waists between layers, and they hide none. Runs that
+ * repeat with some period are looked for among the hashes of the stretches, and then compared node
+ * by node.
+ *
+ * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
+ * takes O(inputs of all nodes + waists^2). */
+#include "extract_stacks.h"
+
+#include "extract_stretches.h"
+
+struct finder {
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    const bool *written;
+    struct remat_post_dominators tree;
+    struct remat_stretches way; /* of the source that was followed last */
+    uint32_t source;
+    bool *flows; /* by value in the tree */
+    struct remat_stacks *out;
+    struct run_list {
+        struct run {
+            uint32_t begin, period, length, nodes;
+        } * items;
+        size_t count, capacity;
+    } runs; /* on the way */
+    struct {
+        struct remat_stack *items;
+        size_t count, capacity;
+    } stacks;
+};
+
+static const struct remat_node_info *node_at(const struct finder *f, uint32_t n)
+{
+    return &f->graph->nodes[n];
+}
+
+/* --- sources --- */
+
+static bool is_float(const struct remat_value_info *value)
+{
+    return value->dtype != REMAT_I32;
+}
+
+static remat_status find_flow(struct finder *f)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = f->graph;
+    bool *data, *parameter; /* by value: depends on some */
+    REMAT_NEW(f->arena, f->flows, g->value_count);
+    REMAT_NEW(f->arena, data, g->value_count);
+    REMAT_NEW(f->arena, parameter, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        data[v] = g->values[v].role == REMAT_ROLE_INPUT && remat_is_none(g->values[v].node);
+        parameter[v] = g->values[v].role == REMAT_ROLE_PARAMETER;
+        f->flows[v] = data[v] && is_float(&g->values[v]);
+    }
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        uint32_t v = node_at(f, n)->outputs[0].i;
+        for (uint32_t i = 0; i < node_at(f, n)->input_count; i++) {
+            uint32_t from = remat_representative(g, node_at(f, n)->inputs[i].i);
+            data[v] |= data[from];
+            parameter[v] |= parameter[from];
+            f->flows[v] |= f->flows[from];
+        }
+        f->flows[v] |= data[v] && parameter[v];
+    }
+fail:
+    return st;
+}
+
+/* What enters a stack that is known leads to no other one. */
+static bool is_source(const struct finder *f, uint32_t v)
+{
+    uint32_t node = f->graph->values[v].node, next = f->tree.next[v];
+    if (!f->flows[v] || remat_is_none(next) ||
+        !remat_is_none(f->out->stack_of[f->graph->values[next].node]))
+        return false;
+    if (remat_is_none(node))
+        return true;
+    for (uint32_t i = 0; i < node_at(f, node)->input_count; i++)
+        if (f->flows[remat_representative(f->graph, node_at(f, node)->inputs[i].i)])
+            return false;
+    return remat_is_none(f->out->stack_of[node]);
+}
+
+/* --- runs --- */
+
+/* Nothing is the same as this stretch. */
+static void set_apart(struct finder *f, uint32_t s)
+{
+    f->way.items[s].hash = s;
+}
+
+/* As far as hashes say. */
+static struct run find_run(const struct finder *f)
+{
+    const struct remat_stretch *s = f->way.items;
+    uint32_t count = f->way.count;
+    struct run best = {0};
+    for (uint32_t period = 1; period <= count / 2; period++)
+        for (uint32_t begin = 0, end; begin + period < count; begin = end + 1) {
+            struct run run = {.begin = begin, .period = period};
+            bool product = false;
+            for (end = begin; end + period < count && s[end].hash == s[end + period].hash;)
+                end++;
+            if (end < begin + period)
+                continue;
+            run.length = end + period - begin;
+            for (uint32_t i = begin; i < begin + run.length; i++) {
+                run.nodes += s[i].nodes;
+                product |= s[i].product;
+            }
+            if (product && run.nodes > best.nodes)
+                best = run;
+        }
+    return best;
+}
+
+/* *same: each period is what the one before is; else the stretch that is not is set apart. */
+static remat_status check_run(struct finder *f, const struct run *run, bool *same)
+{
+    remat_status st = REMAT_OK;
+    *same = true;
+    for (uint32_t s = run->begin + run->period; s < run->begin + run->length && *same; s++) {
+        REMAT_TRY(remat_stretches_compare(&f->way, s - run->period, s, same));
+        if (!*same)
+            set_apart(f, s);
+    }
+fail:
+    return st;
+}
+
+/* *nodes: how many the runs on the source's way have. */
+static remat_status follow(struct finder *f, uint32_t source, uint32_t *nodes)
+{
+    remat_status st = REMAT_OK;
+    *nodes = 0;
+    f->source = source;
+    f->runs.count = 0;
+    REMAT_TRY(remat_stretches_follow(&f->way, &f->tree, f->written, source));
+    for (uint32_t n = 0; n < f->graph->node_count; n++)
+        if (!remat_is_none(f->way.in[n]) && !remat_is_none(f->out->stack_of[n]))
+            set_apart(f, f->way.in[n]);
+    for (struct run run = find_run(f); run.length > 0; run = find_run(f)) {
+        bool same;
+        REMAT_TRY(check_run(f, &run, &same));
+        if (!same)
+            continue;
+        *nodes += run.nodes;
+        REMAT_PUSH(f->arena, &f->runs, run);
+        for (uint32_t s = 0; s < run.length; s++)
+            set_apart(f, run.begin + s);
+    }
+fail:
+    return st;
+}
+
+/* --- the whole --- */
+
+static remat_status find_best(struct finder *f, uint32_t *source)
+{
+    remat_status st = REMAT_OK;
+    uint32_t most = 0, nodes;
+    *source = REMAT_NONE;
+    for (uint32_t v = 0; v < f->graph->value_count; v++) {
+        if (!is_source(f, v))
+            continue;
+        REMAT_TRY(follow(f, v, &nodes));
+        if (nodes > most)
+            *source = v;
+        most = nodes > most ? nodes : most;
+    }
+fail:
+    return st;
+}
+
+static remat_status take_run(struct finder *f, const struct run *run)
+{
+    remat_status st = REMAT_OK;
+    struct remat_stack stack = {.period = run->period, .length = run->length};
+    REMAT_NEW(f->arena, stack.waists, run->length);
+    for (uint32_t s = 0; s < run->length; s++)
+        stack.waists[s] = f->way.items[run->begin + s].end;
+    for (uint32_t n = 0; n < f->graph->node_count; n++) {
+        uint32_t s = f->way.in[n];
+        if (remat_is_none(s) || s < run->begin || s - run->begin >= run->length)
+            continue;
+        f->out->stack_of[n] = (uint32_t)f->stacks.count;
+        f->out->stretch_of[n] = s - run->begin;
+    }
+    REMAT_PUSH(f->arena, &f->stacks, stack);
+fail:
+    return st;
+}
+
+remat_status remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
+                               const bool *written, struct remat_stacks *out)
+{
+    remat_status st = REMAT_OK;
+    struct finder f = {.arena = arena, .graph = graph, .written = written, .out = out};
+    uint32_t source, nodes;
+    *out = (struct remat_stacks){0};
+    REMAT_NEW(arena, out->stack_of, graph->node_count);
+    REMAT_NEW(arena, out->stretch_of, graph->node_count);
+    memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
+    memset(out->stretch_of, 0xff, graph->node_count * sizeof *out->stretch_of);
+    REMAT_TRY(remat_post_dominators_find(arena, graph, &f.tree));
+    REMAT_TRY(remat_stretches_init(arena, graph, &f.way));
+    REMAT_TRY(find_flow(&f));
+    REMAT_TRY(find_best(&f, &source));
+    while (!remat_is_none(source)) {
+        if (f.source != source)
+            REMAT_TRY(follow(&f, source, &nodes));
+        for (size_t r = 0; r < f.runs.count; r++)
+            REMAT_TRY(take_run(&f, &f.runs.items[r]));
+        REMAT_TRY(find_best(&f, &source));
+    }
+    out->count = (uint32_t)f.stacks.count;
+    out->stacks = f.stacks.items;
+fail:
+    return st;
+}

@@ -1,0 +1,441 @@
+/* Layers found by structure. For all families they are those that the scopes name, but that a norm
+ * behind a residual sum begins the next layer; without any scopes the plans are the same. In graphs
+ * of one's own nothing that crosses many layers hides them, and only what is the same is a stack.
+ * One cut for all layers is a cut for each of them, and the same for all. */
+#include <inttypes.h>
+
+#include "check.h"
+#include "extract_layers.h"
+#include "extract_stacks.h"
+#include "graph_text.h"
+#include "subject.h"
+
+enum { LAYERS = 6 };
+
+struct bench {
+    struct subject s;
+    struct remat_arrangement base;
+    struct remat_decision none;
+    struct remat_border_graph border;
+    struct remat_planner *planner;
+};
+
+static remat_status extract(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &b->s;
+    REMAT_TRY(
+        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &b->base));
+    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &b->none));
+    REMAT_TRY(remat_extract_border(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
+                                   &s->device, &b->none, &b->border));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
+                                   &s->device, &b->none, s->statics.total_bytes, &b->planner));
+fail:
+    return st;
+}
+
+/* --- the families --- */
+
+static const struct family {
+    const char *preset;
+    remat_dtype dtype;
+    double dropout;
+    bool written_out;
+    uint32_t microbatches;
+    const char *norm; /* scope in a layer: the norm behind its last sum */
+    bool two_stacks;  /* which have tables that are one without scopes */
+} families[] = {
+    {"gpt2-tiny", REMAT_F32, 0, false, 0, NULL, false},
+    {"gpt2-tiny", REMAT_BF16, 0.1, true, 2, NULL, false},
+    {"gpt2-tiny", REMAT_F32, 0.1, true, 0, NULL, false},
+    {"llama-tiny", REMAT_F32, 0, true, 0, NULL, false},
+    {"llama-tiny", REMAT_BF16, 0, false, 2, NULL, false},
+    {"bert-tiny", REMAT_F32, 0, false, 0, "/ln_2", false},
+    {"bert-tiny", REMAT_BF16, 0.1, true, 2, "/ln_2", false},
+    {"encdec-tiny", REMAT_F32, 0.1, true, 0, "/ln_3", true},
+    {"encdec-tiny", REMAT_BF16, 0, false, 2, "/ln_3", true},
+    {"mlp-tiny", REMAT_F32, 0, false, 0, NULL, false},
+};
+
+enum scopes { AS_THEY_ARE, WITHOUT_LAYERS, NONE };
+
+/* "h_3/attn/core" names no layer. */
+static remat_status change_scopes(struct remat_arena *arena, enum scopes scopes,
+                                  struct remat_graph *g)
+{
+    for (uint32_t n = 0; n < g->node_count && scopes == NONE; n++)
+        g->nodes[n].scope = 0;
+    for (uint32_t k = 0; k < g->scope_count && scopes == WITHOUT_LAYERS; k++) {
+        char *path = remat_arena_format(arena, "%s", g->scopes[k].path);
+        if (!path)
+            return REMAT_ERROR_MEMORY;
+        for (char *dot = strchr(path, '.'); dot; dot = strchr(dot, '.'))
+            *dot = '_';
+        g->scopes[k] = (struct remat_scope){.path = path, .layer = -1};
+    }
+    return REMAT_OK;
+}
+
+static remat_status prepare(struct bench *b, const struct family *family, enum scopes scopes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_model_settings settings;
+    struct remat_graph *source;
+    REMAT_TRY(remat_model_preset(b->s.ctx, family->preset, &settings));
+    settings.dtype = family->dtype;
+    settings.dropout = family->dropout;
+    settings.written_out = family->written_out;
+    settings.batch = 4;
+    REMAT_TRY(remat_model_generate(b->s.ctx, &b->s.arena, &settings, &source));
+    REMAT_TRY(change_scopes(&b->s.arena, scopes, source));
+    REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", &b->s.device));
+    REMAT_TRY(subject_prepare_graph(&b->s, source, family->microbatches));
+    REMAT_TRY(extract(b));
+fail:
+    return st;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* By scope; decoders come after encoders. */
+static uint32_t layer_named(const struct remat_graph *g, uint32_t item_node,
+                            const struct family *family)
+{
+    const struct remat_scope *scope = &g->scopes[g->nodes[item_node].scope];
+    uint32_t layers = remat_graph_layers(g), before = 0;
+    if (scope->layer < 0)
+        return REMAT_NONE;
+    if (strncmp(scope->path, "decoder", 7) == 0)
+        before = layers;
+    if (!family->norm || !ends_with(scope->path, family->norm))
+        return before + (uint32_t)scope->layer;
+    return (uint32_t)scope->layer + 1 < layers ? before + (uint32_t)scope->layer + 1 : REMAT_NONE;
+}
+
+static void check_named(const struct bench *b, const struct family *family)
+{
+    const struct remat_graph *g = b->s.graph;
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < b->border.item_count; i++) {
+        uint32_t v = b->border.item_value[i].i, node = g->values[v].node;
+        uint32_t expected = layer_named(g, node, family), found = b->border.item_region[i];
+        bool embedded = family->norm && ends_with(g->scopes[g->nodes[node].scope].path, "embed");
+        CHECK(found == expected || (embedded && found % remat_graph_layers(g) == 0),
+              "%s: \"%s\" is in layer %d, by its scope in %d", g->name, g->values[v].name,
+              (int)found, (int)expected);
+        named += !remat_is_none(expected);
+    }
+    CHECK(named > b->border.item_count / 2, "%s: %u of %u items are in layers", g->name, named,
+          b->border.item_count);
+}
+
+/* --- without scopes --- */
+
+static remat_status check_decisions(const struct bench *a, const struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, a->s.ctx);
+    uint32_t paths = remat_planner_path_count(a->planner), values = a->s.graph->value_count;
+    CHECK(paths == remat_planner_path_count(b->planner) && values == b->s.graph->value_count &&
+              remat_planner_floor(a->planner) == remat_planner_floor(b->planner),
+          "%s: %u paths", a->s.graph->name, paths);
+    for (uint32_t path = 0; path < paths; path++) {
+        uint32_t length = remat_planner_path_length(a->planner, path);
+        CHECK(length == remat_planner_path_length(b->planner, path), "%s: path %u of %u",
+              a->s.graph->name, path, length);
+        for (uint32_t i = 0; i < length; i++) {
+            struct remat_decision with, without;
+            REMAT_TRY(remat_planner_decide(a->planner, &scratch, path, i, &with));
+            REMAT_TRY(remat_planner_decide(b->planner, &scratch, path, i, &without));
+            CHECK(memcmp(with.actions, without.actions, values * sizeof *with.actions) == 0,
+                  "%s: decision %u of path %u", a->s.graph->name, i, path);
+            remat_arena_reset(&scratch);
+        }
+    }
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* Where a manual policy is best, names count. */
+static remat_status check_plans(struct bench *a, struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    struct remat_evaluation all;
+    uint32_t own = 0;
+    remat_arena_init(&scratch, a->s.ctx);
+    REMAT_TRY(remat_evaluate(&a->s.evaluator, &a->none, &all));
+    uint64_t least = remat_planner_floor(a->planner), moved = all.live_peak_bytes - least;
+    for (uint32_t part = 3; part <= 9; part += 2) {
+        struct remat_candidate with, without;
+        remat_status fits = subject_choose(&a->s, &scratch, least + moved * part / 10, &with);
+        remat_status other = subject_choose(&b->s, &scratch, least + moved * part / 10, &without);
+        if (fits == REMAT_OK && other == REMAT_OK && strcmp(with.name, "per-op") == 0) {
+            CHECK(with.arranged.step_ns == without.arranged.step_ns &&
+                      with.arena_bytes == without.arena_bytes,
+                  "%s: %" PRIu64 " ns, %" PRIu64 " ns without scopes", a->s.graph->name,
+                  with.arranged.step_ns, without.arranged.step_ns);
+            own++;
+        }
+        remat_arena_reset(&scratch);
+    }
+    printf("%s: %u plans\n", a->s.graph->name, own);
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* --- one cut for all layers --- */
+
+/* Keeps what a layer, or what is in none, needs of another one. *shared_ps: what all of it takes to
+ * read again for each layer that does, and not once. */
+static remat_status keep_inputs(struct bench *b, double *shared_ps)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border *likely = &b->border.likely;
+    const uint32_t *region = b->border.item_region;
+    uint32_t *reader; /* by item: the last layer that did, and 2 */
+    *shared_ps = 0;
+    REMAT_NEW(&b->s.arena, reader, likely->item_count);
+    for (uint32_t i = 0; i < likely->item_count; i++) {
+        const struct remat_border_task *task = &likely->tasks[likely->items[i].task];
+        for (uint32_t k = task->input_begin; k < task->input_end; k++) {
+            uint32_t input = likely->inputs[k];
+            if (region[input] == region[i])
+                continue;
+            likely->items[input].kept = true;
+            if (reader[input] && reader[input] != region[i] + 2)
+                *shared_ps += (double)likely->read_ps[input];
+            reader[input] = region[i] + 2;
+        }
+    }
+fail:
+    return st;
+}
+
+/* The least cost + price * bytes, beyond keeping everything, where only items of one layer, or of
+ * none, may be computed again; `all`: any item. */
+static remat_status find_gain(const struct bench *b, uint32_t layer, bool all, double price,
+                              double *out_ps)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border_graph *border = &b->border;
+    struct remat_border part = border->likely;
+    struct remat_border_network *network;
+    struct remat_border_point point;
+    struct remat_arena scratch;
+    double least_ps;
+    remat_arena_init(&scratch, b->s.ctx);
+    REMAT_NEW(&scratch, part.items, part.item_count);
+    memcpy(part.items, border->likely.items, part.item_count * sizeof *part.items);
+    for (uint32_t i = 0; i < part.item_count; i++)
+        part.items[i].kept |= !all && border->item_region[i] != layer;
+    REMAT_TRY(remat_border_network(&scratch, &part, &network));
+    REMAT_TRY(remat_border_cut(network, price, &point, &least_ps));
+    *out_ps = (double)point.cost_ps + price * (double)point.bytes;
+    for (uint32_t i = 0; i < part.item_count; i++)
+        if (part.items[i].wanted)
+            *out_ps -= price * (double)part.items[i].bytes;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* With what lies between layers kept, the cut over the whole border costs what the layers' own cuts
+ * at that price do together, but that it reads once what many layers read. */
+static remat_status check_sum(const struct bench *b, double shared_ps)
+{
+    remat_status st = REMAT_OK;
+    for (double price = 1e-3; price < 1e3; price *= 1.7) {
+        double whole_ps, sum_ps, ps;
+        REMAT_TRY(find_gain(b, 0, true, price, &whole_ps));
+        REMAT_TRY(find_gain(b, REMAT_NONE, false, price, &sum_ps));
+        for (uint32_t layer = 0; layer < b->border.region_count; layer++) {
+            REMAT_TRY(find_gain(b, layer, false, price, &ps));
+            sum_ps += ps;
+        }
+        CHECK(sum_ps > whole_ps - 1 && sum_ps - shared_ps < whole_ps + 1,
+              "%s, %g ps/B: %.1f ps, %.1f ps, shared %.1f ps", b->s.graph->name, price, whole_ps,
+              sum_ps, shared_ps);
+    }
+fail:
+    return st;
+}
+
+/* Item k of a layer is kept as item k of the next one is, in every corner of the hull; the first
+ * and the last layer border on something else. */
+static remat_status check_corners(struct bench *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_network *network;
+    struct remat_border_hull hull;
+    struct remat_border_graph *border = &b->border;
+    uint32_t compared = 0;
+    REMAT_TRY(remat_border_network(&b->s.arena, &border->likely, &network));
+    REMAT_TRY(remat_border_find_hull(network, &hull));
+    CHECK(hull.count > 2, "%u corners", hull.count);
+    for (uint32_t c = 0; c < hull.count; c++)
+        for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)
+            for (uint32_t i = 0, j = 0; i < border->item_count; i++) {
+                if (border->item_region[i] != layer)
+                    continue;
+                while (j < border->item_count && border->item_region[j] != layer + 1)
+                    j++;
+                CHECK(j < border->item_count && hull.points[c].keep[i] == hull.points[c].keep[j],
+                      "%s, corner %u: %s of layer %u", b->s.graph->name, c,
+                      b->s.graph->values[border->item_value[i].i].name, layer);
+                j++;
+                compared++;
+            }
+    CHECK(compared > 0, "%s: no items", b->s.graph->name);
+fail:
+    return st;
+}
+
+static remat_status check_family(const struct family *family)
+{
+    remat_status st = REMAT_OK;
+    struct bench benches[] = {[AS_THEY_ARE] = {{0}}, [WITHOUT_LAYERS] = {{0}}, [NONE] = {{0}}};
+    struct bench *named = &benches[AS_THEY_ARE];
+    double shared_ps;
+    for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
+        subject_init(&benches[scopes].s);
+        REMAT_TRY(prepare(&benches[scopes], family, scopes));
+        CHECK(benches[scopes].border.region_count == named->border.region_count, "%s: %u layers",
+              family->preset, benches[scopes].border.region_count);
+    }
+    check_named(named, family);
+    REMAT_TRY(check_decisions(named, &benches[WITHOUT_LAYERS]));
+    REMAT_TRY(check_plans(named, &benches[WITHOUT_LAYERS]));
+    if (!family->two_stacks)
+        REMAT_TRY(check_plans(named, &benches[NONE]));
+    REMAT_TRY(keep_inputs(named, &shared_ps));
+    REMAT_TRY(check_sum(named, shared_ps));
+    if (named->border.region_count == LAYERS)
+        REMAT_TRY(check_corners(named));
+fail:
+    for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
+        CHECK(st == REMAT_OK, "%s: %s", family->preset,
+              remat_context_message(benches[scopes].s.ctx));
+        subject_release(&benches[scopes].s);
+    }
+    return st;
+}
+
+/* --- graphs of one's own --- */
+
+enum feature {
+    MASK = 1 << 0,     /* all layers read a mask, which is given */
+    METRIC = 1 << 1,   /* something that is no loss is computed from a layer's result */
+    HIDDEN = 1 << 2,   /* data are what the first layer reads */
+    SHARED = 1 << 3,   /* layer 3 reads one value twice where others read two equal ones */
+    ODD = 1 << 4,      /* layer 2 is wider inside */
+    DIFFERENT = 1 << 5 /* layer 5 has another activation */
+};
+
+static const struct own {
+    uint32_t features, expected; /* layers of all stacks */
+} owns[] = {
+    {0, LAYERS},
+    {MASK, LAYERS},
+    {MASK | METRIC, LAYERS},
+    {HIDDEN, LAYERS},
+    {SHARED, LAYERS - 1},
+    {ODD, LAYERS - 1},
+    {DIFFERENT, LAYERS - 1},
+    {MASK | ODD | METRIC, LAYERS - 1},
+};
+
+/* x + dropout(tanh(n a) b + tanh(n a) c), n = norm(x) */
+static void write_layer(struct remat_text *t, uint32_t l, uint32_t features)
+{
+    int hidden = features & ODD && l == 2 ? 256 : 128;
+    const char *type = "f32[2,16,64]",
+               *activation = features & DIFFERENT && l == 5 ? "sigmoid" : "tanh";
+    remat_text_append(t,
+                      "parameter %%a%u : f32[64,%d] = normal(0.0, 0.02)\n"
+                      "parameter %%b%u : f32[%d,64] = normal(0.0, 0.02)\n"
+                      "parameter %%c%u : f32[%d,64] = normal(0.0, 0.02)\n"
+                      "parameter %%g%u : f32[64] = constant(1.0)\n",
+                      l, hidden, l, hidden, l, hidden, l);
+    remat_text_append(
+        t,
+        "%%n%u : %s, %%n%u.1 : f32[2,16,1] = rms_norm %%x%u %%g%u { epsilon = 1e-05 } "
+        "phase forward\n"
+        "%%h%u : f32[2,16,%d] = linear %%n%u %%a%u phase forward\n",
+        l, type, l, l, l, l, hidden, l, l);
+    for (int k = 1; k <= 2; k++)
+        remat_text_append(t, "%%k%u.%d : f32[2,16,%d] = %s %%h%u phase forward\n", l, k, hidden,
+                          activation, l);
+    remat_text_append(t,
+                      "%%p%u : %s = linear %%k%u.1 %%b%u phase forward\n"
+                      "%%q%u : %s = linear %%k%u.%d %%c%u phase forward\n"
+                      "%%s%u : %s = add %%p%u %%q%u phase forward\n",
+                      l, type, l, l, l, type, l, features & SHARED && l == 3 ? 1 : 2, l, l, type, l,
+                      l);
+    remat_text_append(t, "%%d%u : %s = dropout %%s%u %%rng { p = 0.1, site = %u } phase forward\n",
+                      l, type, l, l);
+    remat_text_append(t, "%%m%u : %s = mul %%d%u %%mask phase forward\n", l, type, l);
+    remat_text_append(t, "%%x%u : %s = add %%x%u %%%c%u phase forward\n", l + 1, type, l,
+                      features & MASK ? 'm' : 'd', l);
+}
+
+static remat_status write_own(struct bench *b, uint32_t features, struct remat_graph **out)
+{
+    struct remat_text t = {.arena = &b->s.arena};
+    remat_text_append(&t,
+                      "graph \"own.%u\"\ninput %%ids : i32[2,16]\ninput %%rng : i32[4]\n"
+                      "input %%mask : f32[2,16,1]\n"
+                      "parameter %%head : f32[64,64] = normal(0.0, 0.02)\n",
+                      features);
+    if (features & HIDDEN)
+        remat_text_append(&t, "input %%x0 : f32[2,16,64]\n");
+    else
+        remat_text_append(&t, "parameter %%table : f32[64,64] = normal(0.0, 0.02)\n"
+                              "%%x0 : f32[2,16,64] = embedding %%table %%ids phase forward\n");
+    for (uint32_t l = 0; l < LAYERS; l++)
+        write_layer(&t, l, features);
+    remat_text_append(&t,
+                      "%%logits : f32[2,16,64] = linear %%x%d %%head phase forward\n"
+                      "%%loss : f32[] output, %%lse : f32[2,16,1] = cross_entropy %%logits %%ids "
+                      "phase loss\n",
+                      LAYERS);
+    if (features & METRIC)
+        remat_text_append(&t, "%%metric : f32[2,16,1] output = row_sum %%x3 phase forward\n");
+    remat_text_append(&t, "output %%loss\n%s", features & METRIC ? "output %metric\n" : "");
+    return remat_graph_parse(b->s.ctx, "own", t.items, t.count, &b->s.arena, out);
+}
+
+static remat_status check_own(const struct own *own)
+{
+    remat_status st = REMAT_OK;
+    struct bench b = {0};
+    struct remat_graph *source;
+    subject_init(&b.s);
+    REMAT_TRY(write_own(&b, own->features, &source));
+    REMAT_TRY(remat_device_description_read(b.s.ctx, &b.s.arena, "h100-sxm", &b.s.device));
+    REMAT_TRY(subject_prepare_graph(&b.s, source, 0));
+    REMAT_TRY(extract(&b));
+    CHECK(b.border.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
+          b.border.region_count, own->expected);
+fail:
+    CHECK(st == REMAT_OK, "%u: %s", own->features, remat_context_message(b.s.ctx));
+    subject_release(&b.s);
+    return st;
+}
+
+int main(void)
+{
+    for (size_t row = 0; row < sizeof families / sizeof *families; row++)
+        check_family(&families[row]);
+    for (size_t row = 0; row < sizeof owns / sizeof *owns; row++)
+        check_own(&owns[row]);
+    return failures > 0;
+}
