@@ -69,6 +69,7 @@ static remat_status prepare_command(struct cpu_device *device, uint32_t index)
             REMAT_FAIL(device->base.ctx, REMAT_ERROR_INVALID,
                        "command \"%s\": the cpu device has no kernel %s", command->name,
                        remat_kernel_kind_name(kernel->kind));
+        REMAT_TRY(cpu_expect_arity(device, command));
         REMAT_TRY(named->prepare(device, command, tile));
         bytes = named->scratch_bytes;
     }

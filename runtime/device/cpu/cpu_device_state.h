@@ -34,8 +34,8 @@ struct cpu_view cpu_view_of(const struct cpu_device *device, const struct remat_
                             uint32_t operand);
 
 struct cpu_named_kernel {
-    /* Verifies shapes and dtypes, once; prepares *tile when part of the work is a kernel program.
-     */
+    /* Verifies shapes and dtypes of a command of the right arity, once; prepares *tile when part of
+     * the work is a kernel program. */
     remat_status (*prepare)(struct cpu_device *device, const struct remat_command *command,
                             struct cpu_tile **tile);
     remat_status (*run)(struct cpu_device *device, const struct remat_command *command,
@@ -44,6 +44,8 @@ struct cpu_named_kernel {
 };
 /* NULL for what this device does not have. */
 const struct cpu_named_kernel *cpu_named_kernel_find(uint32_t kind);
+/* As many operands and parameters as named_kernels.def says. */
+remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command);
 
 /* Prepares kernel programs with the device's options. */
 remat_status cpu_device_prepare_tile(struct cpu_device *device,

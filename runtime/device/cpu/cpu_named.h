@@ -27,7 +27,5 @@ bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out); /*
 /* REMAT_ERROR_INVALID with `what`, the command and its kernel, unless `condition` holds. */
 remat_status cpu_expect(struct cpu_device *device, const struct remat_command *command,
                         bool condition, const char *what);
-/* As many operands and parameters as named_kernels.def says. */
-remat_status cpu_expect_arity(struct cpu_device *device, const struct remat_command *command);
 
 #endif

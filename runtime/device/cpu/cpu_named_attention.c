@@ -91,8 +91,7 @@ static remat_status prepare_attention(struct cpu_device *device,
                                       const struct remat_command *command, struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    return st ? st : check_attention(device, command, 0, 5);
+    return check_attention(device, command, 0, 5);
 }
 
 static remat_status run_attention(struct cpu_device *device, const struct remat_command *command,
@@ -112,8 +111,7 @@ static remat_status prepare_attention_backward(struct cpu_device *device,
                                                struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    return st ? st : check_attention(device, command, 1, 9);
+    return check_attention(device, command, 1, 9);
 }
 
 static remat_status run_attention_backward(struct cpu_device *device,

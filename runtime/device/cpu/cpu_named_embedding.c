@@ -39,8 +39,8 @@ static remat_status prepare_embedding(struct cpu_device *device,
                                       const struct remat_command *command, struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st || (st = check_embedding(device, command, 0, 1, 2)))
+    remat_status st = check_embedding(device, command, 0, 1, 2);
+    if (st)
         return st;
     struct cpu_view table = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 2);
     return cpu_expect(device, command, table.type == out.type,
@@ -63,8 +63,7 @@ static remat_status prepare_embedding_backward(struct cpu_device *device,
                                                struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    return st ? st : check_embedding(device, command, 2, 1, 0);
+    return check_embedding(device, command, 2, 1, 0);
 }
 
 static remat_status run_embedding_backward(struct cpu_device *device,

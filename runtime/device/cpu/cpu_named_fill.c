@@ -10,9 +10,6 @@ static remat_status prepare_fill(struct cpu_device *device, const struct remat_c
                                  struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st)
-        return st;
     struct cpu_view out = cpu_view_of(device, command, 0);
     bool constant = device->base.program->kernels[command->kernel].kind == REMAT_KERNEL_fill;
     bool type = cpu_view_is_float(&out) || (constant && cpu_view_is(&out, REMAT_I32));
@@ -62,9 +59,6 @@ static remat_status prepare_rope_table(struct cpu_device *device,
                                        const struct remat_command *command, struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st)
-        return st;
     struct cpu_view out = cpu_view_of(device, command, 0);
     return cpu_expect(device, command,
                       cpu_view_is(&out, REMAT_F32) && out.rank == 4 && cpu_view_dense(&out),
@@ -89,9 +83,6 @@ static remat_status prepare_adamw(struct cpu_device *device, const struct remat_
                                   struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st)
-        return st;
     struct cpu_view lr = cpu_view_of(device, command, 0), step = cpu_view_of(device, command, 1),
                     out = cpu_view_of(device, command, 2);
     bool good = cpu_view_is(&lr, REMAT_F32) && cpu_view_is(&step, REMAT_I32) &&

@@ -29,7 +29,6 @@ static remat_status prepare_copy(struct cpu_device *device, const struct remat_c
                                  struct cpu_tile **tile)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(cpu_expect_arity(device, command));
     struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
     REMAT_TRY(cpu_expect(device, command,
                          cpu_view_movable(&in, &out) && cpu_view_same_shape(&in, &out),
@@ -51,7 +50,6 @@ static remat_status prepare_pad(struct cpu_device *device, const struct remat_co
                                 struct cpu_tile **tile)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(cpu_expect_arity(device, command));
     struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
     double axis = cpu_parameter(device, command, 0), begin = cpu_parameter(device, command, 1);
     bool good = cpu_view_movable(&in, &out) && cpu_view_dense(&out) && axis >= 0 &&
@@ -110,9 +108,6 @@ static remat_status prepare_concat(struct cpu_device *device, const struct remat
                                    struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st)
-        return st;
     struct cpu_view out = cpu_view_of(device, command, concat_inputs(command));
     double axis = cpu_parameter(device, command, 0);
     bool good = out.rank >= 1 && axis >= 0 && axis < out.rank && cpu_view_dense(&out);
@@ -184,9 +179,6 @@ static remat_status prepare_batch_slice(struct cpu_device *device,
                                         const struct remat_command *command, struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st)
-        return st;
     struct cpu_view in = cpu_view_of(device, command, 0), index = cpu_view_of(device, command, 1),
                     out = cpu_view_of(device, command, 2);
     bool good = cpu_view_movable(&in, &out) && cpu_view_dense(&in) && cpu_view_dense(&out) &&
@@ -215,9 +207,6 @@ static remat_status prepare_advance(struct cpu_device *device, const struct rema
                                     struct cpu_tile **tile)
 {
     (void)tile;
-    remat_status st = cpu_expect_arity(device, command);
-    if (st)
-        return st;
     struct cpu_view index = cpu_view_of(device, command, 0);
     return cpu_expect(device, command,
                       cpu_view_is(&index, REMAT_I32) && cpu_view_count(&index) == 1,
