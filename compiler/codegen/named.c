@@ -4,16 +4,6 @@
  * there is no way back from a GPU, gives NaN (and -1 in integers). */
 #include "source.h"
 
-static void write_operand(struct cuda_source *s, const char *name, uint32_t word)
-{
-    cuda_text(s, "u8 *const %s = (u8 *)arguments.word[%u];", name, word);
-}
-
-static void write_parameter(struct cuda_source *s, const char *name, uint32_t word)
-{
-    cuda_text(s, "const double %s = double_of_bits(arguments.word[%u]);", name, word);
-}
-
 /* A thread has four elements, which are one call of Philox. */
 static void write_fill_normal(struct cuda_source *s, const struct remat_operand *operands,
                               uint32_t alignment)
@@ -22,11 +12,6 @@ static void write_fill_normal(struct cuda_source *s, const struct remat_operand 
     uint32_t bytes = cuda_dtype_bytes(operands[0].dtype);
     s->columns = s->rows;
     s->rows = (s->columns + 3) / 4;
-    write_operand(s, "out", 2);
-    write_parameter(s, "mean", 3);
-    write_parameter(s, "deviation", 4);
-    write_parameter(s, "site_low", 5);
-    write_parameter(s, "site_high", 6);
     cuda_text(s, "const u64 left = arguments.word[1] - item * 4;");
     cuda_text(s, "float x[4];");
     cuda_text(s, "four_normals(x, arguments.word[7], (u64)site_low | (u64)site_high << 32, item);");
@@ -50,12 +35,6 @@ static void write_rope_table(struct cuda_source *s, const struct remat_operand *
     (void)alignment;
     s->columns = (uint64_t)operands[0].shape[3];
     s->rows = (uint64_t)operands[0].shape[0] * s->columns;
-    write_operand(s, "out", 2);
-    write_parameter(s, "theta", 3);
-    write_parameter(s, "factor", 4);
-    write_parameter(s, "low", 5);
-    write_parameter(s, "high", 6);
-    write_parameter(s, "context", 7);
     cuda_text(s, "const u32 pairs = (u32)arguments.word[1];");
     cuda_text(s, "const u32 position = (u32)(item / pairs), pair = (u32)(item %% pairs);");
     cuda_text(s, "double sine, cosine;");
@@ -74,12 +53,6 @@ static void write_adamw_coefficients(struct cuda_source *s, const struct remat_o
     (void)alignment;
     (void)operands;
     s->rows = s->columns = 1;
-    write_operand(s, "lr", 2);
-    write_operand(s, "step", 3);
-    write_operand(s, "out", 4);
-    write_parameter(s, "beta1", 5);
-    write_parameter(s, "beta2", 6);
-    write_parameter(s, "weight_decay", 7);
     cuda_text(s, "const double rate = (double)load_f32(lr);");
     cuda_text(s, "const i32 count = (i32)read4(step);");
     cuda_text(s, "const i32 exponent = count < 1 ? 1 : count;");
@@ -102,9 +75,6 @@ static void write_batch_slice(struct cuda_source *s, const struct remat_operand 
     s->width = unit / cuda_dtype_bytes(operands[2].dtype);
     s->rows = bytes / unit;
     s->columns = (uint64_t)(operands[0].shape[0] / operands[2].shape[0]);
-    write_operand(s, "in", 2);
-    write_operand(s, "index", 3);
-    write_operand(s, "out", 4);
     cuda_text(s, "const u64 part = (u64)read4(index);");
     cuda_text(s, "const u8 *const from = in + (part * arguments.word[0] + item) * %u;", unit);
     if (unit == 2) {
@@ -123,29 +93,44 @@ static void write_advance(struct cuda_source *s, const struct remat_operand *ope
     (void)alignment;
     (void)operands;
     s->rows = s->columns = 1;
-    write_operand(s, "index", 2);
-    write_parameter(s, "count", 3);
     cuda_text(s, "const i32 i = (i32)read4(index);");
     cuda_text(s, "write4(index, i >= 0 && i < (i32)count - 1 ? (u32)i + 1 : 0);");
 }
 
-typedef void write_kernel(struct cuda_source *s, const struct remat_operand *operands,
-                          uint32_t alignment);
-static write_kernel *const kernels[REMAT_KERNEL_KIND_COUNT] = {
-    [REMAT_KERNEL_fill_normal] = write_fill_normal,
-    [REMAT_KERNEL_rope_table] = write_rope_table,
-    [REMAT_KERNEL_adamw_coefficients] = write_adamw_coefficients,
-    [REMAT_KERNEL_batch_slice] = write_batch_slice,
-    [REMAT_KERNEL_advance] = write_advance,
+static const struct {
+    void (*write)(struct cuda_source *s, const struct remat_operand *operands, uint32_t alignment);
+    const char *operands[4], *parameters[6]; /* their names, in order, up to a NULL */
+} kernels[REMAT_KERNEL_KIND_COUNT] = {
+    [REMAT_KERNEL_fill_normal] = {write_fill_normal,
+                                  {"out"},
+                                  {"mean", "deviation", "site_low", "site_high"}},
+    [REMAT_KERNEL_rope_table] = {write_rope_table,
+                                 {"out"},
+                                 {"theta", "factor", "low", "high", "context"}},
+    [REMAT_KERNEL_adamw_coefficients] = {write_adamw_coefficients,
+                                         {"lr", "step", "out"},
+                                         {"beta1", "beta2", "weight_decay"}},
+    [REMAT_KERNEL_batch_slice] = {write_batch_slice, {"in", "index", "out"}, {NULL}},
+    [REMAT_KERNEL_advance] = {write_advance, {"index"}, {"count"}},
 };
+
+static void write_names(struct cuda_source *s, uint32_t kind)
+{
+    uint32_t word = 2;
+    for (const char *const *name = kernels[kind].operands; *name; name++)
+        cuda_text(s, "u8 *const %s = (u8 *)arguments.word[%u];", *name, word++);
+    for (const char *const *name = kernels[kind].parameters; *name; name++)
+        cuda_text(s, "const double %s = double_of_bits(arguments.word[%u]);", *name, word++);
+}
 
 bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
                       uint32_t alignment)
 {
-    if (!kernels[kind])
+    if (!kernels[kind].write)
         return false;
     cuda_text(s, "const u64 item = (u64)block_index() * %u + thread_index();", CUDA_THREADS);
     cuda_text(s, "if (item >= arguments.word[0]) return;");
-    kernels[kind](s, operands, alignment);
+    write_names(s, kind);
+    kernels[kind].write(s, operands, alignment);
     return true;
 }
