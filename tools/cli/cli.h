@@ -5,17 +5,8 @@
  *
  *     OPTION(identifier, long name, letter or 0, KIND, value name, accepted, group, help line)
  *
- *     enum { // indices, OPTION_budget ...
- *     #define OPTION CLI_OPTION_INDEX
- *     #include "compile.def"
- *     #undef OPTION
- *         OPTION_COUNT
- *     };
- *     static const struct cli_option options[] = {
- *     #define OPTION CLI_OPTION_ROW
- *     #include "compile.def"
- *     #undef OPTION
- *     };
+ *     #define CLI_OPTIONS "compile.def"
+ *     #include "option_table.h" // OPTION_budget ..., OPTION_COUNT, options
  *     static const struct cli_tool tool = {.name = "remat-compile", ..., .options = options,
  *                                          .option_count = OPTION_COUNT};
  *

@@ -7,17 +7,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum {
-#define OPTION CLI_OPTION_INDEX
-#include "dump.def"
-#undef OPTION
-    OPTION_COUNT
-};
-static const struct cli_option options[] = {
-#define OPTION CLI_OPTION_ROW
-#include "dump.def"
-#undef OPTION
-};
+#define CLI_OPTIONS "dump.def"
+#include "option_table.h"
+
 static const struct cli_tool tool = {
     .name = "remat-dump",
     .summary = "Shows a plan (or a graph): decisions, memory, schedule, kernels.",

@@ -7,17 +7,9 @@
 
 #include <stdio.h>
 
-enum {
-#define OPTION CLI_OPTION_INDEX
-#include "graph.def"
-#undef OPTION
-    OPTION_COUNT
-};
-static const struct cli_option options[] = {
-#define OPTION CLI_OPTION_ROW
-#include "graph.def"
-#undef OPTION
-};
+#define CLI_OPTIONS "graph.def"
+#include "option_table.h"
+
 static const struct cli_tool tool = {
     .name = "remat-graph",
     .summary =

@@ -2,17 +2,9 @@
 #include "init.h"
 #include "train.h"
 
-enum {
-#define OPTION CLI_OPTION_INDEX
-#include "run.def"
-#undef OPTION
-    OPTION_COUNT
-};
-static const struct cli_option options[] = {
-#define OPTION CLI_OPTION_ROW
-#include "run.def"
-#undef OPTION
-};
+#define CLI_OPTIONS "run.def"
+#include "option_table.h"
+
 static const struct cli_tool tool = {
     .name = "remat-run",
     .summary = "Trains a plan on a text and says how predictions and measurements compare.",

@@ -6,17 +6,9 @@
 
 #include <stdio.h>
 
-enum {
-#define OPTION CLI_OPTION_INDEX
-#include "solve.def"
-#undef OPTION
-    OPTION_COUNT
-};
-static const struct cli_option options[] = {
-#define OPTION CLI_OPTION_ROW
-#include "solve.def"
-#undef OPTION
-};
+#define CLI_OPTIONS "solve.def"
+#include "option_table.h"
+
 static const struct cli_tool tool = {
     .name = "remat-solve",
     .summary = "Plans a bare problem: which nodes to run again, and when, so that a graph fits.",
