@@ -1,6 +1,7 @@
 #include "profiler.h"
 
-#include <jansson.h>
+#include "json_file.h"
+
 #include <stdlib.h>
 
 remat_status profiler_open(remat_context *ctx, const remat_plan *plan, struct profiler *out)
@@ -122,27 +123,14 @@ static json_t *make_kernels(const struct profiler *profile)
 remat_status profiler_write(remat_context *ctx, const struct profiler *profile, const char *path,
                             const remat_session *session)
 {
-    remat_status st = REMAT_OK;
-    struct output_file file = {0};
     json_t *kernels = make_kernels(profile), *root = NULL;
     const char *arch = remat_session_device_arch(session);
-    char *text = NULL;
     if (kernels) /* without "arch" where the device has none */
         root = json_pack("{s:s,s:s,s:s,s:s*,s:I,s:o}", "schema", "remat-profile/1", "producer",
                          cli_producer(), "device", remat_session_device_name(session), "arch",
                          *arch ? arch : NULL, "threads", (json_int_t)remat_session_threads(session),
                          "kernels", kernels);
-    if (root)
-        text = json_dumps(root, JSON_INDENT(1));
-    if (!text)
-        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(output_file_open(ctx, path, &file));
-    fprintf(file.stream, "%s\n", text);
-    RUN_TRY(output_file_commit(ctx, &file));
-fail:
-    free(text);
-    json_decref(root);
-    return st;
+    return json_file_write(ctx, path, root, 1);
 }
 
 void profiler_release(struct profiler *profile)

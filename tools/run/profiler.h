@@ -3,7 +3,7 @@
 #ifndef REMAT_TOOLS_RUN_PROFILER_H
 #define REMAT_TOOLS_RUN_PROFILER_H
 
-#include "output_file.h"
+#include "run.h"
 
 #define PROFILER_SAMPLES 32 /* kept of each command, the newest */
 

@@ -1,9 +1,8 @@
 #include "report.h"
 
-#include "output_file.h"
+#include "json_file.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 
 void report_measure_memory(struct measured *measured)
@@ -57,9 +56,6 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
 remat_status report_write(remat_context *ctx, const char *path, const remat_plan_info *plan,
                           const struct measured *measured)
 {
-    remat_status st = REMAT_OK;
-    struct output_file file = {0};
-    char *text = NULL;
     json_t *report = json_pack(
         "{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1",
         "policy", plan->policy, "graph", plan->graph_name, "device", measured->device, "steps",
@@ -70,15 +66,5 @@ remat_status report_write(remat_context *ctx, const char *path, const remat_plan
         (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
         (json_int_t)measured->device_bytes);
-    if (report)
-        text = json_dumps(report, JSON_INDENT(2));
-    if (!text)
-        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(output_file_open(ctx, path, &file));
-    fprintf(file.stream, "%s\n", text);
-    RUN_TRY(output_file_commit(ctx, &file));
-fail:
-    free(text);
-    json_decref(report);
-    return st;
+    return json_file_write(ctx, path, report, 2);
 }
