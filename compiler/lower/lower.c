@@ -11,7 +11,14 @@ struct lowerer {
     const struct remat_lowering *in;
     struct remat_program *out;
     uint64_t *kernel_hashes; /* by program kernel */
-    size_t operand_capacity, parameter_capacity;
+    struct {
+        struct remat_operand *items;
+        size_t count, capacity;
+    } operands;
+    struct {
+        double *items;
+        size_t count, capacity;
+    } parameters;
     /* of the part in hand */
     const struct remat_part *part;
     uint32_t *value_of;     /* graph value -> program value */
@@ -131,36 +138,6 @@ fail:
 
 /* --- commands --- */
 
-static remat_status add_operand(struct lowerer *l, struct remat_operand operand)
-{
-    remat_status st = REMAT_OK;
-    struct {
-        struct remat_operand *items;
-        size_t count, capacity;
-    } list = {l->out->operands, l->out->operand_count, l->operand_capacity};
-    REMAT_PUSH(l->arena, &list, operand);
-    l->out->operands = list.items;
-    l->out->operand_count = (uint32_t)list.count;
-    l->operand_capacity = list.capacity;
-fail:
-    return st;
-}
-
-static remat_status add_parameter(struct lowerer *l, double parameter)
-{
-    remat_status st = REMAT_OK;
-    struct {
-        double *items;
-        size_t count, capacity;
-    } list = {l->out->parameters, l->out->parameter_count, l->parameter_capacity};
-    REMAT_PUSH(l->arena, &list, parameter);
-    l->out->parameters = list.items;
-    l->out->parameter_count = (uint32_t)list.count;
-    l->parameter_capacity = list.capacity;
-fail:
-    return st;
-}
-
 /* The composite ops that the kernel's nodes came from, in order, and the hash of its instructions.
  */
 static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kernel *kernel,
@@ -238,8 +215,8 @@ static remat_status init_command(struct lowerer *l, uint32_t i)
         .strides = {1},
     };
     *command = (struct remat_command){
-        .operand_begin = l->out->operand_count,
-        .parameter_begin = l->out->parameter_count,
+        .operand_begin = (uint32_t)l->operands.count,
+        .parameter_begin = (uint32_t)l->parameters.count,
         .phase = REMAT_PHASE_INIT,
         .name = info->name,
         .scope = "",
@@ -249,15 +226,15 @@ static remat_status init_command(struct lowerer *l, uint32_t i)
     };
     REMAT_TRY(intern_kernel(l, normal ? REMAT_KERNEL_fill_normal : REMAT_KERNEL_fill, NULL,
                             &command->kernel));
-    REMAT_TRY(add_operand(l, operand));
-    REMAT_TRY(add_parameter(l, info->init_mean));
+    REMAT_PUSH(l->arena, &l->operands, operand);
+    REMAT_PUSH(l->arena, &l->parameters, info->init_mean);
     if (normal) {
-        REMAT_TRY(add_parameter(l, info->init_std));
-        REMAT_TRY(add_parameter(l, (double)(site & UINT32_MAX)));
-        REMAT_TRY(add_parameter(l, (double)(site >> 32)));
+        REMAT_PUSH(l->arena, &l->parameters, info->init_std);
+        REMAT_PUSH(l->arena, &l->parameters, (double)(site & UINT32_MAX));
+        REMAT_PUSH(l->arena, &l->parameters, (double)(site >> 32));
     }
-    command->operand_end = l->out->operand_count;
-    command->parameter_end = l->out->parameter_count;
+    command->operand_end = (uint32_t)l->operands.count;
+    command->parameter_end = (uint32_t)l->parameters.count;
 fail:
     return st;
 }
@@ -287,8 +264,8 @@ static remat_status part_command(struct lowerer *l, uint32_t position)
     const struct remat_price *price = &l->part->prices[k];
     struct remat_command *command = &l->out->commands[l->out->command_count++];
     *command = (struct remat_command){
-        .operand_begin = l->out->operand_count,
-        .parameter_begin = l->out->parameter_count,
+        .operand_begin = (uint32_t)l->operands.count,
+        .parameter_begin = (uint32_t)l->parameters.count,
         .phase = kernel->phase,
         .rank = (uint8_t)(kernel->kind == REMAT_KERNEL_program ? kernel->space.rank : 0),
         .name = l->root_name[kernel->name.i],
@@ -305,11 +282,11 @@ static remat_status part_command(struct lowerer *l, uint32_t position)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
     REMAT_TRY(intern_kernel(l, kernel->kind, kernel, &command->kernel));
     for (uint32_t o = 0; o < kernel->operand_count; o++)
-        REMAT_TRY(add_operand(l, lower_operand(l, &kernel->operands[o])));
+        REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
     for (uint32_t p = 0; p < kernel->parameter_count; p++)
-        REMAT_TRY(add_parameter(l, kernel->parameters[p]));
-    command->operand_end = l->out->operand_count;
-    command->parameter_end = l->out->parameter_count;
+        REMAT_PUSH(l->arena, &l->parameters, kernel->parameters[p]);
+    command->operand_end = (uint32_t)l->operands.count;
+    command->parameter_end = (uint32_t)l->parameters.count;
 fail:
     return st;
 }
@@ -447,6 +424,10 @@ remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
         add_call(&l, lowering->parts[p].entry, lowering->parts[p].times);
     }
     finish_buffers(&l);
+    out->operands = l.operands.items;
+    out->operand_count = (uint32_t)l.operands.count;
+    out->parameters = l.parameters.items;
+    out->parameter_count = (uint32_t)l.parameters.count;
     for (uint32_t p = 0; p < lowering->part_count; p++)
         if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
             out->step_ns += part_ns(&lowering->parts[p]);
