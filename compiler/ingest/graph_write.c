@@ -3,7 +3,7 @@
 #include "ops.h"
 #include "writer.h"
 
-#define COPY_TEXT(text, field) REMAT_TRY(remat_writer_text(w, (text), &in.field))
+#define COPY_TEXT(field) REMAT_TRY(remat_writer_text(w, from->field, &in.field))
 
 /* The opcodes that the graph uses, in the order of the op table; index[op] is theirs. */
 static remat_status write_opcodes(struct remat_writer *w, const struct remat_graph *graph,
@@ -21,7 +21,7 @@ static remat_status write_opcodes(struct remat_writer *w, const struct remat_gra
         index[op] = -1;
         if (!used[op])
             continue;
-        COPY_TEXT(remat_op_info(op)->name, name);
+        REMAT_TRY(remat_writer_text(w, remat_op_info(op)->name, &in.name));
         index[op] = (int32_t)count;
         ids[count++] = remat_fb_write_graph_OpCode(w->builder, &in);
     }
@@ -30,110 +30,56 @@ fail:
     return st;
 }
 
-static remat_status write_symbols(struct remat_writer *w, const struct remat_graph *graph,
-                                  struct remat_fb_tables *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, graph->symbol_count);
-    for (uint32_t i = 0; i < graph->symbol_count; i++) {
-        struct remat_fb_graph_Symbol in = {.value = graph->symbols[i].value};
-        COPY_TEXT(graph->symbols[i].name, name);
-        ids[i] = remat_fb_write_graph_Symbol(w->builder, &in);
-    }
-    *out = (struct remat_fb_tables){ids, graph->symbol_count};
-fail:
-    return st;
-}
+REMAT_WRITE_TABLES(graph_Symbol, struct remat_graph, struct remat_symbol, symbols, symbol_count, {
+    in.value = from->value;
+    COPY_TEXT(name);
+})
 
-static remat_status write_scopes(struct remat_writer *w, const struct remat_graph *graph,
-                                 struct remat_fb_tables *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, graph->scope_count);
-    for (uint32_t i = 0; i < graph->scope_count; i++) {
-        struct remat_fb_graph_Scope in = {0};
-        COPY_TEXT(graph->scopes[i].path, path);
-        ids[i] = remat_fb_write_graph_Scope(w->builder, &in);
-    }
-    *out = (struct remat_fb_tables){ids, graph->scope_count};
-fail:
-    return st;
-}
+REMAT_WRITE_TABLES(graph_Scope, struct remat_graph, struct remat_scope, scopes, scope_count,
+                   { COPY_TEXT(path); })
 
-static remat_status write_values(struct remat_writer *w, const struct remat_graph *graph,
-                                 struct remat_fb_tables *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, graph->value_count);
-    for (uint32_t i = 0; i < graph->value_count; i++) {
-        const struct remat_value_info *from = &graph->values[i];
-        struct remat_fb_graph_Value in = {.dtype = (uint8_t)from->dtype,
-                                          .role = from->role,
-                                          .pin = from->pin,
-                                          .shape = {from->shape.dims, from->shape.rank},
-                                          .initializer = from->initializer,
-                                          .trainable = from->trainable,
-                                          .init_mean = from->init_mean,
-                                          .init_std = from->init_std};
-        COPY_TEXT(from->name, name);
-        ids[i] = remat_fb_write_graph_Value(w->builder, &in);
-    }
-    *out = (struct remat_fb_tables){ids, graph->value_count};
-fail:
-    return st;
-}
+REMAT_WRITE_TABLES(graph_Value, struct remat_graph, struct remat_value_info, values, value_count, {
+    in.dtype = (uint8_t)from->dtype;
+    in.role = from->role;
+    in.pin = from->pin;
+    in.shape = (struct remat_fb_array){from->shape.dims, from->shape.rank};
+    in.initializer = from->initializer;
+    in.trainable = from->trainable;
+    in.init_mean = from->init_mean;
+    in.init_std = from->init_std;
+    COPY_TEXT(name);
+})
 
-static remat_status write_attributes(struct remat_writer *w, const struct remat_node_info *node,
-                                     struct remat_fb_tables *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, node->attribute_count);
-    for (uint32_t a = 0; a < node->attribute_count; a++) {
-        const struct remat_attribute *from = &node->attributes[a];
-        struct remat_fb_graph_Attribute in = {.kind = from->kind};
-        if (from->kind == REMAT_ATTRIBUTE_INT)
-            in.i = from->i;
-        else if (from->kind == REMAT_ATTRIBUTE_FLOAT)
-            in.f = from->f;
-        else
-            in.ints = (struct remat_fb_array){from->ints, from->count};
-        COPY_TEXT(from->key, key);
-        ids[a] = remat_fb_write_graph_Attribute(w->builder, &in);
-    }
-    *out = (struct remat_fb_tables){ids, node->attribute_count};
-fail:
-    return st;
-}
+REMAT_WRITE_TABLES(graph_Attribute, struct remat_node_info, struct remat_attribute, attributes,
+                   attribute_count, {
+                       in.kind = from->kind;
+                       if (from->kind == REMAT_ATTRIBUTE_INT)
+                           in.i = from->i;
+                       else if (from->kind == REMAT_ATTRIBUTE_FLOAT)
+                           in.f = from->f;
+                       else
+                           in.ints = (struct remat_fb_array){from->ints, from->count};
+                       COPY_TEXT(key);
+                   })
 
-static remat_status write_nodes(struct remat_writer *w, const struct remat_graph *graph,
-                                const int32_t index[REMAT_OP_COUNT], struct remat_fb_tables *out)
-{
-    _Static_assert(sizeof(remat_value) == sizeof(int32_t), "ids are written as they are");
-    remat_status st = REMAT_OK;
-    uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, graph->node_count);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_node_info *from = &graph->nodes[n];
-        struct remat_fb_graph_Node in = {
-            .op = index[from->op],
-            .inputs = {from->inputs, from->input_count},
-            .outputs = {from->outputs, from->output_count},
-            .scope = (int32_t)from->scope,
-            .phase = from->phase,
-            .origin = from->origin == from->op ? -1 : index[from->origin],
-            .origin_group = from->origin_group == n ? -1 : (int32_t)from->origin_group,
-            .instance = from->instance};
-        REMAT_TRY(write_attributes(w, from, &in.attributes));
-        ids[n] = remat_fb_write_graph_Node(w->builder, &in);
-    }
-    *out = (struct remat_fb_tables){ids, graph->node_count};
-fail:
-    return st;
-}
+struct numbered { /* nodes, and what number the file gives each op */
+    const struct remat_node_info *nodes;
+    uint32_t node_count;
+    const int32_t *index;
+};
+
+_Static_assert(sizeof(remat_value) == sizeof(int32_t), "ids are written as they are");
+REMAT_WRITE_TABLES(graph_Node, struct numbered, struct remat_node_info, nodes, node_count, {
+    in.op = whole->index[from->op];
+    in.inputs = (struct remat_fb_array){from->inputs, from->input_count};
+    in.outputs = (struct remat_fb_array){from->outputs, from->output_count};
+    in.scope = (int32_t)from->scope;
+    in.phase = from->phase;
+    in.origin = from->origin == from->op ? -1 : whole->index[from->origin];
+    in.origin_group = from->origin_group == i ? -1 : (int32_t)from->origin_group;
+    in.instance = from->instance;
+    REMAT_TRY(write_attributes(w, from, &in.attributes));
+})
 
 static remat_status write_updates(struct remat_writer *w, const struct remat_graph *graph,
                                   struct remat_fb_array *out)
@@ -176,13 +122,14 @@ static remat_status write_graph(struct remat_writer *w, const void *what,
     struct remat_fb_graph_Graph in = {.format_version = REMAT_FORMAT_VERSION,
                                       .min_reader_version = REMAT_FORMAT_VERSION,
                                       .outputs = {graph->outputs, graph->output_count}};
-    COPY_TEXT("remat", producer);
-    COPY_TEXT(graph->name, name);
+    REMAT_TRY(remat_writer_text(w, "remat", &in.producer));
+    REMAT_TRY(remat_writer_text(w, graph->name, &in.name));
     REMAT_TRY(write_opcodes(w, graph, index, &in.opcodes));
     REMAT_TRY(write_symbols(w, graph, &in.symbols));
     REMAT_TRY(write_scopes(w, graph, &in.scopes));
     REMAT_TRY(write_values(w, graph, &in.values));
-    REMAT_TRY(write_nodes(w, graph, index, &in.nodes));
+    const struct numbered nodes = {graph->nodes, graph->node_count, index};
+    REMAT_TRY(write_nodes(w, &nodes, &in.nodes));
     REMAT_TRY(write_updates(w, graph, &in.updates));
     if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE)
         REMAT_TRY(write_optimizer(w, &graph->optimizer, &in.optimizers));

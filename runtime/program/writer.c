@@ -113,3 +113,16 @@ remat_status remat_writer_text(struct remat_writer *writer, const char *text,
 fail:
     return st;
 }
+
+remat_status remat_writer_texts(struct remat_writer *writer, const char *const *texts,
+                                uint32_t count, struct remat_fb_tables *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *ids;
+    REMAT_NEW(writer->scratch, ids, count);
+    for (uint32_t i = 0; i < count; i++)
+        ids[i] = remat_fb_write_text(writer->builder, texts[i], strlen(texts[i]));
+    *out = (struct remat_fb_tables){ids, count};
+fail:
+    return st;
+}

@@ -30,4 +30,28 @@ remat_status remat_writer_run(remat_context *ctx, const char *identifier,
 remat_status remat_writer_text(struct remat_writer *writer, const char *text,
                                struct remat_fb_text *out);
 
+/* A vector of texts; equal ones are written again. */
+remat_status remat_writer_texts(struct remat_writer *writer, const char *const *texts,
+                                uint32_t count, struct remat_fb_tables *out);
+
+/* Defines write_ITEMS, which writes a table of the schema for each of whole->items: the last
+ * arguments are a block that fills `in` from `from` and goes to `fail` on error. */
+#define REMAT_WRITE_TABLES(Table, Whole, Item, items, item_count, ...)                             \
+    static remat_status write_##items(struct remat_writer *w, const Whole *whole,                  \
+                                      struct remat_fb_tables *out)                                 \
+    {                                                                                              \
+        remat_status st = REMAT_OK;                                                                \
+        uint32_t *ids;                                                                             \
+        REMAT_NEW(w->scratch, ids, whole->item_count);                                             \
+        for (uint32_t i = 0; i < whole->item_count; i++) {                                         \
+            const Item *from = &whole->items[i];                                                   \
+            struct remat_fb_##Table in = {0};                                                      \
+            __VA_ARGS__                                                                            \
+            ids[i] = remat_fb_write_##Table(w->builder, &in);                                      \
+        }                                                                                          \
+        *out = (struct remat_fb_tables){ids, whole->item_count};                                   \
+    fail:                                                                                          \
+        return st;                                                                                 \
+    }
+
 #endif
