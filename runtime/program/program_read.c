@@ -16,75 +16,43 @@ static remat_status read_dims(struct remat_reader *reader, struct remat_fb_array
     return remat_reader_claim(reader, dims.count, sizeof *out);
 }
 
-static remat_status read_buffers(struct remat_reader *reader,
-                                 const struct remat_fb_program_Plan *root,
-                                 struct remat_program *program)
+static remat_status read_strides(struct remat_reader *reader, struct remat_fb_array strides,
+                                 const char *table, uint32_t index, uint8_t rank, int64_t *out)
 {
     remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, buffers, buffer_count);
-    for (uint32_t i = 0; i < program->buffer_count; i++) {
-        struct remat_fb_program_Buffer in;
-        remat_fb_read_program_Buffer(root->buffers, i, &in);
-        program->buffers[i] = (struct remat_buffer){.offset_bytes = in.offset_bytes,
-                                                    .bytes = in.bytes,
-                                                    .begin = in.begin,
-                                                    .end = in.end,
-                                                    .persistent = in.persistent};
-    }
+    uint8_t count;
+    REMAT_TRY(read_dims(reader, strides, table, index, &count, out));
+    if (count != rank)
+        REMAT_FAIL(reader->ctx, REMAT_ERROR_INVALID, "%s: %s[%u]: %u dims, %u strides",
+                   reader->name, table, index, rank, count);
 fail:
     return st;
 }
 
-static remat_status read_values(struct remat_reader *reader,
-                                const struct remat_fb_program_Plan *root,
-                                struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, values, value_count);
-    for (uint32_t i = 0; i < program->value_count; i++) {
-        struct remat_fb_program_Value in;
-        struct remat_program_value *out = &program->values[i];
-        remat_fb_read_program_Value(root->values, i, &in);
-        *out = (struct remat_program_value){.layer = in.layer,
-                                            .instance = in.instance,
-                                            .dtype = in.dtype,
-                                            .role = in.role,
-                                            .phase = in.phase,
-                                            .bytes = in.bytes,
-                                            .buffer = (uint32_t)in.buffer};
-        REMAT_TRY(remat_reader_text(reader, in.name, "values", i, &out->name));
-        REMAT_TRY(remat_reader_text(reader, in.scope, "values", i, &out->scope));
-        REMAT_TRY(read_dims(reader, in.shape, "values", i, &out->rank, out->shape));
+#define FIELD(field) out->field = in.field;
+#define INDEX(field) out->field = (uint32_t)in.field;
+#define TEXT(field)  REMAT_TRY(remat_reader_text(reader, in.field, table, i, &out->field));
+#define RANK(field)  REMAT_TRY(read_dims(reader, in.field, table, i, &out->rank, out->field));
+#define DIMS(field)  REMAT_TRY(read_strides(reader, in.field, table, i, out->rank, out->field));
+#define TABLE(Table, Item, items, item_count, fields)                                              \
+    static remat_status read_##items(struct remat_reader *reader,                                  \
+                                     const struct remat_fb_program_Plan *root,                     \
+                                     struct remat_program *program)                                \
+    {                                                                                              \
+        remat_status st = REMAT_OK;                                                                \
+        const char *table = #items;                                                                \
+        (void)table;                                                                               \
+        REMAT_READER_NEW_TABLES(reader, root, program, items, item_count);                         \
+        for (uint32_t i = 0; i < program->item_count; i++) {                                       \
+            struct remat_fb_program_##Table in;                                                    \
+            Item *out = &program->items[i];                                                        \
+            remat_fb_read_program_##Table(root->items, i, &in);                                    \
+            fields                                                                                 \
+        }                                                                                          \
+    fail:                                                                                          \
+        return st;                                                                                 \
     }
-fail:
-    return st;
-}
-
-static remat_status read_operands(struct remat_reader *reader,
-                                  const struct remat_fb_program_Plan *root,
-                                  struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, operands, operand_count);
-    for (uint32_t i = 0; i < program->operand_count; i++) {
-        struct remat_fb_program_Operand in;
-        struct remat_operand *out = &program->operands[i];
-        uint8_t strides;
-        remat_fb_read_program_Operand(root->operands, i, &in);
-        *out = (struct remat_operand){.value = (uint32_t)in.value,
-                                      .previous = (uint32_t)in.previous,
-                                      .access = in.access,
-                                      .dtype = in.dtype,
-                                      .offset_elements = in.offset_elements};
-        REMAT_TRY(read_dims(reader, in.shape, "operands", i, &out->rank, out->shape));
-        REMAT_TRY(read_dims(reader, in.strides, "operands", i, &strides, out->strides));
-        if (strides != out->rank)
-            REMAT_FAIL(reader->ctx, REMAT_ERROR_INVALID, "%s: operands[%u]: %u dims, %u strides",
-                       reader->name, i, out->rank, strides);
-    }
-fail:
-    return st;
-}
+#include "program_tables.def"
 
 /* The file's opcodes by name: result[k] is the native number of opcodes[k]. */
 static remat_status read_opcodes(struct remat_reader *reader,
@@ -166,130 +134,12 @@ fail:
     return st;
 }
 
-static remat_status read_commands(struct remat_reader *reader,
-                                  const struct remat_fb_program_Plan *root,
-                                  struct remat_program *program)
+static remat_status read_notes(struct remat_reader *reader,
+                               const struct remat_fb_program_Plan *root,
+                               struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, commands, command_count);
-    for (uint32_t i = 0; i < program->command_count; i++) {
-        struct remat_fb_program_Command in;
-        struct remat_command *out = &program->commands[i];
-        remat_fb_read_program_Command(root->commands, i, &in);
-        *out = (struct remat_command){.kernel = (uint32_t)in.kernel,
-                                      .operand_begin = in.operand_begin,
-                                      .operand_end = in.operand_end,
-                                      .parameter_begin = in.parameter_begin,
-                                      .parameter_end = in.parameter_end,
-                                      .phase = in.phase,
-                                      .layer = in.layer,
-                                      .instance = in.instance,
-                                      .flops = in.flops,
-                                      .moved_bytes = in.moved_bytes,
-                                      .estimated_ns = in.estimated_ns,
-                                      .live_bytes = in.live_bytes,
-                                      .cost_source = in.cost_source};
-        REMAT_TRY(remat_reader_text(reader, in.name, "commands", i, &out->name));
-        REMAT_TRY(remat_reader_text(reader, in.scope, "commands", i, &out->scope));
-        REMAT_TRY(read_dims(reader, in.space, "commands", i, &out->rank, out->space));
-    }
-fail:
-    return st;
-}
-
-static remat_status read_entries(struct remat_reader *reader,
-                                 const struct remat_fb_program_Plan *root,
-                                 struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, segments, segment_count);
-    REMAT_READER_NEW_TABLES(reader, root, program, entries, entry_count);
-    REMAT_READER_NEW_TABLES(reader, root, program, calls, call_count);
-    for (uint32_t i = 0; i < program->segment_count; i++) {
-        struct remat_fb_program_Segment in;
-        struct remat_segment *out = &program->segments[i];
-        remat_fb_read_program_Segment(root->segments, i, &in);
-        out->command_begin = in.command_begin;
-        out->command_end = in.command_end;
-        REMAT_TRY(remat_reader_text(reader, in.name, "segments", i, &out->name));
-    }
-    for (uint32_t i = 0; i < program->entry_count; i++) {
-        struct remat_fb_program_Entry in;
-        struct remat_entry *out = &program->entries[i];
-        remat_fb_read_program_Entry(root->entries, i, &in);
-        out->call_begin = in.call_begin;
-        out->call_end = in.call_end;
-        REMAT_TRY(remat_reader_text(reader, in.name, "entries", i, &out->name));
-    }
-    for (uint32_t i = 0; i < program->call_count; i++) {
-        struct remat_fb_program_Call in;
-        remat_fb_read_program_Call(root->calls, i, &in);
-        program->calls[i] = (struct remat_call){(uint32_t)in.segment, in.times};
-    }
-fail:
-    return st;
-}
-
-static remat_status read_tensors(struct remat_reader *reader,
-                                 const struct remat_fb_program_Plan *root,
-                                 struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, tensors, tensor_count);
-    for (uint32_t i = 0; i < program->tensor_count; i++) {
-        struct remat_fb_program_Tensor in;
-        struct remat_tensor *out = &program->tensors[i];
-        remat_fb_read_program_Tensor(root->tensors, i, &in);
-        *out = (struct remat_tensor){.value = (uint32_t)in.value,
-                                     .initializer = in.initializer,
-                                     .init_mean = in.init_mean,
-                                     .init_std = in.init_std};
-        REMAT_TRY(remat_reader_text(reader, in.name, "tensors", i, &out->name));
-    }
-fail:
-    return st;
-}
-
-static remat_status read_decisions(struct remat_reader *reader,
-                                   const struct remat_fb_program_Plan *root,
-                                   struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, decisions, decision_count);
-    for (uint32_t i = 0; i < program->decision_count; i++) {
-        struct remat_fb_program_Decision in;
-        struct remat_decision_record *out = &program->decisions[i];
-        remat_fb_read_program_Decision(root->decisions, i, &in);
-        *out = (struct remat_decision_record){.layer = in.layer,
-                                              .action = in.action,
-                                              .bytes = in.bytes,
-                                              .recompute_ns = in.recompute_ns,
-                                              .saved_begin = in.saved_begin,
-                                              .saved_end = in.saved_end,
-                                              .recomputable = in.recomputable,
-                                              .recompute_extra_ns = in.recompute_extra_ns};
-        REMAT_TRY(remat_reader_text(reader, in.name, "decisions", i, &out->name));
-        REMAT_TRY(remat_reader_text(reader, in.scope, "decisions", i, &out->scope));
-        REMAT_TRY(remat_reader_text(reader, in.reason, "decisions", i, &out->reason));
-    }
-fail:
-    return st;
-}
-
-static remat_status read_settings(struct remat_reader *reader,
-                                  const struct remat_fb_program_Plan *root,
-                                  struct remat_program *program)
-{
-    remat_status st = REMAT_OK;
-    REMAT_READER_NEW_TABLES(reader, root, program, settings, setting_count);
     REMAT_READER_NEW_TABLES(reader, root, program, notes, note_count);
-    for (uint32_t i = 0; i < program->setting_count; i++) {
-        struct remat_fb_program_Setting in;
-        struct remat_setting *out = &program->settings[i];
-        remat_fb_read_program_Setting(root->settings, i, &in);
-        REMAT_TRY(remat_reader_text(reader, in.name, "settings", i, &out->name));
-        REMAT_TRY(remat_reader_text(reader, in.value, "settings", i, &out->value));
-    }
     for (uint32_t i = 0; i < program->note_count; i++) {
         struct remat_fb_text in;
         remat_fb_read_text(root->notes, i, &in);
@@ -371,10 +221,13 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_operands(&reader, &root, program));
     REMAT_TRY(read_kernels(&reader, &root, program));
     REMAT_TRY(read_commands(&reader, &root, program));
+    REMAT_TRY(read_segments(&reader, &root, program));
     REMAT_TRY(read_entries(&reader, &root, program));
+    REMAT_TRY(read_calls(&reader, &root, program));
     REMAT_TRY(read_tensors(&reader, &root, program));
     REMAT_TRY(read_decisions(&reader, &root, program));
     REMAT_TRY(read_settings(&reader, &root, program));
+    REMAT_TRY(read_notes(&reader, &root, program));
     REMAT_TRY(read_numbers(&reader, &root, program));
     REMAT_TRY(remat_cuda_read(&reader, root.cuda, program->command_count, &program->cuda));
     REMAT_TRY(remat_reader_prefix(&reader, remat_program_verify(ctx, program)));

@@ -2,127 +2,14 @@
  * bytes. */
 #include "cuda_write.h"
 
-/* Writes program->ITEMS, one table an item: fills `in` from `from` by `statements`, which go to
- * `fail` on error. */
-#define WRITE_TABLES(w, Table, items, item_count, Type, statements)                                \
-    static remat_status write_##items(struct remat_writer *w, const struct remat_program *program, \
-                                      struct remat_fb_program_Plan *root)                          \
-    {                                                                                              \
-        remat_status st = REMAT_OK;                                                                \
-        uint32_t *ids;                                                                             \
-        REMAT_NEW(w->scratch, ids, program->item_count);                                           \
-        for (uint32_t i = 0; i < program->item_count; i++) {                                       \
-            const Type *from = &program->items[i];                                                 \
-            struct remat_fb_program_##Table in = {0};                                              \
-            statements;                                                                            \
-            ids[i] = remat_fb_write_program_##Table(w->builder, &in);                              \
-        }                                                                                          \
-        root->items = (struct remat_fb_tables){ids, program->item_count};                          \
-    fail:                                                                                          \
-        return st;                                                                                 \
-    }
-#define COPY(field)       in.field = from->field
-#define COPY_INDEX(field) in.field = (int32_t)from->field
-#define COPY_TEXT(field)  REMAT_TRY(remat_writer_text(w, from->field, &in.field))
-#define COPY_DIMS(field)                                                                           \
-    in.field = (struct remat_fb_array)                                                             \
-    {                                                                                              \
-        from->field, from->rank                                                                    \
-    }
-
-WRITE_TABLES(w, Buffer, buffers, buffer_count, struct remat_buffer, {
-    COPY(offset_bytes);
-    COPY(bytes);
-    COPY(begin);
-    COPY(end);
-    COPY(persistent);
-})
-
-WRITE_TABLES(w, Value, values, value_count, struct remat_program_value, {
-    COPY_TEXT(name);
-    COPY_TEXT(scope);
-    COPY(layer);
-    COPY(instance);
-    COPY(dtype);
-    COPY(role);
-    COPY(phase);
-    COPY_DIMS(shape);
-    COPY(bytes);
-    COPY_INDEX(buffer);
-})
-
-WRITE_TABLES(w, Operand, operands, operand_count, struct remat_operand, {
-    COPY_INDEX(value);
-    COPY_INDEX(previous);
-    COPY(access);
-    COPY(dtype);
-    COPY_DIMS(shape);
-    COPY_DIMS(strides);
-    COPY(offset_elements);
-})
-
-WRITE_TABLES(w, Command, commands, command_count, struct remat_command, {
-    COPY_INDEX(kernel);
-    COPY(operand_begin);
-    COPY(operand_end);
-    COPY(parameter_begin);
-    COPY(parameter_end);
-    COPY(phase);
-    COPY_DIMS(space);
-    COPY_TEXT(name);
-    COPY_TEXT(scope);
-    COPY(layer);
-    COPY(instance);
-    COPY(flops);
-    COPY(moved_bytes);
-    COPY(estimated_ns);
-    COPY(live_bytes);
-    COPY(cost_source);
-})
-
-WRITE_TABLES(w, Segment, segments, segment_count, struct remat_segment, {
-    COPY_TEXT(name);
-    COPY(command_begin);
-    COPY(command_end);
-})
-
-WRITE_TABLES(w, Entry, entries, entry_count, struct remat_entry, {
-    COPY_TEXT(name);
-    COPY(call_begin);
-    COPY(call_end);
-})
-
-WRITE_TABLES(w, Call, calls, call_count, struct remat_call, {
-    COPY_INDEX(segment);
-    COPY(times);
-})
-
-WRITE_TABLES(w, Tensor, tensors, tensor_count, struct remat_tensor, {
-    COPY_TEXT(name);
-    COPY_INDEX(value);
-    COPY(initializer);
-    COPY(init_mean);
-    COPY(init_std);
-})
-
-WRITE_TABLES(w, Decision, decisions, decision_count, struct remat_decision_record, {
-    COPY_TEXT(name);
-    COPY_TEXT(scope);
-    COPY(layer);
-    COPY(action);
-    COPY_TEXT(reason);
-    COPY(bytes);
-    COPY(recompute_ns);
-    COPY(saved_begin);
-    COPY(saved_end);
-    COPY(recomputable);
-    COPY(recompute_extra_ns);
-})
-
-WRITE_TABLES(w, Setting, settings, setting_count, struct remat_setting, {
-    COPY_TEXT(name);
-    COPY_TEXT(value);
-})
+#define FIELD(field) in.field = from->field;
+#define INDEX(field) in.field = (int32_t)from->field;
+#define TEXT(field)  REMAT_TRY(remat_writer_text(w, from->field, &in.field));
+#define DIMS(field)  in.field = (struct remat_fb_array){from->field, from->rank};
+#define RANK(field)  DIMS(field)
+#define TABLE(Table, Item, items, item_count, fields)                                              \
+    REMAT_WRITE_TABLES(program_##Table, struct remat_program, Item, items, item_count, fields)
+#include "program_tables.def"
 
 /* The file's opcodes are all of ours, in order: an index there is the native number. */
 static remat_status write_opcodes(struct remat_writer *w, struct remat_fb_program_Plan *root)
@@ -161,25 +48,14 @@ fail:
     return st;
 }
 
-WRITE_TABLES(w, Kernel, kernels, kernel_count, struct remat_kernel, {
-    REMAT_TRY(remat_writer_text(w, remat_kernel_kind_name(from->kind), &in.kind));
-    COPY_TEXT(key);
-    REMAT_TRY(write_instructions(w, &from->program, &in.instructions));
-    in.operand_count = from->program.operand_count;
-})
-
-static remat_status write_notes(struct remat_writer *w, const struct remat_program *program,
-                                struct remat_fb_program_Plan *root)
-{
-    remat_status st = REMAT_OK;
-    uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, program->note_count);
-    for (uint32_t i = 0; i < program->note_count; i++)
-        ids[i] = remat_fb_write_text(w->builder, program->notes[i], strlen(program->notes[i]));
-    root->notes = (struct remat_fb_tables){ids, program->note_count};
-fail:
-    return st;
-}
+REMAT_WRITE_TABLES(program_Kernel, struct remat_program, struct remat_kernel, kernels, kernel_count,
+                   {
+                       REMAT_TRY(
+                           remat_writer_text(w, remat_kernel_kind_name(from->kind), &in.kind));
+                       TEXT(key)
+                       REMAT_TRY(write_instructions(w, &from->program, &in.instructions));
+                       in.operand_count = from->program.operand_count;
+                   })
 
 static remat_status write_head(struct remat_writer *w, const struct remat_program *program,
                                struct remat_fb_program_Plan *root)
@@ -227,18 +103,18 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     struct remat_fb_program_Plan root;
     REMAT_TRY(write_head(w, program, &root));
     REMAT_TRY(write_opcodes(w, &root));
-    REMAT_TRY(write_buffers(w, program, &root));
-    REMAT_TRY(write_values(w, program, &root));
-    REMAT_TRY(write_operands(w, program, &root));
-    REMAT_TRY(write_kernels(w, program, &root));
-    REMAT_TRY(write_commands(w, program, &root));
-    REMAT_TRY(write_segments(w, program, &root));
-    REMAT_TRY(write_entries(w, program, &root));
-    REMAT_TRY(write_calls(w, program, &root));
-    REMAT_TRY(write_tensors(w, program, &root));
-    REMAT_TRY(write_decisions(w, program, &root));
-    REMAT_TRY(write_settings(w, program, &root));
-    REMAT_TRY(write_notes(w, program, &root));
+    REMAT_TRY(write_buffers(w, program, &root.buffers));
+    REMAT_TRY(write_values(w, program, &root.values));
+    REMAT_TRY(write_operands(w, program, &root.operands));
+    REMAT_TRY(write_kernels(w, program, &root.kernels));
+    REMAT_TRY(write_commands(w, program, &root.commands));
+    REMAT_TRY(write_segments(w, program, &root.segments));
+    REMAT_TRY(write_entries(w, program, &root.entries));
+    REMAT_TRY(write_calls(w, program, &root.calls));
+    REMAT_TRY(write_tensors(w, program, &root.tensors));
+    REMAT_TRY(write_decisions(w, program, &root.decisions));
+    REMAT_TRY(write_settings(w, program, &root.settings));
+    REMAT_TRY(remat_writer_texts(w, program->notes, program->note_count, &root.notes));
     REMAT_TRY(remat_cuda_write(w, &program->cuda, program->command_count, &root.cuda));
     *result = remat_fb_finish_program(w->builder, remat_fb_write_program_Plan(w->builder, &root),
                                       data, bytes);
