@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-BEGIN, END = "<!-- batch_table.py begins -->", "<!-- batch_table.py ends -->"
+from tables import DOES_NOT_FIT, publish
+
 POLICIES = {
     "none": ["--ac-mode", "none"],
     "every 3": ["--ac-mode", "selective", "--ac-option", "3"],
@@ -22,7 +23,6 @@ POLICIES = {
     "ladder": ["--solver", "ladder"],
     "per-op": ["--solver", "per-op"],
 }
-DOES_NOT_FIT = 3  # exit code
 SHOWN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64]
 
 
@@ -115,16 +115,6 @@ def make_tables(build, small):
                 f"that the other ranks hold.\n\n{eight.markdown()}")
 
 
-def write_between_markers(path, text):
-    with open(path, encoding="utf-8") as file:
-        before, _, rest = file.read().partition(BEGIN)
-    if not rest or END not in rest:
-        sys.exit(f"{path}: no section between {BEGIN} and {END}")
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
-    os.replace(path + ".tmp", path)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build")
@@ -132,10 +122,7 @@ def main():
     parser.add_argument("--small", action="store_true", help="a tiny model, to see that it works")
     arguments = parser.parse_args()
     tables = make_tables(arguments.build, arguments.small)
-    if arguments.output:
-        write_between_markers(arguments.output, tables)
-    else:
-        print(tables)
+    publish(__file__, tables, arguments.output)
 
 
 if __name__ == "__main__":

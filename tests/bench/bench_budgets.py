@@ -18,9 +18,9 @@ import sys
 import tempfile
 import time
 
-from bench_step import BUSY_LIMIT, Contestant, OtherLoad, cased_bytes, idleness, processor, write_between_marks
+from bench_step import BUSY_LIMIT, Contestant, OtherLoad, cased_bytes, idleness, processor
+from tables import publish
 
-BEGIN, END = "<!-- bench_budgets.py begins -->", "<!-- bench_budgets.py ends -->"
 BUDGETS = 10
 WIDE = ["--layers", "12", "--width", "768", "--heads", "12"]
 # name: arguments of remat-graph, batch, sequence, measured turns, threads
@@ -141,12 +141,9 @@ def main():
         print(during, file=sys.stderr)
         trouble = f"{trouble}; {during}" if trouble else during
     text = report(options, results, cases, time.monotonic() - start, other, trouble)
-    if not options.output:
-        print(text)
-    elif trouble and not options.force:
+    if options.output and trouble and not options.force:
         sys.exit(f"{options.output} is not written")
-    else:
-        write_between_marks(options.output, BEGIN, END, text)
+    publish(__file__, text, options.output)
     return 0
 
 

@@ -18,9 +18,10 @@ import sys
 import tempfile
 import time
 
+from tables import publish
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.join(os.path.dirname(HERE), "peers")
-BEGIN, END = "<!-- bench_step.py begins -->", "<!-- bench_step.py ends -->"
 BUSY_LIMIT, LOAD_LIMIT = 0.03, 0.5
 PAUSE_S = 0.05  # after a turn, so that the other's spinning threads have gone to sleep
 # name: family, heads, arguments of remat-graph
@@ -294,16 +295,6 @@ def report(options, tables, found, seconds, other, trouble):
     return "\n".join(lines)
 
 
-def write_between_marks(path, begin, end, text):
-    with open(path, encoding="utf-8") as file:
-        old = file.read()
-    if old.count(begin) != 1 or old.count(end) != 1:
-        sys.exit(f"{path}: the marks {begin} and {end} are not there once each")
-    new = f"{old[:old.index(begin)]}{begin}\n\n{text}\n\n{old[old.index(end):]}"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(new)
-
-
 def main():
     if sys.argv[1:2] == ["--torch-worker"]:
         return torch_worker(*sys.argv[2:])
@@ -336,12 +327,9 @@ def main():
         print(during, file=sys.stderr)
         trouble = f"{trouble}; {during}" if trouble else during
     text = report(options, tables, found, time.monotonic() - start, other, trouble)
-    if not options.output:
-        print(text)
-        return 0
-    if trouble and not options.force:
+    if options.output and trouble and not options.force:
         sys.exit(f"{options.output} is not written")
-    write_between_marks(options.output, BEGIN, END, text)
+    publish(__file__, text, options.output)
     return 0
 
 

@@ -15,9 +15,8 @@ import tempfile
 import threading
 
 import knapsack
+from tables import DOES_NOT_FIT, publish
 
-BEGIN, END = "<!-- plan_tables.py begins -->", "<!-- plan_tables.py ends -->"
-DOES_NOT_FIT = 3  # exit code
 MICROBATCHES = 8
 MEMORY_BUDGETS = [step / 20 for step in range(21)]  # of the knapsack
 MODELS = {  # preset: form of attention
@@ -169,16 +168,6 @@ def make_tables(build, models, sequences, targets):
                            for target in targets)
 
 
-def write_between_markers(path, text):
-    with open(path, encoding="utf-8") as file:
-        before, _, rest = file.read().partition(BEGIN)
-    if not rest or END not in rest:
-        sys.exit(f"{path}: no section between {BEGIN} and {END}")
-    with open(path + ".tmp", "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
-    os.replace(path + ".tmp", path)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build")
@@ -191,10 +180,7 @@ def main():
     else:
         models = {name: MODELS[name] for name in arguments.model}
         tables = make_tables(arguments.build, models, (2048, 8192), ("h100-sxm", "h200"))
-    if arguments.output:
-        write_between_markers(arguments.output, tables)
-    else:
-        print(tables)
+    publish(__file__, tables, arguments.output)
 
 
 if __name__ == "__main__":
