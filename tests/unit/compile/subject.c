@@ -59,3 +59,32 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                     .limit_bytes = limit_bytes};
     return remat_choose(&chooser, out);
 }
+
+remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
+                          struct remat_decision *none, struct remat_planner **planner)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, base));
+    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, none));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &base->kernels, base->prices,
+                                   &s->device, none, s->statics.total_bytes, planner));
+fail:
+    return st;
+}
+
+remat_status subject_ladder(struct subject *s, struct subject_ladder *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy_settings no_pins = {0};
+    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->ground));
+    REMAT_TRY(remat_policy_ladder(s->ctx, &s->arena, s->graph, &out->count, &out->policies));
+fail:
+    return st;
+}
+
+remat_status subject_ladder_decide(const struct subject_ladder *ladder, struct remat_arena *arena,
+                                   uint32_t rung, struct remat_decision *out)
+{
+    struct remat_notes notes = {0};
+    return remat_policy_decide(ladder->ground, arena, &ladder->policies[rung], out, &notes);
+}

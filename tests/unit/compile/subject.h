@@ -4,6 +4,8 @@
 
 #include "choose.h"
 #include "models.h"
+#include "planner.h"
+#include "policy.h"
 
 struct subject {
     remat_context *ctx;
@@ -30,5 +32,19 @@ remat_status subject_prepare_graph(struct subject *subject, const struct remat_g
 /* What the solver per-op chooses when an arena may have so many bytes; it lies in `arena`. */
 remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
                             uint64_t limit_bytes, struct remat_candidate *out);
+
+/* The graph as it is, nothing computed again, and a planner over it; in the subject's arena. */
+remat_status subject_plan(struct subject *subject, struct remat_arrangement *base,
+                          struct remat_decision *none, struct remat_planner **planner);
+
+/* The manual policies in the ladder's order, without pins; what one of them decides, in `arena`. */
+struct subject_ladder {
+    uint32_t count;
+    struct remat_policy *policies;
+    struct remat_policy_ground *ground;
+};
+remat_status subject_ladder(struct subject *subject, struct subject_ladder *out);
+remat_status subject_ladder_decide(const struct subject_ladder *ladder, struct remat_arena *arena,
+                                   uint32_t rung, struct remat_decision *out);
 
 #endif

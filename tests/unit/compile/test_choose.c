@@ -89,11 +89,7 @@ static remat_status check_case(struct subject *s, size_t row)
     settings.dtype = cases[row].dtype;
     settings.dropout = cases[row].dropout;
     REMAT_TRY(subject_prepare(s, &settings, 1, cases[row].device));
-    REMAT_TRY(
-        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &base));
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &none));
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &base.kernels, base.prices,
-                                   &s->device, &none, s->statics.total_bytes, &planner));
+    REMAT_TRY(subject_plan(s, &base, &none, &planner));
     uint32_t checked = 0;
     for (uint32_t path = 0; path < remat_planner_path_count(planner); path++)
         REMAT_TRY(check_path(s, planner, path, &checked));

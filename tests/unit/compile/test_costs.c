@@ -9,8 +9,6 @@
 #include "check.h"
 #include "facts.h"
 #include "lower.h"
-#include "planner.h"
-#include "policy.h"
 #include "rewrite.h"
 #include "subject.h"
 
@@ -57,12 +55,8 @@ static remat_status prepare(struct bench *b, size_t row)
     b->microbatches = cases[row].microbatches;
     s->loss_chunk = cases[row].loss_chunk;
     REMAT_TRY(subject_prepare(s, &settings, b->microbatches, cases[row].device));
-    REMAT_TRY(
-        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &base));
     REMAT_NEW(&s->arena, none, 1);
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, none));
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &base.kernels, base.prices,
-                                   &s->device, none, s->statics.total_bytes, &b->planner));
+    REMAT_TRY(subject_plan(s, &base, none, &b->planner));
 fail:
     return st;
 }
@@ -245,20 +239,13 @@ fail:
 static remat_status check_ladder(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    const struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
-    struct remat_policy *policies;
-    uint32_t count;
-    REMAT_TRY(remat_policy_prepare(b->subject.ctx, &b->subject.arena, b->subject.graph, &no_pins,
-                                   &ground));
-    REMAT_TRY(remat_policy_ladder(b->subject.ctx, &b->subject.arena, b->subject.graph, &count,
-                                  &policies));
+    struct subject_ladder ladder;
+    REMAT_TRY(subject_ladder(&b->subject, &ladder));
     for (uint32_t r = 0; r < RUNGS; r++) {
-        const struct remat_policy *policy = &policies[r * (count - 1) / (RUNGS - 1)];
-        struct remat_notes notes = {0};
+        uint32_t rung = r * (ladder.count - 1) / (RUNGS - 1);
         struct remat_decision decision;
-        REMAT_TRY(remat_policy_decide(ground, &b->subject.arena, policy, &decision, &notes));
-        REMAT_TRY(check_decision(b, &decision, policy->name));
+        REMAT_TRY(subject_ladder_decide(&ladder, &b->subject.arena, rung, &decision));
+        REMAT_TRY(check_decision(b, &decision, ladder.policies[rung].name));
     }
 fail:
     return st;

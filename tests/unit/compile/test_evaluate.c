@@ -4,7 +4,6 @@
 
 #include "check.h"
 #include "facts.h"
-#include "policy.h"
 #include "rewrite.h"
 #include "subject.h"
 
@@ -84,17 +83,12 @@ fail:
 static remat_status check_ladder(struct subject *s)
 {
     remat_status st = REMAT_OK;
-    const struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
-    struct remat_policy *policies;
-    uint32_t count;
-    REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &ground));
-    REMAT_TRY(remat_policy_ladder(s->ctx, &s->arena, s->graph, &count, &policies));
-    for (uint32_t i = 0; i < count; i++) {
-        struct remat_notes notes = {0};
+    struct subject_ladder ladder;
+    REMAT_TRY(subject_ladder(s, &ladder));
+    for (uint32_t i = 0; i < ladder.count; i++) {
         struct remat_decision decision;
-        REMAT_TRY(remat_policy_decide(ground, &s->arena, &policies[i], &decision, &notes));
-        REMAT_TRY(check_decision(s, &decision, policies[i].name));
+        REMAT_TRY(subject_ladder_decide(&ladder, &s->arena, i, &decision));
+        REMAT_TRY(check_decision(s, &decision, ladder.policies[i].name));
     }
 fail:
     return st;

@@ -38,11 +38,7 @@ static remat_status prepare(struct bench *b, size_t row)
     REMAT_TRY(subject_prepare(&b->s, &settings, 2, cases[row].device));
     b->s.device.launch_ns = 0; /* a small model stands for a large one */
     REMAT_NEW(&b->s.arena, base, 1);
-    REMAT_TRY(remat_arrange(b->s.ctx, &b->s.arena, b->s.graph, &b->s.statics, &b->s.device,
-                            &b->s.watch, base));
-    REMAT_TRY(remat_decision_create(&b->s.arena, b->s.graph->value_count, &b->none));
-    REMAT_TRY(remat_planner_create(b->s.ctx, &b->s.arena, b->s.graph, &base->kernels, base->prices,
-                                   &b->s.device, &b->none, b->s.statics.total_bytes, &b->planner));
+    REMAT_TRY(subject_plan(&b->s, base, &b->none, &b->planner));
 fail:
     return st;
 }
@@ -110,39 +106,22 @@ fail:
     return st;
 }
 
-static remat_status choose(struct bench *b, struct remat_arena *arena, uint64_t limit_bytes,
-                           struct remat_candidate *out)
-{
-    const struct remat_compile_settings settings = {.device = b->s.device, .has_budget = true};
-    const struct remat_arrangement nothing = {0};
-    struct remat_chooser chooser = {.ctx = b->s.ctx,
-                                    .arena = arena,
-                                    .settings = &settings,
-                                    .graph = b->s.graph,
-                                    .statics = &b->s.statics,
-                                    .evaluator = &b->s.evaluator,
-                                    .watch = &b->s.watch,
-                                    .update = &nothing,
-                                    .limit_bytes = limit_bytes};
-    return remat_choose(&chooser, out);
-}
-
-static remat_status check_policy(struct bench *b, const struct remat_policy_ground *ground,
-                                 const struct remat_policy *policy)
+static remat_status check_policy(struct bench *b, const struct subject_ladder *ladder,
+                                 uint32_t rung)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
-    struct remat_notes notes = {0};
     struct remat_decision decision;
     struct remat_evaluation manual;
     struct remat_candidate chosen;
     remat_arena_init(&scratch, b->s.ctx);
-    REMAT_TRY(remat_policy_decide(ground, &scratch, policy, &decision, &notes));
+    REMAT_TRY(subject_ladder_decide(ladder, &scratch, rung, &decision));
     REMAT_TRY(remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX, 0, &manual));
-    REMAT_TRY(choose(b, &scratch, manual.arena_bytes, &chosen));
+    REMAT_TRY(subject_choose(&b->s, &scratch, manual.arena_bytes, &chosen));
     CHECK(chosen.arranged.step_ns < manual.step_ns,
           "%s: %s takes %" PRIu64 " ns, %s %" PRIu64 " ns in %" PRIu64 " B", b->s.graph->name,
-          chosen.name, chosen.arranged.step_ns, policy->name, manual.step_ns, manual.arena_bytes);
+          chosen.name, chosen.arranged.step_ns, ladder->policies[rung].name, manual.step_ns,
+          manual.arena_bytes);
 fail:
     remat_arena_release(&scratch);
     return st;
@@ -151,15 +130,12 @@ fail:
 static remat_status check_uniform(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    const struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
-    struct remat_policy *policies;
-    uint32_t count, uniform = 0;
-    REMAT_TRY(remat_policy_prepare(b->s.ctx, &b->s.arena, b->s.graph, &no_pins, &ground));
-    REMAT_TRY(remat_policy_ladder(b->s.ctx, &b->s.arena, b->s.graph, &count, &policies));
-    for (uint32_t i = 0; i < count; i++)
-        if (policies[i].granularity == REMAT_POLICY_LAYERS && policies[i].group > 1) {
-            REMAT_TRY(check_policy(b, ground, &policies[i]));
+    struct subject_ladder ladder;
+    uint32_t uniform = 0;
+    REMAT_TRY(subject_ladder(&b->s, &ladder));
+    for (uint32_t i = 0; i < ladder.count; i++)
+        if (ladder.policies[i].granularity == REMAT_POLICY_LAYERS && ladder.policies[i].group > 1) {
+            REMAT_TRY(check_policy(b, &ladder, i));
             uniform++;
         }
     CHECK(uniform == LAYERS - 1, "%u policies", uniform);

@@ -10,8 +10,6 @@
 #include "facts.h"
 #include "marginal.h"
 #include "noisy_profile.h"
-#include "planner.h"
-#include "policy.h"
 #include "subject.h"
 
 static const struct {
@@ -61,11 +59,7 @@ static remat_status prepare(struct bench *b, size_t row)
     REMAT_TRY(subject_prepare(s, &settings, microbatches, cases[row].device));
     if (cases[row].profile)
         REMAT_TRY(noisy_profile(s, cases[row].profile));
-    REMAT_TRY(
-        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &b->base));
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &b->none));
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
-                                   &s->device, &b->none, s->statics.total_bytes, &b->planner));
+    REMAT_TRY(subject_plan(s, &b->base, &b->none, &b->planner));
 fail:
     return st;
 }
@@ -137,21 +131,14 @@ fail:
 static remat_status check_ladder(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    const struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
-    struct remat_policy *policies;
-    uint32_t count;
-    REMAT_TRY(remat_policy_prepare(b->subject.ctx, &b->subject.arena, b->subject.graph, &no_pins,
-                                   &ground));
-    REMAT_TRY(remat_policy_ladder(b->subject.ctx, &b->subject.arena, b->subject.graph, &count,
-                                  &policies));
-    for (uint32_t i = 0; i < count; i++) {
-        struct remat_notes notes = {0};
+    struct subject_ladder ladder;
+    REMAT_TRY(subject_ladder(&b->subject, &ladder));
+    for (uint32_t i = 0; i < ladder.count; i++) {
         struct remat_decision decision;
         uint64_t ns;
         double excess;
-        REMAT_TRY(remat_policy_decide(ground, &b->subject.arena, &policies[i], &decision, &notes));
-        REMAT_TRY(check_decision(b, &decision, policies[i].name, i, &ns, &excess));
+        REMAT_TRY(subject_ladder_decide(&ladder, &b->subject.arena, i, &decision));
+        REMAT_TRY(check_decision(b, &decision, ladder.policies[i].name, i, &ns, &excess));
     }
 fail:
     return st;
