@@ -127,6 +127,30 @@ static void write_number(remat_context *ctx, remat_session *session, const remat
         MUST(ctx, remat_session_write(session, name, number, 4));
 }
 
+void harness_write_inputs(remat_context *ctx, remat_session *session, const remat_plan *plan,
+                          uint32_t step, float rate)
+{
+    const int32_t number = (int32_t)step + 1;
+    write_tokens(ctx, session, plan, "tokens", step, 0);
+    write_tokens(ctx, session, plan, "targets", step, 1);
+    write_tokens(ctx, session, plan, "source", step, 2);
+    write_number(ctx, session, plan, "lr", &rate);
+    write_number(ctx, session, plan, "step", &number);
+    if (has_tensor(plan, "rng"))
+        MUST(ctx, remat_session_write(session, "rng", (int32_t[]){5, 6, number, 0}, 16));
+}
+
+remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t threads)
+{
+    remat_session_params params;
+    remat_session *session;
+    remat_session_params_init(&params);
+    params.threads = threads;
+    MUST(ctx, remat_session_create(ctx, plan, &params, &session));
+    MUST(ctx, remat_session_run(session, "init"));
+    return session;
+}
+
 struct run_result harness_run(remat_context *ctx, struct remat_program *program,
                               const struct run_settings *settings)
 {
@@ -148,16 +172,8 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
         MUST(ctx, remat_session_guard(session));
     remat_session_poison(session, settings->poison);
     for (uint32_t step = 0; step < settings->steps; step++) {
-        const float rate = 1e-3f;
-        const int32_t number = (int32_t)step + 1;
         hashes = (struct hashes){0};
-        write_tokens(ctx, session, &plan, "tokens", step, 0);
-        write_tokens(ctx, session, &plan, "targets", step, 1);
-        write_tokens(ctx, session, &plan, "source", step, 2);
-        write_number(ctx, session, &plan, "lr", &rate);
-        write_number(ctx, session, &plan, "step", &number);
-        if (has_tensor(&plan, "rng"))
-            MUST(ctx, remat_session_write(session, "rng", (int32_t[]){1, 0, number, 0}, 16));
+        harness_write_inputs(ctx, session, &plan, step, 1e-3f);
         MUST(ctx, remat_session_run(session, "train"));
         MUST(ctx, remat_session_read(session, "loss", &result.loss[step], sizeof(float)));
         result.loss_hash[step] = hashes.loss;

@@ -45,7 +45,13 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_graph *graph,
                              const struct remat_policy_settings *policy, uint64_t budget_bytes,
                              uint64_t guard_bytes, struct remat_program **out);
-/* init, then steps on a fixed pseudo-random token stream. Fails the process on errors. */
+/* Creates a session and runs init. */
+remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t threads);
+/* What the step, counted from 0, reads, as far as the model has it: a fixed pseudo-random stream of
+ * tokens, targets and source, the rate, the step's number and the random state. */
+void harness_write_inputs(remat_context *ctx, remat_session *session, const remat_plan *plan,
+                          uint32_t step, float rate);
+/* init, then steps on those inputs. Fails the process on errors. */
 struct run_result harness_run(remat_context *ctx, struct remat_program *program,
                               const struct run_settings *settings);
 /* Name, action of every decision and every buffer's offset: equal for equal plans. */

@@ -50,34 +50,6 @@ static void *allocate(uint64_t count, size_t size)
     return memory;
 }
 
-static void write_ids(struct subject *s, const char *name, uint32_t shift)
-{
-    remat_tensor_info info = {.struct_size = sizeof info};
-    if (!remat_plan_get_tensor(&s->plan, remat_plan_find_tensor(&s->plan, name), &info))
-        return;
-    int32_t *ids = allocate(info.bytes / 4, sizeof *ids);
-    for (uint64_t i = 0; i < info.bytes / 4; i++)
-        ids[i] = (int32_t)(remat_hash(&(uint64_t){i + shift}, 8, 7) % 251);
-    MUST(s->ctx, remat_session_write(s->session, name, ids, info.bytes));
-    free(ids);
-}
-
-static void write_if_there(struct subject *s, const char *name, const void *data, uint64_t bytes)
-{
-    if (remat_plan_find_tensor(&s->plan, name) != UINT32_MAX)
-        MUST(s->ctx, remat_session_write(s->session, name, data, bytes));
-}
-
-static void write_inputs(struct subject *s)
-{
-    write_ids(s, "tokens", 0);
-    write_ids(s, "targets", 1);
-    write_ids(s, "source", 2);
-    write_if_there(s, "lr", &(float){0}, 4);
-    write_if_there(s, "step", &(int32_t){1}, 4);
-    write_if_there(s, "rng", (int32_t[]){1, 0, 5, 0}, 16);
-}
-
 /* "NAME.grad" of every parameter, into its direction. */
 static int keep_gradients(void *user, const remat_trace_event *event)
 {
@@ -190,7 +162,6 @@ static void test_model(remat_context *ctx, const char *preset, double limit, boo
     struct remat_arena arena;
     struct remat_program *program;
     struct subject s = {.ctx = ctx};
-    remat_session_params params;
     remat_arena_init(&arena, ctx);
     const struct remat_graph *graph =
         harness_model(ctx, &arena, preset,
@@ -202,12 +173,11 @@ static void test_model(remat_context *ctx, const char *preset, double limit, boo
     MUST(ctx, harness_compile(ctx, &arena, graph,
                               &(struct remat_policy_settings){.ac_mode = "full"}, 0, 0, &program));
     s.plan = remat_plan_borrow(program);
-    remat_session_params_init(&params);
-    params.threads = 1;
-    MUST(ctx, remat_session_create(ctx, &s.plan, &params, &s.session));
-    MUST(ctx, remat_session_run(s.session, "init"));
+    s.session = harness_open(ctx, &s.plan, 1);
     take_weights(&s);
-    write_inputs(&s);
+    harness_write_inputs(ctx, s.session, &s.plan, 0, 0);
+    if (remat_plan_find_tensor(&s.plan, "rng") != UINT32_MAX)
+        MUST(ctx, remat_session_write(s.session, "rng", (int32_t[]){1, 0, 5, 0}, 16));
     remat_session_set_trace(s.session, keep_gradients, &s);
     for (uint32_t t = 0; t < s.count; t++)
         MUST(ctx, remat_session_write(s.session, s.tensors[t].name, s.tensors[t].weights,

@@ -45,40 +45,26 @@ static int record(void *user, const remat_trace_event *event)
     return 0;
 }
 
-/* Every fifth or so of the targets is `spare`. */
+/* The first step's, but for the targets: every fifth or so is `spare`. */
 static void write_inputs(remat_context *ctx, remat_session *session, const remat_plan *plan,
                          int32_t spare)
 {
-    static const char *const names[] = {"tokens", "targets", "source"};
+    remat_tensor_info info = {.struct_size = sizeof info};
     int32_t ids[8192];
-    const float rate = 0;
-    for (uint32_t n = 0; n < 3; n++) {
-        remat_tensor_info info = {.struct_size = sizeof info};
-        if (!remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, names[n]), &info))
-            continue;
-        for (uint64_t i = 0; i < info.bytes / 4; i++) {
-            ids[i] = (int32_t)(remat_hash(&(uint64_t){i + 10000 * n}, 8, 7) % 251);
-            if (n == 1 && ids[i] % 5 == 0)
-                ids[i] = spare;
-        }
-        MUST(ctx, remat_session_write(session, names[n], ids, info.bytes));
+    harness_write_inputs(ctx, session, plan, 0, 0);
+    remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, "targets"), &info);
+    for (uint64_t i = 0; i < info.bytes / 4; i++) {
+        ids[i] = (int32_t)(remat_hash(&(uint64_t){i + 10000}, 8, 7) % 251);
+        ids[i] = ids[i] % 5 == 0 ? spare : ids[i];
     }
-    MUST(ctx, remat_session_write(session, "lr", &rate, 4));
-    MUST(ctx, remat_session_write(session, "step", (int32_t[]){1}, 4));
-    (void)(remat_plan_find_tensor(plan, "rng") != UINT32_MAX &&
-           remat_session_write(session, "rng", (int32_t[]){5, 6, 1, 0}, 16));
+    MUST(ctx, remat_session_write(session, "targets", ids, info.bytes));
 }
 
 static struct result run(remat_context *ctx, struct remat_program *program, int32_t spare)
 {
     struct result result = {0};
     struct remat_plan plan = remat_plan_borrow(program);
-    remat_session_params params;
-    remat_session *session;
-    remat_session_params_init(&params);
-    params.threads = 2;
-    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
-    MUST(ctx, remat_session_run(session, "init"));
+    remat_session *session = harness_open(ctx, &plan, 2);
     write_inputs(ctx, session, &plan, spare);
     MUST(ctx, remat_session_run(session, "eval"));
     MUST(ctx, remat_session_read(session, "loss", &result.evaluated, sizeof(float)));

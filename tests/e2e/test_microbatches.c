@@ -78,28 +78,15 @@ static int record_all(void *user, const remat_trace_event *event)
     return record_forward(&result->forward, event);
 }
 
-static void write_inputs(remat_context *ctx, remat_session *session, const remat_plan *plan,
-                         int32_t step)
+static void check_batch(const remat_plan *plan)
 {
     static const char *const names[] = {"tokens", "targets", "source"};
-    const float rate = 1e-2f;
-    int32_t ids[4096];
     for (uint32_t n = 0; n < 3; n++) {
         remat_tensor_info info = {.struct_size = sizeof info};
-        if (!remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, names[n]), &info))
-            continue;
-        harness_check(info.shape[0] == BATCH, "\"%s\" has a batch of %lld", names[n],
-                      (long long)info.shape[0]);
-        for (uint64_t i = 0; i < info.bytes / 4; i++)
-            ids[i] =
-                (int32_t)(remat_hash(&(uint64_t){i + 1000 * (n + (uint64_t)step)}, 8, 7) % 251);
-        MUST(ctx, remat_session_write(session, names[n], ids, info.bytes));
+        if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, names[n]), &info))
+            harness_check(info.shape[0] == BATCH, "\"%s\" has a batch of %lld", names[n],
+                          (long long)info.shape[0]);
     }
-    MUST(ctx, remat_session_write(session, "lr", &rate, 4));
-    (void)(remat_plan_find_tensor(plan, "step") != UINT32_MAX &&
-           remat_session_write(session, "step", &step, 4));
-    (void)(remat_plan_find_tensor(plan, "rng") != UINT32_MAX &&
-           remat_session_write(session, "rng", (int32_t[]){5, 6, step, 0}, 16));
 }
 
 static void read_parameters(remat_context *ctx, remat_session *session, const remat_plan *plan,
@@ -139,18 +126,14 @@ static struct result run(remat_context *ctx, struct remat_program *program, uint
 {
     struct result result = {0};
     struct remat_plan plan = remat_plan_borrow(program);
-    remat_session_params params;
-    remat_session *session;
-    remat_session_params_init(&params);
-    params.threads = 2;
-    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
-    MUST(ctx, remat_session_run(session, "init"));
-    for (int32_t step = 1; step <= STEPS; step++) {
-        write_inputs(ctx, session, &plan, step);
-        remat_session_set_trace(session, step == 1 ? record_all : NULL, &result);
+    remat_session *session = harness_open(ctx, &plan, 2);
+    check_batch(&plan);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        harness_write_inputs(ctx, session, &plan, step, 1e-2f);
+        remat_session_set_trace(session, step == 0 ? record_all : NULL, &result);
         MUST(ctx, remat_session_run(session, "train"));
-        MUST(ctx, remat_session_read(session, "loss", &result.loss[step - 1], 4));
-        if (step == 1 && microbatches > 1)
+        MUST(ctx, remat_session_read(session, "loss", &result.loss[step], 4));
+        if (step == 0 && microbatches > 1)
             check_accumulators(ctx, session, &plan, &result);
     }
     read_parameters(ctx, session, &plan, &result);
@@ -280,19 +263,14 @@ static int stop_late(void *user, const remat_trace_event *event)
 static void test_interrupted(remat_context *ctx)
 {
     struct remat_arena arena;
-    remat_session_params params;
-    remat_session *session;
     uint32_t seen = 0;
     int32_t index = -1;
     remat_arena_init(&arena, ctx);
     struct remat_program *program =
         compile(ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.layers = 1, .seq = 8}, 4);
     struct remat_plan plan = remat_plan_borrow(program);
-    remat_session_params_init(&params);
-    params.threads = 1;
-    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
-    MUST(ctx, remat_session_run(session, "init"));
-    write_inputs(ctx, session, &plan, 1);
+    remat_session *session = harness_open(ctx, &plan, 1);
+    harness_write_inputs(ctx, session, &plan, 0, 1e-2f);
     remat_session_set_trace(session, stop_late, &seen);
     harness_check(remat_session_run(session, "train") == REMAT_ERROR_OTHER, "not interrupted");
     MUST(ctx, remat_session_read(session, "microbatch", &index, 4));
