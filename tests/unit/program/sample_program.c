@@ -112,6 +112,7 @@ static struct remat_command command(const char *name, uint32_t kernel, uint32_t 
                                   .flops = 100 + begin,
                                   .moved_bytes = 200 + begin,
                                   .estimated_ns = 300 + begin,
+                                  .cost_source = REMAT_COST_SOURCES - 1,
                                   .live_bytes = live_bytes};
 }
 

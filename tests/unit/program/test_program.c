@@ -83,6 +83,7 @@ static void compare_tables(const struct remat_program *p, const struct remat_pro
         SAME(moved_bytes);
         SAME(estimated_ns);
         SAME(live_bytes);
+        SAME(cost_source);
     }
 }
 
