@@ -29,6 +29,7 @@ struct remat_chooser {
     struct remat_policy_ground *ground;  /* private */
     uint32_t path_count;                 /* private; 0: not known yet */
     struct remat_rung *incumbent;        /* private: the fastest tried that fits; NULL: none yet */
+    uint32_t *path_ends;                 /* private; by path, 0: not known yet; NULL: none is */
 };
 
 /* A decision carried through; everything lies in the chooser's arena. */

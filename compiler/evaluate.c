@@ -84,27 +84,58 @@ fail:
     return st;
 }
 
+static remat_status init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
+{
+    remat_status st = REMAT_OK;
+    remat_arena_init(&e->scratch, e->ctx);
+    REMAT_TRY(remat_clones_create(arena, e->graph, rounds, &e->clones));
+    REMAT_TRY(remat_fuse_facts_create(arena, e->clones.graph, &e->facts));
+    REMAT_TRY(remat_kernel_memo_init(&e->memo, arena, e->clones.graph->node_count));
+    REMAT_TRY(fuse_tail(e, arena));
+    REMAT_TRY(remat_statics_inputs(arena, e->statics, e->graph, &e->inputs));
+fail:
+    return st;
+}
+
 remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
                                   struct remat_arena *arena, const struct remat_graph *graph,
                                   const struct remat_statics *statics,
                                   const struct remat_device_description *device,
                                   struct remat_stopwatch *watch)
 {
-    remat_status st = REMAT_OK;
-    *e = (struct remat_evaluator){.ctx = ctx, .statics = statics, .device = device, .watch = watch};
-    remat_arena_init(&e->scratch, ctx);
-    REMAT_TRY(remat_clones_create(arena, graph, &e->clones));
-    REMAT_TRY(remat_fuse_facts_create(arena, e->clones.graph, &e->facts));
-    REMAT_TRY(remat_kernel_memo_init(&e->memo, arena, e->clones.graph->node_count));
-    REMAT_TRY(fuse_tail(e, arena));
-    REMAT_TRY(remat_statics_inputs(arena, statics, graph, &e->inputs));
-fail:
-    return st;
+    *e = (struct remat_evaluator){
+        .ctx = ctx, .graph = graph, .statics = statics, .device = device, .watch = watch};
+    return init(e, arena, 1);
 }
 
 void remat_evaluator_release(struct remat_evaluator *e)
 {
+    if (e->nested)
+        remat_arena_release(&e->nested->scratch);
     remat_arena_release(&e->scratch);
+}
+
+remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_decision *decision,
+                                 struct remat_evaluator **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_evaluator *nested;
+    *out = e;
+    if (remat_decision_rounds(decision) <= e->clones.rounds)
+        return REMAT_OK;
+    if (!e->nested) {
+        REMAT_NEW(e->memo.arena, nested, 1);
+        *nested = (struct remat_evaluator){.ctx = e->ctx,
+                                           .graph = e->graph,
+                                           .statics = e->statics,
+                                           .device = e->device,
+                                           .watch = e->watch};
+        e->nested = nested;
+        REMAT_TRY(init(nested, e->memo.arena, REMAT_ROUNDS_MAX));
+    }
+    *out = e->nested;
+fail:
+    return st;
 }
 
 remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_arena *arena,
@@ -151,8 +182,11 @@ fail:
 remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decision *decision,
                             struct remat_evaluation *out)
 {
+    remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
-    remat_status st = arrange(e, decision, &lifespans, out);
+    REMAT_TRY(remat_evaluator_for(e, decision, &e));
+    REMAT_TRY(arrange(e, decision, &lifespans, out));
+fail:
     remat_arena_reset(&e->scratch);
     return st;
 }
@@ -163,6 +197,7 @@ remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat
 {
     remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
+    REMAT_TRY(remat_evaluator_for(e, decision, &e));
     REMAT_TRY(arrange(e, decision, &lifespans, out));
     if (out->live_peak_bytes > limit_bytes)
         goto fail;

@@ -38,7 +38,9 @@ struct remat_evaluation {
 
 struct remat_evaluator {
     remat_context *ctx;
+    const struct remat_graph *graph;
     struct remat_clones clones;
+    struct remat_evaluator *nested; /* with two rounds of clones; NULL until it is needed */
     struct remat_kernel_list tail;
     struct remat_evaluation tail_cost; /* its times */
     struct remat_fuse_facts facts;
@@ -55,7 +57,8 @@ struct remat_evaluator {
 };
 
 /* `graph` is what decisions are made on; all pointers outlive the evaluator, whose tables lie in
- * `arena`. Thread-compatible. Release also after a failure. */
+ * `arena`. Thread-compatible. Release also after a failure. Decisions with nested values are
+ * evaluated on clones of their own, so that all others have half as many to look at. */
 remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
                                   struct remat_arena *arena, const struct remat_graph *graph,
                                   const struct remat_statics *statics,
@@ -63,9 +66,13 @@ remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_conte
                                   struct remat_stopwatch *watch);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
+/* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */
+remat_status remat_evaluator_for(struct remat_evaluator *evaluator,
+                                 const struct remat_decision *decision,
+                                 struct remat_evaluator **out);
+
 /* The kernels of a decision, on the nodes of evaluator->clones.graph, valid until the next
- * decision.
- */
+ * decision; `evaluator` is the one for it. */
 remat_status remat_evaluator_kernels(struct remat_evaluator *evaluator, struct remat_arena *arena,
                                      const struct remat_decision *decision,
                                      struct remat_kernel_list *out);

@@ -10,36 +10,66 @@ static bool is_recomputable(const struct remat_border_graph *border, uint32_t it
     return !i->kept && !border->likely.tasks[i->task].forbidden;
 }
 
-/* What the decision keeps. What it could keep but nothing needs is computed again where something
- * comes to need it, so that no value's alternative keeps another one in its place. */
-static remat_status find_kept(struct remat_arena *arena, const struct remat_border_graph *border,
-                              const struct remat_decision *decision, bool **out)
+struct choice {
+    uint8_t *actions; /* by item: as decided */
+    uint8_t *again;   /* by item: the action that computes it again */
+    bool *kept;       /* by item */
+};
+
+/* Layers of which something is nested: what else they come to compute again would be nested too. */
+static remat_status find_again(struct remat_arena *arena, const struct remat_border_graph *border,
+                               struct choice *choice)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border *likely = &border->likely;
-    struct remat_border_point point = {0};
-    bool *saved;
-    REMAT_NEW(arena, saved, likely->item_count);
-    REMAT_NEW(arena, point.run, likely->task_count);
-    for (uint32_t i = 0; i < likely->item_count; i++)
-        saved[i] = decision->actions[border->item_value[i].i] == REMAT_ACTION_SAVE;
-    REMAT_TRY(remat_border_follow(arena, likely, saved, point.run));
-    REMAT_TRY(remat_border_measure(arena, likely, &point));
-    for (uint32_t i = 0; i < likely->item_count; i++)
-        point.keep[i] |= likely->items[i].kept || likely->tasks[likely->items[i].task].forbidden;
-    *out = point.keep;
+    bool *nested;
+    REMAT_NEW(arena, nested, border->region_count);
+    for (uint32_t i = 0; i < border->item_count; i++)
+        if (!remat_is_none(border->item_region[i]))
+            nested[border->item_region[i]] |= remat_action_times(choice->actions[i]) > 1;
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        uint32_t region = border->item_region[i];
+        uint8_t action = border->item_fused[i] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+        choice->again[i] = !remat_is_none(region) && nested[region]
+                               ? (uint8_t)remat_action_nested(action)
+                               : action;
+    }
 fail:
     return st;
 }
 
-static uint8_t recompute_action(const struct remat_border_graph *border, uint32_t item)
+/* What the decision keeps. What it could keep but nothing needs is computed again where something
+ * comes to need it, so that no value's alternative keeps another one in its place. */
+static remat_status find_choice(struct remat_arena *arena, const struct remat_border_graph *border,
+                                const struct remat_decision *decision, struct choice *out)
 {
-    return border->item_fused[item] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+    remat_status st = REMAT_OK;
+    const struct remat_border *likely = &border->likely;
+    struct remat_border_point point = {0};
+    uint8_t *times;
+    REMAT_NEW(arena, out->actions, likely->item_count);
+    REMAT_NEW(arena, out->again, likely->item_count);
+    REMAT_NEW(arena, times, likely->item_count);
+    for (uint32_t i = 0; i < likely->item_count; i++) {
+        out->actions[i] = decision->actions[border->item_value[i].i];
+        times[i] = (uint8_t)remat_action_times(out->actions[i]);
+    }
+    REMAT_TRY(remat_border_follow(arena, likely, times, &point));
+    REMAT_TRY(remat_border_measure(arena, likely, &point));
+    REMAT_TRY(find_again(arena, border, out));
+    for (uint32_t i = 0; i < likely->item_count; i++) {
+        point.keep[i] |= likely->items[i].kept || likely->tasks[likely->items[i].task].forbidden;
+        if (out->actions[i] == REMAT_ACTION_SAVE && !point.keep[i])
+            out->actions[i] = out->again[i];
+    }
+    out->kept = point.keep;
+fail:
+    return st;
 }
 
 /* The differences of exact step times, one evaluation a value. */
 static remat_status evaluate_alternatives(struct remat_chooser *c,
-                                          const struct remat_border_graph *border, const bool *kept,
+                                          const struct remat_border_graph *border,
+                                          const struct choice *choice,
                                           const struct remat_decision *decision, int64_t *extra_ps)
 {
     remat_status st = REMAT_OK;
@@ -48,19 +78,35 @@ static remat_status evaluate_alternatives(struct remat_chooser *c,
     REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &other));
     memcpy(other.actions, decision->actions, c->graph->value_count * sizeof *other.actions);
     for (uint32_t i = 0; i < border->item_count; i++)
-        if (other.actions[border->item_value[i].i] == REMAT_ACTION_SAVE && !kept[i])
-            other.actions[border->item_value[i].i] = recompute_action(border, i);
+        other.actions[border->item_value[i].i] = choice->actions[i];
     REMAT_TRY(remat_evaluate(c->evaluator, &other, &as_is));
     for (uint32_t i = 0; i < border->item_count; i++) {
         uint8_t *action = &other.actions[border->item_value[i].i], was = *action;
         if (!is_recomputable(border, i))
             continue;
-        *action = kept[i] ? recompute_action(border, i) : REMAT_ACTION_SAVE;
+        *action = choice->kept[i] ? choice->again[i] : REMAT_ACTION_SAVE;
         REMAT_TRY(remat_evaluate(c->evaluator, &other, &changed));
         *action = was;
         int64_t more_ns = (int64_t)(changed.step_ns - as_is.step_ns);
-        extra_ps[i] = 1000 * (kept[i] ? more_ns : -more_ns);
+        extra_ps[i] = 1000 * (choice->kept[i] ? more_ns : -more_ns);
     }
+fail:
+    return st;
+}
+
+static remat_status estimate_alternatives(struct remat_arena *arena,
+                                          const struct remat_border_graph *border,
+                                          const struct choice *choice, int64_t *extra_ps)
+{
+    remat_status st = REMAT_OK;
+    uint8_t *times, *otherwise;
+    REMAT_NEW(arena, times, border->item_count);
+    REMAT_NEW(arena, otherwise, border->item_count);
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        times[i] = choice->kept[i] ? 0 : (uint8_t)remat_action_times(choice->actions[i]);
+        otherwise[i] = (uint8_t)remat_action_times(choice->again[i]);
+    }
+    REMAT_TRY(remat_border_marginals(arena, &border->likely, times, otherwise, extra_ps));
 fail:
     return st;
 }
@@ -73,17 +119,17 @@ static remat_status find_alternatives(struct remat_chooser *c, const struct rema
     struct remat_border_graph border;
     struct remat_decision none;
     int64_t *extra_ps;
-    bool *kept;
+    struct choice choice;
     REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &none));
     REMAT_TRY(remat_extract_border(c->ctx, c->arena, c->graph, &base->kernels, base->prices,
                                    &c->settings->device, &none, &border));
     REMAT_NEW(c->arena, extra_ps, border.item_count);
-    REMAT_TRY(find_kept(c->arena, &border, decision, &kept));
-    REMAT_TRY(remat_border_marginals(c->arena, &border.likely, kept, extra_ps));
+    REMAT_TRY(find_choice(c->arena, &border, decision, &choice));
+    REMAT_TRY(estimate_alternatives(c->arena, &border, &choice, extra_ps));
     out->exact = (uint64_t)border.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
     if (out->exact) {
         remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
-        REMAT_TRY(evaluate_alternatives(c, &border, kept, decision, extra_ps));
+        REMAT_TRY(evaluate_alternatives(c, &border, &choice, decision, extra_ps));
     }
     for (uint32_t i = 0; i < border.item_count; i++) {
         struct remat_alternative *a = &out->alternatives[border.item_value[i].i];

@@ -4,6 +4,8 @@
  */
 #include "frontier.h"
 
+#include "paths.h"
+
 #include <stdlib.h>
 
 enum { SAMPLES_MIN = 16, NODES_PRICED = 1000000 }; /* of each; so large graphs take no longer */
@@ -104,6 +106,18 @@ static bool goes_on(const struct survey *s)
     return !remat_choose_is_over(s->chooser) || s->priced == 0;
 }
 
+static remat_status survey_decision(struct survey *s, uint32_t path, uint32_t index)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path, index, &decision));
+    REMAT_TRY(price(s, "per-op", &decision));
+    s->chooser->state.seen_count++;
+    remat_arena_reset(&s->scratch);
+fail:
+    return st;
+}
+
 static remat_status survey_path(struct survey *s, uint32_t path)
 {
     remat_status st = REMAT_OK;
@@ -112,13 +126,19 @@ static remat_status survey_path(struct survey *s, uint32_t path)
     REMAT_TRY(
         remat_planner_path_samples(s->planner, s->chooser->arena, path, most, &count, &samples));
     s->chooser->state.to_see_count -= most - count;
-    for (uint32_t i = 0; i < count && goes_on(s); i++) {
-        struct remat_decision decision;
-        REMAT_TRY(remat_planner_decide(s->planner, &s->scratch, path, samples[i], &decision));
-        REMAT_TRY(price(s, "per-op", &decision));
-        s->chooser->state.seen_count++;
-        remat_arena_reset(&s->scratch);
-    }
+    for (uint32_t i = 0; i < count && goes_on(s); i++)
+        REMAT_TRY(survey_decision(s, path, samples[i]));
+fail:
+    return st;
+}
+
+/* `count` decisions behind the last one of the path. */
+static remat_status survey_nested(struct survey *s, uint32_t path, uint32_t count)
+{
+    remat_status st = REMAT_OK;
+    uint32_t length = remat_planner_path_length(s->planner, path), samples = sample_count(s, count);
+    for (uint32_t i = 0; i < samples && goes_on(s); i++)
+        REMAT_TRY(survey_decision(s, path, length + sample_index(i, samples, count)));
 fail:
     return st;
 }
@@ -205,25 +225,43 @@ static void announce(struct survey *s, uint32_t count)
     s->chooser->state.to_see_count += sample_count(s, count);
 }
 
+/* Nested decisions of the path that are looked at: in large graphs only of the first one, which
+ * leads to the smallest. */
+static remat_status count_nested(struct survey *s, uint32_t path, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t length = remat_planner_path_length(s->planner, path), end = length;
+    if (path == 0 || sample_count(s, length) == length)
+        REMAT_TRY(remat_paths_end(s->chooser, &s->scratch, s->planner, path, &end));
+    *out = end - length;
+fail:
+    return st;
+}
+
 static remat_status survey(struct survey *s)
 {
     remat_status st = REMAT_OK;
     struct remat_chooser *c = s->chooser;
     struct remat_policy *policies;
-    uint32_t count, path_count = 0;
+    uint32_t count, path_count = 0, *nested; /* by path: decisions */
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
     if (c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(remat_choose_planner(c, &s->planner));
         REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
-    }
-    for (uint32_t path = 0; path < path_count; path++)
-        announce(s, remat_planner_path_length(s->planner, path));
-    announce(s, count);
-    if (s->planner)
         announce(s, remat_planner_near_count(s->planner));
-    for (uint32_t path = 0; path < path_count; path++)
+    }
+    REMAT_NEW(c->arena, nested, path_count);
+    for (uint32_t path = 0; path < path_count; path++) {
+        REMAT_TRY(count_nested(s, path, &nested[path]));
+        announce(s, remat_planner_path_length(s->planner, path));
+        announce(s, nested[path]);
+    }
+    announce(s, count);
+    for (uint32_t path = 0; path < path_count; path++) {
         REMAT_TRY(survey_path(s, path));
+        REMAT_TRY(survey_nested(s, path, nested[path]));
+    }
     sort_points(&s->points);
     if (s->planner)
         REMAT_TRY(survey_near(s));

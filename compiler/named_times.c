@@ -1,5 +1,6 @@
 /* One walk from the last node to the first: what is computed again is a forward node of which a
- * value that is not saved is read by the backward pass or by another one that is computed again. */
+ * value that is not saved is read by the backward pass or by another one that is computed again, in
+ * the last round that reader and value have in common. */
 #include "named_times.h"
 
 #include "ops.h"
@@ -14,23 +15,46 @@ void remat_named_times_init(struct remat_named_times *named, const struct remat_
         named->plain.ns[remat_cost_class_of(kernels->kernels[k].kind)] += prices[k].ns;
 }
 
-/* again[v]: a root that is read and not saved. */
-static void find_again(const struct remat_named_times *named, const struct remat_decision *decision,
-                       bool *again)
+static uint8_t bit_of(uint32_t round)
+{
+    return (uint8_t)(1u << (round - 1));
+}
+
+/* rounds[v]: of a root that is not saved, a bit for each round of clones that reads or is read. */
+static void find_rounds(const struct remat_named_times *named,
+                        const struct remat_decision *decision, uint8_t *rounds)
 {
     const struct remat_graph *g = named->graph;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        bool runs = node->phase != REMAT_PHASE_FORWARD && node->phase != REMAT_PHASE_LOSS;
+        bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+        uint8_t runs = early ? 0 : bit_of(REMAT_ROUNDS_MAX); /* reads what the last round makes */
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t o = 0; o < node->output_count; o++)
-            runs |= again[node->outputs[o].i];
-        for (uint32_t i = 0; runs && i < node->input_count; i++) {
+            runs |= rounds[node->outputs[o].i];
+        for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = named->facts->root[node->inputs[i].i];
-            again[root] = decision->actions[root] != REMAT_ACTION_SAVE;
+            uint32_t times = remat_action_times(decision->actions[root]);
+            for (uint32_t round = 1; round <= REMAT_ROUNDS_MAX && times > 0; round++)
+                if (runs & bit_of(round))
+                    rounds[root] |= bit_of(round < times ? round : times);
         }
     }
+}
+
+/* How often a named kernel runs again. */
+static uint32_t runs_of(const struct remat_named_times *named, const uint8_t *rounds, uint32_t k)
+{
+    const struct remat_fused_kernel *kernel = &named->kernels->kernels[k];
+    const struct remat_node_info *node = &named->graph->nodes[kernel->nodes[0].i];
+    uint32_t count = 0;
+    uint8_t runs = 0;
+    for (uint32_t o = 0; kernel->kind != REMAT_KERNEL_program && o < node->output_count; o++)
+        runs |= rounds[node->outputs[o].i];
+    for (uint32_t round = 1; round <= REMAT_ROUNDS_MAX; round++)
+        count += (runs & bit_of(round)) > 0;
+    return count;
 }
 
 remat_status remat_named_times_of(const struct remat_named_times *named,
@@ -39,19 +63,29 @@ remat_status remat_named_times_of(const struct remat_named_times *named,
                                   struct remat_class_times *out)
 {
     remat_status st = REMAT_OK;
-    bool *again;
-    REMAT_NEW(scratch, again, named->graph->value_count);
-    find_again(named, decision, again);
+    uint8_t *rounds;
+    REMAT_NEW(scratch, rounds, named->graph->value_count);
+    find_rounds(named, decision, rounds);
     *out = named->plain;
-    for (uint32_t k = 0; k < named->kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &named->kernels->kernels[k];
-        const struct remat_node_info *node = &named->graph->nodes[kernel->nodes[0].i];
-        bool runs = false;
-        for (uint32_t o = 0; kernel->kind != REMAT_KERNEL_program && o < node->output_count; o++)
-            runs |= again[node->outputs[o].i];
-        out->ns[remat_cost_class_of(kernel->kind)] += runs ? named->prices[k].ns : 0;
-    }
+    for (uint32_t k = 0; k < named->kernels->count; k++)
+        out->ns[remat_cost_class_of(named->kernels->kernels[k].kind)] +=
+            runs_of(named, rounds, k) * named->prices[k].ns;
     out->ns[REMAT_COST_REST] = 0;
+fail:
+    return st;
+}
+
+remat_status remat_named_times_twice(const struct remat_named_times *named,
+                                     struct remat_arena *scratch,
+                                     const struct remat_decision *decision, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    uint8_t *rounds;
+    REMAT_NEW(scratch, rounds, named->graph->value_count);
+    find_rounds(named, decision, rounds);
+    *out_ns = 0;
+    for (uint32_t k = 0; k < named->kernels->count; k++)
+        *out_ns += runs_of(named, rounds, k) > 1 ? named->prices[k].ns : 0;
 fail:
     return st;
 }

@@ -29,4 +29,9 @@ remat_status remat_named_times_of(const struct remat_named_times *named,
                                   const struct remat_decision *decision,
                                   struct remat_class_times *out);
 
+/* Of all named kernels, what their second runs take. */
+remat_status remat_named_times_twice(const struct remat_named_times *named,
+                                     struct remat_arena *scratch,
+                                     const struct remat_decision *decision, uint64_t *out_ns);
+
 #endif

@@ -2,32 +2,83 @@
  * room, since whatever fits less room fits more. */
 #include "paths.h"
 
-remat_status remat_paths_search(struct remat_chooser *c, struct remat_arena *scratch,
-                                const struct remat_planner *planner, uint32_t path,
-                                uint64_t limit_bytes, struct remat_rung *best, bool *found,
-                                uint64_t *room_bytes)
+/* Among [low, high) of a path. *room_bytes grows to the largest arena that fitted. */
+static remat_status search_range(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner, uint32_t path, uint32_t low,
+                                 uint32_t high, uint64_t limit_bytes, struct remat_rung *best,
+                                 bool *any, uint64_t *room_bytes)
 {
     remat_status st = REMAT_OK;
-    uint32_t low = 0, high = remat_planner_path_length(planner, path);
-    struct remat_rung first = {0};
-    bool any = false;
-    *room_bytes = 0;
     while (low < high && !remat_choose_is_over(c)) {
         uint32_t middle = low + (high - low) / 2;
         struct remat_rung rung = {.of = {"per-op", NULL, path, middle}};
         uint64_t bytes;
         REMAT_TRY(remat_rung_try(c, scratch, planner, &rung, limit_bytes, &bytes));
         if (bytes <= limit_bytes) {
-            first = rung;
-            any = true;
+            *best = rung;
+            *any = true;
             high = middle;
             *room_bytes = bytes > *room_bytes ? bytes : *room_bytes;
         } else {
             low = middle + 1;
         }
     }
-    if (any)
-        *best = first;
+fail:
+    return st;
+}
+
+static remat_status live_peak(struct remat_chooser *c, struct remat_arena *scratch,
+                              const struct remat_planner *planner, uint32_t path, uint32_t step,
+                              uint64_t *out_bytes)
+{
+    struct remat_rung rung = {.of = {"per-op", NULL, path, step}};
+    remat_status st = remat_rung_evaluate(c, scratch, planner, &rung, 0);
+    *out_bytes = rung.cost.live_peak_bytes;
+    return st;
+}
+
+/* Live peaks of nested decisions fall, and from some on they do not: bisection finds where. */
+remat_status remat_paths_end(struct remat_chooser *c, struct remat_arena *scratch,
+                             const struct remat_planner *planner, uint32_t path, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t low = remat_planner_path_length(planner, path) - 1;
+    uint32_t high = low + remat_planner_nested_count(planner, path);
+    if (!c->path_ends)
+        REMAT_NEW(c->arena, c->path_ends, remat_planner_path_count(planner));
+    while (c->path_ends[path] == 0 && low < high && !remat_choose_is_over(c)) {
+        uint32_t middle = low + (high - low) / 2;
+        uint64_t bytes, next_bytes;
+        REMAT_TRY(live_peak(c, scratch, planner, path, middle, &bytes));
+        REMAT_TRY(live_peak(c, scratch, planner, path, middle + 1, &next_bytes));
+        if (next_bytes < bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (c->path_ends[path] == 0)
+        c->path_ends[path] = low + 1;
+    *out = c->path_ends[path];
+fail:
+    return st;
+}
+
+remat_status remat_paths_search(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, uint32_t path,
+                                uint64_t limit_bytes, struct remat_rung *best, bool *found,
+                                uint64_t *room_bytes)
+{
+    remat_status st = REMAT_OK;
+    uint32_t length = remat_planner_path_length(planner, path), end;
+    bool any = false;
+    *room_bytes = 0;
+    REMAT_TRY(
+        search_range(c, scratch, planner, path, 0, length, limit_bytes, best, &any, room_bytes));
+    if (!any) {
+        REMAT_TRY(remat_paths_end(c, scratch, planner, path, &end));
+        REMAT_TRY(search_range(c, scratch, planner, path, length, end, limit_bytes, best, &any,
+                               room_bytes));
+    }
     *found |= any;
     if (!any)
         *room_bytes = UINT64_MAX;
@@ -100,8 +151,13 @@ fail:
     return st;
 }
 
+static bool is_nested(const struct remat_planner *planner, const struct remat_rung *rung)
+{
+    return rung->of.step >= remat_planner_path_length(planner, rung->of.path);
+}
+
 /* The fastest that the planner's paths lead to. Larger groups than the first that are no faster
- * hold more at once for the same time. */
+ * hold more at once for the same time, unless what is nested takes longer. */
 remat_status remat_paths_best(struct remat_chooser *c, struct remat_arena *scratch,
                               const struct remat_planner *planner, struct remat_rung *best,
                               bool *found)
@@ -121,7 +177,7 @@ remat_status remat_paths_best(struct remat_chooser *c, struct remat_arena *scrat
         bool faster = any && (!*found || remat_rung_compare(&rung, best) < 0);
         if (faster)
             *best = rung;
-        if (*found && !faster && path >= singles)
+        if (*found && !faster && path >= singles && !is_nested(planner, best))
             break;
         *found |= any;
         if (path + 1 == singles)

@@ -13,6 +13,11 @@ remat_status remat_paths_search(struct remat_chooser *chooser, struct remat_aren
                                 uint64_t limit_bytes, struct remat_rung *best, bool *found,
                                 uint64_t *room_bytes);
 
+/* How many decisions of the path are of use, nested ones included: behind them nothing is smaller.
+ */
+remat_status remat_paths_end(struct remat_chooser *chooser, struct remat_arena *scratch,
+                             const struct remat_planner *planner, uint32_t path, uint32_t *out);
+
 /* The fastest that all paths lead to within the chooser's limit. */
 remat_status remat_paths_best(struct remat_chooser *chooser, struct remat_arena *scratch,
                               const struct remat_planner *planner, struct remat_rung *best,

@@ -8,6 +8,7 @@
 #include "marginal.h"
 #include "named_times.h"
 #include "neighbours.h"
+#include "ops.h"
 #include "path.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ struct remat_planner {
     struct remat_border_graph border;
     struct remat_border_hull single, grouped;
     struct remat_path_steps single_steps, grouped_steps;
-    bool *item_between;
+    bool *item_between, *item_far;
     uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
@@ -81,12 +82,31 @@ fail:
     return st;
 }
 
+/* What more than the next layer needs. */
+static remat_status find_far(struct remat_planner *p, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *b = &p->border.least;
+    const uint32_t *region = p->border.item_region;
+    REMAT_NEW(arena, p->item_far, b->item_count);
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        const struct remat_border_task *task = &b->tasks[b->items[i].task];
+        for (uint32_t e = task->input_begin; e < task->input_end; e++) {
+            uint32_t input = b->inputs[e];
+            p->item_far[input] |= region[i] != region[input] && region[i] != region[input] + 1;
+        }
+    }
+fail:
+    return st;
+}
+
 static remat_status find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(arena, p->item_between, p->border.item_count);
     for (uint32_t i = 0; i < p->border.item_count; i++)
         p->item_between[i] = p->border.item_crossing[i] == REMAT_CROSSING_BETWEEN;
+    REMAT_TRY(find_far(p, arena));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps));
     p->fork = find_fork(p);
@@ -235,6 +255,7 @@ static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
                                .item_region = p->border.item_region,
                                .region_count = p->border.region_count,
                                .item_between = p->item_between,
+                               .item_far = p->item_far,
                                .held = single ? path : 0,
                                .group = single ? 1 : path - singles + 2,
                                .first = single ? 0 : p->fork};
@@ -271,15 +292,42 @@ remat_status remat_planner_path_samples(const struct remat_planner *p, struct re
     return remat_path_samples(arena, &walked, most, out_count, out);
 }
 
+uint32_t remat_planner_nested_count(const struct remat_planner *p, uint32_t path)
+{
+    struct remat_path walked = path_of(p, path);
+    return remat_path_nested_count(&walked);
+}
+
+/* What nested layers compute is nested, but for what groups hand on: that stays in memory from the
+ * first round on. */
+static void nest(const struct remat_planner *p, const struct remat_path *path, const bool *nested,
+                 struct remat_decision *out)
+{
+    for (uint32_t v = 0; v < out->value_count; v++) {
+        uint32_t node = p->graph->values[v].node, item = p->border.item_of[v];
+        uint32_t region = remat_is_none(node) ? REMAT_NONE : p->border.region_of_node[node];
+        if (out->actions[v] == REMAT_ACTION_SAVE || remat_is_none(region) || !nested[region])
+            continue;
+        if (!remat_is_none(item) && remat_path_ends_group(path, item))
+            out->actions[v] = REMAT_ACTION_RECOMPUTE;
+        else
+            out->actions[v] = remat_action_nested(out->actions[v]);
+    }
+}
+
 remat_status remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena,
                                   uint32_t path, uint32_t index, struct remat_decision *out)
 {
     remat_status st = REMAT_OK;
     struct remat_path walked = path_of(p, path);
-    bool *keep;
+    bool *keep, *nested;
     REMAT_NEW(arena, keep, p->border.item_count);
-    remat_path_choice(&walked, index, keep);
+    REMAT_NEW(arena, nested, p->border.region_count);
+    remat_path_nested(&walked, index, nested);
+    remat_path_choice(&walked, index, nested, keep);
     REMAT_TRY(remat_border_decide(arena, p->graph, &p->border, keep, p->pinned, out));
+    if (index >= remat_path_length(&walked))
+        nest(p, &walked, nested, out);
 fail:
     return st;
 }
@@ -337,14 +385,16 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     remat_status st = REMAT_OK;
     const struct remat_border *border = &p->border.least;
     struct remat_border_point point = {0};
-    bool *saved;
-    REMAT_NEW(scratch, saved, border->item_count);
-    REMAT_NEW(scratch, point.run, border->task_count);
+    uint8_t *times;
+    uint64_t twice_ns = 0;
+    REMAT_NEW(scratch, times, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
-        saved[i] = decision->actions[p->border.item_value[i].i] == REMAT_ACTION_SAVE;
-    REMAT_TRY(remat_border_follow(scratch, border, saved, point.run));
+        times[i] = decision->actions[p->border.item_value[i].i] != REMAT_ACTION_SAVE;
+    REMAT_TRY(remat_border_follow(scratch, border, times, &point));
+    if (remat_decision_rounds(decision) > 1)
+        REMAT_TRY(remat_named_times_twice(&p->named, scratch, decision, &twice_ns));
     REMAT_TRY(remat_border_measure(scratch, border, &point));
-    out->step_ns = bound_ns(p, (double)point.cost_ps);
+    out->step_ns = bound_ns(p, (double)point.cost_ps) + twice_ns;
     out->live_bytes = p->static_bytes;
     if (p->moment_count > 0) {
         REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));

@@ -70,8 +70,9 @@ remat_status remat_refuse(struct remat_chooser *c, struct remat_arena *scratch,
     if (planner)
         REMAT_TRY(remat_choose_path_count(c, scratch, planner, &path_count));
     for (uint32_t path = 0; path < path_count; path++) {
-        uint32_t last = remat_planner_path_length(planner, path) - 1;
-        struct remat_rung rung = {.of = {"per-op", NULL, path, last}};
+        uint32_t end;
+        REMAT_TRY(remat_paths_end(c, scratch, planner, path, &end));
+        struct remat_rung rung = {.of = {"per-op", NULL, path, end - 1}};
         REMAT_TRY(take_smaller(c, scratch, planner, &rung, &smallest, &bytes));
     }
     REMAT_TRY(take_smallest(c, scratch, planner, rungs, &smallest, &bytes));

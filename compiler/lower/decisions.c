@@ -38,10 +38,11 @@ static bool is_forward(const struct remat_graph *g, uint32_t v)
 
 /* What the rewritten graph does with a forward value: its own, and its clones. */
 struct fate {
-    bool read_late;         /* the value itself, by the backward pass or later */
-    bool cloned, rewritten; /* a clone exists; one owns bytes */
-    uint64_t clones_ns;     /* of the kernels that write clones */
-    uint32_t read_end;      /* position after the last kernel that reads it or a clone */
+    bool read_late;     /* the value itself, by the backward pass or later */
+    uint32_t rounds;    /* the last one (passes/clones.h) that makes a clone; 0: none does */
+    bool rewritten;     /* a clone of that round owns bytes */
+    uint64_t clones_ns; /* of the kernels that write clones */
+    uint32_t read_end;  /* position after the last kernel that reads it or a clone */
 };
 
 struct joiner {
@@ -74,6 +75,11 @@ static uint32_t original_of(const struct joiner *j, uint32_t v)
     return is_forward(g, v) ? v : REMAT_NONE;
 }
 
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 static void follow_clones(struct joiner *j)
 {
     const struct remat_graph *g = j->part->graph;
@@ -81,17 +87,14 @@ static void follow_clones(struct joiner *j)
         uint32_t original = is_clone(g, v) ? original_of(j, v) : REMAT_NONE;
         if (remat_is_none(original))
             continue;
-        j->fates[original].cloned = true;
-        if (remat_is_none(j->part->lifespans->buffer_of[v]))
-            continue;
-        j->fates[original].rewritten = true;
-        j->fates[original].clones_ns += clone_ns(j->part, v);
+        struct fate *fate = &j->fates[original];
+        uint32_t round = remat_clone_round(g->nodes[g->values[v].node].instance);
+        bool written = !remat_is_none(j->part->lifespans->buffer_of[v]);
+        if (round >= fate->rounds)
+            fate->rewritten = written || (round == fate->rounds && fate->rewritten);
+        fate->rounds = later(fate->rounds, round);
+        fate->clones_ns += written ? clone_ns(j->part, v) : 0;
     }
-}
-
-static uint32_t later(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
 }
 
 /* What has no kernel of its own, such as a cast, is made in the kernels that read it: they read its
@@ -151,7 +154,15 @@ static bool is_decided(const struct joiner *j, uint32_t v, const struct remat_al
 {
     const struct fate *fate = &j->fates[v];
     bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v]);
-    return saved || fate->rewritten || (fate->cloned && other && other->written);
+    return saved || fate->clones_ns || fate->rewritten || (fate->rounds && other && other->written);
+}
+
+static uint8_t action_of(const struct fate *fate)
+{
+    if (fate->rounds == 0)
+        return REMAT_ACTION_SAVE;
+    uint32_t action = fate->rewritten ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_FUSED;
+    return (uint8_t)(fate->rounds > 1 ? remat_action_nested(action) : action);
 }
 
 static struct remat_decision_record record(const struct joiner *j, uint32_t v, const char *name,
@@ -165,9 +176,7 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, c
         .name = name,
         .scope = scope->path,
         .layer = scope->layer,
-        .action = fate->rewritten ? REMAT_ACTION_RECOMPUTE
-                  : fate->cloned  ? REMAT_ACTION_FUSED
-                                  : REMAT_ACTION_SAVE,
+        .action = action_of(fate),
         .reason = "default",
         .bytes = remat_value_bytes(&g->values[v]),
         .recompute_ns = fate->clones_ns * j->part->times,

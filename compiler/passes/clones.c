@@ -11,11 +11,18 @@ static bool is_forward(const struct remat_node_info *node)
 /* --- extending the graph --- */
 
 enum use { USE_SHARED, USE_FUSED };
+enum { USES = USE_FUSED + 1, COPIES_MAX = USES * REMAT_ROUNDS_MAX };
+
+/* Copies of a node in order of their instances: by round, in a round by use. */
+static enum use use_of(uint32_t copy)
+{
+    return copy % USES;
+}
 
 struct extension {
     struct remat_arena *arena;
     struct remat_clones *c;
-    uint32_t *clone_of[2]; /* by enum use and value of the given graph */
+    uint32_t *clone_of[COPIES_MAX]; /* by copy and value of the given graph */
     size_t slot_capacity;
 };
 
@@ -51,9 +58,9 @@ static remat_status extend(struct extension *x, const struct remat_graph *graph)
     REMAT_NEW(x->arena, x->c->graph, 1);
     *x->c->graph = *graph;
     REMAT_TRY(find_roots(x));
-    for (enum use use = USE_SHARED; use <= USE_FUSED; use++)
+    for (uint32_t copy = 0; copy < USES * x->c->rounds; copy++)
         for (uint32_t n = 0; n < graph->node_count; n++)
-            if (has_clone(x->c, &graph->nodes[n], use)) {
+            if (has_clone(x->c, &graph->nodes[n], use_of(copy))) {
                 values += graph->nodes[n].output_count;
                 nodes++;
             }
@@ -63,7 +70,7 @@ fail:
     return st;
 }
 
-static remat_status add_clone(struct extension *x, uint32_t n, enum use use)
+static remat_status add_clone(struct extension *x, uint32_t n, uint32_t copy)
 {
     remat_status st = REMAT_OK;
     struct remat_graph *g = x->c->graph;
@@ -73,11 +80,11 @@ static remat_status add_clone(struct extension *x, uint32_t n, enum use use)
     for (uint32_t o = 0; o < clone.output_count; o++) {
         struct remat_value_info value = g->values[clone.outputs[o].i];
         REMAT_TRY(remat_graph_add_value(x->arena, g, &value, &outputs[o]));
-        x->clone_of[use][clone.outputs[o].i] = outputs[o].i;
+        x->clone_of[copy][clone.outputs[o].i] = outputs[o].i;
     }
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
-    clone.instance = 1 + use;
+    clone.instance = 1 + copy;
     REMAT_TRY(remat_graph_append_node(x->arena, g, &clone, NULL));
 fail:
     return st;
@@ -86,8 +93,33 @@ fail:
 /* A clone reads what was cloned for the same use; of the others named kernels share. */
 static bool reads_fused(const struct remat_node_info *node)
 {
-    return node->instance ? node->instance == 1 + USE_FUSED
+    return node->instance ? use_of(node->instance - 1) == USE_FUSED
                           : !remat_op_has(node->op, REMAT_FACT_NAMED);
+}
+
+/* What a node reads of a value that `round` makes. */
+static uint32_t find_clone(const struct extension *x, const struct remat_node_info *node,
+                           uint32_t value, uint32_t round, enum use use)
+{
+    bool is_clone = node >= x->c->graph->nodes + x->c->node_count;
+    uint32_t last = is_clone ? remat_clone_round(node->instance) - 1 : x->c->rounds - 1;
+    uint32_t copy = USES * (round < last ? round : last);
+    uint32_t fused = x->clone_of[copy + USE_FUSED][value];
+    bool shares = use == USE_SHARED || remat_is_none(fused) || !reads_fused(node);
+    return shares ? x->clone_of[copy + USE_SHARED][value] : fused;
+}
+
+static struct remat_clone_slot make_slot(const struct extension *x,
+                                         const struct remat_node_info *node, remat_value *input)
+{
+    uint32_t v = input->i;
+    return (struct remat_clone_slot){
+        .input = input,
+        .reads = {[REMAT_ACTION_SAVE] = v,
+                  [REMAT_ACTION_RECOMPUTE] = find_clone(x, node, v, 0, USE_SHARED),
+                  [REMAT_ACTION_FUSED] = find_clone(x, node, v, 0, USE_FUSED),
+                  [REMAT_ACTION_NESTED] = find_clone(x, node, v, 1, USE_SHARED),
+                  [REMAT_ACTION_NESTED_FUSED] = find_clone(x, node, v, 1, USE_FUSED)}};
 }
 
 /* The inputs of a node that may read clones become its own. */
@@ -103,19 +135,14 @@ static remat_status add_slots(struct extension *x, uint32_t n)
     } list = {c->slots, c->slot_count, x->slot_capacity};
     c->first_slot[n] = c->slot_count;
     for (uint32_t i = 0; i < node->input_count && !is_forward(node); i++) {
-        uint32_t clone = x->clone_of[USE_SHARED][node->inputs[i].i];
-        uint32_t fused = x->clone_of[USE_FUSED][node->inputs[i].i];
-        if (remat_is_none(clone))
+        if (remat_is_none(x->clone_of[USE_SHARED][node->inputs[i].i]))
             continue;
-        if (remat_is_none(fused) || !reads_fused(node))
-            fused = clone;
         if (!inputs) {
             REMAT_NEW(x->arena, inputs, node->input_count);
             memcpy(inputs, node->inputs, node->input_count * sizeof *inputs);
             node->inputs = inputs;
         }
-        REMAT_PUSH(x->arena, &list,
-                   ((struct remat_clone_slot){&inputs[i], inputs[i].i, clone, fused}));
+        REMAT_PUSH(x->arena, &list, make_slot(x, node, &inputs[i]));
     }
     c->slots = list.items;
     c->slot_count = (uint32_t)list.count;
@@ -171,19 +198,19 @@ fail:
 }
 
 remat_status remat_clones_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                 struct remat_clones *out)
+                                 uint32_t rounds, struct remat_clones *out)
 {
     remat_status st = REMAT_OK;
     struct extension x = {.arena = arena, .c = out};
-    *out =
-        (struct remat_clones){.node_count = graph->node_count, .value_count = graph->value_count};
+    *out = (struct remat_clones){
+        .node_count = graph->node_count, .value_count = graph->value_count, .rounds = rounds};
     REMAT_TRY(extend(&x, graph));
-    for (enum use use = USE_SHARED; use <= USE_FUSED; use++) {
-        REMAT_NEW(arena, x.clone_of[use], graph->value_count);
-        memset(x.clone_of[use], 0xff, graph->value_count * sizeof *x.clone_of[use]);
+    for (uint32_t copy = 0; copy < USES * rounds; copy++) {
+        REMAT_NEW(arena, x.clone_of[copy], graph->value_count);
+        memset(x.clone_of[copy], 0xff, graph->value_count * sizeof *x.clone_of[copy]);
         for (uint32_t n = 0; n < graph->node_count; n++)
-            if (has_clone(out, &graph->nodes[n], use))
-                REMAT_TRY(add_clone(&x, n, use));
+            if (has_clone(out, &graph->nodes[n], use_of(copy)))
+                REMAT_TRY(add_clone(&x, n, copy));
     }
     REMAT_NEW(arena, out->first_slot, out->graph->node_count + 1);
     for (uint32_t n = 0; n < out->graph->node_count; n++)
@@ -208,17 +235,8 @@ static void set_inputs(const struct remat_clones *c, const struct remat_decision
 {
     for (uint32_t s = 0; s < c->slot_count; s++) {
         const struct remat_clone_slot *slot = &c->slots[s];
-        switch ((enum remat_action)decision->actions[c->root[slot->value]]) {
-        case REMAT_ACTION_SAVE:
-            slot->input->i = slot->value;
-            break;
-        case REMAT_ACTION_RECOMPUTE:
-            slot->input->i = slot->clone;
-            break;
-        case REMAT_ACTION_FUSED:
-            slot->input->i = slot->fused;
-            break;
-        }
+        uint32_t root = c->root[slot->reads[REMAT_ACTION_SAVE]];
+        slot->input->i = slot->reads[decision->actions[root]];
     }
 }
 
@@ -227,7 +245,7 @@ static void place(struct chooser *w, uint32_t n)
 {
     const struct remat_clones *c = w->c;
     for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
-        if (c->slots[s].input->i == c->slots[s].value)
+        if (c->slots[s].input->i == c->slots[s].reads[REMAT_ACTION_SAVE])
             continue;
         uint32_t clone = c->graph->values[c->slots[s].input->i].node;
         if (!w->placed[clone])

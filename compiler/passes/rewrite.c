@@ -26,7 +26,7 @@ remat_status remat_rewrite(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_clones clones;
-    REMAT_TRY(remat_clones_create(arena, graph, &clones));
+    REMAT_TRY(remat_clones_create(arena, graph, remat_decision_rounds(decision), &clones));
     REMAT_TRY(remat_rewrite_with(ctx, arena, &clones, decision, out));
 fail:
     return st;

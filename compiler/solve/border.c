@@ -192,7 +192,7 @@ remat_status remat_border_measure(struct remat_arena *arena, const struct remat_
         const struct remat_border_task *task = &b->tasks[t];
         if (!point->run[t])
             continue;
-        point->cost_ps += task->cost_ps;
+        point->cost_ps += task->cost_ps + (point->again && point->again[t] ? task->again_ps : 0);
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
             point->keep[b->inputs[i]] = true;
         for (uint32_t r = task->read_begin; r < task->read_end; r++)

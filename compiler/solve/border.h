@@ -33,7 +33,8 @@ struct remat_border_read {
 };
 
 struct remat_border_task {
-    int64_t cost_ps; /* beside its reads */
+    int64_t cost_ps;  /* beside its reads */
+    int64_t again_ps; /* of a second run, probably */
     bool forbidden;
     uint32_t input_begin, input_end; /* of border.inputs: items it needs */
     uint32_t read_begin, read_end;   /* of border.reads */
@@ -52,6 +53,7 @@ struct remat_border {
 /* A choice. `run` says it all: an item is kept when it is available and its task does not run. */
 struct remat_border_point {
     bool *run;       /* by task */
+    bool *again;     /* by task: it runs twice; NULL: none does */
     bool *keep;      /* by item */
     int64_t cost_ps; /* beyond keeping everything */
     uint64_t bytes;  /* of what is kept */

@@ -10,10 +10,21 @@ struct remat_decision {
     uint32_t value_count;
     uint8_t *actions; /* enum remat_action by value id. RECOMPUTE: nodes of the backward pass and of
                          the optimizer read a clone, made just before the first of them. Only
-                         forward values may be RECOMPUTE; on a value that owns no bytes (a view) or
-                         that the backward pass does not need it has no effect. */
+                         forward values may be other than SAVE; on a value that owns no bytes (a
+                         view) or that the backward pass does not need it has no effect. */
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */
 };
+
+enum { REMAT_ROUNDS_MAX = 2 };
+
+/* Rounds of clones (clones.h) that the decision takes: 1, or with nested values 2. */
+uint32_t remat_decision_rounds(const struct remat_decision *decision);
+
+/* The round that makes a clone; its instance is not 0. */
+static inline uint32_t remat_clone_round(uint32_t instance)
+{
+    return (instance + 1) / 2;
+}
 
 /* All SAVE; NULL reasons. */
 remat_status remat_decision_create(struct remat_arena *arena, uint32_t value_count,

@@ -336,6 +336,7 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
         border->tasks[task] = made;
         border->tasks[task].cost_ps =
             program ? program_cost(x, item, &traffic, cost) : 1000 * (int64_t)x->prices[writer].ns;
+        border->tasks[task].again_ps = 1000 * (int64_t)x->prices[writer].ns;
         border->tasks[task].read_begin = (uint32_t)reads[cost];
         border->tasks[task].read_end = (uint32_t)x->reads[cost].count;
     }

@@ -49,12 +49,11 @@ static remat_status measure(const struct layers *l, struct remat_arena *scratch,
     remat_status st = REMAT_OK;
     const struct remat_border *likely = &l->border->likely;
     struct remat_border_point point = {0};
-    bool *saved;
-    REMAT_NEW(scratch, saved, likely->item_count);
-    REMAT_NEW(scratch, point.run, likely->task_count);
+    uint8_t *times;
+    REMAT_NEW(scratch, times, likely->item_count);
     for (uint32_t i = 0; i < likely->item_count; i++)
-        saved[i] = is_saved(l, k, shift, i);
-    REMAT_TRY(remat_border_follow(scratch, likely, saved, point.run));
+        times[i] = !is_saved(l, k, shift, i);
+    REMAT_TRY(remat_border_follow(scratch, likely, times, &point));
     REMAT_TRY(remat_border_measure(scratch, likely, &point));
     *out_ps = point.cost_ps;
 fail:
@@ -196,6 +195,7 @@ remat_status remat_extract_layers(struct remat_arena *arena, const struct remat_
     REMAT_TRY(order(&l));
     REMAT_TRY(find_crossings(&l, &crossing));
     border->region_count = l.count;
+    border->region_of_node = l.of_node;
     REMAT_NEW(arena, border->item_region, border->item_count);
     REMAT_NEW(arena, border->item_crossing, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++) {

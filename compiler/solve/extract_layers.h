@@ -13,7 +13,7 @@ enum remat_crossing {
 };
 
 /* Layers are the periods of stacks (extract_stacks.h), of all stacks together. Fills region_count,
- * item_region and item_crossing of a border graph that has everything else. */
+ * region_of_node, item_region and item_crossing of a border graph that has everything else. */
 remat_status remat_extract_layers(struct remat_arena *arena, const struct remat_graph *graph,
                                   struct remat_border_graph *border);
 

@@ -4,15 +4,18 @@
 
 #include "border.h"
 
-/* Which tasks run when nothing but `saved` (by item) is kept: run (by task) is true for those of
- * items that are wanted, or that a running task needs, and not saved. */
-remat_status remat_border_follow(struct remat_arena *scratch, const struct remat_border *border,
-                                 const bool *saved, bool *run);
+/* Which tasks run by how often each item is computed again at most, `times` (0: it is saved, up to
+ * 2): the tasks of what is wanted in the last round that its item has, and in the same round or the
+ * last one before that its item has, the tasks of what a running one needs. Sets run and again of
+ * *point, in the arena. */
+remat_status remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
+                                 const uint8_t *times, struct remat_border_point *point);
 
-/* extra_ps[item]: what the choice costs with this item computed again beyond what it costs with it
- * saved, all others as in `saved`. Below zero where saving takes longer; 0 where the item's task
- * runs in either case or in none. O(items x size of the border). */
+/* extra_ps[item]: what the choice costs with this item computed again, `otherwise` (by item) times,
+ * beyond what it costs with it saved, all others as in `times`. Below zero where saving takes
+ * longer; 0 where the item's task runs in either case or in none. O(items x size of the border). */
 remat_status remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
-                                    const bool *saved, int64_t *extra_ps);
+                                    const uint8_t *times, const uint8_t *otherwise,
+                                    int64_t *extra_ps);
 
 #endif

@@ -1,5 +1,6 @@
 #include "path.h"
 
+#include "nest.h"
 #include "program.h" /* REMAT_NONE */
 
 struct builder {
@@ -157,7 +158,12 @@ static bool is_changed(const struct remat_path *path, const struct remat_path_st
     return region == REMAT_NONE || (last->region != REMAT_NONE && region < last->region);
 }
 
-void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep)
+bool remat_path_ends_group(const struct remat_path *path, uint32_t i)
+{
+    return path->item_between[i] && (path->item_region[i] + 1) % path->group == 0;
+}
+
+static void choose_plain(const struct remat_path *path, uint32_t index, bool *keep)
 {
     const struct remat_path_steps *steps = path->steps;
     uint32_t done = path->first + index;
@@ -167,8 +173,42 @@ void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep
         uint32_t region = path->item_region[i];
         bool is_held = region != REMAT_NONE && region >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
-        bool begins_group = path->item_between[i] && (region + 1) % path->group == 0;
         keep[i] = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
-        keep[i] |= begins_group;
+        keep[i] |= remat_path_ends_group(path, i);
     }
+}
+
+static uint32_t group_count(const struct remat_path *path)
+{
+    return (path->region_count + path->group - 1) / path->group;
+}
+
+uint32_t remat_path_nested_count(const struct remat_path *path)
+{
+    return path->held || path->region_count == 0 ? 0 : group_count(path) - 1;
+}
+
+void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nested)
+{
+    uint32_t last = remat_path_length(path) - 1;
+    memset(nested, 0, path->region_count * sizeof *nested);
+    if (index <= last)
+        return;
+    remat_nest(group_count(path), index - last, nested);
+    for (uint32_t r = path->region_count; r-- > 0;)
+        nested[r] = nested[r / path->group];
+    for (uint32_t i = 0; i < path->item_count; i++)
+        for (uint32_t r = 0; path->item_far[i] && remat_path_ends_group(path, i) && r < path->group;
+             r++)
+            nested[path->item_region[i] - r] = false;
+}
+
+void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
+                       bool *keep)
+{
+    uint32_t last = remat_path_length(path) - 1;
+    choose_plain(path, index < last ? index : last, keep);
+    for (uint32_t i = 0; i < path->item_count; i++)
+        if (remat_path_ends_group(path, i) && nested[path->item_region[i]])
+            keep[i] = false;
 }

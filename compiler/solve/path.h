@@ -40,10 +40,19 @@ struct remat_path {
     uint32_t held;            /* so many of the last regions stay as the first corner has them */
     uint32_t group;           /* at most so many regions are computed again at once, at least 1 */
     uint32_t first;           /* the step that the path begins before */
+    const bool *item_far; /* read by more than the next region: no group's input is dropped there */
 };
 
 /* Number of choices. */
 uint32_t remat_path_length(const struct remat_path *path);
+
+/* Number of choices behind the last one: as that, with one more of the groups' inputs dropped each
+ * time (nest.h). */
+uint32_t remat_path_nested_count(const struct remat_path *path);
+
+/* Which regions choice `index` has passed through on the way to an input that is dropped: what such
+ * a region computes, but for what it hands on, is nested. By region. */
+void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nested);
 
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
@@ -54,7 +63,11 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 remat_status remat_path_samples(struct remat_arena *arena, const struct remat_path *path,
                                 uint32_t most, uint32_t *out_count, uint32_t **out);
 
-/* keep[item] of choice `index`. */
-void remat_path_choice(const struct remat_path *path, uint32_t index, bool *keep);
+/* keep[item] of choice `index`, which has these regions nested. */
+void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
+                       bool *keep);
+
+/* Whether the item is what a group of regions hands on. */
+bool remat_path_ends_group(const struct remat_path *path, uint32_t item);
 
 #endif

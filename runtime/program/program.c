@@ -46,8 +46,30 @@ const char *remat_action_name(uint32_t action)
         [REMAT_ACTION_SAVE] = "save",
         [REMAT_ACTION_RECOMPUTE] = "recompute",
         [REMAT_ACTION_FUSED] = "recompute fused",
+        [REMAT_ACTION_NESTED] = "nested",
+        [REMAT_ACTION_NESTED_FUSED] = "nested fused",
     };
     return action < REMAT_ACTION_COUNT ? names[action] : NULL;
+}
+
+uint32_t remat_program_nested(const struct remat_program *program)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < program->decision_count; i++)
+        count += remat_action_times(program->decisions[i].action) > 1;
+    return count;
+}
+
+uint32_t remat_action_nested(uint32_t action)
+{
+    return action == REMAT_ACTION_RECOMPUTE ? REMAT_ACTION_NESTED
+           : action == REMAT_ACTION_FUSED   ? REMAT_ACTION_NESTED_FUSED
+                                            : action;
+}
+
+uint32_t remat_action_times(uint32_t action)
+{
+    return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
 }
 
 const char *remat_cost_source_name(uint32_t source)

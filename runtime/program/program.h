@@ -131,9 +131,15 @@ enum remat_action {
     REMAT_ACTION_SAVE = 0,
     REMAT_ACTION_RECOMPUTE = 1, /* computed again and written */
     REMAT_ACTION_FUSED = 2,     /* computed again inside the kernels that read it: never written */
+    /* Computed again twice: for what is made of it on the way to a later layer's input, and for the
+     * backward pass, then as RECOMPUTE or as FUSED. */
+    REMAT_ACTION_NESTED = 3,
+    REMAT_ACTION_NESTED_FUSED = 4,
 };
-enum { REMAT_ACTION_COUNT = REMAT_ACTION_FUSED + 1 };
+enum { REMAT_ACTION_COUNT = REMAT_ACTION_NESTED_FUSED + 1 };
 const char *remat_action_name(uint32_t action); /* "recompute fused"; NULL when out of range */
+uint32_t remat_action_times(uint32_t action);   /* how often it has a value computed again */
+uint32_t remat_action_nested(uint32_t action);  /* RECOMPUTE and FUSED: the same nested */
 
 /* What was decided for a forward value that the backward pass needs. */
 struct remat_decision_record {
@@ -209,9 +215,11 @@ size_t remat_operand_print(const struct remat_operand *operand, char *out, size_
 void remat_program_cost_shares(const struct remat_program *program,
                                double shares[REMAT_COST_SOURCES]);
 
-/* Number of values that are not saved, and of those with action FUSED. */
+/* Number of values that are not saved, of those with action FUSED, and of those that are computed
+ * again twice. */
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_fused(const struct remat_program *program);
+uint32_t remat_program_nested(const struct remat_program *program);
 
 /* All that must hold of a program whatever wrote it: indices, sizes, overflow, operands inside
  * their buffers, buffers inside the arena, kernels well-formed. O(size). Message: "commands[17]

@@ -24,7 +24,7 @@ static void check_sizes(const char *name, const struct remat_program *program)
 }
 
 struct span {
-    uint32_t plans;
+    uint32_t plans, nested; /* of these, with nested values */
     uint64_t least_bytes, most_bytes;
 };
 
@@ -76,6 +76,7 @@ static void check_plan(remat_context *ctx, const struct check_model *model,
         arenas->plans && arenas->least_bytes < bytes ? arenas->least_bytes : bytes;
     arenas->most_bytes = arenas->most_bytes > bytes ? arenas->most_bytes : bytes;
     arenas->plans++;
+    arenas->nested += remat_program_nested(program) > 0;
     remat_arena_release(&arena);
 }
 
@@ -94,7 +95,9 @@ void check_peak(remat_context *ctx, const struct check_model *model)
         if (!requests[i].budget_bytes)
             check_guards(ctx, model, &requests[i], &expected);
     }
-    printf("%s: peak of %u plans, arenas of %llu to %llu B\n", model->name, arenas.plans,
-           (unsigned long long)arenas.least_bytes, (unsigned long long)arenas.most_bytes);
+    harness_check(!model->nested || arenas.nested > 0, "%s: no plan nests", model->name);
+    printf("%s: peak of %u plans, %u with nested values, arenas of %llu to %llu B\n", model->name,
+           arenas.plans, arenas.nested, (unsigned long long)arenas.least_bytes,
+           (unsigned long long)arenas.most_bytes);
     remat_arena_release(&arena);
 }

@@ -2,6 +2,8 @@
  * that comparison fail. Here the shapes and the settings that test_pairs.c has not. */
 #include "check.h"
 
+enum { DEEP = 10 }; /* layers, from which on the smallest plan nests */
+
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
                        uint32_t microbatches, uint32_t budgets, uint32_t policies, bool rules)
 {
@@ -9,7 +11,7 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
-    struct check_model model = {preset, graph, NULL};
+    struct check_model model = {preset, graph, NULL, sizes.layers >= DEEP};
     check_bits(ctx, &model, budgets, policies);
     if (rules)
         check_rules(ctx, &model);
@@ -28,6 +30,14 @@ static const struct remat_model_settings large = {
         .layers = 4, .width = 36, .heads = 4, .vocab = 257, .context = 8, .batch = (count),        \
         .seq = 7                                                                                   \
     }
+static const struct remat_model_settings deep = {.layers = DEEP,
+                                                 .width = 36,
+                                                 .heads = 4,
+                                                 .vocab = 257,
+                                                 .context = 24,
+                                                 .batch = 2,
+                                                 .seq = 23,
+                                                 .dropout = 0.1};
 static const struct remat_model_settings many = SEQUENCES(259), few = SEQUENCES(9);
 
 #define SMALL .layers = 4, .width = 36, .vocab = 257, .context = 24, .batch = 4, .seq = 21
@@ -53,6 +63,7 @@ int main(int argc, char **argv)
         test_model(ctx, "encdec-tiny", clipped, 2, 8, 10, false);
     }
     test_model(ctx, "gpt2-tiny", few, 3, 8, 10, false);
+    test_model(ctx, "gpt2-tiny", deep, 3, 8, 10, false);
     test_model(ctx, "mlp-tiny", (struct remat_model_settings){.layers = 4, .width = 65, .batch = 3},
                1, 4, 2, false);
     remat_context_destroy(&ctx);

@@ -2,13 +2,13 @@
 #include "check.h"
 
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
-                       uint32_t microbatches)
+                       uint32_t microbatches, bool nested)
 {
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
-    struct check_model model = {preset, graph, NULL};
+    struct check_model model = {preset, graph, NULL, nested};
     check_peak(ctx, &model);
     remat_arena_release(&arena);
 }
@@ -21,16 +21,16 @@ int main(int argc, char **argv)
 {
     (void)argv;
     remat_context *ctx = remat_context_create(NULL, NULL);
-    test_model(ctx, "gpt2-tiny", (struct remat_model_settings){SMALL}, 1);
+    test_model(ctx, "gpt2-tiny", (struct remat_model_settings){SMALL}, 1, false);
     if (argc == 1) {
         test_model(ctx, "llama-tiny",
                    (struct remat_model_settings){SMALL, .kv_heads = 2, .hidden = 90,
                                                  .written_out = true, .dropout = 0.1},
-                   4);
+                   4, true);
         test_model(ctx, "encdec-tiny",
                    (struct remat_model_settings){SMALL, .source_seq = 21, .dtype = REMAT_BF16,
                                                  .dropout = 0.1, .optimizer = {.clip_norm = 0.5}},
-                   2);
+                   2, true);
     }
     remat_context_destroy(&ctx);
     return harness_exit();

@@ -142,7 +142,7 @@ static void add_manuals(struct drawn *d)
 /* --- one budget --- */
 
 struct outcome {
-    bool fits;
+    bool fits, nested; /* nested: some values are computed again twice */
     uint64_t budget_bytes, step_ns, bound_ns;
 };
 
@@ -190,7 +190,8 @@ static struct outcome compile_for(struct drawn *d, uint64_t budget, uint64_t *ne
         check_refusal(d, budget, remat_context_message(d->ctx));
     } else {
         MUST(d->ctx, st);
-        outcome = (struct outcome){true, budget, program->step_ns, program->bound_step_ns};
+        outcome = (struct outcome){true, remat_program_nested(program) > 0, budget,
+                                   program->step_ns, program->bound_step_ns};
         check_fitting(d, budget, program);
     }
     remat_arena_release(&scratch);
@@ -225,7 +226,7 @@ static uint32_t list_budgets(struct drawn *d, uint64_t *budgets)
     return count;
 }
 
-static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting)
+static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uint32_t *nested)
 {
     struct remat_arena arena;
     struct drawn d = {.ctx = ctx, .arena = &arena, .seed = seed};
@@ -249,8 +250,9 @@ static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting)
         *fitting += now.fits;
     }
     compile_for(&d, 1, &needs);
-    harness_check(compile_for(&d, needs, &needs).fits, "%s: %" PRIu64 " B were said to be enough",
-                  d.name, needs);
+    last = compile_for(&d, needs, &needs);
+    harness_check(last.fits, "%s: %" PRIu64 " B were said to be enough", d.name, needs);
+    *nested += last.nested;
     harness_check(!compile_for(&d, needs - 1, &needs).fits, "%s: %" PRIu64 " B - 1 fits too",
                   d.name, needs);
     remat_arena_release(&arena);
@@ -261,11 +263,12 @@ int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
-    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0;
+    uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0, nested = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
-        check_case(ctx, seed, &fitting);
+        check_case(ctx, seed, &fitting, &nested);
     harness_check(fitting > 10 * cases, "only %u budgets fit", fitting);
-    printf("%u plans of %u models\n", fitting, cases);
+    harness_check(nested > 0, "no plan nests");
+    printf("%u plans of %u models, the smallest of %u nested\n", fitting, cases, nested);
     remat_context_destroy(&ctx);
     return harness_exit();
 }

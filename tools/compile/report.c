@@ -147,6 +147,8 @@ static void print_plan(const struct report *report)
            p->decision_count);
     if (remat_program_fused(p))
         printf(", %" PRIu32 " of them fused", remat_program_fused(p));
+    if (remat_program_nested(p))
+        printf(", %" PRIu32 " of them twice (nested)", remat_program_nested(p));
     printf("\n");
     printf("step         %s predicted, %+.2f %% over everything saved (%s)",
            cli_time(p->step_ns).text, overhead_percent(p), cli_time(p->base_step_ns).text);
@@ -292,6 +294,7 @@ static void print_json_plan(const struct report *report)
     printf("],\n");
     print_json_number("recomputed", remat_program_recomputed(p));
     print_json_number("recomputed_fused", remat_program_fused(p));
+    print_json_number("recomputed_nested", remat_program_nested(p));
     print_json_text("manual_policy", p->manual_policy);
     print_json_text("manual_flags", p->manual_flags);
     print_json_number("manual_step_ns", p->manual_step_ns);

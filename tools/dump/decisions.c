@@ -63,13 +63,13 @@ fail:
 
 static void print_totals(const struct remat_program *program, struct remat_text *out)
 {
-    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns = 0;
+    uint64_t bytes[REMAT_ACTION_COUNT] = {0}, ns = 0, nested_ns = 0;
     uint32_t counts[REMAT_ACTION_COUNT] = {0};
     for (uint32_t i = 0; i < program->decision_count; i++) {
         const struct remat_decision_record *record = &program->decisions[i];
         counts[record->action]++;
         bytes[record->action] += record->bytes;
-        ns += record->recompute_ns;
+        *(remat_action_times(record->action) > 1 ? &nested_ns : &ns) += record->recompute_ns;
     }
     remat_text_append(out, "%" PRIu32 " values saved: %s; %" PRIu32 " recomputed: %s, in %s",
                       counts[REMAT_ACTION_SAVE], cli_short(bytes[REMAT_ACTION_SAVE]).text,
@@ -78,6 +78,11 @@ static void print_totals(const struct remat_program *program, struct remat_text 
     if (counts[REMAT_ACTION_FUSED])
         remat_text_append(out, "; %" PRIu32 " recomputed inside their readers: %s",
                           counts[REMAT_ACTION_FUSED], cli_short(bytes[REMAT_ACTION_FUSED]).text);
+    if (remat_program_nested(program))
+        remat_text_append(
+            out, "; %" PRIu32 " nested: %s, in %s", remat_program_nested(program),
+            cli_short(bytes[REMAT_ACTION_NESTED] + bytes[REMAT_ACTION_NESTED_FUSED]).text,
+            cli_time(nested_ns).text);
     remat_text_append(out, "\n\n");
 }
 
@@ -110,8 +115,7 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
             out, "%-15s  %-*s  %-12s %10s %10s  %s\n", remat_action_name(first->action), width,
             group->label, outside ? "-" : dump_ranges(arena, group->items, group->count),
             cli_short(first->bytes).text,
-            first->action != REMAT_ACTION_RECOMPUTE ? "-" : cli_time(first->recompute_ns).text,
-            first->reason);
+            first->recompute_ns == 0 ? "-" : cli_time(first->recompute_ns).text, first->reason);
     }
 fail:
     return st;

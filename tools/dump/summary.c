@@ -74,6 +74,8 @@ static void print_policy(struct remat_arena *arena, const struct remat_program *
                       p->decision_count);
     if (remat_program_fused(p))
         remat_text_append(out, ", %" PRIu32 " of them fused", remat_program_fused(p));
+    if (remat_program_nested(p))
+        remat_text_append(out, ", %" PRIu32 " of them twice (nested)", remat_program_nested(p));
     remat_text_append(out, "; layers %s of %" PRIu32 "\n",
                       dump_ranges(arena, p->recomputed_layers, p->recomputed_layer_count),
                       p->layer_count);
@@ -268,6 +270,7 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "recomputed_layers", layers);
     dump_set(out, "recomputed", dump_bytes(remat_program_recomputed(p)));
     dump_set(out, "recomputed_fused", dump_bytes(remat_program_fused(p)));
+    dump_set(out, "recomputed_nested", dump_bytes(remat_program_nested(p)));
     dump_set(out, "manual_policy", json_string(p->manual_policy ? p->manual_policy : ""));
     dump_set(out, "manual_flags", json_string(p->manual_flags ? p->manual_flags : ""));
     dump_set(out, "manual_step_ns", dump_bytes(p->manual_step_ns));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs remat-dump on files of a tiny GPT-2, in a directory of their own so that messages name no
 # other path: dump.sh REMAT_GRAPH REMAT_COMPILE REMAT_DUMP "COMPILE OPTIONS" DUMP ARGUMENTS...
-# The files are tiny.fbs and tiny.plan.
+# The files are tiny.fbs and tiny.plan. LAYERS: of the GPT-2, 3 without it.
 set -euo pipefail
 graph=$(realpath "$1") compile=$(realpath "$2") dump=$(realpath "$3")
 read -ra options <<<"$4"
@@ -10,6 +10,6 @@ shift 4
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"
-"$graph" gpt2-tiny --layers 3 --seq 64 --batch 2 -o tiny.fbs
+"$graph" gpt2-tiny --layers "${LAYERS:-3}" --seq 64 --batch 2 -o tiny.fbs
 "$compile" tiny.fbs "${options[@]}" -o tiny.plan >compile.log
 "$dump" "$@"

@@ -77,9 +77,11 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
                                 uint32_t *count, struct cost **out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = b->subject.evaluator.clones.graph;
+    struct remat_evaluator *evaluator;
     struct remat_kernel_list list;
-    REMAT_TRY(remat_evaluator_kernels(&b->subject.evaluator, &b->scratch, decision, &list));
+    REMAT_TRY(remat_evaluator_for(&b->subject.evaluator, decision, &evaluator));
+    REMAT_TRY(remat_evaluator_kernels(evaluator, &b->scratch, decision, &list));
+    const struct remat_graph *g = evaluator->clones.graph;
     REMAT_NEW(&b->scratch, *out, list.count);
     *count = list.count;
     for (uint32_t k = 0; k < list.count; k++) {
@@ -256,7 +258,8 @@ static remat_status check_per_op(struct bench *b)
     remat_status st = REMAT_OK;
     uint32_t paths = remat_planner_path_count(b->planner);
     for (uint32_t path = 0; path < paths; path++) {
-        uint32_t last = remat_planner_path_length(b->planner, path) - 1;
+        uint32_t last = remat_planner_path_length(b->planner, path) - 1 +
+                        remat_planner_nested_count(b->planner, path);
         for (uint32_t i = 0; i < PER_OP; i++) {
             struct remat_decision decision;
             REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, path,

@@ -107,6 +107,8 @@ static remat_status check_random(struct subject *s, uint32_t seed)
         if (facts.recomputable[v] && bits[0] % 8 <= seed % 8)
             decision.actions[v] =
                 bits[1] % 3 < seed % 3 ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+        if (decision.actions[v] && bits[2] % 4 < seed % 4)
+            decision.actions[v] += REMAT_ACTION_NESTED - REMAT_ACTION_RECOMPUTE;
     }
     REMAT_TRY(check_decision(s, &decision, "at random"));
 fail:

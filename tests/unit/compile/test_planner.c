@@ -105,7 +105,8 @@ fail:
     return st;
 }
 
-/* Saved by a share that goes from few to most: any set of values, computed again apart or fused. */
+/* Saved by a share that goes from few to most: any set of values, computed again apart or fused,
+ * nested or not. */
 static remat_status check_random(struct bench *b, uint32_t seed)
 {
     remat_status st = REMAT_OK;
@@ -122,6 +123,8 @@ static remat_status check_random(struct bench *b, uint32_t seed)
             decision.actions[v] = seed % 3 == 0 || (seed % 3 == 1 && bits[1] % 2)
                                       ? REMAT_ACTION_FUSED
                                       : REMAT_ACTION_RECOMPUTE;
+        if (bits[2] % 4 < seed % 4)
+            decision.actions[v] = (uint8_t)remat_action_nested(decision.actions[v]);
     }
     REMAT_TRY(check_decision(b, &decision, "at random", seed, &ns, &excess));
 fail:
@@ -164,7 +167,8 @@ static void check_order(const struct bench *b, uint32_t path, const uint64_t *ns
 static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
 {
     remat_status st = REMAT_OK;
-    uint32_t count = remat_planner_path_length(b->planner, path);
+    uint32_t count =
+        remat_planner_path_length(b->planner, path) + remat_planner_nested_count(b->planner, path);
     uint64_t *ns;
     REMAT_NEW(&b->subject.arena, ns, count);
     for (uint32_t i = path % stride; i < count; i += stride) {
@@ -199,17 +203,19 @@ static remat_status check_marginals(struct bench *b)
     struct remat_border_graph border;
     struct remat_decision decision;
     int64_t *extra_ps;
-    bool *saved;
+    uint8_t *times, *once;
     REMAT_TRY(remat_extract_border(b->subject.ctx, &b->subject.arena, b->subject.graph,
                                    &b->base.kernels, b->base.prices, &b->subject.device, &b->none,
                                    &border));
     REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0,
                                    remat_planner_path_length(b->planner, 0) / 2, &decision));
     REMAT_NEW(&b->subject.arena, extra_ps, border.item_count);
-    REMAT_NEW(&b->subject.arena, saved, border.item_count);
+    REMAT_NEW(&b->subject.arena, times, border.item_count);
+    REMAT_NEW(&b->subject.arena, once, border.item_count);
+    memset(once, 1, border.item_count);
     for (uint32_t i = 0; i < border.item_count; i++)
-        saved[i] = decision.actions[border.item_value[i].i] == REMAT_ACTION_SAVE;
-    REMAT_TRY(remat_border_marginals(&b->subject.arena, &border.likely, saved, extra_ps));
+        times[i] = (uint8_t)remat_action_times(decision.actions[border.item_value[i].i]);
+    REMAT_TRY(remat_border_marginals(&b->subject.arena, &border.likely, times, once, extra_ps));
     for (uint32_t i = 0; i < border.item_count; i++) {
         struct remat_evaluation with, without;
         uint8_t *action = &decision.actions[border.item_value[i].i], was = *action;

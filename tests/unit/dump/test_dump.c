@@ -92,20 +92,11 @@ static void test_summary_json(struct remat_arena *arena, const struct remat_prog
     static const struct {
         const char *key;
         json_int_t value;
-    } rows[] = {{"layers", 2},
-                {"budget_bytes", 4096},
-                {"reserve_bytes", 1024},
-                {"arena_bytes", 1792},
-                {"peak_bytes", 1536},
-                {"static_bytes", 768},
-                {"step_ns", 8600},
-                {"base_step_ns", 7600},
-                {"recomputed", 2},
-                {"recomputed_fused", 1},
-                {"manual_step_ns", 9460},
-                {"commands", 8},
-                {"kernels", 3},
-                {"buffers", 8}};
+    } rows[] = {{"layers", 2},           {"budget_bytes", 4096},   {"reserve_bytes", 1024},
+                {"arena_bytes", 1792},   {"peak_bytes", 1536},     {"static_bytes", 768},
+                {"step_ns", 8600},       {"base_step_ns", 7600},   {"recomputed", 2},
+                {"recomputed_fused", 1}, {"recomputed_nested", 0}, {"manual_step_ns", 9460},
+                {"commands", 8},         {"kernels", 3},           {"buffers", 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECK(integer(json, rows[i].key) == rows[i].value, "%s: %lld", rows[i].key,
               (long long)integer(json, rows[i].key));

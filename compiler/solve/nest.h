@@ -1,0 +1,14 @@
+/* Groups of stages that are computed again twice: from a group's input that is saved, all of it is
+ * passed through once, of which the inner inputs stay; then each stage is computed again by itself
+ * when the backward pass comes to it. */
+#ifndef REMAT_NEST_H
+#define REMAT_NEST_H
+
+#include "base.h"
+
+/* Which of `stage_count` stages in a row hand on what is not saved, when `dropped` of them (fewer
+ * than stage_count) do: groups such that the most inputs at once, saved or inner, are fewest.
+ * out[stage]; false for the last one. */
+void remat_nest(uint32_t stage_count, uint32_t dropped, bool *out);
+
+#endif
