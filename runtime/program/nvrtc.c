@@ -126,11 +126,18 @@ remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch
     if (nvrtc->GetNumSupportedArchs(&count) || count > 64 || nvrtc->GetSupportedArchs(known))
         count = 0;
     for (int k = 0; k < count; k++) {
+        if (known[k] < REMAT_LEAST_ARCH)
+            continue;
         if (known[k] == number)
             return REMAT_OK;
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%ssm_%d", k ? ", " : "",
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%ssm_%d", *list ? ", " : "",
                  known[k]);
     }
+    if (number > 0 && number < REMAT_LEAST_ARCH)
+        return remat_error(
+            nvrtc->ctx, REMAT_ERROR_USAGE,
+            "architecture '%s' is too old: kernels need sm_%d or later (accepted: %s)", arch,
+            REMAT_LEAST_ARCH, list);
     return remat_error(nvrtc->ctx, REMAT_ERROR_USAGE,
                        "architecture '%s' is unknown to this NVRTC (accepted: %s)", arch, list);
 }

@@ -18,7 +18,10 @@ remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, int driver
 void remat_nvrtc_close(struct remat_nvrtc **nvrtc); /* *nvrtc may be NULL */
 void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor);
 
-/* `arch` as "sm_90". REMAT_ERROR_USAGE when this NVRTC does not know it, with those it knows. */
+#define REMAT_LEAST_ARCH 80 /* kernels use its instructions */
+
+/* `arch` as "sm_90". REMAT_ERROR_USAGE when it is older than REMAT_LEAST_ARCH or this NVRTC does
+ * not know it, with those that will do. */
 remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch);
 
 #define REMAT_NVRTC_OPTIONS_MAX 16

@@ -66,8 +66,11 @@ class Machine:
         environment = dict(self.environment)
         if loader and self.options.libraries:
             environment["LD_LIBRARY_PATH"] = f"{self.options.libraries}:{environment.get('LD_LIBRARY_PATH', '')}"
-        done = subprocess.run(list(map(str, command)), encoding="utf-8", capture_output=True, env=environment,
-                              timeout=max(1, self.left() + 20), **arguments)
+        try:
+            done = subprocess.run(list(map(str, command)), encoding="utf-8", capture_output=True, env=environment,
+                                  timeout=max(1, self.left() + 20), **arguments)
+        except FileNotFoundError as missing:
+            raise Fault(f"{missing.filename} is not there: build it, or carry a whole build-carried") from missing
         if done.returncode not in accept:
             raise Fault(f"{pathlib.Path(command[0]).name}: exit code {done.returncode}: "
                         f"{(done.stdout[-300:] + done.stderr[-700:]).strip()}")
@@ -335,6 +338,8 @@ def arguments():
     parser.add_argument("--small", action="store_true", help="tiny models and every few items, to try the stages")
     options = parser.parse_args()
     options.build = options.build.resolve()
+    if not (options.build / "tools/remat-run").exists():
+        sys.exit(f"gpu.sh: nothing is built in {options.build}: run tools/build.sh build, or carry a build-carried")
     options.out = (options.out or pathlib.Path(os.environ.get("OUT") or options.build / "gpu")).resolve()
     options.libraries = options.libraries.resolve() if options.libraries else None
     options.out.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LEAST_ARCH  80 /* that kernels use instructions of */
 #define THREADS_MAX 64
 
 /* NULL: none are wanted. */
@@ -163,9 +162,9 @@ remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
     bool given = cli_has(args, OPTION_arch);
     if (!list || program->cuda.kernel_count == 0)
         return REMAT_OK;
-    if (!given && atoi(list + 3) < LEAST_ARCH)
+    if (!given && atoi(list + 3) < REMAT_LEAST_ARCH)
         return notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
-                         target->name, list, LEAST_ARCH);
+                         target->name, list, REMAT_LEAST_ARCH);
     REMAT_TRY(split(arena, list, &architectures));
     st = remat_nvrtc_open(ctx, cli_text(args, OPTION_nvrtc, NULL), 0, &nvrtc);
     if (st == REMAT_OK && !given)
