@@ -50,7 +50,7 @@ void cli_print_help(const struct cli_tool *tool)
         printf("  %-38s %s\n", common_help[i][0], common_help[i][1]);
     printf("\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
            "I/O,\n"
-           "6 out of memory, 70 internal error.\n");
+           "6 out of memory, 7 search ended before it found a plan, 70 internal error.\n");
 }
 
 void cli_print_options(const struct cli_tool *tool)
@@ -118,5 +118,5 @@ void cli_print_man(const struct cli_tool *tool)
         putchar('\n');
     }
     printf(".SH EXIT STATUS\n0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, "
-           "5 I/O, 6 out of memory, 70 internal error.\n");
+           "5 I/O, 6 out of memory, 7 search ended before it found a plan, 70 internal error.\n");
 }

@@ -9,7 +9,8 @@ struct group {
     const char *label; /* scope and name, with '*' for the layer */
     const struct remat_decision_record *first;
     size_t count, capacity;
-    uint32_t *items; /* layers, ascending where the records are */
+    uint32_t *items;    /* layers, ascending where the records are */
+    const char *layers; /* as text */
 };
 struct groups {
     struct group *items;
@@ -86,13 +87,26 @@ static void print_totals(const struct remat_program *program, struct remat_text 
     remat_text_append(out, "\n\n");
 }
 
-/* The width of the longest label, so that columns align. */
-static int label_width(const struct groups *groups)
+enum { LAYERS_WIDTH = 12, WIDTH_MAX = 60 };
+
+static void widen(int *width, const char *text)
 {
-    size_t width = strlen("value");
-    for (size_t g = 0; g < groups->count; g++)
-        width = strlen(groups->items[g].label) > width ? strlen(groups->items[g].label) : width;
-    return (int)(width < 60 ? width : 60);
+    size_t length = strlen(text) < WIDTH_MAX ? strlen(text) : WIDTH_MAX;
+    *width = (int)length > *width ? (int)length : *width;
+}
+
+/* The widths of the longest entries, so that columns align. */
+static void find_widths(struct remat_arena *arena, struct groups *groups, int *label, int *layers)
+{
+    *label = (int)strlen("value");
+    *layers = LAYERS_WIDTH;
+    for (size_t g = 0; g < groups->count; g++) {
+        struct group *group = &groups->items[g];
+        bool outside = group->first->layer < 0;
+        group->layers = outside ? "-" : dump_ranges(arena, group->items, group->count);
+        widen(label, group->label);
+        widen(layers, group->layers);
+    }
 }
 
 remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
@@ -104,17 +118,16 @@ remat_status dump_decisions_text(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t i = 0; i < program->decision_count; i++)
         REMAT_TRY(add_record(arena, &groups, &program->decisions[i]));
     print_totals(program, out);
-    int width = label_width(&groups);
-    remat_text_append(out, "%-15s  %-*s  %-12s %10s %10s  %s\n", "action", width, "value", "layers",
-                      "bytes", "recompute", "reason");
+    int width, layers;
+    find_widths(arena, &groups, &width, &layers);
+    remat_text_append(out, "%-15s  %-*s  %-*s %10s %10s  %s\n", "action", width, "value", layers,
+                      "layers", "bytes", "recompute", "reason");
     for (size_t g = 0; g < groups.count; g++) {
         const struct group *group = &groups.items[g];
         const struct remat_decision_record *first = group->first;
-        bool outside = first->layer < 0;
         remat_text_append(
-            out, "%-15s  %-*s  %-12s %10s %10s  %s\n", remat_action_name(first->action), width,
-            group->label, outside ? "-" : dump_ranges(arena, group->items, group->count),
-            cli_short(first->bytes).text,
+            out, "%-15s  %-*s  %-*s %10s %10s  %s\n", remat_action_name(first->action), width,
+            group->label, layers, group->layers, cli_short(first->bytes).text,
             first->recompute_ns == 0 ? "-" : cli_time(first->recompute_ns).text, first->reason);
     }
 fail:
