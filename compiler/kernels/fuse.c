@@ -1,5 +1,7 @@
-/* Greedy fusion in graph order (rules in fuse.h). Groups are collected first; then each group's
- * body is written, when it is known which of its values are read elsewhere. */
+/* Greedy fusion in graph order (rules in fuse.h). Groups are collected first, without looking at how
+ * large they get; where one is too large, once more, within those. So a node that makes one group
+ * too large opens no other group to nodes that it was closed to. Then each group's body is written,
+ * when it is known which of its values are read elsewhere. */
 #include "fuse.h"
 
 #include "fuse_facts.h"
@@ -43,6 +45,7 @@ struct fuser {
     uint32_t *root;     /* by value: its storage root */
     uint32_t *producer; /* by value: its node in the sequence, REMAT_NONE of what is given */
     uint32_t *group_of; /* by node */
+    uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
     uint32_t *readers;  /* by value: number of nodes that read it directly */
     remat_value *read;  /* by value: what its readers read */
     uint32_t *narrow;   /* by value: what it widens, REMAT_NONE otherwise */
@@ -50,7 +53,7 @@ struct fuser {
     struct word_list key;
 };
 
-#define GROUP_INSTRUCTIONS_MAX 48
+#define GROUP_NODES_MAX 48
 
 /* Any of these, of enum remat_op_fact or remat_fuse_fact. */
 static bool has(const struct fuser *f, const struct remat_node_info *node, uint32_t facts)
@@ -223,16 +226,32 @@ static bool rounds_columns(const struct fuser *f, uint32_t id, const struct rema
            producer_has(f, producer, REMAT_FACT_COLUMN_REDUCE);
 }
 
+/* So that many nodes more may be in the group. */
+static bool has_room(const struct fuser *f, const struct group *group, size_t nodes)
+{
+    return (!f->within && group->kind != GROUP_COLUMN) ||
+           group->nodes.count + nodes <= GROUP_NODES_MAX;
+}
+
+static bool may_meet(const struct fuser *f, const struct group *group,
+                     const struct remat_node_info *node)
+{
+    return !f->within ||
+           f->within[group->nodes.items[0].i] == f->within[node - f->graph->nodes];
+}
+
 static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
 {
     const struct group *group = &f->groups.items[id];
     if (group->kind == GROUP_NAMED || group->consumed || group->bucket != bucket_of(node) ||
-        group->nodes.count >= GROUP_INSTRUCTIONS_MAX)
+        !has_room(f, group, 1) || !may_meet(f, group, node))
         return false;
     if (node->input_count > 0 && rounds_columns(f, id, node))
         return true;
     bool row_reduce = has(f, node, REMAT_FACT_ROW_REDUCE);
     bool column_reduce = has(f, node, REMAT_FACT_COLUMN_REDUCE);
+    if (column_reduce && group->nodes.count >= GROUP_NODES_MAX)
+        return false;
     const struct remat_shape *const *spaces = f->facts->spaces;
     uint32_t space = space_of(f, node);
     bool same = space == group->space;
@@ -325,19 +344,18 @@ static remat_status merge(struct fuser *f, uint32_t from, uint32_t to)
 {
     remat_status st = REMAT_OK;
     struct group *source = &f->groups.items[from], *target = &f->groups.items[to];
-    struct node_list merged = {0};
-    size_t s = 0, t = 0;
-    while (s < source->nodes.count || t < target->nodes.count) {
-        bool take = t == target->nodes.count ||
-                    (s < source->nodes.count &&
-                     f->position[source->nodes.items[s].i] < f->position[target->nodes.items[t].i]);
-        REMAT_PUSH(f->arena, &merged, take ? source->nodes.items[s++] : target->nodes.items[t++]);
+    size_t s = source->nodes.count, t = target->nodes.count, at = s + t;
+    for (size_t k = 0; k < s; k++)
+        REMAT_PUSH(f->arena, &target->nodes, source->nodes.items[k]);
+    while (s > 0) { /* from behind, in place */
+        bool take = t == 0 || f->position[source->nodes.items[s - 1].i] >
+                                  f->position[target->nodes.items[t - 1].i];
+        target->nodes.items[--at] = take ? source->nodes.items[--s] : target->nodes.items[--t];
     }
     for (size_t k = 0; k < source->nodes.count; k++)
         f->group_of[source->nodes.items[k].i] = to;
     if (target->kind == GROUP_POINTWISE)
         target->kind = source->kind;
-    target->nodes = merged;
     source->nodes.count = 0;
 fail:
     return st;
@@ -356,8 +374,7 @@ static remat_status merge_producers(struct fuser *f, const struct remat_node_inf
             continue;
         struct group *a = &f->groups.items[other], *b = &f->groups.items[id];
         bool mixed = (a->kind == GROUP_COLUMN) != (b->kind == GROUP_COLUMN);
-        if (!mixed && a->space == b->space &&
-            a->nodes.count + b->nodes.count < GROUP_INSTRUCTIONS_MAX)
+        if (!mixed && a->space == b->space && has_room(f, a, b->nodes.count + 1))
             REMAT_TRY(merge(f, other, id));
     }
 fail:
@@ -529,15 +546,42 @@ static void count_readers(struct fuser *f)
     }
 }
 
-static remat_status collect_groups(struct fuser *f)
+static remat_status place_nodes(struct fuser *f, const uint8_t *in_memory)
 {
     remat_status st = REMAT_OK;
-    uint8_t *in_memory;
-    REMAT_NEW(f->arena, in_memory, f->graph->node_count);
-    find_in_memory(f, in_memory);
+    f->groups.count = 0;
     for (uint32_t k = 0; k < f->sequence->count; k++)
         if (in_memory[f->sequence->nodes[k]] || !is_absorbed(f, node_at(f, k)))
             REMAT_TRY(place_node(f, f->sequence->nodes[k]));
+fail:
+    return st;
+}
+
+/* Too large, or so large that a column reduction was kept out. */
+static bool is_full(const struct group *group)
+{
+    return group->nodes.count >= GROUP_NODES_MAX;
+}
+
+static remat_status collect_groups(struct fuser *f, bool *limited)
+{
+    remat_status st = REMAT_OK;
+    uint8_t *in_memory;
+    bool full = false;
+    REMAT_NEW(f->arena, in_memory, f->graph->node_count);
+    find_in_memory(f, in_memory);
+    REMAT_TRY(place_nodes(f, in_memory));
+    for (size_t g = 0; g < f->groups.count; g++) {
+        full |= is_full(&f->groups.items[g]);
+        *limited |= is_full(&f->groups.items[g]) &&
+                    f->groups.items[g].bucket == REMAT_PHASE_BACKWARD;
+    }
+    if (full) {
+        f->within = f->group_of;
+        REMAT_NEW(f->arena, f->group_of, f->graph->node_count);
+        memset(f->group_of, 0xff, f->graph->node_count * sizeof *f->group_of);
+        REMAT_TRY(place_nodes(f, in_memory));
+    }
     REMAT_TRY(compact(f));
 fail:
     return st;
@@ -561,6 +605,7 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct fuser f = {.ctx = ctx, .arena = arena, .graph = graph, .sequence = sequence};
     uint32_t tail = sequence->tail ? sequence->tail->count : 0;
+    bool limited = false;
     struct remat_fuse_facts facts;
     f.facts = sequence->facts ? sequence->facts : &facts;
     if (!sequence->facts)
@@ -576,10 +621,12 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     find_roots(&f);
     REMAT_TRY(find_read(&f));
     count_readers(&f);
-    REMAT_TRY(collect_groups(&f));
+    REMAT_TRY(collect_groups(&f, &limited));
     find_stored(&f);
     *out =
-        (struct remat_kernel_list){.count = (uint32_t)f.groups.count, .kernel_of_node = f.group_of};
+        (struct remat_kernel_list){.count = (uint32_t)f.groups.count,
+                                   .kernel_of_node = f.group_of,
+                                   .limited = limited};
     REMAT_NEW(arena, out->kernels, f.groups.count + tail);
     for (uint32_t k = 0; k < out->count; k++)
         REMAT_TRY(find_kernel(&f, &f.groups.items[k], &out->kernels[k]));

@@ -44,6 +44,7 @@ struct remat_kernel_list {
     uint32_t count;
     struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
     uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
+    bool limited; /* the most nodes of a kernel say what some of the backward pass are */
 };
 
 struct remat_kernel_memo; /* kernel_memo.h */
@@ -68,7 +69,8 @@ uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
  * has read from it yet (so no cycle can arise); kernels that could each take the node are merged.
  * Column reductions stand alone but for producers that nobody else reads and for siblings of the
  * same composite op that read the same value. Constants and column indices are made in each kernel
- * that uses them. O(nodes). */
+ * that uses them. A kernel that gets too many nodes falls into several; with what would have been
+ * closed to it, none of them is fused. O(nodes). */
 remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_graph *graph, struct remat_kernel_list *out);
 

@@ -136,16 +136,17 @@ static int64_t program_cost(const struct extractor *x, uint32_t item, const stru
     uint32_t writer = writer_of(x, x->out->item_value[item].i);
     double once = bytes_ps(x, cost, remat_value_bytes(info));
     double launch = 1000 * x->devices[cost].launch_ns;
-    bool again = remat_traffic_written(t);
-    double ps = (t->forced ? 0 : -once) - once * t->joined;
+    bool again = remat_traffic_written(t) && !(cost == LEAST && x->kernels->limited);
+    uint32_t joined = cost == LEAST && x->kernels->limited ? 0 : t->joined;
+    double ps = (t->forced ? 0 : -once) - once * joined;
     if (cost == LIKELY)
-        return (int64_t)(ps + (again ? once : 0) + (again && !t->joined ? launch : 0));
+        return (int64_t)(ps + (again ? once : 0) + (again && !joined ? launch : 0));
     bool alone = true; /* the only thing that its kernel writes */
     for (uint32_t o = 0; o < kernel_at(x, writer)->operand_count; o++)
         alone = alone && (kernel_at(x, writer)->operands[o].access != REMAT_ACCESS_WRITE ||
                           kernel_at(x, writer)->operands[o].value.i == x->out->item_value[item].i);
     if (!t->forced && alone)
-        ps = -1000 * (double)x->least_ns[writer] - once * t->joined;
+        ps = -1000 * (double)x->least_ns[writer] - once * joined;
     ps += again ? fmax(0, once - 1000 * x->slack_ns) : 0;
     return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
 }
@@ -166,7 +167,7 @@ static remat_status find_merges(struct extractor *x)
     uint8_t *seen;
     double ps = 0;
     REMAT_NEW(x->arena, seen, x->graph->value_count);
-    for (uint32_t b = 0; b < x->kernels->count; b++) {
+    for (uint32_t b = 0; !x->kernels->limited && b < x->kernels->count; b++) {
         double most = 0;
         if (!reads_items(x, b))
             continue;
@@ -294,7 +295,9 @@ static remat_status add_reads(struct extractor *x, uint32_t item, const struct r
                                                 : u == largest         ? REMAT_READ_SOURCE
                                                                        : REMAT_READ_UNLESS_FUSED};
             bool hosted = has_host(x, item, t, x->out->item_value[u].i);
-            if (!hosted || (cost == LIKELY && remat_traffic_written(t)))
+            bool free = cost == LEAST ? hosted || x->kernels->limited
+                                      : hosted && !remat_traffic_written(t);
+            if (!free)
                 REMAT_PUSH(x->arena, &x->reads[cost], read);
         }
     }
@@ -407,7 +410,7 @@ static bool is_fixed(const struct extractor *x, uint32_t kernel)
     const struct remat_fused_kernel *k = kernel_at(x, kernel);
     bool fixed = k->kind != REMAT_KERNEL_program || k->phase == REMAT_PHASE_OPTIMIZER;
     if (fixed || !remat_is_early(k))
-        return fixed || !reads_items(x, kernel);
+        return fixed || (!x->kernels->limited && !reads_items(x, kernel));
     for (uint32_t o = 0; o < k->operand_count; o++)
         if (k->operands[o].access == REMAT_ACCESS_WRITE &&
             !remat_traffic_of(&x->table, k->operands[o].value.i).forced)
@@ -415,8 +418,12 @@ static bool is_fixed(const struct extractor *x, uint32_t kernel)
     return true;
 }
 
+/* Where nodes are too many for a kernel it is not known which programs any plan has, so those of the
+ * backward pass count as nothing. */
 static uint64_t floor_of(const struct extractor *x, uint32_t kernel)
 {
+    if (x->kernels->limited && !remat_is_early(kernel_at(x, kernel)))
+        return 0;
     return remat_price_kernel(x->graph, kernel_at(x, kernel), &x->devices[LEAST]).ns;
 }
 
@@ -470,7 +477,8 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_TRY(find_items(&x));
     REMAT_TRY(find_least(&x));
     REMAT_TRY(assemble(&x));
-    REMAT_TRY(remat_extract_own(arena, &x.table, out));
+    if (!kernels->limited)
+        REMAT_TRY(remat_extract_own(arena, &x.table, out));
     REMAT_TRY(find_merges(&x));
     REMAT_TRY(remat_extract_layers(arena, graph, out));
 fail:

@@ -10,15 +10,10 @@ struct walker {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_border_graph *border;
-    bool *before, *after; /* by kernel: an ancestor, a descendant of the moment's kernel */
+    bool *before, *after; /* by node: it has run in every plan, it has not run in any */
+    bool *read;           /* by root: something reads it that has not run */
     struct remat_border_moment *out;
 };
-
-static uint32_t writer_of(const struct walker *w, uint32_t value)
-{
-    uint32_t node = w->graph->values[value].node;
-    return remat_is_none(node) ? REMAT_NONE : w->kernels->kernel_of_node[node];
-}
 
 /* The root that an operand reads, REMAT_NONE where it only writes. */
 static uint32_t read_root(const struct remat_kernel_operand *o)
@@ -38,45 +33,80 @@ static bool is_named(const struct remat_fused_kernel *kernel)
     return kernel->kind != REMAT_KERNEL_program && kernel->phase != REMAT_PHASE_OPTIMIZER;
 }
 
-/* What has run in every plan, and what has not: named kernels, and those of the forward pass and
- * the loss, run in graph order; producers run before their readers. Kernels come after what they
- * read, so one pass in each direction is enough. */
+/* Clones make other kernels of the backward pass's programs, so of these each node counts by
+ * itself. Returns the kernel in which a node runs together with others in every plan, or NULL. */
+static const struct remat_fused_kernel *whole_of(const struct walker *w, uint32_t node)
+{
+    uint32_t k = w->kernels->kernel_of_node[node];
+    const struct remat_fused_kernel *kernel =
+        remat_is_none(k) ? NULL : &w->kernels->kernels[k];
+    return kernel && (is_early(kernel) || is_named(kernel)) ? kernel : NULL;
+}
+
+static void mark(const struct walker *w, bool *marks, uint32_t node)
+{
+    const struct remat_fused_kernel *whole = whole_of(w, node);
+    marks[node] = true;
+    for (uint32_t n = 0; whole && n < whole->node_count; n++)
+        marks[whole->nodes[n].i] = true;
+}
+
+/* What has run in every plan, and what has not: kernels run in the order of their last nodes, but
+ * for the optimizer's, so what comes behind a named one, or behind the loss, runs after it. What
+ * comes before need not run before it unless it is whole or something needs it that is. */
 static void find_relatives(struct walker *w)
 {
-    uint32_t k = w->out->kernel;
+    const struct remat_graph *g = w->graph;
+    const struct remat_fused_kernel *at = &w->kernels->kernels[w->out->kernel];
     for (uint32_t j = 0; j < w->kernels->count; j++) {
         const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
-        w->before[j] = j == k || (j < k && (is_early(kernel) || is_named(kernel)));
-        w->after[j] = j == k || (j > k && is_named(kernel));
+        if (j <= w->out->kernel && (is_early(kernel) || is_named(kernel)))
+            mark(w, w->before, kernel->nodes[0].i);
+        if (j == w->out->kernel || (j > w->out->kernel && is_named(kernel)))
+            mark(w, w->after, kernel->nodes[0].i);
     }
-    for (uint32_t j = 0; j < w->kernels->count; j++)
-        for (uint32_t o = 0; o < w->kernels->kernels[j].operand_count; o++) {
-            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
-            uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
-            w->after[j] |= !remat_is_none(writer) && w->after[writer];
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        if (n > at->nodes[at->node_count - 1].i && g->nodes[n].phase == REMAT_PHASE_BACKWARD)
+            w->after[n] = true;
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+            uint32_t producer = g->values[g->nodes[n].inputs[i].i].node;
+            if (!remat_is_none(producer) && w->after[producer])
+                mark(w, w->after, n);
         }
-    for (uint32_t j = w->kernels->count; j-- > 0;)
-        for (uint32_t o = 0; w->before[j] && o < w->kernels->kernels[j].operand_count; o++) {
-            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
-            uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
-            if (!remat_is_none(writer))
-                w->before[writer] = true;
+    }
+    for (uint32_t n = g->node_count; n-- > 0;)
+        for (uint32_t i = 0; w->before[n] && i < g->nodes[n].input_count; i++) {
+            uint32_t producer = g->values[g->nodes[n].inputs[i].i].node;
+            if (!remat_is_none(producer))
+                mark(w, w->before, producer);
         }
-    w->before[k] = w->after[k] = false;
+    for (uint32_t n = 0; n < at->node_count; n++)
+        w->before[at->nodes[n].i] = w->after[at->nodes[n].i] = false;
+}
+
+/* What runs in no kernel, as a cast that loads do, reads for its readers. */
+static void find_read(struct walker *w)
+{
+    const struct remat_graph *g = w->graph;
+    const uint32_t *root = w->border->facts.root;
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[n];
+        const struct remat_fused_kernel *whole = whole_of(w, n);
+        bool inlined = remat_is_none(w->kernels->kernel_of_node[n]);
+        bool reads = inlined ? w->read[root[node->outputs[0].i]] : w->after[n];
+        for (uint32_t i = 0; reads && !whole && i < node->input_count; i++)
+            w->read[root[node->inputs[i].i]] = true;
+        for (uint32_t o = 0; reads && whole && o < whole->operand_count; o++)
+            if (!remat_is_none(read_root(&whole->operands[o])))
+                w->read[read_root(&whole->operands[o])] = true;
+    }
 }
 
 static void mark_wanted(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
     for (uint32_t i = 0; i < b->item_count; i++)
-        b->items[i].wanted = false;
-    for (uint32_t j = 0; j < w->kernels->count; j++)
-        for (uint32_t o = 0; w->after[j] && o < w->kernels->kernels[j].operand_count; o++) {
-            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
-            uint32_t item = remat_is_none(root) ? REMAT_NONE : w->border->item_of[root];
-            if (!remat_is_none(item))
-                b->items[item].wanted = true;
-        }
+        b->items[i].wanted = w->read[w->border->item_value[i].i];
 }
 
 /* New versions of states lie where the old ones do. */
@@ -115,14 +145,12 @@ static remat_status count_others(struct walker *w)
             root = kernel->operands[o].value.i;
         count_live(w, root, seen);
     }
-    for (uint32_t j = 0; j < w->kernels->count; j++)
-        for (uint32_t o = 0; w->after[j] && o < w->kernels->kernels[j].operand_count; o++) {
-            uint32_t root = read_root(&w->kernels->kernels[j].operands[o]);
-            uint32_t writer = remat_is_none(root) ? REMAT_NONE : writer_of(w, root);
-            if (!remat_is_none(writer) && w->before[writer] &&
-                remat_is_none(w->border->item_of[root]))
-                count_live(w, root, seen);
-        }
+    for (uint32_t v = 0; v < w->graph->value_count; v++) {
+        uint32_t node = w->graph->values[v].node;
+        if (w->read[v] && remat_is_none(w->border->item_of[v]) && !remat_is_none(node) &&
+            w->before[node] && !remat_is_none(w->kernels->kernel_of_node[node]))
+            count_live(w, v, seen);
+    }
 fail:
     return st;
 }
@@ -133,8 +161,9 @@ static void adjust_tasks(struct walker *w)
     bool early = is_early(&w->kernels->kernels[w->out->kernel]);
     for (uint32_t i = 0; i < b->item_count; i++) {
         struct remat_border_task *task = &b->tasks[b->items[i].task];
-        uint32_t writer = writer_of(w, w->border->item_value[i].i);
-        if (task->cost_ps > 0 && !w->before[writer] && writer != w->out->kernel)
+        uint32_t node = w->graph->values[w->border->item_value[i].i].node;
+        bool now = w->kernels->kernel_of_node[node] == w->out->kernel;
+        if (task->cost_ps > 0 && !w->before[node] && !now)
             task->cost_ps = 0;
         if (task->cost_ps < 0 && !early) {
             w->out->before_ps += task->cost_ps;
@@ -150,16 +179,19 @@ remat_status remat_extract_moment(struct remat_arena *arena, const struct remat_
                                   struct remat_border_moment *out)
 {
     remat_status st = REMAT_OK;
-    struct walker w = {arena, graph, kernels, border, NULL, NULL, out};
+    struct walker w = {
+        .arena = arena, .graph = graph, .kernels = kernels, .border = border, .out = out};
     *out = (struct remat_border_moment){.kernel = kernel, .border = border->least};
     REMAT_NEW(arena, out->border.items, border->item_count);
     memcpy(out->border.items, border->least.items, border->item_count * sizeof *out->border.items);
     REMAT_NEW(arena, out->border.tasks, border->least.task_count);
     memcpy(out->border.tasks, border->least.tasks,
            border->least.task_count * sizeof *out->border.tasks);
-    REMAT_NEW(arena, w.before, kernels->count);
-    REMAT_NEW(arena, w.after, kernels->count);
+    REMAT_NEW(arena, w.before, graph->node_count);
+    REMAT_NEW(arena, w.after, graph->node_count);
+    REMAT_NEW(arena, w.read, graph->value_count);
     find_relatives(&w);
+    find_read(&w);
     mark_wanted(&w);
     REMAT_TRY(count_others(&w));
     adjust_tasks(&w);

@@ -9,7 +9,10 @@ enum { VALUES_MAX = 64, WIDTHS = 3 };
 struct writer {
     struct random *random;
     struct remat_text text;
-    uint32_t count, layers, nodes;
+    uint32_t count;
+    uint32_t body; /* draws before what layers have */
+    const char *scope;
+    uint32_t first;         /* value that a node may read: what the layer begins with */
     int widths[VALUES_MAX]; /* of %v0, %v1, ... */
     bool read[VALUES_MAX];
 };
@@ -39,7 +42,8 @@ void random_rates(struct random *r, struct remat_device_description *device)
 /* The last value half of the time. */
 static uint32_t draw_value(struct writer *w)
 {
-    return random_draw(w->random, 2) ? w->count - 1 : random_draw(w->random, w->count);
+    return random_draw(w->random, 2) ? w->count - 1
+                                     : w->first + random_draw(w->random, w->count - w->first);
 }
 
 static const char *operand(struct writer *w, uint32_t v)
@@ -58,11 +62,7 @@ static uint32_t begin_value(struct writer *w, int width)
 
 static void end_node(struct writer *w)
 {
-    remat_text_append(&w->text, " phase forward");
-    uint32_t layer = (w->count - 2) * w->layers / w->nodes;
-    if (layer < w->layers)
-        remat_text_append(&w->text, " scope \"layers.%u\"", layer);
-    remat_text_append(&w->text, "\n");
+    remat_text_append(&w->text, " phase forward%s\n", w->scope);
 }
 
 static void write_unary(struct writer *w, uint32_t x)
@@ -109,10 +109,10 @@ static void write_dropout(struct writer *w, uint32_t x)
 /* A value as wide as x, not x; x when there is none. */
 static uint32_t draw_partner(struct writer *w, uint32_t x)
 {
-    uint32_t y = random_draw(w->random, w->count), tries = 0;
-    while ((y == x || w->widths[y] != w->widths[x]) && tries++ < w->count)
-        y = (y + 1) % w->count;
-    return tries <= w->count ? y : x;
+    uint32_t count = w->count - w->first, y = random_draw(w->random, count), tries = 0;
+    while ((w->first + y == x || w->widths[w->first + y] != w->widths[x]) && tries++ < count)
+        y = (y + 1) % count;
+    return tries <= count ? w->first + y : x;
 }
 
 static void write_node(struct writer *w)
@@ -135,7 +135,7 @@ static void write_node(struct writer *w)
 /* Every parameter must matter: the last value takes in what nothing has read. */
 static void join(struct writer *w)
 {
-    for (uint32_t v = 0; v + 1 < w->count; v++) {
+    for (uint32_t v = w->first; v + 1 < w->count; v++) {
         uint32_t last = w->count - 1;
         if (w->read[v])
             continue;
@@ -145,10 +145,22 @@ static void join(struct writer *w)
     }
 }
 
+/* From the same draws as the one before. */
+static void write_layer(struct writer *w, uint32_t layer, uint32_t nodes)
+{
+    w->random->draws = w->body;
+    w->first = w->count - 1;
+    w->scope = remat_arena_format(w->text.arena, " scope \"layers.%u\"", layer);
+    for (uint32_t n = 0; n < nodes; n++)
+        write_node(w);
+    join(w);
+    w->scope = "";
+}
+
 remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct random *r,
                           uint32_t nodes, uint32_t layers, struct remat_graph **out)
 {
-    struct writer w = {.random = r, .text = {.arena = arena}, .layers = layers, .nodes = nodes};
+    struct writer w = {.random = r, .text = {.arena = arena}, .scope = "", .body = r->draws};
     remat_text_append(&w.text,
                       "graph \"random.%u\"\n"
                       "input %%ids : i32[2,64]\n"
@@ -157,9 +169,11 @@ remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct 
                       r->seed);
     begin_value(&w, 64);
     remat_text_append(&w.text, " = embedding %%table %%ids phase forward\n");
-    for (uint32_t n = 0; n < nodes; n++)
+    for (uint32_t n = 0; n < nodes && layers == 0; n++)
         write_node(&w);
     join(&w);
+    for (uint32_t layer = 0; layer < layers; layer++)
+        write_layer(&w, layer, (nodes + layers - 1) / layers);
     remat_text_append(&w.text,
                       "parameter %%head : f32[%d,64] = normal(0.0, 0.02)\n"
                       "%%logits : f32[2,64,64] = linear %%v%u %%head phase forward\n"

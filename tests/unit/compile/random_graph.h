@@ -13,7 +13,8 @@ struct random {
 uint32_t random_draw(struct random *r, uint32_t below);
 
 /* Pointwise ops, products, norms, softmax and dropout over values of a few widths, up to `nodes` of
- * them, then a head and its loss; with `layers` above 0 in so many layers one after the other.
+ * them, then a head and its loss; with `layers` above 0 so many layers one after the other, equal
+ * but where one begins with another width.
  * Without an optimizer. */
 remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct random *r,
                           uint32_t nodes, uint32_t layers, struct remat_graph **out);
