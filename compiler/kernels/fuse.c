@@ -1,7 +1,7 @@
-/* Greedy fusion in graph order (rules in fuse.h). Groups are collected first, without looking at how
- * large they get; where one is too large, once more, within those. So a node that makes one group
- * too large opens no other group to nodes that it was closed to. Then each group's body is written,
- * when it is known which of its values are read elsewhere. */
+/* Greedy fusion in graph order (rules in fuse.h). Groups are collected first, without looking at
+ * how large they get; where one is too large, once more, within those. So a node that makes one
+ * group too large opens no other group to nodes that it was closed to. Then each group's body is
+ * written, when it is known which of its values are read elsewhere. */
 #include "fuse.h"
 
 #include "fuse_facts.h"
@@ -236,8 +236,7 @@ static bool has_room(const struct fuser *f, const struct group *group, size_t no
 static bool may_meet(const struct fuser *f, const struct group *group,
                      const struct remat_node_info *node)
 {
-    return !f->within ||
-           f->within[group->nodes.items[0].i] == f->within[node - f->graph->nodes];
+    return !f->within || f->within[group->nodes.items[0].i] == f->within[node - f->graph->nodes];
 }
 
 static bool can_join(const struct fuser *f, uint32_t id, const struct remat_node_info *node)
@@ -573,8 +572,8 @@ static remat_status collect_groups(struct fuser *f, bool *limited)
     REMAT_TRY(place_nodes(f, in_memory));
     for (size_t g = 0; g < f->groups.count; g++) {
         full |= is_full(&f->groups.items[g]);
-        *limited |= is_full(&f->groups.items[g]) &&
-                    f->groups.items[g].bucket == REMAT_PHASE_BACKWARD;
+        *limited |=
+            is_full(&f->groups.items[g]) && f->groups.items[g].bucket == REMAT_PHASE_BACKWARD;
     }
     if (full) {
         f->within = f->group_of;
@@ -623,10 +622,8 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     count_readers(&f);
     REMAT_TRY(collect_groups(&f, &limited));
     find_stored(&f);
-    *out =
-        (struct remat_kernel_list){.count = (uint32_t)f.groups.count,
-                                   .kernel_of_node = f.group_of,
-                                   .limited = limited};
+    *out = (struct remat_kernel_list){
+        .count = (uint32_t)f.groups.count, .kernel_of_node = f.group_of, .limited = limited};
     REMAT_NEW(arena, out->kernels, f.groups.count + tail);
     for (uint32_t k = 0; k < out->count; k++)
         REMAT_TRY(find_kernel(&f, &f.groups.items[k], &out->kernels[k]));

@@ -26,8 +26,9 @@ struct extractor {
     struct remat_traffic_table table;
     uint32_t *task_of_kernel; /* of named kernels */
     uint64_t *source_bytes;   /* by item: the least that a kernel reads that makes it */
-    double slack_ns;          /* the most that a kernel program of the backward pass computes
-                                 beyond what it moves */
+    double *slacks_ns; /* by kernel: what a program of the backward pass computes beyond that */
+    double slack_ns;   /* the most that a kernel program of the backward pass computes
+                          beyond what it moves */
     struct id_list {
         uint32_t *items;
         size_t count, capacity;
@@ -295,8 +296,8 @@ static remat_status add_reads(struct extractor *x, uint32_t item, const struct r
                                                 : u == largest         ? REMAT_READ_SOURCE
                                                                        : REMAT_READ_UNLESS_FUSED};
             bool hosted = has_host(x, item, t, x->out->item_value[u].i);
-            bool free = cost == LEAST ? hosted || x->kernels->limited
-                                      : hosted && !remat_traffic_written(t);
+            bool free =
+                cost == LEAST ? hosted || x->kernels->limited : hosted && !remat_traffic_written(t);
             if (!free)
                 REMAT_PUSH(x->arena, &x->reads[cost], read);
         }
@@ -418,8 +419,8 @@ static bool is_fixed(const struct extractor *x, uint32_t kernel)
     return true;
 }
 
-/* Where nodes are too many for a kernel it is not known which programs any plan has, so those of the
- * backward pass count as nothing. */
+/* Where nodes are too many for a kernel it is not known which programs any plan has, so those of
+ * the backward pass count as nothing. */
 static uint64_t floor_of(const struct extractor *x, uint32_t kernel)
 {
     if (x->kernels->limited && !remat_is_early(kernel_at(x, kernel)))
@@ -447,8 +448,47 @@ static void find_slack(struct extractor *x)
             continue;
         double moved_ns = bytes_ps(x, LEAST, x->prices[k].moved_bytes) / 1000;
         double slack_ns = (double)floor_of(x, k) - x->devices[LEAST].launch_ns - moved_ns - 1;
+        x->slacks_ns[k] = fmax(0, slack_ns);
         x->slack_ns = fmax(x->slack_ns, slack_ns);
     }
+}
+
+/* The most that a program which a clone of the item could be part of hides behind its arithmetic.
+ */
+static double slack_of(const struct extractor *x, uint32_t item)
+{
+    const struct remat_shape *shape = &x->graph->values[x->out->item_value[item].i].shape;
+    uint32_t writer = writer_of(x, x->out->item_value[item].i);
+    bool row = shape->rank > 0 && shape->dims[shape->rank - 1] == 1;
+    double most = 0;
+    for (uint32_t k = 0; k < x->kernels->count; k++) {
+        const struct remat_shape *space = &kernel_at(x, k)->space;
+        if (x->slacks_ns[k] > most && (row || remat_shape_equal(space, shape) ||
+                                       remat_shape_equal(space, &kernel_at(x, writer)->space)))
+            most = x->slacks_ns[k];
+    }
+    return most;
+}
+
+/* Programs of the backward pass hide what clones in them read. */
+static remat_status hide_reads(struct extractor *x)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border *least = &x->out->least;
+    double *hidden_ps;
+    REMAT_NEW(x->arena, hidden_ps, least->item_count);
+    for (uint32_t i = 0; i < least->item_count && x->slack_ns > 0; i++) {
+        const struct remat_border_task *task = &least->tasks[least->items[i].task];
+        double ps = is_program_item(x, i) ? 1000 * slack_of(x, i) : 0;
+        for (uint32_t r = task->read_begin; r < task->read_end; r++)
+            hidden_ps[least->reads[r].item] = fmax(hidden_ps[least->reads[r].item], ps);
+    }
+    for (uint32_t i = 0; i < least->item_count; i++) {
+        least->read_ps[i] = (int64_t)fmax(0, (double)least->read_ps[i] - hidden_ps[i]);
+        least->source_ps[i] = (int64_t)fmax(0, (double)least->source_ps[i] - hidden_ps[i]);
+    }
+fail:
+    return st;
 }
 
 remat_status
@@ -473,12 +513,14 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     memset(x.task_of_kernel, 0xff, kernels->count * sizeof *x.task_of_kernel);
     REMAT_TRY(remat_facts_create(arena, graph, &out->facts));
     REMAT_TRY(remat_traffic_create(arena, graph, kernels, &out->facts, &x.table));
+    REMAT_NEW(arena, x.slacks_ns, kernels->count);
     find_slack(&x);
     REMAT_TRY(find_items(&x));
     REMAT_TRY(find_least(&x));
     REMAT_TRY(assemble(&x));
     if (!kernels->limited)
-        REMAT_TRY(remat_extract_own(arena, &x.table, out));
+        REMAT_TRY(remat_extract_own(arena, &x.table, 1000 * x.slack_ns, out));
+    REMAT_TRY(hide_reads(&x));
     REMAT_TRY(find_merges(&x));
     REMAT_TRY(remat_extract_layers(arena, graph, out));
 fail:

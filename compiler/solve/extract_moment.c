@@ -38,8 +38,7 @@ static bool is_named(const struct remat_fused_kernel *kernel)
 static const struct remat_fused_kernel *whole_of(const struct walker *w, uint32_t node)
 {
     uint32_t k = w->kernels->kernel_of_node[node];
-    const struct remat_fused_kernel *kernel =
-        remat_is_none(k) ? NULL : &w->kernels->kernels[k];
+    const struct remat_fused_kernel *kernel = remat_is_none(k) ? NULL : &w->kernels->kernels[k];
     return kernel && (is_early(kernel) || is_named(kernel)) ? kernel : NULL;
 }
 

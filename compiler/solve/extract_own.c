@@ -82,11 +82,12 @@ static int64_t source_ps(const struct own *o, uint32_t item, const int64_t *alon
 }
 
 remat_status remat_extract_own(struct remat_arena *arena, const struct remat_traffic_table *table,
-                               struct remat_border_graph *border)
+                               double slack_ps, struct remat_border_graph *border)
 {
     remat_status st = REMAT_OK;
     struct own o = {.arena = arena, .table = table, .border = border};
     struct remat_border *least = &border->least;
+    int64_t hidden_ps = (int64_t)slack_ps + 1;
     int64_t *alone_ps; /* by item: the least that is read of it, or of what it is made from, for a
                           single value */
     REMAT_NEW(arena, o.seen, border->item_count);
@@ -104,7 +105,7 @@ remat_status remat_extract_own(struct remat_arena *arena, const struct remat_tra
             continue;
         bool after = table->first_node[t.first_own] > table->first_node[t.first_named];
         least->tasks[least->items[i].task].cost_ps -=
-            t.own * least->read_ps[i] - (after ? made_ps : 0);
+            t.own * least->read_ps[i] - (after && made_ps > hidden_ps ? made_ps - hidden_ps : 0);
     }
 fail:
     return st;

@@ -5,8 +5,9 @@
 #include "extract.h"
 #include "extract_traffic.h"
 
-/* Lowers the costs of `least` by what such clones may save. All else of `border` is set. */
+/* Lowers the costs of `least` by what such clones may save. slack_ps: the most that a program of
+ * the backward pass computes beyond what it moves. All else of `border` is set. */
 remat_status remat_extract_own(struct remat_arena *arena, const struct remat_traffic_table *table,
-                               struct remat_border_graph *border);
+                               double slack_ps, struct remat_border_graph *border);
 
 #endif

@@ -376,8 +376,8 @@ fail:
     return st;
 }
 
-/* Each graph without layers and of some that are equal. *too_much grows by the times that less room would have
- * raised the bound above an optimum. */
+/* Each graph without layers and of some that are equal. *too_much grows by the times that less room
+ * would have raised the bound above an optimum. */
 static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t seeds,
                        uint32_t *too_much)
 {
