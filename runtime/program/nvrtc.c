@@ -117,23 +117,21 @@ void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor
         *major = *minor = 0;
 }
 
-/* "sm_90a" is known where 90 is. */
 remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch)
 {
-    int count = 0, known[64];
-    char list[64 * 8] = "";
-    long number = strncmp(arch, "sm_", 3) == 0 ? strtol(arch + 3, NULL, 10) : 0;
+    int count = 0, known[64], old = 0;
+    char list[64 * 16] = "", name[16];
     if (nvrtc->GetNumSupportedArchs(&count) || count > 64 || nvrtc->GetSupportedArchs(known))
         count = 0;
     for (int k = 0; k < count; k++) {
         if (known[k] < REMAT_LEAST_ARCH)
             continue;
-        if (known[k] == number)
+        snprintf(name, sizeof name, "sm_%d", known[k]);
+        if (strcmp(name, arch) == 0)
             return REMAT_OK;
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%ssm_%d", *list ? ", " : "",
-                 known[k]);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", name);
     }
-    if (number > 0 && number < REMAT_LEAST_ARCH)
+    if (sscanf(arch, "sm_%d", &old) == 1 && old > 0 && old < REMAT_LEAST_ARCH)
         return remat_error(
             nvrtc->ctx, REMAT_ERROR_USAGE,
             "architecture '%s' is too old: kernels need sm_%d or later (accepted: %s)", arch,

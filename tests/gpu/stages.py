@@ -31,7 +31,7 @@ MODELS = {"gpt2-124m": ["gpt2-124m", "--dtype", "bf16", "--batch", "8", "--seq",
 SMALL_MODELS = {"gpt2-tiny": ["gpt2-tiny", "--layers", "2", "--batch", "2", "--seq", "16"]}
 # Ragged and whole rows, one and many vectors, heads in groups: what kernels may get wrong.
 SHAPES = [["--batch", "1", "--seq", "2"], ["--batch", "3", "--seq", "17"], ["--batch", "2", "--seq", "64"],
-          ["--batch", "1", "--seq", "131"]]
+          ["--batch", "1", "--seq", "131", "--context", "131"]]
 FAMILIES = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 FORMS = [["--dtype", "fp32"], ["--dtype", "bf16"], ["--dtype", "bf16", "--attention", "written-out", "--dropout", "0.1"]]
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
@@ -117,10 +117,15 @@ def conformance(machine, work):
     return json.loads(path.read_text())
 
 
+def graph_of(family, form, shape):
+    """Arguments of remat-graph."""
+    return [family, "--layers", "1", *form, *shape]
+
+
 def kernels(machine, work, family, form, shape):
     """A step on the GPU against the same on the CPU: loss and gradients."""
     from doubles import difference, read_tensors
-    machine.tool("graph", family, "--layers", "1", *form, *shape, "-o", work / "model.fbs")
+    machine.tool("graph", *graph_of(family, form, shape), "-o", work / "model.fbs")
     machine.compile(work, "model.plan", target=False)
     losses = {}
     for device in ["cpu", "cuda"]:
@@ -301,6 +306,8 @@ def do(machine, function, *arguments):
         row = {"status": "unfinished", "why": "time ran out"}
     except Fault as fault:
         row = {"status": "failed", "why": str(fault)}
+    except Exception as unforeseen:  # as of PyTorch
+        row = {"status": "failed", "why": repr(unforeseen)[-700:]}
     return row | {"seconds": round(time.monotonic() - begin, 1)}
 
 

@@ -2,11 +2,14 @@
 and what is done is not done again.
 
     test_stages.py BUILD LIBRARIES COMPILER"""
+import itertools
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+
+import stages
 
 BUILD, LIBRARIES, COMPILER = sys.argv[1:]
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/gpu.sh"
@@ -38,7 +41,26 @@ def check_stage(stage, out, doubles):
     check(not any(f"{stage}: {name}: " in said for name in done), f"{stage} again: {said}")
 
 
+def check_graphs(out):
+    """All of the stage kernels, of which a small run has two."""
+    for family, form, shape in itertools.product(stages.FAMILIES, stages.FORMS, stages.SHAPES):
+        command = stages.graph_of(family, form, shape)
+        done = subprocess.run([f"{BUILD}/tools/remat-graph", *command, "-o", f"{out}/model.fbs"], capture_output=True,
+                              encoding="utf-8")
+        check(done.returncode == 0, f"kernels: {' '.join(command)}: {done.stderr}")
+
+
+def check_unforeseen():
+    """An exception of an item is its result."""
+    def item(machine, work):
+        raise RuntimeError("planted")
+    row = stages.do(None, item)
+    check(row["status"] == "failed" and "planted" in row["why"], f"an unforeseen exception: {row}")
+
+
+check_unforeseen()
 with tempfile.TemporaryDirectory() as out:
+    check_graphs(out)
     doubles = ["--libraries", LIBRARIES, "--doubles", COMPILER]
     for stage in STAGES:
         check_stage(stage, out, doubles)

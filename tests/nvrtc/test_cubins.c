@@ -180,7 +180,7 @@ static void test_unwritable(struct remat_arena *arena)
 /* The first kernel at fault is named, with numbered lines, whatever the threads. */
 static void test_errors(struct remat_arena *arena)
 {
-    static const char *const unknown[] = {"sm_80", "sm_70", NULL};
+    static const char *const unknown[] = {"sm_70", "sm_90a", "sm_90x", "sm_090", "90"};
     struct remat_cubin_counts counts;
     struct subject s;
     for (uint32_t threads = 1; threads < 9; threads++) {
@@ -196,12 +196,17 @@ static void test_errors(struct remat_arena *arena)
                    "      6  sixth") == 0,
             "%s", remat_context_message(ctx));
     }
-    make_subject(&s);
-    struct remat_cubin_settings settings = {.architectures = unknown, .threads = 1};
-    remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts);
-    CHECK(st == REMAT_ERROR_USAGE && strstr(remat_context_message(ctx), "'sm_70'") &&
-              strstr(remat_context_message(ctx), "(accepted: sm_80, sm_90)"),
-          "%s", remat_context_message(ctx));
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        const char *architectures[] = {"sm_80", unknown[i], NULL};
+        char said[32];
+        make_subject(&s);
+        struct remat_cubin_settings settings = {.architectures = architectures, .threads = 1};
+        remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts);
+        snprintf(said, sizeof said, "architecture '%s'", unknown[i]);
+        CHECK(st == REMAT_ERROR_USAGE && strstr(remat_context_message(ctx), said) &&
+                  strstr(remat_context_message(ctx), "(accepted: sm_80, sm_90)"),
+              "%s: %d: %s", unknown[i], st, remat_context_message(ctx));
+    }
 }
 
 struct question {
