@@ -1,6 +1,6 @@
 /* libcublasLt: products in plain loops, one ascending chain of sums for each part of K, the
- * parts added in order. An algorithm is the number of its parts, so two algorithms differ in bits.
- */
+ * parts added in order. An algorithm is the number of its parts, so two algorithms differ in bits,
+ * the alignments of addresses that it was chosen for, and the workspace that it needs. */
 #include "double.h"
 
 #include "cuda_api.h"
@@ -31,9 +31,11 @@ struct description {
 };
 struct preference {
     uint64_t workspace_bytes;
-    uint32_t alignment[4];
+    uint32_t reductions;
+    uint32_t alignment[4]; /* of A, B, C, D */
 };
-struct product { /* queued */
+enum word { MAGIC_WORD, SPLITS, ALIGNMENTS, WORKSPACE_BYTES }; /* of an algorithm */
+struct product {                                               /* queued */
     struct description description;
     struct layout a, b, d;
     const char *a_data, *b_data;
@@ -154,7 +156,9 @@ int cublasLtMatrixLayoutSetAttribute(void *handle, int attribute, const void *va
 
 int cublasLtMatmulPreferenceCreate(void **out)
 {
-    return make(out, sizeof(struct preference));
+    make(out, sizeof(struct preference));
+    *(struct preference *)*out = (struct preference){.alignment = {256, 256, 256, 256}};
+    return 0;
 }
 
 int cublasLtMatmulPreferenceDestroy(void *preference)
@@ -168,6 +172,8 @@ int cublasLtMatmulPreferenceSetAttribute(void *handle, int attribute, const void
     struct preference *preference = handle;
     if (attribute == CUBLASLT_PREF_MAX_WORKSPACE_BYTES)
         memcpy(&preference->workspace_bytes, value, sizeof(uint64_t));
+    if (attribute == CUBLASLT_PREF_REDUCTION_SCHEME_MASK)
+        memcpy(&preference->reductions, value, sizeof(uint32_t));
     int side = attribute - CUBLASLT_PREF_MIN_ALIGNMENT_A_BYTES;
     if (side >= 0 && side < 4)
         memcpy(&preference->alignment[side], value, sizeof(uint32_t));
@@ -185,21 +191,32 @@ static bool shapes_agree(const struct description *d, const struct layout *a,
            b->batch == out->batch && a->type == b->type;
 }
 
+static struct cublaslt_choice choice_of(const struct preference *preference, uint64_t splits,
+                                        uint64_t workspace_bytes)
+{
+    struct cublaslt_choice out = {.workspace_bytes = workspace_bytes};
+    uint64_t *data = out.algorithm.data;
+    data[MAGIC_WORD] = MAGIC;
+    data[SPLITS] = splits;
+    for (int side = 0; side < 4; side++)
+        data[ALIGNMENTS] |= (uint64_t)preference->alignment[side] << (16 * side);
+    data[WORKSPACE_BYTES] = workspace_bytes;
+    return out;
+}
+
 int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, void *b, void *c,
                                    void *d, void *preference, int wanted,
                                    struct cublaslt_choice *choices, int *count)
 {
     const char *splits = getenv("REMAT_DOUBLE_SPLITS");
-    if (handle != &alive || !preference || c != d || wanted < 2 ||
-        !shapes_agree(description, a, b, d))
+    const struct preference *given = preference;
+    if (handle != &alive || !given || given->reductions != CUBLASLT_REDUCTION_COMPUTE_TYPE ||
+        c != d || wanted < 2 || !shapes_agree(description, a, b, d))
         return INVALID_VALUE;
     *count = 2;
     /* One that takes more than it may, as real heuristics never give: it has to be left out. */
-    choices[0] = (struct cublaslt_choice){
-        .algorithm = {{MAGIC, 3}},
-        .workspace_bytes = (size_t)((struct preference *)preference)->workspace_bytes + 1};
-    choices[1] =
-        (struct cublaslt_choice){.algorithm = {{MAGIC, splits ? (uint64_t)atoi(splits) : 1}}};
+    choices[0] = choice_of(given, 3, given->workspace_bytes + 1);
+    choices[1] = choice_of(given, splits ? (uint64_t)atoi(splits) : 1, 0);
     return 0;
 }
 
@@ -207,8 +224,11 @@ int cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, v
                             const struct cublaslt_algorithm *algorithm, struct cublaslt_choice *out)
 {
     (void)handle, (void)c;
-    *out = (struct cublaslt_choice){.algorithm = *algorithm};
-    return algorithm->data[0] == MAGIC && shapes_agree(description, a, b, d) ? 0 : INVALID_VALUE;
+    *out = (struct cublaslt_choice){.algorithm = *algorithm,
+                                    .workspace_bytes = algorithm->data[WORKSPACE_BYTES]};
+    return algorithm->data[MAGIC_WORD] == MAGIC && shapes_agree(description, a, b, d)
+               ? 0
+               : INVALID_VALUE;
 }
 
 /* --- the product --- */
@@ -276,6 +296,18 @@ static void check_layout(const struct layout *layout, const void *data, const ch
     check(data, elements * (layout->type == CUBLASLT_R_32F ? 4 : 2), what);
 }
 
+static bool is_aligned(const struct cublaslt_algorithm *algorithm, const void *a, const void *b,
+                       const void *c, const void *d)
+{
+    const void *addresses[] = {a, b, c, d};
+    for (int side = 0; side < 4; side++) {
+        uint64_t alignment = algorithm->data[ALIGNMENTS] >> (16 * side) & 0xffff;
+        if (alignment == 0 || (uintptr_t)addresses[side] % alignment)
+            return false;
+    }
+    return true;
+}
+
 int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a,
                    void *a_layout, const void *b, void *b_layout, const void *beta, const void *c,
                    void *c_layout, void *d, void *d_layout,
@@ -289,11 +321,13 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                               a,
                               b,
                               d,
-                              algorithm->data[1],
+                              algorithm->data[SPLITS],
                               *(const float *)beta};
     if (handle != &alive || *(const float *)alpha != 1 ||
         (*(const float *)beta != 0 && *(const float *)beta != 1) || c != d ||
-        c_layout != d_layout || algorithm->data[0] != MAGIC || algorithm->data[1] == 0 ||
+        c_layout != d_layout || algorithm->data[MAGIC_WORD] != MAGIC ||
+        algorithm->data[SPLITS] == 0 || algorithm->data[WORKSPACE_BYTES] > workspace_bytes ||
+        !is_aligned(algorithm, a, b, c, d) ||
         !shapes_agree(description, a_layout, b_layout, d_layout))
         return INVALID_VALUE;
     if (!load_kernels())

@@ -168,6 +168,18 @@ def check_ranges(work):
                REMAT_DOUBLE_NVTX=log))
 
 
+def check_shared_memory():
+    """A kernel whose blocks have more of it than they may without being asked for."""
+    with folder() as work:
+        graph(work, "gpt2-tiny", "--layers", "1", "--width", "128", "--heads", "1", "--seq", "16")
+        plan(work, "wide.plan")
+        kernels = json.loads(must(tool("remat-dump", "wide.plan", "--kernels", "--format", "json", cwd=work)).stdout)
+        most = max(kernel["dynamic_shared_bytes"] for kernel in kernels["cuda_kernels"])
+        check(most > 48 << 10, f"{most} bytes of shared memory: nothing is tested")
+        must(train(work, "wide.plan", "cuda", "--steps", 1))
+
+
+check_shared_memory()
 with folder() as work:
     graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--attention", "written-out")
     plan(work, "model.plan")

@@ -68,8 +68,9 @@ struct object {
     uint64_t time_ns;      /* event: 0 before it was reached */
     void *library;         /* module */
     emulator_kernel *kernel;
-    char *begin;  /* allocation */
-    size_t bytes; /* allocation, module, executable */
+    unsigned shared_bytes; /* kernel: that a block may have */
+    char *begin;           /* allocation */
+    size_t bytes;          /* allocation, module, executable */
 };
 
 struct driver {

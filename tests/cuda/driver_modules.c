@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define SHARED_BYTES     (48 * 1024) /* that a block may have without being asked for */
+#define SHARED_BYTES_MAX (227 * 1024)
+
 static uint64_t hash(const char *text)
 {
     uint64_t h = 14695981039346656037u;
@@ -72,6 +75,7 @@ int cuModuleGetFunction(void **function, void *handle, const char *name)
         return NOT_FOUND;
     struct object *object = driver_add(KERNEL);
     memcpy(&object->kernel, &address, sizeof address);
+    object->shared_bytes = SHARED_BYTES;
     *function = object;
     return SUCCESS;
 }
@@ -79,10 +83,13 @@ int cuModuleGetFunction(void **function, void *handle, const char *name)
 int cuFuncSetAttribute(void *function, int attribute, int value)
 {
     NEEDS_CONTEXT
-    return driver_find(function, KERNEL) && attribute == CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
-                   value <= 227 * 1024
-               ? SUCCESS
-               : INVALID_VALUE;
+    struct object *kernel = driver_find(function, KERNEL);
+    if (!kernel || attribute != CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        value > SHARED_BYTES_MAX)
+        return INVALID_VALUE;
+    if ((unsigned)value > kernel->shared_bytes)
+        kernel->shared_bytes = (unsigned)value;
+    return SUCCESS;
 }
 
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads,
@@ -91,7 +98,7 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
 {
     struct object *kernel = driver_find(function, KERNEL);
     if (!kernel || x == 0 || y != 1 || z != 1 || threads == 0 || threads > 1024 || threads_y != 1 ||
-        threads_z != 1 || extra)
+        threads_z != 1 || extra || shared_bytes > kernel->shared_bytes)
         return driver_fault(INVALID_VALUE, __func__, ": arguments");
     struct operation o = {.type = LAUNCH,
                           .launch = {.kernel = kernel->kernel,
