@@ -1,9 +1,14 @@
 #!/usr/bin/env bash
 # Runs a stage of the tests and measurements on a GPU in less than eight minutes, and again what is left of it.
 #   tools/gpu.sh pack [FOLDER]      what the GPU's machine needs of build/, with libraries, into FOLDER (build-carried)
+#   tools/gpu.sh commit             what is built here
 #   tools/gpu.sh STAGE [OPTION...]  conformance, kernels, steps, sanitizer, profile or bench (tests/gpu/stages.py --help)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+commit() { # of what is built here
+    git describe --always --dirty --abbrev=40 --exclude '*'
+}
 
 pack() { # the tools find libremat beside them; other libraries are those of the machine that built
     local to=$1 file library
@@ -14,9 +19,11 @@ pack() { # the tools find libremat beside them; other libraries are those of the
             install -D "$library" "$to/libraries/$(basename "$library")"
         done < <(ldd "build/$file" | grep -oE '/\S*/lib(jansson|xxhash|stdc\+\+|gcc_s)\.so\S*')
     done
+    commit >"$to/commit"
     du -sh "$to"
 }
 
+[ "${1-}" != commit ] || { commit; exit; }
 [ "${1-}" != pack ] || { pack "${2-build-carried}"; exit; }
 [ ! -d build-carried/libraries ] || export LD_LIBRARY_PATH="$PWD/build-carried/libraries:${LD_LIBRARY_PATH-}"
 exec python3 tests/gpu/stages.py "$@"

@@ -224,11 +224,28 @@ fail:
     return st;
 }
 
+/* The GPU and what remat-run would take here; 0 for a library that does not open. */
+static void write_machine(struct machine *m, const char *libraries, FILE *json)
+{
+    struct remat_nvrtc *nvrtc = NULL;
+    struct cublaslt cublaslt = {0};
+    int major = 0, minor = 0;
+    if (remat_nvrtc_open(m->ctx, libraries, m->driver.version, &nvrtc) == REMAT_OK)
+        remat_nvrtc_version(nvrtc, &major, &minor);
+    bool opened = cublaslt_open(m->ctx, libraries, m->driver.version, &cublaslt) == REMAT_OK;
+    fprintf(json,
+            "{\"gpu\": \"%s\", \"driver\": \"%d.%d\", \"nvrtc\": \"%d.%d\", "
+            "\"cublaslt\": \"%llu\", \"lanes_differing\": {",
+            m->name, m->driver.version / 1000, m->driver.version % 1000 / 10, major, minor,
+            (unsigned long long)cublaslt.version);
+    if (opened)
+        cublaslt_close(&cublaslt);
+    remat_nvrtc_close(&nvrtc);
+}
+
 static remat_status run_rows(struct machine *m, FILE *json, bool planted, int *faults)
 {
     remat_status st = REMAT_OK;
-    if (json)
-        fprintf(json, "{\"gpu\": \"%s\", \"lanes_differing\": {", m->name);
     for (size_t r = 0; r < ROWS; r++) {
         int differing = 0;
         REMAT_TRY(run_row(m, r, &differing));
@@ -266,6 +283,8 @@ static remat_status run(struct machine *m, const char *libraries, FILE *json, bo
     CUDA_TRY(m->ctx, &m->driver, cuMemAlloc_v2, &m->memory, 2 * BYTES);
     REMAT_TRY(cuda_functions_load(m->ctx, &arena, &m->driver, &code, 10 * major + minor, libraries,
                                   &m->functions));
+    if (json)
+        write_machine(m, libraries, json);
     st = run_rows(m, json, planted, faults);
 fail:
     cuda_functions_unload(&m->driver, &m->functions);

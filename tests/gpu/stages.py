@@ -4,7 +4,7 @@
                     [--seconds N] [--small]
 
 A stage is a list of items. FOLDER/STAGE.json (--out: $OUT, else BUILD/gpu) has what each found, is written
-after each, and is read first: what is "ok" there is not done again. --build: build-carried where there is one, else
+after each, and is read first: what is "ok" there, of the same commit, is not done again. --build: build-carried where there is one, else
 build. --libraries: of NVIDIA, where the system's loader does not find them; --doubles: they are those of
 tests/cuda, whose kernels COMPILER compiles. --target: the description of the GPU.
 
@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -311,20 +312,36 @@ def do(machine, function, *arguments):
     return row | {"seconds": round(time.monotonic() - begin, 1)}
 
 
-def run_stage(machine, stage, gpu):
+ABOUT = ["when", "commit", "command", "gpu", "driver", "nvrtc", "cublaslt"]  # every row that was begun says
+
+
+def commit_of(build):
+    """What is built: as tools/gpu.sh pack wrote it, or this tree's."""
+    carried = build / "commit"
+    if carried.exists():
+        return carried.read_text().strip()
+    try:
+        said = subprocess.run([ROOT / "tools/gpu.sh", "commit"], encoding="utf-8", capture_output=True)
+    except OSError:
+        return None
+    return said.stdout.strip() or None
+
+
+def run_stage(machine, stage, about):
+    """about: of every row: commit, versions, command."""
     path = machine.options.out / f"{stage}.json"
     results = json.loads(path.read_text()) if path.exists() else {"stage": stage, "items": {}}
     wanted, rows = items_of(machine, stage), results["items"]
     if machine.options.small and stage in ("kernels", "steps"):
         wanted = dict(list(wanted.items())[::max(1, len(wanted) // 2)])
-    results["when"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}"
-    results["gpu"] = gpu
-    left = [name for name in wanted if rows.get(name, {}).get("status") != "ok"]
+    left = [name for name in wanted
+            if (rows.get(name, {}).get("status"), rows.get(name, {}).get("commit")) != ("ok", about["commit"])]
     for name in left:
         if machine.left() <= 0:
             rows[name] = {"status": "unfinished", "why": "time ran out"}
         else:
-            rows[name] = do(machine, *wanted[name])
+            when = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}"
+            rows[name] = do(machine, *wanted[name]) | {"when": when} | about
         print(f"{stage}: {name}: {rows[name]['status']} {rows[name].get('why', '')}".rstrip(), flush=True)
         path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"{stage}: {len(wanted) - len(left)} of {len(wanted)} items were done before; {path}")
@@ -354,7 +371,7 @@ def arguments():
 
 
 def main():
-    options = arguments()
+    options, command = arguments(), shlex.join(["tools/gpu.sh", *sys.argv[1:]])
     if options.doubles:  # Meson's; the tools shall find the doubles where they are told to
         os.environ.pop("LD_LIBRARY_PATH", None)
     # doubles.py reads its arguments when it is imported
@@ -366,7 +383,8 @@ def main():
         (options.out / f"{options.stage}.json").write_text(json.dumps({"stage": options.stage, "items": {}, **probe}) + "\n")
         print(f"SKIP: {options.stage}: {probe['why']}")
         return 77
-    return run_stage(machine, options.stage, probe.get("found", {}).get("gpu"))
+    versions = {key: probe.get("found", {}).get(key) for key in ["gpu", "driver", "nvrtc", "cublaslt"]}
+    return run_stage(machine, options.stage, {"commit": commit_of(options.build), "command": command} | versions)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ def check_stage(stage, out, doubles):
     code, said = run(stage, out, *doubles)
     items = json.loads(path.read_text())["items"]
     check(code in STAGES[stage] and items, f"{stage}: exit code {code}: {said}")
+    check(all(row.keys() >= set(stages.ABOUT) for row in items.values()), f"{stage}: of what is not said: {items}")
     check(all(row["status"] == "ok" or row["why"] for row in items.values()), f"{stage}: {items}")
     done = [name for name, row in items.items() if row["status"] == "ok"]
     again, said = run(stage, out, *doubles)
@@ -73,6 +74,9 @@ with tempfile.TemporaryDirectory() as out:
         path.write_text(path.read_text().replace('"status": "ok"', f'"status": "{state}"'))
         code, said = run("conformance", out, *doubles)
         check(code == 0 and "conformance: primitives: ok" in said, f"after {state}: {said}")
+    path.write_text(path.read_text().replace('"commit": ', '"commit": 1, "was": '))
+    code, said = run("conformance", out, *doubles)
+    check(code == 0 and "conformance: primitives: ok" in said, f"of another commit: {said}")
     path.unlink()
     code, said = run("conformance", out, *doubles, "--seconds", "0")
     check(code == 75 and "time ran out" in said, f"without time: exit code {code}: {said}")
