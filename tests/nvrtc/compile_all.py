@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+import library
+
 ARCHITECTURES = "sm_80,sm_86,sm_89,sm_90,sm_100"
 TARGET = "h200"
 # One plan of each kind that has kernels of its own; a budget halfway from full recomputation to none.
@@ -40,8 +42,7 @@ class Model:
     def run(self, tool, *arguments):
         done = subprocess.run([os.path.join(self.tools, tool), *arguments], capture_output=True, text=True)
         if "cannot open NVRTC" in done.stderr:
-            print(f"SKIP: {done.stderr.strip()}")
-            sys.exit(77)
+            sys.exit(library.missing(done.stderr))
         if done.returncode:
             sys.exit(f"{self.name}: {tool} {' '.join(arguments)}: {done.stderr}")
         return done
@@ -50,7 +51,8 @@ class Model:
         """What remat-dump says of the plan."""
         before, folder = len(self.rows), f"cuda{len(os.listdir())}"
         verbose = self.run("remat-compile", "model.fbs", "-v", "--target", TARGET, *options, "-o", "model.plan",
-                           "--emit-cuda", folder, "--arch", ARCHITECTURES, "--cache", self.cache).stderr
+                           "--emit-cuda", folder, "--arch", ARCHITECTURES, "--cache", self.cache,
+                           *library.option("--nvrtc")).stderr
         rows = {(row["kernel"], row["arch"]): row for row in read_rows(folder, "resources.csv")}
         kernels = {name[:-3] for name in os.listdir(folder) if name.endswith(".cu")}
         if not rows or rows.keys() != {(kernel, arch) for kernel in kernels for arch in ARCHITECTURES.split(",")}:
