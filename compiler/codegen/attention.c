@@ -193,6 +193,8 @@ static void write_operands(struct cuda_source *s, const struct attention *a)
     /* After the operands come the four parameters, then the workspace. */
     if (a->q == 1)
         cuda_text(s, "u8 *const delta = (u8 *)arguments.word[%u];", 2 + a->operand_count + 4);
+    if (s->shape == CUDA_DELTA)
+        return;
     cuda_text(s, "struct random_state random;");
     if (a->p > 0)
         cuda_text(s,

@@ -8,7 +8,7 @@ struct header { /* then the warnings, terminated, then the cubin */
     uint64_t warnings_bytes, cubin_bytes;
     uint32_t registers, spill_bytes, shared_bytes, reserved;
 };
-static const char magic[8] = "RMTCUB1";
+static const char magic[8] = "RMTCUB2";
 
 static uint64_t hash_content(const char *text, const struct remat_nvrtc_options *options,
                              uint32_t option_count, uint64_t seed)

@@ -48,7 +48,8 @@ struct remat_cubin {
     const void *data; /* of any alignment */
     uint64_t bytes;
     uint32_t registers;    /* of a thread */
-    uint32_t spill_bytes;  /* stored and loaded again because registers ran out, of a thread */
+    uint32_t spill_bytes;  /* of a thread in local memory: stored and loaded because registers ran
+                              out, or its stack frame where that is larger */
     uint32_t shared_bytes; /* static shared memory of a block */
     const char *warnings;  /* of ptxas and NVRTC, joined by "; "; "" without */
 };

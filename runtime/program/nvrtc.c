@@ -218,8 +218,10 @@ static remat_status read_results(const struct remat_nvrtc *nvrtc, struct remat_a
     out->data = data;
     out->bytes = bytes;
     out->registers = number_before(log, " registers");
-    out->spill_bytes =
+    uint32_t spills =
         number_before(log, " bytes spill stores") + number_before(log, " bytes spill loads");
+    uint32_t frame = number_before(log, " bytes stack frame"); /* also of arrays in local memory */
+    out->spill_bytes = spills > frame ? spills : frame;
     out->shared_bytes = number_before(log, " bytes smem");
     out->warnings = join_warnings(arena, log);
     if (!out->warnings)

@@ -1,12 +1,12 @@
-"""Every emitted kernel of a model's plans compiles with NVRTC for all architectures, within the limits
-of limits.csv: registers a thread and bytes that spill. Of its rows the first that fits counts: the model
-(empty: any), a pattern of the kernel's name without its hash.
+"""Every emitted kernel of a model's plans compiles with NVRTC for all architectures, without a warning and within
+the limits of limits.csv: registers and bytes of local memory a thread, bytes of shared memory a block. Of its
+rows the first that fits counts: the model (empty: any), a pattern of the kernel's name without its hash.
 
     compile_all.py TOOLS_FOLDER CACHE_FOLDER PLANS PRESET DTYPE [OPTION OF remat-graph...]
 
 PLANS: "all" for one of each kind, "few" for the first two. Plans share most kernels, which are compiled
 once: the rest is in the cache, where a later run of the same build finds all. Exit code 77 where there is
-no NVRTC."""
+no NVRTC (1 when CI=true)."""
 import csv
 import fnmatch
 import json
@@ -88,7 +88,9 @@ class Model:
                 faults.append(f"{symbol}: no limit")
                 continue
             unused = [other for other in unused if other is not limit]
-            for key in ("registers", "spill_bytes"):
+            if row["warnings"]:
+                faults.append(f"{symbol} on {arch}: {row['warnings']}")
+            for key in ("registers", "spill_bytes", "shared_bytes"):
                 used = int(row[key])
                 most[layout, key] = max(most.get((layout, key), 0), used)
                 if used > int(limit[key]):

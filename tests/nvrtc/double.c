@@ -88,8 +88,9 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options)
     strcat(strcat(p->cubin, "\n"), p->text);
     snprintf(p->log, sizeof p->log,
              "%sptxas info    : Used %zu registers, used 0 barriers, 128 bytes smem\n"
-             "    8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\n",
-             warning ? "kernel.cu(1): warning #1-D: planted\n" : "", strlen(p->text) % 256);
+             "    %d bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\n",
+             warning ? "kernel.cu(1): warning #1-D: planted\n" : "", strlen(p->text) % 256,
+             strstr(p->text, "#array") ? 40 : 8);
     return 0;
 }
 

@@ -10,19 +10,29 @@ static remat_status write_cubin(remat_context *ctx, struct remat_arena *arena, c
     return path ? remat_file_write(ctx, path, cubin->data, cubin->bytes) : REMAT_ERROR_MEMORY;
 }
 
+static void append_quoted(struct remat_text *out, const char *text)
+{
+    remat_text_append(out, "\"");
+    for (; *text; text++)
+        remat_text_append(out, "%.1s%s", text, *text == '"' ? "\"" : "");
+    remat_text_append(out, "\"");
+}
+
 static remat_status write_cubins(remat_context *ctx, struct remat_arena *arena, const char *folder,
                                  const struct remat_cuda_code *code)
 {
     remat_status st = REMAT_OK;
     struct remat_text table = {.arena = arena};
     const char *path = remat_arena_format(arena, "%s/resources.csv", folder);
-    remat_text_append(&table, "kernel,arch,registers,spill_bytes,shared_bytes\n");
+    remat_text_append(&table, "kernel,arch,registers,spill_bytes,shared_bytes,warnings\n");
     for (uint32_t c = 0; c < code->cubin_count; c++) {
         const struct remat_cubin *cubin = &code->cubins[c];
         const struct remat_cuda_kernel *kernel = &code->kernels[cubin->kernel];
         REMAT_TRY(write_cubin(ctx, arena, folder, kernel->symbol, cubin));
-        remat_text_append(&table, "%s,%s,%u,%u,%u\n", kernel->symbol, cubin->arch, cubin->registers,
+        remat_text_append(&table, "%s,%s,%u,%u,%u,", kernel->symbol, cubin->arch, cubin->registers,
                           cubin->spill_bytes, cubin->shared_bytes + kernel->shared_bytes);
+        append_quoted(&table, cubin->warnings ? cubin->warnings : "");
+        remat_text_append(&table, "\n");
     }
     if (!path || table.failed)
         return REMAT_ERROR_MEMORY;
