@@ -33,8 +33,13 @@ SMALL_MODELS = {"gpt2-tiny": ["gpt2-tiny", "--layers", "2", "--batch", "2", "--s
 # Ragged and whole rows, one and many vectors, heads in groups: what kernels may get wrong.
 SHAPES = [["--batch", "1", "--seq", "2"], ["--batch", "3", "--seq", "17"], ["--batch", "2", "--seq", "64"],
           ["--batch", "1", "--seq", "131", "--context", "131"]]
+# Heads of 64 and 128, rows of more than 1024.
+WIDE = [["--batch", "1", "--seq", "131", "--context", "131", "--width", "256", "--heads", heads, "--vocab", "4099"]
+        for heads in ["4", "2"]]
 FAMILIES = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 FORMS = [["--dtype", "fp32"], ["--dtype", "bf16"], ["--dtype", "bf16", "--attention", "written-out", "--dropout", "0.1"]]
+KERNELS = [*itertools.product(FAMILIES, FORMS, SHAPES),
+           *itertools.product(["gpt2-tiny", "llama-tiny"], FORMS[:2], WIDE)]
 TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 BUDGETS = 24  # some of them give the same plan; 20 shall differ
 TURNS, WARM_TURNS = 10, 4
@@ -284,7 +289,7 @@ def items_of(machine, stage):
     return {
         "conformance": {"primitives": (conformance,)},
         "kernels": {" ".join([family, *form[1:], *shape]): (kernels, family, form, shape)
-                    for family, form, shape in itertools.product(FAMILIES, FORMS, SHAPES)},
+                    for family, form, shape in KERNELS},
         "steps": {"memory": (memory,), "host": (host,), **{f"model {k}": (steps, k) for k in range(5)}},
         "sanitizer": {check: (sanitizer, check) for check in ["memcheck", "racecheck", "initcheck", "synccheck"]},
         "profile": {model: (profile, model) for model in models},
