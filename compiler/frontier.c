@@ -8,7 +8,11 @@
 
 #include <stdlib.h>
 
-enum { SAMPLES_MIN = 16, NODES_PRICED = 1000000 }; /* of each; so large graphs take no longer */
+enum {
+    NODES_PRICED = 1000000, /* of each kind of candidates: large graphs take no longer */
+    SAMPLES_MIN = 16,       /* of each kind */
+    SHARE_MIN = 4,          /* of each of the paths that share a kind */
+};
 
 struct points {
     struct remat_frontier_point *items;
@@ -20,7 +24,7 @@ struct survey {
     struct remat_planner *planner; /* NULL: solver ladder */
     struct remat_arena scratch;
     struct points points;
-    uint32_t candidates, priced;
+    uint32_t path_count, candidates, priced;
 };
 
 static remat_status price(struct survey *s, const char *name, const struct remat_decision *decision)
@@ -86,12 +90,41 @@ static bool is_covered(const struct points *points, uint64_t bytes, uint64_t ns)
 
 /* --- candidates --- */
 
-/* How many of `count` are priced; sample i is then number sample_index(i, samples, count). */
-static uint32_t sample_count(const struct survey *s, uint32_t count)
+/* How many of `count` are priced, of a kind that has `all`; sample i is then number sample_index(i,
+ * samples, count). */
+static uint32_t share_count(const struct survey *s, uint32_t count, uint32_t all)
 {
     uint32_t samples = NODES_PRICED / (s->chooser->graph->node_count + 1);
     samples = samples < SAMPLES_MIN ? SAMPLES_MIN : samples;
+    if (samples >= all)
+        return count;
+    samples = (uint32_t)((uint64_t)samples * count / all);
+    samples = samples < SHARE_MIN ? SHARE_MIN : samples;
     return samples > count ? count : samples;
+}
+
+static uint32_t sample_count(const struct survey *s, uint32_t count)
+{
+    return share_count(s, count, count);
+}
+
+/* Each path of single layers is a kind; all those of groups are one. */
+static uint32_t plain_count(const struct survey *s, uint32_t path)
+{
+    uint32_t length = remat_planner_path_length(s->planner, path), all = 0;
+    uint32_t singles = remat_planner_single_count(s->planner);
+    for (uint32_t p = singles; path >= singles && p < s->path_count; p++)
+        all += remat_planner_path_length(s->planner, p);
+    return share_count(s, length, path < singles ? length : all);
+}
+
+/* What is nested is one kind. */
+static uint32_t nested_count(const struct survey *s, uint32_t path)
+{
+    uint32_t all = 0;
+    for (uint32_t p = 0; p < s->path_count; p++)
+        all += remat_planner_nested_count(s->planner, p);
+    return share_count(s, remat_planner_nested_count(s->planner, path), all);
 }
 
 /* The first and the last are among the samples. */
@@ -118,10 +151,9 @@ fail:
     return st;
 }
 
-static remat_status survey_path(struct survey *s, uint32_t path)
+static remat_status survey_plain(struct survey *s, uint32_t path, uint32_t most)
 {
     remat_status st = REMAT_OK;
-    uint32_t most = sample_count(s, remat_planner_path_length(s->planner, path));
     uint32_t count, *samples;
     REMAT_TRY(
         remat_planner_path_samples(s->planner, s->chooser->arena, path, most, &count, &samples));
@@ -132,11 +164,12 @@ fail:
     return st;
 }
 
-/* `count` decisions behind the last one of the path. */
-static remat_status survey_nested(struct survey *s, uint32_t path, uint32_t count)
+/* Those behind the last decision of the path. */
+static remat_status survey_nested(struct survey *s, uint32_t path, uint32_t samples)
 {
     remat_status st = REMAT_OK;
-    uint32_t length = remat_planner_path_length(s->planner, path), samples = sample_count(s, count);
+    uint32_t length = remat_planner_path_length(s->planner, path);
+    uint32_t count = remat_planner_nested_count(s->planner, path);
     for (uint32_t i = 0; i < samples && goes_on(s); i++)
         REMAT_TRY(survey_decision(s, path, length + sample_index(i, samples, count)));
 fail:
@@ -219,23 +252,10 @@ fail:
 }
 
 /* Adds candidates of which samples are to be seen. */
-static void announce(struct survey *s, uint32_t count)
+static void announce(struct survey *s, uint32_t count, uint32_t samples)
 {
     s->candidates += count;
-    s->chooser->state.to_see_count += sample_count(s, count);
-}
-
-/* Nested decisions of the path that are looked at: in large graphs only of the first one, which
- * leads to the smallest. */
-static remat_status count_nested(struct survey *s, uint32_t path, uint32_t *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t length = remat_planner_path_length(s->planner, path), end = length;
-    if (path == 0 || sample_count(s, length) == length)
-        REMAT_TRY(remat_paths_end(s->chooser, &s->scratch, s->planner, path, &end));
-    *out = end - length;
-fail:
-    return st;
+    s->chooser->state.to_see_count += samples;
 }
 
 static remat_status survey(struct survey *s)
@@ -243,24 +263,23 @@ static remat_status survey(struct survey *s)
     remat_status st = REMAT_OK;
     struct remat_chooser *c = s->chooser;
     struct remat_policy *policies;
-    uint32_t count, path_count = 0, *nested; /* by path: decisions */
+    uint32_t count, near_count;
     REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
     if (c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(remat_choose_planner(c, &s->planner));
-        REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));
-        announce(s, remat_planner_near_count(s->planner));
+        REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &s->path_count));
+        near_count = remat_planner_near_count(s->planner);
+        announce(s, near_count, sample_count(s, near_count));
     }
-    REMAT_NEW(c->arena, nested, path_count);
-    for (uint32_t path = 0; path < path_count; path++) {
-        REMAT_TRY(count_nested(s, path, &nested[path]));
-        announce(s, remat_planner_path_length(s->planner, path));
-        announce(s, nested[path]);
+    for (uint32_t path = 0; path < s->path_count; path++) {
+        announce(s, remat_planner_path_length(s->planner, path), plain_count(s, path));
+        announce(s, remat_planner_nested_count(s->planner, path), nested_count(s, path));
     }
-    announce(s, count);
-    for (uint32_t path = 0; path < path_count; path++) {
-        REMAT_TRY(survey_path(s, path));
-        REMAT_TRY(survey_nested(s, path, nested[path]));
+    announce(s, count, sample_count(s, count));
+    for (uint32_t path = 0; path < s->path_count; path++) {
+        REMAT_TRY(survey_plain(s, path, plain_count(s, path)));
+        REMAT_TRY(survey_nested(s, path, nested_count(s, path)));
     }
     sort_points(&s->points);
     if (s->planner)

@@ -5,6 +5,7 @@ nothing on it is better than the bound.
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import xml.etree.ElementTree
 build = os.path.abspath(sys.argv[1])
 MODELS = [  # preset, what remat-graph gets, what remat-compile gets
     ("gpt2-tiny", [], []),
+    ("gpt2-tiny", ["--layers", "10", "--batch", "2"], ["--microbatches", "2"]),
     ("llama-tiny", ["--dtype", "bf16", "--batch", "8"], ["--target", "h200", "--arch", "none", "--microbatches", "4"]),
     ("encdec-tiny", ["--attention", "written-out", "--dropout", "0.1"], ["--target", "v100", "--arch", "none"]),
     ("bert-tiny", ["--batch", "4"], ["--solver", "ladder"]),
@@ -87,6 +89,15 @@ def check_plan(curve, budget, options):
     return bool(same)
 
 
+def check_smallest(curve, options):
+    """The smallest row is nearly as small as the smallest plan, which a refusal names."""
+    result = subprocess.run([f"{build}/tools/remat-compile", "m.fbs", "--budget", "1", *options], capture_output=True, text=True)
+    assert result.returncode == 3, result.stderr
+    needs = int(re.search(r" needs (\d+) B", result.stderr).group(1))
+    smallest = curve["points"][-1]
+    assert smallest["budget"] <= needs <= smallest["budget"] + smallest["peak"] // 200, (options, needs, smallest)
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
     for preset, model, options in MODELS:
@@ -100,6 +111,7 @@ def main():
         assert f"{len(curve['points'])} points" in out, out
         check_staircase(curve, bounded)
         check_forms(curve, preset)
+        check_smallest(curve, options)
         points = curve["points"]
         # Where a packed arena needs more than the live peak, a budget gives a plan further down.
         tried = points[:: max(1, len(points) // TRIED)]
