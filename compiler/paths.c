@@ -46,7 +46,7 @@ remat_status remat_paths_end(struct remat_chooser *c, struct remat_arena *scratc
     uint32_t high = low + remat_planner_nested_count(planner, path);
     if (!c->path_ends)
         REMAT_NEW(c->arena, c->path_ends, remat_planner_path_count(planner));
-    while (c->path_ends[path] == 0 && low < high && !remat_choose_is_over(c)) {
+    while (c->path_ends[path] == 0 && low < high) {
         uint32_t middle = low + (high - low) / 2;
         uint64_t bytes, next_bytes;
         REMAT_TRY(live_peak(c, scratch, planner, path, middle, &bytes));
@@ -74,7 +74,7 @@ remat_status remat_paths_search(struct remat_chooser *c, struct remat_arena *scr
     *room_bytes = 0;
     REMAT_TRY(
         search_range(c, scratch, planner, path, 0, length, limit_bytes, best, &any, room_bytes));
-    if (!any) {
+    if (!any && !remat_choose_is_over(c)) {
         REMAT_TRY(remat_paths_end(c, scratch, planner, path, &end));
         REMAT_TRY(search_range(c, scratch, planner, path, length, end, limit_bytes, best, &any,
                                room_bytes));

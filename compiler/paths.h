@@ -14,7 +14,7 @@ remat_status remat_paths_search(struct remat_chooser *chooser, struct remat_aren
                                 uint64_t *room_bytes);
 
 /* How many decisions of the path are of use, nested ones included: behind them nothing is smaller.
- */
+ * Does not look at the clock: two evaluations for each halving of the nested ones. */
 remat_status remat_paths_end(struct remat_chooser *chooser, struct remat_arena *scratch,
                              const struct remat_planner *planner, uint32_t path, uint32_t *out);
 
@@ -24,8 +24,9 @@ remat_status remat_paths_best(struct remat_chooser *chooser, struct remat_arena 
                               bool *found);
 
 /* When the search was ended with nothing found: without a look at the clock, the first that fits of
- * the ends of paths and of the rungs, the slowest first. REMAT_ERROR_CUT_SHORT: none does;
- * REMAT_ERROR_INFEASIBLE: and it is proven that nothing can. paths: planner's ones count. */
+ * the ends of paths, of the rungs, the slowest first, and of what the first path nests.
+ * REMAT_ERROR_CUT_SHORT: none does; REMAT_ERROR_INFEASIBLE: and it is proven that nothing can.
+ * paths: planner's ones count. */
 remat_status remat_paths_rescue(struct remat_chooser *chooser, struct remat_arena *scratch,
                                 const struct remat_planner *planner, bool paths,
                                 struct remat_rungs *rungs, struct remat_rung *best);

@@ -69,7 +69,8 @@ remat_status remat_refuse(struct remat_chooser *c, struct remat_arena *scratch,
     uint32_t path_count = 0;
     if (planner)
         REMAT_TRY(remat_choose_path_count(c, scratch, planner, &path_count));
-    for (uint32_t path = 0; path < path_count; path++) {
+    for (uint32_t path = 0; path < path_count && (nothing_yet(bytes) || !remat_choose_is_over(c));
+         path++) {
         uint32_t end;
         REMAT_TRY(remat_paths_end(c, scratch, planner, path, &end));
         struct remat_rung rung = {.of = {"per-op", NULL, path, end - 1}};
@@ -102,35 +103,80 @@ static remat_status find_nothing(const struct remat_chooser *c, const struct rem
                        budget_bytes);
 }
 
+/* The last decisions of paths that are not nested. Larger groups are larger. */
+static remat_status rescue_plain(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner, struct remat_rung *best,
+                                 bool *found)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes, live_bytes = UINT64_MAX;
+    uint32_t count = remat_planner_path_count(planner);
+    for (uint32_t path = 0; path < count && !*found; path++) {
+        uint32_t last = remat_planner_path_length(planner, path) - 1;
+        *best = (struct remat_rung){.of = {"per-op", NULL, path, last}};
+        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
+        *found = bytes <= c->limit_bytes;
+        if (path > remat_planner_single_count(planner) && best->cost.live_peak_bytes >= live_bytes)
+            break;
+        live_bytes = best->cost.live_peak_bytes;
+    }
+fail:
+    return st;
+}
+
+static remat_status rescue_policies(struct remat_chooser *c, struct remat_arena *scratch,
+                                    const struct remat_planner *planner, struct remat_rungs *rungs,
+                                    struct remat_rung *best, bool *found)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes;
+    for (size_t i = rungs->count; i-- > 0 && !*found;) {
+        *best = rungs->items[i];
+        if (best->least.live_bytes > c->limit_bytes)
+            continue;
+        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
+        *found = bytes <= c->limit_bytes;
+    }
+fail:
+    return st;
+}
+
+/* Those of the first path, which leads to the smallest; before them it is larger. */
+static remat_status rescue_nested(struct remat_chooser *c, struct remat_arena *scratch,
+                                  const struct remat_planner *planner, struct remat_rung *best,
+                                  bool *found)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes;
+    uint32_t length = remat_planner_path_length(planner, 0), end;
+    REMAT_TRY(remat_paths_end(c, scratch, planner, 0, &end));
+    for (uint32_t step = end; step-- > length && !*found;) {
+        *best = (struct remat_rung){.of = {"per-op", NULL, 0, step}};
+        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
+        *found = bytes <= c->limit_bytes;
+        if (best->cost.live_peak_bytes > c->limit_bytes)
+            break;
+    }
+fail:
+    return st;
+}
+
 remat_status remat_paths_rescue(struct remat_chooser *c, struct remat_arena *scratch,
                                 const struct remat_planner *planner, bool paths,
                                 struct remat_rungs *rungs, struct remat_rung *best)
 {
     remat_status st = REMAT_OK;
-    uint64_t bytes = UINT64_MAX, live_bytes = UINT64_MAX;
-    uint32_t count = paths ? remat_planner_path_count(planner) : 0;
+    bool found = false;
     if (c->limit_bytes < remat_planner_floor(planner))
         return find_nothing(c, planner);
-    for (uint32_t path = 0; path < count; path++) {
-        uint32_t last = remat_planner_path_length(planner, path) - 1;
-        *best = (struct remat_rung){.of = {"per-op", NULL, path, last}};
-        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
-        if (bytes <= c->limit_bytes)
-            return REMAT_OK;
-        if (path > remat_planner_single_count(planner) &&
-            best->cost.live_peak_bytes >= live_bytes) /* larger groups are larger */
-            break;
-        live_bytes = best->cost.live_peak_bytes;
-    }
-    for (size_t i = rungs->count; i-- > 0;) {
-        *best = rungs->items[i];
-        if (best->least.live_bytes > c->limit_bytes)
-            continue;
-        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
-        if (bytes <= c->limit_bytes)
-            return REMAT_OK;
-    }
-    st = find_nothing(c, planner);
+    if (paths)
+        REMAT_TRY(rescue_plain(c, scratch, planner, best, &found));
+    if (!found)
+        REMAT_TRY(rescue_policies(c, scratch, planner, rungs, best, &found));
+    if (!found && paths)
+        REMAT_TRY(rescue_nested(c, scratch, planner, best, &found));
+    if (!found)
+        st = find_nothing(c, planner);
 fail:
     return st;
 }

@@ -67,18 +67,30 @@ static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
     return watch.calls;
 }
 
+static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *graph,
+                                struct remat_compile_settings settings)
+{
+    struct remat_arena arena;
+    struct remat_program *none;
+    remat_arena_init(&arena, ctx);
+    settings.has_budget = true;
+    settings.budget_bytes = 1;
+    remat_status st = remat_compile(ctx, &arena, graph, &settings, &none);
+    const char *needs = strstr(remat_context_message(ctx), " needs ");
+    harness_check(st == REMAT_ERROR_INFEASIBLE && needs, "budget 1: status %d", st);
+    remat_arena_release(&arena);
+    return strtoull(needs + strlen(" needs "), NULL, 10);
+}
+
 /* At the smallest budget, and a byte below, which is too little whenever it is known to be. */
 static void test_smallest(remat_context *ctx, const struct remat_graph *graph,
                           struct remat_compile_settings settings)
 {
     struct remat_arena arena;
     struct remat_program *whole;
+    remat_status st;
     remat_arena_init(&arena, ctx);
-    settings.budget_bytes = 1;
-    remat_status st = remat_compile(ctx, &arena, graph, &settings, &whole);
-    const char *needs = strstr(remat_context_message(ctx), " needs ");
-    harness_check(st == REMAT_ERROR_INFEASIBLE && needs, "budget 1: status %d", st);
-    settings.budget_bytes = strtoull(needs + strlen(" needs "), NULL, 10);
+    settings.budget_bytes = smallest_budget(ctx, graph, settings);
     MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end <= calls; end++)
@@ -117,6 +129,24 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
     remat_arena_release(&arena);
 }
 
+/* In the smallest budget of a deep model nothing fits but what is nested, and that is found. */
+static void test_nested(remat_context *ctx, const struct remat_graph *graph)
+{
+    struct remat_arena arena;
+    struct remat_program *whole;
+    struct remat_compile_settings settings = {.microbatches = 2, .has_budget = true};
+    remat_arena_init(&arena, ctx);
+    MUST(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    settings.budget_bytes = smallest_budget(ctx, graph, settings);
+    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
+    harness_check(remat_program_nested(whole) > 0, "nothing is nested");
+    uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
+    for (uint32_t end = 0; end < calls; end = 2 * end + 1)
+        check_end(ctx, graph, settings, end, whole, REMAT_OK);
+    printf("nested: %u questions\n", calls);
+    remat_arena_release(&arena);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -127,6 +157,9 @@ int main(void)
     test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 1);
     test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 4);
     test_ends(ctx, graph, REMAT_SOLVER_LADDER, 1);
+    graph = harness_model(ctx, &arena, "gpt2-tiny",
+                          (struct remat_model_settings){.layers = 10, .batch = 2});
+    test_nested(ctx, graph);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return harness_exit();
