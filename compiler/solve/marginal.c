@@ -1,6 +1,6 @@
 #include "marginal.h"
 
-enum { ROUNDS = 2 };
+#include "decision.h"
 
 remat_status remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
                                  const uint8_t *times, struct remat_border_point *point)
@@ -11,15 +11,15 @@ remat_status remat_border_follow(struct remat_arena *arena, const struct remat_b
         uint8_t round;
     } * queue;
     uint32_t count = 0, inputs = 0;
-    bool *run[ROUNDS]; /* by task */
+    bool *run[REMAT_ROUNDS_MAX]; /* by task */
     for (uint32_t t = 0; t < border->task_count; t++)
         inputs += border->tasks[t].input_end - border->tasks[t].input_begin;
-    REMAT_NEW(arena, queue, border->item_count + ROUNDS * inputs);
-    for (uint32_t r = 0; r < ROUNDS; r++)
+    REMAT_NEW(arena, queue, border->item_count + REMAT_ROUNDS_MAX * inputs);
+    for (uint32_t r = 0; r < REMAT_ROUNDS_MAX; r++)
         REMAT_NEW(arena, run[r], border->task_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         if (border->items[i].wanted)
-            queue[count++] = (struct demand){i, ROUNDS};
+            queue[count++] = (struct demand){i, REMAT_ROUNDS_MAX};
     while (count > 0) {
         struct demand d = queue[--count];
         const struct remat_border_task *t = &border->tasks[border->items[d.item].task];
