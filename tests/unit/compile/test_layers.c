@@ -302,7 +302,7 @@ fail:
 static remat_status check_family(const struct family *family)
 {
     remat_status st = REMAT_OK;
-    struct bench benches[] = {[AS_THEY_ARE] = {{0}}, [WITHOUT_LAYERS] = {{0}}, [NONE] = {{0}}};
+    struct bench benches[NONE + 1] = {{.planner = NULL}};
     struct bench *named = &benches[AS_THEY_ARE];
     double shared_ps;
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
