@@ -24,13 +24,9 @@ static remat_status extract(struct bench *b)
 {
     remat_status st = REMAT_OK;
     struct subject *s = &b->s;
-    REMAT_TRY(
-        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &b->base));
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &b->none));
+    REMAT_TRY(subject_plan(s, &b->base, &b->none, &b->planner));
     REMAT_TRY(remat_extract_border(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
                                    &s->device, &b->none, &b->border));
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
-                                   &s->device, &b->none, s->statics.total_bytes, &b->planner));
 fail:
     return st;
 }

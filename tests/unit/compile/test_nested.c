@@ -34,11 +34,7 @@ static remat_status prepare(struct bench *b, size_t row)
     settings.dtype = cases[row].dtype;
     REMAT_TRY(subject_prepare(&b->s, &settings, 2, cases[row].device));
     REMAT_NEW(&b->s.arena, base, 1);
-    REMAT_TRY(remat_arrange(b->s.ctx, &b->s.arena, b->s.graph, &b->s.statics, &b->s.device,
-                            &b->s.watch, base));
-    REMAT_TRY(remat_decision_create(&b->s.arena, b->s.graph->value_count, &b->none));
-    REMAT_TRY(remat_planner_create(b->s.ctx, &b->s.arena, b->s.graph, &base->kernels, base->prices,
-                                   &b->s.device, &b->none, b->s.statics.total_bytes, &b->planner));
+    REMAT_TRY(subject_plan(&b->s, base, &b->none, &b->planner));
     for (uint32_t k = 0; k < base->kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &base->kernels.kernels[k];
         if (kernel->phase == REMAT_PHASE_FORWARD && b->s.graph->scopes[kernel->scope].layer == 1)

@@ -330,14 +330,10 @@ static remat_status find_items(struct oracle *o)
     struct subject *s = &o->subject;
     struct remat_facts facts;
     bool *keep;
-    REMAT_TRY(
-        remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, &o->base));
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &o->none));
+    REMAT_TRY(subject_plan(s, &o->base, &o->none, &o->planner));
     REMAT_TRY(remat_facts_create(&s->arena, s->graph, &facts));
     REMAT_TRY(remat_extract_border(s->ctx, &s->arena, s->graph, &o->base.kernels, o->base.prices,
                                    &s->device, &o->none, &o->border));
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &o->base.kernels, o->base.prices,
-                                   &s->device, &o->none, s->statics.total_bytes, &o->planner));
     REMAT_NEW(&s->arena, keep, o->border.item_count);
     REMAT_TRY(remat_border_decide(&s->arena, s->graph, &o->border, keep, &o->none, &o->decision));
     for (uint32_t i = 0; i < o->border.item_count; i++)
