@@ -1,7 +1,10 @@
 /* Many equal layers in little room, beside the closed form of revolve (Griewank and Walther): a
  * backward pass over n layers that finds room for the contents of one layer and for m inputs runs
  * the forward pass of n - m layers more than with room for all inputs, if m (m + 1) / 2 >= n. With
- * an input more, for packing, the planner's plans take no longer than that. */
+ * an input more, for packing, the planner's plans take no longer than that.
+ *
+ * Groups of several layers that nest less may be faster than single layers that nest more: in the
+ * room of every nested decision of any path the plan takes no longer than the fastest that fits. */
 #include <inttypes.h>
 
 #include "check.h"
@@ -84,8 +87,105 @@ fail:
     return st;
 }
 
+/* --- groups of all sizes --- */
+
+enum { GROUPS_MAX = 6, NESTED_MAX = 128 };
+
+struct sizes {
+    uint32_t count;
+    struct nested {
+        uint32_t path;
+        struct remat_evaluation cost;
+    } nested[NESTED_MAX]; /* what is as small as nothing before it on its path */
+};
+
+/* Much of a layer's time goes into its result, which groups of two compute once more for every
+ * second layer; so in some room they take longer than single layers, and larger groups do not. */
+static remat_status prepare_sizes(struct subject *s, struct remat_planner **planner)
+{
+    remat_status st = REMAT_OK;
+    struct remat_model_settings settings;
+    struct remat_arrangement *base;
+    struct remat_decision *none;
+    REMAT_TRY(remat_model_preset(s->ctx, "mlp-tiny", &settings));
+    settings.layers = 48;
+    settings.batch = 32;
+    settings.seq = 64;
+    settings.dtype = REMAT_BF16;
+    REMAT_TRY(subject_prepare(s, &settings, 2, "h100-sxm"));
+    REMAT_NEW(&s->arena, base, 1);
+    REMAT_NEW(&s->arena, none, 1);
+    REMAT_TRY(subject_plan(s, base, none, planner));
+fail:
+    return st;
+}
+
+static remat_status list_nested(struct subject *s, const struct remat_planner *planner,
+                                uint32_t path, struct sizes *sizes)
+{
+    remat_status st = REMAT_OK;
+    uint32_t length = remat_planner_path_length(planner, path);
+    uint32_t end = length + remat_planner_nested_count(planner, path);
+    uint64_t least_bytes = UINT64_MAX;
+    for (uint32_t step = length; step < end && sizes->count < NESTED_MAX; step++) {
+        struct nested *here = &sizes->nested[sizes->count];
+        struct remat_decision decision;
+        REMAT_TRY(remat_planner_decide(planner, &s->arena, path, step, &decision));
+        REMAT_TRY(remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX, 0, &here->cost));
+        if (here->cost.live_peak_bytes >= least_bytes)
+            break;
+        least_bytes = here->cost.live_peak_bytes;
+        here->path = path;
+        sizes->count++;
+    }
+fail:
+    return st;
+}
+
+static const struct nested *fastest(const struct sizes *sizes, uint64_t arena_bytes)
+{
+    const struct nested *best = NULL;
+    for (const struct nested *n = sizes->nested; n < sizes->nested + sizes->count; n++)
+        if (n->cost.arena_bytes <= arena_bytes && (!best || n->cost.step_ns < best->cost.step_ns))
+            best = n;
+    return best;
+}
+
+static remat_status check_sizes(struct subject *s)
+{
+    remat_status st = REMAT_OK;
+    struct remat_planner *planner;
+    struct sizes sizes = {0};
+    struct remat_arena scratch;
+    uint32_t larger = 0;
+    remat_arena_init(&scratch, s->ctx);
+    REMAT_TRY(prepare_sizes(s, &planner));
+    for (uint32_t path = 0; path < remat_planner_single_count(planner) + GROUPS_MAX - 1; path++)
+        REMAT_TRY(list_nested(s, planner, path, &sizes));
+    for (uint32_t i = 0; i < sizes.count; i += 5) {
+        uint64_t arena_bytes = sizes.nested[i].cost.arena_bytes;
+        const struct nested *best = fastest(&sizes, arena_bytes);
+        struct remat_candidate chosen;
+        REMAT_TRY(subject_choose(s, &scratch, arena_bytes, &chosen));
+        CHECK(chosen.arranged.step_ns <= best->cost.step_ns,
+              "%" PRIu64 " B: %" PRIu64 " ns, path %u nests for %" PRIu64 " ns", arena_bytes,
+              chosen.arranged.step_ns, best->path, best->cost.step_ns);
+        larger += best->path > remat_planner_single_count(planner);
+        remat_arena_reset(&scratch);
+    }
+    CHECK(larger > 0, "in no room groups of three or more are the fastest");
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
 int main(void)
 {
+    struct subject s;
+    subject_init(&s);
+    remat_status checked = check_sizes(&s);
+    CHECK(checked == REMAT_OK, "%s", remat_context_message(s.ctx));
+    subject_release(&s);
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         struct bench b = {0};
         subject_init(&b.s);
