@@ -1,6 +1,7 @@
 /* The planner's bounds against plans: decisions of its own, of the ladder and at random are carried
  * through, and none is faster than the least cost says, or than the bound for its own live peak, or
- * smaller than the floor. How near they come is printed. The estimates of what one value more or
+ * smaller than the floor; what computes named kernels twice costs that much more at least. How near
+ * they come is printed. The estimates of what one value more or
  * less would change are compared with the exact step times. */
 #include <inttypes.h>
 #include <math.h>
@@ -10,6 +11,7 @@
 #include "facts.h"
 #include "marginal.h"
 #include "noisy_profile.h"
+#include "rewrite.h"
 #include "subject.h"
 
 static const struct {
@@ -42,6 +44,7 @@ struct bench {
     struct remat_planner *planner;
     double worst, sum; /* of step / bound - 1 over the planner's own decisions */
     uint32_t count;
+    uint32_t twice;                      /* decisions that run a named kernel twice */
     double estimate_error_ns, change_ns; /* summed over values */
 };
 
@@ -105,6 +108,56 @@ fail:
     return st;
 }
 
+/* What the named kernels of a decision take, carried through. */
+static remat_status find_named(struct subject *s, const struct remat_decision *decision,
+                               uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    struct remat_graph *rewritten;
+    struct remat_arrangement whole;
+    remat_arena_init(&scratch, s->ctx);
+    REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, decision, &rewritten));
+    REMAT_TRY(
+        remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));
+    *out_ns = 0;
+    for (uint32_t k = 0; k < whole.kernels.count; k++)
+        if (whole.kernels.kernels[k].kind != REMAT_KERNEL_program)
+            *out_ns += whole.prices[k].ns;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* Nested decisions cost at least what the same ones cost that compute nothing twice, and what the
+ * second runs of named kernels take. */
+static remat_status check_twice(struct bench *b, const struct remat_decision *decision)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision once;
+    struct remat_least least, least_once;
+    uint64_t named_ns, named_once_ns;
+    REMAT_TRY(remat_decision_create(&b->subject.arena, decision->value_count, &once));
+    for (uint32_t v = 0; v < decision->value_count; v++) {
+        uint8_t action = decision->actions[v];
+        once.actions[v] = action == REMAT_ACTION_NESTED         ? REMAT_ACTION_RECOMPUTE
+                          : action == REMAT_ACTION_NESTED_FUSED ? REMAT_ACTION_FUSED
+                                                                : action;
+    }
+    REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, decision, &least));
+    REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, &once, &least_once));
+    REMAT_TRY(find_named(&b->subject, decision, &named_ns));
+    REMAT_TRY(find_named(&b->subject, &once, &named_once_ns));
+    CHECK(least.step_ns - least_once.step_ns == named_ns - named_once_ns,
+          "%s for %s: nested at least %" PRIu64 " ns, once %" PRIu64 " ns, named kernels %" PRIu64
+          " and %" PRIu64 " ns",
+          b->subject.graph->name, b->subject.device.name, least.step_ns, least_once.step_ns,
+          named_ns, named_once_ns);
+    b->twice += named_ns > named_once_ns;
+fail:
+    return st;
+}
+
 /* Saved by a share that goes from few to most: any set of values, computed again apart or fused,
  * nested or not. */
 static remat_status check_random(struct bench *b, uint32_t seed)
@@ -127,6 +180,7 @@ static remat_status check_random(struct bench *b, uint32_t seed)
             decision.actions[v] = (uint8_t)remat_action_nested(decision.actions[v]);
     }
     REMAT_TRY(check_decision(b, &decision, "at random", seed, &ns, &excess));
+    REMAT_TRY(check_twice(b, &decision));
 fail:
     return st;
 }
@@ -304,6 +358,7 @@ int main(void)
         if (st == REMAT_OK && row == 0)
             st = check_explained(&b);
         CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
+        CHECK(b.twice > 0, "%s: no named kernel runs twice", cases[row].preset);
         printf(
             "%-12s %-9s%s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
             cases[row].preset, cases[row].device, cases[row].profile ? " by profile," : "", b.count,
