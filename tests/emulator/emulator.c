@@ -347,6 +347,8 @@ const char *emulator_run(struct emulator *e, const struct emulator_launch *launc
     e->epoch++;
     if (launch->shared_bytes > TILE_BYTES_MAX)
         return "more shared memory than a block can have";
+    if (launch->threads == 0 || launch->threads % 32 || launch->threads > THREADS_MAX)
+        return "threads that are not whole warps, at most 1024";
     uint32_t shift = launch->order ? draw(e, launch->blocks) : 0;
     for (uint32_t b = 0; b < launch->blocks && !e->faulty; b++) {
         e->block = (b + shift) % launch->blocks;

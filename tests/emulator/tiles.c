@@ -34,8 +34,8 @@ static void visit(uint32_t address, uint32_t bytes, bool writes)
 {
     if (address % bytes)
         emulator_fault("%u bytes of shared memory at %u, which is not aligned", bytes, address);
-    for (uint32_t at = address / 4; at < (address + bytes) / 4; at++)
-        emulator_visit_shared(at, writes);
+    for (uint32_t i = 0; i < bytes / 4; i++)
+        emulator_visit_shared((uint64_t)address / 4 + i, writes);
 }
 
 void emulator_tile_read(uint32_t address, void *to, uint32_t bytes)
