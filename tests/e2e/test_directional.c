@@ -1,31 +1,35 @@
 /* The derivative of the loss in a direction d, by finite differences at a fixed seed, against
  * gradient * d, with dropout: a mask that differs between forward and backward, or between two runs
  * of one seed and step, shows here. One tensor at a time; d is its gradient divided by its norm
- * |g|.
+ * |g|. Relus, which have kinks, are gelus here.
  *
- * With s(h) = (loss(w + h d) - loss(w - h d)) / 2 h, Richardson's (4 s(h / 2) - s(h)) / 3 leaves an
- * error of order h^4, where there are relus of order h (kinks), and rounding: the loss, an f32 of
- * size 6, is off by about 2^-24 of that, so s(h / 2) by that over h |g|: 2e-5 where h |g| is NUDGE,
- * 2e-3 where it is CHANGE. Measured: 5.4e-4 at most, with relus 1.5e-2.
+ * With s(h) = (loss(w + h d) - loss(w - h d)) / 2 h, of which the error is of order h^2,
+ * Richardson's r(h) = (4 s(h / 2) - s(h)) / 3 leaves order h^4, and (16 r(h / 2) - r(h)) / 15 order
+ * h^6: less than what it corrects, (r(h / 2) - r(h)) / 15. If a loss is off by at most e, s(h) is
+ * by e / h, r(h) by 3 e / h, r(h / 2) by 6 e / h and the result by 6.6 e / h. The loss is an f32
+ * that is rounded three times at its own size, the rows' losses, their sum and their mean, so e is
+ * 3 times 2^-24 of it. The limit, relative to |g|, is the sum of both. With data of any of six
+ * seeds errors are at most 0.6 of it.
+ *
+ * The limit of no tensor is above LIMIT, or it is left out.
  *
  * The mask of another site in the backward pass is wrong at a fifth of the elements. With this
- * mistake made by hand, for one site after the other, every site of GPT-2, Llama and BERT fails, by
- * 7e-3 to 0.2, and all of the encoder-decoder but two of eighteen. */
+ * mistake made by hand, for one dropout node after the other, every one of GPT-2, Llama and BERT
+ * fails, by 10 to 700 times the limit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "harness.h"
+#include "ops.h"
 
-#define BATCH      2
-#define SEQ        24
-#define DROPOUT    0.1
-#define SPREAD     3.0f /* initial weights times this: else most gradients are next to nothing */
-#define NUDGE      0.02 /* h |g|, the first-order change of the loss at h, where ... */
-#define MOVE       0.02 /* ... elements are moved by this at most, root mean square */
-#define CHANGE     2e-4 /* below it a tensor is left out: biases of keys (gradient 0) and queries */
-#define LIMIT      2e-3
-#define LIMIT_RELU 2e-2
+#define BATCH   2
+#define SEQ     24
+#define DROPOUT 0.1
+#define SPREAD  3.0f /* initial weights times this: else most gradients are next to nothing */
+#define NUDGE   0.02 /* h |g|, the first-order change of the loss at h, where ... */
+#define MOVE    0.03 /* ... elements are moved by this at most, root mean square */
+#define LIMIT   5e-3 /* above it a tensor is left out: biases of keys (gradient 0) and queries */
 
 struct tensor {
     const char *name;
@@ -38,6 +42,8 @@ struct subject {
     remat_context *ctx;
     remat_session *session;
     struct remat_plan plan;
+    uint32_t seed; /* of the data */
+    double loss;   /* where nothing is moved */
     struct tensor *tensors;
     uint32_t count;
 };
@@ -129,21 +135,26 @@ static bool is_bias_of_scores(const char *name)
     return false;
 }
 
-/* The relative error; 0 for a tensor that is left out. */
-static double test_tensor(struct subject *s, struct tensor *t, double limit)
+/* The relative error as a share of its limit; 0 for a tensor that is left out. */
+static double test_tensor(struct subject *s, struct tensor *t)
 {
     double h = fmin(NUDGE / t->norm, MOVE * sqrt((double)t->count));
-    bool left_out = !(h * t->norm >= CHANGE);
+    double noise = 6.6 * 3 * ldexp(s->loss, -24) / (h * t->norm);
+    bool left_out = !(noise <= LIMIT);
     harness_check(!left_out || is_bias_of_scores(t->name), "%s: gradient of norm %.3g", t->name,
                   t->norm);
     if (left_out)
         return 0;
-    double measured = (4 * slope(s, t, h / 2) - slope(s, t, h)) / 3;
-    double error = fabs(measured / t->norm - 1);
+    double whole = slope(s, t, h), half = slope(s, t, h / 2), quarter = slope(s, t, h / 4);
+    double coarse = (4 * half - whole) / 3, fine = (4 * quarter - half) / 3;
+    double correction = (fine - coarse) / 15, measured = fine + correction;
+    double limit = noise + fabs(correction) / t->norm, error = fabs(measured / t->norm - 1);
     loss_at(s, t, 0);
-    harness_check(error <= limit, "%s: derivative %.8g, finite differences %.8g, relative %.1e",
-                  t->name, t->norm, measured, error);
-    return error;
+    harness_check(
+        limit <= LIMIT && error <= limit,
+        "%s, seed %u: derivative %.8g, finite differences %.8g, relative %.1e, limit %.1e", t->name,
+        s->seed, t->norm, measured, error, limit);
+    return error / limit;
 }
 
 static void release(struct subject *s)
@@ -157,57 +168,57 @@ static void release(struct subject *s)
     remat_session_destroy(&s->session);
 }
 
-static void test_model(remat_context *ctx, const char *preset, double limit, bool written_out)
+static void test_model(remat_context *ctx, const char *preset, bool written_out, uint32_t seed)
 {
     struct remat_arena arena;
     struct remat_program *program;
-    struct subject s = {.ctx = ctx};
+    struct subject s = {.ctx = ctx, .seed = seed};
     remat_arena_init(&arena, ctx);
-    const struct remat_graph *graph =
+    struct remat_graph *graph =
         harness_model(ctx, &arena, preset,
                       (struct remat_model_settings){.layers = 2,
                                                     .batch = BATCH,
                                                     .seq = SEQ,
                                                     .dropout = DROPOUT,
                                                     .written_out = written_out});
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (graph->nodes[n].op == REMAT_OP_relu)
+            graph->nodes[n].op = REMAT_OP_gelu;
     MUST(ctx, harness_compile(ctx, &arena, graph,
                               &(struct remat_policy_settings){.ac_mode = "full"}, 0, 0, &program));
     s.plan = remat_plan_borrow(program);
     s.session = harness_open(ctx, &s.plan, 1);
     take_weights(&s);
-    harness_write_inputs(ctx, s.session, &s.plan, 0, 0);
+    harness_write_inputs(ctx, s.session, &s.plan, seed, 0);
     if (remat_plan_find_tensor(&s.plan, "rng") != UINT32_MAX)
         MUST(ctx, remat_session_write(s.session, "rng", (int32_t[]){1, 0, 5, 0}, 16));
     remat_session_set_trace(s.session, keep_gradients, &s);
     for (uint32_t t = 0; t < s.count; t++)
         MUST(ctx, remat_session_write(s.session, s.tensors[t].name, s.tensors[t].weights,
                                       s.tensors[t].count * sizeof(float)));
-    loss_now(&s);
+    s.loss = loss_now(&s);
     remat_session_set_trace(s.session, NULL, NULL);
     double worst = 0;
     for (uint32_t t = 0; t < s.count; t++) {
         normalise(&s.tensors[t]);
-        worst = fmax(worst, test_tensor(&s, &s.tensors[t], limit));
+        worst = fmax(worst, test_tensor(&s, &s.tensors[t]));
     }
-    printf("%-12s %-12s %u tensors, largest error %.1e\n", preset,
+    printf("%-12s %-12s %u tensors, largest error %.2f of its limit\n", preset,
            written_out ? "written-out" : "fused", s.count, worst);
     release(&s);
     remat_arena_release(&arena);
 }
 
-int main(void)
+/* Argument: how many seeds of data, 1 without it. */
+int main(int argc, char **argv)
 {
-    static const struct {
-        const char *preset;
-        double limit;
-    } models[] = {{"gpt2-tiny", LIMIT},
-                  {"llama-tiny", LIMIT},
-                  {"bert-tiny", LIMIT},
-                  {"encdec-tiny", LIMIT_RELU}};
+    static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
     remat_context *ctx = remat_context_create(NULL, NULL);
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        for (int written_out = 0; written_out < 2; written_out++)
-            test_model(ctx, models[i].preset, models[i].limit, written_out);
+    uint32_t seeds = argc > 1 ? (uint32_t)atoi(argv[1]) : 1;
+    for (uint32_t seed = 0; seed < seeds; seed++)
+        for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+            for (int written_out = 0; written_out < 2; written_out++)
+                test_model(ctx, presets[i], written_out, seed);
     remat_context_destroy(&ctx);
     return harness_exit();
 }
