@@ -144,7 +144,9 @@ void cuda_write_head(struct cuda_source *s)
 {
     for (uint32_t o = 0; o < s->operand_count; o++)
         if (uses_operand(s, o))
-            cuda_text(s, "u8 *const p%u = (u8 *)arguments.word[%u];", o, 2 + o);
+            cuda_text(s, "u8 *const p%u = (u8 *)arguments.word[%s%u];", o,
+                      s->shape == CUDA_TENSORS && !cuda_is_shared(s, o) ? "tensor + " : "",
+                      cuda_word_of(s, o));
     for (uint32_t i = 0; i < s->count; i++)
         if (s->nodes[i].live && cuda_is_random(&s->nodes[i]))
             cuda_text(s,

@@ -28,10 +28,10 @@ struct emitter {
 };
 
 static const char *const shape_names[] = {
-    [CUDA_POINTWISE] = "pointwise", [CUDA_TEAM] = "team",       [CUDA_BLOCK] = "block",
-    [CUDA_COLUMNS] = "columns",     [CUDA_GATHER] = "gather",   [CUDA_SCATTER] = "scatter",
-    [CUDA_ITEMS] = "items",         [CUDA_FORWARD] = "forward", [CUDA_DELTA] = "delta",
-    [CUDA_KEYS] = "keys",           [CUDA_QUERIES] = "queries"};
+    [CUDA_POINTWISE] = "pointwise", [CUDA_TENSORS] = "tensors", [CUDA_TEAM] = "team",
+    [CUDA_BLOCK] = "block",         [CUDA_COLUMNS] = "columns", [CUDA_GATHER] = "gather",
+    [CUDA_SCATTER] = "scatter",     [CUDA_ITEMS] = "items",     [CUDA_FORWARD] = "forward",
+    [CUDA_DELTA] = "delta",         [CUDA_KEYS] = "keys",       [CUDA_QUERIES] = "queries"};
 
 /* The kernel's name in the plan without its hash, which is of the instructions. */
 static const char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash)
@@ -57,16 +57,18 @@ static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, u
                                const char *body)
 {
     remat_status st = REMAT_OK;
+    bool tensors = s->shape == CUDA_TENSORS;
     struct remat_cuda_kernel kernel = {.key = printable_key(e, s, hash),
                                        .threads = s->threads ? s->threads : CUDA_THREADS,
                                        .shared_bytes = s->shared_bytes,
-                                       .prelude = s->shape >= CUDA_FORWARD};
+                                       .prelude = s->shape >= CUDA_FORWARD,
+                                       .tensor_words = tensors ? cuda_tensor_words(s) : 0};
     struct remat_text text = {.arena = e->arena};
     kernel.symbol = kernel.key ? symbol_of(e, kernel.key) : NULL;
     if (!kernel.symbol)
         return REMAT_ERROR_MEMORY;
-    remat_text_append(&text, "\n/* %s */\nKERNEL(%s, %u)\n{\n%s}\n", kernel.key, kernel.symbol,
-                      kernel.threads, body);
+    remat_text_append(&text, "\n/* %s */\n%sKERNEL(%s, %u)\n{\n%s}\n", kernel.key,
+                      tensors ? "TENSORS_" : "", kernel.symbol, kernel.threads, body);
     if (text.failed)
         return REMAT_ERROR_MEMORY;
     kernel.text = text.items;
@@ -79,15 +81,20 @@ fail:
 static remat_status add_words(struct emitter *e, const struct cuda_source *s)
 {
     remat_status st = REMAT_OK;
-    struct remat_cuda_word words[REMAT_CUDA_WORDS_MAX] = {{REMAT_CUDA_VALUE, s->rows},
-                                                          {REMAT_CUDA_VALUE, s->columns}};
+    bool tensors = s->shape == CUDA_TENSORS;
+    uint32_t head = tensors ? cuda_head_words(s) : 0;
     uint32_t count = 2 + s->operand_count + s->site_count;
+    struct remat_cuda_word words[REMAT_CUDA_WORDS_MAX] = {
+        {REMAT_CUDA_VALUE, tensors ? 1 : s->rows}};
+    words[head + 1].value = s->columns; /* words[head]: the tensor's first block */
+    if (tensors)
+        count = head + cuda_tensor_words(s);
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
         if (node->access == CUDA_NONE)
             continue;
         const struct cuda_access *access = &s->accesses[node->access];
-        words[2 + access->operand] =
+        words[cuda_word_of(s, access->operand) + (cuda_is_shared(s, access->operand) ? 0 : head)] =
             (struct remat_cuda_word){REMAT_CUDA_ARENA, access->begin_bytes};
         if (cuda_is_random(node))
             words[2 + s->operand_count + node->site] =
@@ -171,7 +178,7 @@ static remat_status emit_command(struct emitter *e, const struct remat_command *
     s.indent = 1;
     if (s.shape == CUDA_COLUMNS)
         return emit_columns(e, &s);
-    if (s.shape == CUDA_POINTWISE) {
+    if (s.shape == CUDA_POINTWISE || s.shape == CUDA_TENSORS) {
         cuda_write_pointwise(&s);
         return add_launch(e, &s, cuda_pointwise_blocks(&s));
     }

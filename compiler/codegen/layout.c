@@ -1,9 +1,11 @@
 /* How the elements are dealt out to threads: none of it changes a bit.
  *
- *   pointwise  a thread has `slots` vectors of `width` elements, all loaded before the first is
- * used team       64 / width threads (32 with width 1) have a row, each the same lanes in every
- * step block      a block has a long row; values to be summed pass through shared memory to 64
- * threads columns    a block has 64 columns of 256 rows; 64 threads add what the others hand them
+ * - pointwise: a thread has `slots` vectors of `width` elements, all loaded before the first is
+ * used
+ * - tensors: the same, of any number of tensors that share a launch
+ * - team: 64 / width threads (32 with width 1) have a row, each the same lanes in every step
+ * - block: a block has a long row; values to be summed pass through shared memory to 64 threads
+ * - columns: a block has 64 columns of 256 rows; 64 threads add what the others hand them
  */
 #include "source.h"
 
@@ -28,8 +30,9 @@ static bool draws_random(const struct cuda_source *s)
     return false;
 }
 
-/* The widest vectors of at most 16 bytes of the smallest type, where all operands allow them. */
-static uint32_t widest(const struct cuda_source *s)
+/* The widest vectors of at most 16 bytes of the smallest type, where all operands allow them and
+ * rows are so long, or tensors may be. */
+static uint32_t widest(const struct cuda_source *s, bool tensors)
 {
     uint32_t bytes = 0, width;
     for (uint32_t i = 0; i < s->count; i++) {
@@ -42,7 +45,7 @@ static uint32_t widest(const struct cuda_source *s)
     if (!bytes)
         return draws_random(s) ? 4 : 1;
     for (width = 16 / bytes; width > 1; width /= 2) {
-        bool fits = width / 2 < s->columns;
+        bool fits = tensors || width / 2 < s->columns;
         for (uint32_t a = 0; a < s->access_count; a++)
             if (s->accesses[a].column_stride == 1)
                 fits &= aligned(s, &s->accesses[a], width);
@@ -62,7 +65,8 @@ static void lay_out(struct cuda_source *s, uint32_t width)
     }
     uint64_t step = s->shape == CUDA_TEAM ? 64 : (uint64_t)CUDA_THREADS * width;
     s->steps = (uint32_t)((s->columns + step - 1) / step);
-    s->tail = s->columns % (s->shape == CUDA_POINTWISE ? width : step) != 0;
+    bool pointwise = s->shape == CUDA_POINTWISE || s->shape == CUDA_TENSORS;
+    s->tail = s->columns % (pointwise ? width : step) != 0;
     if (s->shape == CUDA_TEAM) {
         uint64_t rows = 32 / (width == 1 ? 32 : 64 / width);
         s->tail |= s->rows % rows != 0;
@@ -164,10 +168,55 @@ static void place_columns(struct cuda_source *s)
         }
 }
 
+/* --- tensors --- */
+
+bool cuda_is_shared(const struct cuda_source *s, uint32_t operand)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const struct cuda_node *node = &s->nodes[i];
+        if (node->access != CUDA_NONE && s->accesses[node->access].operand == operand &&
+            (!cuda_is_load(node) || s->accesses[node->access].column_stride))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t shared_before(const struct cuda_source *s, uint32_t operand)
+{
+    uint32_t count = 0;
+    for (uint32_t o = 0; o < operand; o++)
+        count += cuda_is_shared(s, o);
+    return count;
+}
+
+uint32_t cuda_head_words(const struct cuda_source *s)
+{
+    return 1 + shared_before(s, s->operand_count);
+}
+
+uint32_t cuda_tensor_words(const struct cuda_source *s)
+{
+    return 2 + s->operand_count - shared_before(s, s->operand_count);
+}
+
+uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand)
+{
+    if (s->shape != CUDA_TENSORS)
+        return 2 + operand;
+    uint32_t shared = shared_before(s, operand);
+    return cuda_is_shared(s, operand) ? 1 + shared : 2 + operand - shared;
+}
+
+/* Whole tensors, of which nothing waits for another. */
+static bool is_of_tensors(const struct cuda_source *s)
+{
+    return s->lasting && s->row_axes == 0 && s->columns > 1 && s->site_count == 0 &&
+           !cuda_stores_over_shared_load(s);
+}
+
 void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings)
 {
     bool by_rows = false, by_columns = false;
-    uint32_t width = widest(s);
     s->slots = 1;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
@@ -175,6 +224,8 @@ void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings 
         by_rows |= cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW;
         by_columns |= remat_opcode_is_column_reduction(node->opcode);
     }
+    bool tensors = !by_rows && !by_columns && is_of_tensors(s);
+    uint32_t width = widest(s, tensors);
     if (by_columns) {
         s->shape = CUDA_COLUMNS;
         place_columns(s);
@@ -182,7 +233,7 @@ void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings 
     } else if (by_rows) {
         choose_rows(s, width, settings);
     } else {
-        s->shape = CUDA_POINTWISE;
+        s->shape = tensors ? CUDA_TENSORS : CUDA_POINTWISE;
         lay_out(s, width);
         s->slots = choose_slots(s);
     }

@@ -11,9 +11,13 @@ typedef long long i64;
 struct u32x2 { u32 x, y; };
 struct u32x4 { u32 x, y, z, w; };
 struct arguments { u64 word[64]; }; /* counts, addresses and sites, in the order a kernel reads them */
+struct tensors { u64 word[512]; };  /* how many, addresses that they share, then the words of each */
 
 #define KERNEL(name, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const struct arguments arguments)
+#define TENSORS_KERNEL(name, threads) \
+    extern "C" __global__ void __launch_bounds__(threads) \
+        name(const __grid_constant__ struct tensors arguments)
 #define DEV static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
 #define UNROLL_BY_4 _Pragma("unroll 4")

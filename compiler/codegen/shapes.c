@@ -1,4 +1,4 @@
-/* The bodies of kernels without column sums: pointwise, team, block (layout.c). */
+/* The bodies of kernels without column sums: pointwise, tensors, team, block (layout.c). */
 #include "source.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static uint64_t divide_up(uint64_t a, uint64_t b)
 /* Threads side by side along the columns; the others take further rows. */
 static uint32_t threads_across(const struct cuda_source *s)
 {
-    uint32_t across = 1;
+    uint32_t across = s->shape == CUDA_TENSORS ? CUDA_THREADS : 1;
     while (across < CUDA_THREADS && across * s->width < s->columns)
         across *= 2;
     return across;
@@ -46,6 +46,14 @@ static void write_place(struct cuda_source *s)
     char slot[32] = "";
     if (along)
         snprintf(slot, sizeof slot, " + u * %u", across * s->width);
+    if (s->shape == CUDA_TENSORS) {
+        cuda_text(s, "const u32 column = tile * %u + thread * %u%s;", tile_columns(s), s->width,
+                  slot);
+        cuda_text(s, "if (column < columns) {");
+        if (s->tail)
+            cuda_text(s, "const u32 end = columns, count = end - column;");
+        return;
+    }
     cuda_text(s, "const u32 column = tile %% tiles * %u + thread %% %u * %u%s;", tile_columns(s),
               across, s->width, slot);
     slot[0] = 0;
@@ -58,11 +66,33 @@ static void write_place(struct cuda_source *s)
     cuda_write_offsets(s);
 }
 
+/* The block's tensor is the last that does not begin after it. */
+static void write_tensor(struct cuda_source *s)
+{
+    uint32_t head = cuda_head_words(s), words = cuda_tensor_words(s);
+    cuda_text(s, "const u32 thread = thread_index(), block = block_index();");
+    cuda_text(s, "u32 low = 0, high = (u32)arguments.word[0];");
+    cuda_text(s, "while (high - low > 1) {");
+    cuda_text(s, "const u32 middle = (low + high) / 2;");
+    cuda_text(s, "const int begun = (u32)arguments.word[%u + middle * %u] <= block;", head, words);
+    cuda_text(s, "low = begun ? middle : low;");
+    cuda_text(s, "high = begun ? high : middle;");
+    cuda_text(s, "}");
+    cuda_text(s, "const u32 tensor = %u + low * %u;", head, words);
+    cuda_text(s, "const u32 tile = block - (u32)arguments.word[tensor];");
+    cuda_text(s, "const u32 columns = (u32)arguments.word[tensor + 1];");
+}
+
 void cuda_write_pointwise(struct cuda_source *s)
 {
-    cuda_text(s, "const u32 rows = (u32)arguments.word[0], columns = (u32)arguments.word[1];");
-    cuda_text(s, "const u32 thread = thread_index(), tile = block_index();");
-    cuda_text(s, "const u32 tiles = (columns + %u) / %u;", tile_columns(s) - 1, tile_columns(s));
+    if (s->shape == CUDA_TENSORS) {
+        write_tensor(s);
+    } else {
+        cuda_text(s, "const u32 rows = (u32)arguments.word[0], columns = (u32)arguments.word[1];");
+        cuda_text(s, "const u32 thread = thread_index(), tile = block_index();");
+        cuda_text(s, "const u32 tiles = (columns + %u) / %u;", tile_columns(s) - 1,
+                  tile_columns(s));
+    }
     cuda_write_head(s);
     if (cuda_stores_over_shared_load(s))
         cuda_text(s, "barrier();");

@@ -159,6 +159,13 @@ static void merge_axes(struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX]
     }
 }
 
+static bool is_persistent(const struct cuda_source *s, const struct remat_program *program,
+                          uint32_t operand)
+{
+    uint32_t value = program->operands[s->command->operand_begin + operand].value;
+    return program->buffers[program->values[value].buffer].persistent;
+}
+
 static remat_status read_instructions(struct cuda_source *s, const struct remat_program *program)
 {
     remat_status st = REMAT_OK;
@@ -167,6 +174,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
     int64_t(*strides)[REMAT_RANK_MAX];
     s->count = kernel->instruction_count;
     s->operand_count = kernel->operand_count;
+    s->lasting = true;
     REMAT_NEW(s->arena, classes, s->count);
     REMAT_NEW(s->arena, strides, s->count);
     REMAT_NEW(s->arena, s->nodes, s->count);
@@ -190,6 +198,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
         node->access = (uint16_t)s->access_count++;
         s->accesses[node->access].operand = in->operand;
         read_access(s, program, node, &s->accesses[node->access], strides[node->access]);
+        s->lasting &= !cuda_is_store(node) || is_persistent(s, program, in->operand);
     }
     merge_axes(s, strides);
 fail:

@@ -40,6 +40,7 @@ struct cuda_node { /* an instruction */
 
 enum cuda_shape {
     CUDA_POINTWISE,
+    CUDA_TENSORS,
     CUDA_TEAM,
     CUDA_BLOCK,
     CUDA_COLUMNS,
@@ -69,6 +70,7 @@ struct cuda_source {
     uint32_t steps;                 /* to a row */
     uint32_t slots;                 /* pointwise: vectors of a thread, all loaded first */
     uint32_t threads, shared_bytes; /* of a block of attention */
+    bool lasting;                   /* all that is stored stays: parameters, states */
     bool resident;                  /* values are kept */
     bool tail;                      /* a step may reach beyond the row */
     bool totals;                    /* writing the kernel of column totals */
@@ -101,6 +103,14 @@ bool cuda_pass_is_empty(const struct cuda_source *s); /* the one begun */
 
 /* --- layout.c: shape, width, what is kept --- */
 void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings);
+/* The operand is a value that all tensors of a launch of CUDA_TENSORS share. */
+bool cuda_is_shared(const struct cuda_source *s, uint32_t operand);
+/* Words of a launch of CUDA_TENSORS: before those of the first tensor, and of each. */
+uint32_t cuda_head_words(const struct cuda_source *s);
+uint32_t cuda_tensor_words(const struct cuda_source *s);
+/* Where the operand's address is among the words; with CUDA_TENSORS from the tensor's first on,
+ * unless it is shared. */
+uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand);
 
 /* --- body.c: text that all shapes share --- */
 void cuda_text(struct cuda_source *s, const char *format, ...) REMAT_PRINTF(2, 3); /* one line */

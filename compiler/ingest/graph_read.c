@@ -474,7 +474,7 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_TRY(remat_reader_open(ctx, name, data, bytes, arena, REMAT_GRAPH_IDENTIFIER, r));
     REMAT_TRY(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
     REMAT_TRY(remat_reader_versions(r, in.root.producer, in.root.format_version,
-                                    in.root.min_reader_version, in.root.required_features));
+                                    in.root.min_reader_version, in.root.required_features, 0));
     REMAT_TRY(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
     if (!(in.graph = remat_graph_create(ctx, arena, graph_name)))
         return REMAT_ERROR_MEMORY;

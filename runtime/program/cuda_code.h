@@ -10,6 +10,7 @@
 #include "base.h"
 
 #define REMAT_CUDA_WORDS_MAX   64     /* struct arguments of primitives.cu */
+#define REMAT_CUDA_TENSORS_MAX 512    /* words of struct tensors */
 #define REMAT_CUDA_SHARED_MAX  232448 /* bytes of shared memory that a block can have on any GPU */
 #define REMAT_CUDA_THREADS_MAX 1024
 
@@ -21,6 +22,9 @@ struct remat_cuda_kernel {
     const char *text;   /* the function; lines end in "\n" */
     uint32_t threads;   /* of a block: a multiple of 32 */
     uint32_t shared_bytes; /* dynamic shared memory of a block */
+    uint32_t tensor_words; /* 0, or several of its launches may be one (cuda_groups.h): a launch has
+                              the number of its tensors, words that these share, and so many words
+                              of each, of which the first is its first block */
 };
 
 enum remat_cuda_word_kind {

@@ -27,7 +27,8 @@ static remat_status read_kernels(struct remat_reader *reader,
         remat_fb_read_program_CudaKernel(root->kernels, i, &in);
         *out = (struct remat_cuda_kernel){.prelude = (uint32_t)in.prelude,
                                           .threads = in.threads,
-                                          .shared_bytes = in.shared_bytes};
+                                          .shared_bytes = in.shared_bytes,
+                                          .tensor_words = in.tensor_words};
         REMAT_TRY(remat_reader_text(reader, in.key, "cuda.kernels", i, &out->key));
         REMAT_TRY(remat_reader_text(reader, in.symbol, "cuda.kernels", i, &out->symbol));
         REMAT_TRY(remat_reader_lines(reader, in.text, "cuda.kernels", i, &out->text));

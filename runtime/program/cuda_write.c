@@ -7,6 +7,7 @@ REMAT_WRITE_TABLES(program_CudaKernel, struct remat_cuda_code, struct remat_cuda
                        in.prelude = (int32_t)from->prelude;
                        in.threads = from->threads;
                        in.shared_bytes = from->shared_bytes;
+                       in.tensor_words = from->tensor_words;
                        COPY_TEXT(key);
                        COPY_TEXT(symbol);
                        COPY_TEXT(text);
@@ -48,6 +49,14 @@ static remat_status write_launches(struct remat_writer *w, const struct remat_cu
     root->word_values = (struct remat_fb_array){values, code->word_count};
 fail:
     return st;
+}
+
+uint64_t remat_cuda_features(const struct remat_cuda_code *code)
+{
+    for (uint32_t k = 0; k < code->kernel_count; k++)
+        if (code->kernels[k].tensor_words)
+            return REMAT_FEATURE_TENSORS;
+    return 0;
 }
 
 remat_status remat_cuda_write(struct remat_writer *w, const struct remat_cuda_code *code,

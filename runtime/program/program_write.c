@@ -64,6 +64,7 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     *root = (struct remat_fb_program_Plan){
         .format_version = REMAT_FORMAT_VERSION,
         .min_reader_version = REMAT_FORMAT_VERSION,
+        .required_features = remat_cuda_features(&program->cuda),
         .graph_hash = program->graph_hash,
         .numerics_hash = program->numerics_hash,
         .budget_bytes = program->budget_bytes,

@@ -123,7 +123,7 @@ remat_status remat_reader_result(const struct remat_reader *reader, enum remat_f
 
 remat_status remat_reader_versions(const struct remat_reader *reader, struct remat_fb_text producer,
                                    uint32_t format_version, uint32_t min_reader_version,
-                                   uint64_t required_features)
+                                   uint64_t required_features, uint64_t known_features)
 {
     const char *who = producer.data ? producer.data : "";
     if (format_version == 0)
@@ -135,7 +135,7 @@ remat_status remat_reader_versions(const struct remat_reader *reader, struct rem
                            "reader has version %u",
                            reader->name, who, min_reader_version, REMAT_FORMAT_VERSION);
     for (uint32_t bit = 0; bit < 64; bit++)
-        if (required_features >> bit & 1)
+        if ((required_features & ~known_features) >> bit & 1)
             return remat_error(reader->ctx, REMAT_ERROR_INVALID,
                                "%s: written by \"%.100s\"; it requires feature %u, which this "
                                "reader does not know",

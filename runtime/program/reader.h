@@ -8,6 +8,7 @@
 #include "flatbuffers.h"
 
 #define REMAT_FORMAT_VERSION   2
+#define REMAT_FEATURE_TENSORS  1u /* of a plan: CUDA kernels with tensor_words */
 #define REMAT_CONTAINER_BYTES  32
 #define REMAT_CONTAINER_MAGIC  "RMT\x89"
 #define REMAT_GRAPH_IDENTIFIER "RMG1"
@@ -31,9 +32,10 @@ remat_status remat_reader_open(remat_context *ctx, const char *name, const void 
 /* The message for a failed remat_fb_open_*; OK for REMAT_FB_OK. */
 remat_status remat_reader_result(const struct remat_reader *reader, enum remat_fb_result result);
 
+/* `known_features`: bits that may be required. */
 remat_status remat_reader_versions(const struct remat_reader *reader, struct remat_fb_text producer,
                                    uint32_t format_version, uint32_t min_reader_version,
-                                   uint64_t required_features);
+                                   uint64_t required_features, uint64_t known_features);
 
 /* Every array that is made native claims the bytes it has in the file. Without sharing the claims
  * fit the file, so native memory stays proportional to it; what shares its way past that is

@@ -53,7 +53,21 @@ static remat_status verify_kernel(struct remat_verifier *v, uint32_t i)
         return remat_verify_error(v, "cuda.kernels", i, k->key,
                                   "%u bytes of shared memory, the limit is %u", k->shared_bytes,
                                   REMAT_CUDA_SHARED_MAX);
+    if (k->tensor_words == 1 || k->tensor_words >= REMAT_CUDA_WORDS_MAX)
+        return remat_verify_error(v, "cuda.kernels", i, k->key,
+                                  "%u words of a tensor, accepted: 0 and 2 to %d", k->tensor_words,
+                                  REMAT_CUDA_WORDS_MAX - 1);
     return REMAT_OK;
+}
+
+/* A device adds up launches of such a kernel: each begins as the launch of one tensor. */
+static bool is_of_one_tensor(const struct remat_cuda_code *code, const struct remat_cuda_launch *l)
+{
+    uint32_t words = code->kernels[l->kernel].tensor_words;
+    const struct remat_cuda_word *count = &code->words[l->word_begin],
+                                 *block = &code->words[l->word_end - words];
+    return l->word_end - l->word_begin > words && count->kind == REMAT_CUDA_VALUE &&
+           count->value == 1 && block->kind == REMAT_CUDA_VALUE && block->value == 0;
 }
 
 static remat_status verify_launch(struct remat_verifier *v, uint32_t i)
@@ -72,6 +86,10 @@ static remat_status verify_launch(struct remat_verifier *v, uint32_t i)
         return remat_verify_error(v, "cuda.launches", i, code->kernels[l->kernel].key,
                                   "words [%u, %u) of %u words, at most %d at once", l->word_begin,
                                   l->word_end, code->word_count, REMAT_CUDA_WORDS_MAX);
+    if (code->kernels[l->kernel].tensor_words && !is_of_one_tensor(code, l))
+        return remat_verify_error(v, "cuda.launches", i, code->kernels[l->kernel].key,
+                                  "words [%u, %u) are not those of one tensor", l->word_begin,
+                                  l->word_end);
     return REMAT_OK;
 }
 

@@ -69,6 +69,7 @@ struct object {
     void *library;         /* module */
     emulator_kernel *kernel;
     unsigned shared_bytes; /* kernel: that a block may have */
+    size_t argument_bytes; /* module, kernel: of its one parameter */
     char *begin;           /* allocation */
     size_t bytes;          /* allocation, module, executable */
 };

@@ -1,6 +1,8 @@
 /* Modules of libcuda's double: a cubin is text, which the C compiler makes a library of. */
 #include "driver.h"
 
+#include "cuda_code.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +56,11 @@ int cuModuleLoadData(void **module, const void *image)
     if (!library)
         return driver_fault(INVALID_VALUE, "a kernel does not compile: ", dlerror());
     struct object *object = driver_add(MODULE);
+    bool tensors = strstr((const char *)image + length, "\nTENSORS_KERNEL(") != NULL;
+    size_t words = tensors ? REMAT_CUDA_TENSORS_MAX : REMAT_CUDA_WORDS_MAX;
     object->library = library;
     object->bytes = 4096;
+    object->argument_bytes = words * sizeof(unsigned long long);
     *module = object;
     return SUCCESS;
 }
@@ -76,6 +81,7 @@ int cuModuleGetFunction(void **function, void *handle, const char *name)
     struct object *object = driver_add(KERNEL);
     memcpy(&object->kernel, &address, sizeof address);
     object->shared_bytes = SHARED_BYTES;
+    object->argument_bytes = module->argument_bytes;
     *function = object;
     return SUCCESS;
 }
@@ -105,6 +111,6 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
                                      .blocks = x,
                                      .threads = threads,
                                      .shared_bytes = shared_bytes}};
-    memcpy(&o.launch.arguments, arguments[0], sizeof o.launch.arguments);
+    memcpy(&o.launch.arguments, arguments[0], kernel->argument_bytes);
     return driver_enqueue(stream, &o);
 }

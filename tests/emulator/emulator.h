@@ -15,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct arguments { /* as in primitives.cu */
-    unsigned long long word[64];
+struct arguments { /* as in primitives.h */
+    unsigned long long word[512];
 };
 typedef void emulator_kernel(const struct arguments arguments);
 

@@ -81,47 +81,89 @@ static uint64_t reach_of(const struct remat_command *command, const struct remat
     return reach;
 }
 
-const char *kernels_run(struct emulator *emulator, const struct remat_program *program,
-                        const struct remat_cuda_code *code, emulator_kernel *const *kernels,
-                        uint32_t c, uint64_t seed, char *memory, char *workspace, uint64_t order)
+static uint32_t add_ranges(const struct remat_program *program, uint32_t c, char *memory,
+                           struct emulator_range *ranges)
 {
     const struct remat_command *command = &program->commands[c];
-    struct emulator_range ranges[REMAT_CUDA_WORDS_MAX];
-    uint32_t count = 0;
     for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
         const struct remat_operand *operand = &program->operands[o];
         uint32_t bytes = remat_dtype_bytes((remat_dtype)operand->dtype);
         char *begin = memory +
                       program->buffers[program->values[operand->value].buffer].offset_bytes +
                       operand->offset_elements * bytes;
-        ranges[count++] = (struct emulator_range){begin, begin + reach_of(command, operand) * bytes,
-                                                  operand->access != REMAT_ACCESS_WRITE,
-                                                  operand->access != REMAT_ACCESS_READ};
+        *ranges++ = (struct emulator_range){begin, begin + reach_of(command, operand) * bytes,
+                                            operand->access != REMAT_ACCESS_WRITE,
+                                            operand->access != REMAT_ACCESS_READ};
     }
-    ranges[count++] =
-        (struct emulator_range){workspace, workspace + code->workspace_bytes, true, true};
+    return command->operand_end - command->operand_begin;
+}
+
+struct kernels_launch { /* of struct remat_cuda_launch, or of a group */
+    uint32_t kernel, blocks, word_count;
+    const struct remat_cuda_word *words;
+    const struct emulator_range *ranges;
+    uint32_t range_count;
+};
+
+static const char *run(const struct kernels_place *place, const struct kernels_launch *launch)
+{
+    const struct remat_cuda_kernel *kernel = &place->code->kernels[launch->kernel];
+    struct emulator_launch out = {.kernel = place->kernels[launch->kernel],
+                                  .blocks = launch->blocks,
+                                  .threads = kernel->threads,
+                                  .shared_bytes = kernel->shared_bytes,
+                                  .ranges = launch->ranges,
+                                  .range_count = launch->range_count,
+                                  .order = place->order};
+    for (uint32_t w = 0; w < launch->word_count; w++) {
+        const struct remat_cuda_word *word = &launch->words[w];
+        const char *base = word->kind == REMAT_CUDA_ARENA       ? place->memory
+                           : word->kind == REMAT_CUDA_WORKSPACE ? place->workspace
+                                                                : NULL;
+        out.arguments.word[w] = base                            ? (uintptr_t)(base + word->value)
+                                : word->kind == REMAT_CUDA_SEED ? place->seed
+                                                                : word->value;
+    }
+    return emulator_run(place->emulator, &out);
+}
+
+const char *kernels_run(const struct kernels_place *place, uint32_t c)
+{
+    const struct remat_cuda_code *code = place->code;
+    struct emulator_range ranges[REMAT_CUDA_WORDS_MAX];
+    uint32_t count = add_ranges(place->program, c, place->memory, ranges);
+    ranges[count++] = (struct emulator_range){place->workspace,
+                                              place->workspace + code->workspace_bytes, true, true};
     for (uint32_t l = code->launch_begin[c]; l < code->launch_begin[c + 1]; l++) {
         const struct remat_cuda_launch *launch = &code->launches[l];
-        struct emulator_launch run = {.kernel = kernels[launch->kernel],
-                                      .blocks = launch->blocks,
-                                      .threads = code->kernels[launch->kernel].threads,
-                                      .shared_bytes = code->kernels[launch->kernel].shared_bytes,
-                                      .ranges = ranges,
-                                      .range_count = count,
-                                      .order = order};
-        for (uint32_t w = launch->word_begin; w < launch->word_end; w++) {
-            const struct remat_cuda_word *word = &code->words[w];
-            const char *base = word->kind == REMAT_CUDA_ARENA       ? memory
-                               : word->kind == REMAT_CUDA_WORKSPACE ? workspace
-                                                                    : NULL;
-            run.arguments.word[w - launch->word_begin] = base ? (uintptr_t)(base + word->value)
-                                                         : word->kind == REMAT_CUDA_SEED
-                                                             ? seed
-                                                             : word->value;
-        }
-        const char *fault = emulator_run(emulator, &run);
+        const char *fault =
+            run(place, &(struct kernels_launch){launch->kernel, launch->blocks,
+                                                launch->word_end - launch->word_begin,
+                                                &code->words[launch->word_begin], ranges, count});
         if (fault)
             return fault;
     }
     return NULL;
+}
+
+const char *kernels_run_group(const struct kernels_place *place,
+                              const struct remat_cuda_groups *groups, uint32_t group)
+{
+    struct emulator_range *ranges = NULL;
+    struct remat_cuda_joint joint;
+    uint32_t count = 0;
+    remat_cuda_groups_join(place->code, groups, group, &joint);
+    for (uint32_t i = groups->begin[group]; i < groups->begin[group + 1]; i++) {
+        const struct remat_command *command = &place->program->commands[groups->commands[i]];
+        size_t more = count + command->operand_end - command->operand_begin;
+        ranges = realloc(ranges, more * sizeof *ranges);
+        if (!ranges)
+            die("out of memory");
+        count += add_ranges(place->program, groups->commands[i], place->memory, &ranges[count]);
+    }
+    const char *fault =
+        run(place, &(struct kernels_launch){joint.kernel, joint.blocks, joint.word_count,
+                                            joint.words, ranges, count});
+    free(ranges);
+    return fault;
 }

@@ -3,6 +3,7 @@
 #define EMULATOR_KERNELS_H
 
 #include "codegen.h"
+#include "cuda_groups.h"
 #include "emulator.h"
 
 /* Compiles `text` (one kernel or several, one after the other) with `compiler`, a command. Stops
@@ -14,12 +15,21 @@ void kernels_close(void *library);
 /* The texts of all kernels of `code`, one after the other; the caller frees it. */
 char *kernels_text(const struct remat_cuda_code *code);
 
-/* Runs command `c` of the program whose arena is at `memory`, in a session of that seed. Each
- * operand may be accessed as far as its view reaches. NULL, or what went wrong (valid until the
- * next run).
- */
-const char *kernels_run(struct emulator *emulator, const struct remat_program *program,
-                        const struct remat_cuda_code *code, emulator_kernel *const *kernels,
-                        uint32_t c, uint64_t seed, char *memory, char *workspace, uint64_t order);
+struct kernels_place { /* where launches run */
+    struct emulator *emulator;
+    const struct remat_program *program;
+    const struct remat_cuda_code *code;
+    emulator_kernel *const *kernels;
+    uint64_t seed;            /* of the session */
+    char *memory, *workspace; /* memory: the program's arena */
+    uint64_t order;           /* of threads and blocks, as emulator.h has it */
+};
+
+/* Runs a command. Each operand may be accessed as far as its view reaches. NULL, or what went wrong
+ * (valid until the next run). */
+const char *kernels_run(const struct kernels_place *place, uint32_t command);
+/* The one launch of a group, which may access all that its commands may. */
+const char *kernels_run_group(const struct kernels_place *place,
+                              const struct remat_cuda_groups *groups, uint32_t group);
 
 #endif

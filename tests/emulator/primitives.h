@@ -19,8 +19,8 @@ struct u32x2 {
 struct u32x4 {
     u32 x, y, z, w;
 };
-struct arguments {
-    u64 word[64];
+struct arguments { /* of either kind of kernel */
+    u64 word[512];
 };
 
 u32 emulator_thread_index(void);
@@ -40,8 +40,9 @@ void emulator_wait_copies(u32 groups);
 void emulator_read_matrices(u32 *x, u32 address, int transposed, int line);
 void emulator_add_product(float *sum, const u32 *x, u32 y0, u32 y1, int half, int line);
 
-#define KERNEL(name, threads) void name(const struct arguments arguments)
-#define DEV                   static inline __attribute__((unused))
+#define KERNEL(name, threads)         void name(const struct arguments arguments)
+#define TENSORS_KERNEL(name, threads) KERNEL(name, threads)
+#define DEV                           static inline __attribute__((unused))
 #define UNROLL
 #define UNROLL_BY_4
 #define SHARED_MEMORY(name, count) float *const name = emulator_shared(count)

@@ -170,8 +170,9 @@ bool single_run(remat_context *ctx, const char *compiler, struct single *s)
     uint32_t state = cpu_flush_subnormals();
     for (uint64_t order = 0; order < 3 && !fault; order++) {
         memcpy(memory, initial, bytes);
-        fault = kernels_run(emulator, &s->program, &s->code, kernels, 0, SINGLE_SEED, memory,
-                            memory, order * 5);
+        fault = kernels_run(&(struct kernels_place){emulator, &s->program, &s->code, kernels,
+                                                    SINGLE_SEED, memory, memory, order * 5},
+                            0);
         if (!fault && (s->code.launch_count == 0 || memcmp(memory, expected, bytes) != 0))
             fault = "differs";
     }

@@ -1,11 +1,12 @@
-/* Faults planted into the emitted text (mutants.def): each must make a sample fail or, where no
- * sample has that text, attention; or the emulator, the samples and the sizes of attention prove
- * little.
+/* Faults planted into the emitted text (mutants.def): each must make a sample or an update of
+ * tensors fail or, where none of these has that text, attention; or the emulator, the samples and
+ * the sizes prove little.
  *
  *     test_mutants COMPILER samples|attention [NUMBER] */
 #include "attention.h"
 #include "cpu_pool.h"
 #include "item.h"
+#include "tensors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,13 +33,22 @@ static const struct attention_sizes sizes[] = {
 };
 #define CASES (sizeof sizes / sizeof *sizes)
 
+static const int64_t lengths[] = {8, 2048, 64, 4104, 13, 2, 2061};
+
+#define UPDATES 2
+
 static struct item items[SAMPLES];
+static struct tensors updates[UPDATES];
 static struct attention_case cases[CASES];
 
-/* A sample, or from SAMPLES on attention. */
+/* Subjects are samples, then updates, then attention. */
+#define FIRST_CASE (SAMPLES + UPDATES)
+
 static const struct remat_cuda_code *code_of(uint32_t subject)
 {
-    return subject < SAMPLES ? &items[subject].code : &cases[subject - SAMPLES].code;
+    return subject < SAMPLES      ? &items[subject].code
+           : subject < FIRST_CASE ? &updates[subject - SAMPLES].program.cuda
+                                  : &cases[subject - FIRST_CASE].code;
 }
 
 static bool uses(uint32_t subject, const char *find)
@@ -56,8 +66,9 @@ static bool uses(uint32_t subject, const char *find)
 static const char *run(remat_context *ctx, uint32_t subject, void *library)
 {
     uint64_t hash;
-    return subject < SAMPLES ? item_run(ctx, &items[subject], library, 3)
-                             : attention_run(&cases[subject - SAMPLES], library, 2, &hash);
+    return subject < SAMPLES      ? item_run(ctx, &items[subject], library, 3)
+           : subject < FIRST_CASE ? tensors_run(&updates[subject - SAMPLES], library, 2)
+                                  : attention_run(&cases[subject - FIRST_CASE], library, 2, &hash);
 }
 
 static char *replace(const char *text, const char *find, const char *replacement)
@@ -107,7 +118,7 @@ static uint32_t find_mutant(remat_context *ctx, const char *compiler, const stru
 
 static bool any_uses(const char *find)
 {
-    for (uint32_t i = 0; i < SAMPLES; i++)
+    for (uint32_t i = 0; i < FIRST_CASE; i++)
         if (uses(i, find))
             return true;
     return false;
@@ -124,15 +135,18 @@ int main(int argc, char **argv)
     uint32_t state = cpu_flush_subnormals();
     for (uint32_t i = 0; i < SAMPLES; i++)
         item_make(ctx, &arena, i < CHOSEN ? chosen[i] : 100 + i - CHOSEN, &items[i]);
+    for (uint32_t i = 0; i < UPDATES; i++)
+        tensors_make(ctx, &arena, i ? TENSORS_ADAMW_MASTER : TENSORS_SGD, 14, lengths, 7,
+                     &(uint64_t){0}, 1, &updates[i]);
     for (uint32_t i = 0; i < CASES; i++)
         attention_make(ctx, &arena, &sizes[i], &(struct remat_cuda_settings){1, 64, 0}, &cases[i]);
     for (uint32_t m = 0; m < count; m++) {
         char message[256] = "NOT FOUND";
         if ((only < count && only != m) || any_uses(mutants[m].find) != samples)
             continue;
-        uint32_t end = samples ? SAMPLES : SAMPLES + CASES;
+        uint32_t end = samples ? FIRST_CASE : FIRST_CASE + CASES;
         uint32_t found =
-            find_mutant(ctx, argv[1], &mutants[m], samples ? 0 : SAMPLES, end, message);
+            find_mutant(ctx, argv[1], &mutants[m], samples ? 0 : FIRST_CASE, end, message);
         printf("%2u %s: %d: %s\n", m, mutants[m].what, found < end ? (int)found : -1, message);
         tried++;
         missed += found == end;
@@ -140,6 +154,8 @@ int main(int argc, char **argv)
     cpu_restore_float_state(state);
     for (uint32_t i = 0; i < CASES; i++)
         free(cases[i].initial);
+    for (uint32_t i = 0; i < UPDATES; i++)
+        tensors_release(&updates[i]);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     printf("%u mutants, %u not found\n", tried, missed);

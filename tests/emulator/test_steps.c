@@ -1,7 +1,8 @@
 /* Whole training steps through the runtime on an emulated device: emitted kernels run in the
  * emulator, matmul on the CPU device. After each emitted command the arena is the CPU device's, bit
  * for bit, and attention's results to rounding; of kernel programs also float64's, to rounding. The
- * losses and gradients of two plans have the same bits.
+ * losses and gradients of two plans have the same bits. Then groups alone are emulated, each in the
+ * place of its last command, and losses and all that lasts have the CPU device's bits.
  *
  *     test_steps COMPILER */
 #include "cpu_device.h"
@@ -22,8 +23,8 @@
 #define TOLERANCE_BF16 0x1p-6
 
 static const char *compiler;
-static bool emulate;
-static uint64_t commands_run, kernels_made;
+static enum { NOTHING, COMMANDS, GROUPS } emulate;
+static uint64_t commands_run, kernels_made, groups_run, lasting_hash;
 static double worst64;
 
 struct emulated {
@@ -34,6 +35,7 @@ struct emulated {
     uint64_t seed;
     struct remat_arena arena;
     struct remat_cuda_code code;
+    struct remat_cuda_groups groups;
     struct emulator *emulator;
     void *library;
     emulator_kernel **kernels;
@@ -46,9 +48,21 @@ static uint32_t default_threads(void)
     return 1;
 }
 
+static void hash_lasting(const struct emulated *e)
+{
+    lasting_hash = 0;
+    for (uint32_t b = 0; e->memory && b < e->program->buffer_count; b++) {
+        const struct remat_buffer *buffer = &e->program->buffers[b];
+        if (buffer->persistent)
+            lasting_hash =
+                remat_hash(e->memory + buffer->offset_bytes, buffer->bytes, lasting_hash);
+    }
+}
+
 static void destroy(struct remat_device **device)
 {
     struct emulated *e = (struct emulated *)*device;
+    hash_lasting(e);
     emulator_destroy(&e->emulator);
     if (e->library)
         kernels_close(e->library);
@@ -189,20 +203,41 @@ static remat_status take_attention(struct emulated *e, const struct remat_comman
     return REMAT_OK;
 }
 
+static struct kernels_place place_of(const struct emulated *e, uint64_t number)
+{
+    return (struct kernels_place){
+        e->emulator, e->program,   &e->code,           e->kernels, e->seed,
+        e->memory,   e->workspace, number % 2 * number /* every other one in random order */};
+}
+
+static remat_status execute_group(struct emulated *e, uint32_t c)
+{
+    uint32_t group = e->groups.group[c];
+    if (group == REMAT_NONE)
+        return e->cpu->vtable->execute(e->cpu, c);
+    if (e->groups.commands[e->groups.begin[group + 1] - 1] != c)
+        return REMAT_OK;
+    struct kernels_place place = place_of(e, ++groups_run);
+    const char *fault = kernels_run_group(&place, &e->groups, group);
+    return fault ? remat_error(e->ctx, REMAT_ERROR_INTERNAL, "group of command \"%s\": %s",
+                               e->program->commands[c].name, fault)
+                 : REMAT_OK;
+}
+
 static remat_status execute(struct remat_device *device, uint32_t c)
 {
     struct emulated *e = (struct emulated *)device;
     const struct remat_command *command = &e->program->commands[c];
     uint64_t bytes = e->program->arena_bytes;
-    if (e->code.launch_begin[c] == e->code.launch_begin[c + 1])
+    if (emulate == NOTHING || e->code.launch_begin[c] == e->code.launch_begin[c + 1])
         return e->cpu->vtable->execute(e->cpu, c);
+    if (emulate == GROUPS)
+        return execute_group(e, c);
     poison(e, command);
     memcpy(e->before, e->memory, bytes);
     memset(e->workspace, 0xff, e->code.workspace_bytes);
-    commands_run++;
-    uint64_t order = commands_run % 2 * commands_run; /* every other one in random order */
-    const char *fault = kernels_run(e->emulator, e->program, &e->code, e->kernels, c, e->seed,
-                                    e->memory, e->workspace, order);
+    struct kernels_place place = place_of(e, ++commands_run);
+    const char *fault = kernels_run(&place, c);
     const char *key = e->code.kernels[e->code.launches[e->code.launch_begin[c]].kernel].key;
     if (fault)
         return remat_error(e->ctx, REMAT_ERROR_INTERNAL, "%s: %s", key, fault);
@@ -293,8 +328,11 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     REMAT_TRY(remat_cpu_device.create(ctx, program, params, &e->cpu));
     e->code = program->cuda; /* as the runtime has read it */
     REMAT_NEW(&e->arena, e->kernels, e->code.kernel_count);
+    REMAT_TRY(remat_cuda_groups_find(&e->arena, program, &e->groups));
     check_all_launch(e);
     e->compared64 = calloc(program->kernel_count, 1);
+    if (emulate == NOTHING)
+        goto fail;
     char *text = kernels_text(&e->code);
     e->library = kernels_compile(compiler, text);
     free(text);
@@ -310,51 +348,71 @@ const struct remat_device_vtable *remat_device_find(const char *name)
 {
     if (strcmp(name, "cpu") != 0)
         return NULL;
-    return emulate ? &emulated_device : &remat_cpu_device;
+    return &emulated_device;
 }
 
-/* Three runs of two steps: the plan that keeps all on the CPU, then emulated; the other plan
- * emulated.
- */
+static struct remat_policy_settings policy_of(const char *name)
+{
+    for (unsigned i = 0; i < named_policy_count; i++)
+        if (strcmp(named_policies[i].name, name) == 0)
+            return named_policies[i].settings;
+    return (struct remat_policy_settings){0};
+}
+
+static const struct run {
+    const char *policy;
+    int emulate;
+    uint32_t same_loss, same_state; /* as the run of that number */
+} runs[] = {{"none", NOTHING, 0, 0},      {"none", COMMANDS, 1, 1}, {"uniform 1", COMMANDS, 1, 2},
+            {"uniform 1", NOTHING, 0, 3}, {"none", GROUPS, 0, 0},   {"uniform 1", GROUPS, 0, 3}};
+#define RUNS (sizeof runs / sizeof *runs)
+
+/* Runs of two steps. */
 static void test_model(const char *preset, struct remat_model_settings sizes, uint32_t microbatches)
 {
-    static const char *const policies[] = {"none", "none", "uniform 1"};
     const struct run_settings settings = {.threads = 1, .steps = 2};
     const double tolerance = sizes.dtype == REMAT_BF16 ? TOLERANCE_BF16 : TOLERANCE_F32;
-    struct run_result runs[3];
-    commands_run = kernels_made = 0;
+    struct run_result results[RUNS];
+    uint64_t states[RUNS];
+    commands_run = kernels_made = groups_run = 0;
     worst64 = 0;
-    for (uint32_t r = 0; r < 3; r++) {
+    for (uint32_t r = 0; r < RUNS; r++) {
         remat_context *ctx = remat_context_create(NULL, NULL);
         struct remat_arena arena;
         struct remat_program *program;
-        struct remat_policy_settings policy = {0};
+        struct remat_policy_settings policy = policy_of(runs[r].policy);
         remat_arena_init(&arena, ctx);
-        for (unsigned i = 0; i < named_policy_count; i++)
-            if (strcmp(named_policies[i].name, policies[r]) == 0)
-                policy = named_policies[i].settings;
         struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
         graph->microbatches = microbatches;
         graph->loss_chunk = microbatches > 1 ? 11 : 0;
         MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
-        emulate = r > 0;
-        runs[r] = harness_run(ctx, program, &settings);
+        emulate = runs[r].emulate;
+        results[r] = harness_run(ctx, program, &settings);
+        states[r] = lasting_hash;
+        harness_check(states[r] == states[runs[r].same_state],
+                      "%s, run %u: another state than run %u", preset, r, runs[r].same_state);
         remat_arena_release(&arena);
         remat_context_destroy(&ctx);
     }
-    for (uint32_t s = 0; s < settings.steps; s++) {
-        harness_check(fabs((double)runs[1].loss[s] - (double)runs[0].loss[s]) <
-                          tolerance * fabs((double)runs[0].loss[s]),
-                      "%s, step %u: loss %.9g, on the CPU %.9g", preset, s, (double)runs[1].loss[s],
-                      (double)runs[0].loss[s]);
-        harness_check(runs[1].loss_hash[s] == runs[2].loss_hash[s] &&
-                          runs[1].gradient_hash[s] == runs[2].gradient_hash[s],
-                      "%s, step %u: another loss or gradient with another plan", preset, s);
-    }
-    harness_check(commands_run > 0 && runs[2].gradient_count > 0, "%s: nothing ran", preset);
-    printf("%-12s %-5s %4llu kernels, %5llu commands emulated, float64 to %.1e\n", preset,
-           sizes.dtype == REMAT_BF16 ? "bf16" : "fp32", (unsigned long long)kernels_made,
-           (unsigned long long)commands_run, worst64);
+    for (uint32_t r = 0; r < RUNS; r++)
+        for (uint32_t s = 0; s < settings.steps; s++) {
+            const struct run_result *run = &results[r], *same = &results[runs[r].same_loss];
+            harness_check(fabs((double)run->loss[s] - (double)results[0].loss[s]) <
+                              tolerance * fabs((double)results[0].loss[s]),
+                          "%s, run %u, step %u: loss %.9g, on the CPU %.9g", preset, r, s,
+                          (double)run->loss[s], (double)results[0].loss[s]);
+            /* A gradient that waits for its group is looked at too early. */
+            bool late = runs[r].emulate == GROUPS;
+            harness_check(run->loss_hash[s] == same->loss_hash[s] &&
+                              (late || run->gradient_hash[s] == same->gradient_hash[s]),
+                          "%s, run %u, step %u: another loss or gradient than run %u", preset, r, s,
+                          runs[r].same_loss);
+        }
+    harness_check(commands_run > 0 && groups_run > 0 && results[2].gradient_count > 0,
+                  "%s: nothing ran", preset);
+    printf("%-12s %-5s %4llu kernels, %5llu commands and %3llu groups emulated, float64 to %.1e\n",
+           preset, sizes.dtype == REMAT_BF16 ? "bf16" : "fp32", (unsigned long long)kernels_made,
+           (unsigned long long)commands_run, (unsigned long long)groups_run, worst64);
 }
 
 int main(int argc, char **argv)

@@ -30,7 +30,7 @@ static void make_subject(struct subject *s)
         snprintf(s->keys[k], sizeof s->keys[k], "kernel#%u", k);
         snprintf(s->texts[k], sizeof s->texts[k], "third %u\nfourth%s\nfifth\n", k * k,
                  k == 4 ? " #array" : "");
-        s->kernels[k] = (struct remat_cuda_kernel){s->keys[k], "kernel", 0, s->texts[k], 256, 0};
+        s->kernels[k] = (struct remat_cuda_kernel){s->keys[k], "kernel", 0, s->texts[k], 256, 0, 0};
     }
     s->code = (struct remat_cuda_code){.prelude_count = 1,
                                        .preludes = s->preludes,

@@ -1,14 +1,32 @@
 /* --kernels, second part: the CUDA kernels of a plan, and what NVRTC made of them. */
+#include "cuda_groups.h"
 #include "dump.h"
 
 #include <inttypes.h>
 
-static uint32_t *count_launches(struct remat_arena *arena, const struct remat_cuda_code *code)
+struct launches { /* by kernel */
+    uint32_t *counts;
+    uint32_t *grouped; /* where those of a group are one */
+};
+
+static remat_status count_launches(struct remat_arena *arena, const struct remat_program *program,
+                                   struct launches *out)
 {
-    uint32_t *counts = remat_arena_array(arena, code->kernel_count, sizeof *counts);
-    for (uint32_t l = 0; counts && l < code->launch_count; l++)
-        counts[code->launches[l].kernel]++;
-    return counts;
+    remat_status st = REMAT_OK;
+    const struct remat_cuda_code *code = &program->cuda;
+    struct remat_cuda_groups groups;
+    REMAT_NEW(arena, out->counts, code->kernel_count);
+    REMAT_NEW(arena, out->grouped, code->kernel_count);
+    REMAT_TRY(remat_cuda_groups_find(arena, program, &groups));
+    for (uint32_t l = 0; l < code->launch_count; l++)
+        out->counts[code->launches[l].kernel]++;
+    memcpy(out->grouped, out->counts, code->kernel_count * sizeof *out->counts);
+    for (uint32_t g = 0; g < groups.count; g++) {
+        uint32_t first = code->launch_begin[groups.commands[groups.begin[g]]];
+        out->grouped[code->launches[first].kernel] -= groups.begin[g + 1] - groups.begin[g] - 1;
+    }
+fail:
+    return st;
 }
 
 /* The end of the kernel's cubins, which begin at `begin`. */
@@ -30,13 +48,13 @@ static void print_cubin(const struct remat_cuda_kernel *kernel, const struct rem
 remat_status dump_cuda_text(struct remat_arena *arena, const struct remat_program *program,
                             struct remat_text *out)
 {
+    remat_status st = REMAT_OK;
     const struct remat_cuda_code *code = &program->cuda;
-    const uint32_t *launches = count_launches(arena, code);
-    if (!launches)
-        return REMAT_ERROR_MEMORY;
+    struct launches launches;
     if (code->kernel_count == 0)
         return REMAT_OK;
-    remat_text_append(out, "\n%8s %7s", "launches", "threads");
+    REMAT_TRY(count_launches(arena, program, &launches));
+    remat_text_append(out, "\n%8s %7s %7s", "launches", "grouped", "threads");
     if (code->cubin_count)
         remat_text_append(out, " %-7s %9s %8s %8s %8s", "arch", "registers", "spilled", "shared",
                           "bytes");
@@ -44,7 +62,8 @@ remat_status dump_cuda_text(struct remat_arena *arena, const struct remat_progra
     for (uint32_t k = 0, begin = 0, end; k < code->kernel_count; k++, begin = end) {
         end = cubins_end(code, begin, k);
         for (uint32_t c = begin; c < end || c == begin; c++) {
-            remat_text_append(out, "%8" PRIu32 " %7" PRIu32, launches[k], code->kernels[k].threads);
+            remat_text_append(out, "%8" PRIu32 " %7" PRIu32 " %7" PRIu32, launches.counts[k],
+                              launches.grouped[k], code->kernels[k].threads);
             if (c < end)
                 print_cubin(&code->kernels[k], &code->cubins[c], out);
             else if (code->cubin_count)
@@ -54,7 +73,8 @@ remat_status dump_cuda_text(struct remat_arena *arena, const struct remat_progra
                 remat_text_append(out, "    %s\n", code->cubins[c].warnings);
         }
     }
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 static json_t *make_cubin(const struct remat_cubin *c)
@@ -68,10 +88,10 @@ static json_t *make_cubin(const struct remat_cubin *c)
 remat_status dump_cuda_json(struct remat_arena *arena, const struct remat_program *program,
                             struct dump_json *out)
 {
+    remat_status st = REMAT_OK;
     const struct remat_cuda_code *code = &program->cuda;
-    const uint32_t *launches = count_launches(arena, code);
-    if (!launches)
-        return REMAT_ERROR_MEMORY;
+    struct launches launches;
+    REMAT_TRY(count_launches(arena, program, &launches));
     json_t *kernels = json_array();
     for (uint32_t k = 0, begin = 0, end; k < code->kernel_count; k++, begin = end) {
         json_t *cubins = json_array();
@@ -79,13 +99,15 @@ remat_status dump_cuda_json(struct remat_arena *arena, const struct remat_progra
         for (uint32_t c = begin; c < end; c++)
             dump_push(out, cubins, make_cubin(&code->cubins[c]));
         dump_push(out, kernels,
-                  json_pack("{s:s,s:I,s:I,s:I,s:o}", "key", code->kernels[k].key, "threads",
+                  json_pack("{s:s,s:I,s:I,s:I,s:I,s:o}", "key", code->kernels[k].key, "threads",
                             (json_int_t)code->kernels[k].threads, "dynamic_shared_bytes",
                             (json_int_t)code->kernels[k].shared_bytes, "launches",
-                            (json_int_t)launches[k], "cubins", cubins));
+                            (json_int_t)launches.counts[k], "grouped_launches",
+                            (json_int_t)launches.grouped[k], "cubins", cubins));
     }
     dump_set(out, "cuda_kernels", kernels);
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 /* "sm_80, sm_90", each architecture once, in order of appearance. */

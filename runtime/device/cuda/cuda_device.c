@@ -90,6 +90,7 @@ static remat_status load(struct cuda_device *cuda)
     REMAT_NEW(&cuda->base.arena, cuda->entries, program->entry_count);
     TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
     cuda->stream = cuda->base.params.stream ? cuda->base.params.stream : cuda->own_stream;
+    REMAT_TRY(remat_cuda_groups_find(&cuda->base.arena, program, &cuda->groups));
     REMAT_TRY(cuda_functions_load(cuda->base.ctx, &cuda->base.arena, &cuda->driver, &program->cuda,
                                   cuda->capability, cuda->base.params.libraries, &cuda->functions));
     const char *gpu = remat_arena_format(&cuda->base.arena, "%s %s", cuda->name, cuda->arch);

@@ -5,6 +5,7 @@
 #include "cuda_code_load.h"
 #include "cuda_device.h"
 #include "cuda_gemm.h"
+#include "cuda_groups.h"
 
 struct cuda_entry { /* of the program's entry points */
     bool warm;      /* it has run, launch by launch */
@@ -20,6 +21,8 @@ struct cuda_device {
     void *context; /* retained; NULL before */
     void *stream, *own_stream;
     struct cuda_functions functions;
+    struct remat_cuda_groups groups;
+    bool grouped; /* since begin nobody looks at commands one by one */
     struct cuda_gemms *gemms;
     uint64_t in_use_bytes; /* of the GPU after loading: context, code, libraries, other processes */
     uint64_t gemm_workspace_bytes;

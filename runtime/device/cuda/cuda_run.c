@@ -40,7 +40,7 @@ remat_status cuda_begin(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
     cuda->capturing = NULL;
-    cuda->failed = false;
+    cuda->failed = cuda->grouped = false;
     return cuda_enter(cuda);
 }
 
@@ -72,6 +72,7 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     struct cuda_device *cuda = (struct cuda_device *)device;
     struct cuda_entry *entry = &cuda->entries[index];
     *done = entry->graph != NULL;
+    cuda->grouped = true;
     if (entry->graph) {
         REMAT_TRY(launch_graph(cuda, entry));
     } else if (entry->warm) {
@@ -97,34 +98,56 @@ static uint64_t word_of(const struct cuda_device *cuda, const struct remat_cuda_
     }
 }
 
-static remat_status launch(struct cuda_device *cuda, const struct remat_cuda_launch *launch)
+static remat_status launch(struct cuda_device *cuda, uint32_t index, uint32_t blocks,
+                           const struct remat_cuda_word *words, uint32_t count)
+{
+    const struct remat_cuda_kernel *kernel = &cuda->base.program->cuda.kernels[index];
+    uint64_t values[REMAT_CUDA_TENSORS_MAX] = {0}; /* of which the kernel has 64 or all */
+    void *arguments[] = {values};
+    for (uint32_t w = 0; w < count; w++)
+        values[w] = word_of(cuda, &words[w]);
+    return cuda_check(cuda->base.ctx, &cuda->driver,
+                      cuda->driver.cuLaunchKernel(cuda->functions.functions[index], blocks, 1, 1,
+                                                  kernel->threads, 1, 1, kernel->shared_bytes,
+                                                  cuda->stream, arguments, NULL),
+                      kernel->key);
+}
+
+static remat_status launch_group(struct cuda_device *cuda, uint32_t group)
+{
+    struct remat_cuda_joint joint;
+    remat_cuda_groups_join(&cuda->base.program->cuda, &cuda->groups, group, &joint);
+    return launch(cuda, joint.kernel, joint.blocks, joint.words, joint.word_count);
+}
+
+static remat_status launch_command(struct cuda_device *cuda, uint32_t index)
 {
     const struct remat_cuda_code *code = &cuda->base.program->cuda;
-    const struct remat_cuda_kernel *kernel = &code->kernels[launch->kernel];
-    uint64_t words[REMAT_CUDA_WORDS_MAX] = {0};
-    void *arguments[] = {words};
-    for (uint32_t w = launch->word_begin; w < launch->word_end; w++)
-        words[w - launch->word_begin] = word_of(cuda, &code->words[w]);
-    return cuda_check(cuda->base.ctx, &cuda->driver,
-                      cuda->driver.cuLaunchKernel(cuda->functions.functions[launch->kernel],
-                                                  launch->blocks, 1, 1, kernel->threads, 1, 1,
-                                                  kernel->shared_bytes, cuda->stream, arguments,
-                                                  NULL),
-                      kernel->key);
+    remat_status st = REMAT_OK;
+    for (uint32_t i = code->launch_begin[index]; i < code->launch_begin[index + 1] && !st; i++) {
+        const struct remat_cuda_launch *l = &code->launches[i];
+        st = launch(cuda, l->kernel, l->blocks, &code->words[l->word_begin],
+                    l->word_end - l->word_begin);
+    }
+    return st;
 }
 
 remat_status cuda_execute(struct remat_device *device, uint32_t index)
 {
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
-    const struct remat_cuda_code *code = &cuda->base.program->cuda;
     const struct remat_command *command = &cuda->base.program->commands[index];
+    const struct remat_cuda_groups *groups = &cuda->groups;
+    uint32_t group = cuda->grouped ? groups->group[index] : REMAT_NONE;
+    if (group != REMAT_NONE && groups->commands[groups->begin[group + 1] - 1] != index)
+        return REMAT_OK; /* its launch is the last command's */
     push_range(cuda, command->name);
     if (cuda->base.program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
         st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace, cuda->stream);
+    else if (group != REMAT_NONE)
+        st = launch_group(cuda, group);
     else
-        for (uint32_t l = code->launch_begin[index]; l < code->launch_begin[index + 1] && !st; l++)
-            st = launch(cuda, &code->launches[l]);
+        st = launch_command(cuda, index);
     pop_range(cuda);
     cuda->failed |= st != REMAT_OK;
     return st;

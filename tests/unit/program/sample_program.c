@@ -171,24 +171,32 @@ static void fill_report(struct sample *s)
     s->notes[1] = "größer als erwartet";
 }
 
-/* Commands 3 and 4 launch two kernels and one. */
+/* Commands 3 and 4 launch two kernels and one, command 5 one that may launch for others too. */
 static void fill_cuda(struct sample *s)
 {
-    const uint32_t begin[] = {0, 0, 0, 0, 2, 3, 3};
+    const uint32_t begin[] = {0, 0, 0, 0, 2, 3, 4};
     memcpy(s->launch_begin, begin, sizeof begin);
     s->preludes[0] = "#define KERNEL void\n";
-    s->cuda_kernels[0] = (struct remat_cuda_kernel){"multiply.team.v1#1",    "multiply", 0,
-                                                    "KERNEL multiply\n{}\n", 256,        0};
-    s->cuda_kernels[1] = (struct remat_cuda_kernel){"subtract.block.v1#2",   "subtract_2", 0,
-                                                    "KERNEL subtract\n{}\n", 32,           1024};
+    s->cuda_kernels[0] = (struct remat_cuda_kernel){
+        "multiply.team.v1#1", "multiply", 0, "KERNEL multiply\n{}\n", 256, 0, 0};
+    s->cuda_kernels[1] = (struct remat_cuda_kernel){
+        "subtract.block.v1#2", "subtract_2", 0, "KERNEL subtract\n{}\n", 32, 1024, 0};
+    s->cuda_kernels[2] = (struct remat_cuda_kernel){
+        "update.tensors.v1#3", "update", 0, "KERNEL update\n{}\n", 256, 0, 3};
     s->cuda_launches[0] = (struct remat_cuda_launch){0, 1, 0, 2};
     s->cuda_launches[1] = (struct remat_cuda_launch){1, 77, 2, 5};
     s->cuda_launches[2] = (struct remat_cuda_launch){1, 1, 2, 4};
+    s->cuda_launches[3] = (struct remat_cuda_launch){2, 1, 5, 10};
     s->cuda_words[0] = (struct remat_cuda_word){REMAT_CUDA_VALUE, UINT64_MAX};
     s->cuda_words[1] = (struct remat_cuda_word){REMAT_CUDA_ARENA, 1280};
     s->cuda_words[2] = (struct remat_cuda_word){REMAT_CUDA_WORKSPACE, 256};
     s->cuda_words[3] = (struct remat_cuda_word){REMAT_CUDA_ARENA, 0};
     s->cuda_words[4] = (struct remat_cuda_word){REMAT_CUDA_SEED, 0};
+    s->cuda_words[5] = (struct remat_cuda_word){REMAT_CUDA_VALUE, 1};
+    s->cuda_words[6] = (struct remat_cuda_word){REMAT_CUDA_ARENA, 512};
+    s->cuda_words[7] = (struct remat_cuda_word){REMAT_CUDA_VALUE, 0};
+    s->cuda_words[8] = (struct remat_cuda_word){REMAT_CUDA_VALUE, 32};
+    s->cuda_words[9] = (struct remat_cuda_word){REMAT_CUDA_ARENA, 0};
     s->cubins[0] = (struct remat_cubin){0,
                                         "sm_80",
                                         "\x7f"
@@ -271,9 +279,9 @@ void sample_program(struct sample *s)
                                         .notes = s->notes,
                                         .note_count = 2,
                                         .cuda = {.prelude_count = 1,
-                                                 .kernel_count = 2,
-                                                 .launch_count = 3,
-                                                 .word_count = 5,
+                                                 .kernel_count = 3,
+                                                 .launch_count = 4,
+                                                 .word_count = 10,
                                                  .cubin_count = 3,
                                                  .preludes = s->preludes,
                                                  .kernels = s->cuda_kernels,

@@ -28,9 +28,9 @@ struct sample {
     uint32_t recomputed_layers[1];
     const char *notes[2];
     const char *preludes[1];
-    struct remat_cuda_kernel cuda_kernels[2];
-    struct remat_cuda_launch cuda_launches[3];
-    struct remat_cuda_word cuda_words[5];
+    struct remat_cuda_kernel cuda_kernels[3];
+    struct remat_cuda_launch cuda_launches[4];
+    struct remat_cuda_word cuda_words[10];
     uint32_t launch_begin[7];
     struct remat_cubin cubins[3];
 };

@@ -1,6 +1,7 @@
 /* Round trip of a plan, the verifier against a table of broken programs, the simulator against
  * planted faults. */
 #include "../ir/check.h"
+#include "reader.h"
 #include "sample_program.h"
 
 static remat_context *ctx;
@@ -162,6 +163,7 @@ static void compare_cuda(const struct remat_cuda_code *p, const struct remat_cud
         SAME(prelude);
         SAME(threads);
         SAME(shared_bytes);
+        SAME(tensor_words);
     }
     EACH(launches, launch_count)
     {
@@ -249,6 +251,24 @@ static void test_round_trip(struct remat_arena *arena)
     st = remat_program_write(ctx, q, arena, &again, &bytes_again);
     CHECK(st == REMAT_OK && bytes == bytes_again && memcmp(data, again, bytes) == 0,
           "same program, same bytes");
+}
+
+/* Readers that do not know kernels with tensor_words refuse a plan that has some. */
+static void test_features(struct remat_arena *arena)
+{
+    for (uint32_t words = 0; words <= 3; words += 3) {
+        struct sample s;
+        struct remat_fb_program_Plan root;
+        const void *data = NULL;
+        size_t bytes = 0;
+        sample_program(&s);
+        s.cuda_kernels[2].tensor_words = words;
+        bool found = remat_program_write(ctx, &s.program, arena, &data, &bytes) == REMAT_OK &&
+                     remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
+                                           bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK;
+        CHECK(found && root.required_features == (words ? REMAT_FEATURE_TENSORS : 0),
+              "features with tensor_words %u", words);
+    }
 }
 
 /* Larger than the writer's first block many times over. */
@@ -386,6 +406,7 @@ int main(void)
         return 1;
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
+    test_features(&arena);
     test_large(&arena);
     test_container(&arena);
     test_verify();
