@@ -9,6 +9,8 @@ static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_in
         facts |= REMAT_FUSE_INLINE;
     if (node->op == REMAT_OP_column)
         facts |= REMAT_FUSE_COLUMN;
+    if (node->op == REMAT_OP_cast)
+        facts |= REMAT_FUSE_CAST;
     if (node->op == REMAT_OP_cast && first->dtype == REMAT_F32)
         facts |= REMAT_FUSE_WIDENS;
     if (first->role != REMAT_ROLE_ACTIVATION)
@@ -29,6 +31,12 @@ static const struct remat_shape *space_of(const struct remat_graph *g,
     return shape->rank ? shape : &scalar;
 }
 
+/* Forward and loss may mix; nothing else does. */
+static uint8_t bucket_of(const struct remat_node_info *node)
+{
+    return node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase;
+}
+
 remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
                                      struct remat_fuse_facts *out)
 {
@@ -38,11 +46,14 @@ remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct rem
     while (slot_count < 2 * (size_t)graph->node_count)
         slot_count *= 2;
     REMAT_NEW(arena, slots, slot_count);
-    REMAT_NEW(arena, out->of_node, graph->node_count);
-    REMAT_NEW(arena, out->space_of_node, graph->node_count);
+    REMAT_NEW(arena, out->nodes, graph->node_count);
+    REMAT_NEW(arena, out->producer, graph->value_count);
     REMAT_NEW(arena, out->spaces, graph->node_count);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        out->producer[v] = graph->values[v].node;
     for (uint32_t n = 0; n < graph->node_count; n++) {
-        const struct remat_shape *space = space_of(graph, &graph->nodes[n]);
+        const struct remat_node_info *node = &graph->nodes[n];
+        const struct remat_shape *space = space_of(graph, node);
         size_t s = remat_hash(space->dims, space->rank * sizeof *space->dims, 0) & (slot_count - 1);
         while (slots[s] && !remat_shape_equal(out->spaces[slots[s] - 1], space))
             s = (s + 1) & (slot_count - 1);
@@ -50,8 +61,12 @@ remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct rem
             out->spaces[count] = space;
             slots[s] = ++count;
         }
-        out->space_of_node[n] = slots[s] - 1;
-        out->of_node[n] = facts_of(graph, &graph->nodes[n]);
+        out->nodes[n] = (struct remat_fuse_node){.facts = facts_of(graph, node),
+                                                 .space = slots[s] - 1,
+                                                 .output = node->outputs[0].i,
+                                                 .input_count = node->input_count,
+                                                 .inputs = node->inputs,
+                                                 .bucket = bucket_of(node)};
     }
 fail:
     return st;

@@ -1,5 +1,5 @@
-/* What fuse asks of every node of a graph, in a few bytes: many sequences of one graph are fused.
- * Private to fuse.c but for creating it. */
+/* What fuse asks of every node of a graph, in few bytes: many sequences of one graph are fused.
+ * Private to fuse*.c but for creating it. */
 #ifndef REMAT_FUSE_FACTS_H
 #define REMAT_FUSE_FACTS_H
 
@@ -9,19 +9,29 @@
 enum remat_fuse_fact {
     REMAT_FUSE_INLINE = 1 << 16,   /* a constant or a column: made anew in each kernel program */
     REMAT_FUSE_COLUMN = 1 << 17,   /* a column */
-    REMAT_FUSE_WIDENS = 1 << 18,   /* a cast from bf16 to f32 */
-    REMAT_FUSE_ROLE = 1 << 19,     /* its first output is no activation */
-    REMAT_FUSE_GRADIENT = 1 << 20, /* an output of it is a gradient */
+    REMAT_FUSE_CAST = 1 << 18,     /* a cast */
+    REMAT_FUSE_WIDENS = 1 << 19,   /* a cast from bf16 to f32 */
+    REMAT_FUSE_ROLE = 1 << 20,     /* its first output is no activation */
+    REMAT_FUSE_GRADIENT = 1 << 21, /* an output of it is a gradient */
+};
+
+struct remat_fuse_node {
+    uint32_t facts;
+    uint32_t space;  /* number of the index space that it needs */
+    uint32_t output; /* the first one */
+    uint32_t input_count;
+    const remat_value *inputs;
+    uint8_t bucket; /* its phase; nodes of two buckets run in no kernel together */
 };
 
 struct remat_fuse_facts {
-    uint32_t *of_node;
-    uint32_t *space_of_node;           /* the index space that it needs */
+    struct remat_fuse_node *nodes;
+    uint32_t *producer;                /* by value: its node; REMAT_NONE of what is given */
     const struct remat_shape **spaces; /* distinct ones */
 };
 
-/* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change to
- * others of the same shape. */
+/* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
+ * they lie, to others of the same shape. */
 remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
                                      struct remat_fuse_facts *out);
 

@@ -1,0 +1,73 @@
+/* Which nodes of a sequence run in one kernel. Private to fuse*.c. */
+#ifndef REMAT_FUSE_GROUPS_H
+#define REMAT_FUSE_GROUPS_H
+
+#include "fuse.h"
+#include "fuse_facts.h"
+
+enum remat_group_kind {
+    REMAT_GROUP_POINTWISE,
+    REMAT_GROUP_ROW,
+    REMAT_GROUP_COLUMN,
+    REMAT_GROUP_NAMED
+};
+
+struct remat_fuse_group {
+    uint8_t kind; /* enum remat_group_kind */
+    uint8_t bucket;
+    bool consumed;        /* a node outside has read from it: closed */
+    uint32_t space;       /* number of the index space */
+    uint32_t node_count;  /* 0: merged into another */
+    uint32_t first, last; /* nodes */
+};
+
+struct remat_fuse_value {
+    uint32_t root;    /* its storage root */
+    uint32_t read;    /* what its readers read */
+    uint32_t narrow;  /* what it widens, REMAT_NONE otherwise */
+    uint32_t readers; /* number of nodes that read it directly */
+};
+
+struct remat_fuser {
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    const struct remat_sequence *sequence;
+    const struct remat_fuse_facts *facts;
+    struct remat_fuse_value *values;
+    struct remat_fuse_groups {
+        struct remat_fuse_group *items;
+        size_t count, capacity;
+    } groups;
+    uint32_t *position; /* by node: in the sequence */
+    uint32_t *group_of; /* by node */
+    uint32_t *next;     /* by node: the one behind it in its group */
+    uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
+    uint8_t *in_memory; /* by node: an inline one that is a kernel's result all the same */
+    bool limited;       /* as in struct remat_kernel_list */
+};
+
+static inline const struct remat_fuse_node *remat_fuse_node_at(const struct remat_fuser *f,
+                                                               uint32_t position)
+{
+    return &f->facts->nodes[f->sequence->nodes[position]];
+}
+
+static inline uint32_t remat_fuse_input(const struct remat_fuser *f,
+                                        const struct remat_fuse_node *node, uint32_t i)
+{
+    return f->values[node->inputs[i].i].read;
+}
+
+/* It is no node of any kernel: its readers make it for themselves, or read what it is made of. */
+static inline bool remat_fuse_is_absorbed(const struct remat_fuser *f,
+                                          const struct remat_fuse_node *node)
+{
+    return (node->facts & (REMAT_FACT_VIEW | REMAT_FUSE_INLINE)) != 0 ||
+           f->values[node->output].read != node->output;
+}
+
+/* The first four members are given; fills the others. Groups come in order of their last nodes,
+ * which is that of kernels; the nodes of each in graph order. */
+remat_status remat_fuse_collect(struct remat_fuser *f);
+
+#endif
