@@ -14,38 +14,8 @@ struct word_list {
 struct writer {
     remat_context *ctx;
     struct remat_fuser groups;
-    uint8_t *stored;   /* by value: see find_stored */
-    remat_node *nodes; /* of all groups, one after the other */
     struct word_list key;
 };
-
-/* stored[v]: a root that some other kernel reads, directly or through a view, or that outlives the
- * step's commands as output, state or gradient. */
-static void find_stored(struct writer *w)
-{
-    const struct remat_fuser *f = &w->groups;
-    const struct remat_graph *g = f->graph;
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = remat_fuse_node_at(f, k);
-        const struct remat_node_info *info = &g->nodes[f->sequence->nodes[k]];
-        for (uint32_t o = 0; node->facts & REMAT_FUSE_GRADIENT && o < info->output_count; o++)
-            if (g->values[info->outputs[o].i].role == REMAT_ROLE_GRADIENT)
-                w->stored[f->values[info->outputs[o].i].root] = 1;
-        if (remat_fuse_is_absorbed(f, node))
-            continue;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = f->values[remat_fuse_input(f, node, i)].root;
-            uint32_t producer = f->facts->producer[root];
-            if (!remat_is_none(producer) &&
-                f->group_of[producer] != f->group_of[f->sequence->nodes[k]])
-                w->stored[root] = 1;
-        }
-    }
-    for (uint32_t o = 0; o < g->output_count; o++)
-        w->stored[f->values[g->outputs[o].i].root] = 1;
-    for (uint32_t u = 0; u < g->update_count; u++)
-        w->stored[f->values[g->updates[u].value.i].root] = 1;
-}
 
 static remat_status write_kernel(struct writer *w, const struct remat_fuse_group *group,
                                  remat_node *nodes, struct remat_fused_kernel *kernel)
@@ -66,7 +36,7 @@ static remat_status write_kernel(struct writer *w, const struct remat_fuse_group
     if (named)
         return remat_named_body(w->ctx, f->arena, f->graph, kernel);
     kernel->space = *f->facts->spaces[group->space];
-    return remat_program_body(w->ctx, f->arena, f->graph, w->stored, kernel);
+    return remat_program_body(w->ctx, f->arena, f->graph, f->stored, kernel);
 }
 
 /* Whether it is stored lies in the low bits, and its root follows where that is another value. */
@@ -76,7 +46,7 @@ static inline remat_status push_value(struct writer *w, uint32_t v)
 {
     remat_status st = REMAT_OK;
     uint32_t root = w->groups.values[v].root;
-    REMAT_PUSH(w->groups.arena, &w->key, v << 2 | (uint32_t)(root != v) << 1 | w->stored[v]);
+    REMAT_PUSH(w->groups.arena, &w->key, v << 2 | (uint32_t)(root != v) << 1 | w->groups.stored[v]);
     if (root != v)
         REMAT_PUSH(w->groups.arena, &w->key, root);
 fail:
@@ -167,8 +137,6 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     if (!sequence->facts)
         REMAT_TRY(remat_fuse_facts_create(arena, graph, &facts));
     REMAT_TRY(remat_fuse_collect(&w.groups));
-    REMAT_NEW(arena, w.stored, graph->value_count);
-    find_stored(&w);
     *out = (struct remat_kernel_list){.count = (uint32_t)w.groups.groups.count,
                                       .kernel_of_node = w.groups.group_of,
                                       .limited = w.groups.limited};

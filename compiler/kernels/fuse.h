@@ -17,7 +17,7 @@ struct remat_kernel_operand {
     remat_value previous; /* UPDATE: the storage root of the version that is replaced */
     uint8_t access;       /* enum remat_access */
     uint64_t bytes;       /* of the value */
-    struct remat_view view;
+    const struct remat_view *view;
 };
 
 struct remat_shared_operands { /* `written` may lie in the memory of `read` */

@@ -15,9 +15,6 @@ static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_in
         facts |= REMAT_FUSE_WIDENS;
     if (first->role != REMAT_ROLE_ACTIVATION)
         facts |= REMAT_FUSE_ROLE;
-    for (uint32_t o = 0; o < node->output_count; o++)
-        if (g->values[node->outputs[o].i].role == REMAT_ROLE_GRADIENT)
-            facts |= REMAT_FUSE_GRADIENT;
     return facts;
 }
 
@@ -29,6 +26,27 @@ static const struct remat_shape *space_of(const struct remat_graph *g,
     const struct remat_shape *shape =
         &g->values[(reduces ? node->inputs[0] : node->outputs[0]).i].shape;
     return shape->rank ? shape : &scalar;
+}
+
+static remat_status find_lasting(struct remat_arena *arena, const struct remat_graph *graph,
+                                 struct remat_fuse_facts *out)
+{
+    remat_status st = REMAT_OK;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } list = {0};
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        REMAT_PUSH(arena, &list, graph->outputs[o].i);
+    for (uint32_t u = 0; u < graph->update_count; u++)
+        REMAT_PUSH(arena, &list, graph->updates[u].value.i);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].role == REMAT_ROLE_GRADIENT)
+            REMAT_PUSH(arena, &list, v);
+    out->lasting = list.items;
+    out->lasting_count = (uint32_t)list.count;
+fail:
+    return st;
 }
 
 /* Forward and loss may mix; nothing else does. */
@@ -68,6 +86,7 @@ remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct rem
                                                  .inputs = node->inputs,
                                                  .bucket = bucket_of(node)};
     }
+    REMAT_TRY(find_lasting(arena, graph, out));
 fail:
     return st;
 }

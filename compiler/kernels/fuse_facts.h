@@ -7,12 +7,11 @@
 
 /* Beside those of enum remat_op_fact, which are the low bits. */
 enum remat_fuse_fact {
-    REMAT_FUSE_INLINE = 1 << 16,   /* a constant or a column: made anew in each kernel program */
-    REMAT_FUSE_COLUMN = 1 << 17,   /* a column */
-    REMAT_FUSE_CAST = 1 << 18,     /* a cast */
-    REMAT_FUSE_WIDENS = 1 << 19,   /* a cast from bf16 to f32 */
-    REMAT_FUSE_ROLE = 1 << 20,     /* its first output is no activation */
-    REMAT_FUSE_GRADIENT = 1 << 21, /* an output of it is a gradient */
+    REMAT_FUSE_INLINE = 1 << 16, /* a constant or a column: made anew in each kernel program */
+    REMAT_FUSE_COLUMN = 1 << 17, /* a column */
+    REMAT_FUSE_CAST = 1 << 18,   /* a cast */
+    REMAT_FUSE_WIDENS = 1 << 19, /* a cast from bf16 to f32 */
+    REMAT_FUSE_ROLE = 1 << 20,   /* its first output is no activation */
 };
 
 struct remat_fuse_node {
@@ -28,6 +27,8 @@ struct remat_fuse_facts {
     struct remat_fuse_node *nodes;
     uint32_t *producer;                /* by value: its node; REMAT_NONE of what is given */
     const struct remat_shape **spaces; /* distinct ones */
+    uint32_t lasting_count;
+    uint32_t *lasting; /* values that outlive the step's commands: outputs, states, gradients */
 };
 
 /* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where

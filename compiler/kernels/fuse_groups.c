@@ -22,63 +22,69 @@ static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, ui
     return remat_is_none(producer) ? NULL : node_of(f, producer);
 }
 
-static uint32_t group_of_value(const struct remat_fuser *f, uint32_t value)
+/* --- what nodes read --- */
+
+/* An inline node is in memory where a named kernel, the host, or (a column) a view reads it. */
+static void find_in_memory(struct remat_fuser *f, const struct remat_fuse_node *reader,
+                           uint32_t root)
 {
-    uint32_t producer = f->facts->producer[value];
-    return remat_is_none(producer) ? REMAT_NONE : f->group_of[producer];
+    const struct remat_fuse_node *producer = producer_of(f, root);
+    bool named = has(reader, REMAT_FACT_NAMED);
+    if (producer && has(producer, named ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
+        f->in_memory[f->facts->producer[root]] = 1;
 }
 
-/* --- what nodes read --- */
+static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *node)
+{
+    bool as_is = has(node, REMAT_FACT_VIEW | REMAT_FACT_NAMED);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        struct remat_fuse_value *input = &f->values[node->inputs[i].i];
+        input->readers++;
+        if (as_is)
+            input->read = node->inputs[i].i;
+        if (as_is || input->root != node->inputs[i].i)
+            find_in_memory(f, node, input->root);
+    }
+}
 
 /* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
  * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a named kernel reads
  * it. */
-static void find_read(struct remat_fuser *f)
+static remat_status find_read(struct remat_fuser *f)
 {
+    remat_status st = REMAT_OK;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } casts = {0};
     for (uint32_t v = 0; v < f->graph->value_count; v++)
-        f->values[v] = (struct remat_fuse_value){.root = v, .read = v, .narrow = REMAT_NONE};
+        f->values[v] = (struct remat_fuse_value){
+            .root = v, .read = v, .narrow = REMAT_NONE, .group = REMAT_NONE};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         const struct remat_fuse_node *node = remat_fuse_node_at(f, k);
-        struct remat_fuse_value *output = &f->values[node->output];
         f->position[f->sequence->nodes[k]] = k;
+        read_inputs(f, node);
         if (has(node, REMAT_FACT_VIEW))
-            output->root = f->values[node->inputs[0].i].root;
-        if (has(node, REMAT_FUSE_WIDENS))
-            output->narrow = node->inputs[0].i;
-        if (has(node, REMAT_FUSE_WIDENS) && !has(node, REMAT_FUSE_ROLE))
-            output->read = node->inputs[0].i;
-    }
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = remat_fuse_node_at(f, k);
-        for (uint32_t i = 0; has(node, REMAT_FACT_VIEW | REMAT_FACT_NAMED) && i < node->input_count;
-             i++)
-            f->values[node->inputs[i].i].read = node->inputs[i].i;
-    }
-}
-
-/* An inline node is in memory where a named kernel, the host, or (a column) a view reads it. */
-static void find_readers(struct remat_fuser *f)
-{
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = remat_fuse_node_at(f, k);
-        bool cast = f->values[node->output].read != node->output;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            const struct remat_fuse_value *input = &f->values[node->inputs[i].i];
-            uint32_t needed = input->root == node->inputs[i].i ? 0 : REMAT_FUSE_COLUMN;
-            const struct remat_fuse_node *producer = producer_of(f, input->root);
-            if (has(node, REMAT_FACT_NAMED))
-                needed = REMAT_FUSE_INLINE;
-            if (producer && has(producer, needed))
-                f->in_memory[f->facts->producer[input->root]] = 1;
-            if (!cast)
-                f->values[input->read].readers++;
+            f->values[node->output].root = f->values[node->inputs[0].i].root;
+        if (has(node, REMAT_FUSE_WIDENS)) {
+            f->values[node->output].narrow = node->inputs[0].i;
+            if (!has(node, REMAT_FUSE_ROLE))
+                f->values[node->output].read = node->inputs[0].i;
+            REMAT_PUSH(f->arena, &casts, node->output);
         }
+    }
+    for (size_t k = 0; k < casts.count; k++) {
+        const struct remat_fuse_value *cast = &f->values[casts.items[k]];
+        if (cast->read != casts.items[k]) /* its readers take its place */
+            f->values[cast->read].readers += cast->readers - 1;
     }
     for (uint32_t o = 0; o < f->graph->output_count; o++) {
         uint32_t producer = f->facts->producer[f->values[f->graph->outputs[o].i].root];
         if (!remat_is_none(producer))
             f->in_memory[producer] = 1;
     }
+fail:
+    return st;
 }
 
 /* --- whether a node may join --- */
@@ -129,7 +135,7 @@ static bool inputs_fit(const struct remat_fuser *f, uint32_t group,
         const struct remat_fuse_node *producer = producer_of(f, in);
         if (producer && has(producer, REMAT_FUSE_INLINE))
             continue;
-        bool inside = group_of_value(f, root) == group;
+        bool inside = f->values[root].group == group;
         if (inside && root != in)
             return false;
         const struct remat_shape *shape = &f->graph->values[in].shape;
@@ -144,7 +150,7 @@ static bool inputs_fit(const struct remat_fuser *f, uint32_t group,
 static bool rounds_columns(const struct remat_fuser *f, uint32_t id,
                            const struct remat_fuse_node *node)
 {
-    return has(node, REMAT_FUSE_CAST) && group_of_value(f, node->inputs[0].i) == id &&
+    return has(node, REMAT_FUSE_CAST) && f->values[node->inputs[0].i].group == id &&
            has(producer_of(f, node->inputs[0].i), REMAT_FACT_COLUMN_REDUCE);
 }
 
@@ -197,7 +203,7 @@ static uint32_t find_group(const struct remat_fuser *f, const struct remat_fuse_
 {
     uint32_t best = REMAT_NONE;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t group = group_of_value(f, remat_fuse_input(f, node, i));
+        uint32_t group = f->values[remat_fuse_input(f, node, i)].group;
         if (!remat_is_none(group) && (remat_is_none(best) || group > best) &&
             can_join(f, group, node))
             best = group;
@@ -255,12 +261,19 @@ static uint32_t join(struct remat_fuser *f, uint32_t a, uint32_t b, uint32_t *fi
     return last;
 }
 
+static void set_group(struct remat_fuser *f, uint32_t n, uint32_t group)
+{
+    const struct remat_node_info *node = &f->graph->nodes[n];
+    for (uint32_t o = 0; o < node->output_count; o++)
+        f->values[node->outputs[o].i].group = group;
+}
+
 /* Moves the nodes of `from` into `to`. */
 static void merge(struct remat_fuser *f, uint32_t from, uint32_t to)
 {
     struct remat_fuse_group *source = &f->groups.items[from], *target = &f->groups.items[to];
     for (uint32_t n = source->first; !remat_is_none(n); n = f->next[n])
-        f->group_of[n] = to;
+        set_group(f, n, to);
     target->last = join(f, source->first, target->first, &target->first);
     target->node_count += source->node_count;
     if (target->kind == REMAT_GROUP_POINTWISE)
@@ -274,7 +287,7 @@ static void merge(struct remat_fuser *f, uint32_t from, uint32_t to)
 static void merge_producers(struct remat_fuser *f, const struct remat_fuse_node *node, uint32_t id)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t other = group_of_value(f, remat_fuse_input(f, node, i));
+        uint32_t other = f->values[remat_fuse_input(f, node, i)].group;
         if (remat_is_none(other) || other == id || !can_join(f, other, node))
             continue;
         const struct remat_fuse_group *a = &f->groups.items[other], *b = &f->groups.items[id];
@@ -292,15 +305,18 @@ static void append(struct remat_fuser *f, uint32_t n, uint32_t id)
     *(group->node_count++ ? &f->next[group->last] : &group->first) = n;
     group->last = n;
     f->next[n] = REMAT_NONE;
-    f->group_of[n] = id;
+    set_group(f, n, id);
 }
 
 static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node, uint32_t own)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t group = group_of_value(f, f->values[remat_fuse_input(f, node, i)].root);
-        if (!remat_is_none(group) && group != own)
-            f->groups.items[group].consumed = true;
+        uint32_t root = f->values[remat_fuse_input(f, node, i)].root;
+        uint32_t group = f->values[root].group;
+        if (remat_is_none(group) || group == own)
+            continue;
+        f->groups.items[group].consumed = true;
+        f->stored[root] = 1;
     }
 }
 
@@ -347,7 +363,7 @@ static remat_status compact(struct remat_fuser *f)
     remat_status st = REMAT_OK;
     struct remat_fuse_groups ordered = {0};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t group = f->group_of[f->sequence->nodes[k]];
+        uint32_t group = f->values[remat_fuse_node_at(f, k)->output].group;
         if (!remat_is_none(group) && f->groups.items[group].last == f->sequence->nodes[k])
             REMAT_PUSH(f->arena, &ordered, f->groups.items[group]);
     }
@@ -359,19 +375,33 @@ fail:
     return st;
 }
 
+/* Once more, within the groups that there are. */
+static remat_status divide(struct remat_fuser *f)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(f->arena, f->within, f->graph->node_count);
+    for (size_t g = 0; g < f->groups.count; g++)
+        for (uint32_t n = f->groups.items[g].first; !remat_is_none(n); n = f->next[n])
+            f->within[n] = (uint32_t)g;
+    for (uint32_t v = 0; v < f->graph->value_count; v++)
+        f->values[v].group = REMAT_NONE;
+    memset(f->stored, 0, f->graph->value_count * sizeof *f->stored);
+    REMAT_TRY(place_nodes(f));
+fail:
+    return st;
+}
+
 remat_status remat_fuse_collect(struct remat_fuser *f)
 {
     remat_status st = REMAT_OK;
     size_t node_count = f->graph->node_count;
     bool full = false;
     REMAT_NEW(f->arena, f->values, f->graph->value_count);
+    REMAT_NEW(f->arena, f->stored, f->graph->value_count);
     REMAT_NEW(f->arena, f->position, node_count);
     REMAT_NEW(f->arena, f->next, node_count);
     REMAT_NEW(f->arena, f->in_memory, node_count);
-    REMAT_NEW(f->arena, f->group_of, node_count);
-    memset(f->group_of, 0xff, node_count * sizeof *f->group_of);
-    find_read(f);
-    find_readers(f);
+    REMAT_TRY(find_read(f));
     REMAT_TRY(place_nodes(f));
     for (size_t g = 0; g < f->groups.count; g++) {
         const struct remat_fuse_group *group = &f->groups.items[g];
@@ -380,13 +410,13 @@ remat_status remat_fuse_collect(struct remat_fuser *f)
         full = true; /* too large, or so large that a column reduction was kept out */
         f->limited |= group->bucket == REMAT_PHASE_BACKWARD;
     }
-    if (full) {
-        f->within = f->group_of;
-        REMAT_NEW(f->arena, f->group_of, node_count);
-        memset(f->group_of, 0xff, node_count * sizeof *f->group_of);
-        REMAT_TRY(place_nodes(f));
-    }
+    if (full)
+        REMAT_TRY(divide(f));
+    REMAT_NEW(f->arena, f->group_of, node_count);
+    memset(f->group_of, 0xff, node_count * sizeof *f->group_of);
     REMAT_TRY(compact(f));
+    for (uint32_t l = 0; l < f->facts->lasting_count; l++)
+        f->stored[f->values[f->facts->lasting[l]].root] = 1;
 fail:
     return st;
 }

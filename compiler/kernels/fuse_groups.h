@@ -25,7 +25,8 @@ struct remat_fuse_value {
     uint32_t root;    /* its storage root */
     uint32_t read;    /* what its readers read */
     uint32_t narrow;  /* what it widens, REMAT_NONE otherwise */
-    uint32_t readers; /* number of nodes that read it directly */
+    uint32_t readers; /* number of nodes that read it */
+    uint32_t group;   /* that computes it; REMAT_NONE: none */
 };
 
 struct remat_fuser {
@@ -38,8 +39,9 @@ struct remat_fuser {
         struct remat_fuse_group *items;
         size_t count, capacity;
     } groups;
+    uint8_t *stored;    /* by value: another kernel reads it, or it is lasting */
     uint32_t *position; /* by node: in the sequence */
-    uint32_t *group_of; /* by node */
+    uint32_t *group_of; /* by node; REMAT_NONE of what is in no group */
     uint32_t *next;     /* by node: the one behind it in its group */
     uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
     uint8_t *in_memory; /* by node: an inline one that is a kernel's result all the same */

@@ -65,16 +65,17 @@ static struct remat_instruction instruction(uint16_t opcode)
 static remat_status load(struct body *b, remat_value v)
 {
     remat_status st = REMAT_OK;
-    struct remat_view view;
+    struct remat_view view, *over;
     struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
+    REMAT_NEW(b->arena, over, 1);
     REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
     operand.value = view.root;
-    if (!remat_view_broadcast(&view, &b->kernel->space, &operand.view))
+    operand.view = over;
+    if (!remat_view_broadcast(&view, &b->kernel->space, over))
         REMAT_FAIL(b->ctx, REMAT_ERROR_INTERNAL, "node \"%s\": operand does not fit its kernel",
                    b->graph->values[v.i].name);
-    struct remat_instruction i =
-        instruction(operand.view.strides[operand.view.rank - 1] == 0 ? REMAT_INSTRUCTION_load_row
-                                                                     : REMAT_INSTRUCTION_load);
+    struct remat_instruction i = instruction(
+        over->strides[over->rank - 1] == 0 ? REMAT_INSTRUCTION_load_row : REMAT_INSTRUCTION_load);
     if (b->kernel->space.dims[b->kernel->space.rank - 1] == 1)
         i.opcode = REMAT_INSTRUCTION_load;
     i.operand = (uint16_t)b->operands.count;
@@ -134,8 +135,11 @@ static remat_status random_numbers(struct body *b, const struct remat_node_info 
     remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_random);
     struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, node->inputs[0], &operand.view));
-    operand.value = operand.view.root;
+    struct remat_view *view;
+    REMAT_NEW(b->arena, view, 1);
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, node->inputs[0], view));
+    operand.value = view->root;
+    operand.view = view;
     i.immediate = (float)remat_node_int(node, "site", 0);
     i.operand = (uint16_t)b->operands.count;
     REMAT_PUSH(b->arena, &b->operands, operand);
@@ -185,13 +189,15 @@ static remat_status store(struct body *b, const struct remat_node_info *node, re
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_store);
     struct remat_kernel_operand operand = {
         .value = v, .access = REMAT_ACCESS_WRITE, .previous = REMAT_NO_VALUE};
-    struct remat_view view;
+    struct remat_view view, *over;
+    REMAT_NEW(b->arena, over, 1);
+    operand.view = over;
     if (node->op == REMAT_OP_assign) {
         operand.access = REMAT_ACCESS_UPDATE;
         operand.previous = remat_storage_root(b->graph, node->inputs[0]);
     }
     REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
-    if (!remat_view_broadcast(&view, &b->kernel->space, &operand.view))
+    if (!remat_view_broadcast(&view, &b->kernel->space, over))
         REMAT_FAIL(b->ctx, REMAT_ERROR_INTERNAL, "node \"%s\": result does not fit its kernel",
                    b->graph->values[v.i].name);
     i.args[0] = bound(b, v);
@@ -304,12 +310,15 @@ static remat_status named_operand(struct body *b, remat_value v, uint8_t access,
 {
     remat_status st = REMAT_OK;
     struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &operand.view));
-    operand.value = operand.view.root;
+    struct remat_view *view;
+    REMAT_NEW(b->arena, view, 1);
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, view));
+    operand.value = view->root;
+    operand.view = view;
     if (transpose)
-        swap_last_axes(&operand.view);
+        swap_last_axes(view);
     if (product)
-        repeat_leading_axes(&operand.view, product);
+        repeat_leading_axes(view, product);
     REMAT_PUSH(b->arena, &b->operands, operand);
 fail:
     return st;
@@ -456,7 +465,7 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
         out->access != REMAT_ACCESS_WRITE || in->bytes != out->bytes ||
         graph->values[in->value.i].dtype != graph->values[out->value.i].dtype)
         return false;
-    if (!remat_view_is_dense(&in->view) || !remat_view_is_dense(&out->view))
+    if (!remat_view_is_dense(in->view) || !remat_view_is_dense(out->view))
         return false;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         if (o != read && kernel->operands[o].value.i == in->value.i)

@@ -75,8 +75,14 @@ static remat_status copy_kernel(struct remat_arena *arena, struct remat_fused_ke
 {
     remat_status st = REMAT_OK;
     struct remat_instruction *instructions;
+    struct remat_view *views;
     COPY(arena, kernel->nodes, kernel->node_count);
     COPY(arena, kernel->operands, kernel->operand_count);
+    REMAT_NEW(arena, views, kernel->operand_count);
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        views[o] = *kernel->operands[o].view;
+        kernel->operands[o].view = &views[o];
+    }
     COPY(arena, kernel->parameters, kernel->parameter_count);
     COPY(arena, kernel->shared, kernel->shared_count);
     REMAT_NEW(arena, instructions, kernel->program.instruction_count);

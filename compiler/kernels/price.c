@@ -54,9 +54,9 @@ static uint64_t kernel_flops(const struct remat_graph *graph,
 static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_kernel_operand *o)
 {
     uint64_t bytes = remat_dtype_bytes(graph->values[o->value.i].dtype);
-    for (uint32_t axis = 0; axis < o->view.rank; axis++)
-        if (o->view.strides[axis] != 0)
-            bytes *= (uint64_t)o->view.shape[axis];
+    for (uint32_t axis = 0; axis < o->view->rank; axis++)
+        if (o->view->strides[axis] != 0)
+            bytes *= (uint64_t)o->view->shape[axis];
     return bytes;
 }
 
@@ -89,7 +89,7 @@ static uint64_t moved_bytes(const struct remat_graph *graph,
         for (uint32_t j = 0; j < kernel->operand_count; j++) {
             const struct remat_kernel_operand *other = &kernel->operands[j];
             if (other->value.i != o->value.i ||
-                other->view.offset_elements != o->view.offset_elements)
+                other->view->offset_elements != o->view->offset_elements)
                 continue;
             uint64_t bytes = operand_bytes(graph, kernel, j);
             most = bytes > most ? bytes : most;
@@ -103,7 +103,7 @@ static uint64_t moved_bytes(const struct remat_graph *graph,
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                         const struct remat_device_description *device)
 {
-    const struct remat_view *a = &kernel->operands[0].view, *c = &kernel->operands[2].view;
+    const struct remat_view *a = kernel->operands[0].view, *c = kernel->operands[2].view;
     struct remat_product product = {
         .batch = 1,
         .m = (double)c->shape[c->rank - 2],
@@ -122,9 +122,9 @@ static double attention_ns(const struct remat_graph *graph, const struct remat_f
     bool backward = kernel->kind == REMAT_KERNEL_attention_backward;
     const struct remat_kernel_operand *q = &kernel->operands[backward ? 1 : 0], *k = q + 1;
     bool causal = kernel->parameters[1] != 0;
-    double queries = (double)q->view.shape[1], keys = (double)k->view.shape[1];
+    double queries = (double)q->view->shape[1], keys = (double)k->view->shape[1];
     return remat_roofline_attention_ns(
-        (double)flops, causal ? keys - (queries - 1) / 2 : keys, (double)q->view.shape[3],
+        (double)flops, causal ? keys - (queries - 1) / 2 : keys, (double)q->view->shape[3],
         graph->values[q->value.i].dtype,
         backward ? &device->attention_backward : &device->attention_forward, device);
 }

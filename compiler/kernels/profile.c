@@ -59,10 +59,10 @@ static struct row identify(const struct remat_graph *graph, const struct remat_f
         const struct remat_kernel_operand *from = &kernel->operands[o];
         struct remat_operand operand = {
             .dtype = (uint8_t)graph->values[from->value.i].dtype,
-            .rank = (uint8_t)from->view.rank,
+            .rank = (uint8_t)from->view->rank,
         };
-        memcpy(operand.shape, from->view.shape, from->view.rank * sizeof *operand.shape);
-        memcpy(operand.strides, from->view.strides, from->view.rank * sizeof *operand.strides);
+        memcpy(operand.shape, from->view->shape, from->view->rank * sizeof *operand.shape);
+        memcpy(operand.strides, from->view->strides, from->view->rank * sizeof *operand.strides);
         hash_operand(text, remat_operand_print(&operand, text, sizeof text), &row);
     }
     hash_size(flops, moved_bytes, &row);

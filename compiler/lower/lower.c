@@ -247,11 +247,11 @@ static struct remat_operand lower_operand(const struct lowerer *l,
         .previous = remat_is_none(from->previous.i) ? REMAT_NONE : l->value_of[from->previous.i],
         .access = from->access,
         .dtype = (uint8_t)l->part->graph->values[from->value.i].dtype,
-        .rank = (uint8_t)from->view.rank,
-        .offset_elements = from->view.offset_elements,
+        .rank = (uint8_t)from->view->rank,
+        .offset_elements = from->view->offset_elements,
     };
-    memcpy(operand.shape, from->view.shape, from->view.rank * sizeof *operand.shape);
-    memcpy(operand.strides, from->view.strides, from->view.rank * sizeof *operand.strides);
+    memcpy(operand.shape, from->view->shape, from->view->rank * sizeof *operand.shape);
+    memcpy(operand.strides, from->view->strides, from->view->rank * sizeof *operand.strides);
     return operand;
 }
 

@@ -115,6 +115,7 @@ static struct remat_clone_slot make_slot(const struct extension *x,
     uint32_t v = input->i;
     return (struct remat_clone_slot){
         .input = input,
+        .root = x->c->root[v],
         .reads = {[REMAT_ACTION_SAVE] = v,
                   [REMAT_ACTION_RECOMPUTE] = find_clone(x, node, v, 0, USE_SHARED),
                   [REMAT_ACTION_FUSED] = find_clone(x, node, v, 0, USE_FUSED),
@@ -189,6 +190,9 @@ static remat_status find_kept(struct extension *x)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = x->c->graph;
+    REMAT_NEW(x->arena, x->c->producer, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        x->c->producer[v] = g->values[v].node;
     REMAT_NEW(x->arena, x->c->kept, g->node_count);
     for (uint32_t v = 0; v < g->value_count; v++)
         if (g->values[v].role == REMAT_ROLE_GRADIENT && !remat_is_none(g->values[v].node))
@@ -226,28 +230,22 @@ fail:
 
 struct chooser {
     const struct remat_clones *c;
+    const uint8_t *actions;
     uint8_t *placed; /* by node */
     uint32_t *nodes;
     uint32_t count;
 };
 
-static void set_inputs(const struct remat_clones *c, const struct remat_decision *decision)
-{
-    for (uint32_t s = 0; s < c->slot_count; s++) {
-        const struct remat_clone_slot *slot = &c->slots[s];
-        uint32_t root = c->root[slot->reads[REMAT_ACTION_SAVE]];
-        slot->input->i = slot->reads[decision->actions[root]];
-    }
-}
-
-/* The node, and before it the clones that it reads. */
+/* Sets the node's inputs; the node comes behind the clones that it reads. */
 static void place(struct chooser *w, uint32_t n)
 {
     const struct remat_clones *c = w->c;
     for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
-        if (c->slots[s].input->i == c->slots[s].reads[REMAT_ACTION_SAVE])
+        const struct remat_clone_slot *slot = &c->slots[s];
+        slot->input->i = slot->reads[w->actions[slot->root]];
+        if (slot->input->i == slot->reads[REMAT_ACTION_SAVE])
             continue;
-        uint32_t clone = c->graph->values[c->slots[s].input->i].node;
+        uint32_t clone = c->producer[slot->input->i];
         if (!w->placed[clone])
             place(w, clone);
     }
@@ -280,13 +278,12 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
 {
     remat_status st = REMAT_OK;
     struct remat_graph *g = clones->graph;
-    struct chooser w = {.c = clones};
+    struct chooser w = {.c = clones, .actions = decision->actions};
     uint8_t *needed;
     uint32_t begin;
     REMAT_NEW(arena, w.placed, g->node_count);
     REMAT_NEW(arena, w.nodes, g->node_count);
     REMAT_NEW(arena, needed, g->value_count);
-    set_inputs(clones, decision);
     for (uint32_t n = 0; n < end; n++)
         place(&w, n);
     for (uint32_t o = 0; o < g->output_count; o++)

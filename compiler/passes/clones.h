@@ -10,6 +10,7 @@
  * the one for kernel programs (of what named kernels compute there is no other, it is the same). */
 struct remat_clone_slot {
     remat_value *input;
+    uint32_t root;                      /* the value's */
     uint32_t reads[REMAT_ACTION_COUNT]; /* by action; SAVE: the value */
 };
 
@@ -22,8 +23,9 @@ struct remat_clones {
     uint32_t node_count, value_count; /* of the given graph */
     uint32_t tail;                    /* nodes from here on are the same under every decision */
     /* private */
-    uint32_t *root; /* by value of the given graph: its storage root */
-    uint8_t *kept;  /* by node: computes a gradient */
+    uint32_t *root;     /* by value of the given graph: its storage root */
+    uint8_t *kept;      /* by node: computes a gradient */
+    uint32_t *producer; /* by value: its node */
     uint32_t slot_count;
     struct remat_clone_slot *slots;
     uint32_t *first_slot; /* by node, and one more */

@@ -40,10 +40,10 @@ static void describe(const struct remat_graph *g, const struct remat_fused_kerne
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *from = &kernel->operands[o];
         struct remat_operand operand = {.dtype = (uint8_t)g->values[from->value.i].dtype,
-                                        .rank = (uint8_t)from->view.rank};
+                                        .rank = (uint8_t)from->view->rank};
         char text[REMAT_OPERAND_TEXT_BYTES];
-        memcpy(operand.shape, from->view.shape, sizeof operand.shape);
-        memcpy(operand.strides, from->view.strides, sizeof operand.strides);
+        memcpy(operand.shape, from->view->shape, sizeof operand.shape);
+        memcpy(operand.strides, from->view->strides, sizeof operand.strides);
         remat_operand_print(&operand, text, sizeof text);
         remat_text_append(out, "%s%s", o ? " " : "", text);
     }
