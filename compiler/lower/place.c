@@ -103,37 +103,42 @@ static void keep_gradients(struct placer *p)
     }
 }
 
-/* The result `w` of the kernel at position `at` moves into the buffer of an operand that dies
- * there. */
-static void share(struct placer *p, uint32_t at, uint32_t w)
+static bool is_written(const struct remat_fused_kernel *kernel, uint32_t operand)
+{
+    return kernel->operands[operand].access == REMAT_ACCESS_WRITE;
+}
+
+/* The result `w` of the kernel at position `at` moves into the buffer of operand `r`, which dies
+ * there, unless it has moved already. */
+static void share(struct placer *p, uint32_t at, uint32_t r, uint32_t w)
 {
     const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
     uint32_t mine = p->out->buffer_of[kernel->operands[w].value.i];
+    uint32_t theirs = p->moved[p->out->buffer_of[kernel->operands[r].value.i]];
     struct remat_placed_buffer *own = &p->out->buffers[mine];
-    if (!remat_is_none(own->persistent))
+    struct remat_placed_buffer *other = &p->out->buffers[theirs];
+    if (own->bytes == 0 || !remat_is_none(own->persistent))
         return;
-    for (uint32_t r = 0; r < kernel->operand_count; r++) {
-        uint32_t theirs = p->moved[p->out->buffer_of[kernel->operands[r].value.i]];
-        struct remat_placed_buffer *other = &p->out->buffers[theirs];
-        if (theirs == mine || !remat_is_none(other->persistent) || p->pinned[theirs] ||
-            other->end != at + 1 || !remat_kernel_may_share(p->graph, kernel, r, w))
-            continue;
-        other->end = own->end;
-        p->pinned[theirs] = p->pinned[mine];
-        own->bytes = 0;
-        own->begin = own->end = at;
-        p->moved[mine] = theirs; /* which was written earlier and so moves no more */
+    if (theirs == mine || !remat_is_none(other->persistent) || p->pinned[theirs] ||
+        other->end != at + 1 || !remat_kernel_may_share(p->graph, kernel, r, w))
         return;
-    }
+    other->end = own->end;
+    p->pinned[theirs] = p->pinned[mine];
+    own->bytes = 0;
+    own->begin = own->end = at;
+    p->moved[mine] = theirs; /* which was written earlier and so moves no more */
 }
 
 static void share_in_place(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
-        for (uint32_t w = 0; w < kernel->operand_count; w++)
-            if (kernel->operands[w].access == REMAT_ACCESS_WRITE)
-                share(p, at, w);
+        bool listed = !remat_is_none(kernel->id);
+        for (uint32_t s = 0; listed && s < kernel->shared_count; s++)
+            share(p, at, kernel->shared[s].read, kernel->shared[s].written);
+        for (uint32_t w = 0; !listed && w < kernel->operand_count; w++)
+            for (uint32_t r = 0; is_written(kernel, w) && r < kernel->operand_count; r++)
+                share(p, at, r, w);
     }
 }
 

@@ -1,5 +1,6 @@
-/* Edges as two compressed arrays (before, after), then a depth-first walk in graph order; optimizer
- * kernels are held back from the walk and emitted when the last kernel they wait for is. */
+/* Where kernels cannot run as they are listed: edges as two compressed arrays (before, after), then
+ * a depth-first walk in graph order; optimizer kernels are held back from the walk and emitted when
+ * the last kernel they wait for is. */
 #include "schedule.h"
 
 struct edge {
@@ -42,6 +43,12 @@ struct read { /* a kernel reads a version */
     uint32_t kernel, value;
 };
 
+/* Of an operand that is written, itself. */
+static uint32_t version_read(const struct remat_kernel_operand *operand)
+{
+    return operand->access == REMAT_ACCESS_UPDATE ? operand->previous.i : operand->value.i;
+}
+
 /* reads[]: all of them; writer[v], replacer[v]: the kernel that makes version v, and that which
  * replaces it in place. One pass: operands are large. */
 static remat_status find_reads(struct scheduler *s, uint32_t *writer, uint32_t *replacer,
@@ -62,8 +69,7 @@ static remat_status find_reads(struct scheduler *s, uint32_t *writer, uint32_t *
             if (update)
                 replacer[operand->previous.i] = k;
             if (operand->access != REMAT_ACCESS_WRITE)
-                (*out)[(*out_count)++] =
-                    (struct read){k, update ? operand->previous.i : operand->value.i};
+                (*out)[(*out_count)++] = (struct read){k, version_read(operand)};
         }
 fail:
     return st;
@@ -138,18 +144,49 @@ static remat_status visit(struct scheduler *s, uint32_t k)
     return REMAT_OK;
 }
 
+/* Whether kernels can run as they are listed: none is of the optimizer, and none reads a version
+ * that an earlier one replaces. */
+static remat_status is_in_order(struct scheduler *s, bool *out)
+{
+    remat_status st = REMAT_OK;
+    uint8_t *replaced; /* by value */
+    *out = false;
+    REMAT_NEW(s->arena, replaced, s->graph->value_count);
+    for (uint32_t k = 0; k < s->kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
+        if (kernel->phase == REMAT_PHASE_OPTIMIZER)
+            return REMAT_OK;
+        for (uint32_t o = 0; o < kernel->operand_count; o++)
+            if (replaced[version_read(&kernel->operands[o])])
+                return REMAT_OK;
+        for (uint32_t o = 0; o < kernel->operand_count; o++)
+            if (kernel->operands[o].access == REMAT_ACCESS_UPDATE)
+                replaced[kernel->operands[o].previous.i] = 1;
+    }
+    *out = true;
+fail:
+    return st;
+}
+
 remat_status remat_schedule(remat_context *ctx, struct remat_arena *arena,
                             const struct remat_graph *graph,
                             const struct remat_kernel_list *kernels, uint32_t **out_order)
 {
     remat_status st = REMAT_OK;
     struct scheduler s = {.ctx = ctx, .arena = arena, .graph = graph, .kernels = kernels};
+    bool in_order;
+    REMAT_NEW(arena, s.order, kernels->count);
+    *out_order = s.order;
+    REMAT_TRY(is_in_order(&s, &in_order));
+    for (uint32_t k = 0; in_order && k < kernels->count; k++)
+        s.order[k] = k;
+    if (in_order)
+        return REMAT_OK;
     REMAT_TRY(collect_edges(&s));
     REMAT_TRY(compress(&s, true, &s.before));
     REMAT_TRY(compress(&s, false, &s.after));
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
-    REMAT_NEW(arena, s.order, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
         s.waiting[k] = s.before.begin[k + 1] - s.before.begin[k];
     for (uint32_t k = 0; k < kernels->count; k++)
@@ -157,7 +194,6 @@ remat_status remat_schedule(remat_context *ctx, struct remat_arena *arena,
             emit(&s, k);
     for (uint32_t k = 0; k < kernels->count; k++)
         REMAT_TRY(visit(&s, k));
-    *out_order = s.order;
 fail:
     return st;
 }

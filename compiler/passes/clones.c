@@ -186,17 +186,29 @@ static uint32_t find_tail(const struct extension *x)
     return first < tail ? x->c->node_count : tail;
 }
 
-static remat_status find_kept(struct extension *x)
+static remat_status find_producers(struct extension *x)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = x->c->graph;
     REMAT_NEW(x->arena, x->c->producer, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
-        x->c->producer[v] = g->values[v].node;
-    REMAT_NEW(x->arena, x->c->kept, g->node_count);
+        x->c->producer[v] = remat_is_none(g->values[v].node) ? g->node_count : g->values[v].node;
+fail:
+    return st;
+}
+
+static remat_status find_kept(struct extension *x)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = x->c->graph;
+    REMAT_NEW(x->arena, x->c->kept, g->node_count + 1);
     for (uint32_t v = 0; v < g->value_count; v++)
-        if (g->values[v].role == REMAT_ROLE_GRADIENT && !remat_is_none(g->values[v].node))
-            x->c->kept[g->values[v].node] = 1;
+        if (g->values[v].role == REMAT_ROLE_GRADIENT)
+            x->c->kept[x->c->producer[v]] = 1;
+    for (uint32_t o = 0; o < g->output_count; o++)
+        x->c->kept[x->c->producer[g->outputs[o].i]] = 1;
+    for (uint32_t u = 0; u < g->update_count; u++)
+        x->c->kept[x->c->producer[g->updates[u].value.i]] = 1;
 fail:
     return st;
 }
@@ -221,6 +233,7 @@ remat_status remat_clones_create(struct remat_arena *arena, const struct remat_g
         REMAT_TRY(add_slots(&x, n));
     out->first_slot[out->graph->node_count] = out->slot_count;
     out->tail = find_tail(&x);
+    REMAT_TRY(find_producers(&x));
     REMAT_TRY(find_kept(&x));
 fail:
     return st;
@@ -256,18 +269,16 @@ static void place(struct chooser *w, uint32_t n)
 /* Overwrites the list from its end; the nodes that are left lie at *begin and behind. */
 static void drop_dead(struct chooser *w, uint8_t *needed, uint32_t *begin)
 {
-    const struct remat_graph *g = w->c->graph;
+    const struct remat_clones *c = w->c;
     uint32_t kept = w->count;
     for (uint32_t k = w->count; k-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[w->nodes[k]];
-        bool live = w->c->kept[w->nodes[k]];
-        for (uint32_t o = 0; o < node->output_count; o++)
-            live |= needed[node->outputs[o].i];
-        if (!live)
+        uint32_t n = w->nodes[k];
+        if (!needed[n])
             continue;
+        const struct remat_node_info *node = &c->graph->nodes[n];
         for (uint32_t i = 0; i < node->input_count; i++)
-            needed[node->inputs[i].i] = 1;
-        w->nodes[--kept] = w->nodes[k];
+            needed[c->producer[node->inputs[i].i]] = 1;
+        w->nodes[--kept] = n;
     }
     *begin = kept;
 }
@@ -283,13 +294,13 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
     uint32_t begin;
     REMAT_NEW(arena, w.placed, g->node_count);
     REMAT_NEW(arena, w.nodes, g->node_count);
-    REMAT_NEW(arena, needed, g->value_count);
+    REMAT_NEW(arena, needed, g->node_count + 1);
     for (uint32_t n = 0; n < end; n++)
-        place(&w, n);
-    for (uint32_t o = 0; o < g->output_count; o++)
-        needed[g->outputs[o].i] = 1;
-    for (uint32_t u = 0; u < g->update_count; u++)
-        needed[g->updates[u].value.i] = 1;
+        if (clones->first_slot[n] == clones->first_slot[n + 1])
+            w.nodes[w.count++] = n;
+        else
+            place(&w, n);
+    memcpy(needed, clones->kept, g->node_count);
     drop_dead(&w, needed, &begin);
     *out_nodes = w.nodes + begin;
     *out_count = w.count - begin;

@@ -24,8 +24,8 @@ struct remat_clones {
     uint32_t tail;                    /* nodes from here on are the same under every decision */
     /* private */
     uint32_t *root;     /* by value of the given graph: its storage root */
-    uint8_t *kept;      /* by node: computes a gradient */
-    uint32_t *producer; /* by value: its node */
+    uint8_t *kept;      /* by node: computes a gradient, an output or an update */
+    uint32_t *producer; /* by value: its node, the number of nodes where it is given */
     uint32_t slot_count;
     struct remat_clone_slot *slots;
     uint32_t *first_slot; /* by node, and one more */
