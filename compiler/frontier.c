@@ -19,20 +19,54 @@ struct points {
     size_t count, capacity;
 };
 
+struct priced { /* a decision */
+    uint64_t hash;
+    uint8_t *actions;
+    struct remat_evaluation cost;
+};
+
 struct survey {
     struct remat_chooser *chooser;
     struct remat_planner *planner; /* NULL: solver ladder */
     struct remat_arena scratch;
     struct points points;
+    struct {
+        struct priced *items;
+        size_t count, capacity;
+    } evaluated;
     uint32_t path_count, candidates, priced;
 };
+
+/* Paths meet: some decisions are candidates more than once. */
+static remat_status evaluate(struct survey *s, const struct remat_decision *decision,
+                             struct remat_evaluation *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena *arena = s->chooser->arena;
+    struct priced priced = {.hash = remat_hash(decision->actions, decision->value_count, 0)};
+    for (size_t i = 0; i < s->evaluated.count; i++) {
+        const struct priced *other = &s->evaluated.items[i];
+        if (other->hash == priced.hash &&
+            memcmp(other->actions, decision->actions, decision->value_count) == 0) {
+            *out = other->cost;
+            return REMAT_OK;
+        }
+    }
+    REMAT_TRY(remat_evaluate(s->chooser->evaluator, decision, out));
+    REMAT_NEW(arena, priced.actions, decision->value_count);
+    memcpy(priced.actions, decision->actions, decision->value_count);
+    priced.cost = *out;
+    REMAT_PUSH(arena, &s->evaluated, priced);
+fail:
+    return st;
+}
 
 static remat_status price(struct survey *s, const char *name, const struct remat_decision *decision)
 {
     remat_status st = REMAT_OK;
     struct remat_chooser *c = s->chooser;
     struct remat_evaluation cost;
-    REMAT_TRY(remat_evaluate(c->evaluator, decision, &cost));
+    REMAT_TRY(evaluate(s, decision, &cost));
     if (cost.live_peak_bytes < c->fixed_live_bytes)
         cost.live_peak_bytes = c->fixed_live_bytes;
     REMAT_PUSH(c->arena, &s->points,

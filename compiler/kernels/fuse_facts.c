@@ -84,6 +84,7 @@ remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct rem
                                                  .output = node->outputs[0].i,
                                                  .input_count = node->input_count,
                                                  .inputs = node->inputs,
+                                                 .output_count = node->output_count,
                                                  .bucket = bucket_of(node)};
     }
     REMAT_TRY(find_lasting(arena, graph, out));

@@ -20,6 +20,7 @@ struct remat_fuse_node {
     uint32_t output; /* the first one */
     uint32_t input_count;
     const remat_value *inputs;
+    uint32_t output_count;
     uint8_t bucket; /* its phase; nodes of two buckets run in no kernel together */
 };
 

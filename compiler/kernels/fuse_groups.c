@@ -263,9 +263,9 @@ static uint32_t join(struct remat_fuser *f, uint32_t a, uint32_t b, uint32_t *fi
 
 static void set_group(struct remat_fuser *f, uint32_t n, uint32_t group)
 {
-    const struct remat_node_info *node = &f->graph->nodes[n];
-    for (uint32_t o = 0; o < node->output_count; o++)
-        f->values[node->outputs[o].i].group = group;
+    f->values[node_of(f, n)->output].group = group;
+    for (uint32_t o = 1; o < node_of(f, n)->output_count; o++)
+        f->values[f->graph->nodes[n].outputs[o].i].group = group;
 }
 
 /* Moves the nodes of `from` into `to`. */

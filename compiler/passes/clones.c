@@ -134,7 +134,7 @@ static remat_status add_slots(struct extension *x, uint32_t n)
         struct remat_clone_slot *items;
         size_t count, capacity;
     } list = {c->slots, c->slot_count, x->slot_capacity};
-    c->first_slot[n] = c->slot_count;
+    c->nodes[n].first_slot = c->slot_count;
     for (uint32_t i = 0; i < node->input_count && !is_forward(node); i++) {
         if (remat_is_none(x->clone_of[USE_SHARED][node->inputs[i].i]))
             continue;
@@ -145,6 +145,8 @@ static remat_status add_slots(struct extension *x, uint32_t n)
         }
         REMAT_PUSH(x->arena, &list, make_slot(x, node, &inputs[i]));
     }
+    c->nodes[n].inputs = node->inputs;
+    c->nodes[n].input_count = node->input_count;
     c->slots = list.items;
     c->slot_count = (uint32_t)list.count;
     x->slot_capacity = list.capacity;
@@ -228,10 +230,10 @@ remat_status remat_clones_create(struct remat_arena *arena, const struct remat_g
             if (has_clone(out, &graph->nodes[n], use_of(copy)))
                 REMAT_TRY(add_clone(&x, n, copy));
     }
-    REMAT_NEW(arena, out->first_slot, out->graph->node_count + 1);
+    REMAT_NEW(arena, out->nodes, out->graph->node_count + 1);
     for (uint32_t n = 0; n < out->graph->node_count; n++)
         REMAT_TRY(add_slots(&x, n));
-    out->first_slot[out->graph->node_count] = out->slot_count;
+    out->nodes[out->graph->node_count].first_slot = out->slot_count;
     out->tail = find_tail(&x);
     REMAT_TRY(find_producers(&x));
     REMAT_TRY(find_kept(&x));
@@ -253,7 +255,7 @@ struct chooser {
 static void place(struct chooser *w, uint32_t n)
 {
     const struct remat_clones *c = w->c;
-    for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
+    for (uint32_t s = c->nodes[n].first_slot; s < c->nodes[n + 1].first_slot; s++) {
         const struct remat_clone_slot *slot = &c->slots[s];
         slot->input->i = slot->reads[w->actions[slot->root]];
         if (slot->input->i == slot->reads[REMAT_ACTION_SAVE])
@@ -275,7 +277,7 @@ static void drop_dead(struct chooser *w, uint8_t *needed, uint32_t *begin)
         uint32_t n = w->nodes[k];
         if (!needed[n])
             continue;
-        const struct remat_node_info *node = &c->graph->nodes[n];
+        const struct remat_clone_node *node = &c->nodes[n];
         for (uint32_t i = 0; i < node->input_count; i++)
             needed[c->producer[node->inputs[i].i]] = 1;
         w->nodes[--kept] = n;
@@ -296,7 +298,7 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
     REMAT_NEW(arena, w.nodes, g->node_count);
     REMAT_NEW(arena, needed, g->node_count + 1);
     for (uint32_t n = 0; n < end; n++)
-        if (clones->first_slot[n] == clones->first_slot[n + 1])
+        if (clones->nodes[n].first_slot == clones->nodes[n + 1].first_slot)
             w.nodes[w.count++] = n;
         else
             place(&w, n);

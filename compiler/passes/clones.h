@@ -14,6 +14,11 @@ struct remat_clone_slot {
     uint32_t reads[REMAT_ACTION_COUNT]; /* by action; SAVE: the value */
 };
 
+struct remat_clone_node {
+    const remat_value *inputs;
+    uint32_t input_count, first_slot;
+};
+
 struct remat_clones {
     /* The given graph with the same ids and, behind it, two clones for each round (phase BACKWARD;
      * instance 2 round - 1, shared, and 2 round, for kernel programs) of every forward node and
@@ -28,7 +33,7 @@ struct remat_clones {
     uint32_t *producer; /* by value: its node, the number of nodes where it is given */
     uint32_t slot_count;
     struct remat_clone_slot *slots;
-    uint32_t *first_slot; /* by node, and one more */
+    struct remat_clone_node *nodes; /* by node, and one more */
 };
 
 /* `rounds`: how often a value may be computed again, 1 to REMAT_ROUNDS_MAX. The tail is the

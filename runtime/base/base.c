@@ -136,7 +136,7 @@ void remat_arena_reset(struct remat_arena *arena)
     arena->end = arena->next + arena->blocks->payload_bytes;
 }
 
-void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
+static void *take(struct remat_arena *arena, size_t count, size_t size, uint64_t *out_bytes)
 {
     uint64_t bytes;
     if (!remat_mul_u64(count, size, &bytes) || bytes > PTRDIFF_MAX / 2) {
@@ -150,7 +150,15 @@ void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
         return NULL;
     void *result = arena->next;
     arena->next += bytes;
-    return memset(result, 0, bytes);
+    *out_bytes = bytes;
+    return result;
+}
+
+void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
+{
+    uint64_t bytes;
+    void *result = take(arena, count, size, &bytes);
+    return result ? memset(result, 0, bytes) : NULL;
 }
 
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length)
@@ -178,7 +186,8 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
                        size_t size)
 {
     size_t grown = *capacity ? *capacity * 2 : 8;
-    void *result = remat_arena_array(arena, grown, size);
+    uint64_t bytes;
+    void *result = take(arena, grown, size, &bytes);
     if (!result)
         return NULL;
     if (count)

@@ -68,7 +68,8 @@ void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size);
 /* Copies a string of `length` bytes and terminates it; NULL when out of memory. */
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length);
 char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REMAT_PRINTF(2, 3);
-/* The next capacity of a growing array, with its old contents copied; NULL when out of memory. */
+/* The next capacity of a growing array, with its old contents copied and undefined ones behind
+ * them; NULL when out of memory. */
 void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
                        size_t size);
 
