@@ -51,6 +51,20 @@ void kernels_close(void *library)
     dlclose(library);
 }
 
+char *kernels_replace(const char *text, const char *find, const char *replacement)
+{
+    size_t count = 0, length = strlen(find);
+    for (const char *at = strstr(text, find); at; at = strstr(at + length, find))
+        count++;
+    char *out = malloc(strlen(text) + count * strlen(replacement) + 1), *end = out;
+    for (const char *at; (at = strstr(text, find)); text = at + length) {
+        end = mempcpy(end, text, (size_t)(at - text));
+        end = stpcpy(end, replacement);
+    }
+    strcpy(end, text);
+    return out;
+}
+
 char *kernels_text(const struct remat_cuda_code *code)
 {
     size_t length = 1;

@@ -12,6 +12,9 @@ void *kernels_compile(const char *compiler, const char *text);
 emulator_kernel *kernels_find(void *library, const char *symbol);
 void kernels_close(void *library);
 
+/* `text` with `replacement` wherever it has `find`; the caller frees it. */
+char *kernels_replace(const char *text, const char *find, const char *replacement);
+
 /* The texts of all kernels of `code`, one after the other; the caller frees it. */
 char *kernels_text(const struct remat_cuda_code *code);
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 static uint64_t random_state = 1;
+static const struct single_mutant *planted;
+static bool found; /* the fault that is planted */
 
 static uint32_t random_below(uint32_t limit)
 {
@@ -121,6 +123,70 @@ static void complete(struct single *s)
     s->program.parameters = s->parameters;
 }
 
+/* --- ids outside the table --- */
+
+struct embedding { /* one operand's bytes each */
+    const struct remat_operand *table, *rows;
+    uint64_t ids, row_0, row_bytes;
+};
+
+static uint64_t place_of(const struct single *s, uint32_t o)
+{
+    const struct remat_operand *operand = &s->operands[o];
+    return s->buffers[o].offset_bytes +
+           operand->offset_elements * remat_dtype_bytes((remat_dtype)operand->dtype);
+}
+
+static bool is_embedding(const struct single *s, struct embedding *out)
+{
+    bool gather = s->kernel.kind == REMAT_KERNEL_embedding;
+    uint32_t rows = gather ? 2 : 0;
+    if (!gather && s->kernel.kind != REMAT_KERNEL_embedding_backward)
+        return false;
+    out->table = &s->operands[2 - rows];
+    out->rows = &s->operands[rows];
+    out->ids = place_of(s, 1);
+    out->row_0 = place_of(s, rows);
+    out->row_bytes =
+        (uint64_t)out->rows->shape[1] * remat_dtype_bytes((remat_dtype)out->rows->dtype);
+    return true;
+}
+
+/* Id 0 for those outside; where rows are added, of zeros. */
+static void hide_outside(const struct single *s, char *memory)
+{
+    struct embedding e;
+    for (int64_t t = 0; is_embedding(s, &e) && t < e.rows->shape[0]; t++) {
+        char *id = memory + e.ids + t * 4;
+        if (*(uint32_t *)id < e.table->shape[0])
+            continue;
+        memset(id, 0, 4);
+        if (e.rows == &s->operands[0])
+            memset(memory + e.row_0 + (uint64_t)t * e.row_bytes, 0, e.row_bytes);
+    }
+}
+
+/* What was read is as it was; NaN in rows of ids outside. */
+static void show_outside(const struct single *s, const char *initial, char *memory)
+{
+    struct embedding e;
+    bool gather = s->kernel.kind == REMAT_KERNEL_embedding;
+    if (!is_embedding(s, &e))
+        return;
+    for (uint32_t o = 0; o < 2; o++)
+        memcpy(memory + s->buffers[o].offset_bytes, initial + s->buffers[o].offset_bytes,
+               s->buffers[o].bytes);
+    for (int64_t t = 0; gather && t < e.rows->shape[0]; t++) {
+        uint32_t nan = 0x7fc00000, bytes = remat_dtype_bytes((remat_dtype)e.rows->dtype);
+        char *row = memory + e.row_0 + (uint64_t)t * e.row_bytes;
+        if (*(const uint32_t *)(initial + e.ids + t * 4) >= e.table->shape[0])
+            for (uint64_t i = 0; i < e.row_bytes; i += bytes)
+                memcpy(row + i, (char *)&nan + 4 - bytes, bytes);
+    }
+}
+
+/* --- */
+
 /* What the CPU device makes of the memory. */
 static void run_on_cpu(remat_context *ctx, struct single *s, char *memory)
 {
@@ -146,27 +212,17 @@ static void run_on_cpu(remat_context *ctx, struct single *s, char *memory)
     remat_cpu_device.destroy(&cpu);
 }
 
-bool single_run(remat_context *ctx, const char *compiler, struct single *s)
+/* NULL, or how what the kernels do differs. */
+static const char *run_emulated(const struct single *s, void *library, const char *initial,
+                                const char *expected)
 {
-    struct remat_arena arena;
     emulator_kernel *kernels[SINGLE_OPERANDS_MAX];
-    const char *fault = NULL;
-    remat_arena_init(&arena, ctx);
     uint64_t bytes = s->program.arena_bytes;
-    complete(s);
-    if (remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code)) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
-    char *text = kernels_text(&s->code), *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
-    char *initial = malloc(bytes), *expected = malloc(bytes);
-    void *library = kernels_compile(compiler, text);
+    char *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
     struct emulator *emulator = emulator_create(memory, bytes);
+    const char *fault = NULL;
     for (uint32_t k = 0; k < s->code.kernel_count; k++)
         kernels[k] = kernels_find(library, s->code.kernels[k].symbol);
-    fill(s, initial);
-    memcpy(expected, initial, bytes);
-    run_on_cpu(ctx, s, expected);
     uint32_t state = cpu_flush_subnormals();
     for (uint64_t order = 0; order < 3 && !fault; order++) {
         memcpy(memory, initial, bytes);
@@ -176,17 +232,61 @@ bool single_run(remat_context *ctx, const char *compiler, struct single *s)
         if (!fault && (s->code.launch_count == 0 || memcmp(memory, expected, bytes) != 0))
             fault = "differs";
     }
+    cpu_restore_float_state(state);
     if (fault)
         printf("%s of %lld x %lld, dtype %s: %s\n", s->kernel.key,
                (long long)s->operands[0].shape[0], (long long)s->operands[0].shape[1],
                remat_dtype_name((remat_dtype)s->operands[0].dtype), fault);
-    cpu_restore_float_state(state);
     emulator_destroy(&emulator);
-    kernels_close(library);
-    free(text);
     free(memory);
+    return fault;
+}
+
+static bool run_text(remat_context *ctx, const char *compiler, struct single *s, const char *text)
+{
+    uint64_t bytes = s->program.arena_bytes;
+    char *initial = malloc(bytes), *expected = malloc(bytes);
+    fill(s, initial);
+    memcpy(expected, initial, bytes);
+    hide_outside(s, expected);
+    run_on_cpu(ctx, s, expected);
+    show_outside(s, initial, expected);
+    void *library = kernels_compile(compiler, text);
+    bool equal = !run_emulated(s, library, initial, expected);
+    kernels_close(library);
     free(initial);
     free(expected);
+    return equal;
+}
+
+void single_plant(const struct single_mutant *mutant)
+{
+    planted = mutant;
+    found = false;
+}
+
+/* The text with the fault; NULL where it is to be found elsewhere. */
+static char *plant(const struct single *s, const char *text)
+{
+    if (found || s->kernel.kind != planted->kind || !strstr(text, planted->find))
+        return NULL;
+    return kernels_replace(text, planted->find, planted->replacement);
+}
+
+bool single_run(remat_context *ctx, const char *compiler, struct single *s)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    complete(s);
+    if (remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code)) {
+        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
+        exit(1);
+    }
+    char *text = kernels_text(&s->code), *mutated = planted ? plant(s, text) : NULL;
+    bool equal = planted && !mutated ? true : run_text(ctx, compiler, s, mutated ? mutated : text);
+    found |= !equal;
+    free(text);
+    free(mutated);
     remat_arena_release(&arena);
-    return !fault;
+    return equal;
 }

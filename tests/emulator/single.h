@@ -19,7 +19,9 @@ struct single {
     struct remat_program_value values[SINGLE_OPERANDS_MAX];
     struct remat_buffer buffers[SINGLE_OPERANDS_MAX];
     double parameters[SINGLE_PARAMETERS_MAX];
-    uint32_t ids_begin, ids_below; /* what i32 operands hold: [begin, begin + below) */
+    /* What i32 operands hold: [begin, begin + below). Of embeddings the CPU refuses ids outside the
+     * table; expected are rows of NaN for them, and that they add to none. */
+    uint32_t ids_begin, ids_below;
     bool fails; /* on the CPU; the kernels then set all bits of the last operand, NaN or -1 */
     struct remat_cuda_code code;
 };
@@ -33,5 +35,13 @@ void single_add(struct single *s, uint8_t access, remat_dtype dtype, uint32_t ra
 /* Prints how what the kernels did differs; false then. Stops the process with exit code 1 when
  * the command cannot be emitted or does not run on the CPU. */
 bool single_run(remat_context *ctx, const char *compiler, struct single *s);
+
+struct single_mutant { /* a fault of the text */
+    uint32_t kind;     /* of kernels that it is planted into */
+    const char *what, *find, *replacement;
+};
+/* From now on single_run plants it: it then runs no other commands than those of that kind whose
+ * text has `find`, up to the first that fails, and is true for them. */
+void single_plant(const struct single_mutant *mutant);
 
 #endif

@@ -71,20 +71,6 @@ static const char *run(remat_context *ctx, uint32_t subject, void *library)
                                   : attention_run(&cases[subject - FIRST_CASE], library, 2, &hash);
 }
 
-static char *replace(const char *text, const char *find, const char *replacement)
-{
-    size_t count = 0, length = strlen(find);
-    for (const char *at = strstr(text, find); at; at = strstr(at + length, find))
-        count++;
-    char *out = malloc(strlen(text) + count * strlen(replacement) + 1), *end = out;
-    for (const char *at; (at = strstr(text, find)); text = at + length) {
-        end = mempcpy(end, text, (size_t)(at - text));
-        end = stpcpy(end, replacement);
-    }
-    strcpy(end, text);
-    return out;
-}
-
 /* The subject of [begin, end) that shows it, `end` without any. */
 static uint32_t find_mutant(remat_context *ctx, const char *compiler, const struct mutant *mutant,
                             uint32_t begin, uint32_t end, char message[256])
@@ -100,7 +86,7 @@ static uint32_t find_mutant(remat_context *ctx, const char *compiler, const stru
             free(kernels);
         }
     if (text.count) {
-        char *mutated = replace(text.items, mutant->find, mutant->replacement);
+        char *mutated = kernels_replace(text.items, mutant->find, mutant->replacement);
         void *library = kernels_compile(compiler, mutated);
         for (uint32_t i = begin; i < end && found == end; i++) {
             const char *fault = uses(i, mutant->find) ? run(ctx, i, library) : NULL;

@@ -1,0 +1,201 @@
+/* Named kernels but attention over shapes, offsets and parameters (single.h), among them what is an
+ * error on the CPU; and faults planted into their text (named_mutants.def), each of which must make
+ * one of these fail.
+ *
+ *     test_named COMPILER moves|items|mutants */
+#include "single.h"
+
+#include <stdio.h>
+
+static uint32_t failures;
+
+static const struct single_mutant mutants[] = {
+#define MUTANT(kind, what, find, replacement) {REMAT_KERNEL_##kind, what, find, replacement},
+#include "named_mutants.def"
+#undef MUTANT
+};
+#define MUTANTS (sizeof mutants / sizeof *mutants)
+
+/* --- moves --- */
+
+/* Some ids outside the table, two on either side. Operands begin `offset` elements later. */
+static void test_embedding(remat_context *ctx, const char *compiler, int64_t tokens, int64_t rows,
+                           int64_t columns, remat_dtype dtype, uint64_t offset)
+{
+    struct single *s = single_begin(REMAT_KERNEL_embedding);
+    s->ids_begin = (uint32_t)-2;
+    s->ids_below = (uint32_t)rows + 4;
+    single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){rows, columns}, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
+    single_add(s, REMAT_ACCESS_WRITE, dtype, 2, (int64_t[]){tokens, columns}, false);
+    s->operands[0].offset_elements = offset;
+    failures += !single_run(ctx, compiler, s);
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        s = single_begin(REMAT_KERNEL_embedding_backward);
+        s->ids_begin = (uint32_t)-2;
+        s->ids_below = (uint32_t)rows + 4;
+        s->parameters[0] = accumulate;
+        single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){tokens, columns}, false);
+        single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
+        single_add(s, REMAT_ACCESS_UPDATE, dtype, 2, (int64_t[]){rows, columns}, false);
+        s->operands[0].offset_elements = offset;
+        failures += !single_run(ctx, compiler, s);
+    }
+}
+
+static void test_copies(remat_context *ctx, const char *compiler, int64_t rows, int64_t columns,
+                        remat_dtype dtype)
+{
+    const int64_t shape[] = {rows, columns}, wide[] = {rows, 2 * columns + 3};
+    struct single *s = single_begin(REMAT_KERNEL_copy);
+    single_add(s, REMAT_ACCESS_READ, dtype, 2, shape, true);
+    single_add(s, REMAT_ACCESS_WRITE, dtype, 2, shape, false);
+    failures += !single_run(ctx, compiler, s);
+    s = single_begin(REMAT_KERNEL_pad);
+    s->parameters[0] = 1;
+    s->parameters[1] = 2;
+    single_add(s, REMAT_ACCESS_READ, dtype, 2, shape, false);
+    single_add(s, REMAT_ACCESS_WRITE, dtype, 2, wide, false);
+    failures += !single_run(ctx, compiler, s);
+    s = single_begin(REMAT_KERNEL_concat);
+    s->parameters[0] = 1;
+    single_add(s, REMAT_ACCESS_READ, dtype, 2, shape, false);
+    single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){rows, columns + 3}, false);
+    single_add(s, REMAT_ACCESS_WRITE, dtype, 2, wide, false);
+    failures += !single_run(ctx, compiler, s);
+}
+
+static void test_moves(remat_context *ctx, const char *compiler)
+{
+    static const int64_t tokens[] = {1, 37, 300}, columns[] = {1, 6, 64, 1031};
+    static const remat_dtype dtypes[] = {REMAT_F32, REMAT_F16, REMAT_BF16};
+    for (uint32_t d = 0; d < 3; d++)
+        test_embedding(ctx, compiler, 37, 13, 64, dtypes[d], 1 + d);
+    for (uint32_t c = 0; c < sizeof columns / sizeof *columns; c++)
+        for (uint32_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
+            remat_dtype dtype = dtypes[(c + t) % 3];
+            test_embedding(ctx, compiler, tokens[t], 1 + tokens[t] / 3, columns[c], dtype, 0);
+            test_copies(ctx, compiler, tokens[t], columns[c], dtype);
+        }
+}
+
+/* --- items --- */
+
+static void test_fills(remat_context *ctx, const char *compiler, int64_t count, uint64_t offset)
+{
+    for (remat_dtype dtype = REMAT_F32; dtype <= REMAT_I32; dtype++) {
+        struct single *s = single_begin(REMAT_KERNEL_fill);
+        s->parameters[0] = dtype == REMAT_I32 ? -7 : 1.0 / 3;
+        single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);
+        s->operands[0].offset_elements = offset;
+        failures += !single_run(ctx, compiler, s);
+        if (dtype == REMAT_I32)
+            continue;
+        s = single_begin(REMAT_KERNEL_fill_normal);
+        s->parameters[0] = 0.25;
+        s->parameters[1] = 0.02;
+        s->parameters[2] = 4000000007.0;
+        s->parameters[3] = 123456789.0;
+        single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);
+        s->operands[0].offset_elements = offset;
+        failures += !single_run(ctx, compiler, s);
+    }
+}
+
+static void test_rope(remat_context *ctx, const char *compiler, int64_t length, int64_t pairs,
+                      double theta, double factor)
+{
+    const double parameters[5] = {theta, factor, 1, 4, 64};
+    struct single *s = single_begin(REMAT_KERNEL_rope_table);
+    memcpy(s->parameters, parameters, sizeof parameters);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 4, (int64_t[]){length, 2, 2, pairs}, false);
+    failures += !single_run(ctx, compiler, s);
+}
+
+static void test_adamw(remat_context *ctx, const char *compiler, uint32_t step)
+{
+    const double parameters[3] = {0.9, 0.999, 0.1};
+    struct single *s = single_begin(REMAT_KERNEL_adamw_coefficients);
+    s->ids_begin = step;
+    s->fails = (int32_t)step < 1;
+    memcpy(s->parameters, parameters, sizeof parameters);
+    single_add(s, REMAT_ACCESS_READ, REMAT_F32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 1, (int64_t[]){3}, false);
+    failures += !single_run(ctx, compiler, s);
+}
+
+/* Part `index` of `parts` of `count` elements each. */
+static void test_batch_slice(remat_context *ctx, const char *compiler, uint32_t index,
+                             int64_t parts, int64_t count, remat_dtype dtype, uint64_t offset)
+{
+    struct single *s = single_begin(REMAT_KERNEL_batch_slice);
+    s->ids_begin = index;
+    s->fails = index >= parts;
+    single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){2 * parts, count}, false);
+    single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
+    single_add(s, REMAT_ACCESS_WRITE, dtype, 2, (int64_t[]){2, count}, false);
+    s->operands[2].offset_elements = offset;
+    failures += !single_run(ctx, compiler, s);
+}
+
+static void test_advance(remat_context *ctx, const char *compiler, uint32_t index, double count)
+{
+    struct single *s = single_begin(REMAT_KERNEL_advance);
+    s->ids_begin = index;
+    s->parameters[0] = count;
+    single_add(s, REMAT_ACCESS_UPDATE, REMAT_I32, 1, (int64_t[]){1}, false);
+    failures += !single_run(ctx, compiler, s);
+}
+
+static void test_items(remat_context *ctx, const char *compiler)
+{
+    static const int64_t counts[] = {1, 3, 4, 257, 5003};
+    static const uint32_t steps[] = {1, 2, 17, 1000, 2147483647, 0, (uint32_t)-1};
+    for (uint32_t c = 0; c < 5; c++)
+        test_fills(ctx, compiler, counts[c], c % 3);
+    test_rope(ctx, compiler, 1, 1, 10000, 1);
+    test_rope(ctx, compiler, 67, 5, 10000, 1);
+    test_rope(ctx, compiler, 129, 32, 500000, 8);
+    for (uint32_t i = 0; i < 7; i++)
+        test_adamw(ctx, compiler, steps[i]);
+    test_batch_slice(ctx, compiler, 0, 1, 16, REMAT_F32, 0);
+    test_batch_slice(ctx, compiler, 2, 3, 67, REMAT_BF16, 0);
+    test_batch_slice(ctx, compiler, 1, 4, 34, REMAT_I32, 2);
+    test_batch_slice(ctx, compiler, 3, 4, 1031, REMAT_BF16, 3);
+    test_batch_slice(ctx, compiler, 4, 4, 16, REMAT_F32, 0);
+    test_batch_slice(ctx, compiler, (uint32_t)-1, 4, 17, REMAT_BF16, 1);
+    test_advance(ctx, compiler, 0, 1);
+    test_advance(ctx, compiler, 4, 6);
+    test_advance(ctx, compiler, 5, 6);
+    test_advance(ctx, compiler, (uint32_t)-3, 6);
+    test_advance(ctx, compiler, 2147483645, 2147483647);
+}
+
+/* --- */
+
+static void test_mutants(remat_context *ctx, const char *compiler)
+{
+    uint32_t missed = 0;
+    for (uint32_t m = 0; m < MUTANTS; m++) {
+        failures = 0;
+        single_plant(&mutants[m]);
+        test_moves(ctx, compiler);
+        test_items(ctx, compiler);
+        printf("%2u %s: %s\n", m, mutants[m].what, failures ? "found" : "NOT FOUND");
+        missed += failures == 0;
+    }
+    failures = missed;
+}
+
+int main(int argc, char **argv)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    const char *what = argc > 2 ? argv[2] : "moves";
+    (strcmp(what, "moves") == 0   ? test_moves
+     : strcmp(what, "items") == 0 ? test_items
+                                  : test_mutants)(ctx, argv[1]);
+    remat_context_destroy(&ctx);
+    printf("%u failures\n", failures);
+    return failures != 0;
+}
