@@ -1,11 +1,9 @@
 """What the tests of the CUDA device share: tools, the doubles' folder and environment, tensors. With "-" as
 compiler there are no doubles but a GPU, and with "-" as folder the libraries are where the system's loader
 looks."""
-import array
 import json
 import os
 import pathlib
-import struct
 import subprocess
 import sys
 import tempfile
@@ -61,33 +59,6 @@ def lines(done):
 
 def hashes(done):
     return [(line["loss_hash"], line["grad_hash"]) for line in lines(done)]
-
-
-def read_floats(dtype, data):
-    if dtype == "F32":
-        return array.array("f", data)
-    words = array.array("H", data)
-    return array.array("f", struct.pack(f"<{len(words)}I", *(word << 16 for word in words)))
-
-
-def read_tensors(path):
-    """Name -> floats of a safetensors file."""
-    raw = path.read_bytes()
-    length = struct.unpack("<Q", raw[:8])[0]
-    header, data = json.loads(raw[8:8 + length]), raw[8 + length:]
-    header.pop("__metadata__", None)
-    return {name: read_floats(entry["dtype"], data[slice(*entry["data_offsets"])])
-            for name, entry in header.items()}
-
-
-def difference(a, b):
-    """The largest over all tensors, relative to a tensor's largest element; gradients that are zero but
-    for rounding, as a key bias has them, count relative to a tenth of the largest of all."""
-    if a.keys() != b.keys() or not a:
-        sys.exit(f"tensors {sorted(a)} and {sorted(b)}")
-    largest = {name: max(map(abs, values)) for name, values in a.items()}
-    least = max(largest.values()) / 10
-    return max(max(abs(x - y) for x, y in zip(a[name], b[name])) / max(largest[name], least) for name in a)
 
 
 def check(condition, message):

@@ -4,11 +4,10 @@ as a graph.
 
     steps.py TOOLS LIBRARIES COMPILER [MODEL]    the model of that number; with "-" as compiler on a GPU"""
 import json
-import math
 import sys
 
-from doubles import DOUBLES, check, difference, finish, folder, graph, hashes, lines, must, pathlib, plan
-from doubles import read_tensors, tool, train
+from doubles import DOUBLES, check, finish, folder, graph, hashes, lines, must, pathlib, plan, tool, train
+from gradients import difference, loss_difference, read_tensors
 
 SIZES = ["--layers", "2", "--batch", "2", "--seq", "19", "--dropout", "0.1"]
 # preset, dtype, options of remat-graph, options of remat-compile
@@ -18,8 +17,8 @@ MODELS = [("gpt2-tiny", "fp32", [], []), ("gpt2-tiny", "bf16", ["--attention", "
 POLICIES = {"none": [], "full": ["--ac-mode", "full"], "selective": ["--recompute-activations"],
             "microbatches": ["--microbatches", "2"]}
 GPU_POLICIES = {"gpu none": [], "gpu full": ["--ac-mode", "full"], "gpu": ["--budget", "a quarter"]}
-TOLERANCE = {"fp32": 1e-4, "bf16": 5e-2}
 STEPS = 3
+SEED = 5  # not remat-run's default
 
 
 def check_model(preset, dtype, extra, settings):
@@ -30,21 +29,21 @@ def check_model(preset, dtype, extra, settings):
         for policy, arguments in POLICIES.items():
             plan(work, f"{policy}.plan", *arguments, *settings)
         make_gpu_plans(work, name, settings)
-        options = ["--steps", STEPS, "--json", "--save-gradients"]
+        options = ["--steps", STEPS, "--seed", SEED, "--json", "--save-gradients"]
         cpu = lines(train(work, "none.plan", "cpu", *options, "cpu.safetensors"))
         cuda = lines(train(work, "none.plan", "cuda", *options, "cuda.safetensors"))
         for mine, other in zip(cuda, cpu):
-            check(math.isclose(mine["loss"], other["loss"], rel_tol=TOLERANCE[dtype]),
+            check(loss_difference(other["loss"], mine["loss"], dtype) < 1,
                   f"{name}: loss {mine['loss']} on cuda, {other['loss']} on cpu")
-        apart = difference(read_tensors(path / "cpu.safetensors"), read_tensors(path / "cuda.safetensors"))
-        check(apart < TOLERANCE[dtype], f"{name}: gradients {apart:.2e} from the CPU's, relative")
+        apart, tensor = difference(read_tensors(path / "cpu.safetensors"), read_tensors(path / "cuda.safetensors"), dtype)
+        check(apart < 1, f"{name}: gradient of {tensor} {apart:.2f} of what it may be from the CPU's")
         expected = [(line["loss_hash"], line["grad_hash"]) for line in cuda]
         for policy in ["full", "selective"]:
             check(hashes_of(work, policy) == expected, f"{name}: other bits under {policy}")
         check(len({tuple(hashes_of(work, policy)) for policy in GPU_POLICIES}) == 1,
               f"{name}: plans for a GPU have other bits than one another")
         check_graphs(work, name, cuda[-1]["loss"])
-        print(f"{name}: gradients {apart:.1e} from the CPU's")
+        print(f"{name}: gradients {apart:.2f} of what they may be from the CPU's")
 
 
 def make_gpu_plans(work, name, settings):
@@ -64,7 +63,7 @@ def make_gpu_plans(work, name, settings):
 
 
 def hashes_of(work, policy):
-    return hashes(train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--json"))
+    return hashes(train(work, f"{policy}.plan", "cuda", "--steps", STEPS, "--seed", SEED, "--json"))
 
 
 def check_graphs(work, name, loss):

@@ -1,0 +1,104 @@
+"""The comparison of gradients (gradients.py) on those that the CPU device makes of the tiny models: each tensor that is
+zero, 0.9 of itself, not finite, shorter or wrong in its largest element is noticed, and rounding is not.
+
+    test_gradients.py TOOLS"""
+import array
+import math
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+import gradients
+
+TOOLS = pathlib.Path(sys.argv[1]).resolve()
+TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+faults = []
+
+
+def changed(values, change):
+    return array.array("f", map(change, values))
+
+
+def largest_wrong(values):
+    """Its sign."""
+    other = array.array("f", values)
+    at = max(range(len(values)), key=lambda i: abs(values[i]))
+    other[at] = -other[at]
+    return other
+
+
+def last(values, value):
+    """The last element is what max() of Python never sees."""
+    return array.array("f", [*values[:-1], value])
+
+
+CHANGES = {"zero": lambda v: changed(v, lambda x: 0.0), "0.9 of itself": lambda v: changed(v, lambda x: 0.9 * x),
+           "of another sign": lambda v: changed(v, lambda x: -x), "wrong in its largest element": largest_wrong}
+BROKEN = {"NaN": lambda v: changed(v, lambda x: math.nan), "infinite": lambda v: changed(v, lambda x: math.inf),
+          "NaN at its end": lambda v: last(v, math.nan), "infinite at its end": lambda v: last(v, -math.inf),
+          "shorter": lambda v: v[:-1]}
+
+
+def check(condition, message):
+    if not condition:
+        faults.append(message)
+
+
+def tensors_of(model, dtype):
+    """Of few tokens, where gradients cancel most."""
+    with tempfile.TemporaryDirectory() as work:
+        for tool, *arguments in [["remat-graph", model, "--layers", "1", "--dtype", dtype, "--batch", "1", "--seq", "2",
+                                  "-o", "m.fbs"],
+                                 ["remat-compile", "m.fbs", "-o", "m.plan", "--arch", "none"],
+                                 ["remat-run", "m.plan", "--text", TEXT, "--device", "cpu", "--steps", "1",
+                                  "--save-gradients", "g.safetensors"]]:
+            subprocess.run([TOOLS / tool, *arguments], cwd=work, check=True, capture_output=True)
+        return gradients.read_tensors(pathlib.Path(work) / "g.safetensors")
+
+
+def check_model(name, dtype, reference):
+    def found(tensor, change):
+        return gradients.apart(tensor, reference, {tensor: change(reference[tensor])}, dtype)
+
+    check(gradients.difference(reference, reference, dtype)[0] == 0, f"{name}: not itself")
+    least = math.inf
+    for tensor in reference:
+        for what, change in (CHANGES | BROKEN).items():
+            if what in BROKEN:
+                check(found(tensor, change) == math.inf, f"{name}: {tensor} {what} is not noticed")
+            elif not (gradients.KEY_BIAS.search(tensor) or
+                      change is largest_wrong and gradients.OF_RELUS.search(tensor)):
+                times = found(tensor, change)
+                least = min(least, times)
+                check(times > 1.5, f"{name}: {tensor} {what} is {times:.2f} of what it may be")
+    # A key bias that is as large as the query's, as if it were not summed to zero.
+    for tensor in filter(gradients.KEY_BIAS.search, reference):
+        query = tensor.replace("k_proj", "q_proj").replace("key", "query").replace("c_attn.k", "c_attn.q")
+        times = found(tensor, lambda v: reference[query])
+        least = min(least, times)
+        check(times > 1.5, f"{name}: {tensor} as {query} is {times:.2f} of what it may be")
+    # One rounding of each element is noise.
+    noise = random.Random(1)
+    u = {"fp32": 2.0 ** -24, "bf16": 2.0 ** -9}[dtype]
+    rounded = {tensor: changed(values, lambda x: x * (1 + noise.choice([-u, u]))) for tensor, values in reference.items()}
+    times = gradients.difference(reference, rounded, dtype)[0]
+    check(0 < times < 0.5, f"{name}: a rounding of each element is {times:.2f} of what it may be")
+    print(f"{name}: {len(reference)} tensors, a change is {least:.1f} times what it may be at least")
+
+
+check(gradients.difference({"a": [1, 2, 3], "b": [.5, .25]}, {"a": [1, math.nan, math.nan], "b": [.5, math.nan]}, "bf16")[0]
+      == math.inf, "NaN is not noticed")
+check(gradients.difference({"a": [1.0], "b": [1.0], "c": [1.0]}, {"a": [1.0], "b": [0.0], "c": [0.99]}, "bf16")[1] == "b",
+      "the largest difference is another's")
+check(gradients.difference({"a": [0.0], "b": [1.0]}, {"a": [1e-30], "b": [1.0]}, "bf16")[0] == math.inf,
+      "what is no zero is not noticed")
+for loss, other in [(math.nan, 1), (1, math.nan), (1, math.inf), (math.inf, math.inf), (1, 1.01), (1, 0)]:
+    for dtype in gradients.LOSS_LIMIT:
+        check(gradients.loss_difference(loss, other, dtype) > 1, f"losses {loss} and {other} in {dtype} are not noticed")
+for model in ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]:
+    for dtype in ["fp32", "bf16"]:
+        check_model(f"{model} {dtype}", dtype, tensors_of(model, dtype))
+print("\n".join(faults) or "ok")
+sys.exit(1 if faults else 0)
