@@ -1,6 +1,7 @@
 /* libcublasLt: products in plain loops, one ascending chain of sums for each part of K, the
  * parts added in order. An algorithm is the number of its parts, so two algorithms differ in bits,
- * the alignments of addresses that it was chosen for, and the workspace that it needs. */
+ * the alignments of addresses that it was chosen for, and the workspace that it needs. Each product
+ * first fills the workspace that it is given with NaN. */
 #include "double.h"
 
 #include "cuda_api.h"
@@ -39,7 +40,8 @@ struct product {                                               /* queued */
     struct description description;
     struct layout a, b, d;
     const char *a_data, *b_data;
-    char *d_data;
+    char *d_data, *workspace;
+    size_t workspace_bytes;
     uint64_t splits;
     float beta;
 };
@@ -51,7 +53,8 @@ static long handles, alive, charged; /* objects; bytes */
 
 size_t cublasLtGetVersion(void)
 {
-    return VERSION;
+    const char *set = getenv("REMAT_DOUBLE_CUBLASLT");
+    return set ? (size_t)atol(set) : VERSION;
 }
 
 int cublasLtCreate(void **handle)
@@ -214,9 +217,10 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
         c != d || wanted < 2 || !shapes_agree(description, a, b, d))
         return INVALID_VALUE;
     *count = 2;
-    /* One that takes more than it may, as real heuristics never give: it has to be left out. */
+    /* One that takes more than it may, as real heuristics never give: it has to be left out. The
+     * other takes all that it may, so that what the caller has must be what it said here. */
     choices[0] = choice_of(given, 3, given->workspace_bytes + 1);
-    choices[1] = choice_of(given, splits ? (uint64_t)atoi(splits) : 1, 0);
+    choices[1] = choice_of(given, splits ? (uint64_t)atoi(splits) : 1, given->workspace_bytes);
     return 0;
 }
 
@@ -271,6 +275,7 @@ static void multiply(const void *data)
 {
     const struct product *p = data;
     bool at = p->description.transposed[0], bt = p->description.transposed[1];
+    memset(p->workspace, 0xff, p->workspace_bytes); /* nothing else may lie there: NaN */
     uint64_t depth = at ? p->a.rows : p->a.columns;
     int64_t a_row = at ? p->a.leading : 1, a_step = at ? 1 : p->a.leading;
     int64_t b_column = bt ? 1 : p->b.leading, b_step = bt ? p->b.leading : 1;
@@ -321,6 +326,8 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                               a,
                               b,
                               d,
+                              workspace,
+                              workspace_bytes,
                               algorithm->data[SPLITS],
                               *(const float *)beta};
     if (handle != &alive || *(const float *)alpha != 1 ||

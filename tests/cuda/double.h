@@ -3,7 +3,8 @@
  * libcublasLt.so.13 and .12 multiply in plain loops. The device code and the tools are what a GPU
  * runs. libnvtx3interop.so.1 lists ranges.
  *
- * Work is queued and done when somebody waits for the stream, so that a missing wait shows. What a
+ * Work is queued and done when somebody waits for its stream or an event on it, so that a missing
+ * wait and a wrong stream show. What a
  * real driver would let pass is an error here: a call without the context, a handle of another
  * kind, an access outside live allocations, anything still alive when the context is released. It
  * is said on standard error; a leak also ends the process, with exit code 99.
@@ -16,6 +17,7 @@
  *     REMAT_DOUBLE_CAPABILITY  of the GPU, as 90 (90); 0: no GPU
  *     REMAT_DOUBLE_MEMORY      bytes of the GPU (134217728)
  *     REMAT_DOUBLE_SPLITS      parts of K in the algorithm that cuBLASLt's heuristic chooses (1)
+ *     REMAT_DOUBLE_CUBLASLT    version of cuBLASLt (130100)
  *     REMAT_DOUBLE_PRODUCT     bytes that cuBLASLt takes at its first product (65536)
  *     REMAT_DOUBLE_GRAPH       bytes that an executable graph takes (65536)
  *     REMAT_DOUBLE_LEAK        bytes that each launch of a graph loses (0)

@@ -66,6 +66,7 @@ struct object {
     struct queue queue;    /* stream, graph, executable */
     struct queue *capture; /* stream: NULL when it captures nothing */
     uint64_t time_ns;      /* event: 0 before it was reached */
+    void *stream;          /* event: that it was recorded on, NULL before */
     void *library;         /* module */
     emulator_kernel *kernel;
     unsigned shared_bytes; /* kernel: that a block may have */

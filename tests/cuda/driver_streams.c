@@ -1,4 +1,5 @@
-/* Streams, events and graphs of libcuda's double: operations are performed when waited for. */
+/* Streams, events and graphs of libcuda's double: operations are performed when somebody waits for
+ * their stream, or for an event on it; other streams are left alone. */
 #include "driver.h"
 
 #include <stdio.h>
@@ -183,6 +184,7 @@ int cuEventRecord(void *event, void *stream)
     if (!o.event)
         return INVALID_VALUE;
     o.event->time_ns = 0;
+    o.event->stream = stream;
     return driver_enqueue(stream, &o);
 }
 
@@ -190,9 +192,9 @@ int cuEventSynchronize(void *handle)
 {
     NEEDS_CONTEXT
     struct object *event = driver_find(handle, EVENT);
-    for (struct object *o = driver.objects; o && event && !event->time_ns; o = o->next)
-        if (o->kind == STREAM && !o->capture)
-            drain(o);
+    struct object *stream = event && event->stream ? driver_find(event->stream, STREAM) : NULL;
+    if (stream && !stream->capture)
+        drain(stream);
     return driver.broken ? driver.broken : event && event->time_ns ? SUCCESS : NOT_READY;
 }
 

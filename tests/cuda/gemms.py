@@ -1,5 +1,5 @@
 """The table of matrix products beside a plan: made on the first run, followed by later ones whatever
-the library would choose now, kept when other GPUs and versions add to it, refused when it is something else.
+the library would choose now, kept when other GPUs and versions add to it and not followed by these, refused when it is something else.
 
     gemms.py TOOLS LIBRARIES COMPILER"""
 import json
@@ -20,6 +20,9 @@ with folder() as work:
     check(rows and all(row.keys() == {"device", "cublaslt", "workspace_bytes", "gemm", "algorithm"}
                        for row in rows), f"rows {rows}")
     check(len({row["gemm"] for row in rows}) == len(rows), "a product has two rows")
+    # The fourth word is cublaslt.c's: its algorithm takes all the workspace that the heuristic was told of.
+    check(all(int(row["algorithm"][48:64], 16) == row["workspace_bytes"] for row in rows),
+          f"the heuristic was told of another workspace: {rows}")
     check(hashes(run(REMAT_DOUBLE_SPLITS=2)) == first, "the table was not followed")
     check(table.read_text() == made, "the table changed without need")
 
@@ -29,6 +32,12 @@ with folder() as work:
     check(hashes(run(REMAT_DOUBLE_CAPABILITY=100)) == first, "another GPU, same algorithm: other bits")
     both = json.loads(table.read_text())["rows"]
     check(both[:len(rows)] == rows and len(both) == 2 * len(rows), "rows of two GPUs are not both there")
+    check(hashes(run(REMAT_DOUBLE_CUBLASLT=130200, REMAT_DOUBLE_SPLITS=2)) != first, "another version's row was followed")
+    three = json.loads(table.read_text())["rows"]
+    check(three[:len(both)] == both and [row["cublaslt"] for row in three[len(both):]] == [130200] * len(rows),
+          "rows of two versions are not both there")
+    check(hashes(run(REMAT_DOUBLE_SPLITS=2)) == first, "this version's row was not followed")
+    table.write_text(made)
 
     # An algorithm that the library does not take any more is chosen anew, and said.
     table.write_text(made.replace(rows[0]["algorithm"], "f" * 128))

@@ -1,9 +1,11 @@
 /* A session on a stream and in memory that the host made through the driver, beside one that made
- * its own: the same bits, entry points return before they are done, what is the host's stays the
- * host's.
+ * its own: the same bits, on the host's stream entry points return before they are done and what
+ * the host enqueues there comes after them, on the session's own stream they return when they are
+ * done, what is the host's stays the host's.
  *
  *     cuda_host PLAN LIBRARIES [--doubles] */
 #include "cuda_api.h"
+#include "plan.h"
 
 #include <remat/remat.h>
 
@@ -42,6 +44,7 @@ struct host {
     struct cuda_driver driver;
     remat_plan *plan;
     void *context, *stream, *event;
+    uint64_t address; /* of its device memory, the arena first */
     bool doubles;
 };
 
@@ -61,6 +64,22 @@ static bool is_done(struct host *host)
     int result = host->driver.cuEventElapsedTime(&ms, host->event, host->event);
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
     return result == 0;
+}
+
+/* What lies in the host's device memory, copied on its stream, without a word to the session. */
+static float copy_loss(struct host *host)
+{
+    const struct remat_program *p = host->plan->program;
+    uint32_t tensor = remat_plan_find_tensor(host->plan, "loss");
+    const struct remat_program_value *value = &p->values[p->tensors[tensor].value];
+    float loss;
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuMemcpyDtoHAsync_v2(
+        &loss, host->address + p->buffers[value->buffer].offset_bytes, sizeof loss, host->stream));
+    must_cuda(host->driver.cuEventRecord(host->event, host->stream));
+    must_cuda(host->driver.cuEventSynchronize(host->event));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    return loss;
 }
 
 static size_t available_bytes(struct host *host)
@@ -99,8 +118,13 @@ static void train(struct host *host, const remat_session_params *params, float *
         must(host->ctx, remat_session_run(session, "train"));
         if (params->stream && host->doubles)
             check(!is_done(host), "the session waited for the host's stream");
+        float copied = params->memory ? copy_loss(host) : 0;
         must(host->ctx,
              remat_session_read(session, "loss", &losses[step - 1], sizeof losses[step - 1]));
+        if (params->memory)
+            check(copied == losses[step - 1],
+                  params->stream ? "what comes after a run on the host's stream does not see it"
+                                 : "a run on the session's own stream was not done on return");
     }
     remat_session_destroy(&session);
 }
@@ -149,7 +173,7 @@ static void check_refusals(struct host *host, const remat_session_params *params
 static void run(struct host *host, const char *libraries)
 {
     float own[STEPS], hosts[STEPS];
-    uint64_t bytes, address;
+    uint64_t bytes;
     remat_session_params params;
     remat_session_params_init(&params);
     params.device = "cuda";
@@ -160,10 +184,10 @@ static void run(struct host *host, const char *libraries)
     must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
     must_cuda(host->driver.cuStreamCreate(&host->stream, CUDA_STREAM_NON_BLOCKING));
     must_cuda(host->driver.cuEventCreate(&host->event, CUDA_EVENT_DEFAULT));
-    must_cuda(host->driver.cuMemAlloc_v2(&address, bytes));
+    must_cuda(host->driver.cuMemAlloc_v2(&host->address, bytes));
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
     params.stream = host->stream;
-    params.memory = (void *)(uintptr_t)address;
+    params.memory = (void *)(uintptr_t)host->address;
     params.memory_bytes = bytes;
     check_refusals(host, &params);
     check_capture(host, &params);
@@ -171,9 +195,12 @@ static void run(struct host *host, const char *libraries)
     train(host, &params, hosts);
     check(memcmp(own, hosts, sizeof own) == 0, "other losses on the host's stream");
     check(own[0] != own[STEPS - 1], "the loss does not change");
+    params.stream = NULL;
+    train(host, &params, hosts);
+    check(memcmp(own, hosts, sizeof own) == 0, "other losses in the host's memory");
     check(available_bytes(host) == before, "a session left something in the GPU's memory");
     must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    check(host->driver.cuMemFree_v2(address) == 0, "the session freed the host's memory");
+    check(host->driver.cuMemFree_v2(host->address) == 0, "the session freed the host's memory");
     must_cuda(host->driver.cuEventDestroy_v2(host->event));
     check(host->driver.cuStreamDestroy_v2(host->stream) == 0,
           "the session destroyed the host's stream");
