@@ -11,24 +11,23 @@ struct header { /* then the warnings, terminated, then the cubin */
 static const char magic[8] = "RMTCUB2";
 
 static uint64_t hash_content(const char *text, const struct remat_nvrtc_options *options,
-                             uint32_t option_count, uint64_t seed)
+                             uint64_t seed)
 {
-    for (uint32_t o = 0; o < option_count; o++)
+    for (uint32_t o = 0; o < options->count; o++)
         seed = remat_hash_string(options->items[o], seed);
     return remat_hash_string(text, seed);
 }
 
 const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
-                                   const char *folder, const char *text, const char *arch)
+                                   const char *folder, const char *text,
+                                   const struct remat_nvrtc_options *options)
 {
-    struct remat_nvrtc_options options;
-    uint32_t count = remat_nvrtc_options(arch, &options);
     int major, minor;
     remat_nvrtc_version(nvrtc, &major, &minor);
     uint64_t seed = (uint64_t)major << 32 | (uint32_t)minor;
     return remat_arena_format(arena, "%s/%016llx%016llx.cubin", folder,
-                              (unsigned long long)hash_content(text, &options, count, seed),
-                              (unsigned long long)hash_content(text, &options, count, ~seed));
+                              (unsigned long long)hash_content(text, options, seed),
+                              (unsigned long long)hash_content(text, options, ~seed));
 }
 
 static uint64_t hash_entry(const char *data, size_t bytes)

@@ -4,10 +4,11 @@
 
 #include "nvrtc.h"
 
-/* The file of what this NVRTC makes of the text for the architecture: `folder`/HASH.cubin, the 128
+/* The file of what this NVRTC makes of the text with the options: `folder`/HASH.cubin, the 128
  * bits being of text, options and version. NULL when out of memory. */
 const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
-                                   const char *folder, const char *text, const char *arch);
+                                   const char *folder, const char *text,
+                                   const struct remat_nvrtc_options *options);
 
 /* False when it is not there or damaged, which its checksum shows. What `out` points to lies in
  * `arena`; `kernel` and `arch` are the caller's. */

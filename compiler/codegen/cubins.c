@@ -46,9 +46,10 @@ static remat_status make(struct worker *w, struct remat_cubin *cubin)
     remat_status st = REMAT_OK;
     const struct queue *queue = w->queue;
     const char *cache = queue->settings->cache, *path = NULL, *text;
+    struct remat_nvrtc_options options;
+    remat_nvrtc_options(cubin->arch, &options);
     REMAT_TRY(remat_cuda_source(&w->arena, queue->code, cubin->kernel, &text));
-    if (cache &&
-        !(path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, cubin->arch)))
+    if (cache && !(path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, &options)))
         return REMAT_ERROR_MEMORY;
     if (path && remat_cubin_cache_read(&w->arena, path, cubin)) {
         w->counts.cached++;

@@ -87,9 +87,9 @@ remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, int driver
     if (!nvrtc->library)
         REMAT_FAIL(ctx, REMAT_ERROR_IO,
                    "cannot open NVRTC, %slibnvrtc.so.12%s%s: install a CUDA toolkit or the wheel "
-                   "nvidia-cuda-nvrtc%s, or name the folder of the library",
+                   "nvidia-cuda-nvrtc%s, or name the folder of the library with %s",
                    newest ? "libnvrtc.so.13 or " : "", folder ? ", in " : "", folder ? folder : "",
-                   newest ? "" : "-cu12");
+                   newest ? "" : "-cu12", driver_version ? "--cuda-libraries" : "--nvrtc");
     REMAT_TRY(find_functions(nvrtc));
     if (folder)
         open_builtins(nvrtc, folder);
@@ -232,17 +232,16 @@ fail:
     return st;
 }
 
-uint32_t remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out)
+void remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out)
 {
-    uint32_t count = 0;
+    out->count = 0;
     snprintf(out->arch, sizeof out->arch, "--gpu-architecture=%.10s", arch);
-    out->items[count++] = out->arch;
-    out->items[count++] = "--ptxas-options=-v";
+    out->items[out->count++] = out->arch;
+    out->items[out->count++] = "--ptxas-options=-v";
     /* Its default is to change the limits of the process. */
-    out->items[count++] = "--modify-stack-limit=false";
-    for (const char *const *o = numerics_options; *o && count < REMAT_NVRTC_OPTIONS_MAX; o++)
-        out->items[count++] = *o;
-    return count;
+    out->items[out->count++] = "--modify-stack-limit=false";
+    for (const char *const *o = numerics_options; *o && out->count < REMAT_NVRTC_OPTIONS_MAX; o++)
+        out->items[out->count++] = *o;
 }
 
 remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_arena *arena,
@@ -254,11 +253,11 @@ remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_a
     size_t log_bytes = 0;
     char *log;
     struct remat_nvrtc_options options;
-    uint32_t count = remat_nvrtc_options(arch, &options);
+    remat_nvrtc_options(arch, &options);
     if (nvrtc->CreateProgram(&program, text, "kernel.cu", 0, NULL, NULL))
         REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL, "kernel %s: NVRTC does not take the text",
                    key);
-    int failed = nvrtc->CompileProgram(program, (int)count, options.items);
+    int failed = nvrtc->CompileProgram(program, (int)options.count, options.items);
     if (nvrtc->GetProgramLogSize(program, &log_bytes))
         log_bytes = 0;
     REMAT_NEW(arena, log, log_bytes + 1);

@@ -12,7 +12,7 @@ struct remat_nvrtc;
 /* Opens libnvrtc.so.13, else .12. `folder`: where it lies with its builtins, or NULL for what the
  * system's loader finds. `driver_version`: of the driver that is to load the cubins, 1000 major +
  * 10 minor, which takes none of a later major version; 0: any. REMAT_ERROR_IO with what to do when
- * there is none. */
+ * there is none: with a driver remat-run's option is named, without one remat-compile's. */
 remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, int driver_version,
                               struct remat_nvrtc **out);
 void remat_nvrtc_close(struct remat_nvrtc **nvrtc); /* *nvrtc may be NULL */
@@ -25,12 +25,13 @@ void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor
 remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch);
 
 #define REMAT_NVRTC_OPTIONS_MAX 16
-struct remat_nvrtc_options {
+struct remat_nvrtc_options { /* not to be copied: `items` may point to `arch` */
     const char *items[REMAT_NVRTC_OPTIONS_MAX];
+    uint32_t count;
     char arch[40];
 };
-/* All that decides the cubin beside the text and the version; returns how many. */
-uint32_t remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out);
+/* All that decides the cubin beside the text and the version. */
+void remat_nvrtc_options(const char *arch, struct remat_nvrtc_options *out);
 
 /* Compiles the complete text of one kernel, whose key names it in messages. What `out` points to,
  * and an error, lie in `arena` and its context; `out->kernel` and `arch` are the caller's. Threads

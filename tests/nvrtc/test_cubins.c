@@ -3,6 +3,7 @@
  *     test_cubins FOLDER_OF_DOUBLE */
 #include "../unit/ir/check.h"
 
+#include <cubin_cache.h>
 #include <cubins.h>
 #include <dirent.h>
 #include <stdlib.h>
@@ -165,6 +166,32 @@ static void test_cache(struct remat_arena *arena)
     each_entry(delete);
 }
 
+/* Entries are another NVRTC's, or of other text or options, if anything that is said to it is. */
+static void test_keys(struct remat_arena *arena)
+{
+    struct remat_nvrtc_options options, other;
+    run_cached(arena, 2 * KERNELS, 0);
+    setenv("NVRTC_DOUBLE_MINOR", "1", 1);
+    run_cached(arena, 2 * KERNELS, 0);
+    unsetenv("NVRTC_DOUBLE_MINOR");
+    run_cached(arena, 0, 2 * KERNELS);
+    each_entry(delete);
+
+    remat_nvrtc_options("sm_90", &options);
+    CHECK(options.count > 4, "%u options", options.count);
+    const char *path = remat_cubin_cache_path(arena, nvrtc, cache, "text", &options);
+    for (uint32_t o = 0; o < options.count; o++) {
+        remat_nvrtc_options("sm_90", &other);
+        other.items[o] = "--another";
+        const char *changed = remat_cubin_cache_path(arena, nvrtc, cache, "text", &other);
+        CHECK(strcmp(path, changed) != 0, "one entry whatever %s", options.items[o]);
+    }
+    remat_nvrtc_options("sm_90", &other);
+    other.count--;
+    CHECK(strcmp(path, remat_cubin_cache_path(arena, nvrtc, cache, "text", &other)) != 0,
+          "one entry with an option less");
+}
+
 static void test_unwritable(struct remat_arena *arena)
 {
     struct subject s;
@@ -268,6 +295,7 @@ int main(int argc, char **argv)
     if (st == REMAT_OK) {
         test_threads(&arena);
         test_cache(&arena);
+        test_keys(&arena);
         test_unwritable(&arena);
         test_errors(&arena);
         test_cut_short(&arena);

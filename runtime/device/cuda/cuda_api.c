@@ -149,7 +149,8 @@ remat_status cublaslt_open(remat_context *ctx, const char *folder, int driver_ve
         REMAT_FAIL(
             ctx, REMAT_ERROR_IO,
             "cannot open cuBLASLt, %slibcublasLt.so.12%s%s: install a CUDA toolkit or the wheel "
-            "nvidia-cublas%s, name the folder of the library, or run with --device cpu",
+            "nvidia-cublas%s, name the folder of the library with --cuda-libraries, or run with "
+            "--device cpu",
             newest ? "libcublasLt.so.13 or " : "", folder ? ", in " : "", folder ? folder : "",
             newest ? "" : "-cu12");
     REMAT_TRY(find_cublaslt(ctx, out));
