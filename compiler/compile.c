@@ -98,7 +98,7 @@ static void describe_manual(struct pipeline *p, const struct remat_candidate *c,
 }
 
 /* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
- * express a command, a note says so, and the plan is for the CPU alone. */
+ * express a command, a note says so, and the plan is for the CPU alone, or it is an error. */
 static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
                          struct remat_program *out)
 {
@@ -115,6 +115,10 @@ static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
         remat_arena_format(p->arena, "no CUDA text: %s", remat_context_message(p->ctx));
     if (!note)
         return REMAT_ERROR_MEMORY;
+    if (p->settings->needs_cuda)
+        return remat_error(p->ctx, REMAT_ERROR_INVALID,
+                           "%s: without --arch and --emit-cuda there is a plan, for a CPU alone",
+                           note);
     st = REMAT_OK;
     REMAT_PUSH(p->arena, &chooser->notes, note);
 fail:

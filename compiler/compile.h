@@ -41,6 +41,7 @@ struct remat_compile_settings {
      * the plan then says. NULL: searches end by themselves. */
     bool (*is_over)(void *user, const struct remat_search_state *state);
     void *is_over_user;
+    bool needs_cuda;       /* a command without CUDA text is an error, not a note */
     uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
     uint32_t loss_chunk;   /* rows of logits at once, as in struct remat_graph; 0: all */
     uint64_t guard_bytes;  /* tests only: unused bytes after each buffer */

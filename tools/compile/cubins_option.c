@@ -23,6 +23,26 @@ static const char *wanted(const struct cli_arguments *args,
     return list && strcmp(list, "none") != 0 ? list : NULL;
 }
 
+bool cubins_asked(const struct cli_arguments *args)
+{
+    return strcmp(cli_text(args, OPTION_arch, "none"), "none") != 0;
+}
+
+/* "sm_80,sm_90": nothing empty and no spaces. Which there are, NVRTC knows. */
+static remat_status check_list(remat_context *ctx, const char *list)
+{
+    size_t length = strcspn(list, ",");
+    for (const char *at = list;; at += length + 1, length = strcspn(at, ",")) {
+        if (length == 0 || strcspn(at, " \t") < length)
+            return remat_error(ctx, REMAT_ERROR_USAGE,
+                               "--arch \"%s\": '%.*s' is no architecture: a list is written as "
+                               "sm_80,sm_90",
+                               list, (int)length, at);
+        if (!at[length])
+            return REMAT_OK;
+    }
+}
+
 remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args,
                           const struct remat_device_description *target)
 {
@@ -31,7 +51,7 @@ remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args,
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--%s is about cubins, and none are made: --arch names architectures",
                            cache ? "cache" : "nvrtc");
-    return REMAT_OK;
+    return cubins_asked(args) ? check_list(ctx, cli_text(args, OPTION_arch, "")) : REMAT_OK;
 }
 
 /* "sm_80,sm_90" as an array that NULL ends. */

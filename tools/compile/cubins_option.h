@@ -6,7 +6,10 @@
 #include "device_description.h"
 #include "program.h"
 
-/* REMAT_ERROR_USAGE: an option about cubins where there are to be none. */
+/* --arch names architectures. */
+bool cubins_asked(const struct cli_arguments *args);
+
+/* REMAT_ERROR_USAGE: an option about cubins where there are to be none, or a list that is none. */
 remat_status cubins_check(remat_context *ctx, const struct cli_arguments *args,
                           const struct remat_device_description *target);
 

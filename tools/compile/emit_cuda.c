@@ -1,5 +1,6 @@
 #include "emit_cuda.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -38,6 +39,27 @@ static remat_status write_cubins(remat_context *ctx, struct remat_arena *arena, 
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(remat_file_write(ctx, path, table.items, table.count));
 fail:
+    return st;
+}
+
+remat_status emit_cuda_check(remat_context *ctx, const char *folder)
+{
+    const char *found = NULL;
+    errno = 0;
+    DIR *opened = opendir(folder);
+    if (!opened && errno != ENOENT)
+        return remat_error(ctx, REMAT_ERROR_IO, "--emit-cuda %s: %s", folder, strerror(errno));
+    for (struct dirent *entry; opened && !found && (entry = readdir(opened));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            found = entry->d_name;
+    remat_status st =
+        found ? remat_error(ctx, REMAT_ERROR_USAGE,
+                            "--emit-cuda %s: the folder is not empty, it has \"%s\": empty it, or "
+                            "name another",
+                            folder, found)
+              : REMAT_OK;
+    if (opened)
+        closedir(opened);
     return st;
 }
 

@@ -1,6 +1,7 @@
 #include "settings.h"
 
 #include "cubins_option.h"
+#include "emit_cuda.h"
 #include "options.h"
 #include "profile.h"
 
@@ -78,6 +79,9 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(remat_profile_read(ctx, arena, cli_text(args, OPTION_profile, NULL),
                                      cli_producer(), &out->device, &out->device.profile));
     REMAT_TRY(cubins_check(ctx, args, &out->device));
+    if (cli_has(args, OPTION_emit_cuda))
+        REMAT_TRY(emit_cuda_check(ctx, cli_text(args, OPTION_emit_cuda, "")));
+    out->needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);
     uint64_t capacity = out->device.capacity_bytes;
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));

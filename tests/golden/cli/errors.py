@@ -5,6 +5,7 @@ compiler/policy/rules.def needs one that breaks it.
 
 With REMAT_UPDATE_GOLDEN=1 in the environment it writes errors.txt instead of comparing."""
 import difflib
+import json
 import os
 import pathlib
 import re
@@ -18,7 +19,8 @@ HERE = pathlib.Path(__file__).parent
 RULES = HERE / "../../../compiler/policy/rules.def"
 RULE = re.compile(r'^RULE\((\w+), (\w+), "((?:\\.|[^"\\])*)"\)$', re.M)
 NAMES = {"MODEL": "model.fbs", "FLAT": "flat.fbs", "UNBOUND": "unbound.fbs", "TEXT": "text.fbs",
-         "NO_LAYERS": "no_layers.graph", "SPARSE": "sparse.graph", "NO_LOSS": "no_loss.graph"}
+         "NO_LAYERS": "no_layers.graph", "SPARSE": "sparse.graph", "NO_LOSS": "no_loss.graph",
+         "WIDE_HEADS": "wide_heads.fbs", "ODD_HEADS": "odd_heads.fbs"}
 USAGE = 2
 
 
@@ -27,6 +29,14 @@ def make_models(remat_graph, folder):
     subprocess.run([remat_graph, "gpt2-tiny", "--unbound", "batch", "-o", folder / "unbound.fbs"],
                    check=True)
     subprocess.run([remat_graph, "mlp-tiny", "-o", folder / "flat.fbs"], check=True)
+    for name, sizes in [("wide_heads", ["--width", "256", "--heads", "1"]),
+                        ("odd_heads", ["--width", "63", "--heads", "21", "--dtype", "bf16"])]:
+        subprocess.run([remat_graph, "gpt2-tiny", "--layers", "1", *sizes, "-o", folder / f"{name}.fbs"], check=True)
+    h200 = json.loads((HERE / "../../../schemas/devices/h200.json").read_text(encoding="utf-8"))
+    h200["cuda"]["workspace_bytes"] = 256
+    (folder / "small.json").write_text(json.dumps(h200))
+    (folder / "used").mkdir()
+    (folder / "used/kernel.cu").write_text("")
     (folder / "text.fbs").write_text("namespace remat.graph;\n")
     for graph in HERE.glob("*.graph"):
         shutil.copy(graph, folder)
