@@ -73,9 +73,11 @@ def check_model(name, dtype, reference):
                 times = found(tensor, change)
                 least = min(least, times)
                 check(times > 1.5, f"{name}: {tensor} {what} is {times:.2f} of what it may be")
-    # A key bias that is as large as the query's, as if it were not summed to zero.
+    # A key bias of zero is its true gradient, one as large as the query's was not summed to zero.
     for tensor in filter(gradients.KEY_BIAS.search, reference):
         query = tensor.replace("k_proj", "q_proj").replace("key", "query").replace("c_attn.k", "c_attn.q")
+        times = found(tensor, CHANGES["zero"])
+        check(0 < times < 1, f"{name}: {tensor} zero is {times:.2f} of what it may be")
         times = found(tensor, lambda v: reference[query])
         least = min(least, times)
         check(times > 1.5, f"{name}: {tensor} as {query} is {times:.2f} of what it may be")
@@ -92,6 +94,8 @@ check(gradients.difference({"a": [1, 2, 3], "b": [.5, .25]}, {"a": [1, math.nan,
       == math.inf, "NaN is not noticed")
 check(gradients.difference({"a": [1.0], "b": [1.0], "c": [1.0]}, {"a": [1.0], "b": [0.0], "c": [0.99]}, "bf16")[1] == "b",
       "the largest difference is another's")
+check(gradients.difference({"a": [1.0] * 100000}, {"a": [1.0] * 99999 + [2.0]}, "bf16")[0] > 1,
+      "one element of many is not noticed")
 check(gradients.difference({"a": [0.0], "b": [1.0]}, {"a": [1e-30], "b": [1.0]}, "bf16")[0] == math.inf,
       "what is no zero is not noticed")
 for loss, other in [(math.nan, 1), (1, math.nan), (1, math.inf), (math.inf, math.inf), (1, 1.01), (1, 0)]:
