@@ -12,8 +12,8 @@ commit() { # of what is built here
 
 pack() { # the tools find libremat beside them; other libraries are those of the machine that built
     local to=$1 file library
-    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 tests/cuda/cuda_{conformance,host} \
-        tests/bench/bench_session; do
+    for file in tools/remat-{graph,compile,run,dump} runtime/exec/libremat.so.0 tests/bench/bench_session \
+        tests/cuda/cuda_{conformance,host,copy} tests/gpu/gpu_{samples,attention,named}; do
         install -D "build/$file" "$to/$file"
         while read -r library; do
             install -D "$library" "$to/libraries/$(basename "$library")"
@@ -25,5 +25,4 @@ pack() { # the tools find libremat beside them; other libraries are those of the
 
 [ "${1-}" != commit ] || { commit; exit; }
 [ "${1-}" != pack ] || { pack "${2-build-carried}"; exit; }
-[ ! -d build-carried/libraries ] || export LD_LIBRARY_PATH="$PWD/build-carried/libraries:${LD_LIBRARY_PATH-}"
 exec python3 tests/gpu/stages.py "$@"

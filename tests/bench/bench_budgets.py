@@ -58,7 +58,7 @@ def measure(build, reports, turns, threads):
     """Nanoseconds of each plan's fastest step; plans that are the same have one process."""
     session = os.path.join(build, "tests/bench/bench_session")
     keys = [(report["step_ns"], report["arena_bytes"]) for report in reports]
-    rows = {key: Contestant(report["policy"], [session, report["plan"], str(threads)])
+    rows = {key: Contestant(report["policy"], [session, report["plan"], str(threads), "cpu"])
             for key, report in dict(zip(keys, reports)).items()}
     for turn in range(turns + 1):  # the first one warms up
         for row in rows.values():

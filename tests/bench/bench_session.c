@@ -1,6 +1,7 @@
 /* A training step for each line of standard input, so that bench_step.py can take turns between
- * processes: bench_session PLAN THREADS. Prints one JSON object a step: step_ns, loss, and the
- * process's highest resident memory. */
+ * processes: bench_session PLAN THREADS [DEVICE], as remat-run's --threads and --device. Prints one
+ * JSON object a step: step_ns, loss, the device that ran it, the bytes that are in use there as its
+ * driver says (0 of a CPU), and the process's highest resident memory. */
 #include <remat/remat.h>
 
 #include <inttypes.h>
@@ -45,8 +46,11 @@ static void run_step(remat_context *ctx, remat_session *session, int32_t step)
     must(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
     getrusage(RUSAGE_SELF, &usage);
     int64_t ns = (end.tv_sec - begin.tv_sec) * INT64_C(1000000000) + end.tv_nsec - begin.tv_nsec;
-    printf("{\"step_ns\": %" PRId64 ", \"loss\": %.6f, \"peak_rss_bytes\": %ld}\n", ns,
-           (double)loss, usage.ru_maxrss * 1024);
+    printf("{\"step_ns\": %" PRId64
+           ", \"loss\": %.6f, \"device\": \"%s\", \"device_bytes\": %" PRIu64
+           ", \"peak_rss_bytes\": %ld}\n",
+           ns, (double)loss, remat_session_device(session), remat_session_device_bytes(session),
+           usage.ru_maxrss * 1024);
     fflush(stdout);
 }
 
@@ -57,12 +61,13 @@ int main(int argc, char **argv)
     remat_session *session;
     remat_session_params params;
     remat_context *ctx = remat_context_create(NULL, NULL);
-    if (argc != 3 || !ctx) {
-        fprintf(stderr, "usage: bench_session PLAN THREADS\n");
+    if (argc < 3 || argc > 4 || !ctx) {
+        fprintf(stderr, "usage: bench_session PLAN THREADS [DEVICE]\n");
         return 2;
     }
     remat_session_params_init(&params);
     params.threads = (uint32_t)atoi(argv[2]);
+    params.device = argc > 3 ? argv[3] : NULL;
     must(ctx, remat_plan_load_file(ctx, argv[1], &plan));
     must(ctx, remat_session_create(ctx, plan, &params, &session));
     must(ctx, remat_session_run(session, "init"));

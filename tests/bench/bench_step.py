@@ -177,7 +177,7 @@ def contestants(build, work, plans, model, dtype, batch, seq, threads):
         label = {"none": "remat, nothing recomputed", "full": "remat, full",
                  "budget": f"remat, budget {cased_bytes(summary['budget_bytes'])}"}[name]
         rows.append(Contestant(label, [os.path.join(build, "tests/bench/bench_session"), path,
-                                       str(threads)], facts))
+                                       str(threads), "cpu"], facts))
     return rows
 
 

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BLOCKS     64 /* of a warp */
-#define BYTES      (BLOCKS * sizeof(lanes))
+#define WARPS      64 /* in blocks of one, or of a team */
+#define BYTES      (WARPS * sizeof(lanes))
 #define TEXT_BYTES (256u << 10)
 #define TILE_BYTES 1024
 
@@ -33,20 +33,22 @@ enum comparison {
 
 static const struct row {
     const char *name;
+    uint32_t warps; /* of a block */
     enum input input;
     enum comparison comparison;
     int words;
     const char *body, *right, *wrong;
     void (*reference)(lanes in, lanes out);
 } rows[] = {
-#define ROW(name, input, comparison, words, body, right, wrong)                                    \
-    {#name, input, comparison, words, body, right, wrong, reference_##name},
+#define ROW(name, ...)      {#name, 1, __VA_ARGS__, reference_##name},
+#define TEAM_ROW(name, ...) {#name, TEAM, __VA_ARGS__, reference_##name},
 #include "conformance.def"
 #undef ROW
+#undef TEAM_ROW
 };
 #define ROWS (sizeof rows / sizeof *rows)
 
-static lanes in[BLOCKS], expected[BLOCKS], found[BLOCKS];
+static lanes in[WARPS], expected[WARPS], found[WARPS];
 
 /* --- inputs --- */
 
@@ -116,12 +118,12 @@ static void write_text(size_t r, bool planted)
     snprintf(texts[r], sizeof texts[r],
              "#define IN(k) read4(in + 4 * (k))\n#define OUT(k, x) write4(out + 4 * (k), x)\n"
              "#define F(k) float_of_bits(IN(k))\n#define G(k, x) OUT(k, bits_of_float(x))\n"
-             "KERNEL(%s, 32)\n{\nconst u32 lane = thread_index();\n"
-             "const u64 offset = ((u64)block_index() * 32 + lane) * 64;\n"
+             "KERNEL(%s, %u)\n{\nconst u32 lane = thread_index();\n"
+             "const u64 offset = ((u64)block_index() * %u + lane) * 64;\n"
              "const u8 *const in = (const u8 *)(arguments.word[0] + offset);\n"
              "u8 *const out = (u8 *)(arguments.word[1] + offset);\n%.*s%s%s\n}\n",
-             symbols[r], before, row->body, at ? row->wrong : "",
-             at ? at + strlen(row->right) : "");
+             symbols[r], row->warps * LANES, row->warps * LANES, before, row->body,
+             at ? row->wrong : "", at ? at + strlen(row->right) : "");
 }
 
 static struct remat_cuda_code write_code(bool planted)
@@ -136,7 +138,7 @@ static struct remat_cuda_code write_code(bool planted)
         kernels[r] = (struct remat_cuda_kernel){.key = symbols[r],
                                                 .symbol = symbols[r],
                                                 .text = texts[r],
-                                                .threads = LANES,
+                                                .threads = rows[r].warps * LANES,
                                                 .shared_bytes = tile_bytes(&rows[r])};
     }
     return (struct remat_cuda_code){
@@ -174,13 +176,13 @@ static bool same(enum comparison comparison, const uint32_t *a, const uint32_t *
 static int compare(const struct row *row)
 {
     int differing = 0;
-    for (int i = 0; i < BLOCKS * LANES; i++) {
+    for (int i = 0; i < WARPS * LANES; i++) {
         const uint32_t *a = expected[i / LANES][i % LANES], *b = found[i / LANES][i % LANES];
         int k = 0;
         while (k < row->words && same(row->comparison, &a[k], &b[k]))
             k++;
         if (k < row->words && differing++ == 0) {
-            printf("%s: block %d lane %d word %d is %08x, not %08x; inputs", row->name, i / LANES,
+            printf("%s: warp %d lane %d word %d is %08x, not %08x; inputs", row->name, i / LANES,
                    i % LANES, k, b[k], a[k]);
             for (int w = 0; w < WORDS_PER_LANE; w++)
                 printf(" %08x", in[i / LANES][i % LANES][w]);
@@ -207,16 +209,15 @@ static remat_status run_row(struct machine *m, size_t r, int *differing)
     uint64_t words[REMAT_CUDA_WORDS_MAX] = {m->memory, m->memory + BYTES};
     void *arguments[] = {words};
     memset(expected, 0, sizeof expected);
-    for (int b = 0; b < BLOCKS; b++) {
-        for (int i = 0; i < LANES * WORDS_PER_LANE; i++)
-            in[b][i / WORDS_PER_LANE][i % WORDS_PER_LANE] =
-                make_word(rows[r].input, i % WORDS_PER_LANE);
-        rows[r].reference(in[b], expected[b]);
-    }
+    for (int i = 0; i < WARPS * LANES * WORDS_PER_LANE; i++)
+        in[i / WORDS_PER_LANE / LANES][i / WORDS_PER_LANE % LANES][i % WORDS_PER_LANE] =
+            make_word(rows[r].input, i % WORDS_PER_LANE);
+    for (uint32_t w = 0; w < WARPS; w += rows[r].warps)
+        rows[r].reference(in[w], expected[w]);
     CUDA_TRY(m->ctx, &m->driver, cuMemcpyHtoDAsync_v2, m->memory, in, BYTES, m->stream);
     CUDA_TRY(m->ctx, &m->driver, cuMemsetD8Async, m->memory + BYTES, 0xcd, BYTES, m->stream);
-    CUDA_TRY(m->ctx, &m->driver, cuLaunchKernel, m->functions.functions[r], BLOCKS, 1, 1, LANES, 1,
-             1, tile_bytes(&rows[r]), m->stream, arguments, NULL);
+    CUDA_TRY(m->ctx, &m->driver, cuLaunchKernel, m->functions.functions[r], WARPS / rows[r].warps,
+             1, 1, rows[r].warps * LANES, 1, 1, tile_bytes(&rows[r]), m->stream, arguments, NULL);
     CUDA_TRY(m->ctx, &m->driver, cuMemcpyDtoHAsync_v2, found, m->memory + BYTES, BYTES, m->stream);
     CUDA_TRY(m->ctx, &m->driver, cuStreamSynchronize, m->stream);
     *differing = compare(&rows[r]);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define LANES          32
+#define TEAM           4 /* warps */
 #define WORDS_PER_LANE 16
 typedef uint32_t lanes[LANES][WORDS_PER_LANE];
 #define REFERENCE(name) static void reference_##name(lanes in, lanes out)
@@ -67,6 +68,19 @@ REFERENCE(multiply_high)
 REFERENCE(shared_memory)
 {
     EACH_LANE out[l][0] = in[l % 2 ? l - 1 : l + 1][0], out[l][1] = in[31 - l][1];
+}
+
+/* `in` and `out` of TEAM warps. */
+REFERENCE(barrier_of_warps)
+{
+    for (uint32_t round = 0; round < 8; round++)
+        for (uint32_t l = 0; l < TEAM * LANES; l++) {
+            uint32_t x = in[l][round], warp = l / LANES;
+            for (uint32_t turn = 0; turn < (warp + round) % TEAM * 300; turn++)
+                x = x * 1664525u + 1013904223u;
+            uint32_t reader = (warp + 2 * TEAM - (round % 3 + 1)) % TEAM * LANES + (l % LANES ^ 31);
+            out[reader][round] = x;
+        }
 }
 
 REFERENCE(shuffles)

@@ -91,3 +91,14 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
     double_check(o.copy.from, bytes, __func__);
     return driver_enqueue(stream, &o);
 }
+
+/* Of tests alone; remat copies by kernels. */
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream);
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+    struct operation o = {.type = COPY,
+                          .copy = {(void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes}};
+    double_check(o.copy.to, bytes, __func__);
+    double_check(o.copy.from, bytes, __func__);
+    return driver_enqueue(stream, &o);
+}

@@ -1,7 +1,8 @@
 /* A session on a stream and in memory that the host made through the driver, beside one that made
  * its own: the same bits, on the host's stream entry points return before they are done and what
  * the host enqueues there comes after them, on the session's own stream they return when they are
- * done, what is the host's stays the host's.
+ * done, what is the host's stays the host's, and of the arena as much is used as was planned, to
+ * the byte.
  *
  *     cuda_host PLAN LIBRARIES [--doubles] */
 #include "cuda_api.h"
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 
 #define STEPS 4 /* launch by launch, captured, as a graph, twice */
+#define PAINT 0x5a
 
 static int faults;
 
@@ -102,12 +104,44 @@ static void write_ids(struct host *host, remat_session *session, const char *nam
     free(ids);
 }
 
+/* What steps are to write anew: all behind the static part, which init has written. */
+static void paint(struct host *host, uint64_t address)
+{
+    const struct remat_program *program = host->plan->program;
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuMemsetD8Async(address + program->static_bytes, PAINT,
+                                           program->arena_bytes - program->static_bytes,
+                                           host->stream));
+    must_cuda(host->driver.cuStreamSynchronize(host->stream));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+}
+
+static void check_peak(struct host *host, uint64_t address)
+{
+    const struct remat_program *program = host->plan->program;
+    uint64_t end = program->arena_bytes;
+    unsigned char *arena = malloc(end);
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuMemcpyDtoHAsync_v2(arena, address, end, host->stream));
+    must_cuda(host->driver.cuStreamSynchronize(host->stream));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    while (end > program->static_bytes && arena[end - 1] == PAINT)
+        end--;
+    free(arena);
+    if (end != program->touched_bytes)
+        printf("%llu bytes of the arena are used, %llu planned\n", (unsigned long long)end,
+               (unsigned long long)program->touched_bytes);
+    check(end == program->touched_bytes, "another peak than planned");
+}
+
 static void train(struct host *host, const remat_session_params *params, float *losses)
 {
     const float lr = 3e-4f;
     remat_session *session;
     must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
     must(host->ctx, remat_session_run(session, "init"));
+    if (params->memory)
+        paint(host, (uintptr_t)params->memory);
     write_ids(host, session, "tokens");
     write_ids(host, session, "targets");
     must(host->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
@@ -126,6 +160,8 @@ static void train(struct host *host, const remat_session_params *params, float *
                   params->stream ? "what comes after a run on the host's stream does not see it"
                                  : "a run on the session's own stream was not done on return");
     }
+    if (params->memory)
+        check_peak(host, (uintptr_t)params->memory);
     remat_session_destroy(&session);
 }
 

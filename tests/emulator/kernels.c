@@ -51,38 +51,6 @@ void kernels_close(void *library)
     dlclose(library);
 }
 
-char *kernels_replace(const char *text, const char *find, const char *replacement)
-{
-    size_t count = 0, length = strlen(find);
-    for (const char *at = strstr(text, find); at; at = strstr(at + length, find))
-        count++;
-    char *out = malloc(strlen(text) + count * strlen(replacement) + 1), *end = out;
-    for (const char *at; (at = strstr(text, find)); text = at + length) {
-        end = mempcpy(end, text, (size_t)(at - text));
-        end = stpcpy(end, replacement);
-    }
-    strcpy(end, text);
-    return out;
-}
-
-char *kernels_text(const struct remat_cuda_code *code)
-{
-    size_t length = 1;
-    for (uint32_t i = 0; i < code->prelude_count; i++)
-        length += strlen(code->preludes[i]);
-    for (uint32_t k = 0; k < code->kernel_count; k++)
-        length += strlen(code->kernels[k].text);
-    char *text = malloc(length), *end = text;
-    if (!text)
-        die("out of memory");
-    for (uint32_t i = 0; i < code->prelude_count; i++)
-        end = stpcpy(end, code->preludes[i]);
-    for (uint32_t k = 0; k < code->kernel_count; k++)
-        end = stpcpy(end, code->kernels[k].text);
-    *end = 0;
-    return text;
-}
-
 static uint64_t reach_of(const struct remat_command *command, const struct remat_operand *operand)
 {
     uint64_t reach = 1;
@@ -122,22 +90,16 @@ struct kernels_launch { /* of struct remat_cuda_launch, or of a group */
 static const char *run(const struct kernels_place *place, const struct kernels_launch *launch)
 {
     const struct remat_cuda_kernel *kernel = &place->code->kernels[launch->kernel];
-    struct emulator_launch out = {.kernel = place->kernels[launch->kernel],
-                                  .blocks = launch->blocks,
-                                  .threads = kernel->threads,
-                                  .shared_bytes = kernel->shared_bytes,
-                                  .ranges = launch->ranges,
-                                  .range_count = launch->range_count,
-                                  .order = place->order};
-    for (uint32_t w = 0; w < launch->word_count; w++) {
-        const struct remat_cuda_word *word = &launch->words[w];
-        const char *base = word->kind == REMAT_CUDA_ARENA       ? place->memory
-                           : word->kind == REMAT_CUDA_WORKSPACE ? place->workspace
-                                                                : NULL;
-        out.arguments.word[w] = base                            ? (uintptr_t)(base + word->value)
-                                : word->kind == REMAT_CUDA_SEED ? place->seed
-                                                                : word->value;
-    }
+    struct emulator_launch out = {
+        .kernel = place->kernels[launch->kernel],
+        .arguments = kernels_arguments(launch->words, launch->word_count, place->seed,
+                                       (uintptr_t)place->memory, (uintptr_t)place->workspace),
+        .blocks = launch->blocks,
+        .threads = kernel->threads,
+        .shared_bytes = kernel->shared_bytes,
+        .ranges = launch->ranges,
+        .range_count = launch->range_count,
+        .order = place->order};
     return emulator_run(place->emulator, &out);
 }
 

@@ -1,4 +1,8 @@
-/* Emitted kernels made runnable: their texts, byte for byte, through the C compiler and dlopen. */
+/* Emitted kernels made runnable: their texts, byte for byte, through the C compiler and dlopen in
+ * the emulator (kernels.c), or on a GPU through NVRTC and the driver (tests/gpu/kernels_gpu.c).
+ * There `compiler` is the folder of NVIDIA's libraries, or "-" where the system's loader finds
+ * them, without a GPU the process ends with exit code 77 and one line, and orders and accesses are
+ * the hardware's: what is written outside the memory of emulator_create is not seen. */
 #ifndef EMULATOR_KERNELS_H
 #define EMULATOR_KERNELS_H
 
@@ -17,6 +21,10 @@ char *kernels_replace(const char *text, const char *find, const char *replacemen
 
 /* The texts of all kernels of `code`, one after the other; the caller frees it. */
 char *kernels_text(const struct remat_cuda_code *code);
+
+/* What the kernel of a launch is called with, arena and workspace being at these addresses. */
+struct arguments kernels_arguments(const struct remat_cuda_word *words, uint32_t count,
+                                   uint64_t seed, uint64_t memory, uint64_t workspace);
 
 struct kernels_place { /* where launches run */
     struct emulator *emulator;

@@ -4,9 +4,11 @@
                     [--seconds N] [--small]
 
 A stage is a list of items. FOLDER/STAGE.json (--out: $OUT, else BUILD/gpu) has what each found, is written
-after each, and is read first: what is "ok" there, of the same commit, is not done again. --build: build-carried where there is one, else
-build. --libraries: of NVIDIA, where the system's loader does not find them; --doubles: they are those of
-tests/cuda, whose kernels COMPILER compiles. --target: the description of the GPU.
+after each, and is read first: what is "ok" there, of the same commit, is not done again, and what ran out of time
+is done after what did not, with the plans that it had not measured. --build: build-carried where there is one, else
+build; its programs are run with the libraries of its folder "libraries". --libraries: of NVIDIA, where the system's
+loader does not find them; --doubles: they are those of tests/cuda, whose kernels COMPILER compiles. --target: the
+description of the GPU.
 
 Exit code: 0 all is ok, 1 something failed, 75 time ran out (again will go on), 77 all that is left cannot run here."""
 import argparse
@@ -22,14 +24,8 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-TEXT = ROOT / "tests/data/genesis_exodus.txt"
-# name: arguments of remat-graph
-MODELS = {"gpt2-124m": ["gpt2-124m", "--dtype", "bf16", "--batch", "8", "--seq", "1024"],
-          "llama-1b": ["llama3.2-1b", "--dtype", "bf16", "--batch", "2", "--seq", "2048"],
-          "bert-large": ["bert-large", "--dtype", "bf16", "--batch", "8", "--seq", "512"]}
-SMALL_MODELS = {"gpt2-tiny": ["gpt2-tiny", "--layers", "2", "--batch", "2", "--seq", "16"]}
+from machine import ROOT, SMALL_MODELS, Fault, Machine, Skip
+
 # Ragged and whole rows, one and many vectors, heads in groups: what kernels may get wrong.
 SHAPES = [["--batch", "1", "--seq", "2"], ["--batch", "3", "--seq", "17"], ["--batch", "2", "--seq", "64"],
           ["--batch", "1", "--seq", "131", "--context", "131"]]
@@ -37,76 +33,32 @@ SHAPES = [["--batch", "1", "--seq", "2"], ["--batch", "3", "--seq", "17"], ["--b
 WIDE = [["--batch", "1", "--seq", "131", "--context", "131", "--width", "256", "--heads", heads, "--vocab", "4099"]
         for heads in ["4", "2"]]
 FAMILIES = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
-FORMS = [["--dtype", "fp32"], ["--dtype", "bf16"], ["--dtype", "bf16", "--attention", "written-out", "--dropout", "0.1"]]
+FORMS = [["--dtype", "fp32"], ["--dtype", "bf16"],
+         ["--dtype", "bf16", "--attention", "written-out", "--dropout", "0.1"]]
+DROPPED = [["--dtype", "bf16", "--dropout", "0.1"], ["--dtype", "fp32", "--dropout", "0.1"]]
+UPDATES = [["--dtype", "bf16", "--clip-norm", "0.1"], ["--dtype", "fp32", "--optimizer", "sgd"]]
+UNEQUAL = [["--batch", "2", "--seq", "19", "--source-seq", "70"], ["--batch", "1", "--seq", "131", "--source-seq", "37",
+                                                                   "--context", "131"]]
 KERNELS = [*itertools.product(FAMILIES, FORMS, SHAPES),
-           *itertools.product(["gpt2-tiny", "llama-tiny"], FORMS[:2], WIDE)]
-BUDGETS = 24  # some of them give the same plan; 20 shall differ
+           *itertools.product(["gpt2-tiny", "llama-tiny"], FORMS[:2], WIDE),
+           # Dropout inside of attention, a group of query heads for each of keys, and lengths that differ.
+           *itertools.product(["gpt2-tiny", "bert-tiny"], DROPPED, WIDE),
+           *itertools.product(["llama-tiny"], FORMS[:2], [[*shape, "--kv-heads", "1"] for shape in WIDE]),
+           *itertools.product(["encdec-tiny"], [*FORMS, *DROPPED], UNEQUAL),
+           *itertools.product(["gpt2-tiny"], UPDATES, SHAPES[:2])]
+SAMPLES, SAMPLES_EACH = 300, 50  # as tests/emulator does by itself
+ATTENTION_SIZES = sum(line.startswith("SIZES(") for line in
+                      (ROOT / "tests/emulator/attention_sizes.def").read_text().splitlines())
+SANITIZED = [1, 15, 29, 38]  # of these sizes: bf16 of 64 and 128, fp32, fp16, with dropout
+BUDGETS, PLANS, PLANS_LEAST = 48, 24, 20  # some budgets give the same plan
+TAU_LEAST = 0.9  # with a profile
+APART_MOST = 0.01  # of the memory that is planned and that the driver reports
 TURNS, WARM_TURNS = 10, 4
-
-
-class Skip(Exception):
-    """The item cannot run here; why."""
-
-
-class Fault(Exception):
-    """What is wrong."""
-
-
-class Machine:
-    """Runs the tools with the libraries and the time that are left."""
-
-    def __init__(self, options):
-        self.options, self.end = options, time.monotonic() + options.seconds
-        self.environment = dict(os.environ)
-        if options.doubles:
-            self.environment |= {"REMAT_DOUBLE_COMPILER": options.doubles,
-                                 "REMAT_DOUBLE_CACHE": str(options.libraries / "kernels")}
-            (options.libraries / "kernels").mkdir(exist_ok=True)
-
-    def left(self):
-        return self.end - time.monotonic()
-
-    def run(self, *command, accept=(0,), loader=False, **arguments):
-        """loader: the program takes no --cuda-libraries."""
-        environment = dict(self.environment)
-        if loader and self.options.libraries:
-            environment["LD_LIBRARY_PATH"] = f"{self.options.libraries}:{environment.get('LD_LIBRARY_PATH', '')}"
-        try:
-            done = subprocess.run(list(map(str, command)), encoding="utf-8", capture_output=True, env=environment,
-                                  timeout=max(1, self.left() + 20), **arguments)
-        except FileNotFoundError as missing:
-            raise Fault(f"{missing.filename} is not there: build it, or carry a whole build-carried") from missing
-        if done.returncode not in accept:
-            raise Fault(f"{pathlib.Path(command[0]).name}: exit code {done.returncode}: "
-                        f"{(done.stdout[-300:] + done.stderr[-700:]).strip()}")
-        return done
-
-    def tool(self, name, *arguments, **more):
-        return self.run(self.options.build / "tools" / f"remat-{name}", *arguments, **more)
-
-    def train(self, plan, *arguments, device="cuda", before=()):
-        libraries = ["--cuda-libraries", self.options.libraries] if self.options.libraries else []
-        return self.run(*before, self.options.build / "tools/remat-run", plan, "--text", TEXT, "--device", device,
-                        *libraries, *arguments)
-
-    def compile(self, work, name, *arguments, target=True):
-        """The report, its "plan" being a path."""
-        nvrtc = ["--nvrtc", self.options.libraries, "--cache", "none"] if self.options.libraries else []
-        goal = ["--target", self.options.target] if target else ["--arch", self.architecture()]
-        return json.loads(self.tool("compile", work / "model.fbs", "-o", work / name, "--format", "json", *goal,
-                                    *nvrtc, *arguments).stdout)
-
-    def architecture(self):
-        description = ROOT / f"schemas/devices/{self.options.target}.json"
-        return json.loads(description.read_text())["cuda"]["arch"]
-
-    def python(self, script, *arguments):
-        """Of the tests in tests/cuda, which take TOOLS LIBRARIES COMPILER."""
-        return self.run(sys.executable, ROOT / "tests/cuda" / script, self.options.build / "tools",
-                        self.options.libraries or "-", self.options.doubles or "-", *arguments)
-
-    def models(self):
-        return SMALL_MODELS if self.options.small else MODELS
+# Of these stages, what --small does.
+SMALL = {"sanitizer": ["memcheck", "racecheck attention 1"],
+         "kernels": ["samples 0", "attention 1", "gpt2-tiny fp32 --batch 1 --seq 2", "encdec-tiny bf16 --dropout 0.1 "
+                     "--batch 2 --seq 19 --source-seq 70"],
+         "steps": ["memory", "host", "process memory gpt2-tiny", "model 2"]}
 
 
 # --- conformance, kernels, steps ---
@@ -134,12 +86,23 @@ def kernels(machine, work, family, form, shape):
     machine.compile(work, "model.plan", target=False)
     losses = {}
     for device in ["cpu", "cuda"]:
-        done = machine.train(work / "model.plan", "--steps", 1, "--json", "--save-gradients", work / device, device=device)
+        done = machine.train(work / "model.plan", "--steps", 1, "--json", "--save-gradients", work / device,
+                             device=device)
         losses[device] = json.loads(done.stdout.splitlines()[0])["loss"]
     apart, tensor = difference(read_tensors(work / "cpu"), read_tensors(work / "cuda"), form[1])
     if not (apart < 1 and loss_difference(losses["cpu"], losses["cuda"], form[1]) < 1):
         raise Fault(f"gradient of {tensor} {apart:.2f} of what it may be from the CPU's; losses {losses}")
     return {"gradients_of_limit": apart, "losses": losses}
+
+
+def family(machine, _, name, *arguments, before=()):
+    """A test of tests/emulator with the kernels on the GPU."""
+    done = machine.run(*before, machine.options.build / f"tests/gpu/gpu_{name}", machine.options.libraries or "-",
+                       *arguments, accept=(0, 1, 77))
+    refuse_device(done)
+    if done.returncode:
+        raise (Skip if done.returncode == 77 else Fault)((done.stdout[:700] + done.stderr[-300:]).strip())
+    return {"said": done.stdout.strip().splitlines()[-1]}
 
 
 def steps(machine, _, model):
@@ -167,18 +130,42 @@ def memory(machine, work):
     return {key: few[key] for key in ["arena_bytes", "device_bytes", "budget_bytes"]}
 
 
+def process_memory(machine, work, model):
+    """What the plan sets aside, arena and reserve, beside what the driver reports."""
+    machine.tool("graph", *machine.models()[model], "-o", work / "model.fbs")
+    planned = machine.compile(work, "model.plan")
+    machine.train(work / "model.plan", "--steps", 3, "--report", work / "report.json")
+    found = {key: planned[key] for key in ["arena_bytes", "reserve_bytes"]}
+    found["device_bytes"] = json.loads((work / "report.json").read_text())["device_bytes"]
+    return check_process_memory(found, machine.options.small)
+
+
+def check_process_memory(found, trial):
+    planned = found["arena_bytes"] + found["reserve_bytes"]
+    if not trial and abs(found["device_bytes"] - planned) > APART_MOST * planned:
+        raise Fault(f"the process takes {found['device_bytes']} bytes, {planned} were planned", found)
+    return found | {"trial": trial}
+
+
 # --- sanitizer ---
 
-def sanitizer(machine, work, check):
+def refuse_device(done):
+    if "Device not supported" in done.stdout:
+        raise Skip(f"compute-sanitizer: {done.stdout.strip().splitlines()[-1]}")
+
+
+def sanitizer(machine, work, check, *of):
+    """Of a step, or of a family."""
     program = shutil.which("compute-sanitizer")
     if not program:
         raise Skip("compute-sanitizer is not installed")
+    before = [program, "--tool", check, "--error-exitcode", "99"]
+    if of:
+        return family(machine, work, *of, before=before)
     machine.tool("graph", *SMALL_MODELS["gpt2-tiny"], "-o", work / "model.fbs")
     machine.compile(work, "model.plan", target=False)
-    done = machine.train(work / "model.plan", "--steps", 1, "--hash",
-                         before=[program, "--tool", check, "--error-exitcode", "99"])
-    if "Device not supported" in done.stdout:
-        raise Skip(f"compute-sanitizer: {done.stdout.strip().splitlines()[-1]}")
+    done = machine.train(work / "model.plan", "--steps", 1, "--hash", before=before)
+    refuse_device(done)
     return {"said": done.stdout.strip().splitlines()[-1]}
 
 
@@ -216,23 +203,42 @@ def kendall_tau(pairs):
 
 def step_ns(machine, plan):
     turns = TURNS + WARM_TURNS
-    done = machine.run(machine.options.build / "tests/bench/bench_session", plan, 1, input="\n" * turns, loader=True)
-    return min(json.loads(line)["step_ns"] for line in done.stdout.splitlines()[WARM_TURNS:])
+    done = machine.run(machine.options.build / "tests/bench/bench_session", plan, 1, "cuda", input="\n" * turns,
+                       loader=True)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    if {row["device"] for row in rows} != {"cuda"}:
+        raise Fault(f"steps were not timed on cuda: {rows[0]}")
+    return min(row["step_ns"] for row in rows[WARM_TURNS:])
 
 
 def plans_of(machine, work, *options):
     """Distinct plans from everything saved to the smallest budget: reports."""
     none = machine.compile(work, "0.plan", "--ac-mode", "none", *options)
-    found = {(none["step_ns"], none["arena_bytes"]): none}
+    found = {plan_key(none): none}
     refused = machine.tool("compile", work / "model.fbs", "--target", machine.options.target, "--arch", "none",
                            "--budget", "1", "-o", work / "no.plan", *options, accept=(3,)).stderr
     least = int(refused.split(" needs ")[1].split()[0])
     most = none["arena_bytes"] + none["reserve_bytes"]
     for k in range(1 if machine.options.small else BUDGETS):
-        budget = least + (most - least) * k // BUDGETS
-        report = machine.compile(work, f"{k + 1}.plan", "--budget", budget, *options)
-        found.setdefault((report["step_ns"], report["arena_bytes"]), report)
+        share = k * 29 % BUDGETS  # each once, far from the one before
+        report = machine.compile(work, f"{k + 1}.plan", "--budget", least + (most - least) * share // BUDGETS, *options)
+        if found.setdefault(plan_key(report), report) is not report:
+            (work / f"{k + 1}.plan").unlink()
+        if len(found) > PLANS:
+            break
     return list(found.values())
+
+
+def plan_key(report):
+    return f"{report['step_ns']} ns, {report['arena_bytes']} B"
+
+
+def measured_ns(machine, report):
+    """Kept for the next time."""
+    key = plan_key(report)
+    if key not in machine.kept:
+        machine.kept[key] = step_ns(machine, report["plan"])
+    return machine.kept[key]
 
 
 def ranking(machine, work, model, profiled):
@@ -242,9 +248,19 @@ def ranking(machine, work, model, profiled):
         raise Skip(f"no {path.name} beside the results: run the stage profile first")
     machine.tool("graph", *machine.models()[model], "-o", work / "model.fbs")
     rows = [{"policy": report["policy"], "arena_bytes": report["arena_bytes"], "predicted_ns": report["step_ns"],
-             "measured_ns": step_ns(machine, report["plan"])}
+             "measured_ns": measured_ns(machine, report)}
             for report in plans_of(machine, work, *(["--profile", path] if profiled else []))]
-    return {"kendall_tau": kendall_tau([(row["predicted_ns"], row["measured_ns"]) for row in rows]), "plans": rows}
+    return check_ranking(rows, profiled, machine.options.small)
+
+
+def check_ranking(rows, profiled, trial):
+    found = {"kendall_tau": kendall_tau([(row["predicted_ns"], row["measured_ns"]) for row in rows]), "plans": rows}
+    tau = found["kendall_tau"]
+    if not trial and len(rows) < PLANS_LEAST:
+        raise Fault(f"only {len(rows)} plans differ, {PLANS_LEAST} should", found)
+    if not trial and (tau is None or (profiled and tau < TAU_LEAST)):
+        raise Fault(f"Kendall's tau is {tau}, with a profile it should be at least {TAU_LEAST}", found)
+    return found | {"trial": trial}
 
 
 def torch_on_gpu():
@@ -254,32 +270,26 @@ def torch_on_gpu():
         raise Skip("PyTorch is not installed") from None
     if not torch.cuda.is_available():
         raise Skip("PyTorch sees no GPU")
-    return torch
 
 
 def bandwidth(machine, _):
-    """Of each profiled kernel of at least 8 MB, beside what a copy by PyTorch reaches."""
-    path, torch = profile_path(machine.options), torch_on_gpu()
+    """Of each profiled kernel of at least 8 MB, beside what the driver's copy reaches."""
+    path = profile_path(machine.options)
+    done = machine.run(machine.options.build / "tests/cuda/cuda_copy", machine.options.libraries or "-")
+    copied = json.loads(done.stdout)
     if not path.exists():
-        raise Skip(f"no {path.name} beside the results: run the stage profile first")
-    data, ms = torch.empty(1 << 30, dtype=torch.uint8, device="cuda"), []
-    other = torch.empty_like(data)
-    for _ in range(10):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record(), other.copy_(data), end.record()
-        torch.cuda.synchronize()
-        ms.append(begin.elapsed_time(end))
-    copy = 2 * data.nbytes / (min(ms) * 1e-3)
+        raise Skip(f"{copied}; no {path.name} beside the results: run the stage profile first")
     rows = [row for row in json.loads(path.read_text())["kernels"]
-            if row["moved_bytes"] >= 8e6 and row["kernel"] not in ("matmul", "attention", "attention_backward")]
-    return {"copy_bytes_per_s": copy, "of_copy": {f"{row['kernel']} {row['operands']}":
-            round(row["moved_bytes"] / row["median_ns"] * 1e9 / copy, 3) for row in rows}}
+            if row["moved_bytes"] >= (0 if machine.options.small else 8e6)
+            and row["kernel"] not in ("matmul", "attention", "attention_backward")]
+    return copied | {"of_copy": {f"{row['kernel']} {row['operands']}": round(
+        row["moved_bytes"] / row["median_ns"] * 1e9 / copied["copy_bytes_per_s"], 3) for row in rows}}
 
 
 def pytorch(machine, _, how, recompute):
     """The step of gpt2-124m, for its rankings."""
     torch_on_gpu()
-    return json.loads(machine.run(sys.executable, HERE / "torch_step.py", how, recompute, 8, 1024).stdout)
+    return json.loads(machine.run(sys.executable, ROOT / "tests/gpu/torch_step.py", how, recompute, 8, 1024).stdout)
 
 
 # stage: {item: function, arguments}
@@ -287,10 +297,20 @@ def items_of(machine, stage):
     models = machine.models()
     return {
         "conformance": {"primitives": (conformance,)},
-        "kernels": {" ".join([family, *form[1:], *shape]): (kernels, family, form, shape)
-                    for family, form, shape in KERNELS},
-        "steps": {"memory": (memory,), "host": (host,), **{f"model {k}": (steps, k) for k in range(5)}},
-        "sanitizer": {check: (sanitizer, check) for check in ["memcheck", "racecheck", "initcheck", "synccheck"]},
+        "kernels": {**{f"samples {first}": (family, "samples", SAMPLES_EACH, first)
+                       for first in range(0, SAMPLES, SAMPLES_EACH)},
+                    **{f"attention {number}": (family, "attention", number) for number in range(ATTENTION_SIZES)},
+                    **{name: (family, "named", name) for name in ["moves", "items"]},
+                    **{" ".join([model, *form[1:], *shape]): (kernels, model, form, shape)
+                       for model, form, shape in KERNELS}},
+        "steps": {"memory": (memory,), "host": (host,),
+                  **{f"process memory {model}": (process_memory, model) for model in models},
+                  **{f"model {k}": (steps, k) for k in range(5)}},
+        "sanitizer": {**{check: (sanitizer, check) for check in ["memcheck", "racecheck", "initcheck", "synccheck"]},
+                      **{" ".join(map(str, [check, *of])): (sanitizer, check, *of)
+                         for check in ["memcheck", "racecheck", "synccheck"]
+                         for of in [("samples", SAMPLES_EACH, 0), ("named", "moves"), ("named", "items"),
+                                    *(("attention", number) for number in SANITIZED)]}},
         "profile": {model: (profile, model) for model in models},
         "bench": {**{f"{model} ranking{how}": (ranking, model, how != "") for how in ["", " profiled"]
                      for model in models}, "bandwidth": (bandwidth,),
@@ -310,7 +330,7 @@ def do(machine, function, *arguments):
     except subprocess.TimeoutExpired:
         row = {"status": "unfinished", "why": "time ran out"}
     except Fault as fault:
-        row = {"status": "failed", "why": str(fault)}
+        row = {"status": "failed", "why": str(fault)} | ({"found": fault.found} if fault.found else {})
     except Exception as unforeseen:  # as of PyTorch
         row = {"status": "failed", "why": repr(unforeseen)[-700:]}
     return row | {"seconds": round(time.monotonic() - begin, 1)}
@@ -331,21 +351,31 @@ def commit_of(build):
     return said.stdout.strip() or None
 
 
+def items_left(wanted, rows, commit):
+    """Those that ran out of time least often first."""
+    left = [name for name in wanted
+            if (rows.get(name, {}).get("status"), rows.get(name, {}).get("commit")) != ("ok", commit)]
+    return sorted(left, key=lambda name: rows.get(name, {}).get("times", 0))
+
+
 def run_stage(machine, stage, about):
     """about: of every row: commit, versions, command."""
     path = machine.options.out / f"{stage}.json"
     results = json.loads(path.read_text()) if path.exists() else {"stage": stage, "items": {}}
     wanted, rows = items_of(machine, stage), results["items"]
-    if machine.options.small and stage in ("kernels", "steps"):
-        wanted = dict(list(wanted.items())[::max(1, len(wanted) // 2)])
-    left = [name for name in wanted
-            if (rows.get(name, {}).get("status"), rows.get(name, {}).get("commit")) != ("ok", about["commit"])]
+    if machine.options.small:
+        wanted = {name: wanted[name] for name in SMALL.get(stage, wanted)}
+    left = items_left(wanted, rows, about["commit"])
     for name in left:
+        before = rows.get(name, {})
         if machine.left() <= 0:
-            rows[name] = {"status": "unfinished", "why": "time ran out"}
+            rows[name] = before | {"status": "unfinished", "why": "time ran out"}
         else:
             when = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}"
+            machine.kept = before.get("kept", {}) if before.get("commit") == about["commit"] else {}
             rows[name] = do(machine, *wanted[name]) | {"when": when} | about
+            if rows[name]["status"] == "unfinished":
+                rows[name] |= {"times": before.get("times", 0) + 1, "kept": machine.kept}
         print(f"{stage}: {name}: {rows[name]['status']} {rows[name].get('why', '')}".rstrip(), flush=True)
         path.write_text(json.dumps(results, indent=1) + "\n")
     print(f"{stage}: {len(wanted) - len(left)} of {len(wanted)} items were done before; {path}")
@@ -363,7 +393,7 @@ def arguments():
     parser.add_argument("--doubles", metavar="COMPILER")
     parser.add_argument("--target", default="h200")
     parser.add_argument("--seconds", type=float, default=440)
-    parser.add_argument("--small", action="store_true", help="tiny models and every few items, to try the stages")
+    parser.add_argument("--small", action="store_true", help="tiny models and few items, to try the stages")
     options = parser.parse_args()
     options.build = options.build.resolve()
     if not (options.build / "tools/remat-run").exists():
@@ -384,7 +414,8 @@ def main():
     machine = Machine(options)
     probe = do(machine, conformance)
     if probe["status"] == "skipped":
-        (options.out / f"{options.stage}.json").write_text(json.dumps({"stage": options.stage, "items": {}, **probe}) + "\n")
+        found = {"stage": options.stage, "items": {}, **probe}
+        (options.out / f"{options.stage}.json").write_text(json.dumps(found) + "\n")
         print(f"SKIP: {options.stage}: {probe['why']}")
         return 77
     versions = {key: probe.get("found", {}).get(key) for key in ["gpu", "driver", "nvrtc", "cublaslt"]}

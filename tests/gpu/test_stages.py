@@ -1,8 +1,10 @@
 """Every stage of tools/gpu.sh on small models and doubles of NVIDIA's libraries: it runs or says what it skips,
-and what is done is not done again.
+what is done is not done again, and what is timed is launched on the GPU; what rankings and memory have to be.
 
     test_stages.py BUILD LIBRARIES COMPILER"""
+import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,14 +14,21 @@ import stages
 
 BUILD, LIBRARIES, COMPILER = sys.argv[1:]
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/gpu.sh"
-# stage: exit codes that it may have here; 77 where compute-sanitizer or PyTorch with a GPU is missing
-STAGES = {"conformance": {0}, "kernels": {0}, "steps": {0}, "sanitizer": {0, 77}, "profile": {0}, "bench": {0, 77}}
+# stage: exit codes that it may have here; 77 where PyTorch with a GPU is missing
+STAGES = {"conformance": {0}, "kernels": {0}, "steps": {0}, "sanitizer": {0}, "profile": {0}, "bench": {0, 77}}
+SANITIZER = """#!/bin/sh
+shift 4
+"$@"
+code=$?
+echo "========= ERROR SUMMARY: 0 errors"
+exit $code
+"""
 faults = []
 
 
-def run(stage, out, *options):
+def run(stage, out, *options, **environment):
     done = subprocess.run([SCRIPT, stage, "--build", BUILD, "--out", out, "--small", *options], encoding="utf-8",
-                          capture_output=True)
+                          capture_output=True, env=os.environ | {"PATH": f"{out}:{os.environ['PATH']}"} | environment)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -28,9 +37,14 @@ def check(condition, message):
         faults.append(message)
 
 
+def log_of(stage, out):
+    """A line for each graph that the stage launched."""
+    return f"{out}/{stage}.log"
+
+
 def check_stage(stage, out, doubles):
     path = pathlib.Path(out) / f"{stage}.json"
-    code, said = run(stage, out, *doubles)
+    code, said = run(stage, out, *doubles, REMAT_DOUBLE_LOG=log_of(stage, out))
     items = json.loads(path.read_text())["items"]
     check(code in STAGES[stage] and items, f"{stage}: exit code {code}: {said}")
     check(all(row.keys() >= set(stages.ABOUT) for row in items.values()), f"{stage}: of what is not said: {items}")
@@ -58,15 +72,98 @@ def check_unforeseen():
     check(row["status"] == "failed" and "planted" in row["why"], f"an unforeseen exception: {row}")
 
 
+def options_of(out, **more):
+    return argparse.Namespace(**{"build": pathlib.Path(BUILD), "out": pathlib.Path(out), "libraries": None,
+                                 "doubles": None, "seconds": 60, "small": True, "target": "h200"} | more)
+
+
+def fault_of(function, *arguments):
+    try:
+        function(*arguments)
+    except stages.Fault as fault:
+        return str(fault)
+    return ""
+
+
+def check_rankings():
+    """20 plans, and with a profile a tau of 0.9."""
+    rows = [{"predicted_ns": k, "measured_ns": 100 + k} for k in range(20)]
+    turned = [*reversed(rows[:9]), *rows[9:]]
+    weak = [row | {"predicted_ns": k} for k, row in enumerate(turned)]
+    flat = [row | {"measured_ns": 1} for row in rows]
+    check(not fault_of(stages.check_ranking, rows, True, False), "a right ranking is a fault")
+    check("19 plans" in fault_of(stages.check_ranking, rows[1:], False, False), "19 plans are enough")
+    check("tau is 0.6" in fault_of(stages.check_ranking, weak, True, False), "a weak ranking is no fault")
+    check(not fault_of(stages.check_ranking, weak, False, False), "a ranking without a profile has a limit")
+    check("tau is None" in fault_of(stages.check_ranking, flat, False, False), "no ranking is no fault")
+    found = stages.check_ranking(rows[:2], True, True)
+    check(found["trial"], f"a trial does not say that it is one: {found}")
+
+
+def check_process_memory():
+    for device, expected in [(1010, False), (1011, True), (989, True)]:
+        found = {"arena_bytes": 900, "reserve_bytes": 100, "device_bytes": device}
+        check(bool(fault_of(stages.check_process_memory, found, False)) == expected, f"{device} of 1000 bytes")
+
+
+def check_order():
+    """What ran out of time is done last, and again what it had not measured."""
+    ok = {"status": "ok", "commit": 1}
+    rows = {"a": {"status": "unfinished", "times": 1}, "b": ok, "d": {"status": "failed", "commit": 1}}
+    left = stages.items_left(["a", "b", "c", "d"], rows, 1)
+    check(left == ["c", "d", "a"], f"done in this order: {left}")
+    with tempfile.TemporaryDirectory() as out:
+        about, called = {"commit": 1}, []
+
+        def slow(machine, work):
+            called.append(dict(machine.kept))
+            machine.kept[f"plan {len(called)}"] = len(called)
+            if len(called) < 3:
+                raise subprocess.TimeoutExpired("slow", 1)
+
+        known, stages.items_of = stages.items_of, lambda machine, stage: {"slow": (slow,)}
+        codes = [stages.run_stage(stages.Machine(options_of(out)), "bench", about) for _ in range(3)]
+        stages.items_of = known
+        check(codes == [75, 75, 0] and called == [{}, {"plan 1": 1}, {"plan 1": 1, "plan 2": 2}],
+              f"codes {codes}, kept {called}")
+
+
+def check_libraries():
+    """Those that were packed are used, whatever the folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "libraries").mkdir()
+        machine = stages.Machine(options_of(folder, build=pathlib.Path(folder)))
+        said = machine.run("sh", "-c", "echo $LD_LIBRARY_PATH").stdout
+        check(said.startswith(f"{folder}/libraries:"), f"libraries are looked for in {said}")
+
+
+def check_graphs_launched(out, items):
+    """Steps are timed on the GPU: each but the first, of each plan of each ranking, is a graph."""
+    plans = sum(len(row["found"]["plans"]) for name, row in items.items() if "ranking" in name)
+    log = pathlib.Path(log_of("bench", out))
+    launched = len(log.read_text().splitlines()) if log.exists() else 0
+    expected = plans * (stages.TURNS + stages.WARM_TURNS - 1)
+    check(plans and launched == expected, f"bench: {launched} graphs were launched, not {expected}")
+
+
 check_unforeseen()
+check_rankings()
+check_process_memory()
+check_order()
+check_libraries()
 with tempfile.TemporaryDirectory() as out:
     check_graphs(out)
+    sanitizer = pathlib.Path(out) / "compute-sanitizer"  # a double
+    sanitizer.write_text(SANITIZER)
+    sanitizer.chmod(0o755)
     doubles = ["--libraries", LIBRARIES, "--doubles", COMPILER]
     for stage in STAGES:
         check_stage(stage, out, doubles)
     ranked = json.loads((pathlib.Path(out) / "bench.json").read_text())["items"]
     check(all(row["status"] == "ok" and row["found"]["plans"] for name, row in ranked.items() if "ranking" in name),
           f"bench: {ranked}")
+    check_graphs_launched(out, ranked)
+    check(ranked["bandwidth"]["status"] == "ok" and ranked["bandwidth"]["found"]["of_copy"], f"bandwidth: {ranked}")
     # what failed or ran out of time is done again
     path = pathlib.Path(out) / "conformance.json"
     for state in ["failed", "unfinished"]:

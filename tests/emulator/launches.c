@@ -1,0 +1,50 @@
+#include "kernels.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+char *kernels_text(const struct remat_cuda_code *code)
+{
+    size_t length = 1;
+    for (uint32_t i = 0; i < code->prelude_count; i++)
+        length += strlen(code->preludes[i]);
+    for (uint32_t k = 0; k < code->kernel_count; k++)
+        length += strlen(code->kernels[k].text);
+    char *text = malloc(length), *end = text;
+    if (!text) {
+        fprintf(stderr, "FAILED out of memory\n");
+        exit(1);
+    }
+    for (uint32_t i = 0; i < code->prelude_count; i++)
+        end = stpcpy(end, code->preludes[i]);
+    for (uint32_t k = 0; k < code->kernel_count; k++)
+        end = stpcpy(end, code->kernels[k].text);
+    *end = 0;
+    return text;
+}
+
+struct arguments kernels_arguments(const struct remat_cuda_word *words, uint32_t count,
+                                   uint64_t seed, uint64_t memory, uint64_t workspace)
+{
+    struct arguments arguments = {{0}};
+    for (uint32_t w = 0; w < count; w++)
+        arguments.word[w] = words[w].kind == REMAT_CUDA_ARENA       ? memory + words[w].value
+                            : words[w].kind == REMAT_CUDA_WORKSPACE ? workspace + words[w].value
+                            : words[w].kind == REMAT_CUDA_SEED      ? seed
+                                                                    : words[w].value;
+    return arguments;
+}
+
+char *kernels_replace(const char *text, const char *find, const char *replacement)
+{
+    size_t count = 0, length = strlen(find);
+    for (const char *at = strstr(text, find); at; at = strstr(at + length, find))
+        count++;
+    char *out = malloc(strlen(text) + count * strlen(replacement) + 1), *end = out;
+    for (const char *at; (at = strstr(text, find)); text = at + length) {
+        end = mempcpy(end, text, (size_t)(at - text));
+        end = stpcpy(end, replacement);
+    }
+    strcpy(end, text);
+    return out;
+}
