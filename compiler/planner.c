@@ -355,7 +355,7 @@ fail:
 /* Of a step, from the least that choices cost. */
 static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
 {
-    double ns = (double)p->border.least_ns + floor((cost_ps + (double)p->border.merge_ps) / 1000);
+    double ns = (double)p->border.least_ns + floor(cost_ps / 1000);
     return ns > 0 ? (uint64_t)ns : 0;
 }
 

@@ -138,8 +138,7 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(remat_fuse_facts_create(arena, graph, &facts));
     REMAT_TRY(remat_fuse_collect(&w.groups));
     *out = (struct remat_kernel_list){.count = (uint32_t)w.groups.groups.count,
-                                      .kernel_of_node = w.groups.group_of,
-                                      .limited = w.groups.limited};
+                                      .kernel_of_node = w.groups.group_of};
     REMAT_NEW(arena, out->kernels, out->count + tail);
     REMAT_TRY(find_kernels(&w, out->kernels));
     if (tail)

@@ -44,7 +44,6 @@ struct remat_kernel_list {
     uint32_t count;
     struct remat_fused_kernel *kernels; /* in order of their last node: after what they read */
     uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
-    bool limited; /* the most nodes of a kernel say what some of the backward pass are */
 };
 
 struct remat_kernel_memo; /* kernel_memo.h */

@@ -172,10 +172,12 @@ static bool can_join(const struct remat_fuser *f, uint32_t id, const struct rema
 {
     const struct remat_fuse_group *group = &f->groups.items[id];
     if (group->kind == REMAT_GROUP_NAMED || group->consumed || group->bucket != node->bucket ||
-        !has_room(f, group, 1) || !may_meet(f, group, node))
+        !may_meet(f, group, node))
         return false;
     if (rounds_columns(f, id, node))
         return true;
+    if (!has_room(f, group, 1))
+        return false;
     bool row_reduce = has(node, REMAT_FACT_ROW_REDUCE);
     bool column_reduce = has(node, REMAT_FACT_COLUMN_REDUCE);
     if (column_reduce && group->node_count >= GROUP_NODES_MAX)
@@ -403,13 +405,9 @@ remat_status remat_fuse_collect(struct remat_fuser *f)
     REMAT_NEW(f->arena, f->in_memory, node_count);
     REMAT_TRY(find_read(f));
     REMAT_TRY(place_nodes(f));
-    for (size_t g = 0; g < f->groups.count; g++) {
-        const struct remat_fuse_group *group = &f->groups.items[g];
-        if (group->node_count < GROUP_NODES_MAX)
-            continue;
-        full = true; /* too large, or so large that a column reduction was kept out */
-        f->limited |= group->bucket == REMAT_PHASE_BACKWARD;
-    }
+    for (size_t g = 0; g < f->groups.count;
+         g++) /* or so large that a column reduction stayed out */
+        full |= f->groups.items[g].node_count >= GROUP_NODES_MAX;
     if (full)
         REMAT_TRY(divide(f));
     REMAT_NEW(f->arena, f->group_of, node_count);

@@ -45,7 +45,6 @@ struct remat_fuser {
     uint32_t *next;     /* by node: the one behind it in its group */
     uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
     uint8_t *in_memory; /* by node: an inline one that is a kernel's result all the same */
-    bool limited;       /* as in struct remat_kernel_list */
 };
 
 static inline const struct remat_fuse_node *remat_fuse_node_at(const struct remat_fuser *f,

@@ -63,8 +63,8 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
 /* A table of embeddings is touched where the ids point: as often as there are rows of values; a
  * batch where its part is. An update is read and written; a kernel program reads the old version,
  * if it does, as an operand of its own. */
-static uint64_t operand_bytes(const struct remat_graph *graph,
-                              const struct remat_fused_kernel *kernel, uint32_t operand)
+uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
+                                   const struct remat_fused_kernel *kernel, uint32_t operand)
 {
     const struct remat_kernel_operand *o = &kernel->operands[operand];
     bool update = o->access == REMAT_ACCESS_UPDATE, program = kernel->kind == REMAT_KERNEL_program;
@@ -91,7 +91,7 @@ static uint64_t moved_bytes(const struct remat_graph *graph,
             if (other->value.i != o->value.i ||
                 other->view->offset_elements != o->view->offset_elements)
                 continue;
-            uint64_t bytes = operand_bytes(graph, kernel, j);
+            uint64_t bytes = remat_price_operand_bytes(graph, kernel, j);
             most = bytes > most ? bytes : most;
             seen |= j < i;
         }

@@ -20,6 +20,11 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device);
 
+/* What the kernel moves for one of its operands; several that begin at the same element of a value
+ * count once, the largest of them. */
+uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
+                                   const struct remat_fused_kernel *kernel, uint32_t operand);
+
 /* `device` without a profile, of such rates that no kernel program costs less on `device` than on
  * this: there costs are sub-additive. Without a profile the device itself. Named kernels have their
  * own prices. */

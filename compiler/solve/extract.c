@@ -6,6 +6,7 @@
 
 #include "extract_layers.h"
 #include "extract_own.h"
+#include "extract_parts.h"
 #include "extract_traffic.h"
 #include "ops.h"
 
@@ -26,9 +27,7 @@ struct extractor {
     struct remat_traffic_table table;
     uint32_t *task_of_kernel; /* of named kernels */
     uint64_t *source_bytes;   /* by item: the least that a kernel reads that makes it */
-    double *slacks_ns; /* by kernel: what a program of the backward pass computes beyond that */
-    double slack_ns;   /* the most that a kernel program of the backward pass computes
-                          beyond what it moves */
+    struct remat_parts parts;
     struct id_list {
         uint32_t *items;
         size_t count, capacity;
@@ -99,89 +98,38 @@ static double bytes_ps(const struct extractor *x, enum cost cost, uint64_t bytes
     return 1000 * (double)bytes / x->devices[cost].memory_bytes_per_ns;
 }
 
-/* A program of the backward pass that a clone of an item which it reads could be part of. */
-static bool reads_items(const struct extractor *x, uint32_t kernel)
+/* The item is the only thing that makes its kernel run. */
+static bool is_alone(const struct extractor *x, uint32_t item)
 {
-    const struct remat_fused_kernel *k = kernel_at(x, kernel);
-    if (remat_is_early(k) || k->kind != REMAT_KERNEL_program)
-        return false;
-    for (uint32_t o = 0; o < k->operand_count; o++) {
-        uint32_t root = k->operands[o].value.i;
-        if (k->operands[o].access == REMAT_ACCESS_READ && !remat_is_none(x->out->item_of[root]) &&
-            is_program(x, writer_of(x, root)) && remat_traffic_fits(&x->table, root, kernel))
-            return true;
-    }
-    return false;
+    const struct remat_fused_kernel *writer =
+        kernel_at(x, writer_of(x, x->out->item_value[item].i));
+    for (uint32_t o = 0; o < writer->operand_count; o++)
+        if (writer->operands[o].access == REMAT_ACCESS_WRITE &&
+            remat_traffic_of(&x->table, writer->operands[o].value.i).forced)
+            return false;
+    return true;
 }
 
-static uint64_t shared_bytes(const struct extractor *x, uint32_t a, uint32_t b, uint8_t *seen)
+static int64_t least_cost(const struct extractor *x, uint32_t item, const struct remat_traffic *t)
 {
-    uint64_t bytes = 0;
-    for (int pass = 0; pass < 3; pass++) { /* mark what a reads, count in b, unmark */
-        const struct remat_fused_kernel *k = kernel_at(x, pass == 1 ? b : a);
-        for (uint32_t o = 0; o < k->operand_count; o++) {
-            uint32_t root = k->operands[o].value.i;
-            if (pass == 1 && seen[root])
-                bytes += remat_value_bytes(&x->graph->values[root]);
-            else if (pass != 1)
-                seen[root] = pass == 0;
-        }
-    }
-    return bytes;
-}
-
-static int64_t program_cost(const struct extractor *x, uint32_t item, const struct remat_traffic *t,
-                            enum cost cost)
-{
-    const struct remat_value_info *info = &x->graph->values[x->out->item_value[item].i];
-    uint32_t writer = writer_of(x, x->out->item_value[item].i);
-    double once = bytes_ps(x, cost, remat_value_bytes(info));
-    double launch = 1000 * x->devices[cost].launch_ns;
-    bool again = remat_traffic_written(t) && !(cost == LEAST && x->kernels->limited);
-    uint32_t joined = cost == LEAST && x->kernels->limited ? 0 : t->joined;
-    double ps = (t->forced ? 0 : -once) - once * joined;
-    if (cost == LIKELY)
-        return (int64_t)(ps + (again ? once : 0) + (again && !joined ? launch : 0));
-    bool alone = true; /* the only thing that its kernel writes */
-    for (uint32_t o = 0; o < kernel_at(x, writer)->operand_count; o++)
-        alone = alone && (kernel_at(x, writer)->operands[o].access != REMAT_ACCESS_WRITE ||
-                          kernel_at(x, writer)->operands[o].value.i == x->out->item_value[item].i);
-    if (!t->forced && alone)
-        ps = -1000 * (double)x->least_ns[writer] - once * joined;
-    ps += again ? fmax(0, once - 1000 * x->slack_ns) : 0;
+    const struct remat_part_readers *readers = &x->parts.readers[item];
+    uint32_t v = x->out->item_value[item].i;
+    double once = bytes_ps(x, LEAST, remat_value_bytes(&x->graph->values[v]));
+    double ps = t->forced           ? 0
+                : is_alone(x, item) ? -1000 * (double)x->least_ns[writer_of(x, v)]
+                                    : -once;
+    ps -= readers->joins ? once : 0;
+    ps += t->named || readers->apart ? fmax(0, once - 1000 * x->parts.slack_ns) : 0;
     return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
 }
 
-/* Both ways: which of two starts first does not follow from their order. */
-static bool may_merge(const struct extractor *x, uint32_t a, uint32_t b)
+static int64_t likely_cost(const struct extractor *x, uint32_t item, const struct remat_traffic *t)
 {
-    bool forward = x->table.first_node[a] < x->table.first_node[b];
-    return remat_traffic_may_merge(&x->table, forward ? a : b, forward ? b : a);
-}
-
-/* What kernels of the backward pass save at most that are apart and become one because they read
- * clones: what both read, and a launch. */
-static remat_status find_merges(struct extractor *x)
-{
-    remat_status st = REMAT_OK;
-    struct id_list readers = {0};
-    uint8_t *seen;
-    double ps = 0;
-    REMAT_NEW(x->arena, seen, x->graph->value_count);
-    for (uint32_t b = 0; !x->kernels->limited && b < x->kernels->count; b++) {
-        double most = 0;
-        if (!reads_items(x, b))
-            continue;
-        for (size_t i = 0; i < readers.count; i++)
-            if (may_merge(x, readers.items[i], b))
-                most = fmax(most, bytes_ps(x, LEAST, shared_bytes(x, readers.items[i], b, seen)) +
-                                      1000 * x->devices[LEAST].launch_ns);
-        ps -= most;
-        REMAT_PUSH(x->arena, &readers, b);
-    }
-    x->out->merge_ps = (int64_t)floor(ps);
-fail:
-    return st;
+    uint32_t v = x->out->item_value[item].i;
+    double once = bytes_ps(x, LIKELY, remat_value_bytes(&x->graph->values[v]));
+    bool again = remat_traffic_written(t);
+    double launch = again && !t->joined ? 1000 * x->devices[LIKELY].launch_ns : 0;
+    return (int64_t)((t->forced ? 0 : -once) - once * t->joined + (again ? once : 0) + launch);
 }
 
 /* --- what a task needs --- */
@@ -226,7 +174,7 @@ static remat_status find_inputs(struct extractor *x, const struct remat_node_inf
     remat_status st = REMAT_OK;
     x->slice.count = 0;
     x->slice_count++;
-    for (uint32_t i = 0; i < from->input_count; i++)
+    for (uint32_t i = 0; i < remat_extract_reads(from); i++)
         REMAT_TRY(push_slice(x, from->inputs[i].i));
     for (size_t s = 0; s < x->slice.count; s++) {
         uint32_t v = x->slice.items[s], producer = x->graph->values[v].node;
@@ -235,7 +183,7 @@ static remat_status find_inputs(struct extractor *x, const struct remat_node_inf
         } else if (!remat_is_none(producer)) {
             const struct remat_node_info *node = &x->graph->nodes[producer];
             *possible = *possible && remat_op_recomputable(node->op);
-            for (uint32_t i = 0; i < node->input_count; i++)
+            for (uint32_t i = 0; i < remat_extract_reads(node); i++)
                 REMAT_TRY(push_slice(x, node->inputs[i].i));
         }
     }
@@ -268,16 +216,33 @@ static bool shares_source(const struct extractor *x, const struct remat_border_t
     return false;
 }
 
+/* Something that item `u` is made of may be read anyway where the task runs. */
+static bool has_hosted_source(const struct extractor *x, uint32_t item,
+                              const struct remat_traffic *t, uint32_t u)
+{
+    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[u].task];
+    for (uint32_t a = made->input_begin; a < made->input_end; a++) {
+        uint32_t source = x->inputs.items[a];
+        if (has_host(x, item, t, x->out->item_value[source].i) ||
+            (is_program_item(x, source) && has_hosted_source(x, item, t, source)))
+            return true;
+    }
+    return false;
+}
+
 /* One of the inputs is read through its sources at least: the largest, since several may be made
  * from one source. */
-static uint32_t find_largest(const struct extractor *x, const struct remat_traffic *t,
-                             const struct remat_border_task *task, enum cost cost)
+static uint32_t find_largest(const struct extractor *x, uint32_t item,
+                             const struct remat_traffic *t, const struct remat_border_task *task,
+                             enum cost cost)
 {
     uint32_t largest = REMAT_NONE;
     const uint64_t *bytes = x->source_bytes;
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
         uint32_t u = x->inputs.items[i];
-        if (is_made_twice(x, t, u) && (cost == LIKELY || !shares_source(x, task, u)) &&
+        bool certain =
+            cost == LIKELY || !(shares_source(x, task, u) || has_hosted_source(x, item, t, u));
+        if (is_made_twice(x, t, u) && certain &&
             (remat_is_none(largest) || bytes[u] > bytes[largest]))
             largest = u;
     }
@@ -289,16 +254,14 @@ static remat_status add_reads(struct extractor *x, uint32_t item, const struct r
 {
     remat_status st = REMAT_OK;
     for (enum cost cost = LEAST; cost <= LIKELY; cost++) {
-        uint32_t largest = find_largest(x, t, task, cost);
+        uint32_t largest = find_largest(x, item, t, task, cost);
         for (uint32_t i = task->input_begin; i < task->input_end; i++) {
             uint32_t u = x->inputs.items[i];
             struct remat_border_read read = {u, !is_program_item(x, u) ? REMAT_READ_ALWAYS
                                                 : u == largest         ? REMAT_READ_SOURCE
                                                                        : REMAT_READ_UNLESS_FUSED};
             bool hosted = has_host(x, item, t, x->out->item_value[u].i);
-            bool free =
-                cost == LEAST ? hosted || x->kernels->limited : hosted && !remat_traffic_written(t);
-            if (!free)
+            if (!hosted || (cost == LIKELY && remat_traffic_written(t)))
                 REMAT_PUSH(x->arena, &x->reads[cost], read);
         }
     }
@@ -338,8 +301,9 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
     for (enum cost cost = LEAST; cost <= LIKELY; cost++) {
         struct remat_border *border = cost == LEAST ? &x->out->least : &x->out->likely;
         border->tasks[task] = made;
-        border->tasks[task].cost_ps =
-            program ? program_cost(x, item, &traffic, cost) : 1000 * (int64_t)x->prices[writer].ns;
+        border->tasks[task].cost_ps = !program        ? 1000 * (int64_t)x->prices[writer].ns
+                                      : cost == LEAST ? least_cost(x, item, &traffic)
+                                                      : likely_cost(x, item, &traffic);
         border->tasks[task].again_ps = 1000 * (int64_t)x->prices[writer].ns;
         border->tasks[task].read_begin = (uint32_t)reads[cost];
         border->tasks[task].read_end = (uint32_t)x->reads[cost].count;
@@ -404,91 +368,43 @@ fail:
     return st;
 }
 
-/* No decision changes what the kernel is: it writes nothing that may go unwritten, and reads
- * nothing that a clone inside it could make. */
-static bool is_fixed(const struct extractor *x, uint32_t kernel)
+/* What no decision changes has its price: one of the forward pass is such a program if it writes
+ * nothing that may go unwritten. Programs of the backward pass are in parts. */
+static uint64_t least_of(const struct extractor *x, uint32_t kernel)
 {
     const struct remat_fused_kernel *k = kernel_at(x, kernel);
-    bool fixed = k->kind != REMAT_KERNEL_program || k->phase == REMAT_PHASE_OPTIMIZER;
-    if (fixed || !remat_is_early(k))
-        return fixed || (!x->kernels->limited && !reads_items(x, kernel));
-    for (uint32_t o = 0; o < k->operand_count; o++)
+    if (k->kind == REMAT_KERNEL_program && k->phase == REMAT_PHASE_BACKWARD)
+        return 0;
+    for (uint32_t o = 0;
+         remat_is_early(k) && k->kind == REMAT_KERNEL_program && o < k->operand_count; o++)
         if (k->operands[o].access == REMAT_ACCESS_WRITE &&
             !remat_traffic_of(&x->table, k->operands[o].value.i).forced)
-            return false;
-    return true;
-}
-
-/* Where nodes are too many for a kernel it is not known which programs any plan has, so those of
- * the backward pass count as nothing. */
-static uint64_t floor_of(const struct extractor *x, uint32_t kernel)
-{
-    if (x->kernels->limited && !remat_is_early(kernel_at(x, kernel)))
-        return 0;
-    return remat_price_kernel(x->graph, kernel_at(x, kernel), &x->devices[LEAST]).ns;
+            return remat_price_kernel(x->graph, k, &x->devices[LEAST]).ns;
+    return x->prices[kernel].ns;
 }
 
 static remat_status find_least(struct extractor *x)
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(x->arena, x->least_ns, x->kernels->count);
+    x->out->least_ns = x->parts.least_ns;
     for (uint32_t k = 0; k < x->kernels->count; k++) {
-        x->least_ns[k] = is_fixed(x, k) ? x->prices[k].ns : floor_of(x, k);
+        x->least_ns[k] = least_of(x, k);
         x->out->least_ns += x->least_ns[k];
     }
 fail:
     return st;
 }
 
-static void find_slack(struct extractor *x)
-{
-    for (uint32_t k = 0; k < x->kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = kernel_at(x, k);
-        if (remat_is_early(kernel) || kernel->kind != REMAT_KERNEL_program)
-            continue;
-        double moved_ns = bytes_ps(x, LEAST, x->prices[k].moved_bytes) / 1000;
-        double slack_ns = (double)floor_of(x, k) - x->devices[LEAST].launch_ns - moved_ns - 1;
-        x->slacks_ns[k] = fmax(0, slack_ns);
-        x->slack_ns = fmax(x->slack_ns, slack_ns);
-    }
-}
-
-/* The most that a program which a clone of the item could be part of hides behind its arithmetic.
- */
-static double slack_of(const struct extractor *x, uint32_t item)
-{
-    const struct remat_shape *shape = &x->graph->values[x->out->item_value[item].i].shape;
-    uint32_t writer = writer_of(x, x->out->item_value[item].i);
-    bool row = shape->rank > 0 && shape->dims[shape->rank - 1] == 1;
-    double most = 0;
-    for (uint32_t k = 0; k < x->kernels->count; k++) {
-        const struct remat_shape *space = &kernel_at(x, k)->space;
-        if (x->slacks_ns[k] > most && (row || remat_shape_equal(space, shape) ||
-                                       remat_shape_equal(space, &kernel_at(x, writer)->space)))
-            most = x->slacks_ns[k];
-    }
-    return most;
-}
-
 /* Programs of the backward pass hide what clones in them read. */
-static remat_status hide_reads(struct extractor *x)
+static void hide_reads(struct extractor *x)
 {
-    remat_status st = REMAT_OK;
     struct remat_border *least = &x->out->least;
-    double *hidden_ps;
-    REMAT_NEW(x->arena, hidden_ps, least->item_count);
-    for (uint32_t i = 0; i < least->item_count && x->slack_ns > 0; i++) {
-        const struct remat_border_task *task = &least->tasks[least->items[i].task];
-        double ps = is_program_item(x, i) ? 1000 * slack_of(x, i) : 0;
-        for (uint32_t r = task->read_begin; r < task->read_end; r++)
-            hidden_ps[least->reads[r].item] = fmax(hidden_ps[least->reads[r].item], ps);
-    }
+    double hidden_ps = 1000 * x->parts.slack_ns;
     for (uint32_t i = 0; i < least->item_count; i++) {
-        least->read_ps[i] = (int64_t)fmax(0, (double)least->read_ps[i] - hidden_ps[i]);
-        least->source_ps[i] = (int64_t)fmax(0, (double)least->source_ps[i] - hidden_ps[i]);
+        least->read_ps[i] = (int64_t)fmax(0, (double)least->read_ps[i] - hidden_ps);
+        least->source_ps[i] = (int64_t)fmax(0, (double)least->source_ps[i] - hidden_ps);
     }
-fail:
-    return st;
 }
 
 remat_status
@@ -513,15 +429,12 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     memset(x.task_of_kernel, 0xff, kernels->count * sizeof *x.task_of_kernel);
     REMAT_TRY(remat_facts_create(arena, graph, &out->facts));
     REMAT_TRY(remat_traffic_create(arena, graph, kernels, &out->facts, &x.table));
-    REMAT_NEW(arena, x.slacks_ns, kernels->count);
-    find_slack(&x);
     REMAT_TRY(find_items(&x));
+    REMAT_TRY(remat_parts_create(arena, graph, kernels, prices, out, &x.devices[LEAST], &x.parts));
     REMAT_TRY(find_least(&x));
     REMAT_TRY(assemble(&x));
-    if (!kernels->limited)
-        REMAT_TRY(remat_extract_own(arena, &x.table, 1000 * x.slack_ns, out));
-    REMAT_TRY(hide_reads(&x));
-    REMAT_TRY(find_merges(&x));
+    REMAT_TRY(remat_extract_own(arena, &x.table, &x.parts, out));
+    hide_reads(&x);
     REMAT_TRY(remat_extract_layers(arena, graph, out));
 fail:
     return st;

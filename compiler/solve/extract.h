@@ -11,6 +11,7 @@
 #include "decision.h"
 #include "facts.h"
 #include "fuse.h"
+#include "ops.h"
 #include "price.h"
 
 struct remat_border_graph {
@@ -25,8 +26,6 @@ struct remat_border_graph {
     bool *item_fused;         /* by item: where not kept, kernel programs make it for themselves */
     struct remat_border least, likely;
     uint64_t least_ns; /* of the plan without recomputation, as `least` counts */
-    int64_t merge_ps;  /* part of every bound by `least`: what kernels of the backward pass may save
-                          by becoming one; at most 0 */
 };
 
 /* `kernels` and `prices` are those of `graph`, in which nothing is recomputed. Where the device has
@@ -38,6 +37,12 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
                      const struct remat_kernel_list *kernels, const struct remat_price *prices,
                      const struct remat_device_description *device,
                      const struct remat_decision *pinned, struct remat_border_graph *out);
+
+/* How many of a node's inputs it reads: of a column index only the shape is named by one. */
+static inline uint32_t remat_extract_reads(const struct remat_node_info *node)
+{
+    return node->op == REMAT_OP_column ? 0 : node->input_count;
+}
 
 /* `least` as it looks from the first run of a kernel: only what is read after it is wanted, what it
  * reads or writes itself is live in any case and counts in other_bytes. */

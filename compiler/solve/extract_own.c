@@ -82,12 +82,12 @@ static int64_t source_ps(const struct own *o, uint32_t item, const int64_t *alon
 }
 
 remat_status remat_extract_own(struct remat_arena *arena, const struct remat_traffic_table *table,
-                               double slack_ps, struct remat_border_graph *border)
+                               const struct remat_parts *parts, struct remat_border_graph *border)
 {
     remat_status st = REMAT_OK;
     struct own o = {.arena = arena, .table = table, .border = border};
     struct remat_border *least = &border->least;
-    int64_t hidden_ps = (int64_t)slack_ps + 1;
+    int64_t hidden_ps = (int64_t)(1000 * parts->slack_ns) + 1;
     int64_t *alone_ps; /* by item: the least that is read of it, or of what it is made from, for a
                           single value */
     REMAT_NEW(arena, o.seen, border->item_count);
@@ -101,11 +101,9 @@ remat_status remat_extract_own(struct remat_arena *arena, const struct remat_tra
         int64_t made_ps = program ? source_ps(&o, i, alone_ps) : least->read_ps[i];
         struct remat_traffic t = remat_traffic_of(table, border->item_value[i].i);
         alone_ps[i] = o.used[i] > 1 ? 0 : made_ps;
-        if (!program || t.own == 0)
-            continue;
-        bool after = table->first_node[t.first_own] > table->first_node[t.first_named];
-        least->tasks[least->items[i].task].cost_ps -=
-            t.own * least->read_ps[i] - (after && made_ps > hidden_ps ? made_ps - hidden_ps : 0);
+        if (program && t.named && parts->readers[i].joins &&
+            parts->readers[i].first_node > table->first_node[t.first_named] && made_ps > hidden_ps)
+            least->tasks[least->items[i].task].cost_ps += made_ps - hidden_ps;
     }
 fail:
     return st;

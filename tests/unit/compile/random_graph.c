@@ -39,6 +39,16 @@ void random_rates(struct random *r, struct remat_device_description *device)
     device->pointwise_flops_per_ns *= draw_factor(r);
 }
 
+void random_balance(struct random *r, struct remat_device_description *device)
+{
+    double matmul = draw_factor(r), bytes_per_ns = 1.0 / 16;
+    for (int t = 0; t < REMAT_DTYPE_COUNT; t++)
+        device->matmul_flops_per_ns[t] *= matmul / 8192;
+    device->memory_bytes_per_ns = bytes_per_ns;
+    device->pointwise_flops_per_ns = bytes_per_ns * exp2(random_draw(r, 33) / 4.0 - 4);
+    device->launch_ns = random_draw(r, 4) ? 1000 * exp2(random_draw(r, 10)) : 0;
+}
+
 /* The last value half of the time. */
 static uint32_t draw_value(struct writer *w)
 {
@@ -115,10 +125,74 @@ static uint32_t draw_partner(struct writer *w, uint32_t x)
     return tries <= count ? w->first + y : x;
 }
 
+/* A row value beside the last one, or by a value of any width, which it is repeated along. */
+static void write_broadcast(struct writer *w, uint32_t x)
+{
+    static const char *const ops[] = {"add", "sub", "mul", "maximum"};
+    uint32_t y = w->first + random_draw(w->random, w->count - w->first);
+    if (w->widths[x] != 1 && w->widths[y] != 1 && w->widths[x] != w->widths[y])
+        y = x;
+    begin_value(w, w->widths[x] > w->widths[y] ? w->widths[x] : w->widths[y]);
+    remat_text_append(&w->text, " = %s %s %s", ops[random_draw(w->random, 4)], operand(w, x),
+                      operand(w, y));
+    end_node(w);
+}
+
+static void write_row(struct writer *w, uint32_t x)
+{
+    begin_value(w, 1);
+    remat_text_append(&w->text, " = row_sum %s", operand(w, x));
+    end_node(w);
+}
+
+/* By a vector that is a parameter, whose gradient is a column sum. */
+static void write_gain(struct writer *w, uint32_t x)
+{
+    remat_text_append(&w->text, "parameter %%w%u : f32[%d] = constant(1.0)\n", w->count,
+                      w->widths[x]);
+    uint32_t v = begin_value(w, w->widths[x]);
+    remat_text_append(&w->text, " = %s %s %%w%u", random_draw(w->random, 2) ? "mul" : "add",
+                      operand(w, x), v);
+    end_node(w);
+}
+
+/* One op between two views. */
+static void write_viewed(struct writer *w, uint32_t x)
+{
+    static const char *const ops[] = {"gelu", "tanh", "softmax", "sigmoid"};
+    uint32_t v = w->count;
+    int width = w->widths[x];
+    remat_text_append(&w->text,
+                      "%%v%u.in : f32[128,%d] = reshape %s { shape = [128, %d] } phase forward%s\n"
+                      "%%v%u.out : f32[128,%d] = %s %%v%u.in phase forward%s\n",
+                      v, width, operand(w, x), width, w->scope, v, width,
+                      ops[random_draw(w->random, 4)], v, w->scope);
+    begin_value(w, width);
+    remat_text_append(&w->text, " = reshape %%v%u.out { shape = [2, 64, %d] }", v, width);
+    end_node(w);
+}
+
+static void write_mixed_node(struct writer *w)
+{
+    static void (*const write[])(struct writer *, uint32_t) = {
+        write_unary, write_unary, write_norm, write_dropout,   write_broadcast, write_broadcast,
+        write_row,   write_row,   write_gain, write_broadcast, write_viewed};
+    static const int widths[WIDTHS] = {16, 64, 256};
+    uint32_t x = draw_value(w), kind = random_draw(w->random, 14);
+    if (kind < sizeof write / sizeof *write)
+        write[kind](w, x);
+    else
+        write_linear(w, x, widths[random_draw(w->random, WIDTHS)]);
+}
+
 static void write_node(struct writer *w)
 {
     static const char *const ops[] = {"add", "add", "mul", "swiglu"};
     static const int widths[WIDTHS] = {16, 64, 256};
+    if (w->random->mixed) {
+        write_mixed_node(w);
+        return;
+    }
     uint32_t x = draw_value(w), kind = random_draw(w->random, 10);
     if (kind < 3)
         write_unary(w, x);
@@ -139,9 +213,12 @@ static void join(struct writer *w)
         uint32_t last = w->count - 1;
         if (w->read[v])
             continue;
-        if (w->widths[v] != w->widths[last])
+        if (w->widths[v] != w->widths[last] && (!w->random->mixed || w->widths[v] != 1))
             write_linear(w, last, w->widths[v]);
-        write_binary(w, "add", w->count - 1, v);
+        last = w->count - 1;
+        begin_value(w, w->widths[last]);
+        remat_text_append(&w->text, " = add %s %s", operand(w, last), operand(w, v));
+        end_node(w);
     }
 }
 

@@ -7,6 +7,7 @@
 
 struct random {
     uint32_t seed, draws;
+    bool mixed; /* graphs have row values, broadcasts and views, too */
 };
 
 /* Equally likely, from 0 to below `below`. */
@@ -22,5 +23,9 @@ remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct 
 /* Moves the rates away from those described, so that now this, now that dominates; launches are
  * short, as beside large kernels. */
 void random_rates(struct random *r, struct remat_device_description *device);
+
+/* A device so slow that rounding to nanoseconds is nothing, on which about as many kernel programs
+ * are bound by arithmetic as by memory. */
+void random_balance(struct random *r, struct remat_device_description *device);
 
 #endif
