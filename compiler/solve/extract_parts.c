@@ -417,10 +417,10 @@ static remat_status add_operand(struct partition *p, const struct remat_fused_ke
     const struct remat_kernel_operand *o = &kernel->operands[operand];
     uint64_t bytes = remat_price_operand_bytes(p->graph, kernel, operand);
     uint32_t e = p->first_entry[o->value.i];
-    while (!remat_is_none(e) && p->entries.items[e].offset != o->view.offset_elements)
+    while (!remat_is_none(e) && p->entries.items[e].offset != o->view->offset_elements)
         e = p->entries.items[e].next;
     if (remat_is_none(e)) {
-        struct entry entry = {.offset = o->view.offset_elements,
+        struct entry entry = {.offset = o->view->offset_elements,
                               .value = o->value.i,
                               .next = p->first_entry[o->value.i]};
         e = p->first_entry[o->value.i] = (uint32_t)p->entries.count;

@@ -37,6 +37,8 @@ MUST_NOT_REACH = {
     "compiler/solve": ("compiler/ir", ["compiler/solve/extract.c", "compiler/solve/extract.h",
                                          "compiler/solve/extract_layers.c",
                                          "compiler/solve/extract_layers.h",
+                                         "compiler/solve/extract_parts.c",
+                                         "compiler/solve/extract_parts.h",
                                          "compiler/solve/extract_moment.c",
                                          "compiler/solve/extract_own.c",
                                          "compiler/solve/extract_own.h",
