@@ -216,15 +216,18 @@ static bool shares_source(const struct extractor *x, const struct remat_border_t
     return false;
 }
 
-/* Something that item `u` is made of may be read anyway where the task runs. */
-static bool has_hosted_source(const struct extractor *x, uint32_t item,
-                              const struct remat_traffic *t, uint32_t u)
+/* Something that item `u` is made of may be read anyway where the task runs. Each item is looked at
+ * once for a slice. */
+static bool has_hosted_source(struct extractor *x, uint32_t item, const struct remat_traffic *t,
+                              uint32_t u)
 {
     const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[u].task];
     for (uint32_t a = made->input_begin; a < made->input_end; a++) {
-        uint32_t source = x->inputs.items[a];
-        if (has_host(x, item, t, x->out->item_value[source].i) ||
-            (is_program_item(x, source) && has_hosted_source(x, item, t, source)))
+        uint32_t source = x->inputs.items[a], v = x->out->item_value[source].i;
+        bool seen = x->seen[v] == x->slice_count;
+        x->seen[v] = x->slice_count;
+        if (!seen && (has_host(x, item, t, v) ||
+                      (is_program_item(x, source) && has_hosted_source(x, item, t, source))))
             return true;
     }
     return false;
@@ -232,17 +235,16 @@ static bool has_hosted_source(const struct extractor *x, uint32_t item,
 
 /* One of the inputs is read through its sources at least: the largest, since several may be made
  * from one source. */
-static uint32_t find_largest(const struct extractor *x, uint32_t item,
-                             const struct remat_traffic *t, const struct remat_border_task *task,
-                             enum cost cost)
+static uint32_t find_largest(struct extractor *x, uint32_t item, const struct remat_traffic *t,
+                             const struct remat_border_task *task, enum cost cost)
 {
     uint32_t largest = REMAT_NONE;
     const uint64_t *bytes = x->source_bytes;
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
         uint32_t u = x->inputs.items[i];
-        bool certain =
-            cost == LIKELY || !(shares_source(x, task, u) || has_hosted_source(x, item, t, u));
-        if (is_made_twice(x, t, u) && certain &&
+        x->slice_count++;
+        if (is_made_twice(x, t, u) &&
+            (cost == LIKELY || !(shares_source(x, task, u) || has_hosted_source(x, item, t, u))) &&
             (remat_is_none(largest) || bytes[u] > bytes[largest]))
             largest = u;
     }
