@@ -20,8 +20,9 @@ struct kind {
     uint32_t nodes_min, nodes_max;
     uint32_t items_min, items_max; /* graphs with fewer or more are left out */
     uint32_t seeds;
-    uint32_t also; /* a seed beside them: 21556 has programs of more nodes than a kernel takes, 2895
-                      one that clones divide at a product */
+    uint32_t also[2]; /* seeds beside them: 21556 has programs of more nodes than a kernel takes,
+                         2895 one that clones divide at a product, 112016 one whose arithmetic hides
+                         what a clone reads */
 };
 
 /* A decision by number: in base 3, an action for each free item. */
@@ -378,9 +379,9 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
                        uint32_t *too_much)
 {
     struct tally y = {0};
-    for (uint32_t s = 0; s <= seeds; s++)
+    for (uint32_t s = 0; s < seeds + 2; s++)
         for (uint32_t layers = 0; layers <= LAYERS; layers += LAYERS) {
-            uint32_t seed = s < seeds ? first_seed + s : kind->also;
+            uint32_t seed = s < seeds ? first_seed + s : kind->also[s - seeds];
             struct oracle o = {.random = {.seed = seed}};
             subject_init(&o.subject);
             remat_status st = check_graph(&o, kind, layers, &y);
@@ -415,8 +416,8 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
 int main(int argc, char **argv)
 {
     static const struct kind kinds[] = {
-        {"few items", 2, 8, 2, 7, 2000, 21556},
-        {"more items", 8, 12, 8, 9, 240, 2895},
+        {"few items", 2, 8, 2, 7, 2000, {21556, 112016}},
+        {"more items", 8, 12, 8, 9, 240, {2895, 112016}},
     };
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : FIRST;
     uint32_t percent = argc > 2 ? (uint32_t)atoi(argv[2]) : 100;
