@@ -52,6 +52,7 @@ static void add_operand(struct subject *s, uint32_t buffer, uint8_t access)
 /* Buffers: 0 to COMMANDS_MAX - 1 gradients, then as many parameters. Command number c:
  * a, b: kernel 0, with another shared word; c: kernel 1; each reads gradient c and updates
  *       parameter c
+ * A-Z:  as a, each letter with another shared word
  * d:    kernel 0 in two launches; e: kernel 2, which is of no tensors; m: none
  * w:    none, writes gradient 0; r: none, reads parameter 0; g: none, reads gradient 0
  * s, u: as a, but reads parameter 0, or updates it; h: none, writes what half covers gradient 0 */
@@ -60,10 +61,12 @@ static void add_command(struct subject *s, char letter)
     struct remat_program *p = &s->program;
     uint32_t c = p->command_count, parameter = COMMANDS_MAX;
     s->commands[c] = (struct remat_command){.operand_begin = p->operand_count, .name = "c"};
-    if (strchr("abcdesu", letter)) {
+    bool of_own_head = letter >= 'A' && letter <= 'Z';
+    if (strchr("abcdesu", letter) || of_own_head) {
         add_operand(s, letter == 's' ? parameter : c, REMAT_ACCESS_READ);
         add_operand(s, letter == 'u' ? parameter : parameter + c, REMAT_ACCESS_UPDATE);
-        add_launch(s, letter == 'c' ? 1 : letter == 'e' ? 2 : 0, letter == 'b' ? 64 : 0);
+        uint64_t head = of_own_head ? 64 * (uint64_t)letter : letter == 'b' ? 64 : 0;
+        add_launch(s, letter == 'c' ? 1 : letter == 'e' ? 2 : 0, head);
     }
     if (letter == 'd')
         add_launch(s, 0, 0);
@@ -159,6 +162,20 @@ static void check_full(void)
     check_groups(s, "too many blocks", "---");
 }
 
+/* Words of a launch whose tensors have `tensor_words` of the six: `fit` tensors fill it. */
+static void check_words(uint32_t tensor_words, uint32_t fit)
+{
+    char letters[COMMANDS_MAX + 1] = "", expected[COMMANDS_MAX + 1] = "";
+    memset(letters, 'a', fit + 2);
+    memset(expected, '1', fit);
+    memset(expected + fit, '2', 2);
+    struct subject *s = make(letters);
+    s->kernels[0].tensor_words = tensor_words;
+    for (uint32_t l = 0; l < s->program.cuda.launch_count; l++)
+        s->words[s->launches[l].word_begin + 3].value = 1000;
+    check_groups(s, letters, expected);
+}
+
 static void check_joint(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -202,8 +219,12 @@ int main(void)
     check("aasaa", "11222"); /* by a command of the same kernel */
     check("auaa", "-111");   /* updated twice */
     check("acwac", "-1--1");
+    /* 16 groups are open when Q's begins: the first, A's, closes; then Q's, in its place. */
+    check("AABBCCDDEEFFGGHHIIJJKKLLMMNNOOPPQQA", "1133445566778899::;;<<==>>??@@AA22-");
     check_segments();
     check_full();
+    check_words(2, 254); /* 4 + 254 * 2 = 512 */
+    check_words(3, 169); /* 3 + 170 * 3 = 513 is one too many */
     check_joint();
     printf("%u failures\n", failures);
     return failures != 0;
