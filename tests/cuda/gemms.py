@@ -1,10 +1,29 @@
 """The table of matrix products beside a plan: made on the first run, followed by later ones whatever
 the library would choose now, kept when other GPUs and versions add to it and not followed by these, refused when it is something else.
+Algorithms are chosen within the workspace of the plan.
 
     gemms.py TOOLS LIBRARIES COMPILER"""
 import json
 
-from doubles import check, finish, folder, graph, hashes, pathlib, plan, train
+from doubles import check, finish, folder, graph, hashes, must, pathlib, plan, train
+
+DEVICE = pathlib.Path(__file__).resolve().parents[2] / "schemas/devices/h200.json"
+MIB = 1 << 20
+
+
+def check_workspace(work, workspace_bytes):
+    """Of a device whose description has another than the rest and than a plan without one."""
+    device = json.loads(DEVICE.read_text())
+    device["cuda"]["workspace_bytes"] = workspace_bytes
+    (pathlib.Path(work) / "device.json").write_text(json.dumps(device))
+    name = f"{workspace_bytes}.plan"
+    plan(work, name, "--target", "device.json")
+    must(train(work, name, "cuda", "--steps", 1))
+    rows = json.loads((pathlib.Path(work) / f"{name}.gemm.json").read_text())["rows"]
+    # The fourth word: see below.
+    told = {(row["workspace_bytes"], int(row["algorithm"][48:64], 16)) for row in rows}
+    check(told == {(workspace_bytes, workspace_bytes)}, f"workspace {workspace_bytes}: the heuristic was told {told}")
+
 
 with folder() as work:
     graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--attention", "written-out")
@@ -25,6 +44,9 @@ with folder() as work:
           f"the heuristic was told of another workspace: {rows}")
     check(hashes(run(REMAT_DOUBLE_SPLITS=2)) == first, "the table was not followed")
     check(table.read_text() == made, "the table changed without need")
+
+    for workspace_bytes in [MIB, 64 * MIB]:
+        check_workspace(work, workspace_bytes)
 
     table.unlink()
     check(hashes(run(REMAT_DOUBLE_SPLITS=2)) != first, "another algorithm has the same bits: nothing is tested")
