@@ -1,11 +1,14 @@
 """The comparison of gradients (gradients.py) on those that the CPU device makes of the tiny models: each tensor that is
-zero, 0.9 of itself, not finite, shorter or wrong in its largest element is noticed, and rounding is not.
+zero, 0.9 of itself, not finite, shorter or wrong in its largest element is noticed, and rounding is not. Of made-up
+tensors, what is 1.5 times the limit is 1.5 times the limit.
 
     test_gradients.py TOOLS"""
 import array
+import json
 import math
 import pathlib
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -90,6 +93,49 @@ def check_model(name, dtype, reference):
     print(f"{name}: {len(reference)} tensors, a change is {least:.1f} times what it may be at least")
 
 
+def check_times(name, changed_to, a, dtype, what):
+    times = gradients.apart(name, a, {name: changed_to}, dtype)
+    check(abs(times - 1.5) < 1e-3, f"{dtype} {what}: {times:.3f} of what it may be, not 1.5")
+
+
+def check_limits():
+    """The numbers are of the text of gradients.py, not of its constants. Tensors: 100 ones, so that an element that is
+    wrong is 1/10 of the norm, and a key's bias of four zeros, whose weight has 100 inputs."""
+    for dtype, limit, loss in [("fp32", 64 * 2.0 ** -24, 8 * 2.0 ** -24), ("bf16", 8 * 2.0 ** -9, 2.0 ** -12)]:
+        for name, times in [("a", 1), ("h.c_attn.q.weight", 3), ("h.k_proj.weight", 3), ("h.query.bias", 3),
+                            ("h.fc1.weight", 4)]:
+            a = {name: [1.0] * 100}
+            check_times(name, [1 + 1.5 * times * limit] * 100, a, dtype, name)
+            if times != 4:
+                check_times(name, [1 + 1.5 * 3 * times * limit, *a[name][1:]], a, dtype, f"an element of {name}")
+        # Three times the limit of scores: of one element where the weight's are alike, else of the norm.
+        for weight, what in [([1.0] * 400, "of its elements"), ([20.0] + [0.0] * 399, "of its norm")]:
+            bias = [1.5 * 9 * limit] * 4
+            check_times("h.k_proj.bias", bias, {"h.k_proj.bias": [0.0] * 4, "h.k_proj.weight": weight}, dtype,
+                        f"a key's bias, {what}")
+        for sign in [-1, 1]:
+            times = gradients.loss_difference(2.0, 2 + 2 * sign * 1.5 * loss, dtype)
+            check(abs(times - 1.5) < 1e-3, f"{dtype} loss: {times:.3f} of what it may be, not 1.5")
+
+
+def check_fused():
+    """Queries and keys, far smaller than the values beside them in the same tensor."""
+    rows = [[2.0 ** -12, -2.0 ** -13, 2.0 ** -12, 2.0 ** -14, 4.0, -8.0], [2.0 ** -12, 2.0 ** -11, 2.0 ** -12, 0.5, 2.0, 1.0]]
+    values = [value for row in rows for value in row]
+    parts = {f"h.c_attn.{part}.weight": [*rows[0][at:at + 2], *rows[1][at:at + 2]] for part, at in zip("qkv", [0, 2, 4])}
+    with tempfile.TemporaryDirectory() as work:
+        for dtype, width in [("F32", 4), ("BF16", 2)]:
+            data = b"".join(struct.pack("<f", value)[-width:] for value in values)
+            header = json.dumps({"h.c_attn.weight": {"dtype": dtype, "shape": [2, 6],
+                                                     "data_offsets": [0, len(data)]}}).encode()
+            path = pathlib.Path(work) / "fused.safetensors"
+            path.write_bytes(struct.pack("<Q", len(header)) + header + data)
+            found = {name: list(part) for name, part in gradients.read_tensors(path).items()}
+            check(found == parts, f"{dtype}: read as {found}")
+
+
+check_limits()
+check_fused()
 check(gradients.difference({"a": [1, 2, 3], "b": [.5, .25]}, {"a": [1, math.nan, math.nan], "b": [.5, math.nan]}, "bf16")[0]
       == math.inf, "NaN is not noticed")
 check(gradients.difference({"a": [1.0], "b": [1.0], "c": [1.0]}, {"a": [1.0], "b": [0.0], "c": [0.99]}, "bf16")[1] == "b",
