@@ -212,37 +212,68 @@ static bool is_kept(const struct partition *p, uint32_t n)
     return kept;
 }
 
-/* Nodes that are one kernel whatever there is beside: each is the first to read the one before,
- * which reads nothing that may be in its kernel but others of them. So nothing else is in that
- * kernel when the last one comes. What is held so by a node that is not private is not, either. */
+struct chains {
+    uint32_t *length; /* by node: of the chain that ends with it; 0: none does */
+    uint32_t *chain;  /* by node: union-find */
+    bool *read;       /* by chain: a node that is not in it reads one of it */
+};
+
+/* Node z, the next one in graph order, reads a chain that nothing has read, over its own space. */
+static bool is_held(const struct partition *p, const struct chains *c, uint32_t z, struct read read)
+{
+    uint32_t from = read.producer;
+    return read.inside && c->length[from] > 0 && !c->read[find(c->chain, from)] &&
+           kernel_of(p, from) == kernel_of(p, z) &&
+           p->facts.nodes[z].space == p->facts.nodes[from].space;
+}
+
+/* Joins node z to the chains that it reads, or ends those. */
+static void follow_chains(struct partition *p, struct chains *c, uint32_t z)
+{
+    const struct remat_node_info *node = &p->graph->nodes[z];
+    bool pointwise = is_late(p, kernel_of(p, z)) && !has(p, z, NOT_POINTWISE);
+    bool chained = pointwise, bound = false;
+    uint32_t length = 1;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        struct read read = read_of(p, z, node->inputs[i].i);
+        if (remat_is_none(read.producer))
+            continue;
+        bool held = is_held(p, c, z, read);
+        chained = chained && (held || !read.inside);
+        pointwise = pointwise && (read.inside || !is_late(p, kernel_of(p, read.producer)));
+        length += held ? c->length[read.producer] : 0;
+        bound |= held && !p->private[read.producer];
+    }
+    if (bound && pointwise)
+        p->private[z] = false;
+    chained = chained && pointwise && length <= HELD_MAX;
+    c->length[z] = chained ? length : 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        struct read read = read_of(p, z, node->inputs[i].i);
+        if (remat_is_none(read.producer))
+            continue;
+        c->read[find(c->chain, read.producer)] |= !chained || !is_held(p, c, z, read);
+        if (chained && read.inside)
+            unite(c->chain, read.producer, z);
+    }
+}
+
+/* Nodes of a chain are one kernel whatever there is beside: each reads nothing that may be in its
+ * kernel but others of the chain, and nothing else has read those. So when the next one comes, they
+ * are all that is in their kernel, which is open, and it joins. What joins a node that is not
+ * private is not, either. */
 static remat_status hold_nodes(struct partition *p)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = p->graph;
-    uint32_t *held, *reader; /* by node: how many such nodes end with it; its first reader */
-    REMAT_NEW(p->arena, held, g->node_count);
-    REMAT_NEW(p->arena, reader, g->node_count);
-    memset(reader, 0xff, g->node_count * sizeof *reader);
+    struct chains c;
+    REMAT_NEW(p->arena, c.length, g->node_count);
+    REMAT_NEW(p->arena, c.chain, g->node_count);
+    REMAT_NEW(p->arena, c.read, g->node_count);
     for (uint32_t z = 0; z < g->node_count; z++) {
-        bool held_here = is_late(p, kernel_of(p, z)) && !has(p, z, NOT_POINTWISE);
-        uint32_t count = 1;
-        bool bound = false, viewed = false;
-        for (uint32_t i = 0; !remat_is_none(kernel_of(p, z)) && i < g->nodes[z].input_count; i++) {
-            struct read read = read_of(p, z, g->nodes[z].inputs[i].i);
-            if (remat_is_none(read.producer))
-                continue;
-            bool first = remat_is_none(reader[read.producer]);
-            reader[read.producer] = first ? z : reader[read.producer];
-            bool holds = read.inside && held[read.producer] > 0 && reader[read.producer] == z &&
-                         p->facts.nodes[z].space == p->facts.nodes[read.producer].space;
-            viewed |= !read.inside && is_late(p, kernel_of(p, read.producer));
-            held_here &= holds || !read.inside;
-            count += holds && first ? held[read.producer] : 0;
-            bound |= holds && !p->private[read.producer];
-        }
-        if (bound && !viewed && !has(p, z, NOT_POINTWISE))
-            p->private[z] = false;
-        held[z] = held_here && !viewed && count <= HELD_MAX ? count : 0;
+        c.chain[z] = z;
+        if (!remat_is_none(kernel_of(p, z)))
+            follow_chains(p, &c, z);
     }
     for (uint32_t z = g->node_count; z-- > 0;)
         for (uint32_t i = 0; !remat_is_none(kernel_of(p, z)) && !p->private[z] &&
