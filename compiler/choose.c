@@ -201,6 +201,25 @@ fail:
     return st;
 }
 
+/* The fastest policy that fits and that Megatron has flags for; as it is where no other one does.
+ */
+static remat_status find_nearest(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner,
+                                 const struct remat_rungs *rungs, struct remat_rung *manual)
+{
+    remat_status st = REMAT_OK;
+    struct remat_rungs with_flags = {0};
+    bool found = false;
+    if (!manual->of.policy || c->over || remat_policy_megatron_flags(c->arena, manual->of.policy))
+        return REMAT_OK;
+    for (size_t i = 0; i < rungs->count; i++)
+        if (remat_policy_megatron_flags(c->arena, rungs->items[i].of.policy))
+            REMAT_PUSH(c->arena, &with_flags, rungs->items[i]);
+    REMAT_TRY(remat_rungs_best(c, scratch, planner, &with_flags, manual, &found));
+fail:
+    return st;
+}
+
 remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
 {
     remat_status st = REMAT_OK;
@@ -224,6 +243,8 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
         REMAT_TRY(choose_policy(c, &scratch, free ? planner : NULL, &rungs, &best));
         manual = best;
     }
+    if (free)
+        REMAT_TRY(find_nearest(c, &scratch, planner, &rungs, &manual));
     REMAT_TRY(note_end(c));
     REMAT_TRY(remat_rung_carry(c, c->arena, planner, &best, &c->notes, out));
     out->manual = manual.of.policy;

@@ -42,7 +42,8 @@ struct remat_candidate {
         bound_ns; /* arranged.step_ns of any decision that fits is at least this; 0: not asked */
     uint64_t floor_slack_ns;           /* that the bound leaves out by the profile's floor */
     uint64_t floor_bytes;              /* of the arena of any decision; 0: not asked */
-    const struct remat_policy *manual; /* its own, or the fastest that fits; NULL: none does */
+    const struct remat_policy *manual; /* its own, or the fastest that fits, if possible of those
+                                          that Megatron has flags for; NULL: none does */
     uint64_t manual_ns;                /* arranged.step_ns of that */
 };
 

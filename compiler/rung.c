@@ -169,13 +169,15 @@ remat_status remat_rungs_best(struct remat_chooser *c, struct remat_arena *scrat
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < rungs->count; i++) {
         struct remat_rung *rung = &rungs->items[i];
-        uint64_t bytes;
+        uint64_t ignored;
         if ((*found && rung->least.step_ns >= best->cost.step_ns) || remat_choose_is_over(c))
             break;
         if (rung->least.live_bytes > c->limit_bytes)
             continue;
-        REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &bytes));
-        if (bytes <= c->limit_bytes && (!*found || remat_rung_compare(rung, best) < 0)) {
+        if (!rung->cost.step_ns)
+            REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &ignored));
+        if (rung->cost.arena_bytes <= c->limit_bytes &&
+            (!*found || remat_rung_compare(rung, best) < 0)) {
             *best = *rung;
             *found = true;
         }
