@@ -53,6 +53,7 @@ SANITIZED = [1, 15, 29, 38]  # of these sizes: bf16 of 64 and 128, fp32, fp16, w
 BUDGETS, PLANS, PLANS_LEAST = 48, 24, 20  # some budgets give the same plan
 TAU_LEAST = 0.9  # with a profile
 APART_MOST = 0.01  # of the memory that is planned and that the driver reports
+COPY_SHARE = 0.85  # of the bandwidth of the driver's copy: what kernels that move much aim at
 TURNS, WARM_TURNS = 10, 4
 # Of these stages, what --small does.
 SMALL = {"sanitizer": ["memcheck", "racecheck attention 1"],
@@ -201,14 +202,16 @@ def kendall_tau(pairs):
     return (agree - disagree) / scale if scale else None
 
 
-def step_ns(machine, plan):
+def step_of(machine, plan):
+    """Its fastest step, and the most memory that was in use on the GPU."""
     turns = TURNS + WARM_TURNS
     done = machine.run(machine.options.build / "tests/bench/bench_session", plan, 1, "cuda", input="\n" * turns,
                        loader=True)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     if {row["device"] for row in rows} != {"cuda"}:
         raise Fault(f"steps were not timed on cuda: {rows[0]}")
-    return min(row["step_ns"] for row in rows[WARM_TURNS:])
+    return {"measured_ns": min(row["step_ns"] for row in rows[WARM_TURNS:]),
+            "device_bytes": max(row["device_bytes"] for row in rows)}
 
 
 def plans_of(machine, work, *options):
@@ -233,22 +236,22 @@ def plan_key(report):
     return f"{report['step_ns']} ns, {report['arena_bytes']} B"
 
 
-def measured_ns(machine, report):
+def measured(machine, report):
     """Kept for the next time."""
     key = plan_key(report)
     if key not in machine.kept:
-        machine.kept[key] = step_ns(machine, report["plan"])
+        machine.kept[key] = step_of(machine, report["plan"])
     return machine.kept[key]
 
 
 def ranking(machine, work, model, profiled):
-    """Predicted beside measured step times of plans of one model."""
+    """Predicted beside measured step times of plans of one model, and the memory that they take."""
     path = profile_path(machine.options)
     if profiled and not path.exists():
         raise Skip(f"no {path.name} beside the results: run the stage profile first")
     machine.tool("graph", *machine.models()[model], "-o", work / "model.fbs")
     rows = [{"policy": report["policy"], "arena_bytes": report["arena_bytes"], "predicted_ns": report["step_ns"],
-             "measured_ns": measured_ns(machine, report)}
+             **measured(machine, report)}
             for report in plans_of(machine, work, *(["--profile", path] if profiled else []))]
     return check_ranking(rows, profiled, machine.options.small)
 
@@ -282,8 +285,15 @@ def bandwidth(machine, _):
     rows = [row for row in json.loads(path.read_text())["kernels"]
             if row["moved_bytes"] >= (0 if machine.options.small else 8e6)
             and row["kernel"] not in ("matmul", "attention", "attention_backward")]
-    return copied | {"of_copy": {f"{row['kernel']} {row['operands']}": round(
-        row["moved_bytes"] / row["median_ns"] * 1e9 / copied["copy_bytes_per_s"], 3) for row in rows}}
+    return copied | shares_of_copy(rows, copied["copy_bytes_per_s"])
+
+
+def shares_of_copy(rows, copy_bytes_per_s):
+    """And those below the aim, which is no fault."""
+    shares = {f"{row['kernel']} {row['operands']}": row["moved_bytes"] / row["median_ns"] * 1e9 / copy_bytes_per_s
+              for row in rows}
+    return {"of_copy": {name: round(share, 3) for name, share in shares.items()},
+            "below_the_aim": [name for name, share in shares.items() if share < COPY_SHARE]}
 
 
 def pytorch(machine, _, how, recompute):

@@ -106,6 +106,22 @@ def check_process_memory():
         check(bool(fault_of(stages.check_process_memory, found, False)) == expected, f"{device} of 1000 bytes")
 
 
+def check_shares_of_copy():
+    """85 % is the aim; below it is said."""
+    rows = [{"kernel": "k", "operands": str(moved), "moved_bytes": moved, "median_ns": 100}
+            for moved in [849, 850, 1001]]
+    found = stages.shares_of_copy(rows, 10e9)
+    check(found == {"of_copy": {"k 849": 0.849, "k 850": 0.85, "k 1001": 1.001}, "below_the_aim": ["k 849"]},
+          f"shares of a copy of 1000 bytes in 100 ns: {found}")
+
+
+def check_memory_of_rankings(items):
+    """What the driver says that the steps of each plan take, arena and all."""
+    for name, row in items.items():
+        for plan in row["found"]["plans"] if "ranking" in name else []:
+            check(plan["device_bytes"] >= plan["arena_bytes"] > 0, f"{name}: memory of a plan: {plan}")
+
+
 def check_order():
     """What ran out of time is done last, and again what it had not measured."""
     ok = {"status": "ok", "commit": 1}
@@ -149,6 +165,7 @@ def check_graphs_launched(out, items):
 check_unforeseen()
 check_rankings()
 check_process_memory()
+check_shares_of_copy()
 check_order()
 check_libraries()
 with tempfile.TemporaryDirectory() as out:
@@ -163,7 +180,9 @@ with tempfile.TemporaryDirectory() as out:
     check(all(row["status"] == "ok" and row["found"]["plans"] for name, row in ranked.items() if "ranking" in name),
           f"bench: {ranked}")
     check_graphs_launched(out, ranked)
-    check(ranked["bandwidth"]["status"] == "ok" and ranked["bandwidth"]["found"]["of_copy"], f"bandwidth: {ranked}")
+    check_memory_of_rankings(ranked)
+    check(ranked["bandwidth"]["status"] == "ok" and ranked["bandwidth"]["found"]["of_copy"]
+          and "below_the_aim" in ranked["bandwidth"]["found"], f"bandwidth: {ranked}")
     # what failed or ran out of time is done again
     path = pathlib.Path(out) / "conformance.json"
     for state in ["failed", "unfinished"]:
