@@ -1,5 +1,7 @@
 #include "item.h"
 
+#include "cpu_device.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -111,6 +113,14 @@ static void fill_any_bits(const struct sample *s, char *memory)
     }
 }
 
+static void fill(const struct item *item, char *memory, uint64_t bytes)
+{
+    memset(memory, 0xff, bytes);
+    sample_fill(&item->sample, memory);
+    if (item->any_bits)
+        fill_any_bits(&item->sample, memory);
+}
+
 void item_append_text(const struct item *item, struct remat_text *text)
 {
     char *kernels = kernels_text(&item->code);
@@ -131,10 +141,7 @@ const char *item_run(remat_context *ctx, const struct item *item, void *library,
         kernels[k] = kernels_find(library, item->code.kernels[k].symbol);
     const char *fault = NULL;
     remat_kernel_program_check(ctx, &s->kernel, "sample", classes);
-    memset(initial, 0xff, bytes);
-    sample_fill(s, initial);
-    if (item->any_bits)
-        fill_any_bits(s, initial);
+    fill(item, initial, bytes);
     memcpy(expected, initial, bytes);
     sample_run(s, classes, expected);
     for (uint64_t order = 0; order < orders && !fault; order++) {
@@ -152,4 +159,59 @@ const char *item_run(remat_context *ctx, const struct item *item, void *library,
     free(expected);
     free(memory);
     return fault ? message : NULL;
+}
+
+static bool has_f16(const struct sample *s)
+{
+    for (uint32_t o = 0; o < s->operand_count; o++)
+        if (s->operands[o].dtype == REMAT_F16)
+            return true;
+    return false;
+}
+
+static void run_on_cpu(remat_context *ctx, const struct item *item, char *memory)
+{
+    struct remat_device *cpu;
+    const struct remat_device_params params = {.threads = 1};
+    if (remat_cpu_device.create(ctx, &item->sample.program, &params, &cpu) ||
+        remat_cpu_device.bind(cpu, NULL)) {
+        fprintf(stderr, "FAILED %s: %s\n", item->key, remat_context_message(ctx));
+        exit(1);
+    }
+    memcpy(cpu->memory, memory, item->sample.arena_bytes);
+    remat_cpu_device.begin(cpu);
+    if (remat_cpu_device.execute(cpu, 0)) {
+        fprintf(stderr, "FAILED %s: %s\n", item->key, remat_context_message(ctx));
+        exit(1);
+    }
+    remat_cpu_device.end(cpu);
+    memcpy(memory, cpu->memory, item->sample.arena_bytes);
+    remat_cpu_device.destroy(&cpu);
+}
+
+const char *item_check(remat_context *ctx, const struct item *item, struct bounds64 *bounds)
+{
+    const struct sample *s = &item->sample;
+    enum remat_register_class classes[SAMPLE_INSTRUCTIONS_MAX];
+    uint64_t bytes = remat_align_up(s->arena_bytes, REMAT_ALIGNMENT), outside = bounds->outside;
+    char *initial = aligned_alloc(REMAT_ALIGNMENT, bytes);
+    char *expected = aligned_alloc(REMAT_ALIGNMENT, bytes);
+    char *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
+    const char *fault = NULL;
+    remat_kernel_program_check(ctx, &s->kernel, "sample", classes);
+    fill(item, initial, bytes);
+    memcpy(expected, initial, bytes);
+    memcpy(memory, initial, bytes);
+    sample_run(s, classes, expected);
+    if (!has_f16(s))
+        run_on_cpu(ctx, item, memory);
+    if (!has_f16(s) && !sample_equal(s, memory, expected))
+        fault = "the CPU device differs";
+    bounds64_count(&s->program, 0, initial, expected, bounds);
+    if (bounds->outside > outside)
+        fault = "float64 differs by more than rounding";
+    free(initial);
+    free(expected);
+    free(memory);
+    return fault;
 }

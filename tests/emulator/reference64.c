@@ -1,19 +1,12 @@
 #include "reference64.h"
 
+#include "half.h"
+
 #include <math.h>
 #include <stdlib.h>
 
-struct run {
-    const struct remat_program *program;
-    const struct remat_command *command;
-    const struct remat_kernel_program *kernel;
-    const char *before;
-    int64_t rows, columns, count;
-    double *registers; /* [instruction][row][column] */
-};
-
-static uint64_t offset_of(const struct run *r, const struct remat_operand *operand, int64_t row,
-                          int64_t column)
+static uint64_t offset_of(const struct reference64_run *r, const struct remat_operand *operand,
+                          int64_t row, int64_t column)
 {
     uint64_t element = operand->offset_elements;
     uint32_t last = r->command->rank - 1;
@@ -28,13 +21,17 @@ static double read(const char *arena, uint64_t offset, uint8_t dtype)
 {
     uint32_t bits = 0;
     float value;
+    uint16_t half;
+    memcpy(&half, arena + offset, sizeof half);
+    if (dtype == REMAT_F16)
+        return (double)half_widen(half);
     memcpy(dtype == REMAT_BF16 ? (char *)&bits + 2 : (char *)&bits, arena + offset,
            remat_dtype_bytes((remat_dtype)dtype));
     memcpy(&value, &bits, sizeof value);
     return dtype == REMAT_I32 ? (double)(int32_t)bits : (double)value;
 }
 
-static double draw(const struct run *r, const struct remat_instruction *in,
+static double draw(const struct reference64_run *r, const struct remat_instruction *in,
                    const struct remat_operand *operand, int64_t element)
 {
     uint32_t state[4], words[4];
@@ -46,7 +43,30 @@ static double draw(const struct run *r, const struct remat_instruction *in,
     return (words[index % 4] >> 8) * 0x1p-24;
 }
 
-static double round_bf16(double x)
+double reference64_load(const struct reference64_run *r, const struct remat_instruction *in,
+                        int64_t element)
+{
+    const struct remat_operand *operand =
+        &r->program->operands[r->command->operand_begin + in->operand];
+    int64_t row = element / r->columns, column = element % r->columns;
+    if (in->opcode == REMAT_INSTRUCTION_random)
+        return draw(r, in, operand, element);
+    if (in->opcode == REMAT_INSTRUCTION_load_row)
+        column = 0;
+    return read(r->before, offset_of(r, operand, row, column), operand->dtype);
+}
+
+double reference64_stored(const struct reference64_run *r, const struct remat_instruction *store,
+                          enum remat_register_class class, int64_t element, const char *after)
+{
+    const struct remat_operand *operand =
+        &r->program->operands[r->command->operand_begin + store->operand];
+    int64_t row = class == REMAT_CLASS_COLUMN ? 0 : element / r->columns;
+    int64_t column = class == REMAT_CLASS_ROW ? 0 : element % r->columns;
+    return read(after, offset_of(r, operand, row, column), operand->dtype);
+}
+
+double reference64_round_bf16(double x)
 {
     int exponent;
     if (x == 0 || !isfinite(x))
@@ -93,13 +113,13 @@ static double compute(uint16_t opcode, double a, double b, double c)
     case REMAT_INSTRUCTION_sigmoid:
         return 1 / (1 + exp(-a));
     case REMAT_INSTRUCTION_round_bf16:
-        return round_bf16(a);
+        return reference64_round_bf16(a);
     default:
         return NAN;
     }
 }
 
-static void reduce(const struct run *r, uint16_t opcode, const double *a, double *d)
+static void reduce(const struct reference64_run *r, uint16_t opcode, const double *a, double *d)
 {
     bool by_column = opcode == REMAT_INSTRUCTION_column_sum;
     for (int64_t e = 0; e < r->count; e++)
@@ -112,11 +132,9 @@ static void reduce(const struct run *r, uint16_t opcode, const double *a, double
         d[e] = d[by_column ? e % r->columns : e - e % r->columns];
 }
 
-static void run_instruction(const struct run *r, uint32_t i)
+static void run_instruction(const struct reference64_run *r, uint32_t i)
 {
     const struct remat_instruction *in = &r->kernel->instructions[i];
-    const struct remat_operand *operand =
-        &r->program->operands[r->command->operand_begin + in->operand];
     double *d = r->registers + i * r->count;
     const double *args[3] = {d, d, d};
     for (uint32_t k = 0; k < remat_opcode_arity(in->opcode); k++)
@@ -126,22 +144,18 @@ static void run_instruction(const struct run *r, uint32_t i)
         return;
     }
     for (int64_t e = 0; e < r->count; e++) {
-        int64_t row = e / r->columns, column = e % r->columns;
-        bool by_row = in->opcode == REMAT_INSTRUCTION_load_row;
-        if (by_row || in->opcode == REMAT_INSTRUCTION_load)
-            d[e] = read(r->before, offset_of(r, operand, row, by_row ? 0 : column), operand->dtype);
+        if (in->opcode < REMAT_INSTRUCTION_store || in->opcode == REMAT_INSTRUCTION_random)
+            d[e] = reference64_load(r, in, e);
         else if (in->opcode == REMAT_INSTRUCTION_constant)
             d[e] = in->immediate;
         else if (in->opcode == REMAT_INSTRUCTION_column)
-            d[e] = (double)column;
-        else if (in->opcode == REMAT_INSTRUCTION_random)
-            d[e] = draw(r, in, operand, e);
+            d[e] = (double)(e % r->columns);
         else
             d[e] = compute(in->opcode, args[0][e], args[1][e], args[2][e]);
     }
 }
 
-static double largest_loaded(const struct run *r)
+static double largest_loaded(const struct reference64_run *r)
 {
     double most = 0;
     for (uint32_t i = 0; i < r->kernel->instruction_count; i++)
@@ -153,17 +167,13 @@ static double largest_loaded(const struct run *r)
 
 /* Of one store. A value a row is a sum that may cancel: what was loaded counts. A NaN on either
  * side alone is infinitely far. */
-static double compare(const struct run *r, const struct remat_instruction *store,
+static double compare(const struct reference64_run *r, const struct remat_instruction *store,
                       enum remat_register_class class, const char *after)
 {
-    const struct remat_operand *operand =
-        &r->program->operands[r->command->operand_begin + store->operand];
     const double *expected = r->registers + store->args[0] * r->count;
     double most = class == REMAT_CLASS_ROW ? largest_loaded(r) : 0, difference = 0;
     for (int64_t e = 0; e < r->count; e++) {
-        int64_t row = class == REMAT_CLASS_COLUMN ? 0 : e / r->columns;
-        int64_t column = class == REMAT_CLASS_ROW ? 0 : e % r->columns;
-        double found = read(after, offset_of(r, operand, row, column), operand->dtype);
+        double found = reference64_stored(r, store, class, e, after);
         if (isnan(found) != isnan(expected[e]))
             return INFINITY;
         most = fmax(most, fabs(expected[e]));
@@ -176,8 +186,8 @@ double reference64_difference(const struct remat_program *program, uint32_t c, c
                               const char *after)
 {
     const struct remat_command *command = &program->commands[c];
-    struct run r = {program, command, &program->kernels[command->kernel].program, before, 1, 1,
-                    1,       NULL};
+    struct reference64_run r = {
+        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL};
     for (uint32_t k = 0; k < command->rank; k++) {
         r.count *= command->space[k];
         r.columns = command->space[k];

@@ -13,4 +13,22 @@
 double reference64_difference(const struct remat_program *program, uint32_t c, const char *before,
                               const char *after);
 
+/* What the parts have in common, of one command. */
+struct reference64_run {
+    const struct remat_program *program;
+    const struct remat_command *command;
+    const struct remat_kernel_program *kernel;
+    const char *before; /* arena */
+    int64_t rows, columns, count;
+    double *registers; /* [instruction][row][column] */
+};
+
+/* What a load, load_row or random gives element number `element` of the space. */
+double reference64_load(const struct reference64_run *r, const struct remat_instruction *in,
+                        int64_t element);
+/* What a store of a register of that class has left for it in the arena `after`. */
+double reference64_stored(const struct reference64_run *r, const struct remat_instruction *store,
+                          enum remat_register_class class, int64_t element, const char *after);
+double reference64_round_bf16(double x);
+
 #endif

@@ -1,6 +1,7 @@
 /* Random kernel programs over ragged spaces: emitted kernels in the emulator against kernel.h read
- * literally, bit for bit, threads and blocks in order and in random order. Number 0 are the
- * elementary functions over floats of all sizes.
+ * literally, bit for bit, threads and blocks in order and in random order; that against the CPU
+ * device, bit for bit, and float64, within rounding. Number 0 are the elementary functions over
+ * floats of all sizes.
  *
  *     test_samples COMPILER [COUNT [FIRST]] */
 #include "cpu_pool.h"
@@ -12,6 +13,7 @@
 #define BATCH 100
 
 static uint32_t failures, shapes[4];
+static struct bounds64 bounds;
 
 static void report(const struct item *item, const char *fault)
 {
@@ -45,6 +47,8 @@ static void run_batch(remat_context *ctx, const char *compiler, uint64_t first, 
     void *library = kernels_compile(compiler, text.items);
     for (uint32_t i = 0; i < count && failures < 3; i++) {
         const char *fault = item_run(ctx, &items[i], library, 2);
+        if (!fault)
+            fault = item_check(ctx, &items[i], &bounds);
         if (fault)
             report(&items[i], fault);
     }
@@ -65,6 +69,10 @@ int main(int argc, char **argv)
     printf("%u samples (%u pointwise, %u by a team, %u by a block, %u with column sums), %u "
            "failures\n",
            count, shapes[0], shapes[1], shapes[2], shapes[3], failures);
+    printf("float64: %.1f %% of %llu elements within 1 %%\n",
+           100 * (double)bounds.judged / (double)bounds.elements,
+           (unsigned long long)bounds.elements);
+    failures += count >= 100 && 4 * bounds.judged < 3 * bounds.elements;
     for (uint32_t k = 0; k < 4 && count >= 100; k++)
         failures += shapes[k] == 0;
     return failures != 0;
