@@ -4,7 +4,7 @@
  * least costs, at several moments of the step. */
 #include "planner.h"
 
-#include "extract_layers.h"
+#include "layers.h"
 #include "marginal.h"
 #include "named_times.h"
 #include "neighbours.h"

@@ -34,22 +34,7 @@ MAY_INCLUDE = {
 MUST_NOT_REACH = {
     "tools/run": ("runtime/base", []),
     "compiler/memory": ("compiler/ir", []),
-    "compiler/solve": ("compiler/ir", ["compiler/solve/extract.c", "compiler/solve/extract.h",
-                                         "compiler/solve/extract_layers.c",
-                                         "compiler/solve/extract_layers.h",
-                                         "compiler/solve/extract_parts.c",
-                                         "compiler/solve/extract_parts.h",
-                                         "compiler/solve/extract_moment.c",
-                                         "compiler/solve/extract_own.c",
-                                         "compiler/solve/extract_own.h",
-                                         "compiler/solve/extract_post_dominators.c",
-                                         "compiler/solve/extract_post_dominators.h",
-                                         "compiler/solve/extract_stacks.c",
-                                         "compiler/solve/extract_stacks.h",
-                                         "compiler/solve/extract_stretches.c",
-                                         "compiler/solve/extract_stretches.h",
-                                         "compiler/solve/extract_traffic.c",
-                                         "compiler/solve/extract_traffic.h"]),
+    "compiler/solve": ("compiler/ir", []),
 }
 
 

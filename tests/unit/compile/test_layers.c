@@ -5,9 +5,9 @@
 #include <inttypes.h>
 
 #include "check.h"
-#include "extract_layers.h"
-#include "extract_stacks.h"
 #include "graph_text.h"
+#include "layers.h"
+#include "stacks.h"
 #include "subject.h"
 
 enum { LAYERS = 6 };

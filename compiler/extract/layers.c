@@ -2,12 +2,12 @@
  * smallest, and of these the ones to compute the stack again from at least cost. So a layer with
  * its norm behind the sum begins before the norm: what that needs is the sum, and who has it need
  * not compute the product before it again. */
-#include "extract_layers.h"
+#include "layers.h"
 
-#include "extract_post_dominators.h"
-#include "extract_stacks.h"
 #include "marginal.h"
 #include "ops.h"
+#include "post_dominators.h"
+#include "stacks.h"
 
 struct layers {
     struct remat_arena *arena;

@@ -1,4 +1,4 @@
-#include "extract_traffic.h"
+#include "traffic.h"
 
 #include "ops.h"
 

@@ -7,9 +7,9 @@
  *
  * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
  * takes O(inputs of all nodes + waists^2). */
-#include "extract_stacks.h"
+#include "stacks.h"
 
-#include "extract_stretches.h"
+#include "stretches.h"
 
 struct finder {
     struct remat_arena *arena;

@@ -12,7 +12,7 @@ enum remat_crossing {
     REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
 };
 
-/* Layers are the periods of stacks (extract_stacks.h), of all stacks together. Fills region_count,
+/* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
  * region_of_node, item_region and item_crossing of a border graph that has everything else. */
 remat_status remat_extract_layers(struct remat_arena *arena, const struct remat_graph *graph,
                                   struct remat_border_graph *border);

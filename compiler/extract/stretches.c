@@ -1,6 +1,6 @@
 /* One pass over the nodes says in which stretch each lies, one more hashes them: a node's hash
  * holds those of what it reads in its stretch, so the last waist's is the stretch's. */
-#include "extract_stretches.h"
+#include "stretches.h"
 
 #include "ops.h"
 

@@ -3,7 +3,7 @@
  * others whether they have. */
 #include "extract.h"
 
-#include "extract_layers.h"
+#include "layers.h"
 
 struct walker {
     struct remat_arena *arena;

@@ -1,7 +1,7 @@
 /* From the last node to the first: when a node's turn comes, all its readers are in the tree, and
  * its next is their lowest common ancestor. Jump pointers find that in O(log n) steps (E. W. Myers,
  * "An applicative random-access stack", 1983). */
-#include "extract_post_dominators.h"
+#include "post_dominators.h"
 
 #include "ops.h"
 

@@ -4,11 +4,11 @@
  * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
-#include "extract_layers.h"
-#include "extract_own.h"
-#include "extract_parts.h"
-#include "extract_traffic.h"
+#include "layers.h"
 #include "ops.h"
+#include "own.h"
+#include "parts.h"
+#include "traffic.h"
 
 #include <math.h>
 

@@ -5,7 +5,7 @@
  * least what one kernel of all of them would. Column reductions share kernels only with nodes that
  * are read for them alone (private ones), so they are parts of their own; what private nodes save
  * by moving to other kernels is a minimum cut. */
-#include "extract_parts.h"
+#include "parts.h"
 
 #include "flow.h"
 #include "fuse_facts.h"

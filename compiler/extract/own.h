@@ -3,8 +3,8 @@
 #define REMAT_EXTRACT_OWN_H
 
 #include "extract.h"
-#include "extract_parts.h"
-#include "extract_traffic.h"
+#include "parts.h"
+#include "traffic.h"
 
 /* Raises the costs of `least` by what making such clones reads. All else of `border` is set. */
 remat_status remat_extract_own(struct remat_arena *arena, const struct remat_traffic_table *table,

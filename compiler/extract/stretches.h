@@ -2,7 +2,7 @@
 #ifndef REMAT_EXTRACT_STRETCHES_H
 #define REMAT_EXTRACT_STRETCHES_H
 
-#include "extract_post_dominators.h"
+#include "post_dominators.h"
 
 struct remat_stretch {
     uint32_t end;   /* the waist that it leads to; the one before begins it */

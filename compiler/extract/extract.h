@@ -22,7 +22,7 @@ struct remat_border_graph {
     uint32_t *item_region;    /* by item: number of its layer in order of the forward pass,
                                  REMAT_NONE outside layers */
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
-    uint8_t *item_crossing;   /* by item: enum remat_crossing (extract_layers.h) */
+    uint8_t *item_crossing;   /* by item: enum remat_crossing (layers.h) */
     bool *item_fused;         /* by item: where not kept, kernel programs make it for themselves */
     struct remat_border least, likely;
     uint64_t least_ns; /* of the plan without recomputation, as `least` counts */

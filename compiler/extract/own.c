@@ -2,7 +2,7 @@
  * that makes it for them reads its sources, at least the largest. That may have been read there for
  * something else before, unless nothing else which programs of the backward pass read is made from
  * it. */
-#include "extract_own.h"
+#include "own.h"
 
 struct own {
     struct remat_arena *arena;
