@@ -314,6 +314,70 @@ fail:
     return st;
 }
 
+/* Whether nobody else than `of` is charged for what the item is made of, by `charged`. Each item is
+ * looked at once for a slice. */
+static bool owns_sources(struct extractor *x, const uint32_t *charged, uint32_t item, uint32_t of)
+{
+    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[item].task];
+    for (uint32_t i = made->input_begin; i < made->input_end; i++) {
+        uint32_t source = x->inputs.items[i], v = x->out->item_value[source].i;
+        bool seen = x->seen[v] == x->slice_count;
+        x->seen[v] = x->slice_count;
+        if (!seen && ((!remat_is_none(charged[source]) && charged[source] != of) ||
+                      (is_program_item(x, source) && !owns_sources(x, charged, source, of))))
+            return false;
+    }
+    return true;
+}
+
+/* The same items, from now on charged for `of`. */
+static void charge_sources(struct extractor *x, uint32_t *charged, uint32_t item, uint32_t of)
+{
+    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[item].task];
+    for (uint32_t i = made->input_begin; i < made->input_end; i++) {
+        uint32_t source = x->inputs.items[i], v = x->out->item_value[source].i;
+        bool seen = x->seen[v] == x->slice_count;
+        x->seen[v] = x->slice_count;
+        charged[source] = of;
+        if (!seen && is_program_item(x, source))
+            charge_sources(x, charged, source, of);
+    }
+}
+
+/* One kernel may make several items and read a source of theirs once. So an item is read through
+ * its sources only where no other task is charged for one of them, nor another such item. Its own
+ * task is charged in the kernel of its own readers, which comes later. */
+static remat_status share_sources(struct extractor *x)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *least = &x->out->least;
+    struct remat_border_read *reads = x->reads[LEAST].items;
+    uint32_t *charged, count = x->out->item_count; /* by item: for which; `count`: for several */
+    REMAT_NEW(x->arena, charged, count);
+    memset(charged, 0xff, count * sizeof *charged);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct remat_border_task *task = &least->tasks[least->items[i].task];
+        for (uint32_t r = task->read_begin; r < task->read_end; r++) {
+            uint32_t u = reads[r].item, of = reads[r].reading == REMAT_READ_SOURCE ? u : i;
+            charged[u] = remat_is_none(charged[u]) || charged[u] == of ? of : count;
+        }
+    }
+    for (size_t r = 0; r < x->reads[LEAST].count; r++) {
+        if (reads[r].reading != REMAT_READ_SOURCE)
+            continue;
+        uint32_t u = reads[r].item;
+        x->slice_count++;
+        bool owns = owns_sources(x, charged, u, u);
+        x->slice_count++;
+        if (owns)
+            charge_sources(x, charged, u, u);
+        else
+            reads[r].reading = REMAT_READ_UNLESS_FUSED;
+    }
+fail:
+    return st;
+}
+
 /* --- assembly --- */
 
 static struct remat_border_item describe_item(const struct extractor *x, uint32_t item)
@@ -366,6 +430,7 @@ static remat_status assemble(struct extractor *x)
         borders[b]->inputs = x->inputs.items;
         borders[b]->reads = x->reads[b].items;
     }
+    REMAT_TRY(share_sources(x));
 fail:
     return st;
 }

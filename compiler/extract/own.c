@@ -12,9 +12,11 @@ struct own {
         uint32_t *items;
         size_t count, capacity;
     } sources;
-    uint32_t *seen; /* by item: the last one, and 1, whose sources it is among */
-    uint32_t *used; /* by item: of how many that programs of the backward pass read it is a source,
-                       itself included */
+    uint32_t *seen;  /* by item: the last one, and 1, whose sources it is among */
+    uint32_t *used;  /* by item: of how many that programs of the backward pass read it is a source,
+                        itself included */
+    uint32_t *until; /* by item: tasks that are charged for it, or for what it is made of, have run
+                        before this node; 0: no task is, REMAT_NONE: at any time */
 };
 
 static bool is_program(const struct own *o, uint32_t kernel)
@@ -70,14 +72,38 @@ static bool is_read_by_late_program(const struct own *o, uint32_t item)
     return false;
 }
 
-/* The largest of an item's inputs, by `alone_ps`, or the item where that is less. */
-static int64_t source_ps(const struct own *o, uint32_t item, const int64_t *alone_ps)
+static uint32_t later(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* A named kernel that reads what a task makes runs behind the kernel that is charged. */
+static void find_until(struct own *o)
+{
+    const struct remat_border *least = &o->border->least;
+    for (uint32_t i = 0; i < least->item_count; i++) {
+        struct remat_traffic t = remat_traffic_of(o->table, o->border->item_value[i].i);
+        uint32_t ends = t.named ? o->table->first_node[t.first_named] : REMAT_NONE;
+        for (uint32_t r = task_of(o, i)->read_begin; r < task_of(o, i)->read_end; r++)
+            o->until[least->reads[r].item] = later(o->until[least->reads[r].item], ends);
+    }
+    for (uint32_t i = 0; i < least->item_count; i++)
+        for (uint32_t u = task_of(o, i)->input_begin;
+             is_program_item(o, i) && u < task_of(o, i)->input_end; u++)
+            o->until[i] = later(o->until[i], o->until[least->inputs[u]]);
+}
+
+/* The largest of an item's inputs that no task is charged for from node `from` on, by `alone_ps`,
+ * or the item where that is less. */
+static int64_t source_ps(const struct own *o, uint32_t item, uint32_t from, const int64_t *alone_ps)
 {
     const struct remat_border_task *task = task_of(o, item);
     int64_t most = 0, read_ps = o->border->least.read_ps[item];
-    for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        if (alone_ps[o->border->least.inputs[i]] > most)
-            most = alone_ps[o->border->least.inputs[i]];
+    for (uint32_t i = task->input_begin; i < task->input_end; i++) {
+        uint32_t input = o->border->least.inputs[i];
+        if (o->until[input] <= from && alone_ps[input] > most)
+            most = alone_ps[input];
+    }
     return most < read_ps ? most : read_ps;
 }
 
@@ -92,17 +118,21 @@ remat_status remat_extract_own(struct remat_arena *arena, const struct remat_tra
                           single value */
     REMAT_NEW(arena, o.seen, border->item_count);
     REMAT_NEW(arena, o.used, border->item_count);
+    REMAT_NEW(arena, o.until, border->item_count);
     REMAT_NEW(arena, alone_ps, border->item_count);
+    find_until(&o);
     for (uint32_t i = 0; i < border->item_count; i++)
         if (is_read_by_late_program(&o, i))
             REMAT_TRY(count_sources(&o, i));
     for (uint32_t i = 0; i < border->item_count; i++) {
         bool program = is_program_item(&o, i);
-        int64_t made_ps = program ? source_ps(&o, i, alone_ps) : least->read_ps[i];
         struct remat_traffic t = remat_traffic_of(table, border->item_value[i].i);
+        uint32_t named = t.named ? table->first_node[t.first_named] : REMAT_NONE;
+        int64_t made_ps = program ? source_ps(&o, i, REMAT_NONE, alone_ps) : least->read_ps[i];
         alone_ps[i] = o.used[i] > 1 ? 0 : made_ps;
-        if (program && t.named && parts->readers[i].joins &&
-            parts->readers[i].first_node > table->first_node[t.first_named] && made_ps > hidden_ps)
+        made_ps = program ? source_ps(&o, i, named, alone_ps) : 0;
+        if (t.named && parts->readers[i].joins && parts->readers[i].first_node > named &&
+            made_ps > hidden_ps)
             least->tasks[least->items[i].task].cost_ps += made_ps - hidden_ps;
     }
 fail:

@@ -417,6 +417,7 @@ int main(int argc, char **argv)
 {
     static const struct kind kinds[] = {
         {"few items", 2, 8, 2, 7, 2000, {21556, 112016}},
+        {"many items in few nodes", 6, 12, 6, 9, 40, {1834, 1772}},
         {"more items", 8, 12, 8, 9, 240, {2895, 112016}},
     };
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : FIRST;
