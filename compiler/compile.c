@@ -74,7 +74,8 @@ fail:
 }
 
 /* The bits depend on the graph before any decision and on the rules of docs/numerics.md. */
-#define NUMERICS_VERSION "1: rows 64 lanes, columns 256, gemm k 384, attention q 64 kv 4096"
+#define NUMERICS_VERSION                                                                           \
+    "2: rows 64 lanes, columns 256 of 1048576 sums, gemm k 384, attention q 64 kv 4096"
 
 static bool has_pins(const struct remat_decision *decision)
 {

@@ -13,13 +13,14 @@
 
 #include "program.h"
 
-/* What decides how elements are dealt out to threads; no bit depends on it. */
+/* What decides how elements are dealt out to threads; no bit depends on it but on column_sums. */
 struct remat_cuda_settings {
     uint64_t threads_wanted;  /* fewer elements to a thread until a command has so many threads */
     uint32_t registers_kept;  /* floats of a thread that may outlive a pass over a row */
     uint64_t workspace_bytes; /* that a command may use; 0: as much as it needs */
+    uint64_t column_sums;     /* of remat_column_block_rows: REMAT_COLUMN_SUMS but in tests */
 };
-#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64, 0})
+#define REMAT_CUDA_DEFAULTS ((struct remat_cuda_settings){65536, 64, 0, REMAT_COLUMN_SUMS})
 
 /* The code of all commands but matmul, which launches nothing here. No cubins. `program` is
  * verified; everything in `out` lies in the arena. Pure: same program, same code.

@@ -1,5 +1,5 @@
-/* Column sums in two kernels a pass: sums of blocks of REMAT_COLUMN_BLOCK_ROWS rows, each one chain
- * in order of rows, then the blocks' sums added in order.
+/* Column sums in two kernels a pass: sums of blocks of rows (remat_column_block_rows), each one
+ * chain in order of rows, then the blocks' sums added in order.
  *
  * The workspace has the blocks' sums, [reduction][block][column], then the values by column that
  * later passes read, [place][column], all f32. */
@@ -14,7 +14,7 @@ static uint64_t tiles(const struct cuda_source *s)
 
 static uint64_t row_blocks(const struct cuda_source *s)
 {
-    return (s->rows + REMAT_COLUMN_BLOCK_ROWS - 1) / REMAT_COLUMN_BLOCK_ROWS;
+    return (s->rows + s->block_rows - 1) / s->block_rows;
 }
 
 uint64_t cuda_partial_sums_blocks(const struct cuda_source *s)
@@ -57,8 +57,7 @@ static void write_workspace(struct cuda_source *s)
 {
     cuda_text(s, "const u32 rows = (u32)arguments.word[0], columns = %llu;",
               (unsigned long long)s->columns);
-    cuda_text(s, "const u32 blocks = (rows + %d) / %d;", REMAT_COLUMN_BLOCK_ROWS - 1,
-              REMAT_COLUMN_BLOCK_ROWS);
+    cuda_text(s, "const u32 blocks = (rows + %u) / %u;", s->block_rows - 1, s->block_rows);
     cuda_text(s, "u8 *const sums = (u8 *)arguments.word[%u];",
               2 + s->operand_count + s->site_count);
     cuda_text(s, "u8 *const totals = sums + (u64)blocks * columns * %u;", most_sums(s) * 4);
@@ -107,9 +106,9 @@ static void write_sums(struct cuda_source *s, uint32_t pass)
     for (uint32_t i = 0; i < s->count; i++)
         if (sums_in(s, i, pass))
             cuda_text(s,
-                      "store_f32(sums + (((u64)blocks * %u + first / %d) * columns + own) * 4, "
+                      "store_f32(sums + (((u64)blocks * %u + first / %u) * columns + own) * 4, "
                       "chain%u);",
-                      order_of(s, i), REMAT_COLUMN_BLOCK_ROWS, i);
+                      order_of(s, i), s->block_rows, i);
     cuda_text(s, "}");
 }
 
@@ -121,10 +120,10 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     if (reduces)
         cuda_text(s, "SHARED_MEMORY(shared, %u);", most_sums(s) * 2 * CUDA_THREADS * s->width);
     write_workspace(s);
-    cuda_text(s, "const u32 thread = thread_index(), first = block_index() / %lluu * %d;",
-              (unsigned long long)tiles(s), REMAT_COLUMN_BLOCK_ROWS);
-    cuda_text(s, "const u32 last = first + %d < rows ? first + %d : rows;", REMAT_COLUMN_BLOCK_ROWS,
-              REMAT_COLUMN_BLOCK_ROWS);
+    cuda_text(s, "const u32 thread = thread_index(), first = block_index() / %lluu * %u;",
+              (unsigned long long)tiles(s), s->block_rows);
+    cuda_text(s, "const u32 last = first + %u < rows ? first + %u : rows;", s->block_rows,
+              s->block_rows);
     cuda_text(s, "const u32 column = block_index() %% %lluu * %d + thread %% %u * %u;",
               (unsigned long long)tiles(s), TILE_COLUMNS, across, s->width);
     if (s->tail)

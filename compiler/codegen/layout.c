@@ -5,7 +5,7 @@
  * - tensors: the same, of any number of tensors that share a launch
  * - team: 64 / width threads (32 with width 1) have a row, each the same lanes in every step
  * - block: a block has a long row; values to be summed pass through shared memory to 64 threads
- * - columns: a block has 64 columns of 256 rows; 64 threads add what the others hand them
+ * - columns: a block has 64 columns of block_rows rows; 64 threads add what the others hand them
  */
 #include "source.h"
 
@@ -228,6 +228,7 @@ void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings 
     uint32_t width = widest(s, tensors);
     if (by_columns) {
         s->shape = CUDA_COLUMNS;
+        s->block_rows = remat_column_block_rows(s->rows, s->columns, settings->column_sums);
         place_columns(s);
         lay_out(s, width);
     } else if (by_rows) {

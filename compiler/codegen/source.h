@@ -69,6 +69,7 @@ struct cuda_source {
     uint32_t spacing;               /* columns between them */
     uint32_t steps;                 /* to a row */
     uint32_t slots;                 /* pointwise: vectors of a thread, all loaded first */
+    uint32_t block_rows;            /* columns: rows that are added in one chain */
     uint32_t threads, shared_bytes; /* of a block of attention */
     bool lasting;                   /* all that is stored stays: parameters, states */
     bool resident;                  /* values are kept */

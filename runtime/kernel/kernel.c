@@ -35,6 +35,13 @@ bool remat_opcode_is_column_reduction(uint16_t opcode)
     return opcode == REMAT_INSTRUCTION_column_sum;
 }
 
+uint32_t remat_column_block_rows(uint64_t rows, uint64_t columns, uint64_t sums)
+{
+    uint64_t shortest = (rows + 255) / 256, most = columns < sums ? sums / (columns + !columns) : 1;
+    uint64_t length = (shortest + most - 1) / most;
+    return (uint32_t)(256 * (length ? length : 1));
+}
+
 static bool has_operand(uint16_t opcode)
 {
     return opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||

@@ -39,18 +39,18 @@
  * Reductions have defined bits (docs/numerics.md, rule 3):
  *   row:    64 lanes from the identity; element j of the row is combined into lane j mod 64 in
  *           ascending order; then lanes l and l + w are combined for w = 32, 16, ..., 1.
- *   column: rows in blocks of REMAT_COLUMN_BLOCK_ROWS; in each block one ascending chain from 0;
+ *   column: rows in blocks of remat_column_block_rows; in each block one ascending chain from 0;
  *           the block sums are added in order, starting from the first. */
 #ifndef REMAT_KERNEL_H
 #define REMAT_KERNEL_H
 
 #include "base.h"
 
-#define REMAT_RANK_MAX          6
-#define REMAT_REDUCTION_LANES   64
-#define REMAT_COLUMN_BLOCK_ROWS 256
-#define REMAT_NO_REGISTER       UINT16_MAX
-#define REMAT_SITES             16777216 /* sites of random numbers are 0 ... REMAT_SITES - 1 */
+#define REMAT_RANK_MAX        6
+#define REMAT_REDUCTION_LANES 64
+#define REMAT_COLUMN_SUMS     1048576 /* sums of blocks of a column reduction, all columns' */
+#define REMAT_NO_REGISTER     UINT16_MAX
+#define REMAT_SITES           16777216 /* sites of random numbers are 0 ... REMAT_SITES - 1 */
 
 enum remat_register_class {
     REMAT_CLASS_NONE, /* store */
@@ -87,6 +87,11 @@ uint32_t remat_opcode_arity(uint16_t opcode);   /* number of register arguments 
 uint32_t remat_opcode_flops(uint16_t opcode);   /* per element, for pricing */
 bool remat_opcode_is_row_reduction(uint16_t opcode);
 bool remat_opcode_is_column_reduction(uint16_t opcode);
+
+/* Rows of a block of a column reduction: 256, or the fewest 256s with which the blocks' sums of all
+ * columns are at most `sums` (REMAT_COLUMN_SUMS but in tests); all rows where even two blocks are
+ * too many. At most UINT32_MAX - 255 rows. */
+uint32_t remat_column_block_rows(uint64_t rows, uint64_t columns, uint64_t sums);
 
 /* The class of a register of a verified program; `classes`: of the registers before it. */
 enum remat_register_class remat_instruction_class(const struct remat_instruction *instruction,

@@ -199,13 +199,14 @@ static void reduce(const struct reference64_run *r, uint16_t opcode, const struc
                    struct bounded *d)
 {
     bool rows = remat_opcode_is_row_reduction(opcode);
+    int64_t block =
+        remat_column_block_rows((uint64_t)r->rows, (uint64_t)r->columns, r->column_sums);
     for (int64_t line = 0; line < (rows ? r->rows : r->columns); line++) {
         const struct bounded *from = rows ? a + line * r->columns : a + line;
         struct bounded result =
             opcode == REMAT_INSTRUCTION_row_max ? largest(from, r->columns)
             : rows ? sum(from, r->columns, 1, r->columns / REMAT_REDUCTION_LANES + 7)
-                   : sum(from, r->rows, r->columns,
-                         REMAT_COLUMN_BLOCK_ROWS + r->rows / REMAT_COLUMN_BLOCK_ROWS);
+                   : sum(from, r->rows, r->columns, block + r->rows / block);
         for (int64_t i = 0; i < (rows ? r->columns : r->rows); i++)
             d[rows ? line * r->columns + i : i * r->columns + line] = result;
     }
@@ -273,12 +274,13 @@ void bounds64_count(const struct remat_program *program, uint32_t c, const char 
 {
     const struct remat_command *command = &program->commands[c];
     struct reference64_run r = {
-        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL};
+        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL, 0};
     for (uint32_t k = 0; k < command->rank; k++) {
         r.count *= command->space[k];
         r.columns = command->space[k];
     }
     r.rows = r.count / r.columns;
+    r.column_sums = out->column_sums ? out->column_sums : REMAT_COLUMN_SUMS;
     uint32_t count = r.kernel->instruction_count;
     enum remat_register_class *classes = calloc(count, sizeof *classes);
     struct bounded *registers = malloc(sizeof *registers * (size_t)r.count * count);

@@ -6,10 +6,11 @@
 #include "program.h"
 
 struct bounds64 {
-    uint64_t elements; /* stored */
-    uint64_t judged;   /* of these: the bound is at most 1 % of the value, or the value is NaN or
-                          stored as exactly 0 */
-    uint64_t outside;  /* of all whose bound is finite: farther from float64 than that */
+    uint64_t elements;    /* stored */
+    uint64_t judged;      /* of these: the bound is at most 1 % of the value, or the value is NaN or
+                             stored as exactly 0 */
+    uint64_t outside;     /* of all whose bound is finite: farther from float64 than that */
+    uint64_t column_sums; /* of remat_column_block_rows; 0: REMAT_COLUMN_SUMS */
 };
 
 /* Adds those of command `c`, a kernel program, of a program whose arenas before and after it are

@@ -41,9 +41,10 @@ static void emit(remat_context *ctx, struct remat_arena *arena,
 void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, struct item *item)
 {
     /* Every layout, whatever is best for so few rows. */
-    const struct remat_cuda_settings settings = {number % 3 ? 1 : 65536, number % 2 ? 96 : 0, 0};
     item->any_bits = false;
     sample_make(&item->sample, number);
+    const struct remat_cuda_settings settings = {number % 3 ? 1 : 65536, number % 2 ? 96 : 0, 0,
+                                                 item->sample.column_sums};
     for (uint32_t o = 0; o < item->sample.operand_count && number % 4 == 3; o++)
         if (item->sample.operands[o].dtype == REMAT_BF16)
             item->sample.operands[o].dtype = REMAT_F16;
@@ -194,6 +195,9 @@ const char *item_check(remat_context *ctx, const struct item *item, struct bound
     const struct sample *s = &item->sample;
     enum remat_register_class classes[SAMPLE_INSTRUCTIONS_MAX];
     uint64_t bytes = remat_align_up(s->arena_bytes, REMAT_ALIGNMENT), outside = bounds->outside;
+    uint64_t rows = (uint64_t)s->rows, columns = (uint64_t)s->columns;
+    bool device = !has_f16(s) && remat_column_block_rows(rows, columns, s->column_sums) ==
+                                     remat_column_block_rows(rows, columns, REMAT_COLUMN_SUMS);
     char *initial = aligned_alloc(REMAT_ALIGNMENT, bytes);
     char *expected = aligned_alloc(REMAT_ALIGNMENT, bytes);
     char *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
@@ -203,10 +207,11 @@ const char *item_check(remat_context *ctx, const struct item *item, struct bound
     memcpy(expected, initial, bytes);
     memcpy(memory, initial, bytes);
     sample_run(s, classes, expected);
-    if (!has_f16(s))
+    if (device)
         run_on_cpu(ctx, item, memory);
-    if (!has_f16(s) && !sample_equal(s, memory, expected))
+    if (device && !sample_equal(s, memory, expected))
         fault = "the CPU device differs";
+    bounds->column_sums = s->column_sums;
     bounds64_count(&s->program, 0, initial, expected, bounds);
     if (bounds->outside > outside)
         fault = "float64 differs by more than rounding";

@@ -24,7 +24,8 @@ void item_append_text(const struct item *item, struct remat_text *text);
  * `orders` orders of threads and blocks, the first being ascending. */
 const char *item_run(remat_context *ctx, const struct item *item, void *library, uint64_t orders);
 /* NULL, or how kernel.h read literally differs, on memory of its own, from the CPU device (of items
- * without f16, bit for bit) or from float64 (by more than rounding). Adds to `bounds`. */
+ * without f16 whose blocks of rows are its own, bit for bit) or from float64 (by more than
+ * rounding). Adds to `bounds`. */
 const char *item_check(remat_context *ctx, const struct item *item, struct bounds64 *bounds);
 
 #endif

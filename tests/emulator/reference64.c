@@ -187,7 +187,7 @@ double reference64_difference(const struct remat_program *program, uint32_t c, c
 {
     const struct remat_command *command = &program->commands[c];
     struct reference64_run r = {
-        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL};
+        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL, 0};
     for (uint32_t k = 0; k < command->rank; k++) {
         r.count *= command->space[k];
         r.columns = command->space[k];

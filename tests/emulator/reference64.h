@@ -20,7 +20,8 @@ struct reference64_run {
     const struct remat_kernel_program *kernel;
     const char *before; /* arena */
     int64_t rows, columns, count;
-    double *registers; /* [instruction][row][column] */
+    double *registers;    /* [instruction][row][column] */
+    uint64_t column_sums; /* of remat_column_block_rows; bounds64.c */
 };
 
 /* What a load, load_row or random gives element number `element` of the space. */

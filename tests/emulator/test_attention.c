@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 /* What blocks own: as much as fits, or as little as there is. */
-static const struct remat_cuda_settings settings[] = {{1, 64, 0}, {1 << 30, 64, 0}};
+static const struct remat_cuda_settings settings[] = {{1, 64, 0, REMAT_COLUMN_SUMS},
+                                                      {1 << 30, 64, 0, REMAT_COLUMN_SUMS}};
 
 static const struct attention_sizes sizes[] = {
 #define SIZES(dtype, layout, ...) {__VA_ARGS__, REMAT_##dtype, ATTENTION_##layout},

@@ -125,7 +125,8 @@ int main(int argc, char **argv)
         tensors_make(ctx, &arena, i ? TENSORS_ADAMW_MASTER : TENSORS_SGD, 14, lengths, 7,
                      &(uint64_t){0}, 1, &updates[i]);
     for (uint32_t i = 0; i < CASES; i++)
-        attention_make(ctx, &arena, &sizes[i], &(struct remat_cuda_settings){1, 64, 0}, &cases[i]);
+        attention_make(ctx, &arena, &sizes[i],
+                       &(struct remat_cuda_settings){1, 64, 0, REMAT_COLUMN_SUMS}, &cases[i]);
     for (uint32_t m = 0; m < count; m++) {
         char message[256] = "NOT FOUND";
         if ((only < count && only != m) || any_uses(mutants[m].find) != samples)

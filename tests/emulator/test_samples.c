@@ -12,6 +12,8 @@
 
 #define BATCH 100
 
+static const uint64_t tall[] = {661, 862}; /* column sums in blocks of 512 and 768 rows */
+
 static uint32_t failures, shapes[4];
 static struct bounds64 bounds;
 
@@ -64,6 +66,8 @@ int main(int argc, char **argv)
     uint32_t state = cpu_flush_subnormals();
     for (uint32_t done = 0; done < count && failures < 3; done += BATCH)
         run_batch(ctx, argv[1], first + done, count - done < BATCH ? count - done : BATCH);
+    for (uint32_t k = 0; k < sizeof tall / sizeof *tall && failures < 3; k++)
+        run_batch(ctx, argv[1], tall[k], 1);
     cpu_restore_float_state(state);
     remat_context_destroy(&ctx);
     printf("%u samples (%u pointwise, %u by a team, %u by a block, %u with column sums), %u "

@@ -27,6 +27,7 @@ struct cpu_tile_options {
     uint32_t faults;
     uint32_t threads;      /* read by faults only */
     uint64_t stream_bytes; /* outputs at least this large bypass the caches; 0: never */
+    uint64_t column_sums;  /* of remat_column_block_rows; 0: REMAT_COLUMN_SUMS */
 };
 
 /* What is to be run: a kernel program over a space, and what its operands are. */

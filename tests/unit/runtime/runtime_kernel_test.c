@@ -98,6 +98,33 @@ static void test_tables(void)
     CHECK(least == 9 && most == 10 && parameters == 4);
 }
 
+/* bert-large's bias of the vocabulary and gpt2-124m's of the MLP, at the largest batches. */
+static void test_block_rows(void)
+{
+    static const struct {
+        uint64_t rows, columns;
+        uint32_t block_rows;
+    } all[] = {
+        {0, 5, 256},
+        {5, 0, 256},
+        {16384, 3072, 256},
+        {341 * 256, 3072, 256},
+        {341 * 256 + 1, 3072, 512},
+        {704 * 1024, 3072, 9 * 256},
+        {144 * 512, 30522, 9 * 256},
+        {1024 * 1024, 1024, 4 * 256},
+        {257, REMAT_COLUMN_SUMS / 2, 256},
+        {1000, REMAT_COLUMN_SUMS, 4 * 256},
+        {1000, REMAT_COLUMN_SUMS + 1, 4 * 256},
+        {UINT32_MAX - 65536, 1, 16 * 256},
+        {UINT32_MAX - 65536, REMAT_COLUMN_SUMS, UINT32_MAX - 65535},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        uint32_t rows = remat_column_block_rows(all[i].rows, all[i].columns, REMAT_COLUMN_SUMS);
+        CHECK(rows == all[i].block_rows);
+    }
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -105,6 +132,7 @@ int main(void)
     test_rejects(ctx);
     test_print(ctx);
     test_tables();
+    test_block_rows();
     remat_context_destroy(&ctx);
     return failures != 0;
 }

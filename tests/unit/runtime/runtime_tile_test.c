@@ -32,7 +32,8 @@ static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_po
             remat_arena_init(&arena, ctx);
             struct cpu_tile_options options = {.isa = (enum cpu_isa)isa,
                                                .threads = (uint32_t)threads,
-                                               .stream_bytes = threads == 2 ? 1 : 0};
+                                               .stream_bytes = threads == 2 ? 1 : 0,
+                                               .column_sums = s->column_sums};
             struct cpu_tile_source source = {"sample", &s->kernel, s->operands, s->operand_count,
                                              s->rank,  s->space,   false};
             struct cpu_tile *tile;

@@ -89,12 +89,15 @@ static float reduce_row(const float *row, int64_t columns, bool maximum)
     return lanes[0];
 }
 
-static float reduce_column(const float *a, int64_t rows, int64_t columns)
+static float reduce_column(const float *a, int64_t rows, int64_t columns, uint64_t sums)
 {
     float total = 0.0f;
-    for (int64_t block = 0; block < rows; block += 256) {
+    int64_t length = 256;
+    while (length < rows && (uint64_t)((rows + length - 1) / length * columns) > sums)
+        length += 256;
+    for (int64_t block = 0; block < rows; block += length) {
         float chain = 0.0f;
-        for (int64_t r = block; r < rows && r < block + 256; r++)
+        for (int64_t r = block; r < rows && r < block + length; r++)
             chain += a[r * columns];
         total = block == 0 ? chain : total + chain;
     }
@@ -178,7 +181,8 @@ void sample_run(const struct sample *s, const enum remat_register_class *classes
                               : reduce_row(args[0] + row * s->columns, s->columns,
                                            in->opcode == REMAT_INSTRUCTION_row_max);
             else if (remat_opcode_is_column_reduction(in->opcode))
-                d[e] = row ? d[column] : reduce_column(args[0] + column, s->rows, s->columns);
+                d[e] = row ? d[column]
+                           : reduce_column(args[0] + column, s->rows, s->columns, s->column_sums);
             else
                 d[e] = compute(in->opcode, args[0][e], args[1][e], args[2][e]);
         }
@@ -302,6 +306,8 @@ void sample_make(struct sample *s, uint64_t number)
     random_below(1);
     *s = (struct sample){.reduction = (int)random_below(3)};
     make_space(s);
+    const uint64_t sums[] = {REMAT_COLUMN_SUMS, 2 * (uint64_t)s->columns, 1, REMAT_COLUMN_SUMS};
+    s->column_sums = sums[number % 4];
     bool in_place = random_below(3) == 0;
     add(s, REMAT_INSTRUCTION_load, add_operand(s, !in_place, any_float()), 0, 0, 0);
     uint32_t length = 3 + random_below(22);

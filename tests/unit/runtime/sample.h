@@ -19,7 +19,8 @@ struct sample {
     uint64_t arena_bytes;
     struct remat_kernel_program kernel;
     struct remat_program program;
-    int reduction; /* 0 none, 1 rows, 2 columns */
+    int reduction;        /* 0 none, 1 rows, 2 columns */
+    uint64_t column_sums; /* of remat_column_block_rows */
 };
 
 /* The sample of that number: the same one every time. */

@@ -1,0 +1,26 @@
+"""A batch so large that blocks of 256 rows of a column reduction would leave more sums than a workspace holds: the plan
+has CUDA text all the same.
+
+    text.py BUILD_DIRECTORY"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+build = os.path.abspath(sys.argv[1])
+os.chdir(tempfile.mkdtemp())
+MODELS = [("bert-large", 144, 512, "h100-sxm", "80GB")]
+
+
+def call(tool, *arguments):
+    return subprocess.run([f"{build}/tools/remat-{tool}", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+for model, batch, seq, target, budget in MODELS:
+    call("graph", model, "--dtype", "bf16", "--batch", str(batch), "--seq", str(seq), "-o", "large.fbs")
+    report = json.loads(call("compile", "large.fbs", "--target", target, "--budget", budget, "--arch", "none",
+                             "--format", "json", "-o", "large.plan"))
+    assert not any("CUDA text" in note for note in report["notes"]), (model, report["notes"])
+    kernels = call("dump", "large.plan", "--kernels")
+    assert ".columns." in kernels and ".columns_totals." in kernels, (model, kernels)
