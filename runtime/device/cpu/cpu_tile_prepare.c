@@ -47,9 +47,6 @@ remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *pr
     b.tile->table = cpu_tile_table_get(options->isa);
     b.tile->random_share = INT64_MAX;
     REMAT_TRY(cpu_tile_read(&b, program, source));
-    b.tile->column_block_rows =
-        remat_column_block_rows((uint64_t)b.tile->rows, (uint64_t)b.tile->columns,
-                                options->column_sums ? options->column_sums : REMAT_COLUMN_SUMS);
     REMAT_TRY(cpu_tile_analyse(&b));
     REMAT_TRY(cpu_tile_emit(&b));
     if (b.tile->access_count + b.tile->stripe_count + b.tile->slot_count >= NO_REF)
