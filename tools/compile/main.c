@@ -112,8 +112,6 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     size_t bytes;
     bool plan = false, curve = false;
     if (report->program) {
-        if (cli_has(args, OPTION_emit_cuda))
-            REMAT_TRY(emit_cuda(ctx, arena, report->program, cli_text(args, OPTION_emit_cuda, "")));
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
         REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
         plan = true;
@@ -122,6 +120,8 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(curve_file_write(ctx, arena, report->curve_path, report->frontier));
         curve = true;
     }
+    if (report->program && cli_has(args, OPTION_emit_cuda))
+        REMAT_TRY(emit_cuda(ctx, arena, report->program, cli_text(args, OPTION_emit_cuda, "")));
     st = print_report(ctx, args, report);
 fail:
     if (st != REMAT_OK && plan)
@@ -150,10 +150,12 @@ static remat_status check_curve(remat_context *ctx, const struct cli_arguments *
     if (remat_policy_given(&settings->policy))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "--curve and a policy exclude each other: the curve compares policies");
-    if (!settings->has_budget && (cli_has(args, OPTION_output) || cli_has(args, OPTION_emit_cuda)))
+    if (!settings->has_budget && (cli_has(args, OPTION_output) || settings->needs_cuda))
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s needs --budget beside --curve: without it no plan is made",
-                           cli_has(args, OPTION_output) ? "--output" : "--emit-cuda");
+                           cli_has(args, OPTION_output)      ? "--output"
+                           : cli_has(args, OPTION_emit_cuda) ? "--emit-cuda"
+                                                             : "--arch");
     if (strcmp(path, args->operands[0]) == 0)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--curve '%s' is the model itself", path);
     return curve_file_check(ctx, path);
