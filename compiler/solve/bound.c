@@ -18,7 +18,7 @@ struct candidates {
 };
 
 static remat_status find_candidates(struct remat_cut *c, uint64_t budget, struct remat_arena *arena,
-                                    struct candidates *out)
+                                    struct remat_deadline *deadline, struct candidates *out)
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(arena, out->items, c->problem->node_count);
@@ -28,7 +28,8 @@ static remat_status find_candidates(struct remat_cut *c, uint64_t budget, struct
     const struct remat_problem *p = c->problem;
     uint64_t work = (uint64_t)p->node_count * (p->node_count + p->edge_count);
     uint32_t stride = (uint32_t)(1 + work / WORK_MAX);
-    for (uint32_t k = stride / 2; k < p->node_count; k += stride) {
+    for (uint32_t k = stride / 2; k < p->node_count && !remat_deadline_expired(deadline);
+         k += stride) {
         if (p->input_begin[k] == p->input_begin[k + 1] || p->fusible[k] ||
             !remat_cut_look(c, k, budget) || remat_cut_pressure(c) == 0)
             continue; /* without ancestors nothing is a repeat */
@@ -134,7 +135,7 @@ remat_status remat_bound_time(struct remat_arena *arena, const struct remat_prob
     remat_arena_init(&own, arena->ctx);
     *out = (struct remat_bound){.time = p->least_time, .node = UINT32_MAX};
     REMAT_TRY(remat_cut_create(arena, p, &c));
-    REMAT_TRY(find_candidates(&c, budget, &own, &all));
+    REMAT_TRY(find_candidates(&c, budget, &own, deadline, &all));
     REMAT_TRY(try_candidates(&c, budget, &all, cuts_max, deadline, &best));
     list_best(&all, out);
     if (best != UINT32_MAX && all.values[best] > 0) {

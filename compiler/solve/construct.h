@@ -3,6 +3,7 @@
 #define REMAT_CONSTRUCT_H
 
 #include "problem.h"
+#include "search.h"
 
 /* The given order; after the run of `node` everything made before is gone but what `more` keeps
  * (values from `border` on) or `less` (values before it), and comes back just before its first use.
@@ -21,9 +22,11 @@ struct remat_eviction {
 };
 
 /* The given order in at most `budget` bytes: evicts the least worthy value when room is needed, and
- * makes missing inputs again. *ok is false, and the sequence empty, when it gets stuck. */
+ * makes missing inputs again. *ok is false, and the sequence empty, when it gets stuck or takes too
+ * long: after the deadline that is some tenths of a second. */
 remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *problem,
                                     uint64_t budget, const struct remat_eviction *eviction,
-                                    struct remat_sequence *out, bool *ok);
+                                    struct remat_deadline *deadline, struct remat_sequence *out,
+                                    bool *ok);
 
 #endif

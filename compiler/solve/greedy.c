@@ -4,12 +4,15 @@
 
 #include <math.h>
 
-enum { LOOK_BACK = 48, RUNS_PER_NODE = 40, WORK_MAX = 20000000 };
+enum { LOOK_BACK = 48, RUNS_PER_NODE = 40 };
+/* Values looked at. Late: after the deadline, about 0.1 s. */
+enum { WORK_LATE = 4000000, WORK_MAX = 20000000, WORK_PER_NODE = 40 };
 
 struct greedy {
     const struct remat_problem *problem;
     const struct remat_eviction *eviction;
     struct remat_arena *arena;
+    struct remat_deadline *deadline;
     uint64_t budget, used;
     uint32_t position; /* in the given order */
     bool *live, *ran;
@@ -17,6 +20,10 @@ struct greedy {
     uint32_t *next_use; /* index into users of the first user after `position` */
     uint32_t *mark, stamp;
     uint64_t work; /* values looked at; too many: give up */
+    /* What may go, least worth first. Worth falls only where `update` is called; elsewhere it
+     * grows, so the first is the least once its worth is of now. */
+    uint32_t *heap, heap_count, *heap_at; /* heap_at: place + 1 by value; 0: not there */
+    double *heap_worth;                   /* by value, when last looked at */
     uint32_t *stack;
     struct remat_sequence *out;
 };
@@ -62,28 +69,95 @@ static double worth(struct greedy *g, uint32_t v)
            pow((double)g->problem->bytes[v] + 1, e->bytes) / pow(distance, e->distance);
 }
 
+/* --- the heap --- */
+
+static bool goes_before(const struct greedy *g, uint32_t a, uint32_t b)
+{
+    return g->heap_worth[a] != g->heap_worth[b] ? g->heap_worth[a] < g->heap_worth[b] : a < b;
+}
+
+static void heap_put(struct greedy *g, uint32_t i, uint32_t v)
+{
+    g->heap[i] = v;
+    g->heap_at[v] = i + 1;
+}
+
+/* Puts v where it belongs, the place i being free. */
+static void heap_settle(struct greedy *g, uint32_t i, uint32_t v)
+{
+    for (; i > 0 && goes_before(g, v, g->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        heap_put(g, i, g->heap[(i - 1) / 2]);
+    for (uint32_t child; (child = 2 * i + 1) < g->heap_count; i = child) {
+        if (child + 1 < g->heap_count && goes_before(g, g->heap[child + 1], g->heap[child]))
+            child++;
+        if (!goes_before(g, g->heap[child], v))
+            break;
+        heap_put(g, i, g->heap[child]);
+    }
+    heap_put(g, i, v);
+}
+
+/* After a change of v: whether it may go, and what it is worth. */
+static void update(struct greedy *g, uint32_t v)
+{
+    uint32_t at = g->heap_at[v];
+    if (g->live[v] && g->pins[v] == 0 && g->problem->bytes[v]) {
+        g->heap_worth[v] = worth(g, v);
+        heap_settle(g, at ? at - 1 : g->heap_count++, v);
+    } else if (at) {
+        uint32_t last = g->heap[--g->heap_count];
+        g->heap_at[v] = 0;
+        if (last != v)
+            heap_settle(g, at - 1, last);
+    }
+}
+
+/* v is there again: what is made from it, as far as `restore_cost` sees, is worth less. */
+static void update_users(struct greedy *g, uint32_t v)
+{
+    const struct remat_problem *p = g->problem;
+    uint32_t found[LOOK_BACK], count = 0;
+    g->stamp++;
+    found[count++] = v;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i > 0 && g->live[found[i]])
+            continue;
+        uint32_t end = p->user_begin[found[i] + 1];
+        for (uint32_t e = p->user_begin[found[i]]; e < end && count < LOOK_BACK; e++) {
+            uint32_t u = p->users[e];
+            g->work++;
+            if (!g->ran[u] || g->mark[u] == g->stamp)
+                continue;
+            g->mark[u] = g->stamp;
+            found[count++] = u;
+        }
+    }
+    for (uint32_t i = 1; i < count; i++)
+        update(g, found[i]);
+}
+
+static void drop(struct greedy *g, uint32_t v)
+{
+    g->live[v] = false;
+    g->used -= g->problem->bytes[v];
+    update(g, v);
+}
+
 /* For a run of `node`: its value and workspace. */
 static bool make_room(struct greedy *g, uint32_t node)
 {
     uint64_t bytes = g->problem->bytes[node] + g->problem->workspace[node];
     bytes += g->ran[node] ? 0 : g->problem->lasting[node];
     while (g->used + bytes > g->budget) {
-        uint32_t victim = UINT32_MAX;
-        double least = 0;
-        for (uint32_t v = 0; v <= g->position; v++) {
-            if (!g->live[v] || g->pins[v] || g->problem->bytes[v] == 0)
-                continue;
-            double value = worth(g, v);
-            if (victim == UINT32_MAX || value < least) {
-                victim = v;
-                least = value;
-            }
-        }
-        g->work += g->position;
-        if (victim == UINT32_MAX || g->work > WORK_MAX)
+        uint64_t work_max = WORK_MAX + (uint64_t)g->problem->node_count * WORK_PER_NODE;
+        if (remat_deadline_expired(g->deadline))
+            work_max = WORK_LATE;
+        if (g->heap_count == 0 || g->work > work_max)
             return false;
-        g->live[victim] = false;
-        g->used -= g->problem->bytes[victim];
+        uint32_t victim = g->heap[0];
+        update(g, victim);
+        if (g->heap[0] == victim)
+            drop(g, victim);
     }
     return true;
 }
@@ -107,8 +181,10 @@ static uint32_t choose_missing(struct greedy *g, uint32_t v)
 static void pin_inputs(struct greedy *g, uint32_t v, bool pin)
 {
     const struct remat_problem *p = g->problem;
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
+    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
         g->pins[p->inputs[e]] += pin ? 1u : UINT32_MAX;
+        update(g, p->inputs[e]);
+    }
 }
 
 /* Runs v after whatever is missing. Every node on the stack pins its inputs; the inputs of one that
@@ -130,14 +206,16 @@ static remat_status run(struct greedy *g, uint32_t node, bool *ok)
         *ok = make_room(g, v) && g->out->count < (size_t)p->node_count * RUNS_PER_NODE &&
               !(g->ran[v] && p->once[v]);
         REMAT_PUSH(g->arena, g->out, v);
-        g->used += p->bytes[v] + (g->ran[v] ? 0 : p->lasting[v]);
+        bool again = g->ran[v];
+        g->used += p->bytes[v] + (again ? 0 : p->lasting[v]);
         g->live[v] = g->ran[v] = true;
         pin_inputs(g, v, false);
+        update(g, v);
+        if (again)
+            update_users(g, v);
         depth--;
-        if (p->user_begin[v] == p->user_begin[v + 1]) {
-            g->live[v] = false;
-            g->used -= p->bytes[v];
-        }
+        if (p->user_begin[v] == p->user_begin[v + 1])
+            drop(g, v);
     }
 fail:
     return st;
@@ -149,21 +227,26 @@ static void drop_finished(struct greedy *g, uint32_t v)
     const struct remat_problem *p = g->problem;
     for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
         uint32_t u = p->inputs[e];
-        if (g->live[u] && !p->once[u] && find_next_use(g, u) == UINT32_MAX) {
-            g->live[u] = false;
-            g->used -= p->bytes[u];
-        }
+        if (g->live[u] && !p->once[u] && find_next_use(g, u) == UINT32_MAX)
+            drop(g, u);
+        else
+            update(g, u);
     }
 }
 
 remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *p,
                                     uint64_t budget, const struct remat_eviction *eviction,
-                                    struct remat_sequence *out, bool *ok)
+                                    struct remat_deadline *deadline, struct remat_sequence *out,
+                                    bool *ok)
 {
     remat_status st = REMAT_OK;
     struct remat_arena own;
-    struct greedy g = {
-        .problem = p, .eviction = eviction, .arena = arena, .budget = budget, .out = out};
+    struct greedy g = {.problem = p,
+                       .eviction = eviction,
+                       .arena = arena,
+                       .deadline = deadline,
+                       .budget = budget,
+                       .out = out};
     remat_arena_init(&own, arena->ctx);
     *out = (struct remat_sequence){0};
     *ok = true;
@@ -173,6 +256,9 @@ remat_status remat_construct_greedy(struct remat_arena *arena, const struct rema
     REMAT_NEW(&own, g.next_use, p->node_count);
     REMAT_NEW(&own, g.mark, p->node_count);
     REMAT_NEW(&own, g.stack, p->node_count);
+    REMAT_NEW(&own, g.heap, p->node_count);
+    REMAT_NEW(&own, g.heap_at, p->node_count);
+    REMAT_NEW(&own, g.heap_worth, p->node_count);
     memcpy(g.next_use, p->user_begin, p->node_count * sizeof *g.next_use);
     for (uint32_t v = 0; v < p->node_count && *ok; v++) {
         g.position = v;

@@ -130,6 +130,13 @@ fail:
     return st;
 }
 
+static void tell(const struct remat_solve_options *o, uint32_t budget,
+                 const struct remat_solution *best)
+{
+    if (o->progress)
+        o->progress(o->user, budget, best);
+}
+
 /* How greedy plans value what is live. */
 static const struct remat_eviction evictions[] = {
     {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
@@ -137,20 +144,22 @@ static const struct remat_eviction evictions[] = {
 
 /* However little time there is, until something fits. */
 static remat_status try_greedy(struct remat_arena *arena, const struct remat_problem *p,
-                               uint64_t budget, const bool *keep, struct remat_deadline *deadline,
+                               uint64_t budget, const bool *keep,
+                               const struct remat_solve_options *o, uint32_t index,
                                struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
     for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
-        if (best->fits && remat_deadline_expired(deadline))
+        if (best->fits && remat_deadline_expired(o->deadline))
             return REMAT_OK;
         struct remat_eviction eviction = evictions[i];
         struct remat_sequence sequence;
         bool ok;
         eviction.keep = keep;
-        REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, &sequence, &ok));
+        REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, o->deadline, &sequence, &ok));
         if (ok)
             REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
+        tell(o, index, best);
     }
 fail:
     return st;
@@ -177,13 +186,6 @@ static remat_status try_exact(struct remat_arena *arena, const struct remat_prob
         raise_bound(p, exact.ticks, best);
 fail:
     return st;
-}
-
-static void tell(const struct remat_solve_options *o, uint32_t budget,
-                 const struct remat_solution *best)
-{
-    if (o->progress)
-        o->progress(o->user, budget, best);
 }
 
 /* Closes what is left of the gap from below. */
@@ -240,7 +242,7 @@ static remat_status anneal(struct remat_arena *arena, const struct remat_problem
                                               .cold = COLD,
                                               .pressure = runs[i].pressure,
                                               .deadline = o->deadline};
-        if (is_good_enough(best))
+        if (is_good_enough(best) || remat_deadline_expired(o->deadline))
             break;
         REMAT_TRY(remat_search(arena, p, &start, &search, &last));
         REMAT_TRY(keep_if_better(arena, p, budget, &last, best));
@@ -264,18 +266,15 @@ static remat_status solve_all(struct remat_arena *arena, const struct remat_prob
         REMAT_TRY(keep_if_better(arena, p, budgets[i], &given.sequence, &out[i]));
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
-        REMAT_TRY(try_greedy(arena, p, budgets[i], NULL, options->deadline, &out[i]));
-        tell(options, i, &out[i]);
+        REMAT_TRY(try_greedy(arena, p, budgets[i], NULL, options, i, &out[i]));
         REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS + CUTS_WORK / p->node_count,
                                    options->deadline, &bound));
         out[i].lower_bound = bound.time;
         tell(options, i, &out[i]);
         REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
         if (bound.keep_less && !remat_deadline_expired(options->deadline)) {
-            REMAT_TRY(
-                try_greedy(arena, p, budgets[i], bound.keep_less, options->deadline, &out[i]));
-            REMAT_TRY(
-                try_greedy(arena, p, budgets[i], bound.keep_more, options->deadline, &out[i]));
+            REMAT_TRY(try_greedy(arena, p, budgets[i], bound.keep_less, options, i, &out[i]));
+            REMAT_TRY(try_greedy(arena, p, budgets[i], bound.keep_more, options, i, &out[i]));
         }
         REMAT_TRY(try_chain(arena, p, budgets[i], options->deadline, &chain, &out[i]));
         REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));

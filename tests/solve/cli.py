@@ -7,6 +7,7 @@ SLOWER: limits on processor time are multiplied by it.
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -59,14 +60,17 @@ REFUSED = [
      "node 1 (\"n1\"): fused 0 may not be recomputed"),
     (problem(node(1, 1), node(1, 0, 0, alias=0, ways=[{"time": 1, "fused": [0]}])), [], 4,
      "node 1 (\"n1\"): fused 0 has aliases"),
-    (problem(node(1, 1), node(1, 1, 1)), [], 4, "nodes[1].inputs[0]: 1 is not the number of an"),
+    (problem(node(1, 1), node(1, 1, 1)), [], 4,
+     "nodes[1].inputs[0]: 1 is not the number of an earlier node (below 1)"),
+    (problem(node(1, 1, 0)), [], 4,
+     "nodes[0].inputs[0]: 0 is not the number of an earlier node (below 0: there is none)"),
     (problem(node(1, 1), node(1, 1, -1)), [], 4, "nodes[1].inputs[0]: -1 is not the number"),
     (problem(node(1, 1), node(1, 1, 0.0)), [], 4, "nodes[1].inputs[0]: 0 is not the number"),
     (problem(node(1, 1), node(1, 1, 2**40)), [], 4, "1099511627776 is not the number"),
     (problem(node(1, 1), node(1, 1, 0, ways=[{"time": 1, "fused": [0, 0]}])), [], 4,
      "node 1 (\"n1\"): fused 0 is listed twice"),
     (problem(node(1, HUGE)), [], 4, "node 0 (\"n1\"): bytes add up to more than 2^60"),
-    (problem(*[node(1, 2**59)] * 3), [], 4, "node 2 (\"n1\"): bytes add up"),
+    (problem(*[node(1, 2**59)] * 2, node(1, 1)), [], 4, "node 2 (\"n1\"): bytes add up"),
     (problem(node(1, 2**64)), [], 4, "too big integer"),
     ('{"schema":"remat-problem/1","nodes":[{"name":"a","time":1e999,"bytes":1,"inputs":[]}]}', [],
      4, "real number overflow"),
@@ -125,6 +129,12 @@ def check_extended(tool):
         if code != 3:
             faults.append(f"extended, infeasible: code {code} {err}{out}")
     return faults
+
+
+def check_most_bytes(tool):
+    with Problem(problem(*[node(1, 2**59)] * 2)) as path:
+        code, out, err = solve(tool, path, "--budget", "100%")
+    return [] if code == 0 and json.loads(out)["peak"] == 2**59 else [f"2^60 bytes: code {code} {err}"]
 
 
 def check_small(tool):
@@ -234,23 +244,34 @@ def dense_chain(rng, length):
     return problem(*nodes)
 
 
-def check_interrupt(tool):
-    """After the first line of progress, Ctrl-C: the best plan so far, valid, and it says so."""
+def unit_chain(length):
+    """The same with times and bytes of 1."""
+    return problem(*[node(1, 1, *sorted({v - 1, min(v - 1, 2 * length - 1 - v)} - {-1}))
+                     for v in range(2 * length)])
+
+
+def check_interrupt(tool, slower):
+    """After the first line of progress, Ctrl-C: the best plan so far, valid, and it says so. The line
+    has a bound, also where there is no plan: few bytes for many nodes."""
     faults, rng = [], random.Random(3)
-    for name, value, budget in (("random", random_problem(rng, 300), "90%"),
-                                ("chain", dense_chain(rng, 200), "20%")):
+    for name, value, budget, told in (
+            ("random", random_problem(rng, 300), "90%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
+            ("chain", dense_chain(rng, 200), "20%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
+            ("no plan", unit_chain(20000), "20", r"no plan yet, at least \S+ %")):
         with Problem(value) as path:
             with subprocess.Popen([tool, path, "--budget", budget, "--time-limit", "100s"],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   encoding="utf-8") as process:
                 line = process.stderr.readline()
                 process.send_signal(signal.SIGINT)
-                out, _ = process.communicate(timeout=10)
-        if process.returncode or not line.startswith("remat-solve: 1 s"):
+                out, _ = process.communicate(timeout=10 * slower)
+        if process.returncode != (7 if name == "no plan" else 0) or \
+                not re.fullmatch("remat-solve: 1 s: " + told, line.rstrip("\n")):
             faults.append(f"interrupt, {name}: code {process.returncode}, {line!r}")
             continue
         decision = json.loads(out)
-        faults += check_decision(value["nodes"], decision)
+        if decision["feasible"]:
+            faults += check_decision(value["nodes"], decision)
         if not decision["interrupted"] or decision["time_limit_hit"]:
             faults.append(f"interrupt, {name}: the decision does not say so")
     return faults
@@ -270,6 +291,17 @@ def check_time_limit(tool, slower):
                 elif code == 0:
                     faults += check_decision(value["nodes"], json.loads(out))
     return faults
+
+
+def check_many_nodes(tool, slower):
+    """However little time there is, the greedy plans of a long chain are made first."""
+    value = unit_chain(20000)
+    with Problem(value) as path:
+        code, out, err, took = solve_timed(tool, path, "--budget", "30%", "--time-limit", "1ms")
+    print(f"chain of 20000, 1ms: {took:.2f} s")
+    if code or took > 4 * slower:
+        return [f"chain of 20000: code {code}, {took:.2f} s, {err}"]
+    return check_decision(value["nodes"], json.loads(out))
 
 
 def check_early_end(tool):
@@ -296,7 +328,8 @@ def check_early_end(tool):
 def main():
     tool, slower = sys.argv[1], float(sys.argv[2])
     faults = check_refusals(tool) + check_small(tool) + check_extended(tool) + check_random(tool)
-    faults += check_curve_files(tool) + check_interrupt(tool)
+    faults += check_curve_files(tool) + check_interrupt(tool, slower)
+    faults += check_most_bytes(tool) + check_many_nodes(tool, slower)
     faults += check_repeated_inputs(tool) + check_time_limit(tool, slower) + check_early_end(tool)
     print("\n".join(faults))
     return 1 if faults else 0

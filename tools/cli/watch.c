@@ -56,7 +56,7 @@ bool cli_watch_over(struct cli_watch *w)
 {
     double elapsed = now() - w->begin;
     if (elapsed >= w->next) {
-        w->tell(w->user, elapsed);
+        w->tell(w->user, floor(elapsed));
         w->next = floor(elapsed) + 1;
     }
     return interrupted || elapsed >= w->limit;

@@ -32,7 +32,7 @@ struct watch {
     struct cli_watch clock;
     const struct remat_problem *problem;
     uint32_t budget, count;
-    bool known, fits; /* known: there is something to tell */
+    bool fits;
     double time, lower_bound;
 };
 
@@ -41,21 +41,22 @@ static void tell(void *user, double elapsed)
     const struct watch *w = user;
     double total = w->problem->total_time > 0 ? w->problem->total_time : 1;
     fprintf(stderr, "remat-solve: %.0f s", elapsed);
-    if (w->known && w->count > 1)
+    if (w->count > 1)
         fprintf(stderr, ", budget %u of %u", w->budget + 1, w->count);
-    if (w->known && w->fits)
-        fprintf(stderr, ": overhead %.4g %%, at least %.4g %%, gap %.4g %%",
-                100 * (w->time / total - 1), 100 * (w->lower_bound / total - 1),
-                w->lower_bound > 0 ? 100 * (w->time / w->lower_bound - 1) : 0);
+    if (w->fits)
+        fprintf(stderr, ": overhead %.4g %%", 100 * (w->time / total - 1));
     else
         fprintf(stderr, ": no plan yet");
+    fprintf(stderr, ", at least %.4g %%", 100 * (w->lower_bound / total - 1));
+    if (w->fits)
+        fprintf(stderr, ", gap %.4g %%",
+                w->lower_bound > 0 ? 100 * (w->time / w->lower_bound - 1) : 0);
     fprintf(stderr, "\n");
 }
 
 static void on_progress(void *user, uint32_t budget, const struct remat_solution *best)
 {
     struct watch *w = user;
-    w->known = true;
     w->budget = budget;
     w->fits = best->fits;
     w->time = best->result.time;
@@ -94,7 +95,8 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     struct remat_solution given, *solutions;
     const char *limit = cli_text(args, OPTION_time_limit, NULL);
     double effort = 1;
-    struct watch watch = {.clock = {.tell = tell, .user = &watch}, .problem = p};
+    struct watch watch = {
+        .clock = {.tell = tell, .user = &watch}, .problem = p, .lower_bound = p->least_time};
     struct remat_deadline deadline = {is_over, &watch, false};
     REMAT_TRY(cli_watch_start(ctx, limit, &watch.clock));
     *r = (struct report){.problem = p};

@@ -46,8 +46,8 @@ static remat_status read_number(struct reader *r, size_t node, const char *key, 
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         (size_t)json_integer_value(value) >= node)
         REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
-                   "nodes[%zu].%s: %s is not the number of an earlier node (0 .. %lld)", node, key,
-                   describe(r->arena, value), (long long)node - 1);
+                   "nodes[%zu].%s: %s is not the number of an earlier node (below %zu%s)", node,
+                   key, describe(r->arena, value), node, node ? "" : ": there is none");
     *out = (uint32_t)json_integer_value(value);
 fail:
     return st;
