@@ -151,6 +151,10 @@ static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
 {
     remat_status st = REMAT_OK;
     uint64_t bytes = cuda_columns_workspace_bytes(s);
+    if (cuda_columns_shared_bytes(s) > REMAT_CUDA_STATIC_MAX)
+        REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": too many sums of columns in one kernel of CUDA text",
+                   s->command->name);
     REMAT_TRY(use_workspace(e, s->command, bytes));
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         cuda_begin_pass(s, pass);

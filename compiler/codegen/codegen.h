@@ -25,8 +25,8 @@ struct remat_cuda_settings {
 /* The code of all commands but matmul, which launches nothing here. No cubins. `program` is
  * verified; everything in `out` lies in the arena. Pure: same program, same code.
  * REMAT_ERROR_INVALID names the command that CUDA text cannot express: more than
- * REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns, more workspace than there is, heads of
- * attention beyond 128 elements. */
+ * REMAT_CUDA_WORDS_MAX arguments, 2^32 rows or columns, more workspace than there is, more than 24
+ * sums of columns, heads of attention beyond 128 elements. */
 remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
                              const struct remat_program *program,
                              const struct remat_cuda_settings *settings,

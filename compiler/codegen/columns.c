@@ -70,10 +70,20 @@ static uint32_t rows_at_once(const struct cuda_source *s)
     return CUDA_THREADS * s->width / TILE_COLUMNS;
 }
 
-/* Two tiles of rows_at_once() x TILE_COLUMNS for each sum. */
+/* Floats of the two tiles of rows_at_once() x TILE_COLUMNS that each sum has. */
+static uint32_t tiles_of_sum(const struct cuda_source *s)
+{
+    return 2 * CUDA_THREADS * s->width;
+}
+
 static uint32_t tile_of(const struct cuda_source *s, uint32_t node)
 {
-    return order_of(s, node) * 2 * CUDA_THREADS * s->width;
+    return order_of(s, node) * tiles_of_sum(s);
+}
+
+uint32_t cuda_columns_shared_bytes(const struct cuda_source *s)
+{
+    return most_sums(s) * tiles_of_sum(s) * (uint32_t)sizeof(float);
 }
 
 static void sum_to_tile(struct cuda_source *s, uint32_t i)
@@ -118,7 +128,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     uint32_t across = TILE_COLUMNS / s->width;
     s->totals = false;
     if (reduces)
-        cuda_text(s, "SHARED_MEMORY(shared, %u);", most_sums(s) * 2 * CUDA_THREADS * s->width);
+        cuda_text(s, "SHARED_MEMORY(shared, %u);", most_sums(s) * tiles_of_sum(s));
     write_workspace(s);
     cuda_text(s, "const u32 thread = thread_index(), first = block_index() / %lluu * %u;",
               (unsigned long long)tiles(s), s->block_rows);

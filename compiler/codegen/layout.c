@@ -5,7 +5,8 @@
  * - tensors: the same, of any number of tensors that share a launch
  * - team: 64 / width threads (32 with width 1) have a row, each the same lanes in every step
  * - block: a block has a long row; values to be summed pass through shared memory to 64 threads
- * - columns: a block has 64 columns of block_rows rows; 64 threads add what the others hand them
+ * - columns: a block has 64 columns of block_rows rows; 64 threads add what the others hand them,
+ *   in vectors so narrow that the tiles of all sums fit
  */
 #include "source.h"
 
@@ -230,7 +231,9 @@ void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings 
         s->shape = CUDA_COLUMNS;
         s->block_rows = remat_column_block_rows(s->rows, s->columns, settings->column_sums);
         place_columns(s);
-        lay_out(s, width);
+        for (lay_out(s, width); width > 1; lay_out(s, width /= 2))
+            if (cuda_columns_shared_bytes(s) <= REMAT_CUDA_STATIC_MAX)
+                break;
     } else if (by_rows) {
         choose_rows(s, width, settings);
     } else {

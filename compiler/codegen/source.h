@@ -168,7 +168,9 @@ remat_status cuda_write_attention(struct cuda_source *s, const struct remat_oper
                                   uint32_t operand_count, const double *parameters,
                                   uint32_t alignment, const struct remat_cuda_settings *settings,
                                   uint64_t *blocks);
-/* Bytes of the workspace of columns: partial sums, then the values that later passes read. */
+/* Bytes of the workspace of columns: partial sums, then the values that later passes read; of the
+ * shared memory of a block, which grows with the width. */
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s);
+uint32_t cuda_columns_shared_bytes(const struct cuda_source *s);
 
 #endif

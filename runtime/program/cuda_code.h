@@ -12,6 +12,7 @@
 #define REMAT_CUDA_WORDS_MAX   64     /* struct arguments of primitives.cu */
 #define REMAT_CUDA_TENSORS_MAX 512    /* words of struct tensors */
 #define REMAT_CUDA_SHARED_MAX  232448 /* bytes of shared memory that a block can have on any GPU */
+#define REMAT_CUDA_STATIC_MAX  49152  /* of these without being asked for */
 #define REMAT_CUDA_THREADS_MAX 1024
 
 /* One __global__ function and all that it needs. Equal texts are one kernel. */

@@ -61,15 +61,20 @@ static uint16_t add(struct sample *s, uint16_t opcode, uint32_t operand, uint16_
     return (uint16_t)s->instruction_count++;
 }
 
+/* Of the whole space. */
 static uint32_t add_operand(struct sample *s, remat_dtype dtype)
 {
     uint32_t o = s->operand_count++;
-    s->operands[o] = (struct remat_operand){
-        .value = o, .dtype = (uint8_t)dtype, .rank = 1, .shape = {s->columns}, .strides = {1}};
+    struct remat_operand *operand = &s->operands[o];
+    *operand =
+        (struct remat_operand){.value = o, .dtype = (uint8_t)dtype, .rank = (uint8_t)s->rank};
+    int64_t stride = 1;
+    for (uint32_t k = s->rank; k-- > 0; stride *= s->space[k])
+        operand->shape[k] = s->space[k], operand->strides[k] = stride;
     s->values[o].buffer = o;
     s->buffers[o].offset_bytes = s->arena_bytes;
-    s->buffers[o].bytes = (uint64_t)s->columns * remat_dtype_bytes(dtype);
-    s->arena_bytes += s->buffers[o].bytes;
+    s->buffers[o].bytes = (uint64_t)stride * remat_dtype_bytes(dtype);
+    s->arena_bytes += remat_align_up(s->buffers[o].bytes, REMAT_ALIGNMENT);
     return o;
 }
 
@@ -92,6 +97,31 @@ void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct i
             uint16_t value = add(s, opcode, 0, x);
             add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F32), value);
         }
+    s->kernel =
+        (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
+    emit(ctx, arena, &REMAT_CUDA_DEFAULTS, item);
+}
+
+void item_make_sums(remat_context *ctx, struct remat_arena *arena, uint32_t sums, struct item *item)
+{
+    struct sample *s = &item->sample;
+    uint16_t values[SAMPLE_INSTRUCTIONS_MAX];
+    *item = (struct item){.sample = {.rank = 2,
+                                     .rows = 300,
+                                     .columns = 136,
+                                     .space = {300, 136},
+                                     .column_sums = REMAT_COLUMN_SUMS}};
+    snprintf(item->key, sizeof item->key, "sums%u", sums);
+    for (uint32_t k = 0; k < 2; k++)
+        values[k] = add(s, REMAT_INSTRUCTION_load, add_operand(s, REMAT_BF16), REMAT_NO_REGISTER);
+    for (uint32_t k = 2; k < sums; k++) {
+        values[k] = add(s, k % 3 ? REMAT_INSTRUCTION_sub : REMAT_INSTRUCTION_add, 0, values[k - 1]);
+        s->instructions[values[k]].args[1] = values[k - 2];
+    }
+    for (uint32_t k = 0; k < sums; k++)
+        values[k] = add(s, REMAT_INSTRUCTION_column_sum, 0, values[k]);
+    for (uint32_t k = 0; k < sums; k++)
+        add(s, REMAT_INSTRUCTION_store, add_operand(s, k % 2 ? REMAT_F32 : REMAT_BF16), values[k]);
     s->kernel =
         (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
     emit(ctx, arena, &REMAT_CUDA_DEFAULTS, item);

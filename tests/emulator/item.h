@@ -19,6 +19,9 @@ struct item { /* a sample as a program of one command */
 void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, struct item *item);
 /* Each function of one argument and each conversion, each element of a long row one. */
 void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct item *item);
+/* So many sums of columns of one kernel, from bf16. */
+void item_make_sums(remat_context *ctx, struct remat_arena *arena, uint32_t sums,
+                    struct item *item);
 void item_append_text(const struct item *item, struct remat_text *text);
 /* NULL, or how what the kernels of `library` do differs from kernel.h, which is looked at under
  * `orders` orders of threads and blocks, the first being ascending. */

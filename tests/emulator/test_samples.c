@@ -32,17 +32,13 @@ static void count_shape(const struct item *item)
         shapes[k] += strstr(item->code.kernels[0].key, names[k]) != NULL;
 }
 
-static void run_batch(remat_context *ctx, const char *compiler, uint64_t first, uint32_t count)
+static struct item items[BATCH];
+
+static void run_items(remat_context *ctx, struct remat_arena *arena, const char *compiler,
+                      uint32_t count)
 {
-    static struct item items[BATCH];
-    struct remat_arena arena;
-    remat_arena_init(&arena, ctx);
-    struct remat_text text = {.arena = &arena};
+    struct remat_text text = {.arena = arena};
     for (uint32_t i = 0; i < count; i++) {
-        if (first + i == 0)
-            item_make_functions(ctx, &arena, &items[i]);
-        else
-            item_make(ctx, &arena, first + i, &items[i]);
         item_append_text(&items[i], &text);
         count_shape(&items[i]);
     }
@@ -55,6 +51,29 @@ static void run_batch(remat_context *ctx, const char *compiler, uint64_t first, 
             report(&items[i], fault);
     }
     kernels_close(library);
+}
+
+static void run_batch(remat_context *ctx, const char *compiler, uint64_t first, uint32_t count)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    for (uint32_t i = 0; i < count; i++)
+        if (first + i == 0)
+            item_make_functions(ctx, &arena, &items[i]);
+        else
+            item_make(ctx, &arena, first + i, &items[i]);
+    run_items(ctx, &arena, compiler, count);
+    remat_arena_release(&arena);
+}
+
+/* So many in one kernel that vectors of 16 bytes would take more shared memory than there is. */
+static void run_sums(remat_context *ctx, const char *compiler)
+{
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    item_make_sums(ctx, &arena, 4, &items[0]);
+    item_make_sums(ctx, &arena, 12, &items[1]);
+    run_items(ctx, &arena, compiler, 2);
     remat_arena_release(&arena);
 }
 
@@ -68,6 +87,8 @@ int main(int argc, char **argv)
         run_batch(ctx, argv[1], first + done, count - done < BATCH ? count - done : BATCH);
     for (uint32_t k = 0; k < sizeof tall / sizeof *tall && failures < 3; k++)
         run_batch(ctx, argv[1], tall[k], 1);
+    if (failures < 3)
+        run_sums(ctx, argv[1]);
     cpu_restore_float_state(state);
     remat_context_destroy(&ctx);
     printf("%u samples (%u pointwise, %u by a team, %u by a block, %u with column sums), %u "

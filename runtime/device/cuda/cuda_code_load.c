@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#define STATIC_SHARED_MAX (48u << 10) /* what a block may have without being asked for */
-
 struct loader {
     remat_context *ctx;
     const struct cuda_driver *driver;
@@ -88,7 +86,7 @@ static remat_status load(struct loader *loader, uint32_t k, void **module, void 
         result = loader->driver->cuModuleGetFunction(function, *module, kernel->symbol);
     if (result)
         REMAT_TRY(refuse(loader, k, result));
-    if (kernel->shared_bytes > STATIC_SHARED_MAX)
+    if (kernel->shared_bytes > REMAT_CUDA_STATIC_MAX)
         CUDA_TRY(loader->ctx, loader->driver, cuFuncSetAttribute, *function,
                  CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)kernel->shared_bytes);
 fail:

@@ -1,4 +1,5 @@
-/* Attention that CUDA text cannot express, each with its message, and its neighbour that it can. */
+/* Commands that CUDA text cannot express, attention above all, each with its message, and its
+ * neighbour that it can. */
 #include "check.h"
 #include "codegen.h"
 
@@ -146,12 +147,60 @@ static void test(remat_context *ctx, uint32_t number, bool backward)
     remat_arena_release(&arena);
 }
 
+/* Sums over the rows of one value: 24 and no more. */
+static void test_sums(remat_context *ctx, uint32_t sums)
+{
+    enum { MOST = 25 };
+    struct remat_instruction instructions[1 + 2 * MOST];
+    struct remat_operand operands[1 + MOST];
+    struct remat_program_value value = {0};
+    struct remat_buffer buffer = {.bytes = 4096};
+    struct remat_kernel kernel = {
+        REMAT_KERNEL_program, {1 + 2 * sums, instructions, 1 + sums}, "sums"};
+    struct remat_command command = {
+        .operand_end = 1 + sums, .rank = 2, .space = {2, 64}, .name = "sums"};
+    const struct remat_program program = {.kernels = &kernel,
+                                          .kernel_count = 1,
+                                          .commands = &command,
+                                          .command_count = 1,
+                                          .operands = operands,
+                                          .operand_count = 1 + sums,
+                                          .values = &value,
+                                          .value_count = 1,
+                                          .buffers = &buffer,
+                                          .buffer_count = 1};
+    struct remat_cuda_code code;
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    for (uint32_t i = 0; i < 1 + 2 * sums; i++)
+        instructions[i] = (struct remat_instruction){
+            .opcode = i == 0      ? REMAT_INSTRUCTION_load
+                      : i <= sums ? REMAT_INSTRUCTION_column_sum
+                                  : REMAT_INSTRUCTION_store,
+            .operand = (uint16_t)(i > sums ? i - sums : 0),
+            .args = {(uint16_t)(i > sums ? i - sums : 0), REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
+    instructions[0].args[0] = REMAT_NO_REGISTER;
+    for (uint32_t o = 0; o < 1 + sums; o++)
+        operands[o] = (struct remat_operand){
+            .dtype = REMAT_BF16, .rank = 2, .shape = {2, 64}, .strides = {64, 1}};
+    remat_status st = remat_cuda_emit(ctx, &arena, &program, &REMAT_CUDA_DEFAULTS, &code);
+    CHECK(st == (sums < MOST ? REMAT_OK : REMAT_ERROR_INVALID), "%u sums: status %d", sums,
+          (int)st);
+    CHECK(sums < MOST || strcmp(remat_context_message(ctx),
+                                "command \"sums\": too many sums of columns in one kernel of CUDA "
+                                "text") == 0,
+          "%u sums: %s", sums, remat_context_message(ctx));
+    remat_arena_release(&arena);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     for (uint32_t number = 0; number < sizeof all / sizeof *all; number++)
         for (uint32_t backward = 0; backward < 2; backward++)
             test(ctx, number, backward);
+    test_sums(ctx, 24);
+    test_sums(ctx, 25);
     remat_context_destroy(&ctx);
     return failures != 0;
 }
