@@ -43,6 +43,21 @@ static remat_status place(struct pipeline *p, struct remat_arena *arena,
     return st;
 }
 
+/* Of a device that has one: no less than the deltas of attention need, before any decision. */
+static uint64_t workspace_bytes(const struct pipeline *p)
+{
+    const struct remat_graph *graph = p->graph;
+    uint64_t bytes = p->settings->device.workspace_bytes;
+    for (uint32_t n = 0; bytes && n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (node->op != REMAT_OP_attention_backward)
+            continue;
+        uint64_t deltas = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
+        bytes = deltas > bytes ? deltas : bytes;
+    }
+    return bytes;
+}
+
 /* Segments that no decision is about; and where every tensor that outlives a segment lies. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
@@ -56,8 +71,8 @@ static remat_status arrange_fixed(struct pipeline *p)
     for (size_t i = 0; i < COUNT(fixed); i++)
         if (fixed[i]->graph)
             graphs[count++] = fixed[i]->graph;
-    REMAT_TRY(remat_statics_collect(p->ctx, p->arena, graphs, count,
-                                    p->settings->device.workspace_bytes, &p->statics));
+    REMAT_TRY(
+        remat_statics_collect(p->ctx, p->arena, graphs, count, workspace_bytes(p), &p->statics));
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
@@ -99,7 +114,7 @@ static void describe_manual(struct pipeline *p, const struct remat_candidate *c,
 }
 
 /* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
- * express a command, a note says so, and the plan is for the CPU alone, or it is an error. */
+ * express a command, a note says so, and no GPU can run the plan, or it is an error. */
 static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
                          struct remat_program *out)
 {
@@ -113,13 +128,13 @@ static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
         return st;
     out->cuda = (struct remat_cuda_code){0};
     const char *note =
-        remat_arena_format(p->arena, "no CUDA text: %s", remat_context_message(p->ctx));
+        remat_arena_format(p->arena, REMAT_CUDA_NOTE "%s", remat_context_message(p->ctx));
     if (!note)
         return REMAT_ERROR_MEMORY;
     if (p->settings->needs_cuda)
-        return remat_error(p->ctx, REMAT_ERROR_INVALID,
-                           "%s: without --arch and --emit-cuda there is a plan, for a CPU alone",
-                           note);
+        return remat_error(
+            p->ctx, REMAT_ERROR_INVALID,
+            "%s: without --arch and --emit-cuda there is a plan, which no GPU can run", note);
     st = REMAT_OK;
     REMAT_PUSH(p->arena, &chooser->notes, note);
 fail:

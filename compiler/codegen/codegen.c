@@ -117,7 +117,9 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_
     if (s->out->failed)
         return REMAT_ERROR_MEMORY;
     if (blocks > INT32_MAX)
-        REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID, "command \"%s\": too large for CUDA text",
+        REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID,
+                   "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
+                   "--loss-chunk) avoid that",
                    s->command->name);
     uint64_t hash = remat_hash(s->out->items, s->out->count, 0);
     while (launch.kernel < e->hashes.count && e->hashes.items[launch.kernel] != hash)
@@ -138,10 +140,11 @@ static remat_status use_workspace(struct emitter *e, const struct remat_command 
 {
     uint64_t limit = e->settings->workspace_bytes;
     if (limit && bytes > limit)
-        return remat_error(e->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": its sums need a workspace of %llu B, and the "
-                           "target's has %llu B",
-                           command->name, (unsigned long long)bytes, (unsigned long long)limit);
+        return remat_error(
+            e->ctx, REMAT_ERROR_INVALID,
+            "command \"%s\": its sums need a workspace of %llu B, and the "
+            "target's has %llu B: a larger workspace_bytes in its description avoids that",
+            command->name, (unsigned long long)bytes, (unsigned long long)limit);
     if (bytes > e->code->workspace_bytes)
         e->code->workspace_bytes = bytes;
     return REMAT_OK;

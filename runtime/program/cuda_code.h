@@ -15,6 +15,9 @@
 #define REMAT_CUDA_STATIC_MAX  49152  /* of these without being asked for */
 #define REMAT_CUDA_THREADS_MAX 1024
 
+/* So begins the note of a plan without CUDA code that says why: a command and the cause follow. */
+#define REMAT_CUDA_NOTE "no CUDA text: "
+
 /* One __global__ function and all that it needs. Equal texts are one kernel. */
 struct remat_cuda_kernel {
     const char *key;    /* "add.layer_norm.team.v4#0123456789abcdef", the hash being of the text */

@@ -36,6 +36,7 @@ CASES = {
     "a reserve too small for cuBLASLt's kernels": ("exact.plan", set(), {"REMAT_DOUBLE_PRODUCT": 64 << 20}),
     "a reserve too small for a graph": ("exact.plan", set(), {"REMAT_DOUBLE_GRAPH": 64 << 20}),
     "no memory for cuBLASLt's kernels": ("gpu.plan", set(), {"REMAT_DOUBLE_PRODUCT": 1 << 30}),
+    "no CUDA text": ("heads_of_256.plan", set(), {}),
     "no memory for a graph": ("gpu.plan", set(), {"REMAT_DOUBLE_GRAPH": 1 << 30}),
 }
 
@@ -197,6 +198,8 @@ def check_shared_memory():
 
 check_shared_memory()
 with folder() as work:
+    graph(work, "gpt2-tiny", "--layers", "1", "--width", "256", "--heads", "1", "--seq", "16")
+    plan(work, "heads_of_256.plan")
     graph(work, "gpt2-tiny", "--layers", "1", "--batch", "2", "--seq", "16", "--attention", "written-out")
     plan(work, "model.plan")
     for name, arch in [("gpu.plan", "sm_90"), ("sm_80.plan", "sm_80")]:

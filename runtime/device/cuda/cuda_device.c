@@ -53,14 +53,25 @@ static remat_status present(remat_context *ctx, const struct remat_device_params
 
 /* --- loading --- */
 
+static const char *why_no_code(const struct remat_program *program)
+{
+    for (uint32_t n = 0; n < program->note_count; n++)
+        if (strncmp(program->notes[n], REMAT_CUDA_NOTE, strlen(REMAT_CUDA_NOTE)) == 0)
+            return program->notes[n];
+    return "no CUDA code";
+}
+
 static remat_status check_commands(const struct cuda_device *cuda)
 {
     const struct remat_program *program = cuda->base.program;
+    if (!program->cuda.launch_begin)
+        return remat_error(cuda->base.ctx, REMAT_ERROR_INVALID,
+                           "the plan has %s: run it with --device cpu", why_no_code(program));
     for (uint32_t c = 0; c < program->command_count; c++) {
         const struct remat_command *command = &program->commands[c];
         uint32_t kind = program->kernels[command->kernel].kind;
         const uint32_t *begin = program->cuda.launch_begin;
-        if (kind != REMAT_KERNEL_matmul && (!begin || begin[c] == begin[c + 1]))
+        if (kind != REMAT_KERNEL_matmul && begin[c] == begin[c + 1])
             return remat_error(cuda->base.ctx, REMAT_ERROR_INVALID,
                                "command \"%s\": the plan has no CUDA code for %s: run it with "
                                "--device cpu",

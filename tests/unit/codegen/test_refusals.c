@@ -44,7 +44,8 @@ static const struct sizes all[] = {
     {1, 1, 65535, 8, 8, 0, REMAT_F32, 0.1, 0, 0, NULL},
     {65, 7, 1, 8, 8, 0, REMAT_F32, 0.1, 0, 512, NULL},
     {65, 7, 1, 8, 8, 0, REMAT_F32, 0.1, 0, 256,
-     "its sums need a workspace of 512 B, and the target's has 256 B"},
+     "its sums need a workspace of 512 B, and the target's has 256 B: a larger workspace_bytes in "
+     "its description avoids that"},
 };
 
 #define OPERANDS_MAX 10
