@@ -272,21 +272,11 @@ static void count_stored(const struct reference64_run *r, const struct remat_ins
 void bounds64_count(const struct remat_program *program, uint32_t c, const char *before,
                     const char *after, struct bounds64 *out)
 {
-    const struct remat_command *command = &program->commands[c];
-    struct reference64_run r = {
-        program, command, &program->kernels[command->kernel].program, before, 1, 1, 1, NULL, 0};
-    for (uint32_t k = 0; k < command->rank; k++) {
-        r.count *= command->space[k];
-        r.columns = command->space[k];
-    }
-    r.rows = r.count / r.columns;
+    enum remat_register_class *classes;
+    struct reference64_run r = reference64_begin(program, c, before, &classes);
     r.column_sums = out->column_sums ? out->column_sums : REMAT_COLUMN_SUMS;
     uint32_t count = r.kernel->instruction_count;
-    enum remat_register_class *classes = calloc(count, sizeof *classes);
     struct bounded *registers = malloc(sizeof *registers * (size_t)r.count * count);
-    remat_context *ctx = remat_context_create(NULL, NULL);
-    remat_kernel_program_check(ctx, r.kernel, "", classes);
-    remat_context_destroy(&ctx);
     fenv_t caller; /* may flush subnormals, which are to be read as they are */
     fegetenv(&caller);
     fesetenv(FE_DFL_ENV);

@@ -182,8 +182,8 @@ static double compare(const struct reference64_run *r, const struct remat_instru
     return difference / (most > 0 ? most : 1);
 }
 
-double reference64_difference(const struct remat_program *program, uint32_t c, const char *before,
-                              const char *after)
+struct reference64_run reference64_begin(const struct remat_program *program, uint32_t c,
+                                         const char *before, enum remat_register_class **classes)
 {
     const struct remat_command *command = &program->commands[c];
     struct reference64_run r = {
@@ -193,11 +193,20 @@ double reference64_difference(const struct remat_program *program, uint32_t c, c
         r.columns = command->space[k];
     }
     r.rows = r.count / r.columns;
-    uint32_t count = r.kernel->instruction_count;
-    enum remat_register_class *classes = calloc(count, sizeof *classes);
+    *classes = calloc(r.kernel->instruction_count, sizeof **classes);
     remat_context *ctx = remat_context_create(NULL, NULL);
-    remat_kernel_program_check(ctx, r.kernel, "", classes);
+    remat_kernel_program_check(ctx, r.kernel, "", *classes);
     remat_context_destroy(&ctx);
+    return r;
+}
+
+double reference64_difference(const struct remat_program *program, uint32_t c, const char *before,
+                              const char *after)
+{
+    const struct remat_command *command = &program->commands[c];
+    enum remat_register_class *classes;
+    struct reference64_run r = reference64_begin(program, c, before, &classes);
+    uint32_t count = r.kernel->instruction_count;
     r.registers = malloc(sizeof(double) * (size_t)r.count * count);
     double worst = 0, coarse = 1;
     for (uint32_t i = 0; i < count; i++) {

@@ -24,6 +24,10 @@ struct reference64_run {
     uint64_t column_sums; /* of remat_column_block_rows; bounds64.c */
 };
 
+/* Command `c` with its space, without registers; *classes, one an instruction, is the caller's to
+ * free. */
+struct reference64_run reference64_begin(const struct remat_program *program, uint32_t c,
+                                         const char *before, enum remat_register_class **classes);
 /* What a load, load_row or random gives element number `element` of the space. */
 double reference64_load(const struct reference64_run *r, const struct remat_instruction *in,
                         int64_t element);
