@@ -89,3 +89,19 @@ remat_status remat_named_times_twice(const struct remat_named_times *named,
 fail:
     return st;
 }
+
+remat_status remat_named_times_total(const struct remat_named_times *named,
+                                     struct remat_arena *scratch,
+                                     const struct remat_decision *decision, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    uint8_t *rounds;
+    REMAT_NEW(scratch, rounds, named->graph->value_count);
+    find_rounds(named, decision, rounds);
+    *out_ns = 0;
+    for (uint32_t k = 0; k < named->kernels->count; k++)
+        if (named->kernels->kernels[k].kind != REMAT_KERNEL_program)
+            *out_ns += (1 + runs_of(named, rounds, k)) * named->prices[k].ns;
+fail:
+    return st;
+}

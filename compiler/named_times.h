@@ -34,4 +34,9 @@ remat_status remat_named_times_twice(const struct remat_named_times *named,
                                      struct remat_arena *scratch,
                                      const struct remat_decision *decision, uint64_t *out_ns);
 
+/* Of all named kernels, what all their runs take. */
+remat_status remat_named_times_total(const struct remat_named_times *named,
+                                     struct remat_arena *scratch,
+                                     const struct remat_decision *decision, uint64_t *out_ns);
+
 #endif

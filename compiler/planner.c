@@ -379,6 +379,42 @@ fail:
     return st;
 }
 
+/* Saves a value that is no item, for what is computed again from it: that needs none of the items
+ * before it, which the border problem does not know unless it is a pin. */
+static bool saves_inside(const struct remat_planner *p, const struct remat_decision *decision)
+{
+    const struct remat_facts *facts = &p->border.facts;
+    for (uint32_t n = 0; n < p->graph->node_count; n++) {
+        const struct remat_node_info *node = &p->graph->nodes[n];
+        bool again = false;
+        for (uint32_t o = 0; o < node->output_count; o++)
+            again |= decision->actions[node->outputs[o].i] != REMAT_ACTION_SAVE;
+        for (uint32_t i = 0; again && i < node->input_count; i++) {
+            uint32_t v = facts->root[node->inputs[i].i];
+            if (facts->recomputable[v] && remat_is_none(p->border.item_of[v]) &&
+                decision->actions[v] == REMAT_ACTION_SAVE && !p->pinned->reasons[v])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* What named kernels take, and what is saved and wanted. */
+static remat_status least_inside(const struct remat_planner *p, struct remat_arena *scratch,
+                                 const struct remat_decision *decision, struct remat_least *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *at = p->moment_count > 0 ? &p->moments[0].at.border : NULL;
+    REMAT_TRY(remat_named_times_total(&p->named, scratch, decision, &out->step_ns));
+    out->live_bytes = p->static_bytes + (at ? p->moments[0].at.other_bytes : 0);
+    for (uint32_t i = 0; at && i < at->item_count; i++)
+        if (at->items[i].wanted &&
+            decision->actions[p->border.item_value[i].i] == REMAT_ACTION_SAVE)
+            out->live_bytes += at->items[i].bytes;
+fail:
+    return st;
+}
+
 remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                  const struct remat_decision *decision, struct remat_least *out)
 {
@@ -387,6 +423,8 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     struct remat_border_point point = {0};
     uint8_t *times;
     uint64_t twice_ns = 0;
+    if (saves_inside(p, decision))
+        return least_inside(p, scratch, decision, out);
     REMAT_NEW(scratch, times, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         times[i] = decision->actions[p->border.item_value[i].i] != REMAT_ACTION_SAVE;

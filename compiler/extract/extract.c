@@ -62,6 +62,11 @@ static bool is_program_item(const struct extractor *x, uint32_t item)
 
 /* --- items --- */
 
+static bool is_pinned(const struct extractor *x, uint32_t v, enum remat_action action)
+{
+    return x->pinned->reasons[v] && x->pinned->actions[v] == action;
+}
+
 static bool is_item(const struct extractor *x, uint32_t v)
 {
     uint32_t writer = x->out->facts.root[v] == v ? writer_of(x, v) : REMAT_NONE;
@@ -167,7 +172,8 @@ fail:
 }
 
 /* The roots that computing a kernel's nodes `from` reads from memory: appends items to x->inputs.
- * *possible: false when something that may not run again is among what it needs. */
+ * What a pin saves lies there, too. *possible: false when something that may not run again is among
+ * what it needs. */
 static remat_status find_inputs(struct extractor *x, const struct remat_node_info *from,
                                 bool *possible)
 {
@@ -180,7 +186,7 @@ static remat_status find_inputs(struct extractor *x, const struct remat_node_inf
         uint32_t v = x->slice.items[s], producer = x->graph->values[v].node;
         if (!remat_is_none(x->out->item_of[v])) {
             REMAT_PUSH(x->arena, &x->inputs, x->out->item_of[v]);
-        } else if (!remat_is_none(producer)) {
+        } else if (!remat_is_none(producer) && !is_pinned(x, v, REMAT_ACTION_SAVE)) {
             const struct remat_node_info *node = &x->graph->nodes[producer];
             *possible = *possible && remat_op_recomputable(node->op);
             for (uint32_t i = 0; i < remat_extract_reads(node); i++)
@@ -383,11 +389,10 @@ fail:
 static struct remat_border_item describe_item(const struct extractor *x, uint32_t item)
 {
     uint32_t v = x->out->item_value[item].i;
-    bool pinned = x->pinned->reasons[v] != NULL;
     struct remat_border_item described = {
         .bytes = remat_align_up(remat_value_bytes(&x->graph->values[v]), REMAT_ALIGNMENT),
-        .kept = x->out->facts.output[v] || (pinned && x->pinned->actions[v] == REMAT_ACTION_SAVE),
-        .recomputed = pinned && x->pinned->actions[v] == REMAT_ACTION_RECOMPUTE,
+        .kept = x->out->facts.output[v] || is_pinned(x, v, REMAT_ACTION_SAVE),
+        .recomputed = is_pinned(x, v, REMAT_ACTION_RECOMPUTE),
     };
     for (uint32_t r = x->table.reader_begin[v]; r < x->table.reader_begin[v + 1]; r++)
         described.wanted |= !remat_is_early(kernel_at(x, x->table.readers[r]));
@@ -435,18 +440,32 @@ fail:
     return st;
 }
 
-/* What no decision changes has its price: one of the forward pass is such a program if it writes
- * nothing that may go unwritten. Programs of the backward pass are in parts. */
+/* A program of the forward pass or the loss writes what may go unwritten, or what it would else
+ * keep to itself. */
+static bool may_write_other(const struct extractor *x, const struct remat_fused_kernel *k)
+{
+    bool other = false;
+    for (uint32_t o = 0; o < k->operand_count; o++)
+        other |= k->operands[o].access == REMAT_ACCESS_WRITE &&
+                 !remat_traffic_of(&x->table, k->operands[o].value.i).forced;
+    for (uint32_t n = 0; n < k->node_count; n++) {
+        const struct remat_node_info *node = &x->graph->nodes[k->nodes[n].i];
+        for (uint32_t o = 0; o < node->output_count; o++)
+            other |= remat_is_none(x->out->item_of[node->outputs[o].i]) &&
+                     is_pinned(x, node->outputs[o].i, REMAT_ACTION_SAVE);
+    }
+    return other;
+}
+
+/* What no decision changes has its price. Programs of the backward pass are in parts. */
 static uint64_t least_of(const struct extractor *x, uint32_t kernel)
 {
     const struct remat_fused_kernel *k = kernel_at(x, kernel);
-    if (k->kind == REMAT_KERNEL_program && k->phase == REMAT_PHASE_BACKWARD)
+    bool program = k->kind == REMAT_KERNEL_program;
+    if (program && k->phase == REMAT_PHASE_BACKWARD)
         return 0;
-    for (uint32_t o = 0;
-         remat_is_early(k) && k->kind == REMAT_KERNEL_program && o < k->operand_count; o++)
-        if (k->operands[o].access == REMAT_ACCESS_WRITE &&
-            !remat_traffic_of(&x->table, k->operands[o].value.i).forced)
-            return remat_price_kernel(x->graph, k, &x->devices[LEAST]).ns;
+    if (program && remat_is_early(k) && may_write_other(x, k))
+        return remat_price_kernel(x->graph, k, &x->devices[LEAST]).ns;
     return x->prices[kernel].ns;
 }
 

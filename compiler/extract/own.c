@@ -113,7 +113,6 @@ remat_status remat_extract_own(struct remat_arena *arena, const struct remat_tra
     remat_status st = REMAT_OK;
     struct own o = {.arena = arena, .table = table, .border = border};
     struct remat_border *least = &border->least;
-    int64_t hidden_ps = (int64_t)(1000 * parts->slack_ns) + 1;
     int64_t *alone_ps; /* by item: the least that is read of it, or of what it is made from, for a
                           single value */
     REMAT_NEW(arena, o.seen, border->item_count);
@@ -131,9 +130,8 @@ remat_status remat_extract_own(struct remat_arena *arena, const struct remat_tra
         int64_t made_ps = program ? source_ps(&o, i, REMAT_NONE, alone_ps) : least->read_ps[i];
         alone_ps[i] = o.used[i] > 1 ? 0 : made_ps;
         made_ps = program ? source_ps(&o, i, named, alone_ps) : 0;
-        if (t.named && parts->readers[i].joins && parts->readers[i].first_node > named &&
-            made_ps > hidden_ps)
-            least->tasks[least->items[i].task].cost_ps += made_ps - hidden_ps;
+        if (t.named && parts->readers[i].joins && parts->readers[i].first_node > named)
+            least->tasks[least->items[i].task].cost_ps += made_ps;
     }
 fail:
     return st;
