@@ -4,10 +4,12 @@
  * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
+#include "launches.h"
 #include "layers.h"
 #include "ops.h"
 #include "own.h"
 #include "parts.h"
+#include "sources.h"
 #include "traffic.h"
 
 #include <math.h>
@@ -26,7 +28,6 @@ struct extractor {
     struct remat_border_graph *out;
     struct remat_traffic_table table;
     uint32_t *task_of_kernel; /* of named kernels */
-    uint64_t *source_bytes;   /* by item: the least that a kernel reads that makes it */
     struct remat_parts parts;
     struct id_list {
         uint32_t *items;
@@ -128,36 +129,69 @@ static int64_t least_cost(const struct extractor *x, uint32_t item, const struct
     return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
 }
 
-static int64_t likely_cost(const struct extractor *x, uint32_t item, const struct remat_traffic *t)
+struct load { /* of a kernel program */
+    double arithmetic_ps, traffic_ps;
+};
+
+static struct load load_of(const struct extractor *x, uint32_t kernel)
 {
-    uint32_t v = x->out->item_value[item].i;
+    const struct remat_device_description *device = &x->devices[LIKELY];
+    struct remat_price price = remat_price_kernel(x->graph, kernel_at(x, kernel), device);
+    return (struct load){1000 * (double)price.flops / device->pointwise_flops_per_ns,
+                         bytes_ps(x, LIKELY, price.moved_bytes)};
+}
+
+/* What more arithmetic and traffic add to the time of a kernel. */
+static double grown_ps(struct load load, double arithmetic_ps, double traffic_ps)
+{
+    return fmax(load.arithmetic_ps + arithmetic_ps, load.traffic_ps + traffic_ps) -
+           fmax(load.arithmetic_ps, load.traffic_ps);
+}
+
+/* Of all inputs of a task. */
+static double reads_ps(const struct extractor *x, const struct remat_border_task *task)
+{
+    double ps = 0;
+    for (uint32_t i = task->input_begin; i < task->input_end; i++) {
+        uint32_t v = x->out->item_value[x->inputs.items[i]].i;
+        ps += bytes_ps(x, LIKELY, remat_value_bytes(&x->graph->values[v]));
+    }
+    return ps;
+}
+
+/* What the item's task takes, probably: as if no other item were computed again. */
+struct guess {
+    double ps;
+    bool free;  /* the kernel has arithmetic to hide what the task reads behind */
+    bool fused; /* kernel programs make it for themselves: that takes less than to write it again */
+};
+
+static struct guess guess_cost(const struct extractor *x, uint32_t item,
+                               const struct remat_traffic *t, double reads)
+{
+    const struct remat_device_description *device = &x->devices[LIKELY];
+    uint32_t v = x->out->item_value[item].i, writer = writer_of(x, v);
     double once = bytes_ps(x, LIKELY, remat_value_bytes(&x->graph->values[v]));
-    bool again = remat_traffic_written(t);
-    double launch = again && !t->joined ? 1000 * x->devices[LIKELY].launch_ns : 0;
-    return (int64_t)((t->forced ? 0 : -once) - once * t->joined + (again ? once : 0) + launch);
+    double part = 1000 * (double)remat_price_part_flops(kernel_at(x, writer), v) /
+                  device->pointwise_flops_per_ns;
+    double again = remat_traffic_written(t) ? once : 0, unwritten = 0;
+    double apart = 1000 * device->launch_ns + fmax(once, part - reads);
+    struct guess guess = {.ps = again > 0 ? apart : 0, .fused = again == 0};
+    if (!t->forced)
+        unwritten = grown_ps(load_of(x, writer), 0, -once);
+    if (t->joined) {
+        struct load host = load_of(x, t->first_joined);
+        double traffic = again - once * t->joined;
+        guess.ps = grown_ps(host, part, traffic);
+        guess.free = grown_ps(host, part, traffic + reads) == guess.ps;
+        if (guess.ps > apart)
+            guess = (struct guess){.ps = apart};
+    }
+    guess.ps += unwritten;
+    return guess;
 }
 
 /* --- what a task needs --- */
-
-static bool is_kernel_space(const struct extractor *x, uint32_t item, uint32_t reader)
-{
-    uint32_t writer = writer_of(x, x->out->item_value[item].i);
-    return is_program(x, writer) && is_program(x, reader);
-}
-
-/* Some program of the backward pass reads `u` anyway and may take in the task of `item`, whose own
- * kernel ends where a named kernel reads it. */
-static bool has_host(const struct extractor *x, uint32_t item, const struct remat_traffic *t,
-                     uint32_t u)
-{
-    for (uint32_t r = x->table.reader_begin[u]; r < x->table.reader_begin[u + 1]; r++) {
-        uint32_t k = x->table.readers[r];
-        if (!remat_is_early(kernel_at(x, k)) && is_kernel_space(x, item, k) &&
-            (!t->named || x->table.first_node[k] < x->table.first_node[t->first_named]))
-            return true;
-    }
-    return false;
-}
 
 static remat_status push_slice(struct extractor *x, uint32_t v)
 {
@@ -197,97 +231,25 @@ fail:
     return st;
 }
 
-/* Item `u` is made a second time in the kernel of a task that is written again for a named kernel:
- * its own program readers come later and have made it for themselves. */
-static bool is_made_twice(const struct extractor *x, const struct remat_traffic *t, uint32_t u)
-{
-    struct remat_traffic of_u = remat_traffic_of(&x->table, x->out->item_value[u].i);
-    return t->named && !of_u.named && !remat_traffic_written(&of_u) && of_u.joined > 0 &&
-           x->table.first_node[of_u.first_program] > x->table.first_node[t->first_named];
-}
-
-/* Item `u` may be made from another input of the task, which is then read once for both. */
-static bool shares_source(const struct extractor *x, const struct remat_border_task *task,
-                          uint32_t u)
-{
-    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[u].task];
-    for (uint32_t a = made->input_begin; a < made->input_end; a++) {
-        uint32_t source = x->inputs.items[a];
-        for (uint32_t i = task->input_begin; i < task->input_end; i++)
-            if (x->inputs.items[i] == source)
-                return true;
-        if (is_program_item(x, source) && shares_source(x, task, source))
-            return true;
-    }
-    return false;
-}
-
-/* Something that item `u` is made of may be read anyway where the task runs. Each item is looked at
- * once for a slice. */
-static bool has_hosted_source(struct extractor *x, uint32_t item, const struct remat_traffic *t,
-                              uint32_t u)
-{
-    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[u].task];
-    for (uint32_t a = made->input_begin; a < made->input_end; a++) {
-        uint32_t source = x->inputs.items[a], v = x->out->item_value[source].i;
-        bool seen = x->seen[v] == x->slice_count;
-        x->seen[v] = x->slice_count;
-        if (!seen && (has_host(x, item, t, v) ||
-                      (is_program_item(x, source) && has_hosted_source(x, item, t, source))))
-            return true;
-    }
-    return false;
-}
-
-/* One of the inputs is read through its sources at least: the largest, since several may be made
- * from one source. */
-static uint32_t find_largest(struct extractor *x, uint32_t item, const struct remat_traffic *t,
-                             const struct remat_border_task *task, enum cost cost)
-{
-    uint32_t largest = REMAT_NONE;
-    const uint64_t *bytes = x->source_bytes;
-    for (uint32_t i = task->input_begin; i < task->input_end; i++) {
-        uint32_t u = x->inputs.items[i];
-        x->slice_count++;
-        if (is_made_twice(x, t, u) &&
-            (cost == LIKELY || !(shares_source(x, task, u) || has_hosted_source(x, item, t, u))) &&
-            (remat_is_none(largest) || bytes[u] > bytes[largest]))
-            largest = u;
-    }
-    return largest;
-}
-
+/* Where `free`, reading takes no likely time. */
 static remat_status add_reads(struct extractor *x, uint32_t item, const struct remat_traffic *t,
-                              const struct remat_border_task *task)
+                              const struct remat_border_task *task, bool free)
 {
     remat_status st = REMAT_OK;
     for (enum cost cost = LEAST; cost <= LIKELY; cost++) {
-        uint32_t largest = find_largest(x, item, t, task, cost);
         for (uint32_t i = task->input_begin; i < task->input_end; i++) {
             uint32_t u = x->inputs.items[i];
-            struct remat_border_read read = {u, !is_program_item(x, u) ? REMAT_READ_ALWAYS
-                                                : u == largest         ? REMAT_READ_SOURCE
-                                                                       : REMAT_READ_UNLESS_FUSED};
-            bool hosted = has_host(x, item, t, x->out->item_value[u].i);
-            if (!hosted || (cost == LIKELY && remat_traffic_written(t)))
+            struct remat_traffic of_u = remat_traffic_of(&x->table, x->out->item_value[u].i);
+            bool made = is_program_item(x, u) &&
+                        (cost == LEAST || x->out->item_fused[u] || remat_traffic_written(&of_u));
+            struct remat_border_read read = {u, made ? REMAT_READ_UNLESS_FUSED : REMAT_READ_ALWAYS};
+            bool hosted = remat_extract_has_host(&x->table, &x->parts, x->out, item, t, u);
+            if (cost == LEAST ? !hosted : !free && (!hosted || remat_traffic_written(t)))
                 REMAT_PUSH(x->arena, &x->reads[cost], read);
         }
     }
 fail:
     return st;
-}
-
-/* The least that a kernel reads that makes the item: itself, or the largest thing it is made of. */
-static uint64_t source_of(const struct extractor *x, uint32_t item,
-                          const struct remat_border_task *task)
-{
-    uint64_t bytes = remat_value_bytes(&x->graph->values[x->out->item_value[item].i]), most = 0;
-    if (!is_program_item(x, item))
-        return bytes;
-    for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        if (x->source_bytes[x->inputs.items[i]] > most)
-            most = x->source_bytes[x->inputs.items[i]];
-    return most < bytes ? most : bytes;
 }
 
 static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
@@ -302,83 +264,21 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
     REMAT_TRY(find_inputs(x, node, &possible));
     made.input_end = (uint32_t)x->inputs.count;
     made.forbidden = !possible;
-    x->out->item_fused[item] = program && !remat_traffic_written(&traffic);
-    x->source_bytes[item] = source_of(x, item, &made);
-    if (program)
-        REMAT_TRY(add_reads(x, item, &traffic, &made));
+    struct guess guess = {0};
+    if (program) {
+        guess = guess_cost(x, item, &traffic, reads_ps(x, &made));
+        REMAT_TRY(add_reads(x, item, &traffic, &made, guess.free));
+    }
+    x->out->item_fused[item] = guess.fused;
     for (enum cost cost = LEAST; cost <= LIKELY; cost++) {
         struct remat_border *border = cost == LEAST ? &x->out->least : &x->out->likely;
         border->tasks[task] = made;
         border->tasks[task].cost_ps = !program        ? 1000 * (int64_t)x->prices[writer].ns
                                       : cost == LEAST ? least_cost(x, item, &traffic)
-                                                      : likely_cost(x, item, &traffic);
+                                                      : (int64_t)guess.ps;
         border->tasks[task].again_ps = 1000 * (int64_t)x->prices[writer].ns;
         border->tasks[task].read_begin = (uint32_t)reads[cost];
         border->tasks[task].read_end = (uint32_t)x->reads[cost].count;
-    }
-fail:
-    return st;
-}
-
-/* Whether nobody else than `of` is charged for what the item is made of, by `charged`. Each item is
- * looked at once for a slice. */
-static bool owns_sources(struct extractor *x, const uint32_t *charged, uint32_t item, uint32_t of)
-{
-    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[item].task];
-    for (uint32_t i = made->input_begin; i < made->input_end; i++) {
-        uint32_t source = x->inputs.items[i], v = x->out->item_value[source].i;
-        bool seen = x->seen[v] == x->slice_count;
-        x->seen[v] = x->slice_count;
-        if (!seen && ((!remat_is_none(charged[source]) && charged[source] != of) ||
-                      (is_program_item(x, source) && !owns_sources(x, charged, source, of))))
-            return false;
-    }
-    return true;
-}
-
-/* The same items, from now on charged for `of`. */
-static void charge_sources(struct extractor *x, uint32_t *charged, uint32_t item, uint32_t of)
-{
-    const struct remat_border_task *made = &x->out->least.tasks[x->out->least.items[item].task];
-    for (uint32_t i = made->input_begin; i < made->input_end; i++) {
-        uint32_t source = x->inputs.items[i], v = x->out->item_value[source].i;
-        bool seen = x->seen[v] == x->slice_count;
-        x->seen[v] = x->slice_count;
-        charged[source] = of;
-        if (!seen && is_program_item(x, source))
-            charge_sources(x, charged, source, of);
-    }
-}
-
-/* One kernel may make several items and read a source of theirs once. So an item is read through
- * its sources only where no other task is charged for one of them, nor another such item. Its own
- * task is charged in the kernel of its own readers, which comes later. */
-static remat_status share_sources(struct extractor *x)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_border *least = &x->out->least;
-    struct remat_border_read *reads = x->reads[LEAST].items;
-    uint32_t *charged, count = x->out->item_count; /* by item: for which; `count`: for several */
-    REMAT_NEW(x->arena, charged, count);
-    memset(charged, 0xff, count * sizeof *charged);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct remat_border_task *task = &least->tasks[least->items[i].task];
-        for (uint32_t r = task->read_begin; r < task->read_end; r++) {
-            uint32_t u = reads[r].item, of = reads[r].reading == REMAT_READ_SOURCE ? u : i;
-            charged[u] = remat_is_none(charged[u]) || charged[u] == of ? of : count;
-        }
-    }
-    for (size_t r = 0; r < x->reads[LEAST].count; r++) {
-        if (reads[r].reading != REMAT_READ_SOURCE)
-            continue;
-        uint32_t u = reads[r].item;
-        x->slice_count++;
-        bool owns = owns_sources(x, charged, u, u);
-        x->slice_count++;
-        if (owns)
-            charge_sources(x, charged, u, u);
-        else
-            reads[r].reading = REMAT_READ_UNLESS_FUSED;
     }
 fail:
     return st;
@@ -410,7 +310,6 @@ static remat_status assemble(struct extractor *x)
         REMAT_NEW(x->arena, borders[b]->read_ps, count);
         REMAT_NEW(x->arena, borders[b]->source_ps, count);
     }
-    REMAT_NEW(x->arena, x->source_bytes, count);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_border_item item = describe_item(x, i);
         uint32_t writer = writer_of(x, x->out->item_value[i].i);
@@ -428,14 +327,13 @@ static remat_status assemble(struct extractor *x)
         for (uint32_t i = 0; i < count; i++) {
             uint64_t bytes = remat_value_bytes(&x->graph->values[x->out->item_value[i].i]);
             borders[b]->read_ps[i] = (int64_t)bytes_ps(x, b, bytes);
-            borders[b]->source_ps[i] = (int64_t)bytes_ps(x, b, x->source_bytes[i]);
         }
         borders[b]->item_count = count;
         borders[b]->task_count = tasks;
         borders[b]->inputs = x->inputs.items;
         borders[b]->reads = x->reads[b].items;
     }
-    REMAT_TRY(share_sources(x));
+    REMAT_TRY(remat_extract_sources(x->arena, &x->table, &x->parts, x->out));
 fail:
     return st;
 }
@@ -521,6 +419,8 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_TRY(assemble(&x));
     REMAT_TRY(remat_extract_own(arena, &x.table, &x.parts, out));
     hide_reads(&x);
+    REMAT_TRY(
+        remat_extract_launches(arena, &x.table, (int64_t)(1000 * x.devices[LEAST].launch_ns), out));
     REMAT_TRY(remat_extract_layers(arena, graph, out));
 fail:
     return st;

@@ -24,6 +24,8 @@ struct remat_border_graph {
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
     uint8_t *item_crossing;   /* by item: enum remat_crossing (layers.h) */
     bool *item_fused;         /* by item: where not kept, kernel programs make it for themselves */
+    uint32_t *item_named;     /* by item: the first named kernel of the backward pass that reads it,
+                                 as its node; REMAT_NONE: there is none */
     struct remat_border least, likely;
     uint64_t least_ns; /* of the plan without recomputation, as `least` counts */
 };

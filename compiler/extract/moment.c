@@ -154,6 +154,16 @@ fail:
     return st;
 }
 
+/* The kernel of the item, or that of the item with which it may share it, may have run before, or
+ * of that one there may be another clone. */
+static bool may_share(const struct walker *w, uint32_t item, const struct remat_border_task *task)
+{
+    const struct remat_fused_kernel *at = &w->kernels->kernels[w->out->kernel];
+    uint32_t with = task->launch_with;
+    return !remat_is_none(with) && (w->border->item_named[item] <= at->nodes[0].i ||
+                                    !remat_is_none(w->border->item_named[with]));
+}
+
 static void adjust_tasks(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
@@ -162,8 +172,12 @@ static void adjust_tasks(struct walker *w)
         struct remat_border_task *task = &b->tasks[b->items[i].task];
         uint32_t node = w->graph->values[w->border->item_value[i].i].node;
         bool now = w->kernels->kernel_of_node[node] == w->out->kernel;
-        if (task->cost_ps > 0 && !w->before[node] && !now)
-            task->cost_ps = 0;
+        if (!w->before[node] && !now) {
+            task->cost_ps = task->cost_ps > 0 ? 0 : task->cost_ps;
+            task->launch_ps = 0;
+        }
+        if (!early && may_share(w, i, task))
+            task->launch_ps = 0;
         if (task->cost_ps < 0 && !early) {
             w->out->before_ps += task->cost_ps;
             task->cost_ps = 0;

@@ -17,6 +17,7 @@ struct pricing {
     struct remat_column_cut cut;
     bool *needed;           /* by value: read or kept outside of its part */
     bool *joined;           /* by kernel: it may be one kernel with a clone */
+    uint32_t *closed;       /* by node: by then its kernel is closed, REMAT_NONE: not known */
     uint32_t *first_reader; /* by item: a part that reads it */
     uint32_t *read_in;      /* by value: the last part that was looked at */
     struct remat_parts *out;
@@ -56,6 +57,32 @@ static void note_reader(struct pricing *w, uint32_t item, uint32_t part)
     *first = part;
 }
 
+/* A reader that cannot be in the kernel closes it; one that can is there, or closes it, too. */
+static remat_status find_closed(struct pricing *w)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_partition *p = &w->partition;
+    const struct remat_graph *g = p->reads.graph;
+    REMAT_NEW(w->arena, w->closed, g->node_count);
+    memset(w->closed, 0xff, g->node_count * sizeof *w->closed);
+    for (uint32_t z = g->node_count; z-- > 0;)
+        for (uint32_t i = 0; i < g->nodes[z].input_count; i++) {
+            struct remat_read read = remat_read_of(&p->reads, z, i);
+            bool stays = read.inside && p->kind[z] != REMAT_NODE_NONE;
+            uint32_t closed = stays ? w->closed[z] : z;
+            bool runs = !remat_is_none(p->reads.kernels->kernel_of_node[z]);
+            if (runs && !remat_is_none(read.producer) && closed < w->closed[read.producer])
+                w->closed[read.producer] = closed;
+        }
+fail:
+    return st;
+}
+
+static void note_closed(struct remat_part_readers *readers, uint32_t closed)
+{
+    readers->closed = closed < readers->closed ? closed : readers->closed;
+}
+
 static remat_status find_readers(struct pricing *w)
 {
     remat_status st = REMAT_OK;
@@ -64,6 +91,8 @@ static remat_status find_readers(struct pricing *w)
     REMAT_NEW(w->arena, w->joined, p->reads.kernels->count);
     REMAT_NEW(w->arena, w->first_reader, w->border->item_count);
     memset(w->first_reader, 0xff, w->border->item_count * sizeof *w->first_reader);
+    for (uint32_t i = 0; i < w->border->item_count; i++)
+        w->out->readers[i].closed = REMAT_NONE;
     for (uint32_t z = 0; z < g->node_count; z++)
         for (uint32_t i = 0; p->kind[z] != REMAT_NODE_NONE && i < g->nodes[z].input_count; i++) {
             struct remat_read read = remat_read_of(&p->reads, z, i);
@@ -75,6 +104,7 @@ static remat_status find_readers(struct pricing *w)
                 readers->first_node = z;
             readers->joins |= read.inside;
             readers->apart |= !read.inside;
+            note_closed(readers, read.inside ? w->closed[z] : z);
             w->joined[p->reads.kernels->kernel_of_node[z]] |= read.inside;
             if (p->kind[z] != REMAT_NODE_PRIVATE)
                 note_reader(w, item, p->part[z]);
@@ -199,6 +229,7 @@ remat_status remat_parts_create(struct remat_arena *arena, const struct remat_gr
     REMAT_NEW(arena, out->readers, border->item_count);
     REMAT_TRY(remat_partition_create(arena, graph, kernels, border->facts.root, &w.partition));
     REMAT_TRY(find_needed(&w));
+    REMAT_TRY(find_closed(&w));
     REMAT_TRY(find_readers(&w));
     REMAT_TRY(price_parts(&w));
 fail:

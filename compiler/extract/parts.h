@@ -10,6 +10,8 @@ struct remat_part_readers {
     bool joins;          /* a program that could be one kernel with a clone of it */
     uint32_t first_node; /* then: the first such node */
     bool apart;          /* a program that could not, or programs of several parts */
+    uint32_t closed;     /* by this node a kernel is closed in which a clone is that they read;
+                            REMAT_NONE     where nothing is known */
 };
 
 /* Lies in the arena it was made in. */

@@ -127,6 +127,7 @@ struct remat_traffic remat_traffic_of(const struct remat_traffic_table *t, uint3
 {
     struct remat_traffic out = {.forced = t->facts->output[root],
                                 .first_named = REMAT_NONE,
+                                .first_joined = REMAT_NONE,
                                 .first_program = REMAT_NONE,
                                 .first_own = REMAT_NONE};
     uint32_t closed = REMAT_NONE, own_closed = REMAT_NONE, late = 0, late_programs = 0;
@@ -149,7 +150,8 @@ struct remat_traffic remat_traffic_of(const struct remat_traffic_table *t, uint3
             bool joins = fits && t->first_node[reader] < closed && (!columns || late == 1);
             bool own =
                 fits && t->first_node[reader] < own_closed && (!columns || late_programs == 1);
-            out.joined += joins;
+            if (joins)
+                out.first_joined = out.joined++ ? out.first_joined : reader;
             out.apart += !joins;
             if (own && !joins)
                 out.first_own = out.own++ ? out.first_own : reader;

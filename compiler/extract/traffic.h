@@ -24,7 +24,7 @@ struct remat_traffic {
                                       kernel with its clone, and those that cannot */
     uint32_t own; /* of those apart, programs that can be one kernel with a clone of their own,
                      beside the clone that named kernels read */
-    uint32_t first_named, first_program, first_own; /* REMAT_NONE: there is none */
+    uint32_t first_named, first_joined, first_program, first_own; /* REMAT_NONE: there is none */
 };
 
 remat_status remat_traffic_create(struct remat_arena *arena, const struct remat_graph *graph,

@@ -24,8 +24,9 @@ static uint64_t class_extent(enum remat_register_class class, const struct remat
     }
 }
 
-/* Of each instruction as often as it has a value, of a reduction as often as it has an argument. */
-static uint64_t program_flops(const struct remat_fused_kernel *kernel)
+/* Of each instruction as often as it has a value, of a reduction as often as it has an argument.
+ * `needed`, by instruction: those that count; NULL: all. */
+static uint64_t program_flops(const struct remat_fused_kernel *kernel, const bool *needed)
 {
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint64_t flops = 0;
@@ -34,17 +35,36 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel)
         bool reduces = remat_opcode_is_row_reduction(in->opcode) ||
                        remat_opcode_is_column_reduction(in->opcode);
         classes[i] = remat_instruction_class(in, classes);
-        flops += remat_opcode_flops(in->opcode) *
-                 class_extent(reduces ? classes[in->args[0]] : classes[i], &kernel->space);
+        if (!needed || needed[i])
+            flops += remat_opcode_flops(in->opcode) *
+                     class_extent(reduces ? classes[in->args[0]] : classes[i], &kernel->space);
     }
     return flops;
+}
+
+uint64_t remat_price_part_flops(const struct remat_fused_kernel *kernel, uint32_t value)
+{
+    const struct remat_kernel_program *program = &kernel->program;
+    bool needed[REMAT_FUSED_INSTRUCTIONS_MAX] = {0}, stored[REMAT_FUSED_INSTRUCTIONS_MAX] = {0};
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const struct remat_instruction *in = &program->instructions[i];
+        if (in->opcode != REMAT_INSTRUCTION_store)
+            continue;
+        bool wanted = kernel->operands[in->operand].value.i == value;
+        *(wanted ? &needed[in->args[0]] : &stored[in->args[0]]) = true;
+    }
+    for (uint32_t i = program->instruction_count; i-- > 0;)
+        for (uint32_t a = 0; needed[i] && a < remat_opcode_arity(program->instructions[i].opcode);
+             a++)
+            needed[program->instructions[i].args[a]] |= !stored[program->instructions[i].args[a]];
+    return program_flops(kernel, needed);
 }
 
 static uint64_t kernel_flops(const struct remat_graph *graph,
                              const struct remat_fused_kernel *kernel)
 {
     if (kernel->kind == REMAT_KERNEL_program)
-        return program_flops(kernel);
+        return program_flops(kernel, NULL);
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     const struct remat_op_info *op = remat_op_info(node->op);
     return op->flops ? op->flops(graph, node) : 0;

@@ -25,6 +25,10 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand);
 
+/* Of the part of a kernel program that makes one of the values that it stores, from its loads and
+ * the others that it stores. */
+uint64_t remat_price_part_flops(const struct remat_fused_kernel *kernel, uint32_t value);
+
 /* `device` without a profile, of such rates that no kernel program costs less on `device` than on
  * this: there costs are sub-additive. Without a profile the device itself. Named kernels have their
  * own prices. */

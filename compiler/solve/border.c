@@ -5,6 +5,7 @@
 #include "border.h"
 
 #include "flow.h"
+#include "program.h" /* REMAT_NONE */
 
 #include <math.h>
 
@@ -58,7 +59,7 @@ static void sum_up(struct remat_border_network *n)
     n->total_ps = 1;
     n->least_bytes = INFINITY;
     for (uint32_t t = 0; t < b->task_count; t++)
-        n->total_ps += fabs((double)b->tasks[t].cost_ps);
+        n->total_ps += fabs((double)b->tasks[t].cost_ps) + (double)b->tasks[t].launch_ps;
     for (uint32_t i = 0; i < b->item_count; i++) {
         n->total_ps += (double)b->read_ps[i];
         n->total_bytes += (double)b->items[i].bytes;
@@ -110,6 +111,12 @@ static remat_status add_task(struct remat_border_network *n, uint32_t t)
         REMAT_TRY(add_arc(n, task_node(b, t), n->sink, (double)task->cost_ps));
     if (task->cost_ps < 0)
         REMAT_TRY(add_arc(n, n->source, task_node(b, t), -(double)task->cost_ps));
+    if (task->launch_ps)
+        REMAT_TRY(add_arc(n, task_node(b, t),
+                          task->launch_with == REMAT_NONE
+                              ? n->sink
+                              : task_node(b, b->items[task->launch_with].task),
+                          (double)task->launch_ps));
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
         REMAT_TRY(add_arc(n, task_node(b, t), item_node(b->inputs[i]), INFINITY));
     for (uint32_t r = task->read_begin; r < task->read_end; r++)
@@ -193,6 +200,8 @@ remat_status remat_border_measure(struct remat_arena *arena, const struct remat_
         if (!point->run[t])
             continue;
         point->cost_ps += task->cost_ps + (point->again && point->again[t] ? task->again_ps : 0);
+        if (task->launch_with == REMAT_NONE || !point->run[b->items[task->launch_with].task])
+            point->cost_ps += task->launch_ps;
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
             point->keep[b->inputs[i]] = true;
         for (uint32_t r = task->read_begin; r < task->read_end; r++)

@@ -33,8 +33,10 @@ struct remat_border_read {
 };
 
 struct remat_border_task {
-    int64_t cost_ps;  /* beside its reads */
-    int64_t again_ps; /* of a second run, probably */
+    int64_t cost_ps;      /* beside its reads */
+    int64_t again_ps;     /* of a second run, probably */
+    int64_t launch_ps;    /* of a kernel of its own, unless item launch_with is computed again */
+    uint32_t launch_with; /* REMAT_NONE: of its own in any case */
     bool forbidden;
     uint32_t input_begin, input_end; /* of border.inputs: items it needs */
     uint32_t read_begin, read_end;   /* of border.reads */

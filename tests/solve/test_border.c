@@ -3,6 +3,7 @@
  * optimum over what they keep, and the bound for a number of bytes is never above the best choice
  * that keeps so little.*/
 #include "border.h"
+#include "program.h"
 #include "support.h"
 
 #include <math.h>
@@ -27,6 +28,8 @@ static void make_sample(struct test *t, struct sample *s)
         struct remat_border_task *task = &s->tasks[k];
         task->cost_ps = (int64_t)draw(t, 0, 60) - 15;
         task->forbidden = draw(t, 0, 7) == 0;
+        task->launch_ps = draw(t, 0, 2) ? 0 : draw(t, 1, 20);
+        task->launch_with = REMAT_NONE;
         task->input_begin = input_count;
         task->read_begin = read_count;
         for (uint32_t i = 0; i < items; i++) {
@@ -52,6 +55,11 @@ static void make_sample(struct test *t, struct sample *s)
             tasks = k + 1;
             break;
         }
+    }
+    for (uint32_t k = 0; k < tasks; k++) {
+        uint32_t with = draw(t, 0, items);
+        if (with < items && s->items[with].task != k)
+            s->tasks[k].launch_with = with;
     }
     s->border = (struct remat_border){items,        tasks,    s->items,  s->read_ps,
                                       s->source_ps, s->tasks, s->inputs, s->reads};
@@ -95,6 +103,9 @@ static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost,
         if (runs(choice, t) && s->tasks[t].forbidden)
             return false;
         *cost += runs(choice, t) ? s->tasks[t].cost_ps : 0;
+        uint32_t with = s->tasks[t].launch_with;
+        if (runs(choice, t) && (with == REMAT_NONE || !runs(choice, s->items[with].task)))
+            *cost += s->tasks[t].launch_ps;
     }
     return true;
 }
