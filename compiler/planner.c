@@ -32,6 +32,7 @@ struct remat_planner {
     struct remat_border_hull single, grouped;
     struct remat_path_steps single_steps, grouped_steps;
     bool *item_between, *item_far;
+    uint32_t tail; /* items from here on come behind the last layer */
     uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
@@ -104,8 +105,10 @@ static remat_status find_hulls(struct remat_planner *p, struct remat_arena *aren
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(arena, p->item_between, p->border.item_count);
-    for (uint32_t i = 0; i < p->border.item_count; i++)
+    for (uint32_t i = 0; i < p->border.item_count; i++) {
         p->item_between[i] = p->border.item_crossing[i] == REMAT_CROSSING_BETWEEN;
+        p->tail = p->border.item_region[i] + 1 == p->border.region_count ? i + 1 : p->tail;
+    }
     REMAT_TRY(find_far(p, arena));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps));
@@ -257,6 +260,7 @@ static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
                                .item_between = p->item_between,
                                .item_far = p->item_far,
                                .held = single ? path : 0,
+                               .tail = p->tail,
                                .group = single ? 1 : path - singles + 2,
                                .first = single ? 0 : p->fork};
 }

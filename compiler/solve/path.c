@@ -171,7 +171,8 @@ static void choose_plain(const struct remat_path *path, uint32_t index, bool *ke
     const struct remat_border_point *now = &path->hull->points[last ? last->corner : 0];
     for (uint32_t i = 0; i < path->item_count; i++) {
         uint32_t region = path->item_region[i];
-        bool is_held = region != REMAT_NONE && region >= path->region_count - path->held;
+        bool is_held = region == REMAT_NONE ? path->held > 0 && i >= path->tail
+                                            : region >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
         keep[i] = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
         keep[i] |= remat_path_ends_group(path, i);

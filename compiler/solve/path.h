@@ -37,9 +37,11 @@ struct remat_path {
     const uint32_t *item_region;
     uint32_t region_count;
     const bool *item_between; /* what one region computes and others read */
-    uint32_t held;            /* so many of the last regions stay as the first corner has them */
-    uint32_t group;           /* at most so many regions are computed again at once, at least 1 */
-    uint32_t first;           /* the step that the path begins before */
+    uint32_t held; /* so many of the last regions stay as the first corner has them; if any do, what
+                      comes behind as well */
+    uint32_t tail; /* items from here on come behind the last region */
+    uint32_t group;       /* at most so many regions are computed again at once, at least 1 */
+    uint32_t first;       /* the step that the path begins before */
     const bool *item_far; /* read by more than the next region: no group's input is dropped there */
 };
 
