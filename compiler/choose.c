@@ -128,19 +128,20 @@ static remat_status note_manual(struct remat_chooser *c, struct remat_arena *scr
             times[count++] = times_of(c, rung->cost.times);
     }
     struct remat_sensitivity s = remat_sensitivity_of(times, count, 0);
-    const char *rival = "the plan is a manual policy";
+    const char *rival = "the plan is a policy of the ladder";
     if (!chosen->of.policy)
-        rival = remat_arena_format(c->arena,
-                                   "the fastest manual policy that fits is \"%s\", %.2f %% slower",
-                                   manual->of.name, 100 * slower);
+        rival = remat_arena_format(
+            c->arena, "the fastest policy of the ladder that fits is \"%s\", %.2f %% slower",
+            manual->of.name, 100 * slower);
     if (!rival)
         return REMAT_ERROR_MEMORY;
-    const char *note = remat_arena_format(c->arena,
-                                          "%s; with costs of matmul, attention or the rest 20 %% "
-                                          "off no %sthat fits is faster in %u of "
-                                          "%u cases",
-                                          rival, chosen->of.policy ? "other " : "manual policy ",
-                                          s.held, REMAT_SENSITIVITY_CASES);
+    const char *note =
+        remat_arena_format(c->arena,
+                           "%s; with costs of matmul, attention or the rest 20 %% "
+                           "off no %sthat fits is faster in %u of "
+                           "%u cases",
+                           rival, chosen->of.policy ? "other " : "policy of the ladder ", s.held,
+                           REMAT_SENSITIVITY_CASES);
     REMAT_PUSH(c->arena, &c->notes, note);
 fail:
     return st;

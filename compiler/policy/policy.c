@@ -11,7 +11,7 @@ bool remat_policy_given(const struct remat_policy_settings *s)
 }
 
 enum { NO_LAYER, FIRST_LAYERS, EVERY_LAYERS };
-enum { SELECTIVE_MAX = 7 };
+enum { SELECTIVE_MAX = 7, OPS_MAX = 4 };
 
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
 static remat_status create(struct remat_arena *arena, const struct remat_graph *graph,
@@ -199,6 +199,23 @@ fail:
     return st;
 }
 
+/* Saved by default, and lists of ops that the graph has. */
+static remat_status push_ops(struct remat_arena *arena, const struct remat_graph *graph,
+                             struct remat_policy *policies, uint32_t *count)
+{
+    static const char *const saved[] = {NULL, "linear", "linear,attention", "linear,matmul"};
+    remat_status st = REMAT_OK;
+    _Static_assert(sizeof saved / sizeof *saved == OPS_MAX, "");
+    for (uint32_t l = 0; l < OPS_MAX; l++) {
+        const struct remat_policy_settings s = {
+            .ac_mode = "selective", .ac_option = "op", .save_ops = saved[l]};
+        if (accepted(arena, graph, &s))
+            REMAT_TRY(create_ops(arena, graph, saved[l], &policies[(*count)++]));
+    }
+fail:
+    return st;
+}
+
 remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph, uint32_t *out_count,
                                  struct remat_policy **out_policies)
@@ -208,11 +225,11 @@ remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
     uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
     struct remat_policy *policies;
-    REMAT_NEW(arena, policies, 3 + SELECTIVE_MAX + 3 * (size_t)layers);
+    REMAT_NEW(arena, policies, 2 + SELECTIVE_MAX + OPS_MAX + 3 * (size_t)layers);
     REMAT_TRY(create_none(arena, graph, &policies[count++]));
     if (layers > 0) {
         REMAT_TRY(push_selective(arena, graph, policies, &count));
-        REMAT_TRY(create_ops(arena, graph, NULL, &policies[count++]));
+        REMAT_TRY(push_ops(arena, graph, policies, &count));
     }
     for (uint32_t k = 1; k < layers; k++)
         REMAT_TRY(create_block(arena, graph, k, &policies[count++]));

@@ -30,7 +30,10 @@ def ladder():
     for count in (1, 2, 3):
         for modules in itertools.combinations(("core_attn", "mlp", "layernorm"), count):
             yield ["--recompute-granularity", "selective", "--recompute-modules", ",".join(modules)]
-    yield ["--ac-mode", "selective", "--ac-option", "op"]
+    by_op = ["--ac-mode", "selective", "--ac-option", "op"]
+    yield by_op
+    for ops in ("linear", "linear,attention"):
+        yield by_op + ["--save-ops", ops]
     for k in range(1, LAYERS):
         yield block + [str(k)]
     for k in range(2, LAYERS + 1):

@@ -231,7 +231,7 @@ static void test_ladder(void)
     struct remat_policy_ground *ground;
     CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "ground");
     CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "ladder");
-    CHECK(count == 1 + 7 + 1 + 3 * (LAYERS - 1) + 1, "%u rungs", count);
+    CHECK(count == 1 + 7 + 3 + 3 * (LAYERS - 1) + 1, "%u rungs", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes ignored = {0};
