@@ -291,6 +291,29 @@ fail:
     return st;
 }
 
+remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_compile_settings *settings,
+                                 uint64_t *out_step_ns)
+{
+    remat_status st = REMAT_OK;
+    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
+    struct remat_chooser chooser;
+    struct remat_planner *planner;
+    uint64_t decided_ns;
+    *out_step_ns = 0;
+    REMAT_TRY(start(&p, graph, &chooser));
+    REMAT_TRY(remat_policy_prepare(ctx, arena, p.graph, &settings->policy, &chooser.ground));
+    REMAT_TRY(remat_choose_planner(&chooser, &planner));
+    if (p.limit_bytes >= remat_planner_floor(planner)) {
+        REMAT_TRY(remat_planner_bound(planner, p.limit_bytes, &decided_ns));
+        *out_step_ns = decided_ns * remat_microbatches(settings) + p.update.step_ns;
+    }
+fail:
+    remat_evaluator_release(&p.evaluator);
+    return st;
+}
+
 /* From the decided segment to the whole step. */
 static void complete_frontier(const struct pipeline *p, struct remat_frontier *f)
 {

@@ -46,7 +46,11 @@ def check_interrupts():
     assert lines and ", batch " in lines[-1], lines
     assert report["sizes"]["cut_short"] and is_cut_short(report), report["notes"]
     value = report["sizes"]["chosen"]
-    assert value in [row["value"] for row in report["sizes"]["tried"]]
+    rows, (slower, untried) = report["sizes"]["tried"], (report["sizes"][key] for key in ("slower", "untried"))
+    fits = [row["value"] for row in rows if row["fits"]]
+    assert value in fits and untried
+    end = min((row["value"] for row in rows if not row["fits"]), default=1001)
+    assert len(fits) + sum(high - low + 1 for low, high in slower + untried) == end - 1, report["sizes"]
     explicit = json.loads(call("compile", "large.fbs", *LARGE, "--bind", f"batch={value}", "--budget", "3000GB",
                                "-o", "explicit.plan"))
     for key in ("step_ns", "arena_bytes", "peak_bytes", "bound_step_ns"):

@@ -91,32 +91,50 @@ static remat_status keep_why(const struct attempts *a, struct size_trial *trial)
     return trial->why ? REMAT_ERROR_INVALID : REMAT_ERROR_MEMORY;
 }
 
-static remat_status attempt(void *user, struct size_trial *trial)
+/* Plans the bound graph, or finds that it is not worth it; `work` is what a step works on. */
+static remat_status plan(const struct attempts *a, struct remat_arena *scratch,
+                         const struct remat_graph *graph, double work, double rate_to_beat,
+                         struct size_trial *trial)
+{
+    remat_status st = REMAT_OK;
+    struct remat_compile_settings settings = *a->settings;
+    struct remat_program *program;
+    uint64_t bound_ns = 0;
+    settings.after_pass = NULL;
+    settings.pass_time = NULL;
+    if (rate_to_beat > 0 && !remat_policy_given(&settings.policy))
+        REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, &bound_ns));
+    trial->slower = bound_ns && work * 1e9 / (double)bound_ns < rate_to_beat;
+    if (trial->slower)
+        return REMAT_OK;
+    REMAT_TRY(remat_compile(a->ctx, scratch, graph, &settings, &program));
+    trial->policy = remat_arena_format(a->arena, "%s", program->policy);
+    trial->step_ns = program->step_ns;
+    trial->peak_bytes = program->peak_bytes;
+    trial->rate = work * 1e9 / (double)program->step_ns;
+    if (!trial->policy)
+        st = REMAT_ERROR_MEMORY;
+fail:
+    return st;
+}
+
+static remat_status attempt(void *user, double rate_to_beat, struct size_trial *trial)
 {
     remat_status st = REMAT_OK;
     struct attempts *a = user;
     struct remat_arena scratch;
-    struct remat_compile_settings settings = *a->settings;
     struct remat_graph *symbols, *graph;
-    struct remat_program *program;
     remat_arena_init(&scratch, a->ctx);
     a->progress->value = trial->value;
     const char *bindings = sizes_bindings(&scratch, a->sizes, trial->value);
     if (!bindings)
         REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
-    settings.after_pass = NULL;
-    settings.pass_time = NULL;
     REMAT_TRY(remat_graph_copy(a->ctx, &scratch, a->parsed, &symbols));
     REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
+    REMAT_TRY(model_bind(a->ctx, &scratch, a->path, a->parsed, bindings, a->settings->microbatches,
+                         &graph));
     REMAT_TRY(
-        model_bind(a->ctx, &scratch, a->path, a->parsed, bindings, settings.microbatches, &graph));
-    REMAT_TRY(remat_compile(a->ctx, &scratch, graph, &settings, &program));
-    trial->policy = remat_arena_format(a->arena, "%s", program->policy);
-    trial->step_ns = program->step_ns;
-    trial->peak_bytes = program->peak_bytes;
-    trial->rate = work_of(symbols, a->sizes, trial->value) * 1e9 / (double)program->step_ns;
-    if (!trial->policy)
-        st = REMAT_ERROR_MEMORY;
+        plan(a, &scratch, graph, work_of(symbols, a->sizes, trial->value), rate_to_beat, trial));
 fail:
     if (st == REMAT_ERROR_INVALID)
         st = keep_why(a, trial);

@@ -175,11 +175,26 @@ static void print_rate(double rate)
         printf("%s%c", i > 0 && i < whole && (whole - i) % 3 == 0 ? "," : "", digits[i]);
 }
 
-static void print_sizes(const struct sizes *s)
+/* "others are slower: 1-5, 9" */
+static void print_size_ranges(const char *what, const struct size_ranges *ranges)
+{
+    for (size_t i = 0; i < ranges->count; i++) {
+        const struct size_range *range = &ranges->items[i];
+        printf("%s%" PRIu32, i ? ", " : what, range->low);
+        if (range->high > range->low)
+            printf("-%" PRIu32, range->high);
+    }
+    if (ranges->count)
+        putchar('\n');
+}
+
+static void print_size_rows(const struct sizes *s)
 {
     printf("%10s  %-20s  %10s  %12s/s  %10s\n", s->symbol, "plan", "step", s->unit, "peak");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];
+        if (trial->slower)
+            continue;
         printf("%10" PRIu32 "  ", trial->value);
         if (!trial->fits) {
             printf("%s%s\n", trial->why ? "not possible: " : "does not fit",
@@ -190,11 +205,22 @@ static void print_sizes(const struct sizes *s)
         print_rate(trial->rate);
         printf("  %10s%s\n", cli_short(trial->peak_bytes).text, t == s->best ? "  chosen" : "");
     }
-    printf("%" PRIu32 " of the %" PRIu32 " values from %" PRIu32 " to %" PRIu32, s->trial_count,
+}
+
+static void print_sizes(const struct sizes *s)
+{
+    uint32_t tried = 0;
+    for (uint32_t t = 0; t < s->trial_count; t++)
+        tried += !s->trials[t].slower;
+    print_size_rows(s);
+    printf("%" PRIu32 " of the %" PRIu32 " values from %" PRIu32 " to %" PRIu32, tried,
            s->value_count, s->low, s->high);
     if (s->multiple > 1)
         printf(" that %" PRIu32 " divides", s->multiple);
-    printf(" were tried%s\n\n", s->cut_short ? "; the search was cut short" : "");
+    printf(" were tried%s\n", s->cut_short ? "; the search was cut short" : "");
+    print_size_ranges("slower, whatever is recomputed: ", &s->slower);
+    print_size_ranges("not tried: ", &s->untried);
+    putchar('\n');
 }
 
 void report_print_text(const struct report *report)
@@ -253,18 +279,34 @@ static void print_json_curve(const struct report *report)
     printf("}%s\n", report->program ? "," : "");
 }
 
+static void print_json_ranges(const char *key, const struct size_ranges *ranges)
+{
+    printf(", \"%s\": [", key);
+    for (size_t i = 0; i < ranges->count; i++)
+        printf("%s[%" PRIu32 ", %" PRIu32 "]", i ? ", " : "", ranges->items[i].low,
+               ranges->items[i].high);
+    putchar(']');
+}
+
 static void print_json_sizes(const struct sizes *s)
 {
+    bool first = true;
     printf("  \"sizes\": {\"symbol\": ");
     print_json_string(s->symbol);
     printf(", \"values\": %" PRIu32 ", \"unit\": ", s->value_count);
     print_json_string(s->unit);
-    printf(", \"chosen\": %" PRIu32 ", \"cut_short\": %s, \"tried\": [", s->trials[s->best].value,
+    printf(", \"chosen\": %" PRIu32 ", \"cut_short\": %s", s->trials[s->best].value,
            s->cut_short ? "true" : "false");
+    print_json_ranges("slower", &s->slower);
+    print_json_ranges("untried", &s->untried);
+    printf(", \"tried\": [");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];
-        printf("%s\n    {\"value\": %" PRIu32 ", \"fits\": %s", t ? "," : "", trial->value,
+        if (trial->slower)
+            continue;
+        printf("%s\n    {\"value\": %" PRIu32 ", \"fits\": %s", first ? "" : ",", trial->value,
                trial->fits ? "true" : "false");
+        first = false;
         if (trial->fits) {
             printf(", \"policy\": ");
             print_json_string(trial->policy);

@@ -1,6 +1,7 @@
-/* Values are numbered 0 ... value_count - 1. Memory grows with the value, so nothing above one that
- * does not fit is tried; throughput rises while launches and weights are spread over more work, and
- * falls where recomputation sets in. */
+/* Values are numbered 0 ... value_count - 1. Memory grows with the value, so nothing above the
+ * largest that fits is tried. Throughput rises while launches and weights are spread over more
+ * work, falls where recomputation sets in, and rises a little whenever one more layer recomputes
+ * less: only a bound rules a value out. */
 #include "sizes.h"
 
 #include <errno.h>
@@ -80,7 +81,7 @@ struct search {
     size_t capacity;
     uint32_t too_large;  /* the smallest value that is, */
     const char *refusal; /* with its message; NULL: none is */
-    remat_status (*attempt)(void *user, struct size_trial *trial);
+    remat_status (*attempt)(void *user, double rate_to_beat, struct size_trial *trial);
     bool (*is_over)(void *user);
     void *user;
 };
@@ -138,7 +139,9 @@ static remat_status keep_refusal(struct search *search, uint32_t value)
     return search->refusal ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
-static remat_status try_number(struct search *search, uint32_t number, enum outcome *outcome)
+/* With a rate to beat FITS means only that it may fit. */
+static remat_status try_number(struct search *search, uint32_t number, double rate_to_beat,
+                               enum outcome *outcome)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
@@ -146,11 +149,11 @@ static remat_status try_number(struct search *search, uint32_t number, enum outc
     *outcome = TOO_LARGE;
     if (s->cut_short)
         return REMAT_OK;
-    st = search->attempt(search->user, &trial);
+    st = search->attempt(search->user, rate_to_beat, &trial);
     s->cut_short = search->is_over(search->user);
     if (s->cut_short && any_fits(s))
         return st == REMAT_ERROR_INFEASIBLE || st == REMAT_ERROR_CUT_SHORT ? REMAT_OK : st;
-    trial.fits = st == REMAT_OK;
+    trial.fits = st == REMAT_OK && !trial.slower;
     if (st == REMAT_ERROR_INFEASIBLE)
         st = keep_refusal(search, trial.value);
     else if (st == REMAT_ERROR_INVALID) {
@@ -170,7 +173,7 @@ static remat_status try_all(struct search *search)
     remat_status st = REMAT_OK;
     enum outcome outcome = FITS;
     for (uint32_t k = 0; k < search->sizes->value_count && outcome != TOO_LARGE; k++)
-        REMAT_TRY(try_number(search, k, &outcome));
+        REMAT_TRY(try_number(search, k, 0, &outcome));
 fail:
     return st;
 }
@@ -181,15 +184,15 @@ static remat_status narrow(struct search *search, uint32_t number, uint32_t *low
 {
     remat_status st = REMAT_OK;
     enum outcome outcome;
-    REMAT_TRY(try_number(search, number, &outcome));
+    REMAT_TRY(try_number(search, number, 0, &outcome));
     bool below = outcome == FITS || (outcome == IMPOSSIBLE && !any_fits(search->sizes));
     *(below ? low : above) = number;
 fail:
     return st;
 }
 
-/* The largest that fits is then among the trials. */
-static remat_status find_largest(struct search *search)
+/* The largest that fits is then among the trials, and *out_above the number behind it. */
+static remat_status find_largest(struct search *search, uint32_t *out_above)
 {
     remat_status st = REMAT_OK;
     uint32_t count = search->sizes->value_count, low = 0, above = count;
@@ -200,24 +203,78 @@ static remat_status find_largest(struct search *search)
     }
     while (above > low + 1 && !search->sizes->cut_short)
         REMAT_TRY(narrow(search, low + (above - low) / 2, &low, &above));
+    *out_above = above;
 fail:
     return st;
 }
 
-static remat_status refine(struct search *search)
+/* The first number upwards or downwards of the best one that has not been tried, below `above` and
+ * above what is impossible. */
+static bool find_untried(const struct sizes *s, bool upwards, uint32_t above, uint32_t *out)
+{
+    uint32_t t = s->best;
+    for (;;) {
+        uint32_t number = number_of(s, t);
+        bool last = upwards ? t + 1 == s->trial_count : t == 0;
+        if (s->trials[t].why || (upwards ? number + 1 >= above : number == 0))
+            return false;
+        *out = upwards ? number + 1 : number - 1;
+        if (last || number_of(s, upwards ? t + 1 : t - 1) != *out)
+            return true;
+        t = upwards ? t + 1 : t - 1;
+    }
+}
+
+/* All below `above`, those next to the best one first: what beats it is found early. */
+static remat_status sweep(struct search *search, uint32_t above)
 {
     remat_status st = REMAT_OK;
     struct sizes *s = search->sizes;
-    for (bool tried = any_fits(s); tried && !s->cut_short;) {
-        uint32_t best = number_of(s, s->best);
-        uint32_t left = s->best > 0 ? number_of(s, s->best - 1) : best;
-        uint32_t right = s->best + 1 < s->trial_count ? number_of(s, s->best + 1) : best;
+    while (any_fits(s) && !s->cut_short) {
+        uint32_t best = number_of(s, s->best), left, right;
+        bool to_left = find_untried(s, false, above, &left);
+        bool to_right = find_untried(s, true, above, &right);
         enum outcome outcome;
-        tried = best - left > 1 || right - best > 1;
-        if (best - left > 1)
-            REMAT_TRY(try_number(search, left + (best - left) / 2, &outcome));
-        if (right - best > 1)
-            REMAT_TRY(try_number(search, best + (right - best) / 2, &outcome));
+        if (!to_left && !to_right)
+            break;
+        if (to_left && to_right)
+            to_left = best - left <= right - best;
+        REMAT_TRY(try_number(search, to_left ? left : right, s->trials[s->best].rate, &outcome));
+    }
+fail:
+    return st;
+}
+
+static remat_status add_range(struct remat_arena *arena, struct size_ranges *ranges,
+                              uint32_t multiple, uint32_t low, uint32_t high)
+{
+    remat_status st = REMAT_OK;
+    struct size_range *last = ranges->count ? &ranges->items[ranges->count - 1] : NULL;
+    if (last && last->high + multiple == low)
+        last->high = high;
+    else
+        REMAT_PUSH(arena, ranges, ((struct size_range){low, high}));
+fail:
+    return st;
+}
+
+/* What was not planned, up to the first trial behind all that fit. */
+static remat_status list_ranges(struct search *search)
+{
+    remat_status st = REMAT_OK;
+    struct sizes *s = search->sizes;
+    uint32_t next = s->smallest, end = s->trial_count;
+    while (!s->trials[end - 1].fits && !s->trials[end - 1].slower)
+        end--;
+    for (uint32_t t = 0; t <= end; t++) {
+        bool tried = t < s->trial_count;
+        uint32_t value = tried ? s->trials[t].value : value_of(s, s->value_count);
+        if (value > next)
+            REMAT_TRY(
+                add_range(search->arena, &s->untried, s->multiple, next, value - s->multiple));
+        if (tried && s->trials[t].slower)
+            REMAT_TRY(add_range(search->arena, &s->slower, s->multiple, value, value));
+        next = value + s->multiple;
     }
 fail:
     return st;
@@ -240,7 +297,8 @@ static remat_status refuse(const struct search *search)
 }
 
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, struct size_trial *trial),
+                          remat_status (*attempt)(void *user, double rate_to_beat,
+                                                  struct size_trial *trial),
                           bool (*is_over)(void *user), void *user)
 {
     remat_status st = REMAT_OK;
@@ -250,14 +308,14 @@ remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct 
                             .attempt = attempt,
                             .is_over = is_over,
                             .user = user};
+    uint32_t above;
     if (sizes->value_count <= TRY_ALL) {
         REMAT_TRY(try_all(&search));
     } else {
-        REMAT_TRY(find_largest(&search));
-        REMAT_TRY(refine(&search));
+        REMAT_TRY(find_largest(&search, &above));
+        REMAT_TRY(sweep(&search, above));
     }
-    if (!any_fits(sizes))
-        st = refuse(&search);
+    st = any_fits(sizes) ? list_ranges(&search) : refuse(&search);
 fail:
     return st;
 }

@@ -5,14 +5,24 @@
 
 #include "base.h"
 
-/* A value of the symbol, planned. */
+/* A value of the symbol, planned or ruled out. */
 struct size_trial {
     uint32_t value;
     bool fits;       /* else there is nothing below but why */
+    bool slower;     /* no plan of it, if any fits, has the rate that it had to beat */
     const char *why; /* the graph cannot have this size; NULL: it can */
     const char *policy;
     uint64_t step_ns, peak_bytes;
     double rate; /* per second: tokens, or what the symbol counts */
+};
+
+struct size_range {
+    uint32_t low, high; /* values, both included */
+};
+
+struct size_ranges {
+    struct size_range *items;
+    size_t count, capacity;
 };
 
 struct sizes {
@@ -22,9 +32,11 @@ struct sizes {
     uint32_t smallest;                 /* of them */
     const char *unit;                  /* of rates, "tokens"; set by who tries */
     struct size_trial *trials;         /* by ascending value */
-    uint32_t trial_count, value_count; /* tried, and of how many */
+    uint32_t trial_count, value_count; /* looked at, and of how many */
     uint32_t best;                     /* of trials; trial_count: none fits */
     bool cut_short;                    /* by is_over */
+    struct size_ranges slower;         /* trials that are */
+    struct size_ranges untried;        /* below the smallest that is known not to fit */
 };
 
 /* Finds the symbol in `bindings`, which have SYMBOL=auto or SYMBOL=auto:LOW..HIGH; without a range
@@ -38,15 +50,16 @@ const char *sizes_bindings(struct remat_arena *arena, const struct sizes *sizes,
 
 /* Tries values and picks the one with the highest rate; of equal ones the smallest. Up to 16 values
  * are tried in turn until one does not fit. Of more: doubling, then bisection to the largest that
- * fits, then halves of the gaps beside the best one, until its neighbours have been tried. Rates
- * that rise again further away are not found. `attempt` plans a value; it returns
+ * fits, then all others below it, those next to the best one first. `attempt` plans a value, unless
+ * no plan of it can reach the rate to beat (0: none is), which trial->slower then says; it returns
  * REMAT_ERROR_INFEASIBLE with a message if that does not fit, REMAT_ERROR_INVALID with trial->why
  * if the graph cannot have it. Of many values, the possible ones are taken for a range. When
  * `is_over` is true after an attempt, the search ends, and that attempt counts only if nothing has
  * fitted before. REMAT_ERROR_INFEASIBLE: no value that is possible fits; REMAT_ERROR_INVALID: none
  * is possible; REMAT_ERROR_CUT_SHORT: ended with neither known. */
 remat_status sizes_search(remat_context *ctx, struct remat_arena *arena, struct sizes *sizes,
-                          remat_status (*attempt)(void *user, struct size_trial *trial),
+                          remat_status (*attempt)(void *user, double rate_to_beat,
+                                                  struct size_trial *trial),
                           bool (*is_over)(void *user), void *user);
 
 #endif
