@@ -14,6 +14,8 @@
 
 #include <math.h>
 
+#define ABOUT 0.9
+
 enum cost { LEAST, LIKELY };
 
 struct extractor {
@@ -148,18 +150,21 @@ static double grown_ps(struct load load, double arithmetic_ps, double traffic_ps
            fmax(load.arithmetic_ps, load.traffic_ps);
 }
 
-/* Of all inputs of a task. */
-static double reads_ps(const struct extractor *x, const struct remat_border_task *task)
+/* Of the inputs of a task: those that no host reads anyway, or all. */
+static double reads_ps(const struct extractor *x, uint32_t item, const struct remat_traffic *t,
+                       const struct remat_border_task *task, bool all)
 {
     double ps = 0;
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
-        uint32_t v = x->out->item_value[x->inputs.items[i]].i;
-        ps += bytes_ps(x, LIKELY, remat_value_bytes(&x->graph->values[v]));
+        uint32_t u = x->inputs.items[i], v = x->out->item_value[u].i;
+        if (all || !remat_extract_has_host(&x->table, &x->parts, x->out, item, t, u))
+            ps += bytes_ps(x, LIKELY, remat_value_bytes(&x->graph->values[v]));
     }
     return ps;
 }
 
-/* What the item's task takes, probably: as if no other item were computed again. */
+/* What the item's task takes, probably, beside its reads: as if no other item were computed again.
+ */
 struct guess {
     double ps;
     bool free;  /* the kernel has arithmetic to hide what the task reads behind */
@@ -167,7 +172,7 @@ struct guess {
 };
 
 static struct guess guess_cost(const struct extractor *x, uint32_t item,
-                               const struct remat_traffic *t, double reads)
+                               const struct remat_traffic *t, const struct remat_border_task *task)
 {
     const struct remat_device_description *device = &x->devices[LIKELY];
     uint32_t v = x->out->item_value[item].i, writer = writer_of(x, v);
@@ -175,6 +180,7 @@ static struct guess guess_cost(const struct extractor *x, uint32_t item,
     double part = 1000 * (double)remat_price_part_flops(kernel_at(x, writer), v) /
                   device->pointwise_flops_per_ns;
     double again = remat_traffic_written(t) ? once : 0, unwritten = 0;
+    double reads = reads_ps(x, item, t, task, true), fresh = reads_ps(x, item, t, task, false);
     double apart = 1000 * device->launch_ns + fmax(once, part - reads);
     struct guess guess = {.ps = again > 0 ? apart : 0, .fused = again == 0};
     if (!t->forced)
@@ -182,9 +188,10 @@ static struct guess guess_cost(const struct extractor *x, uint32_t item,
     if (t->joined) {
         struct load host = load_of(x, t->first_joined);
         double traffic = again - once * t->joined;
-        guess.ps = grown_ps(host, part, traffic);
-        guess.free = grown_ps(host, part, traffic + reads) == guess.ps;
-        if (guess.ps > apart)
+        double charged = again > 0 ? reads : fresh, all = grown_ps(host, part, traffic + fresh);
+        guess.free = all == grown_ps(host, part, traffic);
+        guess.ps = guess.free ? all : all - charged;
+        if (all > ABOUT * (apart + reads)) /* who else needs it reads it then */
             guess = (struct guess){.ps = apart};
     }
     guess.ps += unwritten;
@@ -266,7 +273,7 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
     made.forbidden = !possible;
     struct guess guess = {0};
     if (program) {
-        guess = guess_cost(x, item, &traffic, reads_ps(x, &made));
+        guess = guess_cost(x, item, &traffic, &made);
         REMAT_TRY(add_reads(x, item, &traffic, &made, guess.free));
     }
     x->out->item_fused[item] = guess.fused;
