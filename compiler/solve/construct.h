@@ -21,6 +21,9 @@ struct remat_eviction {
                          first */
 };
 
+enum { REMAT_EVICTIONS = 8 };
+extern const struct remat_eviction remat_evictions[REMAT_EVICTIONS]; /* what is worth trying */
+
 /* The given order in at most `budget` bytes: evicts the least worthy value when room is needed, and
  * makes missing inputs again. *ok is false, and the sequence empty, when it gets stuck or takes too
  * long: after the deadline that is some tenths of a second. */

@@ -8,6 +8,10 @@ enum { LOOK_BACK = 48, RUNS_PER_NODE = 40 };
 /* Values looked at. Late: after the deadline, about 0.1 s. */
 enum { WORK_LATE = 4000000, WORK_MAX = 20000000, WORK_PER_NODE = 40 };
 
+const struct remat_eviction remat_evictions[REMAT_EVICTIONS] = {
+    {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
+    {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
+
 struct greedy {
     const struct remat_problem *problem;
     const struct remat_eviction *eviction;

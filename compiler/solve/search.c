@@ -153,6 +153,15 @@ static bool drop_at_peak(struct search *s)
     return false;
 }
 
+/* Peaks at several places are seen as one by the energy: lowers them together. */
+static bool fit_again(struct search *s)
+{
+    for (int i = 0; i < REPAIRS && remat_timeline_peak(&s->timeline) > s->budget; i++)
+        if (!drop_at_peak(s))
+            return false;
+    return true;
+}
+
 static bool drop_somewhere(struct search *s)
 {
     const struct remat_timeline *t = &s->timeline;
@@ -224,23 +233,18 @@ static bool remove_repeat(struct search *s, bool cascade)
 /* Removes a repeat, then makes the peak fit again by drops elsewhere. */
 static bool exchange(struct search *s)
 {
-    if (!remove_repeat(s, draw_chance(s, 70)))
-        return false;
-    for (int i = 0; i < REPAIRS && remat_timeline_peak(&s->timeline) > s->budget; i++)
-        if (!drop_at_peak(s))
-            return false;
-    return true;
+    return remove_repeat(s, draw_chance(s, 70)) && fit_again(s);
 }
 
 /* Moves one run: to just before its next use, to just after its inputs, or anywhere between. */
-static bool move_run(struct search *s)
+enum where { TO_USE, TO_INPUTS, BETWEEN, WHERES = 4 };
+
+static bool move_run(struct search *s, uint32_t v, size_t run, uint32_t where)
 {
     struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    uint32_t v = draw_below(s, p->node_count);
     const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
-    size_t run = draw_below(s, (uint32_t)runs->count);
-    uint32_t from = runs->items[run], way = t->at[from], low = 0, high = t->slot_count - 1;
+    uint32_t from = runs->items[run], way = t->at[from], low = 0, high = t->slot_count - 1, to;
     for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         const struct remat_events *r = &t->runs[p->inputs[e]];
         size_t before = run == 0 ? 1 : remat_events_below(r, from);
@@ -250,10 +254,9 @@ static bool move_run(struct search *s)
     size_t next = remat_events_below(uses, from);
     if (next < uses->count)
         high = uses->items[next];
-    uint32_t kind = draw_below(s, 4), to;
-    if (kind == 0)
+    if (where == TO_USE)
         to = high;
-    else if (kind == 1)
+    else if (where == TO_INPUTS)
         to = low + 1;
     else
         to = low + 1 + draw_below(s, high - low);
@@ -264,6 +267,30 @@ static bool move_run(struct search *s)
         return false;
     remat_timeline_insert(t, way, to);
     return remat_timeline_valid(t, v);
+}
+
+static bool move_somewhere(struct search *s)
+{
+    uint32_t v = draw_below(s, s->problem->node_count);
+    size_t run = draw_below(s, (uint32_t)s->timeline.runs[v].count);
+    return move_run(s, v, run, draw_below(s, WHERES));
+}
+
+/* Some value that is live at a slot of the peak: it comes later, or what reads it next earlier. */
+static bool move_at_peak(struct search *s)
+{
+    struct remat_timeline *t = &s->timeline;
+    uint32_t slot = remat_timeline_peak_slot(t, draw(s)), use;
+    for (int i = 0; i < SAMPLES; i++) {
+        uint32_t v = draw_used(s), reader;
+        if (!find_gap(s, v, slot, &use))
+            continue;
+        if (draw(s) & 1)
+            return move_run(s, v, remat_events_below(&t->runs[v], slot) - 1, TO_USE);
+        reader = s->problem->node_of[t->at[use]];
+        return move_run(s, reader, remat_events_below(&t->runs[reader], use), TO_INPUTS);
+    }
+    return false;
 }
 
 static bool insert_anywhere(struct search *s)
@@ -285,7 +312,7 @@ static bool change(struct search *s)
     s->patience = (size_t)4 << draw_below(s, 5);
     bool over = remat_timeline_peak(&s->timeline) > s->budget;
     if (kind < 15)
-        return over ? drop_at_peak(s) : drop_somewhere(s);
+        return over ? fit_again(s) : drop_somewhere(s);
     if (kind < 30)
         return drop_at_peak(s);
     if (kind < 50)
@@ -293,7 +320,7 @@ static bool change(struct search *s)
     if (kind < 65)
         return exchange(s);
     if (kind < 95)
-        return move_run(s);
+        return kind < (over ? 80 : 70) ? move_at_peak(s) : move_somewhere(s);
     return insert_anywhere(s);
 }
 

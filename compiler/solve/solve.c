@@ -5,6 +5,7 @@
 #include "bound.h"
 #include "chain.h"
 #include "construct.h"
+#include "descend.h"
 #include "exact.h"
 #include "idle.h"
 
@@ -15,10 +16,12 @@ enum {
     STATES_MANY = 300000,
     STATES_MAX = 3000000,
     LEAVES_FEW = 50,
-    LEAVES_MAX = 100000
+    LEAVES_MAX = 100000,
+    LADDER_NODES_MAX = 256
 };
 #define LEAVES_WORK      1e9     /* a leaf takes about size^2 */
 #define MOVES_PER_SECOND 300e3   /* of a slow machine */
+#define LADDER_SHARE     2.0     /* of all moves */
 #define ENOUGH           1.00002 /* nothing is left to win */
 
 static remat_status keep_if_better(struct remat_arena *arena, const struct remat_problem *problem,
@@ -137,11 +140,6 @@ static void tell(const struct remat_solve_options *o, uint32_t budget,
         o->progress(o->user, budget, best);
 }
 
-/* How greedy plans value what is live. */
-static const struct remat_eviction evictions[] = {
-    {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
-    {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
-
 /* However little time there is, until something fits. */
 static remat_status try_greedy(struct remat_arena *arena, const struct remat_problem *p,
                                uint64_t budget, const bool *keep,
@@ -149,10 +147,10 @@ static remat_status try_greedy(struct remat_arena *arena, const struct remat_pro
                                struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
-    for (size_t i = 0; i < sizeof evictions / sizeof *evictions; i++) {
+    for (size_t i = 0; i < REMAT_EVICTIONS; i++) {
         if (best->fits && remat_deadline_expired(o->deadline))
             return REMAT_OK;
-        struct remat_eviction eviction = evictions[i];
+        struct remat_eviction eviction = remat_evictions[i];
         struct remat_sequence sequence;
         bool ok;
         eviction.keep = keep;
@@ -182,6 +180,7 @@ static remat_status try_exact(struct remat_arena *arena, const struct remat_prob
                                 &exact));
     if (exact.solved)
         REMAT_TRY(keep_if_better(arena, p, budget, &exact.sequence, best));
+    best->impossible = exact.infeasible && !best->fits;
     if (exact.ticks != UINT64_MAX)
         raise_bound(p, exact.ticks, best);
 fail:
@@ -209,45 +208,162 @@ fail:
     return st;
 }
 
+/* Schedules on a ladder of budgets, made when first asked for. */
+struct ladder {
+    bool made;
+    double effort;
+    struct remat_descent found;
+};
+
+/* Where nothing fits the solution becomes that of the least peak, whatever the budget. */
+static remat_status try_ladder(struct remat_arena *arena, const struct remat_problem *p,
+                               uint64_t budget, const struct remat_sequence *given,
+                               struct remat_deadline *deadline, struct ladder *ladder,
+                               struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    struct remat_descent *d = &ladder->found;
+    if (!ladder->made)
+        REMAT_TRY(remat_descend(arena, p, given, LADDER_SHARE * ladder->effort * standard_moves(p),
+                                deadline, d));
+    ladder->made = true;
+    const struct remat_rung *rung = remat_descent_within(d, budget);
+    if (!rung)
+        rung = &d->items[d->least];
+    REMAT_TRY(keep_if_better(arena, p, budget, &rung->sequence, best));
+fail:
+    return st;
+}
+
 /* Annealing runs that differ in where they start, how hot, and what exceeding the budget costs. */
-enum start { GIVEN, BEST, LAST }; /* the given order, the best so far, the previous run's result */
-static const struct run {
+enum start {
+    GIVEN,
+    BEST,
+    LAST,
+    ABOVE
+}; /* the given order, the best so far, the previous run's
+      result, the rung above the budget */
+struct run {
     double hot, pressure, share; /* share: of all moves */
     enum start start;
-} runs[] = {{3e-5, 10, 0.2, BEST},   {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST},
-            {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST},  {3e-4, 10, 0.1, BEST},
-            {3e-2, 1, 0.2, GIVEN},   {1e-1, 1, 0.2, GIVEN}};
-/* The last runs are hot enough to accept whole nodes: for small problems, where one is a large
- * share of the time. */
-enum { RUNS = sizeof runs / sizeof *runs, HOT_RUNS = 2, HOT_NODES_MAX = 128 };
-#define COLD 1e-6
+};
+static const struct run always[] = {
+    {3e-5, 10, 0.2, BEST}, {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST}};
+static const struct run large[] = {
+    {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST}, {3e-4, 10, 0.1, BEST}};
+static const struct run after_ladder[] = {
+    {2, 10, 0.1, ABOVE}, {1, 40, 0.1, ABOVE}, {0.3, 10, 0.1, BEST}};
 
+struct runs {
+    const struct run *items;
+    size_t count;
+    double unit, cold; /* of temperatures */
+};
+#define COLD           1e-6
+#define COUNT_OF(list) (sizeof(list) / sizeof *(list))
+
+/* Improves what fits. */
 static remat_status anneal(struct remat_arena *arena, const struct remat_problem *p,
-                           const struct remat_sequence *given, uint64_t budget,
-                           const struct remat_solve_options *o, uint32_t index,
-                           struct remat_solution *best)
+                           const struct runs *runs, const struct remat_sequence *given,
+                           const struct remat_sequence *above, uint64_t budget,
+                           const struct remat_solve_options *o, struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
     struct remat_sequence last = *given;
-    uint32_t count = p->node_count <= HOT_NODES_MAX ? RUNS : RUNS - HOT_RUNS;
-    for (uint32_t i = 0; i < count; i++) {
-        double moves = o->effort * runs[i].share * standard_moves(p);
-        const struct remat_sequence *starts[] = {given, &best->sequence, &last};
-        struct remat_sequence start = *starts[runs[i].start];
+    for (uint32_t i = 0; i < runs->count && best->fits; i++) {
+        const struct run *run = &runs->items[i];
+        double moves = o->effort * run->share * standard_moves(p);
+        const struct remat_sequence *starts[] = {given, &best->sequence, &last, above};
+        struct remat_sequence start = *starts[run->start];
         struct remat_search_options search = {.budget = budget,
                                               .moves =
                                                   moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
                                               .seed = i + 1,
-                                              .hot = runs[i].hot,
-                                              .cold = COLD,
-                                              .pressure = runs[i].pressure,
+                                              .hot = run->hot * runs->unit,
+                                              .cold = runs->cold * runs->unit,
+                                              .pressure = run->pressure,
                                               .deadline = o->deadline};
         if (is_good_enough(best) || remat_deadline_expired(o->deadline))
             break;
         REMAT_TRY(remat_search(arena, p, &start, &search, &last));
         REMAT_TRY(keep_if_better(arena, p, budget, &last, best));
-        tell(o, index, best);
     }
+fail:
+    return st;
+}
+
+static remat_status search_on_ladder(struct remat_arena *arena, const struct remat_problem *p,
+                                     uint64_t budget, const struct remat_sequence *given,
+                                     struct ladder *ladder, const struct remat_solve_options *o,
+                                     struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    const struct runs runs = {after_ladder, COUNT_OF(after_ladder), 1.0 / p->node_count, 0.002};
+    if (p->node_count > LADDER_NODES_MAX || !best->fits || is_good_enough(best))
+        return REMAT_OK;
+    REMAT_TRY(try_ladder(arena, p, budget, given, o->deadline, ladder, best));
+    REMAT_TRY(anneal(arena, p, &runs, given, &remat_descent_above(&ladder->found, budget)->sequence,
+                     budget, o, best));
+fail:
+    return st;
+}
+
+struct call {
+    const struct remat_problem *problem;
+    const struct remat_solve_options *options;
+    const struct remat_sequence *given;
+    struct chain chain;
+    struct ladder ladder;
+};
+
+/* What needs no search: greedy plans, cut plans, chains, small problems. Sets the bound. */
+static remat_status start(struct remat_arena *arena, struct call *c, uint64_t budget, uint32_t i,
+                          struct remat_bound *bound, struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = c->problem;
+    const struct remat_solve_options *o = c->options;
+    REMAT_TRY(try_greedy(arena, p, budget, NULL, o, i, best));
+    REMAT_TRY(
+        remat_bound_time(arena, p, budget, CUTS + CUTS_WORK / p->node_count, o->deadline, bound));
+    best->lower_bound = bound->time;
+    tell(o, i, best);
+    REMAT_TRY(try_cuts(arena, p, budget, bound, o->deadline, best));
+    if (bound->keep_less && !remat_deadline_expired(o->deadline)) {
+        REMAT_TRY(try_greedy(arena, p, budget, bound->keep_less, o, i, best));
+        REMAT_TRY(try_greedy(arena, p, budget, bound->keep_more, o, i, best));
+    }
+    REMAT_TRY(try_chain(arena, p, budget, o->deadline, &c->chain, best));
+    REMAT_TRY(try_exact(arena, p, budget, STATES_FEW, o->deadline, best));
+    tell(o, i, best);
+fail:
+    return st;
+}
+
+static remat_status solve_one(struct remat_arena *arena, struct call *c, uint64_t budget,
+                              uint32_t i, struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_problem *p = c->problem;
+    const struct remat_solve_options *o = c->options;
+    const struct runs some = {always, COUNT_OF(always), 1, COLD};
+    const struct runs more = {large, COUNT_OF(large), 1, COLD};
+    struct remat_bound bound;
+    REMAT_TRY(start(arena, c, budget, i, &bound, best));
+    if (!best->fits)
+        REMAT_TRY(try_ladder(arena, p, budget, c->given, o->deadline, &c->ladder, best));
+    tell(o, i, best);
+    REMAT_TRY(anneal(arena, p, &some, c->given, NULL, budget, o, best));
+    tell(o, i, best);
+    if (p->node_count > LADDER_NODES_MAX)
+        REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
+    REMAT_TRY(try_branches(arena, p, budget, &bound, o, best));
+    if (p->node_count <= LADDER_NODES_MAX)
+        REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
+    if (!c->chain.found) /* its table has the schedules for every budget already */
+        REMAT_TRY(search_on_ladder(arena, p, budget, c->given, &c->ladder, o, best));
+    tell(o, i, best);
+    REMAT_TRY(try_exact(arena, p, budget, o->effort * STATES_MANY, o->deadline, best));
 fail:
     return st;
 }
@@ -258,31 +374,15 @@ static remat_status solve_all(struct remat_arena *arena, const struct remat_prob
 {
     remat_status st = REMAT_OK;
     struct remat_solution given;
-    struct chain chain = {0};
+    struct call call = {.problem = p, .options = options, .given = &given.sequence};
+    call.ladder.effort = options->effort * (budget_count < 4 ? budget_count : 4);
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     for (uint32_t i = 0; i < budget_count; i++) {
-        struct remat_bound bound;
         out[i] = (struct remat_solution){.lower_bound = p->least_time};
         REMAT_TRY(keep_if_better(arena, p, budgets[i], &given.sequence, &out[i]));
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
-        REMAT_TRY(try_greedy(arena, p, budgets[i], NULL, options, i, &out[i]));
-        REMAT_TRY(remat_bound_time(arena, p, budgets[i], CUTS + CUTS_WORK / p->node_count,
-                                   options->deadline, &bound));
-        out[i].lower_bound = bound.time;
-        tell(options, i, &out[i]);
-        REMAT_TRY(try_cuts(arena, p, budgets[i], &bound, options->deadline, &out[i]));
-        if (bound.keep_less && !remat_deadline_expired(options->deadline)) {
-            REMAT_TRY(try_greedy(arena, p, budgets[i], bound.keep_less, options, i, &out[i]));
-            REMAT_TRY(try_greedy(arena, p, budgets[i], bound.keep_more, options, i, &out[i]));
-        }
-        REMAT_TRY(try_chain(arena, p, budgets[i], options->deadline, &chain, &out[i]));
-        REMAT_TRY(try_exact(arena, p, budgets[i], STATES_FEW, options->deadline, &out[i]));
-        tell(options, i, &out[i]);
-        REMAT_TRY(anneal(arena, p, &given.sequence, budgets[i], options, i, &out[i]));
-        REMAT_TRY(try_branches(arena, p, budgets[i], &bound, options, &out[i]));
-        REMAT_TRY(try_exact(arena, p, budgets[i], options->effort * STATES_MANY, options->deadline,
-                            &out[i]));
+        REMAT_TRY(solve_one(arena, &call, budgets[i], i, &out[i]));
     }
     for (uint32_t i = budget_count; i-- > 1;) /* what fits in less may be faster than it was here */
         REMAT_TRY(keep_if_better(arena, p, budgets[i - 1], &out[i].sequence, &out[i - 1]));

@@ -10,6 +10,7 @@
 
 struct remat_solution {
     bool fits;
+    bool impossible;                /* proven: nothing fits */
     struct remat_sequence sequence; /* fits: fast and within the budget; else of a low peak */
     struct remat_simulation result; /* of the sequence, by the simulator */
     double lower_bound;             /* time of any sequence within the budget, at least */

@@ -132,6 +132,11 @@ static remat_status fail_without_plan(remat_context *ctx, const struct report *r
             "no schedule fits in %s: node %u alone takes %s; the smallest peak found "
             "is %s",
             asked.text, r->floor.node, least.text, found.text);
+    if (r->solutions[0].impossible)
+        return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
+                           "no schedule fits in %s, as all of them show; the smallest peak found "
+                           "is %s",
+                           asked.text, found.text);
     if (r->time_limit_hit || r->interrupted)
         return remat_error(
             ctx, REMAT_ERROR_CUT_SHORT,
@@ -139,8 +144,8 @@ static remat_status fail_without_plan(remat_context *ctx, const struct report *r
             "peak found is %s, and %s is the least that could be possible",
             asked.text, found.text, least.text);
     return remat_error(ctx, REMAT_ERROR_INFEASIBLE,
-                       "no schedule found within %s: the smallest peak found is %s, and %s is the "
-                       "least that could be possible",
+                       "no schedule found within %s, which does not prove that there is none: the "
+                       "smallest peak found is %s, and %s is the least that could be possible",
                        asked.text, found.text, least.text);
 }
 

@@ -1,0 +1,30 @@
+/* Schedules on a fixed ladder of budgets, from the peak of the given order down to the least peak
+ * found. No budget asked for has a part in it: what is found fits in every larger one. */
+#ifndef REMAT_DESCEND_H
+#define REMAT_DESCEND_H
+
+#include "search.h"
+#include "simulate.h"
+
+struct remat_rung {
+    struct remat_sequence sequence;
+    struct remat_simulation result;
+};
+
+struct remat_descent {
+    struct remat_rung *items; /* in the order found; the first is the given order */
+    size_t count, capacity;
+    uint32_t least; /* index of the one with the least peak */
+};
+
+/* `moves`: of annealing, in all, about. Deadline: what was found so far. In the arena. */
+remat_status remat_descend(struct remat_arena *arena, const struct remat_problem *problem,
+                           const struct remat_sequence *given, double moves,
+                           struct remat_deadline *deadline, struct remat_descent *out);
+
+/* The fastest within the budget, NULL without any. */
+const struct remat_rung *remat_descent_within(const struct remat_descent *descent, uint64_t budget);
+/* One of the least peak above the budget; the given order if there is none. */
+const struct remat_rung *remat_descent_above(const struct remat_descent *descent, uint64_t budget);
+
+#endif
