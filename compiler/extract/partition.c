@@ -76,8 +76,10 @@ static void visit(struct meeting *m, uint32_t z)
         bool inside =
             read.inside && (phase == node->phase || early ||
                             (phase != REMAT_PHASE_BACKWARD && node->phase == REMAT_PHASE_BACKWARD));
-        /* ordinary nodes are in no kernel with column reductions */
-        uint32_t at = inside && !has(m, z, REMAT_FACT_COLUMN_REDUCE) ? m->until[z] : z;
+        /* ordinary nodes are in no kernel with column reductions, whichever comes first */
+        bool apart = has(m, z, REMAT_FACT_COLUMN_REDUCE) ||
+                     (goes_with_columns(m, read.producer) && !goes_with_columns(m, z));
+        uint32_t at = inside && !apart ? m->until[z] : z;
         if (at < m->until[read.producer])
             m->until[read.producer] = at;
         if (inside && !goes_with_columns(m, z) && !goes_with_columns(m, read.producer))
@@ -282,28 +284,78 @@ fail:
     return st;
 }
 
-/* Of column reductions over one space those meet that may be connected, or that read the same. */
-static bool may_share(const struct meeting *m, uint32_t a, uint32_t b)
+struct chain { /* lists of nodes, linked by node */
+    uint32_t *head, *next;
+};
+
+static remat_status chain_create(struct remat_arena *arena, uint32_t heads, uint32_t nodes,
+                                 struct chain *out)
 {
-    const struct remat_graph *g = m->reads->graph;
-    return m->reads->facts.nodes[a].space == m->reads->facts.nodes[b].space &&
-           (find(m->column_cluster, a) == find(m->column_cluster, b) ||
-            m->reads->root[g->nodes[a].inputs[0].i] == m->reads->root[g->nodes[b].inputs[0].i]);
+    remat_status st = REMAT_OK;
+    REMAT_NEW(arena, out->head, heads);
+    REMAT_NEW(arena, out->next, nodes);
+    memset(out->head, 0xff, heads * sizeof *out->head);
+fail:
+    return st;
 }
 
+static void chain_push(struct chain *c, uint32_t head, uint32_t n)
+{
+    c->next[n] = c->head[head];
+    c->head[head] = n;
+}
+
+static bool has_scope(const struct meeting *m, const struct chain *members, uint32_t cluster,
+                      uint32_t scope)
+{
+    uint32_t n = members->head[cluster];
+    while (!remat_is_none(n) && m->reads->graph->nodes[n].scope != scope)
+        n = members->next[n];
+    return !remat_is_none(n);
+}
+
+/* A column reduction may join a kernel with others, which nothing has read yet, in which some node
+ * reads what it reads, and the first one has its scope. */
+static void join_cluster(struct meeting *m, const struct chain *members, uint32_t cluster,
+                         uint32_t n)
+{
+    const struct remat_fuse_node *nodes = m->reads->facts.nodes;
+    if (!has_scope(m, members, cluster, m->reads->graph->nodes[n].scope))
+        return;
+    for (uint32_t c = members->head[cluster]; !remat_is_none(c); c = members->next[c])
+        if (m->out->kind[c] == REMAT_NODE_COLUMN && nodes[c].space == nodes[n].space && c < n &&
+            n < m->until[c])
+            unite(m->out->part, c, n);
+}
+
+/* Of column reductions over one space those meet that may be connected, or that read the same. */
 static remat_status meet_columns(struct meeting *m)
 {
     remat_status st = REMAT_OK;
-    struct remat_ids list = {0};
+    const struct remat_graph *g = m->reads->graph;
+    struct chain members, reductions; /* by cluster; by the root that they read */
     REMAT_TRY(connect_columns(m));
-    for (uint32_t n = 0; n < m->reads->graph->node_count; n++) {
-        if (m->out->kind[n] != REMAT_NODE_COLUMN || !has(m, n, REMAT_FACT_COLUMN_REDUCE))
-            continue;
-        for (size_t i = 0; i < list.count; i++)
-            if (may_share(m, list.items[i], n))
-                unite(m->out->part, list.items[i], n);
-        REMAT_PUSH(m->arena, &list, n);
+    REMAT_TRY(chain_create(m->arena, g->node_count, g->node_count, &members));
+    REMAT_TRY(chain_create(m->arena, g->value_count, g->node_count, &reductions));
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        bool reduces = m->out->kind[n] == REMAT_NODE_COLUMN && has(m, n, REMAT_FACT_COLUMN_REDUCE);
+        uint32_t root = reduces ? remat_read_of(m->reads, n, 0).root : REMAT_NONE;
+        chain_push(&members, find(m->column_cluster, n), n);
+        if (!remat_is_none(root))
+            chain_push(&reductions, root, n);
     }
+    for (uint32_t z = 0; z < g->node_count; z++)
+        for (uint32_t i = 0; i < g->nodes[z].input_count; i++) {
+            bool late =
+                m->out->kind[z] == REMAT_NODE_PRIVATE || m->out->kind[z] == REMAT_NODE_COLUMN;
+            uint32_t root = late ? remat_read_of(m->reads, z, i).root : REMAT_NONE;
+            uint32_t n = remat_is_none(root) ? REMAT_NONE : reductions.head[root];
+            for (; !remat_is_none(n); n = reductions.next[n])
+                join_cluster(m, &members, find(m->column_cluster, z), n);
+        }
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (m->out->kind[n] == REMAT_NODE_COLUMN && has(m, n, REMAT_FACT_COLUMN_REDUCE))
+            join_cluster(m, &members, find(m->column_cluster, n), n);
 fail:
     return st;
 }

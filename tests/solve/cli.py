@@ -78,7 +78,8 @@ REFUSED = [
      "invalid token"),
     ('{"schema":"remat-problem/1","schema":"remat-problem/1","nodes":[]}', [], 4, "duplicate"),
     (problem(*[node(1e300, 1)] * 3), [], 4, "times add up"),
-    (SMALL, ["--budget", "0"], 2, "--budget '0' is zero"),
+    (SMALL, ["--budget", "0"], 3, "no schedule fits in 0 B"),
+    (problem(node(1, 3)), ["--budget", "1%"], 3, "no schedule fits in 0 B"),
     (SMALL, ["--budget", "110%"], 2, "out of range"),
     (SMALL, ["--budget", "5x"], 2, "unknown unit 'x'"),
     (SMALL, [None], 2, "--budget is missing"),
@@ -218,6 +219,10 @@ def check_curve_files(tool):
         code, out, _ = solve(tool, path, "--curve", "--format", "svg")
         if code or out != texts["svg"]:
             faults.append("--format svg differs from -o curve.svg")
+    with Problem(problem(node(1, 0), node(1, 0, 0))) as path:
+        points = json.loads(solve(tool, path, "--curve")[1])["points"]
+        if len(points) != 1 or not points[0]["feasible"]:
+            faults.append(f"the curve of what takes no bytes: {points}")
     return faults
 
 

@@ -74,11 +74,12 @@ static remat_status make_budgets(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     uint64_t *budgets, low = r->floor.bytes, high = r->given_peak;
-    r->count = cli_has(args, OPTION_curve) ? CURVE_POINTS : 1;
+    bool curve = cli_has(args, OPTION_curve);
+    r->count = curve && low < high ? CURVE_POINTS : 1;
     REMAT_NEW(arena, budgets, r->count);
-    for (uint32_t i = 0; r->count > 1 && i < r->count; i++)
+    for (uint32_t i = 0; i + 1 < r->count; i++)
         budgets[i] = high - (high - low) / (r->count - 1) * i;
-    if (r->count > 1)
+    if (curve)
         budgets[r->count - 1] = low;
     else
         REMAT_TRY(cli_size(ctx, args, OPTION_budget, r->given_peak ? r->given_peak : 1, budgets));
