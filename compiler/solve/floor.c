@@ -204,7 +204,8 @@ static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint6
     for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
         uint32_t way = p->ways[k], count = remat_problem_input_count(p, way);
         uint64_t working_set = remat_problem_working_set_of_way(p, way);
-        memcpy(w->scratch, p->inputs + p->input_begin[way], count * sizeof *w->scratch);
+        for (uint32_t e = 0; e < count; e++)
+            w->scratch[e] = p->inputs[p->input_begin[way] + e];
         REMAT_TRY(queue_set(w, count, working_set > enough ? working_set : enough));
     }
     for (int states = 0; w->heap.count; states++) {
