@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#define ABOUT 0.9
+#define FUSED_SHARE 0.9 /* of what writing it again takes: from here on that is chosen */
 
 enum cost { LEAST, LIKELY };
 
@@ -191,7 +191,7 @@ static struct guess guess_cost(const struct extractor *x, uint32_t item,
         double charged = again > 0 ? reads : fresh, all = grown_ps(host, part, traffic + fresh);
         guess.free = all == grown_ps(host, part, traffic);
         guess.ps = guess.free ? all : all - charged;
-        if (all > ABOUT * (apart + reads)) /* who else needs it reads it then */
+        if (all > FUSED_SHARE * (apart + reads)) /* who else needs it reads it then */
             guess = (struct guess){.ps = apart};
     }
     guess.ps += unwritten;

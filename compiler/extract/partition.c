@@ -233,22 +233,39 @@ static void unite_kernels(struct meeting *m)
     }
 }
 
+struct node_lists { /* lists of nodes, linked by node */
+    uint32_t *head, *next;
+};
+
+static remat_status lists_create(struct remat_arena *arena, uint32_t heads, uint32_t nodes,
+                                 struct node_lists *out)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(arena, out->head, heads);
+    REMAT_NEW(arena, out->next, nodes);
+    memset(out->head, 0xff, heads * sizeof *out->head);
+fail:
+    return st;
+}
+
+static void lists_push(struct node_lists *l, uint32_t head, uint32_t n)
+{
+    l->next[n] = l->head[head];
+    l->head[head] = n;
+}
+
 static remat_status meet_nodes(struct meeting *m)
 {
     remat_status st = REMAT_OK;
-    uint32_t count = m->reads->graph->node_count, *head, *next;
-    REMAT_NEW(m->arena, head, count);
-    REMAT_NEW(m->arena, next, count);
-    memset(head, 0xff, count * sizeof *head);
+    uint32_t count = m->reads->graph->node_count;
+    struct node_lists members; /* by cluster */
+    REMAT_TRY(lists_create(m->arena, count, count, &members));
     for (uint32_t n = count; n-- > 0;)
-        if (m->out->kind[n] == REMAT_NODE_ORDINARY) {
-            uint32_t c = find(m->cluster, n);
-            next[n] = head[c];
-            head[c] = n;
-        }
+        if (m->out->kind[n] == REMAT_NODE_ORDINARY)
+            lists_push(&members, find(m->cluster, n), n);
     for (uint32_t x = 0; x < count; x++)
-        for (uint32_t y = m->out->kind[x] == REMAT_NODE_ORDINARY ? next[x] : REMAT_NONE;
-             !remat_is_none(y) && y < m->until[x]; y = next[y])
+        for (uint32_t y = m->out->kind[x] == REMAT_NODE_ORDINARY ? members.next[x] : REMAT_NONE;
+             !remat_is_none(y) && y < m->until[x]; y = members.next[y])
             if (remat_may_fit(m->reads, x, y))
                 unite(m->out->part, x, y);
 fail:
@@ -284,28 +301,7 @@ fail:
     return st;
 }
 
-struct chain { /* lists of nodes, linked by node */
-    uint32_t *head, *next;
-};
-
-static remat_status chain_create(struct remat_arena *arena, uint32_t heads, uint32_t nodes,
-                                 struct chain *out)
-{
-    remat_status st = REMAT_OK;
-    REMAT_NEW(arena, out->head, heads);
-    REMAT_NEW(arena, out->next, nodes);
-    memset(out->head, 0xff, heads * sizeof *out->head);
-fail:
-    return st;
-}
-
-static void chain_push(struct chain *c, uint32_t head, uint32_t n)
-{
-    c->next[n] = c->head[head];
-    c->head[head] = n;
-}
-
-static bool has_scope(const struct meeting *m, const struct chain *members, uint32_t cluster,
+static bool has_scope(const struct meeting *m, const struct node_lists *members, uint32_t cluster,
                       uint32_t scope)
 {
     uint32_t n = members->head[cluster];
@@ -316,7 +312,7 @@ static bool has_scope(const struct meeting *m, const struct chain *members, uint
 
 /* A column reduction may join a kernel with others, which nothing has read yet, in which some node
  * reads what it reads, and the first one has its scope. */
-static void join_cluster(struct meeting *m, const struct chain *members, uint32_t cluster,
+static void join_cluster(struct meeting *m, const struct node_lists *members, uint32_t cluster,
                          uint32_t n)
 {
     const struct remat_fuse_node *nodes = m->reads->facts.nodes;
@@ -333,16 +329,16 @@ static remat_status meet_columns(struct meeting *m)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = m->reads->graph;
-    struct chain members, reductions; /* by cluster; by the root that they read */
+    struct node_lists members, reductions; /* by cluster; by the root that they read */
     REMAT_TRY(connect_columns(m));
-    REMAT_TRY(chain_create(m->arena, g->node_count, g->node_count, &members));
-    REMAT_TRY(chain_create(m->arena, g->value_count, g->node_count, &reductions));
+    REMAT_TRY(lists_create(m->arena, g->node_count, g->node_count, &members));
+    REMAT_TRY(lists_create(m->arena, g->value_count, g->node_count, &reductions));
     for (uint32_t n = g->node_count; n-- > 0;) {
         bool reduces = m->out->kind[n] == REMAT_NODE_COLUMN && has(m, n, REMAT_FACT_COLUMN_REDUCE);
         uint32_t root = reduces ? remat_read_of(m->reads, n, 0).root : REMAT_NONE;
-        chain_push(&members, find(m->column_cluster, n), n);
+        lists_push(&members, find(m->column_cluster, n), n);
         if (!remat_is_none(root))
-            chain_push(&reductions, root, n);
+            lists_push(&reductions, root, n);
     }
     for (uint32_t z = 0; z < g->node_count; z++)
         for (uint32_t i = 0; i < g->nodes[z].input_count; i++) {
