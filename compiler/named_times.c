@@ -21,10 +21,14 @@ static uint8_t bit_of(uint32_t round)
 }
 
 /* rounds[v]: of a root that is not saved, a bit for each round of clones that reads or is read. */
-static void find_rounds(const struct remat_named_times *named,
-                        const struct remat_decision *decision, uint8_t *rounds)
+static remat_status find_rounds(const struct remat_named_times *named, struct remat_arena *arena,
+                                const struct remat_decision *decision, uint8_t **out)
 {
+    remat_status st = REMAT_OK;
     const struct remat_graph *g = named->graph;
+    uint8_t *rounds;
+    REMAT_NEW(arena, rounds, g->value_count);
+    *out = rounds;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
@@ -41,6 +45,8 @@ static void find_rounds(const struct remat_named_times *named,
                     rounds[root] |= bit_of(round < times ? round : times);
         }
     }
+fail:
+    return st;
 }
 
 /* How often a named kernel runs again. */
@@ -64,8 +70,7 @@ remat_status remat_named_times_of(const struct remat_named_times *named,
 {
     remat_status st = REMAT_OK;
     uint8_t *rounds;
-    REMAT_NEW(scratch, rounds, named->graph->value_count);
-    find_rounds(named, decision, rounds);
+    REMAT_TRY(find_rounds(named, scratch, decision, &rounds));
     *out = named->plain;
     for (uint32_t k = 0; k < named->kernels->count; k++)
         out->ns[remat_cost_class_of(named->kernels->kernels[k].kind)] +=
@@ -81,8 +86,7 @@ remat_status remat_named_times_twice(const struct remat_named_times *named,
 {
     remat_status st = REMAT_OK;
     uint8_t *rounds;
-    REMAT_NEW(scratch, rounds, named->graph->value_count);
-    find_rounds(named, decision, rounds);
+    REMAT_TRY(find_rounds(named, scratch, decision, &rounds));
     *out_ns = 0;
     for (uint32_t k = 0; k < named->kernels->count; k++)
         *out_ns += runs_of(named, rounds, k) > 1 ? named->prices[k].ns : 0;
@@ -96,8 +100,7 @@ remat_status remat_named_times_total(const struct remat_named_times *named,
 {
     remat_status st = REMAT_OK;
     uint8_t *rounds;
-    REMAT_NEW(scratch, rounds, named->graph->value_count);
-    find_rounds(named, decision, rounds);
+    REMAT_TRY(find_rounds(named, scratch, decision, &rounds));
     *out_ns = 0;
     for (uint32_t k = 0; k < named->kernels->count; k++)
         if (named->kernels->kernels[k].kind != REMAT_KERNEL_program)
