@@ -132,6 +132,7 @@ remat_status remat_rung_find_least(struct remat_chooser *c, struct remat_arena *
     struct remat_notes ignored = {0};
     REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
     REMAT_TRY(remat_planner_least(planner, scratch, &decision, &rung->least));
+    rung->hash = remat_hash(decision.actions, decision.value_count, 0);
 fail:
     remat_arena_reset(scratch);
     return st;
@@ -151,6 +152,24 @@ fail:
     return st;
 }
 
+/* Lists of ops often save the same; equal decisions have equal bounds. */
+static void drop_twins(struct remat_rungs *rungs)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rungs->count; i++) {
+        const struct remat_rung rung = rungs->items[i];
+        bool twin = false;
+        for (size_t k = kept; k-- > 0 && !twin;) {
+            if (rungs->items[k].least.step_ns != rung.least.step_ns)
+                break;
+            twin = rungs->items[k].hash == rung.hash;
+        }
+        if (!twin)
+            rungs->items[kept++] = rung;
+    }
+    rungs->count = kept;
+}
+
 remat_status remat_rungs_bound(struct remat_chooser *c, struct remat_arena *scratch,
                                const struct remat_planner *planner, struct remat_rungs *rungs)
 {
@@ -158,6 +177,7 @@ remat_status remat_rungs_bound(struct remat_chooser *c, struct remat_arena *scra
     for (size_t i = 0; i < rungs->count; i++)
         REMAT_TRY(remat_rung_find_least(c, scratch, planner, &rungs->items[i]));
     qsort(rungs->items, rungs->count, sizeof *rungs->items, compare_least);
+    drop_twins(rungs);
 fail:
     return st;
 }

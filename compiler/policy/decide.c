@@ -15,6 +15,8 @@ struct remat_policy_ground {
     uint32_t *stack_of_scope;
     uint32_t forward_count;
     uint32_t *forward; /* nodes of the forward pass and the loss that are no views */
+    uint32_t leaving_count;
+    uint32_t *leaving; /* values that nodes outside of their composite read */
     struct remat_pins pins;
     uint32_t pinned_count;
     uint32_t *pinned; /* values with a pin, in the graph or from the settings */
@@ -173,8 +175,8 @@ static remat_status find_saved_instances(struct decider *d, bool *saved_instance
     REMAT_NEW(d->arena, seen, d->graph->node_count);
     REMAT_NEW(d->arena, matmuls, (size_t)d->graph->scope_count * d->policy->layer_count);
     mark_listed_ops(d->policy->save_ops, saved_op);
-    for (uint32_t n = 0; n < d->graph->node_count; n++) {
-        const struct remat_node_info *node = &d->graph->nodes[n];
+    for (uint32_t k = 0; k < d->ground->forward_count; k++) {
+        const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
         uint32_t layer = d->group[node->scope], instance = instance_of(d->graph, node);
         if (node->phase != REMAT_PHASE_FORWARD || layer == REMAT_NONE || seen[instance])
             continue;
@@ -189,23 +191,13 @@ fail:
 static remat_status save_op_outputs(struct decider *d, struct remat_decision *out)
 {
     remat_status st = REMAT_OK;
+    const struct remat_policy_ground *ground = d->ground;
     bool *saved_instance;
     REMAT_NEW(d->arena, saved_instance, d->graph->node_count);
     REMAT_TRY(find_saved_instances(d, saved_instance));
-    for (uint32_t n = 0; n < d->graph->node_count; n++) {
-        const struct remat_node_info *node = &d->graph->nodes[n];
-        if (remat_op_has(node->op, REMAT_FACT_VIEW))
-            continue;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = d->facts.root[node->inputs[i].i];
-            const struct remat_node_info *source = producer(d->graph, root);
-            /* An output of the composite: read by a node that is not part of it. */
-            if (d->facts.forward[root] &&
-                instance_of(d->graph, source) != instance_of(d->graph, node) &&
-                saved_instance[instance_of(d->graph, source)])
-                out->actions[root] = REMAT_ACTION_SAVE;
-        }
-    }
+    for (uint32_t k = 0; k < ground->leaving_count; k++)
+        if (saved_instance[instance_of(d->graph, producer(d->graph, ground->leaving[k]))])
+            out->actions[ground->leaving[k]] = REMAT_ACTION_SAVE;
 fail:
     return st;
 }
@@ -328,6 +320,30 @@ fail:
     return st;
 }
 
+static remat_status find_leaving(struct remat_arena *arena, struct remat_policy_ground *ground)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *graph = ground->graph;
+    bool *leaves;
+    REMAT_NEW(arena, leaves, graph->value_count);
+    REMAT_NEW(arena, ground->leaving, graph->value_count);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t root = ground->facts.root[node->inputs[i].i];
+            if (!ground->facts.forward[root] || leaves[root] ||
+                instance_of(graph, producer(graph, root)) == instance_of(graph, node))
+                continue;
+            leaves[root] = true;
+            ground->leaving[ground->leaving_count++] = root;
+        }
+    }
+fail:
+    return st;
+}
+
 remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_graph *graph,
                                   const struct remat_policy_settings *pins,
@@ -344,6 +360,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
     REMAT_TRY(number_stacks(arena, ground));
     REMAT_TRY(find_forward(arena, ground));
+    REMAT_TRY(find_leaving(arena, ground));
     REMAT_TRY(find_pinned(arena, ground));
     *out = ground;
 fail:

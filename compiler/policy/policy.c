@@ -1,6 +1,7 @@
 /* Settings -> policy, and the ladder of policies. */
 #include "policy.h"
 
+#include "ops.h"
 #include "rules.h"
 
 bool remat_policy_given(const struct remat_policy_settings *s)
@@ -11,10 +12,14 @@ bool remat_policy_given(const struct remat_policy_settings *s)
 }
 
 enum { NO_LAYER, FIRST_LAYERS, EVERY_LAYERS };
-enum { SELECTIVE_MAX = 7, OPS_MAX = 4 };
+enum {
+    SELECTIVE_MAX = 7,
+    LISTED_OPS = 63,
+    LISTS_MAX = 1022, /* all of ten ops */
+};
 
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
-static remat_status create(struct remat_arena *arena, const struct remat_graph *graph,
+static remat_status create(struct remat_arena *arena, uint32_t layer_count,
                            enum remat_granularity granularity, int which, uint32_t number,
                            const char *name, struct remat_policy *out)
 {
@@ -22,7 +27,7 @@ static remat_status create(struct remat_arena *arena, const struct remat_graph *
     *out = (struct remat_policy){.name = name, .granularity = granularity, .group = 1};
     if (!name)
         return REMAT_ERROR_MEMORY;
-    out->layer_count = granularity == REMAT_POLICY_NONE ? 0 : remat_graph_layers(graph);
+    out->layer_count = granularity == REMAT_POLICY_NONE ? 0 : layer_count;
     REMAT_NEW(arena, out->recomputed, out->layer_count);
     for (uint32_t l = 0; l < out->layer_count; l++)
         out->recomputed[l] = which == FIRST_LAYERS ? l < number : (l + 1) % number == 0;
@@ -30,80 +35,80 @@ fail:
     return st;
 }
 
-static remat_status create_none(struct remat_arena *arena, const struct remat_graph *graph,
+static remat_status create_none(struct remat_arena *arena, uint32_t layer_count,
                                 struct remat_policy *out)
 {
-    return create(arena, graph, REMAT_POLICY_NONE, NO_LAYER, 1, "none", out);
+    return create(arena, layer_count, REMAT_POLICY_NONE, NO_LAYER, 1, "none", out);
 }
 
-static remat_status create_full(struct remat_arena *arena, const struct remat_graph *graph,
+static remat_status create_full(struct remat_arena *arena, uint32_t layer_count,
                                 struct remat_policy *out)
 {
-    return create(arena, graph, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full", out);
+    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full", out);
 }
 
-static remat_status create_block(struct remat_arena *arena, const struct remat_graph *graph,
-                                 uint32_t layers, struct remat_policy *out)
+static remat_status create_block(struct remat_arena *arena, uint32_t layer_count, uint32_t layers,
+                                 struct remat_policy *out)
 {
-    return create(arena, graph, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
+    return create(arena, layer_count, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
                   remat_arena_format(arena, "block %u", layers), out);
 }
 
-static remat_status create_uniform(struct remat_arena *arena, const struct remat_graph *graph,
-                                   uint32_t group, struct remat_policy *out)
+static remat_status create_uniform(struct remat_arena *arena, uint32_t layer_count, uint32_t group,
+                                   struct remat_policy *out)
 {
-    remat_status st = create(arena, graph, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1,
+    remat_status st = create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1,
                              remat_arena_format(arena, "uniform %u", group), out);
     out->group = group;
     return st;
 }
 
-static remat_status create_every(struct remat_arena *arena, const struct remat_graph *graph,
-                                 uint32_t step, struct remat_policy *out)
+static remat_status create_every(struct remat_arena *arena, uint32_t layer_count, uint32_t step,
+                                 struct remat_policy *out)
 {
-    return create(arena, graph, REMAT_POLICY_LAYERS, EVERY_LAYERS, step ? step : 1,
+    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, step ? step : 1,
                   remat_arena_format(arena, "every %u", step ? step : 1), out);
 }
 
-static remat_status create_selective(struct remat_arena *arena, const struct remat_graph *graph,
+static remat_status create_selective(struct remat_arena *arena, uint32_t layer_count,
                                      const char *modules, struct remat_policy *out)
 {
-    remat_status st = create(arena, graph, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
+    remat_status st = create(arena, layer_count, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
                              remat_arena_format(arena, "selective %s", modules), out);
     out->modules = modules;
     return st;
 }
 
-static remat_status create_ops(struct remat_arena *arena, const struct remat_graph *graph,
+static remat_status create_ops(struct remat_arena *arena, uint32_t layer_count,
                                const char *save_ops, struct remat_policy *out)
 {
     const char *name =
         save_ops ? remat_arena_format(arena, "save ops %s", save_ops) : "save ops by default";
-    remat_status st = create(arena, graph, REMAT_POLICY_OPS, EVERY_LAYERS, 1, name, out);
+    remat_status st = create(arena, layer_count, REMAT_POLICY_OPS, EVERY_LAYERS, 1, name, out);
     out->save_ops = save_ops;
     return st;
 }
 
 /* Settings that have passed every rule. */
-static remat_status create_from(struct remat_arena *arena, const struct remat_graph *graph,
+static remat_status create_from(struct remat_arena *arena, uint32_t layer_count,
                                 const struct remat_policy_settings *s, struct remat_policy *out)
 {
     int64_t every;
     uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
     if (remat_settings_selective(s))
-        return create_selective(arena, graph,
+        return create_selective(arena, layer_count,
                                 s->recompute_modules ? s->recompute_modules : "core_attn", out);
     if (remat_setting_is(s->recompute_method, "block"))
-        return create_block(arena, graph, layers, out);
+        return create_block(arena, layer_count, layers, out);
     if (remat_setting_is(s->recompute_method, "uniform"))
-        return create_uniform(arena, graph, layers, out);
+        return create_uniform(arena, layer_count, layers, out);
     if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full"))
-        return create_full(arena, graph, out);
+        return create_full(arena, layer_count, out);
     if (remat_setting_is(s->ac_option, "op"))
-        return create_ops(arena, graph, s->save_ops, out);
+        return create_ops(arena, layer_count, s->save_ops, out);
     if (remat_ac_option_number(s->ac_option, &every))
-        return create_every(arena, graph, (uint32_t)every, out);
-    return create_none(arena, graph, out);
+        return create_every(arena, layer_count, (uint32_t)every, out);
+    return create_none(arena, layer_count, out);
 }
 
 remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
@@ -115,7 +120,7 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
     REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
     REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
-    REMAT_TRY(create_from(arena, graph, settings, out));
+    REMAT_TRY(create_from(arena, remat_graph_layers(graph), settings, out));
 fail:
     return st;
 }
@@ -178,7 +183,7 @@ static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
 
 /* Those of the graph's modules that selective recomputation can be about. */
 static remat_status push_selective(struct remat_arena *arena, const struct remat_graph *graph,
-                                   struct remat_policy *policies, uint32_t *count)
+                                   uint32_t layers, struct remat_policy *policies, uint32_t *count)
 {
     static const char *const modules[] = {"core_attn",
                                           "mlp",
@@ -193,25 +198,56 @@ static remat_status push_selective(struct remat_arena *arena, const struct remat
         const struct remat_policy_settings s = {.recompute_granularity = "selective",
                                                 .recompute_modules = modules[m]};
         if (accepted(arena, graph, &s))
-            REMAT_TRY(create_selective(arena, graph, modules[m], &policies[(*count)++]));
+            REMAT_TRY(create_selective(arena, layers, modules[m], &policies[(*count)++]));
     }
 fail:
     return st;
 }
 
-/* Saved by default, and lists of ops that the graph has. */
-static remat_status push_ops(struct remat_arena *arena, const struct remat_graph *graph,
-                             struct remat_policy *policies, uint32_t *count)
+/* Lists of the layers' ops, by bits. */
+struct op_lists {
+    uint16_t ops[REMAT_OP_COUNT]; /* those that take long come last */
+    uint32_t op_count;
+    uint64_t count; /* from `first` down */
+    uint64_t first; /* without one op: the list of all saves what `none` does */
+};
+
+/* All where there are few ops, else those that save most of what takes long. */
+static void find_lists(const struct remat_graph *graph, struct op_lists *out)
 {
-    static const char *const saved[] = {NULL, "linear", "linear,attention", "linear,matmul"};
+    bool found[REMAT_OP_COUNT];
+    *out = (struct op_lists){0};
+    remat_layer_ops(graph, found);
+    for (int heavy = 0; heavy < 2; heavy++)
+        for (uint16_t op = 0; op < REMAT_OP_COUNT; op++)
+            if (found[op] && remat_op_has(op, REMAT_FACT_COMPUTE_HEAVY) == (heavy == 1))
+                out->ops[out->op_count++] = op;
+    if (out->op_count == 0 || out->op_count > LISTED_OPS)
+        return;
+    out->first = (UINT64_C(1) << out->op_count) - 2;
+    out->count = out->first < LISTS_MAX ? out->first : LISTS_MAX;
+}
+
+static remat_status create_list(struct remat_arena *arena, uint32_t layers,
+                                const struct op_lists *lists, uint64_t saved,
+                                struct remat_policy *out)
+{
+    struct remat_text list = {.arena = arena};
+    for (uint32_t i = 0; saved >> i; i++)
+        if (saved >> i & 1)
+            remat_text_append(&list, "%s%s", list.count ? "," : "",
+                              remat_op_info(lists->ops[i])->name);
+    return list.failed ? REMAT_ERROR_MEMORY : create_ops(arena, layers, list.items, out);
+}
+
+static remat_status push_ops(struct remat_arena *arena, uint32_t layers,
+                             const struct op_lists *lists, struct remat_policy *policies,
+                             uint32_t *count)
+{
     remat_status st = REMAT_OK;
-    _Static_assert(sizeof saved / sizeof *saved == OPS_MAX, "");
-    for (uint32_t l = 0; l < OPS_MAX; l++) {
-        const struct remat_policy_settings s = {
-            .ac_mode = "selective", .ac_option = "op", .save_ops = saved[l]};
-        if (accepted(arena, graph, &s))
-            REMAT_TRY(create_ops(arena, graph, saved[l], &policies[(*count)++]));
-    }
+    REMAT_TRY(create_ops(arena, layers, NULL, &policies[(*count)++]));
+    for (uint64_t l = 0; l < lists->count; l++)
+        REMAT_TRY(create_list(arena, layers, lists, lists->first - l, &policies[(*count)++]));
 fail:
     return st;
 }
@@ -225,20 +261,22 @@ remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
     uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
     struct remat_policy *policies;
-    REMAT_NEW(arena, policies, 2 + SELECTIVE_MAX + OPS_MAX + 3 * (size_t)layers);
-    REMAT_TRY(create_none(arena, graph, &policies[count++]));
-    if (layers > 0) {
-        REMAT_TRY(push_selective(arena, graph, policies, &count));
-        REMAT_TRY(push_ops(arena, graph, policies, &count));
-    }
-    for (uint32_t k = 1; k < layers; k++)
-        REMAT_TRY(create_block(arena, graph, k, &policies[count++]));
-    for (uint32_t k = 2; k <= layers; k++)
-        REMAT_TRY(create_uniform(arena, graph, k, &policies[count++]));
-    for (uint32_t n = 2; n <= layers; n++)
-        REMAT_TRY(create_every(arena, graph, n, &policies[count++]));
+    struct op_lists lists;
+    find_lists(graph, &lists);
+    REMAT_NEW(arena, policies, 3 + SELECTIVE_MAX + lists.count + 3 * (size_t)layers);
+    REMAT_TRY(create_none(arena, layers, &policies[count++]));
     if (layers > 0)
-        REMAT_TRY(create_full(arena, graph, &policies[count++]));
+        REMAT_TRY(push_selective(arena, graph, layers, policies, &count));
+    for (uint32_t k = 1; k < layers; k++)
+        REMAT_TRY(create_block(arena, layers, k, &policies[count++]));
+    for (uint32_t k = 2; k <= layers; k++)
+        REMAT_TRY(create_uniform(arena, layers, k, &policies[count++]));
+    for (uint32_t n = 2; n <= layers; n++)
+        REMAT_TRY(create_every(arena, layers, n, &policies[count++]));
+    if (layers > 0) {
+        REMAT_TRY(create_full(arena, layers, &policies[count++]));
+        REMAT_TRY(push_ops(arena, layers, &lists, policies, &count));
+    }
     *out_count = count;
     *out_policies = policies;
 fail:

@@ -308,8 +308,7 @@ static bool rule_module_missing(struct remat_rule_case *c)
     return false;
 }
 
-/* Marks the ops that people wrote in the layers' forward pass. */
-static void find_layer_ops(const struct remat_graph *graph, bool found[REMAT_OP_COUNT])
+void remat_layer_ops(const struct remat_graph *graph, bool found[])
 {
     memset(found, 0, REMAT_OP_COUNT * sizeof *found);
     for (uint32_t n = 0; n < graph->node_count; n++) {
@@ -328,7 +327,7 @@ static bool rule_save_op_missing(struct remat_rule_case *c)
     const char *rest = c->settings->save_ops;
     if (!rest)
         return false;
-    find_layer_ops(c->graph, found);
+    remat_layer_ops(c->graph, found);
     while (remat_list_next(&rest, &word)) {
         if (remat_op_find(word.text, (size_t)word.length, &op) && found[op])
             continue;

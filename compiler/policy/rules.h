@@ -30,5 +30,7 @@ bool remat_setting_is(const char *value, const char *word); /* false for NULL */
 bool remat_settings_selective(const struct remat_policy_settings *settings);
 /* --ac-option as a number, beyond 64 bits the nearest; false when it is none. */
 bool remat_ac_option_number(const char *text, int64_t *out);
+/* Of all REMAT_OP_COUNT ops those that people wrote in the layers' forward pass, no views. */
+void remat_layer_ops(const struct remat_graph *graph, bool found[]);
 
 #endif

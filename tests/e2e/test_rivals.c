@@ -1,7 +1,7 @@
 /* Plans decided value by value against manual policies as users write them: lists of ops to save,
  * of modules, and globs of what to recompute, drawn at random and compiled by their own settings.
- * In the bytes that one needs the plan takes no longer than slower_max allows: policies outside of
- * the ladder are not among what the planner compares, and most of a tiny step is launches. */
+ * In the bytes that one needs the plan takes no longer. Globs are pins, which are not among what
+ * the planner compares: there it may take longer by pins_slower_max. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@ struct drawn {
     remat_context *ctx;
     struct remat_arena *arena;
     uint32_t seed, draws;
-    double slower_max;
-    char name[160]; /* remat-graph's and remat-compile's options */
+    double pins_slower_max; /* of the rival's step time */
+    char name[160];         /* remat-graph's and remat-compile's options */
     const struct remat_graph *graph;
     struct remat_compile_settings settings;
     struct words {
@@ -44,14 +44,14 @@ static void draw_model(struct drawn *d)
     static const struct {
         const char *preset;
         int batch, seq;
-        double slower_max; /* of the rival's step time */
+        double pins_slower_max;
     } models[] = {{"bert-large", 16, 512, 0.005},  {"gpt2-124m", 8, 1024, 0.005},
                   {"llama3.2-1b", 4, 2048, 0.005}, {"gpt2-tiny", 8, 128, 0.07},
                   {"bert-tiny", 8, 128, 0.07},     {"llama-tiny", 8, 128, 0.07},
                   {"encdec-tiny", 8, 128, 0.07}};
     static const char *const targets[] = {"h100-sxm", "a100-80", "b200"};
     uint32_t m = d->seed % (sizeof models / sizeof *models);
-    d->slower_max = models[m].slower_max;
+    d->pins_slower_max = models[m].pins_slower_max;
     const char *target = targets[draw(d, sizeof targets / sizeof *targets)];
     struct remat_model_settings s = {.batch = models[m].batch,
                                      .seq = models[m].seq,
@@ -196,7 +196,8 @@ static void check_rival(struct drawn *d, struct tally *tally)
     tally->worst = slower > tally->worst ? slower : tally->worst;
     printf("%s %s: %" PRIu64 " ns, with --budget %" PRIu64 " %" PRIu64 " ns, %.3f %% slower\n",
            d->name, text, rival_ns, budget_bytes, plan_ns, 100 * slower);
-    harness_check(slower <= d->slower_max, "%s %s is %.3f %% faster", d->name, text, 100 * slower);
+    harness_check(policy.recompute_count > 0 && slower <= d->pins_slower_max,
+                  "%s %s is %.3f %% faster", d->name, text, 100 * slower);
 }
 
 /* Arguments: the first seed and the number of cases. */

@@ -2,6 +2,8 @@
 
 #include "prepare.h"
 
+enum { LISTS_EACH = 16 };
+
 void subject_init(struct subject *s)
 {
     *s = (struct subject){.ctx = remat_context_create(NULL, NULL)};
@@ -72,12 +74,23 @@ fail:
     return st;
 }
 
+/* Of lists of ops some. */
+static void thin_out(struct subject_ladder *ladder)
+{
+    uint32_t kept = 0, lists = 0;
+    for (uint32_t i = 0; i < ladder->count; i++)
+        if (!ladder->policies[i].save_ops || lists++ % LISTS_EACH == 0)
+            ladder->policies[kept++] = ladder->policies[i];
+    ladder->count = kept;
+}
+
 remat_status subject_ladder(struct subject *s, struct subject_ladder *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_policy_settings no_pins = {0};
     REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->ground));
     REMAT_TRY(remat_policy_ladder(s->ctx, &s->arena, s->graph, &out->count, &out->policies));
+    thin_out(out);
 fail:
     return st;
 }

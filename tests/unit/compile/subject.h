@@ -37,7 +37,8 @@ remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
 remat_status subject_plan(struct subject *subject, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner);
 
-/* The manual policies in the ladder's order, without pins; what one of them decides, in `arena`. */
+/* The manual policies in the ladder's order, of lists of ops every 16th, without pins; what one of
+ * them decides, in `arena`. */
 struct subject_ladder {
     uint32_t count;
     struct remat_policy *policies;
