@@ -65,7 +65,9 @@ REFUSED = [
     (problem(node(1, 1, 0)), [], 4,
      "nodes[0].inputs[0]: 0 is not the number of an earlier node (below 0: there is none)"),
     (problem(node(1, 1), node(1, 1, -1)), [], 4, "nodes[1].inputs[0]: -1 is not the number"),
-    (problem(node(1, 1), node(1, 1, 0.0)), [], 4, "nodes[1].inputs[0]: 0 is not the number"),
+    (problem(node(1, 1), node(1, 1, 0.5)), [], 4, "nodes[1].inputs[0]: 0.5 is not the number"),
+    (problem(node(1, 1), node(1, 1, 1.0)), [], 4, "nodes[1].inputs[0]: 1 is not the number"),
+    (problem(node(1, 2.0**53 + 2)), [], 4, "nodes[0].bytes: 9007199254740994, expected an integer"),
     (problem(node(1, 1), node(1, 1, 2**40)), [], 4, "1099511627776 is not the number"),
     (problem(node(1, 1), node(1, 1, 0, ways=[{"time": 1, "fused": [0, 0]}])), [], 4,
      "node 1 (\"n1\"): fused 0 is listed twice"),
@@ -107,7 +109,43 @@ def check_refusals(tool):
     code, _, err = solve(tool, "/nonexistent/problem.json", "--budget", "1")
     if code != 5 or "/nonexistent/problem.json" not in err:
         faults.append(f"missing file: code {code}, {err}")
+    code, _, err = solve(tool, "/", "--budget", "1")
+    if code != 5 or err != "remat-solve: error: /: Is a directory\n":
+        faults.append(f"folder: code {code}, {err}")
     return faults
+
+
+def check_streams(tool):
+    """A pipe and standard input are read as a file is; what has no end is refused."""
+    faults = []
+    with Problem(SMALL) as path:
+        expected = solve(tool, path, "--budget", "30")
+    for operand in "-", "/dev/stdin":
+        done = subprocess.run([tool, operand, "--budget", "30"], input=json.dumps(SMALL), encoding="utf-8",
+                              capture_output=True, check=False)
+        if (done.returncode, done.stdout, done.stderr) != expected or expected[0]:
+            faults.append(f"{operand}: code {done.returncode}, {done.stderr}")
+    for given, message in (["echo", "["], ":2:0: "), (["yes", ""], ": more than 268435456 bytes, "):
+        with subprocess.Popen(given, stdout=subprocess.PIPE) as source:
+            done = subprocess.run([tool, "-", "--budget", "30"], stdin=source.stdout, capture_output=True,
+                                  encoding="utf-8", check=False)
+            source.stdout.close()
+        if done.returncode != 4 or "error: standard input" + message not in done.stderr:
+            faults.append(f"{given} on standard input: code {done.returncode}, {done.stderr}")
+    return faults
+
+
+def check_whole_numbers(tool):
+    """1e3 and 3.0 are integers."""
+    texts = [json.dumps(dict(SMALL, static_bytes=1000))]
+    texts.append(texts[0].replace('"bytes": 10,', '"bytes": 1e1,').replace('[0, 3]', '[0, 3.0]')
+                 .replace("1000", "1.0e3"))
+    decisions = []
+    for text in texts:
+        with Problem(text) as path:
+            decisions.append(solve(tool, path, "--budget", "1030"))
+    return [] if decisions[0] == decisions[1] and not decisions[0][0] and texts[0] != texts[1] else \
+        [f"whole numbers: {decisions}"]
 
 
 def check_extended(tool):
@@ -334,7 +372,7 @@ def main():
     tool, slower = sys.argv[1], float(sys.argv[2])
     faults = check_refusals(tool) + check_small(tool) + check_extended(tool) + check_random(tool)
     faults += check_curve_files(tool) + check_interrupt(tool, slower)
-    faults += check_most_bytes(tool) + check_many_nodes(tool, slower)
+    faults += check_streams(tool) + check_whole_numbers(tool) + check_most_bytes(tool) + check_many_nodes(tool, slower)
     faults += check_repeated_inputs(tool) + check_time_limit(tool, slower) + check_early_end(tool)
     print("\n".join(faults))
     return 1 if faults else 0

@@ -1,7 +1,11 @@
 /* The reader checks the form; remat_problem_create checks the meaning. */
 #include "problem_json.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
+
+#define WHOLE_REAL_MAX 0x1p53 /* up to here a double has every whole number */
 
 static const char *const types[] = {"an object",     "an array", "a string", "an integer",
                                     "a real number", "true",     "false",    "null"};
@@ -39,16 +43,29 @@ static remat_status fail_key(struct reader *r, size_t node, const char *key, con
                        describe(r->arena, value), expected);
 }
 
+/* `1e3` and `5.0` are whole too. */
+static bool is_whole(const json_t *value, uint64_t *out)
+{
+    double number = json_number_value(value);
+    *out = json_is_integer(value) ? (uint64_t)json_integer_value(value) : 0;
+    if (json_is_integer(value))
+        return json_integer_value(value) >= 0;
+    if (!json_is_real(value) || number < 0 || number > WHOLE_REAL_MAX)
+        return false;
+    *out = (uint64_t)number;
+    return (double)*out == number;
+}
+
 static remat_status read_number(struct reader *r, size_t node, const char *key, const json_t *value,
                                 uint32_t *out)
 {
     remat_status st = REMAT_OK;
-    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
-        (size_t)json_integer_value(value) >= node)
+    uint64_t number;
+    if (!is_whole(value, &number) || number >= node)
         REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
                    "nodes[%zu].%s: %s is not the number of an earlier node (below %zu%s)", node,
                    key, describe(r->arena, value), node, node ? "" : ": there is none");
-    *out = (uint32_t)json_integer_value(value);
+    *out = (uint32_t)number;
 fail:
     return st;
 }
@@ -94,10 +111,7 @@ static remat_status check_keys(struct reader *r, size_t node, const char *where,
 static remat_status read_size(struct reader *r, size_t node, const char *key, const json_t *value,
                               uint64_t *out)
 {
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return fail_key(r, node, key, value, "an integer from 0 on");
-    *out = (uint64_t)json_integer_value(value);
-    return REMAT_OK;
+    return is_whole(value, out) ? REMAT_OK : fail_key(r, node, key, value, "an integer from 0 on");
 }
 
 static remat_status read_time(struct reader *r, size_t node, const char *key, const json_t *value,
@@ -244,6 +258,7 @@ static remat_status read_root(remat_context *ctx, struct remat_arena *arena, con
     remat_status st = REMAT_OK;
     const json_t *schema = json_object_get(root, "schema"), *nodes = json_object_get(root, "nodes");
     const json_t *constant = json_object_get(root, "static_bytes");
+    uint64_t static_bytes = 0;
     if (!json_is_object(root))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s, expected an object", describe(arena, root));
     if (!json_is_string(schema) || strcmp(json_string_value(schema), "remat-problem/1") != 0)
@@ -252,33 +267,65 @@ static remat_status read_root(remat_context *ctx, struct remat_arena *arena, con
     if (!json_is_array(nodes))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "nodes: %s, expected an array",
                    describe(arena, nodes));
-    if (constant && (!json_is_integer(constant) || json_integer_value(constant) < 0))
+    if (constant && !is_whole(constant, &static_bytes))
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "static_bytes: %s, expected an integer from 0 on",
                    describe(arena, constant));
-    REMAT_TRY(read_nodes(ctx, arena, nodes, (uint64_t)json_integer_value(constant), out));
+    REMAT_TRY(read_nodes(ctx, arena, nodes, static_bytes, out));
 fail:
     return st;
+}
+
+/* A file, a pipe or standard input; beyond the limit it ends. */
+struct input {
+    FILE *file;
+    size_t left;
+};
+
+static size_t read_some(void *buffer, size_t bytes, void *user)
+{
+    struct input *in = user;
+    size_t count = fread(buffer, 1, bytes < in->left ? bytes : in->left, in->file);
+    in->left -= count;
+    return ferror(in->file) ? (size_t)-1 : count;
+}
+
+static remat_status parse(remat_context *ctx, const char *name, FILE *file, json_t **out)
+{
+    struct input in = {file, PROBLEM_JSON_BYTES_MAX};
+    json_error_t error;
+    errno = 0;
+    *out = json_load_callback(read_some, &in, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (ferror(file))
+        return remat_error(ctx, REMAT_ERROR_IO, "%s: %s", name, strerror(errno));
+    if (in.left == 0 && getc(file) != EOF)
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%s: more than %d bytes, the limit of a problem", name,
+                           PROBLEM_JSON_BYTES_MAX);
+    if (!*out)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d:%d: %s", name, error.line, error.column,
+                           error.text);
+    return REMAT_OK;
 }
 
 remat_status problem_json_read(remat_context *ctx, struct remat_arena *arena, const char *path,
                                struct remat_problem *out)
 {
     remat_status st = REMAT_OK;
-    char *data;
-    size_t bytes;
-    json_error_t error;
+    bool standard = strcmp(path, "-") == 0;
+    const char *name = standard ? "standard input" : path;
+    FILE *file = standard ? stdin : fopen(path, "rb");
     json_t *root = NULL;
-    REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
-    root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    if (!root)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s:%d:%d: %s", path, error.line, error.column,
-                   error.text);
+    if (!file)
+        return remat_error(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
+    REMAT_TRY(parse(ctx, name, file, &root));
     st = read_root(ctx, arena, root, out);
     if (st == REMAT_ERROR_INVALID) {
         const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
-        REMAT_FAIL(ctx, st, "%s: %s", path, message ? message : "malformed");
+        REMAT_FAIL(ctx, st, "%s: %s", name, message ? message : "malformed");
     }
 fail:
     json_decref(root);
+    if (!standard)
+        fclose(file);
     return st;
 }

@@ -4,8 +4,12 @@
 
 #include "problem.h"
 
-/* REMAT_ERROR_IO when the file cannot be read, REMAT_ERROR_INVALID when it is not a problem; the
- * message names the file, the node and the value. Everything lives in the arena. */
+/* The largest problem in compact JSON takes about as much. */
+#define PROBLEM_JSON_BYTES_MAX (1 << 28)
+
+/* `path` may name a pipe; "-" is standard input. REMAT_ERROR_IO when the file cannot be read,
+ * REMAT_ERROR_INVALID when it is not a problem or too large; the message names the file, the node
+ * and the value. Everything lives in the arena. */
 remat_status problem_json_read(remat_context *ctx, struct remat_arena *arena, const char *path,
                                struct remat_problem *out);
 
