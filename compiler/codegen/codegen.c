@@ -3,6 +3,8 @@
 #include "prelude.h"
 #include "source.h"
 
+enum { SYMBOL_OPS_MAX = 160 }; /* characters */
+
 struct emitter {
     remat_context *ctx;
     struct remat_arena *arena, scratch;
@@ -33,19 +35,21 @@ static const char *const shape_names[] = {
     [CUDA_SCATTER] = "scatter",     [CUDA_ITEMS] = "items",     [CUDA_FORWARD] = "forward",
     [CUDA_DELTA] = "delta",         [CUDA_KEYS] = "keys",       [CUDA_QUERIES] = "queries"};
 
-/* The kernel's name in the plan without its hash, which is of the instructions. */
-static const char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash)
+/* The kernel's name in the plan without its hash, which is of the instructions; so much of it. */
+static char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash,
+                           size_t most)
 {
     const char *key = e->program->kernels[s->command->kernel].key;
-    return remat_arena_format(e->arena, "%.*s.%s%s.v%u#%016llx", (int)strcspn(key, "#"), key,
-                              shape_names[s->shape], s->totals ? "_totals" : "", s->width,
-                              (unsigned long long)hash);
+    size_t length = strcspn(key, "#");
+    return remat_arena_format(e->arena, "%.*s.%s%s.v%u#%016llx",
+                              (int)(length < most ? length : most), key, shape_names[s->shape],
+                              s->totals ? "_totals" : "", s->width, (unsigned long long)hash);
 }
 
-/* The key as a C identifier. */
-static const char *symbol_of(struct emitter *e, const char *key)
+/* The key as a C identifier, cut so that it can be a file's name. */
+static const char *symbol_of(struct emitter *e, const struct cuda_source *s, uint64_t hash)
 {
-    char *symbol = remat_arena_format(e->arena, "%s", key);
+    char *symbol = printable_key(e, s, hash, SYMBOL_OPS_MAX);
     for (char *c = symbol; c && *c; c++)
         if ((c == symbol && *c >= '0' && *c <= '9') ||
             !strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", *c))
@@ -58,14 +62,14 @@ static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, u
 {
     remat_status st = REMAT_OK;
     bool tensors = s->shape == CUDA_TENSORS;
-    struct remat_cuda_kernel kernel = {.key = printable_key(e, s, hash),
+    struct remat_cuda_kernel kernel = {.key = printable_key(e, s, hash, INT32_MAX),
+                                       .symbol = symbol_of(e, s, hash),
                                        .threads = s->threads ? s->threads : CUDA_THREADS,
                                        .shared_bytes = s->shared_bytes,
                                        .prelude = s->shape >= CUDA_FORWARD,
                                        .tensor_words = tensors ? cuda_tensor_words(s) : 0};
     struct remat_text text = {.arena = e->arena};
-    kernel.symbol = kernel.key ? symbol_of(e, kernel.key) : NULL;
-    if (!kernel.symbol)
+    if (!kernel.key || !kernel.symbol)
         return REMAT_ERROR_MEMORY;
     remat_text_append(&text, "\n/* %s */\n%sKERNEL(%s, %u)\n{\n%s}\n", kernel.key,
                       tensors ? "TENSORS_" : "", kernel.symbol, kernel.threads, body);
