@@ -326,19 +326,19 @@ static bool change(struct search *s)
 
 /* --- annealing --- */
 
-static double energy(const struct search *s)
+static double energy(struct search *s)
 {
     int64_t peak = remat_timeline_peak(&s->timeline);
     double excess = peak > s->budget ? (double)(peak - s->budget) / (double)(s->budget + 1) : 0;
     return (double)s->timeline.ticks + s->pressure * excess;
 }
 
-static bool is_equal(const struct search *s)
+static bool is_equal(struct search *s)
 {
     return s->timeline.ticks == s->best_ticks && remat_timeline_peak(&s->timeline) == s->best_peak;
 }
 
-static bool is_best(const struct search *s)
+static bool is_best(struct search *s)
 {
     int64_t peak = remat_timeline_peak(&s->timeline);
     bool fits = peak <= s->budget;
@@ -407,7 +407,7 @@ static remat_status anneal(struct search *s, const struct remat_search_options *
         bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
         bool leaves = accepted && s->best_stale && !is_best(s) && !is_equal(s);
         if (!accepted || leaves)
-            remat_timeline_rollback(t, 0);
+            remat_timeline_rollback(t);
         if (t->failed)
             return REMAT_ERROR_MEMORY;
         if (leaves) /* stays here for once, so that the best can be stored */

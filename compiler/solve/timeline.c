@@ -1,90 +1,181 @@
-/* Live bytes by slot are a segment tree with range add and maximum, bottom up, as in Imanishi et
- * al., "A fast heuristic to optimize time-space tradeoff for large models" (2022). A run changes
- * the interval of its own value and of its inputs' values only. */
+/* Live bytes by slot, with range add and maximum as in Imanishi et al., "A fast heuristic to
+ * optimize time-space tradeoff for large models" (2022), but as differences: a range changes two
+ * slots, and a tree knows of each of its blocks of slots the sum of the differences and the largest
+ * sum of the first of them. A run changes the interval of its own value and of its inputs' values
+ * only. The tree is brought up to date when it is asked. Most changes are taken back: what they
+ * overwrite is kept. */
 #include "timeline.h"
 
-enum { SLOTS_PER_RUN = 16, SHIFT_MAX = 48 };
+enum { SLOTS_PER_RUN = 16, SHIFT_MAX = 48, BLOCK = 64 };
+enum { WORDS_OF_SLOT = 2, WORDS_OF_LEAF = 2 * 25 }; /* overwritten at most, nodes above included */
 
 /* --- the tree --- */
 
+static bool reserve(struct remat_timeline *t, size_t words)
+{
+    while (t->undo.capacity - t->undo.count < words && !t->failed) {
+        void *grown = remat_arena_grow(t->arena, t->undo.items, t->undo.count, &t->undo.capacity,
+                                       sizeof *t->undo.items);
+        t->failed = !grown;
+        t->undo.items = grown;
+    }
+    return !t->failed;
+}
+
+static inline void set_word(struct remat_timeline *t, int64_t *at, int64_t value)
+{
+    t->undo.items[t->undo.count++] = (struct remat_timeline_word){at, *at};
+    *at = value;
+}
+
+static inline void set_node(struct remat_timeline *t, uint32_t i, struct remat_timeline_node node)
+{
+    set_word(t, &t->tree[i].sum, node.sum);
+    set_word(t, &t->tree[i].max, node.max);
+}
+
+/* `count` slots from `first` on, of one block. */
+static struct remat_timeline_node scan(const struct remat_timeline *t, uint32_t first,
+                                       uint32_t count)
+{
+    uint64_t bits = t->changed[first / 64] >> first % 64;
+    bits &= count < 64 ? (UINT64_C(1) << count) - 1 : ~UINT64_C(0);
+    struct remat_timeline_node node = {0, bits & 1 ? INT64_MIN : 0};
+    for (; bits; bits &= bits - 1) {
+        node.sum += t->change[first + (uint32_t)__builtin_ctzll(bits)];
+        node.max = node.sum > node.max ? node.sum : node.max;
+    }
+    return node;
+}
+
+static inline struct remat_timeline_node joined(struct remat_timeline_node l,
+                                                struct remat_timeline_node r)
+{
+    int64_t right = l.sum + r.max;
+    return (struct remat_timeline_node){l.sum + r.sum, l.max > right ? l.max : right};
+}
+
+/* All nodes above leaves that are not up to date, level by level. */
+static void settle(struct remat_timeline *t)
+{
+    uint32_t *list = t->stale, count = t->stale_count, leaves = t->slot_count / BLOCK;
+    if (count == 0 || !reserve(t, count * WORDS_OF_LEAF))
+        return;
+    t->stale_count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        set_node(t, list[i], scan(t, (list[i] - leaves) * BLOCK, BLOCK));
+    for (uint32_t kept; count && list[0] > 1; count = kept) {
+        kept = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t parent = list[i] / 2;
+            if (kept && list[kept - 1] == parent)
+                continue;
+            const struct remat_timeline_node old = t->tree[parent];
+            const struct remat_timeline_node now =
+                joined(t->tree[2 * parent], t->tree[2 * parent + 1]);
+            if (now.sum == old.sum && now.max == old.max)
+                continue;
+            set_node(t, parent, now);
+            list[kept++] = parent;
+        }
+    }
+}
+
+static void note_stale(struct remat_timeline *t, uint32_t leaf)
+{
+    uint32_t i = t->stale_count;
+    while (i && t->stale[i - 1] > leaf)
+        i--;
+    if (i && t->stale[i - 1] == leaf)
+        return;
+    for (uint32_t k = t->stale_count++; k > i; k--)
+        t->stale[k] = t->stale[k - 1];
+    t->stale[i] = leaf;
+    if (t->stale_count == REMAT_STALE_MAX)
+        settle(t);
+}
+
+static void change_at(struct remat_timeline *t, uint32_t slot, int64_t bytes)
+{
+    uint64_t bit = UINT64_C(1) << slot % 64, changed = t->changed[slot / 64];
+    if (!reserve(t, WORDS_OF_SLOT))
+        return;
+    set_word(t, &t->change[slot], t->change[slot] + bytes);
+    changed = t->change[slot] ? changed | bit : changed & ~bit;
+    if (changed != t->changed[slot / 64])
+        set_word(t, (int64_t *)&t->changed[slot / 64], (int64_t)changed);
+    note_stale(t, (t->slot_count + slot) / BLOCK);
+}
+
 static void range_add(struct remat_timeline *t, uint32_t first, uint32_t last, int64_t bytes)
 {
-    struct remat_timeline_node *tree = t->tree;
-    uint32_t l = first + t->slot_count, r = last + t->slot_count + 1;
-    uint32_t l0 = l, r0 = r - 1;
-    for (; l < r; l >>= 1, r >>= 1) {
-        if (l & 1) {
-            tree[l].max += bytes;
-            tree[l++].add += bytes;
-        }
-        if (r & 1) {
-            tree[--r].max += bytes;
-            tree[r].add += bytes;
-        }
-    }
-    while (l0 > 1) {
-        l0 >>= 1;
-        r0 >>= 1;
-        int64_t a = tree[2 * l0].max, b = tree[2 * l0 + 1].max;
-        tree[l0].max = (a > b ? a : b) + tree[l0].add;
-        if (l0 != r0) {
-            a = tree[2 * r0].max;
-            b = tree[2 * r0 + 1].max;
-            tree[r0].max = (a > b ? a : b) + tree[r0].add;
-        }
-    }
+    change_at(t, first, bytes);
+    if (last + 1 < t->slot_count)
+        change_at(t, last + 1, -bytes);
 }
 
-int64_t remat_timeline_max(const struct remat_timeline *t, uint32_t first, uint32_t last)
+int64_t remat_timeline_peak(struct remat_timeline *t)
 {
+    settle(t);
+    return t->tree[1].max;
+}
+
+int64_t remat_timeline_max(struct remat_timeline *t, uint32_t first, uint32_t last)
+{
+    settle(t);
     const struct remat_timeline_node *tree = t->tree;
-    uint32_t l = first + t->slot_count, r = last + t->slot_count;
-    int64_t left = tree[l].max, right = tree[r].max;
-    if (l == r)
-        right = left;
-    while (l >> 1 != r >> 1) {
-        if (!(l & 1) && tree[l + 1].max > left)
-            left = tree[l + 1].max;
-        if ((r & 1) && tree[r - 1].max > right)
-            right = tree[r - 1].max;
-        l >>= 1;
-        r >>= 1;
-        left += tree[l].add;
-        right += tree[r].add;
+    uint32_t l = first / BLOCK, r = last / BLOCK, leaves = t->slot_count / BLOCK;
+    int64_t before = scan(t, l * BLOCK, first % BLOCK).sum;
+    struct remat_timeline_node found;
+    if (l == r) {
+        found = scan(t, first, last - first + 1);
+        l += leaves;
+    } else {
+        struct remat_timeline_node right = scan(t, r * BLOCK, last % BLOCK + 1);
+        found = scan(t, first, BLOCK - first % BLOCK);
+        for (l += leaves, r += leaves; l >> 1 != r >> 1; l >>= 1, r >>= 1) {
+            if (l & 1)
+                before += tree[l - 1].sum;
+            else
+                found = joined(found, tree[l + 1]);
+            if (r & 1)
+                right = joined(tree[r - 1], right);
+        }
+        found = joined(found, right);
     }
-    int64_t result = left > right ? left : right;
-    if (l == r) /* a single leaf: its ancestors */
-        result = tree[l].max;
-    for (l >>= 1; l >= 1; l >>= 1)
-        result += tree[l].add;
-    return result;
+    for (; l > 1; l >>= 1)
+        before += l & 1 ? tree[l - 1].sum : 0;
+    return before + found.max;
 }
 
-uint32_t remat_timeline_peak_slot(const struct remat_timeline *t, uint64_t choice)
+uint32_t remat_timeline_peak_slot(struct remat_timeline *t, uint64_t choice)
 {
-    uint32_t i = 1;
-    while (i < t->slot_count) {
-        int64_t a = t->tree[2 * i].max, b = t->tree[2 * i + 1].max;
-        bool right = b > a || (b == a && (choice & 1));
-        choice >>= 1;
-        i = 2 * i + right;
+    settle(t);
+    uint32_t i = 1, leaves = t->slot_count / BLOCK, slot;
+    for (; i < leaves; choice >>= 1) {
+        int64_t a = t->tree[2 * i].max, b = t->tree[2 * i].sum + t->tree[2 * i + 1].max;
+        i = 2 * i + (b > a || (b == a && (choice & 1)));
     }
-    return i - t->slot_count;
+    slot = (i - leaves) * BLOCK;
+    for (uint32_t half = BLOCK / 2; half; half /= 2, choice >>= 1) {
+        struct remat_timeline_node left = scan(t, slot, half);
+        int64_t right = left.sum + scan(t, slot + half, half).max;
+        if (right > left.max || (right == left.max && (choice & 1)))
+            slot += half;
+    }
+    return slot;
 }
 
 /* --- events --- */
 
 size_t remat_events_below(const struct remat_events *events, uint32_t slot)
 {
-    size_t low = 0, high = events->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (events->items[middle] < slot)
-            low = middle + 1;
-        else
-            high = middle;
+    size_t low = 0, count = events->count;
+    for (size_t half; count > 1; count -= half) { /* no branch: nothing predicts it */
+        half = count / 2;
+        low += half & -(size_t)(events->items[low + half - 1] < slot);
     }
-    return low;
+    return low + (count && events->items[low] < slot);
 }
 
 static void event_add(struct remat_timeline *t, struct remat_events *events, size_t at,
@@ -140,32 +231,34 @@ bool remat_timeline_valid(const struct remat_timeline *t, uint32_t node)
 
 /* --- runs --- */
 
-/* Adds `sign` times the bytes that are live because the value is read at `slot`. */
-static void account_use(struct remat_timeline *t, uint32_t node, uint32_t slot, int sign)
+/* Adds `sign` times the bytes that are live because the value is read at `slot`, which is not among
+ * its uses at this moment, and would be number `at`. */
+static void account_use(struct remat_timeline *t, uint32_t node, uint32_t slot, size_t at, int sign)
 {
-    const struct remat_events *runs = &t->runs[node];
+    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
     size_t run = remat_events_below(runs, slot);
-    if (run == 0)
+    uint32_t next = run < runs->count ? runs->items[run] : REMAT_SLOT_NONE, end;
+    if (run == 0 || (at < uses->count && uses->items[at] < next)) /* live there for another */
         return;
-    uint32_t end = remat_timeline_live_end(t, node, run - 1);
-    if (slot > end)
-        range_add(t, end + 1, slot, sign * (int64_t)t->problem->bytes[node]);
+    end = runs->items[run - 1];
+    if (at && uses->items[at - 1] > end)
+        end = uses->items[at - 1];
+    range_add(t, end + 1, slot, sign * (int64_t)t->problem->bytes[node]);
 }
 
-/* The same for a run at `slot`, which is not among the node's runs at this moment. */
-static void account_run(struct remat_timeline *t, uint32_t node, uint32_t slot, int sign)
+/* The same for a run at `slot`. */
+static void account_run(struct remat_timeline *t, uint32_t node, uint32_t slot, size_t at, int sign)
 {
     const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
     int64_t bytes = sign * (int64_t)t->problem->bytes[node];
-    size_t run = remat_events_below(runs, slot);
-    size_t below = run < runs->count ? remat_events_below(uses, runs->items[run]) : uses->count;
+    size_t below = at < runs->count ? remat_events_below(uses, runs->items[at]) : uses->count;
     uint32_t end = below && uses->items[below - 1] > slot ? uses->items[below - 1] : slot;
-    if (run == 0 || end == slot) { /* nothing of an older copy is live after `slot` */
+    if (at == 0 || end == slot) { /* nothing of an older copy is live after `slot` */
         range_add(t, slot, end, bytes);
         return;
     }
     size_t before = remat_events_below(uses, slot);
-    uint32_t old_end = runs->items[run - 1];
+    uint32_t old_end = runs->items[at - 1];
     if (before && uses->items[before - 1] > old_end)
         old_end = uses->items[before - 1];
     if (slot > old_end + 1)
@@ -202,13 +295,17 @@ static void account_beside(struct remat_timeline *t, uint32_t way, uint32_t slot
         range_add(t, slot, next - 1, sign * (int64_t)p->lasting[node]);
 }
 
-static void put(struct remat_timeline *t, uint32_t way, uint32_t slot)
+/* Without `account` live bytes are the caller's business. */
+static void put(struct remat_timeline *t, uint32_t way, uint32_t slot, bool account)
 {
     const struct remat_problem *p = t->problem;
     uint32_t node = p->node_of[way];
-    account_run(t, node, slot, 1);
-    account_beside(t, way, slot, 1);
-    event_add(t, &t->runs[node], remat_events_below(&t->runs[node], slot), slot);
+    size_t at = remat_events_below(&t->runs[node], slot);
+    if (account) {
+        account_run(t, node, slot, at, 1);
+        account_beside(t, way, slot, 1);
+    }
+    event_add(t, &t->runs[node], at, slot);
     t->at[slot] = way;
     t->occupied[slot / 64] |= UINT64_C(1) << slot % 64;
     t->ticks += p->ticks[way];
@@ -216,28 +313,57 @@ static void put(struct remat_timeline *t, uint32_t way, uint32_t slot)
     note_repeated(t, node);
     for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
-        account_use(t, p->inputs[e], slot, 1);
-        event_add(t, uses, remat_events_below(uses, slot), slot);
+        at = remat_events_below(uses, slot);
+        if (account)
+            account_use(t, p->inputs[e], slot, at, 1);
+        event_add(t, uses, at, slot);
     }
 }
 
-static void take(struct remat_timeline *t, uint32_t slot)
+static void take(struct remat_timeline *t, uint32_t slot, bool account)
 {
     const struct remat_problem *p = t->problem;
     uint32_t way = t->at[slot], node = p->node_of[way];
+    size_t at;
     for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
-        event_delete(uses, remat_events_below(uses, slot));
-        account_use(t, p->inputs[e], slot, -1);
+        at = remat_events_below(uses, slot);
+        event_delete(uses, at);
+        if (account)
+            account_use(t, p->inputs[e], slot, at, -1);
     }
-    event_delete(&t->runs[node], remat_events_below(&t->runs[node], slot));
-    account_run(t, node, slot, -1);
-    account_beside(t, way, slot, -1);
+    at = remat_events_below(&t->runs[node], slot);
+    event_delete(&t->runs[node], at);
+    if (account) {
+        account_run(t, node, slot, at, -1);
+        account_beside(t, way, slot, -1);
+    }
     t->at[slot] = REMAT_SLOT_NONE;
     t->occupied[slot / 64] &= ~(UINT64_C(1) << slot % 64);
     t->ticks -= p->ticks[way];
     t->run_count--;
     note_repeated(t, node);
+}
+
+/* The events of take and put, of a run that goes to the slot beside its own. */
+static void relocate(struct remat_timeline *t, uint32_t from, uint32_t to)
+{
+    const struct remat_problem *p = t->problem;
+    uint32_t way = t->at[from], node = p->node_of[way], low = from < to ? from : to;
+    struct remat_events *runs = &t->runs[node];
+    runs->items[remat_events_below(runs, low)] = to;
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
+        struct remat_events *uses = &t->uses[p->inputs[e]];
+        uses->items[remat_events_below(uses, low)] = to;
+    }
+    runs->count--; /* it becomes the last of those repeated */
+    note_repeated(t, node);
+    runs->count++;
+    note_repeated(t, node);
+    t->at[to] = way;
+    t->at[from] = REMAT_SLOT_NONE;
+    t->occupied[to / 64] |= UINT64_C(1) << to % 64;
+    t->occupied[from / 64] &= ~(UINT64_C(1) << from % 64);
 }
 
 static void record(struct remat_timeline *t, uint32_t way, uint32_t slot, bool inserted)
@@ -254,8 +380,8 @@ void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot
 {
     if (t->failed)
         return;
-    put(t, way, slot);
     record(t, way, slot, true);
+    put(t, way, slot, true);
 }
 
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
@@ -263,19 +389,35 @@ void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
     uint32_t way = t->at[slot];
     if (t->failed)
         return;
-    take(t, slot);
     record(t, way, slot, false);
+    take(t, slot, true);
 }
 
-void remat_timeline_rollback(struct remat_timeline *t, size_t mark)
+void remat_timeline_commit(struct remat_timeline *t)
 {
-    while (!t->failed && t->log.count > mark) {
-        struct remat_timeline_change c = t->log.items[--t->log.count];
-        if (c.inserted)
-            take(t, c.slot);
+    settle(t);
+    t->log.count = t->undo.count = 0;
+}
+
+void remat_timeline_rollback(struct remat_timeline *t)
+{
+    while (!t->failed && t->log.count) {
+        struct remat_timeline_change c = t->log.items[--t->log.count], before = c;
+        if (t->log.count)
+            before = t->log.items[t->log.count - 1];
+        if (c.inserted && !before.inserted && before.way == c.way && before.slot == c.slot + 1) {
+            relocate(t, c.slot, before.slot);
+            t->log.count--;
+        } else if (c.inserted)
+            take(t, c.slot, false);
         else
-            put(t, c.way, c.slot);
+            put(t, c.way, c.slot, false);
     }
+    while (!t->failed && t->undo.count) {
+        struct remat_timeline_word word = t->undo.items[--t->undo.count];
+        *word.at = word.before;
+    }
+    t->stale_count = 0;
 }
 
 /* --- slots --- */
@@ -294,6 +436,36 @@ static uint32_t occupied_before(const struct remat_timeline *t, uint32_t slot)
     return word * 64 + 63 - (uint32_t)__builtin_clzll(bits);
 }
 
+/* Live bytes of the run at `slot` + 1 as if it were at `slot`, which is empty. */
+static void account_shift(struct remat_timeline *t, uint32_t way, uint32_t slot)
+{
+    const struct remat_problem *p = t->problem;
+    uint32_t node = p->node_of[way];
+    size_t run = remat_events_below(&t->runs[node], slot);
+    int64_t bytes = (int64_t)p->bytes[node], beside = (int64_t)p->workspace[way];
+    int64_t lasting = run == 0 ? (int64_t)p->lasting[node] : 0;
+    bool unread = remat_timeline_live_end(t, node, run) == slot + 1;
+    range_add(t, slot, slot, bytes + beside + lasting);
+    if (unread || beside)
+        range_add(t, slot + 1, slot + 1, -beside - (unread ? bytes : 0));
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
+        uint32_t u = p->inputs[e];
+        run = remat_events_below(&t->runs[u], slot);
+        if (run && remat_timeline_live_end(t, u, run - 1) == slot + 1)
+            range_add(t, slot + 1, slot + 1, -(int64_t)p->bytes[u]);
+    }
+}
+
+/* The same as remove and insert, in less time. */
+static void shift(struct remat_timeline *t, uint32_t slot)
+{
+    uint32_t way = t->at[slot + 1];
+    record(t, way, slot + 1, false);
+    record(t, way, slot, true);
+    account_shift(t, way, slot);
+    relocate(t, slot + 1, slot);
+}
+
 uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)
 {
     uint32_t before = occupied_before(t, slot), empty = before;
@@ -307,11 +479,8 @@ uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)
             return REMAT_SLOT_NONE;
         empty--;
     }
-    for (; empty < before && !t->failed; empty++) {
-        uint32_t way = t->at[empty + 1];
-        remat_timeline_remove(t, empty + 1);
-        remat_timeline_insert(t, way, empty);
-    }
+    for (; empty < before && !t->failed; empty++)
+        shift(t, empty);
     return before;
 }
 
@@ -326,7 +495,9 @@ remat_status remat_timeline_create(struct remat_arena *arena, const struct remat
         out->slot_count *= 2;
     REMAT_NEW(arena, out->at, out->slot_count);
     REMAT_NEW(arena, out->occupied, out->slot_count / 64);
-    REMAT_NEW(arena, out->tree, (size_t)out->slot_count * 2);
+    REMAT_NEW(arena, out->change, out->slot_count);
+    REMAT_NEW(arena, out->changed, out->slot_count / 64);
+    REMAT_NEW(arena, out->tree, out->slot_count / BLOCK * 2);
     REMAT_NEW(arena, out->runs, problem->node_count);
     REMAT_NEW(arena, out->uses, problem->node_count);
     REMAT_NEW(arena, out->repeated, problem->node_count);
@@ -339,7 +510,9 @@ void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
 {
     memset(t->at, 0xff, t->slot_count * sizeof *t->at);
     memset(t->occupied, 0, t->slot_count / 8);
-    memset(t->tree, 0, (size_t)t->slot_count * 2 * sizeof *t->tree);
+    memset(t->change, 0, t->slot_count * sizeof *t->change);
+    memset(t->changed, 0, t->slot_count / 64 * sizeof *t->changed);
+    memset(t->tree, 0, t->slot_count / BLOCK * 2 * sizeof *t->tree);
     memset(t->repeated_at, 0xff, t->problem->node_count * sizeof *t->repeated_at);
     for (uint32_t v = 0; v < t->problem->node_count; v++)
         t->runs[v].count = t->uses[v].count = 0;
@@ -350,9 +523,12 @@ void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
         return;
     }
     uint64_t count = sequence->count;
-    for (uint64_t i = 0; i < count && !t->failed; i++)
-        put(t, sequence->items[i], (uint32_t)((2 * i + 1) * t->slot_count / (2 * count)));
-    t->log.count = 0;
+    t->log.count = t->undo.count = t->stale_count = 0;
+    for (uint64_t i = 0; i < count && !t->failed; i++) {
+        remat_timeline_insert(t, sequence->items[i],
+                              (uint32_t)((2 * i + 1) * t->slot_count / (2 * count)));
+        remat_timeline_commit(t);
+    }
 }
 
 remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
@@ -362,9 +538,9 @@ remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_a
     *out = (struct remat_sequence){0};
     REMAT_NEW(arena, out->items, t->run_count);
     out->capacity = t->run_count;
-    for (uint32_t s = 0; s < t->slot_count; s++)
-        if (t->at[s] != REMAT_SLOT_NONE)
-            out->items[out->count++] = t->at[s];
+    for (uint32_t word = 0; word < t->slot_count / 64; word++)
+        for (uint64_t bits = t->occupied[word]; bits; bits &= bits - 1)
+            out->items[out->count++] = t->at[64 * word + (uint32_t)__builtin_ctzll(bits)];
 fail:
     return st;
 }

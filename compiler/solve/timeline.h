@@ -9,6 +9,7 @@
 #include "problem.h"
 
 #define REMAT_SLOT_NONE UINT32_MAX
+#define REMAT_STALE_MAX 32
 
 struct remat_events { /* ascending slots */
     uint32_t *items;
@@ -29,15 +30,24 @@ struct remat_timeline {
     uint32_t *at;                     /* way by slot, REMAT_SLOT_NONE when empty */
     uint64_t *occupied;               /* bit by slot */
     struct remat_events *runs, *uses; /* by node */
+    int64_t *change;                  /* by slot: live bytes less those one slot before */
+    uint64_t *changed;                /* bit by slot: that is not 0 */
     struct remat_timeline_node {
-        int64_t max, add;
-    } * tree; /* live bytes by slot: range add, maximum */
+        int64_t sum, max; /* of changes; of the sums of the first of them */
+    } * tree;             /* its leaves are blocks of 64 slots */
     uint64_t ticks;
     uint32_t *repeated, *repeated_at, repeated_count; /* nodes that run more than once */
     struct {
         struct remat_timeline_change *items;
         size_t count, capacity;
     } log;
+    struct {
+        struct remat_timeline_word {
+            int64_t *at, before;
+        } * items;
+        size_t count, capacity;
+    } undo;                                       /* words of the three arrays of live bytes */
+    uint32_t stale[REMAT_STALE_MAX], stale_count; /* leaves that are not up to date, ascending */
     bool failed; /* out of memory at some point: contents are meaningless */
 };
 
@@ -52,20 +62,14 @@ remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_a
 /* The slot must be empty, or occupied, respectively. Both are logged. */
 void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot);
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot);
-/* Undoes every change after the log had `mark` entries. */
-void remat_timeline_rollback(struct remat_timeline *t, size_t mark);
-static inline void remat_timeline_commit(struct remat_timeline *t)
-{
-    t->log.count = 0;
-}
+/* Makes, or undoes, all changes since the last of either. */
+void remat_timeline_commit(struct remat_timeline *t);
+void remat_timeline_rollback(struct remat_timeline *t);
 
-static inline int64_t remat_timeline_peak(const struct remat_timeline *t)
-{
-    return t->tree[1].max;
-}
-int64_t remat_timeline_max(const struct remat_timeline *t, uint32_t first, uint32_t last);
+int64_t remat_timeline_peak(struct remat_timeline *t);
+int64_t remat_timeline_max(struct remat_timeline *t, uint32_t first, uint32_t last);
 /* A slot that reaches the peak: the first one, or, by the bits of `choice`, another. */
-uint32_t remat_timeline_peak_slot(const struct remat_timeline *t, uint64_t choice);
+uint32_t remat_timeline_peak_slot(struct remat_timeline *t, uint64_t choice);
 
 /* An empty slot after the run that precedes `slot`, and before it; may move runs a little to the
  * left. REMAT_SLOT_NONE when it is too crowded there: store and load again. */

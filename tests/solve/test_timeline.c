@@ -4,7 +4,7 @@
 
 enum { PROBLEMS = 60, CHANGES = 400 };
 
-static void compare(struct test *t, const struct remat_timeline *line)
+static void compare(struct test *t, struct remat_timeline *line)
 {
     struct remat_sequence s;
     double time;
@@ -17,13 +17,21 @@ static void compare(struct test *t, const struct remat_timeline *line)
     uint32_t slot = remat_timeline_peak_slot(line, t->random);
     CHECK(t, remat_timeline_max(line, slot, slot) == remat_timeline_peak(line), "peak slot");
     CHECK(t, remat_timeline_max(line, 0, line->slot_count - 1) == remat_timeline_peak(line), "max");
+    uint32_t first = draw(t, 0, line->slot_count - 1), last = draw(t, first, line->slot_count - 1);
+    int64_t most = 0;
+    for (slot = first; slot <= last; slot++) {
+        int64_t live = remat_timeline_max(line, slot, slot);
+        most = live > most ? live : most;
+    }
+    CHECK(t, remat_timeline_max(line, first, last) == most, "max from %u to %u", first, last);
 }
 
 static void change(struct test *t, struct remat_timeline *line)
 {
     uint32_t way = draw(t, 0, line->problem->way_count - 1), v = line->problem->node_of[way];
     uint32_t slot = draw(t, 0, line->slot_count - 1);
-    size_t mark = line->log.count;
+    if (draw(t, 0, 1)) /* crowded there after a while */
+        slot = line->runs[line->problem->node_count / 2].items[0];
     if (draw(t, 0, 1) && line->runs[v].count > 1) {
         uint32_t i = draw(t, 0, (uint32_t)line->runs[v].count - 1);
         remat_timeline_remove(line, line->runs[v].items[i]);
@@ -34,7 +42,7 @@ static void change(struct test *t, struct remat_timeline *line)
             remat_timeline_insert(line, way, slot);
     }
     if (!remat_timeline_valid(line, v))
-        remat_timeline_rollback(line, mark);
+        remat_timeline_rollback(line);
 }
 
 int main(void)
@@ -59,7 +67,7 @@ int main(void)
             remat_timeline_commit(&line);
             change(&t, &line);
             if (draw(&t, 0, 2) == 0) {
-                remat_timeline_rollback(&line, 0);
+                remat_timeline_rollback(&line);
                 CHECK(&t, remat_timeline_peak(&line) == peak && line.run_count == runs, "rollback");
             }
             compare(&t, &line);
