@@ -42,6 +42,51 @@ static void check_starts(struct test *t)
     CHECK(t, fit == PROBLEMS && time <= 20886, "a start is missing");
 }
 
+/* A layer's forward ops; input -1 is the value before the layer. */
+enum { LAYERS = 32, OPS = 7 };
+static const struct op {
+    double time;
+    uint64_t bytes;
+    int inputs[2];
+} ops[OPS] = {{1, 4, {-1, -1}}, {12, 12, {0, 0}}, {9, 5, {1, 1}}, {4, 4, {2, -1}},
+              {1, 4, {3, 3}},   {16, 16, {4, 4}}, {2, 16, {5, 5}}};
+
+/* Then the backward pass: a gradient reads the one before it and what its op has read. */
+static struct remat_problem make_layers(struct test *t)
+{
+    uint32_t forward = OPS * LAYERS + 1, n = 2 * forward - 1, count = 0;
+    double *time = remat_arena_array(&t->arena, n, sizeof *time);
+    uint64_t *bytes = remat_arena_array(&t->arena, n, sizeof *bytes);
+    uint32_t *begin = remat_arena_array(&t->arena, n + 1, sizeof *begin);
+    uint32_t *inputs = remat_arena_array(&t->arena, (size_t)3 * n, sizeof *inputs);
+    for (uint32_t v = 0; v < n; v++) {
+        uint32_t of = v < forward ? v : n - v; /* the forward node, 1 .. */
+        const struct op *op = &ops[(of + OPS - 1) % OPS];
+        uint32_t first = of ? of - (of - 1) % OPS : 0; /* of its layer */
+        time[v] = op->time * (1 + (v >= forward));
+        bytes[v] = v < forward ? op->bytes : op->inputs[0] < 0 ? 4 : ops[op->inputs[0]].bytes;
+        begin[v] = count;
+        if (v >= forward)
+            inputs[count++] = v - 1;
+        for (uint32_t i = 0; of && i < 2; i++)
+            if (i == 0 || op->inputs[1] != op->inputs[0])
+                inputs[count++] = first + (uint32_t)op->inputs[i];
+    }
+    begin[n] = count;
+    return make_problem(t, n, time, bytes, begin, inputs);
+}
+
+/* Without annealing: of layers that are all alike the first are recomputed (4,686 without). */
+static void check_cuts(struct test *t)
+{
+    struct remat_problem p = make_layers(t);
+    struct remat_solution plan;
+    solve(t, &p, peak_as_given(t, &p) / 2, 1e-9, &plan);
+    printf("cuts: time %g of at least %g\n", plan.result.time, plan.lower_bound);
+    CHECK(t, plan.fits && plan.result.time <= plan.lower_bound, "cut plans are missing");
+    test_next(t);
+}
+
 /* Branches close gaps that cuts leave. */
 static void check_branches(struct test *t)
 {
@@ -112,6 +157,7 @@ int main(void)
     uint64_t found = 0, given = 0;
     test_begin(&t, "rules");
     check_starts(&t);
+    check_cuts(&t);
     check_branches(&t);
     t.random = 3;
     for (uint32_t i = 0; i < IRREGULAR; i++)
