@@ -4,6 +4,7 @@
  * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
+#include "inner.h"
 #include "launches.h"
 #include "layers.h"
 #include "ops.h"
@@ -340,13 +341,15 @@ static remat_status assemble(struct extractor *x)
         borders[b]->inputs = x->inputs.items;
         borders[b]->reads = x->reads[b].items;
     }
+    REMAT_TRY(
+        remat_extract_inner(x->arena, &x->table, x->pinned, (uint32_t)x->inputs.count, x->out));
     REMAT_TRY(remat_extract_sources(x->arena, &x->table, &x->parts, x->out));
 fail:
     return st;
 }
 
-/* A program of the forward pass or the loss writes what may go unwritten, or what it would else
- * keep to itself. */
+/* A program of the forward pass or the loss writes what may go unwritten, or keeps to itself what
+ * may be written. */
 static bool may_write_other(const struct extractor *x, const struct remat_fused_kernel *k)
 {
     bool other = false;
@@ -357,7 +360,7 @@ static bool may_write_other(const struct extractor *x, const struct remat_fused_
         const struct remat_node_info *node = &x->graph->nodes[k->nodes[n].i];
         for (uint32_t o = 0; o < node->output_count; o++)
             other |= remat_is_none(x->out->item_of[node->outputs[o].i]) &&
-                     is_pinned(x, node->outputs[o].i, REMAT_ACTION_SAVE);
+                     x->out->facts.recomputable[node->outputs[o].i];
     }
     return other;
 }

@@ -101,7 +101,8 @@ static int64_t source_ps(const struct own *o, uint32_t item, uint32_t from, cons
     int64_t most = 0, read_ps = o->border->least.read_ps[item];
     for (uint32_t i = task->input_begin; i < task->input_end; i++) {
         uint32_t input = o->border->least.inputs[i];
-        if (o->until[input] <= from && alone_ps[input] > most)
+        if (remat_border_needs(&o->border->least, i) && o->until[input] <= from &&
+            alone_ps[input] > most)
             most = alone_ps[input];
     }
     return most < read_ps ? most : read_ps;

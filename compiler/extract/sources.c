@@ -76,7 +76,8 @@ static void find_made(const struct sources *s, enum problem problem)
     for (uint32_t i = 0; i < border->item_count; i++) {
         int64_t most = is_program(s, i) ? 0 : border->read_ps[i];
         for (uint32_t e = task_of(s, i)->input_begin; e < task_of(s, i)->input_end; e++)
-            if (is_program(s, i) && made_ps[border->inputs[e]] > most)
+            if (is_program(s, i) && remat_border_needs(border, e) &&
+                made_ps[border->inputs[e]] > most)
                 most = made_ps[border->inputs[e]];
         made_ps[i] = most < border->read_ps[i] ? most : border->read_ps[i];
     }
@@ -143,7 +144,8 @@ static uint32_t find_source(struct sources *s, uint32_t item, const struct remat
     for (uint32_t e = task_of(s, u)->input_begin; e < task_of(s, u)->input_end; e++) {
         uint32_t input = s->border->least.inputs[e];
         s->walk++;
-        bool counts = !is_read_anyway(s, item, t, input);
+        bool counts =
+            remat_border_needs(&s->border->least, e) && !is_read_anyway(s, item, t, input);
         s->walk++;
         counts = counts && !is_contested(s, input, u);
         if (counts && (remat_is_none(best) || s->made_ps[LEAST][input] > s->made_ps[LEAST][best]))

@@ -118,7 +118,8 @@ static remat_status add_task(struct remat_border_network *n, uint32_t t)
                               : task_node(b, b->items[task->launch_with].task),
                           (double)task->launch_ps));
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        REMAT_TRY(add_arc(n, task_node(b, t), item_node(b->inputs[i]), INFINITY));
+        if (remat_border_needs(b, i))
+            REMAT_TRY(add_arc(n, task_node(b, t), item_node(b->inputs[i]), INFINITY));
     for (uint32_t r = task->read_begin; r < task->read_end; r++)
         REMAT_TRY(add_arc(n, task_node(b, t), read_node(b, b->reads[r].item), INFINITY));
 fail:
@@ -203,7 +204,7 @@ remat_status remat_border_measure(struct remat_arena *arena, const struct remat_
         if (task->launch_with == REMAT_NONE || !point->run[b->items[task->launch_with].task])
             point->cost_ps += task->launch_ps;
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
-            point->keep[b->inputs[i]] = true;
+            point->keep[b->inputs[i]] |= remat_border_needs(b, i);
         for (uint32_t r = task->read_begin; r < task->read_end; r++)
             read[b->reads[r].item] = true;
     }

@@ -50,7 +50,13 @@ struct remat_border {
     struct remat_border_task *tasks;
     uint32_t *inputs;
     struct remat_border_read *reads;
+    bool *loose; /* by input: the task can do without; NULL: all are needed */
 };
+
+static inline bool remat_border_needs(const struct remat_border *border, uint32_t input)
+{
+    return !border->loose || !border->loose[input];
+}
 
 /* A choice. `run` says it all: an item is kept when it is available and its task does not run. */
 struct remat_border_point {

@@ -61,8 +61,8 @@ static void make_sample(struct test *t, struct sample *s)
         if (with < items && s->items[with].task != k)
             s->tasks[k].launch_with = with;
     }
-    s->border = (struct remat_border){items,        tasks,    s->items,  s->read_ps,
-                                      s->source_ps, s->tasks, s->inputs, s->reads};
+    s->border = (struct remat_border){items,    tasks,     s->items, s->read_ps, s->source_ps,
+                                      s->tasks, s->inputs, s->reads, NULL};
 }
 
 static bool runs(uint32_t choice, uint32_t task)

@@ -18,7 +18,7 @@ enum {
     ITEMS_MIN = 2,
     ITEMS_MAX = 8,
     NESTED = 60,
-    INSIDE = 60,
+    INSIDE = 2000,
     PINNED = 5,
     LAYERS_MAX = 3,
     ACTIONS = 3
@@ -187,10 +187,10 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
           "seed %u, %s %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64
           " B",
           g->seed, what, code, cost.step_ns, cost.live_peak_bytes, least.step_ns, least.live_bytes);
-    CHECK(what[0] == 'i' || remat_planner_floor(g->planner) <= cost.live_peak_bytes,
+    CHECK(remat_planner_floor(g->planner) <= cost.live_peak_bytes,
           "seed %u, %s %u: floor %" PRIu64 " B above %" PRIu64 " B", g->seed, what, code,
           remat_planner_floor(g->planner), cost.live_peak_bytes);
-    if (what[0] == 'n') {
+    if (what[0] != 'd') {
         REMAT_TRY(remat_planner_bound(g->planner, cost.live_peak_bytes, &bound_ns));
         CHECK(bound_ns <= cost.step_ns, "seed %u, %s %u: %" PRIu64 " ns, bound %" PRIu64 " ns",
               g->seed, what, code, cost.step_ns, bound_ns);
@@ -224,7 +224,7 @@ fail:
     return st;
 }
 
-/* What saves values that are no items, too, is in no bound, but costs its least. */
+/* What saves values that are no items, too. */
 static remat_status check_inside(struct graph *g)
 {
     remat_status st = REMAT_OK;
