@@ -13,6 +13,7 @@ import tempfile
 
 build = os.path.abspath(sys.argv[1])
 LAYERS = 6
+OPS = ("add", "attention", "gelu", "layer_norm", "linear")
 OFF = (0.8, 1, 1.2)
 
 
@@ -32,8 +33,9 @@ def ladder():
             yield ["--recompute-granularity", "selective", "--recompute-modules", ",".join(modules)]
     by_op = ["--ac-mode", "selective", "--ac-option", "op"]
     yield by_op
-    for ops in ("linear", "linear,attention"):
-        yield by_op + ["--save-ops", ops]
+    for count in range(1, len(OPS)):
+        for ops in itertools.combinations(OPS, count):
+            yield by_op + ["--save-ops", ",".join(ops)]
     for k in range(1, LAYERS):
         yield block + [str(k)]
     for k in range(2, LAYERS + 1):
