@@ -65,17 +65,16 @@ static void draw_model(struct drawn *d)
 {
     static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
     const char *preset = presets[d->seed % 4];
-    struct remat_model_settings s = {.layers = 1 + draw(d, 8),
-                                     .width = 32 << draw(d, 3),
-                                     .heads = 4,
-                                     .vocab = 97 + draw(d, 500),
-                                     .context = 256,
-                                     .batch = 2 + 2 * draw(d, 2),
-                                     .seq = 16 << draw(d, 4),
-                                     .dtype = draw(d, 2) ? REMAT_BF16 : REMAT_F32,
-                                     .dropout = draw(d, 2) ? 0.1 : 0,
-                                     .written_out = draw(d, 2),
-                                     .optimizer.clip_norm = draw(d, 2) ? 1 : 0};
+    struct remat_model_settings s = {.heads = 4, .context = 256};
+    s.layers = 1 + draw(d, 8);
+    s.width = 32 << draw(d, 3);
+    s.vocab = 97 + draw(d, 500);
+    s.batch = 2 + 2 * draw(d, 2);
+    s.seq = 16 << draw(d, 4);
+    s.dtype = draw(d, 2) ? REMAT_BF16 : REMAT_F32;
+    s.dropout = draw(d, 2) ? 0.1 : 0;
+    s.written_out = draw(d, 2);
+    s.optimizer.clip_norm = draw(d, 2) ? 1 : 0;
     struct remat_graph *graph = harness_model(d->ctx, d->arena, preset, s);
     d->graph = graph;
     d->settings.microbatches = 1 + draw(d, 2);

@@ -44,11 +44,10 @@ static void draw_model(struct drawn *d)
     static const char *const targets[] = {"h100-sxm", "a100-80", "b200"};
     uint32_t m = d->seed % (sizeof models / sizeof *models);
     const char *target = targets[draw(d, sizeof targets / sizeof *targets)];
-    struct remat_model_settings s = {.batch = models[m].batch,
-                                     .seq = models[m].seq,
-                                     .dtype = REMAT_BF16,
-                                     .dropout = draw(d, 2) ? 0.1 : 0,
-                                     .written_out = draw(d, 2)};
+    struct remat_model_settings s = {
+        .batch = models[m].batch, .seq = models[m].seq, .dtype = REMAT_BF16};
+    s.dropout = draw(d, 2) ? 0.1 : 0;
+    s.written_out = draw(d, 2);
     if (strncmp(models[m].preset, "llama", 5) == 0)
         s.dropout = 0;
     d->graph = harness_model(d->ctx, d->arena, models[m].preset, s);

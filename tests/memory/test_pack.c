@@ -120,7 +120,8 @@ static void test_small_random(struct remat_arena *arena)
     for (uint32_t k = 0; k < count; k++) {
         struct slots slots = {.arena = arena};
         uint64_t offsets[7];
-        random_slots(&slots, &seed, 1 + (uint32_t)draw(&seed, 7), 2 + (uint32_t)draw(&seed, 8), 9);
+        uint32_t positions = 2 + (uint32_t)draw(&seed, 8);
+        random_slots(&slots, &seed, 1 + (uint32_t)draw(&seed, 7), positions, 9);
         struct remat_packing packing = pack(&slots, 0);
         uint64_t best = optimum(&slots, offsets, 0, 0, UINT64_MAX);
         CHECK(packing.arena_bytes >= best && best >= packing.live_peak_bytes, "instance %u", k);
@@ -138,8 +139,9 @@ static void test_random(struct remat_arena *arena)
     uint64_t seed = 3;
     for (uint32_t k = 0; k < 300; k++) {
         struct slots slots = {.arena = arena};
-        random_slots(&slots, &seed, 8 + (uint32_t)draw(&seed, 90), 1 + (uint32_t)draw(&seed, 99),
-                     1 + draw(&seed, 1000));
+        uint64_t units = 1 + draw(&seed, 1000);
+        uint32_t positions = 1 + (uint32_t)draw(&seed, 99);
+        random_slots(&slots, &seed, 8 + (uint32_t)draw(&seed, 90), positions, units);
         struct remat_packing free = pack(&slots, 0), again = pack(&slots, 0);
         size_t bytes = slots.count * sizeof *free.offsets;
         CHECK(!memcmp(free.offsets, again.offsets, bytes) && free.key == again.key, "repeat %u", k);

@@ -43,11 +43,12 @@ static void make_sample(struct test *t, struct sample *s)
         task->input_end = input_count;
         task->read_end = read_count;
         for (uint32_t o = draw(t, 1, 2); o > 0 && items < ITEMS; o--, items++) {
-            s->items[items] = (struct remat_border_item){.bytes = draw(t, 0, 9) * 256,
-                                                         .task = k,
-                                                         .wanted = draw(t, 0, 1),
-                                                         .kept = draw(t, 0, 9) == 0,
-                                                         .recomputed = draw(t, 0, 9) == 0};
+            struct remat_border_item *item = &s->items[items];
+            item->bytes = draw(t, 0, 9) * 256;
+            item->task = k;
+            item->wanted = draw(t, 0, 1);
+            item->kept = draw(t, 0, 9) == 0;
+            item->recomputed = draw(t, 0, 9) == 0;
             s->read_ps[items] = draw(t, 0, 20);
             s->source_ps[items] = draw(t, 0, (uint32_t)s->read_ps[items]);
         }

@@ -32,7 +32,8 @@ static uint32_t differ(uint32_t a, uint32_t b)
 
 static void make_sample(struct test *t, struct sample *s)
 {
-    *s = (struct sample){.items = draw(t, 1, ITEMS_MAX), .starts = draw(t, 1, STARTS_MAX)};
+    *s = (struct sample){.items = draw(t, 1, ITEMS_MAX)};
+    s->starts = draw(t, 1, STARTS_MAX);
     s->all = 1;
     for (uint32_t i = 0; i < s->items; i++)
         s->all *= CHOICES;

@@ -65,7 +65,8 @@ static remat_status record_kernel(struct recorder *r, const struct remat_graph *
             return REMAT_OK;
     REMAT_PUSH(&s->arena, &r->keys, key);
     double launch = s->device.launch_ns, busy = (double)price.ns - launch;
-    double ns = launch * (0.2 + 0.4 * draw(r)) + busy * exp((plan ? -1.2 : 1.2) * draw(r));
+    double ns = launch * (0.2 + 0.4 * draw(r));
+    ns += busy * exp((plan ? -1.2 : 1.2) * draw(r));
     if (draw(r) < 0.7)
         fprintf(r->file, "%s%s, \"count\": %zu, \"median_ns\": %.0f}", ftell(r->file) ? "," : "",
                 text.items, 1 + r->keys.count % 5, ceil(ns));

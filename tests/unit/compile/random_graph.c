@@ -185,9 +185,15 @@ static void write_mixed_node(struct writer *w)
         write_linear(w, x, widths[random_draw(w->random, WIDTHS)]);
 }
 
-static void write_node(struct writer *w)
+static void write_pair(struct writer *w, uint32_t x)
 {
     static const char *const ops[] = {"add", "add", "mul", "swiglu"};
+    uint32_t y = draw_partner(w, x);
+    write_binary(w, ops[random_draw(w->random, 4)], x, y);
+}
+
+static void write_node(struct writer *w)
+{
     static const int widths[WIDTHS] = {16, 64, 256};
     if (w->random->mixed) {
         write_mixed_node(w);
@@ -197,7 +203,7 @@ static void write_node(struct writer *w)
     if (kind < 3)
         write_unary(w, x);
     else if (kind < 5)
-        write_binary(w, ops[random_draw(w->random, 4)], x, draw_partner(w, x));
+        write_pair(w, x);
     else if (kind < 8)
         write_linear(w, x, widths[random_draw(w->random, WIDTHS)]);
     else if (kind == 8)
