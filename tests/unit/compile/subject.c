@@ -74,6 +74,22 @@ fail:
     return st;
 }
 
+remat_status subject_extract(struct subject *s, const struct remat_arrangement *base,
+                             const struct remat_decision *none, struct remat_border_graph *border)
+{
+    return remat_extract_border(s->ctx, &s->arena, s->graph, &base->kernels, base->prices,
+                                &s->device, none, border);
+}
+
+remat_status subject_bench_extract(struct subject_bench *b)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(subject_plan(&b->s, &b->base, &b->none, &b->planner));
+    REMAT_TRY(subject_extract(&b->s, &b->base, &b->none, &b->border));
+fail:
+    return st;
+}
+
 /* Of lists of ops some. */
 static void thin_out(struct subject_ladder *ladder)
 {

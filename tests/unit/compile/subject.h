@@ -37,6 +37,20 @@ remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
 remat_status subject_plan(struct subject *subject, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner);
 
+/* The border that such a planner is made of. */
+remat_status subject_extract(struct subject *subject, const struct remat_arrangement *base,
+                             const struct remat_decision *none, struct remat_border_graph *border);
+
+/* A prepared subject with both. */
+struct subject_bench {
+    struct subject s;
+    struct remat_arrangement base;
+    struct remat_decision none;
+    struct remat_border_graph border;
+    struct remat_planner *planner;
+};
+remat_status subject_bench_extract(struct subject_bench *bench);
+
 /* The manual policies in the ladder's order, of lists of ops every 16th, without pins; what one of
  * them decides, in `arena`. */
 struct subject_ladder {

@@ -66,15 +66,7 @@ static const struct {
                   {" %g ", "%g : f32[64]"},
                   {" %c1 ", "%c1 : f32[1,64]"}};
 
-struct bench {
-    struct subject s;
-    struct remat_arrangement base;
-    struct remat_decision none;
-    struct remat_border_graph border;
-    struct remat_planner *planner;
-};
-
-static remat_status prepare(struct bench *b, const struct sample *sample)
+static remat_status prepare(struct subject_bench *b, const struct sample *sample)
 {
     remat_status st = REMAT_OK;
     struct remat_text t = {.arena = &b->s.arena};
@@ -93,19 +85,17 @@ static remat_status prepare(struct bench *b, const struct sample *sample)
     REMAT_TRY(remat_graph_parse(b->s.ctx, sample->name, t.items, t.count, &b->s.arena, &source));
     REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", &b->s.device));
     REMAT_TRY(subject_prepare_graph(&b->s, source, 0));
-    REMAT_TRY(subject_plan(&b->s, &b->base, &b->none, &b->planner));
-    REMAT_TRY(remat_extract_border(b->s.ctx, &b->s.arena, b->s.graph, &b->base.kernels,
-                                   b->base.prices, &b->s.device, &b->none, &b->border));
+    REMAT_TRY(subject_bench_extract(b));
 fail:
     return st;
 }
 
-static const char *name_of(const struct bench *b, uint32_t item)
+static const char *name_of(const struct subject_bench *b, uint32_t item)
 {
     return b->s.graph->values[b->border.item_value[item].i].name;
 }
 
-static void check_charges(const struct bench *b, const struct sample *sample)
+static void check_charges(const struct subject_bench *b, const struct sample *sample)
 {
     uint32_t found = 0, expected = 0;
     for (uint32_t e = 0; e < EXPECTED && sample->expected[e].item; e++, expected++)
@@ -125,7 +115,7 @@ static void check_charges(const struct bench *b, const struct sample *sample)
     CHECK(found == expected, "%s: %u items of %u", sample->name, found, expected);
 }
 
-static remat_status check_decisions(struct bench *b, const struct sample *sample)
+static remat_status check_decisions(struct subject_bench *b, const struct sample *sample)
 {
     remat_status st = REMAT_OK;
     static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
@@ -162,7 +152,7 @@ fail:
 int main(void)
 {
     for (size_t n = 0; n < sizeof samples / sizeof *samples; n++) {
-        struct bench b = {0};
+        struct subject_bench b = {0};
         subject_init(&b.s);
         remat_status st = prepare(&b, &samples[n]);
         if (st == REMAT_OK) {

@@ -12,25 +12,6 @@
 
 enum { LAYERS = 6 };
 
-struct bench {
-    struct subject s;
-    struct remat_arrangement base;
-    struct remat_decision none;
-    struct remat_border_graph border;
-    struct remat_planner *planner;
-};
-
-static remat_status extract(struct bench *b)
-{
-    remat_status st = REMAT_OK;
-    struct subject *s = &b->s;
-    REMAT_TRY(subject_plan(s, &b->base, &b->none, &b->planner));
-    REMAT_TRY(remat_extract_border(s->ctx, &s->arena, s->graph, &b->base.kernels, b->base.prices,
-                                   &s->device, &b->none, &b->border));
-fail:
-    return st;
-}
-
 /* --- the families --- */
 
 static const struct family {
@@ -73,7 +54,8 @@ static remat_status change_scopes(struct remat_arena *arena, enum scopes scopes,
     return REMAT_OK;
 }
 
-static remat_status prepare(struct bench *b, const struct family *family, enum scopes scopes)
+static remat_status prepare(struct subject_bench *b, const struct family *family,
+                            enum scopes scopes)
 {
     remat_status st = REMAT_OK;
     struct remat_model_settings settings;
@@ -87,7 +69,7 @@ static remat_status prepare(struct bench *b, const struct family *family, enum s
     REMAT_TRY(change_scopes(&b->s.arena, scopes, source));
     REMAT_TRY(remat_device_description_read(b->s.ctx, &b->s.arena, "h100-sxm", &b->s.device));
     REMAT_TRY(subject_prepare_graph(&b->s, source, family->microbatches));
-    REMAT_TRY(extract(b));
+    REMAT_TRY(subject_bench_extract(b));
 fail:
     return st;
 }
@@ -113,7 +95,7 @@ static uint32_t layer_named(const struct remat_graph *g, uint32_t item_node,
     return (uint32_t)scope->layer + 1 < layers ? before + (uint32_t)scope->layer + 1 : REMAT_NONE;
 }
 
-static void check_named(const struct bench *b, const struct family *family)
+static void check_named(const struct subject_bench *b, const struct family *family)
 {
     const struct remat_graph *g = b->s.graph;
     uint32_t named = 0;
@@ -132,7 +114,7 @@ static void check_named(const struct bench *b, const struct family *family)
 
 /* --- without scopes --- */
 
-static remat_status check_decisions(const struct bench *a, const struct bench *b)
+static remat_status check_decisions(const struct subject_bench *a, const struct subject_bench *b)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
@@ -160,7 +142,7 @@ fail:
 }
 
 /* Where a manual policy is best, names count. */
-static remat_status check_plans(struct bench *a, struct bench *b)
+static remat_status check_plans(struct subject_bench *a, struct subject_bench *b)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
@@ -192,7 +174,7 @@ fail:
 
 /* Keeps what a layer, or what is in none, needs of another one. *shared_ps: what all of it takes to
  * read again for each layer that does, and not once. */
-static remat_status keep_inputs(struct bench *b, double *shared_ps)
+static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
 {
     remat_status st = REMAT_OK;
     struct remat_border *likely = &b->border.likely;
@@ -218,7 +200,7 @@ fail:
 
 /* The least cost + price * bytes, beyond keeping everything, where only items of one layer, or of
  * none, may be computed again; `all`: any item. */
-static remat_status find_gain(const struct bench *b, uint32_t layer, bool all, double price,
+static remat_status find_gain(const struct subject_bench *b, uint32_t layer, bool all, double price,
                               double *out_ps)
 {
     remat_status st = REMAT_OK;
@@ -246,7 +228,7 @@ fail:
 
 /* With what lies between layers kept, the cut over the whole border costs what the layers' own cuts
  * at that price do together, but that it reads once what many layers read. */
-static remat_status check_sum(const struct bench *b, double shared_ps)
+static remat_status check_sum(const struct subject_bench *b, double shared_ps)
 {
     remat_status st = REMAT_OK;
     for (double price = 1e-3; price < 1e3; price *= 1.7) {
@@ -267,7 +249,7 @@ fail:
 
 /* Item k of a layer is kept as item k of the next one is, in every corner of the hull; the first
  * and the last layer border on something else. */
-static remat_status check_corners(struct bench *b)
+static remat_status check_corners(struct subject_bench *b)
 {
     remat_status st = REMAT_OK;
     struct remat_border_network *network;
@@ -298,8 +280,8 @@ fail:
 static remat_status check_family(const struct family *family)
 {
     remat_status st = REMAT_OK;
-    struct bench benches[NONE + 1] = {{.planner = NULL}};
-    struct bench *named = &benches[AS_THEY_ARE];
+    struct subject_bench benches[NONE + 1] = {{.planner = NULL}};
+    struct subject_bench *named = &benches[AS_THEY_ARE];
     double shared_ps;
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
         subject_init(&benches[scopes].s);
@@ -383,7 +365,7 @@ static void write_layer(struct remat_text *t, uint32_t l, uint32_t features)
                       features & MASK ? 'm' : 'd', l);
 }
 
-static remat_status write_own(struct bench *b, uint32_t features, struct remat_graph **out)
+static remat_status write_own(struct subject_bench *b, uint32_t features, struct remat_graph **out)
 {
     struct remat_text t = {.arena = &b->s.arena};
     remat_text_append(&t,
@@ -412,13 +394,13 @@ static remat_status write_own(struct bench *b, uint32_t features, struct remat_g
 static remat_status check_own(const struct own *own)
 {
     remat_status st = REMAT_OK;
-    struct bench b = {0};
+    struct subject_bench b = {0};
     struct remat_graph *source;
     subject_init(&b.s);
     REMAT_TRY(write_own(&b, own->features, &source));
     REMAT_TRY(remat_device_description_read(b.s.ctx, &b.s.arena, "h100-sxm", &b.s.device));
     REMAT_TRY(subject_prepare_graph(&b.s, source, 0));
-    REMAT_TRY(extract(&b));
+    REMAT_TRY(subject_bench_extract(&b));
     CHECK(b.border.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
           b.border.region_count, own->expected);
 fail:

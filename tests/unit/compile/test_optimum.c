@@ -346,8 +346,7 @@ static remat_status find_items(struct oracle *o)
     bool *keep;
     REMAT_TRY(subject_plan(s, &o->base, &o->none, &o->planner));
     REMAT_TRY(remat_facts_create(&s->arena, s->graph, &facts));
-    REMAT_TRY(remat_extract_border(s->ctx, &s->arena, s->graph, &o->base.kernels, o->base.prices,
-                                   &s->device, &o->none, &o->border));
+    REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->border));
     REMAT_NEW(&s->arena, keep, o->border.item_count);
     REMAT_TRY(remat_border_decide(&s->arena, s->graph, &o->border, keep, &o->none, &o->decision));
     for (uint32_t i = 0; i < o->border.item_count; i++)

@@ -258,9 +258,7 @@ static remat_status check_marginals(struct bench *b)
     struct remat_decision decision;
     int64_t *extra_ps;
     uint8_t *times, *once;
-    REMAT_TRY(remat_extract_border(b->subject.ctx, &b->subject.arena, b->subject.graph,
-                                   &b->base.kernels, b->base.prices, &b->subject.device, &b->none,
-                                   &border));
+    REMAT_TRY(subject_extract(&b->subject, &b->base, &b->none, &border));
     REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0,
                                    remat_planner_path_length(b->planner, 0) / 2, &decision));
     REMAT_NEW(&b->subject.arena, extra_ps, border.item_count);

@@ -1,0 +1,179 @@
+#include "bound_samples.h"
+
+const struct bound_sample bound_samples[] = {
+    /* a program reads %x before a named kernel does, and its clone is the one that is written */
+    {.text = "parameter %b : f32[64]\n"
+             "%x = add %e %b\n"
+             "parameter %w : f32[64,64]\n"
+             "%y = linear %x %w\n"
+             "%z = mul %x %y\n"},
+    /* what column reductions alone read of %x is made where the clone is, which is not written */
+    {.text = "parameter %w : f32[64,64]\n"
+             "%y = linear %e %w\n"
+             "%x = add %data %data\n"
+             "parameter %gain : f32[64]\n"
+             "%n : f32[2,64,64], %rms : f32[2,64,1] = rms_norm %x %gain { epsilon = 1e-05 }\n"
+             "%xy = mul %x %y\n"
+             "%dy = mul %data %y\n"
+             "%sum = add %n %xy\n"
+             "%z = add %sum %dy\n"},
+    /* %x and %y are written where arithmetic hides it */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%x = add %data %data\n"
+             "%y = mul %x %data\n"
+             "%p = linear %x %w1\n"
+             "%q = linear %y %w2\n"
+             "%u = add %x %y\n"
+             "%t = add %u %e\n"
+             "%g = gelu %t\n"
+             "%s = add %p %q\n"
+             "%z = add %g %s\n",
+     .flops_per_ns = 0.1},
+    /* what a column reduction reads is written where arithmetic hides it */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %gain : f32[64]\n"
+             "%d : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%e2 : f32[128,64] = reshape %e { shape = [128, 64] }\n"
+             "%u : f32[128,1] = row_sum %d\n"
+             "%s : f32[128,64] = linear %e2 %w1\n"
+             "%w : f32[128,64] = sigmoid %d\n"
+             "%y : f32[128,64] = mul %u %gain\n"
+             "%x : f32[128,64] = mul %y %w\n"
+             "%t : f32[128,64] = gelu %s\n"
+             "%m : f32[128,64] = mul %t %u\n"
+             "%z2 : f32[128,64] = add %x %m\n"
+             "%z = reshape %z2 { shape = [2, 64, 64] }\n",
+     .flops_per_ns = 0.1},
+    /* two column reductions are in one kernel only where %s is computed again */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "parameter %gain : f32[64]\n"
+             "parameter %b : f32[64]\n"
+             "%d : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%e2 : f32[128,64] = reshape %e { shape = [128, 64] }\n"
+             "%s : f32[128,64] = sigmoid %d\n"
+             "%x : f32[128,64] = tanh %d\n"
+             "%l : f32[128,64] = linear %e2 %w2\n"
+             "%v : f32[128,64] = add %l %b\n"
+             "%u : f32[128,64] = mul %x %gain\n"
+             "%q : f32[128,64] = linear %s %w1\n"
+             "%y : f32[128,64] = add %u %v\n"
+             "%r : f32[128,64] = mul %y %s\n"
+             "%z2 : f32[128,64] = add %r %q\n"
+             "%z = reshape %z2 { shape = [2, 64, 64] }\n",
+     .launch_ns = 2e6},
+    /* %u is made of %s, which is small beside what it is made of itself */
+    {.text = "parameter %gain : f32[64]\n"
+             "parameter %scale : f32[64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%s : f32[2,64,1] = row_sum %r\n"
+             "%sg = mul %s %gain\n"
+             "%u = tanh %sg\n"
+             "%a = neg %u\n"
+             "%rs = mul %r %scale\n"
+             "%q = mul %rs %s\n"
+             "%p = linear %a %w1\n"
+             "%z = add %p %q\n"},
+    /* what %s and %u are made of is read in any case where %w is made */
+    {.text = "parameter %gain : f32[64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%s = sigmoid %r\n"
+             "%rg = mul %r %gain\n"
+             "%rs = mul %rg %s\n"
+             "%u = tanh %rs\n"
+             "%a = neg %u\n"
+             "%l = linear %a %w1\n"
+             "%lr = mul %l %r\n"
+             "%w = add %lr %a\n"
+             "%z = gelu %w\n"},
+    /* %a reads what %s is made of, and %u is made of %s */
+    {.text = "parameter %gain : f32[64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%s = sigmoid %r\n"
+             "%rg = mul %r %gain\n"
+             "%rs = mul %rg %s\n"
+             "%u = tanh %rs\n"
+             "%a = add %u %r\n"
+             "%z = linear %a %w1\n"},
+    /* %u and %v are made of %r in one kernel */
+    {.text = "parameter %gain : f32[64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%s = sigmoid %r\n"
+             "%rg = mul %r %gain\n"
+             "%rs = mul %rg %s\n"
+             "%u = tanh %rs\n"
+             "%v = tanh %rg\n"
+             "%a = neg %u\n"
+             "%p = linear %a %w1\n"
+             "%va = add %v %a\n"
+             "%z = add %va %p\n"},
+    /* the kernel of %a reads less anew of what %u is made of than that of %z */
+    {.text = "parameter %gain : f32[64]\n"
+             "parameter %w1 : f32[64,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%r = embedding %rows %ids\n"
+             "%s : f32[2,64,1] = row_sum %data\n"
+             "%sg = mul %s %gain\n"
+             "%sr = mul %sg %r\n"
+             "%u = tanh %sr\n"
+             "%a = neg %u\n"
+             "%l = linear %a %w1\n"
+             "%lr = mul %l %r\n"
+             "%w = add %lr %a\n"
+             "%g = gelu %w\n"
+             "%z = add %g %u\n"},
+    /* what %u is made of is half as large, and arithmetic hides half of %u */
+    {.text = "parameter %gain : f32[64]\n"
+             "parameter %w1 : f32[1,64]\n"
+             "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+             "%half : i32[1,64] = slice %ids { axis = 0, begin = 0, end = 1 }\n"
+             "%r : f32[1,64,64] = embedding %rows %half\n"
+             "%v : f32[2,64,1] = row_sum %data\n"
+             "%u = mul %r %v\n"
+             "%a : f32[2,64,1] = row_sum %u\n"
+             "%vg = mul %v %gain\n"
+             "%rvg = mul %vg %r\n"
+             "%m = mul %rvg %u\n"
+             "%l = linear %a %w1\n"
+             "%g = gelu %l\n"
+             "%ga = mul %g %a\n"
+             "%z = add %ga %m\n",
+     .flops_per_ns = 0.24},
+    /* %i is in one kernel with a program that reads %s */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "%s = sigmoid %data\n"
+             "%i = neg %s\n"
+             "%m = linear %e %w2\n"
+             "%p = linear %i %w1\n"
+             "%ms = mul %m %s\n"
+             "%mi = add %ms %i\n"
+             "%z = add %mi %p\n",
+     .launch_ns = 4e6},
+    /* a column sum is in one kernel with another one that it is not connected with */
+    {.text =
+         "parameter %gain : f32[64]\n"
+         "%rows : f32[128,64] = reshape %data { shape = [128, 64] }\n"
+         "%x = embedding %rows %ids\n"
+         "%c : f32[64] = column_sum %x\n"
+         "%y = mul %x %x\n"
+         "%d : f32[64] = column_sum %y\n"
+         "%k : f32[1,1,1,64] = reshape %c { shape = [1, 1, 1, 64] }\n"
+         "%q : f32[1,1,1,64] = reshape %d { shape = [1, 1, 1, 64] }\n"
+         "%v : f32[1,1,1,64] = reshape %gain { shape = [1, 1, 1, 64] }\n"
+         "%o : f32[1,1,1,64], %olse : f32[1,1,1] = attention %q %k %v { scale = 1.0, causal = 0 }\n"
+         "%oo : f32[64] = reshape %o { shape = [64] }\n"
+         "%z = mul %e %oo\n",
+     .launch_ns = 4e6},
+};
+
+const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

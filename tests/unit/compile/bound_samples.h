@@ -1,0 +1,18 @@
+/* Small graphs each of which breaks a bound that lacks one rule of docs/planning.md. */
+#ifndef TESTS_UNIT_COMPILE_BOUND_SAMPLES_H
+#define TESTS_UNIT_COMPILE_BOUND_SAMPLES_H
+
+#include <stdint.h>
+
+struct bound_sample {
+    /* Nodes up to %z, from %data and %e, all f32[2,64,64], and %ids, i32[2,64]. Where a line says
+     * no more, its value is like those, its node in the forward pass, a parameter at random. */
+    const char *text;
+    double flops_per_ns; /* of programs; 0: so many that memory takes the time */
+    double launch_ns;
+};
+
+extern const struct bound_sample bound_samples[];
+extern const uint32_t bound_sample_count;
+
+#endif
