@@ -11,7 +11,7 @@
 struct neighbours { /* of one item */
     uint32_t *items;
     size_t count, capacity;
-    uint32_t *seen; /* by item: the last one, and 1, that it was found to be a neighbour of */
+    uint32_t *seen, search; /* by item: the last search that found it */
 };
 
 struct launches {
@@ -107,8 +107,9 @@ static remat_status push(const struct launches *l, struct neighbours *out, uint3
                          uint32_t item)
 {
     remat_status st = REMAT_OK;
-    if (item != of && out->seen[item] != of + 1 && is_program(l, item) && !runs_never(l, item)) {
-        out->seen[item] = of + 1;
+    if (item != of && out->seen[item] != out->search && is_program(l, item) &&
+        !runs_never(l, item)) {
+        out->seen[item] = out->search;
         REMAT_PUSH(l->arena, out, item);
     }
 fail:
@@ -120,6 +121,7 @@ static remat_status find_neighbours(const struct launches *l, uint32_t item, str
     remat_status st = REMAT_OK;
     const struct remat_fused_kernel *writer = writer_of(l, item);
     out->count = 0;
+    out->search++;
     for (uint32_t e = task_of(l, item)->input_begin; e < task_of(l, item)->input_end; e++)
         REMAT_TRY(push(l, out, item, l->border->least.inputs[e]));
     for (uint32_t r = l->reader_begin[item]; r < l->reader_begin[item + 1]; r++)
@@ -143,7 +145,7 @@ static remat_status leads_nowhere(struct launches *l, uint32_t item, uint32_t ne
            remat_is_none(l->border->item_named[neighbour]);
     REMAT_TRY(find_neighbours(l, neighbour, &l->theirs));
     for (size_t n = 0; n < l->theirs.count; n++)
-        *out &= l->theirs.items[n] == item || l->own.seen[l->theirs.items[n]] == item + 1;
+        *out &= l->theirs.items[n] == item || l->own.seen[l->theirs.items[n]] == l->own.search;
 fail:
     return st;
 }

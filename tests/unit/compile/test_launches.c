@@ -48,6 +48,15 @@ static const struct sample {
      "%c : f32[2,64,64] = linear %r %c1 phase forward\n"
      "%y : f32[2,64,64] = add %b %c phase forward\n",
      {{"a", "r"}, {"r", "a"}}},
+    {"two readers of a neighbour",
+     "%p : f32[2,64,64] = linear %x %w phase forward\n"
+     "%s : f32[2,64,64] = add %p %x phase forward\n"
+     "%a : f32[2,64,64] = neg %s phase forward\n"
+     "%b : f32[2,64,64] = linear %a %v phase forward\n"
+     "%c : f32[2,64,64] = add %s %g phase forward\n"
+     "%d : f32[2,64,64] = linear %c %v phase forward\n"
+     "%y : f32[2,64,64] = add %b %d phase forward\n",
+     {{"a", "s"}, {"c", "s"}}},
     {"of one kernel",
      "%p : f32[2,64,64] = linear %x %w phase forward\n"
      "%s : f32[2,64,64] = exp %p phase forward\n"
