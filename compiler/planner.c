@@ -47,7 +47,9 @@ static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 {
     struct remat_border_item *items = p->border.likely.items;
     for (uint32_t i = 0; i < p->border.item_count; i++) {
-        bool live_at_loss = p->moment_count > 0 && p->moments[0].at.border.items[i].bytes == 0;
+        const struct remat_border_item *at_loss =
+            p->moment_count > 0 ? &p->moments[0].at.border.items[i] : NULL;
+        bool live_at_loss = at_loss && at_loss->wanted && at_loss->bytes == 0;
         items[i].kept |=
             !items[i].recomputed && (p->border.item_crossing[i] >= least || live_at_loss);
     }

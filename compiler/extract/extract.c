@@ -214,8 +214,8 @@ fail:
 }
 
 /* The roots that computing a kernel's nodes `from` reads from memory: appends items to x->inputs.
- * What a pin saves lies there, too. *possible: false when something that may not run again is among
- * what it needs. */
+ * What a pin saves lies there, too, and what the loss computes. *possible: false when something
+ * that may not run again is among what it needs. */
 static remat_status find_inputs(struct extractor *x, const struct remat_node_info *from,
                                 bool *possible)
 {
@@ -228,7 +228,7 @@ static remat_status find_inputs(struct extractor *x, const struct remat_node_inf
         uint32_t v = x->slice.items[s], producer = x->graph->values[v].node;
         if (!remat_is_none(x->out->item_of[v])) {
             REMAT_PUSH(x->arena, &x->inputs, x->out->item_of[v]);
-        } else if (!remat_is_none(producer) && !is_pinned(x, v, REMAT_ACTION_SAVE)) {
+        } else if (x->out->facts.forward[v] && !is_pinned(x, v, REMAT_ACTION_SAVE)) {
             const struct remat_node_info *node = &x->graph->nodes[producer];
             *possible = *possible && remat_op_recomputable(node->op);
             for (uint32_t i = 0; i < remat_extract_reads(node); i++)

@@ -63,8 +63,7 @@ static bool fits(struct size a, struct size room)
 static bool is_inside(const struct inner *n, uint32_t v)
 {
     bool saved = n->pinned->reasons[v] && n->pinned->actions[v] == REMAT_ACTION_SAVE;
-    return remat_is_none(n->border->item_of[v]) && !saved &&
-           !remat_is_none(n->table->graph->values[v].node);
+    return remat_is_none(n->border->item_of[v]) && !saved && n->border->facts.forward[v];
 }
 
 /* --- walks --- */

@@ -101,11 +101,16 @@ static void find_read(struct walker *w)
     }
 }
 
+/* What no plan has made before, as a forward pass goes on behind a loss, takes no room yet. */
 static void mark_wanted(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
-    for (uint32_t i = 0; i < b->item_count; i++)
-        b->items[i].wanted = w->read[w->border->item_value[i].i];
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        uint32_t root = w->border->item_value[i].i, node = w->graph->values[root].node;
+        bool made = w->before[node] || w->kernels->kernel_of_node[node] == w->out->kernel;
+        b->items[i].wanted = made && w->read[root];
+        b->items[i].bytes = made ? b->items[i].bytes : 0;
+    }
 }
 
 /* New versions of states lie where the old ones do. */
@@ -170,12 +175,6 @@ static void adjust_tasks(struct walker *w)
     bool early = is_early(&w->kernels->kernels[w->out->kernel]);
     for (uint32_t i = 0; i < b->item_count; i++) {
         struct remat_border_task *task = &b->tasks[b->items[i].task];
-        uint32_t node = w->graph->values[w->border->item_value[i].i].node;
-        bool now = w->kernels->kernel_of_node[node] == w->out->kernel;
-        if (!w->before[node] && !now) {
-            task->cost_ps = task->cost_ps > 0 ? 0 : task->cost_ps;
-            task->launch_ps = 0;
-        }
         if (!early && may_share(w, i, task))
             task->launch_ps = 0;
         if (task->cost_ps < 0 && !early) {
