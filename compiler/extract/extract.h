@@ -40,6 +40,12 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
                      const struct remat_device_description *device,
                      const struct remat_decision *pinned, struct remat_border_graph *out);
 
+static inline const struct remat_border_task *
+remat_extract_task(const struct remat_border_graph *border, uint32_t item)
+{
+    return &border->least.tasks[border->least.items[item].task];
+}
+
 /* How many of a node's inputs it reads: of a column index only the shape is named by one. */
 static inline uint32_t remat_extract_reads(const struct remat_node_info *node)
 {

@@ -28,11 +28,6 @@ static uint32_t root_of(const struct inner *n, uint32_t item)
     return n->border->item_value[item].i;
 }
 
-static const struct remat_border_task *task_of(const struct inner *n, uint32_t item)
-{
-    return &n->border->least.tasks[n->border->least.items[item].task];
-}
-
 static uint32_t writer_of(const struct inner *n, uint32_t item)
 {
     return remat_traffic_writer(n->table, root_of(n, item));
@@ -40,7 +35,7 @@ static uint32_t writer_of(const struct inner *n, uint32_t item)
 
 static bool is_program(const struct inner *n, uint32_t item)
 {
-    return n->table->kernels->kernels[writer_of(n, item)].kind == REMAT_KERNEL_program;
+    return remat_traffic_programmed(n->table, root_of(n, item));
 }
 
 static struct size size_of(const struct inner *n, uint32_t v)
@@ -158,7 +153,7 @@ static uint32_t next_input(const struct inner *n, const struct remat_border_task
 static remat_status find_paths(struct inner *n, uint32_t item, bool *loose)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border_task *task = task_of(n, item);
+    const struct remat_border_task *task = remat_extract_task(n->border, item);
     REMAT_TRY(walk_up(n, item, clear));
     for (uint32_t e = next_input(n, task, task->input_end); e < task->input_end;
          e = next_input(n, task, e)) {
@@ -186,11 +181,13 @@ static void loosen(const struct remat_border *least, struct remat_border_task *t
 static void spread(struct inner *n, const bool *loose)
 {
     const struct remat_border *least = &n->border->least;
-    for (uint32_t i = 0; i < least->item_count; i++)
-        for (uint32_t e = task_of(n, i)->input_begin; e < task_of(n, i)->input_end; e++)
+    for (uint32_t i = 0; i < least->item_count; i++) {
+        const struct remat_border_task *task = remat_extract_task(n->border, i);
+        for (uint32_t e = task->input_begin; e < task->input_end; e++)
             for (uint32_t k = 0; loose[e] && k < least->item_count; k++)
                 if (writer_of(n, k) == writer_of(n, i))
                     loosen(least, &least->tasks[least->items[k].task], least->inputs[e]);
+    }
 }
 
 remat_status remat_extract_inner(struct remat_arena *arena, const struct remat_traffic_table *table,

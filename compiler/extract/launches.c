@@ -22,16 +22,6 @@ struct launches {
     struct neighbours own, theirs;
 };
 
-static const struct remat_border_item *item_at(const struct launches *l, uint32_t item)
-{
-    return &l->border->least.items[item];
-}
-
-static const struct remat_border_task *task_of(const struct launches *l, uint32_t item)
-{
-    return &l->border->least.tasks[item_at(l, item)->task];
-}
-
 static const struct remat_fused_kernel *writer_of(const struct launches *l, uint32_t item)
 {
     return &l->table->kernels
@@ -40,12 +30,12 @@ static const struct remat_fused_kernel *writer_of(const struct launches *l, uint
 
 static bool is_program(const struct launches *l, uint32_t item)
 {
-    return writer_of(l, item)->kind == REMAT_KERNEL_program;
+    return remat_traffic_programmed(l->table, l->border->item_value[item].i);
 }
 
 static bool runs_never(const struct launches *l, uint32_t item)
 {
-    return item_at(l, item)->kept || task_of(l, item)->forbidden;
+    return l->border->least.items[item].kept || remat_extract_task(l->border, item)->forbidden;
 }
 
 /* Kernels of column reductions also have what is not connected. */
@@ -62,15 +52,7 @@ static bool reduces_columns(const struct launches *l, uint32_t item)
  * reads that; REMAT_NONE: there is none. */
 static uint32_t first_host(const struct launches *l, uint32_t item)
 {
-    const struct remat_traffic_table *t = l->table;
-    uint32_t root = l->border->item_value[item].i, first = REMAT_NONE;
-    for (uint32_t r = t->reader_begin[root]; r < t->reader_begin[root + 1]; r++) {
-        const struct remat_fused_kernel *reader = &t->kernels->kernels[t->readers[r]];
-        if (!remat_is_early(reader) && reader->kind == REMAT_KERNEL_program &&
-            t->first_node[t->readers[r]] < first)
-            first = t->first_node[t->readers[r]];
-    }
-    return first;
+    return remat_traffic_first_late(l->table, l->border->item_value[item].i);
 }
 
 /* --- neighbours --- */
@@ -78,13 +60,14 @@ static uint32_t first_host(const struct launches *l, uint32_t item)
 static void visit_inputs(struct launches *l, uint32_t *at)
 {
     const struct remat_border *least = &l->border->least;
-    for (uint32_t i = 0; i < least->item_count; i++)
-        for (uint32_t e = task_of(l, i)->input_begin;
-             is_program(l, i) && e < task_of(l, i)->input_end; e++) {
+    for (uint32_t i = 0; i < least->item_count; i++) {
+        const struct remat_border_task *task = remat_extract_task(l->border, i);
+        for (uint32_t e = task->input_begin; is_program(l, i) && e < task->input_end; e++) {
             if (l->readers)
                 l->readers[at[least->inputs[e]]] = i;
             at[least->inputs[e]]++;
         }
+    }
 }
 
 static remat_status find_readers(struct launches *l)
@@ -120,9 +103,10 @@ static remat_status find_neighbours(const struct launches *l, uint32_t item, str
 {
     remat_status st = REMAT_OK;
     const struct remat_fused_kernel *writer = writer_of(l, item);
+    const struct remat_border_task *task = remat_extract_task(l->border, item);
     out->count = 0;
     out->search++;
-    for (uint32_t e = task_of(l, item)->input_begin; e < task_of(l, item)->input_end; e++)
+    for (uint32_t e = task->input_begin; e < task->input_end; e++)
         REMAT_TRY(push(l, out, item, l->border->least.inputs[e]));
     for (uint32_t r = l->reader_begin[item]; r < l->reader_begin[item + 1]; r++)
         REMAT_TRY(push(l, out, item, l->readers[r]));
@@ -141,8 +125,7 @@ static remat_status leads_nowhere(struct launches *l, uint32_t item, uint32_t ne
                                   uint32_t closed, bool *out)
 {
     remat_status st = REMAT_OK;
-    *out = first_host(l, neighbour) >= closed && !reduces_columns(l, neighbour) &&
-           remat_is_none(l->border->item_named[neighbour]);
+    *out = first_host(l, neighbour) >= closed && remat_is_none(l->border->item_named[neighbour]);
     REMAT_TRY(find_neighbours(l, neighbour, &l->theirs));
     for (size_t n = 0; n < l->theirs.count; n++)
         *out &= l->theirs.items[n] == item || l->own.seen[l->theirs.items[n]] == l->own.search;

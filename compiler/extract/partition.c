@@ -324,7 +324,8 @@ static void join_cluster(struct meeting *m, const struct node_lists *members, ui
             unite(m->out->part, c, n);
 }
 
-/* Of column reductions over one space those meet that may be connected, or that read the same. */
+/* Of column reductions over one space those meet one of which reads what a node in the kernel of
+ * the other does: two are in one kernel by that alone (fuse_groups.c). */
 static remat_status meet_columns(struct meeting *m)
 {
     remat_status st = REMAT_OK;
@@ -349,9 +350,6 @@ static remat_status meet_columns(struct meeting *m)
             for (; !remat_is_none(n); n = reductions.next[n])
                 join_cluster(m, &members, find(m->column_cluster, z), n);
         }
-    for (uint32_t n = 0; n < g->node_count; n++)
-        if (m->out->kind[n] == REMAT_NODE_COLUMN && has(m, n, REMAT_FACT_COLUMN_REDUCE))
-            join_cluster(m, &members, find(m->column_cluster, n), n);
 fail:
     return st;
 }

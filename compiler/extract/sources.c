@@ -22,11 +22,6 @@ static struct remat_border *problem_of(const struct sources *s, enum problem pro
     return problem == LEAST ? &s->border->least : &s->border->likely;
 }
 
-static const struct remat_border_task *task_of(const struct sources *s, uint32_t item)
-{
-    return &s->border->least.tasks[s->border->least.items[item].task];
-}
-
 static uint32_t root_of(const struct sources *s, uint32_t item)
 {
     return s->border->item_value[item].i;
@@ -34,8 +29,7 @@ static uint32_t root_of(const struct sources *s, uint32_t item)
 
 static bool is_program(const struct sources *s, uint32_t item)
 {
-    uint32_t writer = remat_traffic_writer(s->table, root_of(s, item));
-    return s->table->kernels->kernels[writer].kind == REMAT_KERNEL_program;
+    return remat_traffic_programmed(s->table, root_of(s, item));
 }
 
 static bool meets(struct sources *s, uint32_t item)
@@ -58,14 +52,8 @@ bool remat_extract_has_host(const struct remat_traffic_table *table,
                             const struct remat_border_graph *border, uint32_t item,
                             const struct remat_traffic *t, uint32_t read)
 {
-    uint32_t u = border->item_value[read].i, closed = closed_at(table, parts, item, t);
-    for (uint32_t r = table->reader_begin[u]; r < table->reader_begin[u + 1]; r++) {
-        const struct remat_fused_kernel *reader = &table->kernels->kernels[table->readers[r]];
-        if (!remat_is_early(reader) && reader->kind == REMAT_KERNEL_program &&
-            table->first_node[table->readers[r]] < closed)
-            return true;
-    }
-    return false;
+    return remat_traffic_first_late(table, border->item_value[read].i) <
+           closed_at(table, parts, item, t);
 }
 
 /* The largest thing that a program makes the item of, or the item itself if that is less. */
@@ -75,7 +63,8 @@ static void find_made(const struct sources *s, enum problem problem)
     int64_t *made_ps = s->made_ps[problem];
     for (uint32_t i = 0; i < border->item_count; i++) {
         int64_t most = is_program(s, i) ? 0 : border->read_ps[i];
-        for (uint32_t e = task_of(s, i)->input_begin; e < task_of(s, i)->input_end; e++)
+        const struct remat_border_task *task = remat_extract_task(s->border, i);
+        for (uint32_t e = task->input_begin; e < task->input_end; e++)
             if (is_program(s, i) && remat_border_needs(border, e) &&
                 made_ps[border->inputs[e]] > most)
                 most = made_ps[border->inputs[e]];
@@ -88,7 +77,7 @@ static bool is_made_twice(const struct sources *s, uint32_t item, const struct r
                           uint32_t u)
 {
     const struct remat_part_readers *readers = &s->parts->readers[u];
-    return is_program(s, u) && !remat_traffic_of(s->table, root_of(s, u)).named && readers->joins &&
+    return !remat_traffic_of(s->table, root_of(s, u)).named && readers->joins &&
            readers->first_node >= closed_at(s->table, s->parts, item, t);
 }
 
@@ -96,16 +85,13 @@ static bool is_made_twice(const struct sources *s, uint32_t item, const struct r
 static bool is_read_anyway(struct sources *s, uint32_t item, const struct remat_traffic *t,
                            uint32_t source)
 {
-    const uint32_t *inputs = s->border->least.inputs;
+    const struct remat_border_task *task = remat_extract_task(s->border, source);
     if (!meets(s, source))
         return false;
-    for (uint32_t e = task_of(s, item)->input_begin; e < task_of(s, item)->input_end; e++)
-        if (inputs[e] == source)
-            return true;
     if (remat_extract_has_host(s->table, s->parts, s->border, item, t, source))
         return true;
-    for (uint32_t e = task_of(s, source)->input_begin; e < task_of(s, source)->input_end; e++)
-        if (is_program(s, source) && is_read_anyway(s, item, t, inputs[e]))
+    for (uint32_t e = task->input_begin; e < task->input_end; e++)
+        if (is_program(s, source) && is_read_anyway(s, item, t, s->border->least.inputs[e]))
             return true;
     return false;
 }
@@ -113,12 +99,13 @@ static bool is_read_anyway(struct sources *s, uint32_t item, const struct remat_
 /* Another task than that of `of` is charged for `source`, or for something that it is made of. */
 static bool is_contested(struct sources *s, uint32_t source, uint32_t of)
 {
+    const struct remat_border_task *task = remat_extract_task(s->border, source);
     uint32_t by = s->charged[source];
     if (!meets(s, source))
         return false;
     if (!remat_is_none(by) && by != of)
         return true;
-    for (uint32_t e = task_of(s, source)->input_begin; e < task_of(s, source)->input_end; e++)
+    for (uint32_t e = task->input_begin; e < task->input_end; e++)
         if (is_program(s, source) && is_contested(s, s->border->least.inputs[e], of))
             return true;
     return false;
@@ -127,10 +114,11 @@ static bool is_contested(struct sources *s, uint32_t source, uint32_t of)
 /* All that is_contested looks at is charged for `of` from now on. */
 static void charge(struct sources *s, uint32_t source, uint32_t of)
 {
+    const struct remat_border_task *task = remat_extract_task(s->border, source);
     if (!meets(s, source))
         return;
     s->charged[source] = of;
-    for (uint32_t e = task_of(s, source)->input_begin; e < task_of(s, source)->input_end; e++)
+    for (uint32_t e = task->input_begin; e < task->input_end; e++)
         if (is_program(s, source))
             charge(s, s->border->least.inputs[e], of);
 }
@@ -140,8 +128,9 @@ static void charge(struct sources *s, uint32_t source, uint32_t of)
 static uint32_t find_source(struct sources *s, uint32_t item, const struct remat_traffic *t,
                             uint32_t u)
 {
+    const struct remat_border_task *task = remat_extract_task(s->border, u);
     uint32_t best = REMAT_NONE;
-    for (uint32_t e = task_of(s, u)->input_begin; e < task_of(s, u)->input_end; e++) {
+    for (uint32_t e = task->input_begin; e < task->input_end; e++) {
         uint32_t input = s->border->least.inputs[e];
         s->walk++;
         bool counts =
@@ -159,29 +148,22 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Of what the task reads. */
 static void find_least(struct sources *s, uint32_t item, const struct remat_traffic *t)
 {
     struct remat_border *least = &s->border->least;
-    const struct remat_border_task *task = task_of(s, item);
-    struct remat_border_read *best = NULL;
-    uint32_t source = REMAT_NONE;
+    const struct remat_border_task *task = remat_extract_task(s->border, item);
     for (uint32_t r = task->read_begin; r < task->read_end; r++) {
         struct remat_border_read *read = &least->reads[r];
-        uint32_t found = is_made_twice(s, item, t, read->item) ? find_source(s, item, t, read->item)
-                                                               : REMAT_NONE;
-        if (!remat_is_none(found) &&
-            (!best || s->made_ps[LEAST][found] > s->made_ps[LEAST][source])) {
-            best = read;
-            source = found;
-        }
-    }
-    if (best) {
-        best->reading = REMAT_READ_SOURCE;
+        int64_t *source_ps = &least->source_ps[read->item];
+        uint32_t source = is_made_twice(s, item, t, read->item)
+                              ? find_source(s, item, t, read->item)
+                              : REMAT_NONE;
+        if (remat_is_none(source))
+            continue;
+        read->reading = REMAT_READ_SOURCE;
+        *source_ps = smaller(*source_ps, s->made_ps[LEAST][source]);
         s->walk++;
-        charge(s, source, best->item);
-        least->source_ps[best->item] =
-            smaller(least->source_ps[best->item], s->made_ps[LEAST][source]);
+        charge(s, source, read->item);
     }
 }
 
@@ -204,11 +186,13 @@ static void find_charged(struct sources *s)
 {
     const struct remat_border *least = &s->border->least;
     memset(s->charged, 0xff, least->item_count * sizeof *s->charged);
-    for (uint32_t i = 0; i < least->item_count; i++)
-        for (uint32_t r = task_of(s, i)->read_begin; r < task_of(s, i)->read_end; r++) {
+    for (uint32_t i = 0; i < least->item_count; i++) {
+        const struct remat_border_task *task = remat_extract_task(s->border, i);
+        for (uint32_t r = task->read_begin; r < task->read_end; r++) {
             uint32_t *of = &s->charged[least->reads[r].item];
             *of = remat_is_none(*of) || *of == i ? i : least->item_count;
         }
+    }
 }
 
 remat_status remat_extract_sources(struct remat_arena *arena,

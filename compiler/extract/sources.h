@@ -14,8 +14,8 @@ bool remat_extract_has_host(const struct remat_traffic_table *table,
                             const struct remat_traffic *traffic, uint32_t read);
 
 /* Sets source_ps of both problems, and makes reads that are free when the item is computed again
- * such of its source where that is read all the same: of each task one at most. Of `least` and
- * `likely` all else is set. */
+ * such of its source where that is read all the same; in `likely`, of each task one at most. Of
+ * `least` and `likely` all else is set. */
 remat_status remat_extract_sources(struct remat_arena *arena,
                                    const struct remat_traffic_table *table,
                                    const struct remat_parts *parts,

@@ -13,6 +13,28 @@ uint32_t remat_traffic_writer(const struct remat_traffic_table *t, uint32_t root
     return remat_is_none(node) ? REMAT_NONE : t->kernels->kernel_of_node[node];
 }
 
+static bool is_program(const struct remat_traffic_table *t, uint32_t kernel)
+{
+    return t->kernels->kernels[kernel].kind == REMAT_KERNEL_program;
+}
+
+bool remat_traffic_programmed(const struct remat_traffic_table *t, uint32_t root)
+{
+    return is_program(t, remat_traffic_writer(t, root));
+}
+
+uint32_t remat_traffic_first_late(const struct remat_traffic_table *t, uint32_t root)
+{
+    uint32_t first = REMAT_NONE;
+    for (uint32_t r = t->reader_begin[root]; r < t->reader_begin[root + 1]; r++) {
+        uint32_t k = t->readers[r];
+        if (!remat_is_early(&t->kernels->kernels[k]) && is_program(t, k) &&
+            t->first_node[k] < first)
+            first = t->first_node[k];
+    }
+    return first;
+}
+
 static bool has_node(const struct remat_traffic_table *t, uint32_t kernel, uint32_t fact)
 {
     const struct remat_fused_kernel *k = &t->kernels->kernels[kernel];

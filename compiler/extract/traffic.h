@@ -43,6 +43,13 @@ static inline bool remat_traffic_written(const struct remat_traffic *t)
 /* The kernel that writes a root, REMAT_NONE for inputs and what stays in its kernel. */
 uint32_t remat_traffic_writer(const struct remat_traffic_table *table, uint32_t root);
 
+/* A program writes it. */
+bool remat_traffic_programmed(const struct remat_traffic_table *table, uint32_t root);
+
+/* The first node of the programs of the backward pass and the optimizer that read a root;
+ * REMAT_NONE: none does. */
+uint32_t remat_traffic_first_late(const struct remat_traffic_table *table, uint32_t root);
+
 /* Forward pass or loss. */
 bool remat_is_early(const struct remat_fused_kernel *kernel);
 
