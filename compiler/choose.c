@@ -94,8 +94,7 @@ static remat_status is_rival(struct remat_chooser *c, struct remat_arena *scratc
     if (rung->least.live_bytes > c->limit_bytes)
         return REMAT_OK;
     if (!rung->cost.step_ns) {
-        REMAT_TRY(remat_rung_least_times(c, scratch, planner, rung, &least));
-        least = times_of(c, least);
+        least = times_of(c, rung->least.times);
         if (!remat_sensitivity_may_lead(&least, chosen))
             return REMAT_OK;
         REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &ignored));

@@ -20,9 +20,9 @@ static uint8_t bit_of(uint32_t round)
     return (uint8_t)(1u << (round - 1));
 }
 
-/* rounds[v]: of a root that is not saved, a bit for each round of clones that reads or is read. */
-static remat_status find_rounds(const struct remat_named_times *named, struct remat_arena *arena,
-                                const struct remat_decision *decision, uint8_t **out)
+remat_status remat_named_times_rounds(const struct remat_named_times *named,
+                                      struct remat_arena *arena,
+                                      const struct remat_decision *decision, uint8_t **out)
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = named->graph;
@@ -36,10 +36,12 @@ static remat_status find_rounds(const struct remat_named_times *named, struct re
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t o = 0; o < node->output_count; o++)
-            runs |= rounds[node->outputs[o].i];
+            runs |= rounds[node->outputs[o].i] & (uint8_t)~REMAT_ROUND_SAVED;
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = named->facts->root[node->inputs[i].i];
             uint32_t times = remat_action_times(decision->actions[root]);
+            if (early && runs && times == 0)
+                rounds[root] |= REMAT_ROUND_SAVED;
             for (uint32_t round = 1; round <= REMAT_ROUNDS_MAX && times > 0; round++)
                 if (runs & bit_of(round))
                     rounds[root] |= bit_of(round < times ? round : times);
@@ -63,48 +65,21 @@ static uint32_t runs_of(const struct remat_named_times *named, const uint8_t *ro
     return count;
 }
 
-remat_status remat_named_times_of(const struct remat_named_times *named,
-                                  struct remat_arena *scratch,
-                                  const struct remat_decision *decision,
-                                  struct remat_class_times *out)
+struct remat_class_times remat_named_times_of(const struct remat_named_times *named,
+                                              const uint8_t *rounds)
 {
-    remat_status st = REMAT_OK;
-    uint8_t *rounds;
-    REMAT_TRY(find_rounds(named, scratch, decision, &rounds));
-    *out = named->plain;
+    struct remat_class_times times = named->plain;
     for (uint32_t k = 0; k < named->kernels->count; k++)
-        out->ns[remat_cost_class_of(named->kernels->kernels[k].kind)] +=
+        times.ns[remat_cost_class_of(named->kernels->kernels[k].kind)] +=
             runs_of(named, rounds, k) * named->prices[k].ns;
-    out->ns[REMAT_COST_REST] = 0;
-fail:
-    return st;
+    times.ns[REMAT_COST_REST] = 0;
+    return times;
 }
 
-remat_status remat_named_times_twice(const struct remat_named_times *named,
-                                     struct remat_arena *scratch,
-                                     const struct remat_decision *decision, uint64_t *out_ns)
+uint64_t remat_named_times_twice(const struct remat_named_times *named, const uint8_t *rounds)
 {
-    remat_status st = REMAT_OK;
-    uint8_t *rounds;
-    REMAT_TRY(find_rounds(named, scratch, decision, &rounds));
-    *out_ns = 0;
+    uint64_t ns = 0;
     for (uint32_t k = 0; k < named->kernels->count; k++)
-        *out_ns += runs_of(named, rounds, k) > 1 ? named->prices[k].ns : 0;
-fail:
-    return st;
-}
-
-remat_status remat_named_times_total(const struct remat_named_times *named,
-                                     struct remat_arena *scratch,
-                                     const struct remat_decision *decision, uint64_t *out_ns)
-{
-    remat_status st = REMAT_OK;
-    uint8_t *rounds;
-    REMAT_TRY(find_rounds(named, scratch, decision, &rounds));
-    *out_ns = 0;
-    for (uint32_t k = 0; k < named->kernels->count; k++)
-        if (named->kernels->kernels[k].kind != REMAT_KERNEL_program)
-            *out_ns += (1 + runs_of(named, rounds, k)) * named->prices[k].ns;
-fail:
-    return st;
+        ns += runs_of(named, rounds, k) > 1 ? named->prices[k].ns : 0;
+    return ns;
 }

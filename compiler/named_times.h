@@ -23,20 +23,18 @@ void remat_named_times_init(struct remat_named_times *named, const struct remat_
                             const struct remat_kernel_list *kernels,
                             const struct remat_price *prices);
 
+/* (*out)[v], by root: a bit for each round in which it is computed again, or REMAT_ROUND_SAVED
+ * where it is saved and something that is computed again reads it. */
+enum { REMAT_ROUND_SAVED = 1 << 7 };
+remat_status remat_named_times_rounds(const struct remat_named_times *named,
+                                      struct remat_arena *arena,
+                                      const struct remat_decision *decision, uint8_t **out);
+
 /* Exact for matmul and attention; the rest is 0. */
-remat_status remat_named_times_of(const struct remat_named_times *named,
-                                  struct remat_arena *scratch,
-                                  const struct remat_decision *decision,
-                                  struct remat_class_times *out);
+struct remat_class_times remat_named_times_of(const struct remat_named_times *named,
+                                              const uint8_t *rounds);
 
 /* Of all named kernels, what their second runs take. */
-remat_status remat_named_times_twice(const struct remat_named_times *named,
-                                     struct remat_arena *scratch,
-                                     const struct remat_decision *decision, uint64_t *out_ns);
-
-/* Of all named kernels, what all their runs take. */
-remat_status remat_named_times_total(const struct remat_named_times *named,
-                                     struct remat_arena *scratch,
-                                     const struct remat_decision *decision, uint64_t *out_ns);
+uint64_t remat_named_times_twice(const struct remat_named_times *named, const uint8_t *rounds);
 
 #endif

@@ -385,77 +385,47 @@ fail:
     return st;
 }
 
-/* Saves a value that is no item, for what is computed again from it: that needs none of the items
- * before it, which the border problem does not know unless it is a pin. */
-static bool saves_inside(const struct remat_planner *p, const struct remat_decision *decision)
+/* Tasks that run. What stays in its kernel and is saved counts as the item that is made of it. */
+static void find_run(const struct remat_planner *p, const uint8_t *rounds, bool *run)
 {
-    const struct remat_facts *facts = &p->border.facts;
-    for (uint32_t n = 0; n < p->graph->node_count; n++) {
-        const struct remat_node_info *node = &p->graph->nodes[n];
-        bool again = false;
-        for (uint32_t o = 0; o < node->output_count; o++)
-            again |= decision->actions[node->outputs[o].i] != REMAT_ACTION_SAVE;
-        for (uint32_t i = 0; again && i < node->input_count; i++) {
-            uint32_t v = facts->root[node->inputs[i].i];
-            if (facts->recomputable[v] && remat_is_none(p->border.item_of[v]) &&
-                decision->actions[v] == REMAT_ACTION_SAVE && !p->pinned->reasons[v])
-                return true;
-        }
-    }
-    return false;
+    const struct remat_border *border = &p->border.least;
+    for (uint32_t i = 0; i < border->item_count; i++)
+        run[border->items[i].task] |= (rounds[p->border.item_value[i].i] & ~REMAT_ROUND_SAVED) != 0;
+    for (uint32_t v = 0; v < p->graph->value_count; v++)
+        if (rounds[v] == REMAT_ROUND_SAVED && !remat_is_none(p->border.made_of[v]))
+            run[border->items[p->border.made_of[v]].task] = false;
 }
 
-/* What named kernels take, and what is saved and wanted. */
-static remat_status least_inside(const struct remat_planner *p, struct remat_arena *scratch,
-                                 const struct remat_decision *decision, struct remat_least *out)
+/* Overwrites `rounds`. */
+static uint64_t effect_of(const struct remat_decision *decision, uint8_t *rounds)
 {
-    remat_status st = REMAT_OK;
-    const struct remat_border *at = p->moment_count > 0 ? &p->moments[0].at.border : NULL;
-    REMAT_TRY(remat_named_times_total(&p->named, scratch, decision, &out->step_ns));
-    out->live_bytes = p->static_bytes + (at ? p->moments[0].at.other_bytes : 0);
-    for (uint32_t i = 0; at && i < at->item_count; i++)
-        if (at->items[i].wanted &&
-            decision->actions[p->border.item_value[i].i] == REMAT_ACTION_SAVE)
-            out->live_bytes += at->items[i].bytes;
-fail:
-    return st;
+    for (uint32_t v = 0; v < decision->value_count; v++)
+        if (rounds[v] & ~REMAT_ROUND_SAVED)
+            rounds[v] = decision->actions[v];
+    return remat_hash(rounds, decision->value_count, 0);
 }
 
 remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                  const struct remat_decision *decision, struct remat_least *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border *border = &p->border.least;
     struct remat_border_point point = {0};
-    uint8_t *times;
-    uint64_t twice_ns = 0;
-    if (saves_inside(p, decision))
-        return least_inside(p, scratch, decision, out);
-    REMAT_NEW(scratch, times, border->item_count);
-    for (uint32_t i = 0; i < border->item_count; i++)
-        times[i] = decision->actions[p->border.item_value[i].i] != REMAT_ACTION_SAVE;
-    REMAT_TRY(remat_border_follow(scratch, border, times, &point));
-    if (remat_decision_rounds(decision) > 1)
-        REMAT_TRY(remat_named_times_twice(&p->named, scratch, decision, &twice_ns));
-    REMAT_TRY(remat_border_measure(scratch, border, &point));
-    out->step_ns = bound_ns(p, (double)point.cost_ps) + twice_ns;
+    uint8_t *rounds;
+    uint64_t named_ns;
+    REMAT_TRY(remat_named_times_rounds(&p->named, scratch, decision, &rounds));
+    REMAT_NEW(scratch, point.run, p->border.least.task_count);
+    find_run(p, rounds, point.run);
+    REMAT_TRY(remat_border_measure(scratch, &p->border.least, &point));
+    out->step_ns = bound_ns(p, (double)point.cost_ps) + remat_named_times_twice(&p->named, rounds);
     out->live_bytes = p->static_bytes;
     if (p->moment_count > 0) {
         REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));
         out->live_bytes += p->moments[0].at.other_bytes + point.bytes;
     }
-fail:
-    return st;
-}
-
-remat_status remat_planner_least_times(const struct remat_planner *p, struct remat_arena *scratch,
-                                       const struct remat_decision *decision, uint64_t step_ns,
-                                       struct remat_class_times *out)
-{
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_named_times_of(&p->named, scratch, decision, out));
-    uint64_t named_ns = out->ns[REMAT_COST_MATMUL] + out->ns[REMAT_COST_ATTENTION];
-    out->ns[REMAT_COST_REST] = step_ns > named_ns ? step_ns - named_ns : 0;
+    out->times = remat_named_times_of(&p->named, rounds);
+    named_ns = out->times.ns[REMAT_COST_MATMUL] + out->times.ns[REMAT_COST_ATTENTION];
+    out->times.ns[REMAT_COST_REST] = out->step_ns > named_ns ? out->step_ns - named_ns : 0;
+    out->effect = effect_of(decision, rounds);
 fail:
     return st;
 }

@@ -58,14 +58,13 @@ remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_by
 /* Bounds of one decision, from below. */
 struct remat_least {
     uint64_t step_ns, live_bytes;
+    struct remat_class_times times; /* exact of matmul and attention; the rest is what they leave of
+                                       step_ns */
+    uint64_t effect; /* a hash of what is computed again and from what: the same of decisions that
+                        make the same kernels */
 };
 remat_status remat_planner_least(const struct remat_planner *planner, struct remat_arena *scratch,
                                  const struct remat_decision *decision, struct remat_least *out);
-/* The same by class: exact of matmul and attention; the rest is what they leave of `step_ns`. */
-remat_status remat_planner_least_times(const struct remat_planner *planner,
-                                       struct remat_arena *scratch,
-                                       const struct remat_decision *decision, uint64_t step_ns,
-                                       struct remat_class_times *out);
 
 /* No decision has a live peak below this. */
 uint64_t remat_planner_floor(const struct remat_planner *planner);

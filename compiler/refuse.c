@@ -103,6 +103,26 @@ static remat_status find_nothing(const struct remat_chooser *c, const struct rem
                        budget_bytes);
 }
 
+/* Everything saved: where there is room for it, nothing found in a moment is faster. */
+static remat_status rescue_saved(struct remat_chooser *c, struct remat_arena *scratch,
+                                 const struct remat_planner *planner,
+                                 const struct remat_rungs *rungs, struct remat_rung *best,
+                                 bool *found)
+{
+    remat_status st = REMAT_OK;
+    uint64_t bytes;
+    for (size_t i = 0; i < rungs->count && !*found; i++) {
+        if (rungs->items[i].of.policy->granularity != REMAT_POLICY_NONE ||
+            rungs->items[i].least.live_bytes > c->limit_bytes)
+            continue;
+        *best = rungs->items[i];
+        REMAT_TRY(remat_rung_try(c, scratch, planner, best, c->limit_bytes, &bytes));
+        *found = bytes <= c->limit_bytes;
+    }
+fail:
+    return st;
+}
+
 /* The last decisions of paths that are not nested. Larger groups are larger. */
 static remat_status rescue_plain(struct remat_chooser *c, struct remat_arena *scratch,
                                  const struct remat_planner *planner, struct remat_rung *best,
@@ -169,7 +189,8 @@ remat_status remat_paths_rescue(struct remat_chooser *c, struct remat_arena *scr
     bool found = false;
     if (c->limit_bytes < remat_planner_floor(planner))
         return find_nothing(c, planner);
-    if (paths)
+    REMAT_TRY(rescue_saved(c, scratch, planner, rungs, best, &found));
+    if (!found && paths)
         REMAT_TRY(rescue_plain(c, scratch, planner, best, &found));
     if (!found)
         REMAT_TRY(rescue_policies(c, scratch, planner, rungs, best, &found));

@@ -132,27 +132,12 @@ remat_status remat_rung_find_least(struct remat_chooser *c, struct remat_arena *
     struct remat_notes ignored = {0};
     REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
     REMAT_TRY(remat_planner_least(planner, scratch, &decision, &rung->least));
-    rung->hash = remat_hash(decision.actions, decision.value_count, 0);
 fail:
     remat_arena_reset(scratch);
     return st;
 }
 
-remat_status remat_rung_least_times(struct remat_chooser *c, struct remat_arena *scratch,
-                                    const struct remat_planner *planner,
-                                    const struct remat_rung *rung, struct remat_class_times *out)
-{
-    remat_status st = REMAT_OK;
-    struct remat_decision decision;
-    struct remat_notes ignored = {0};
-    REMAT_TRY(decide(c, scratch, planner, &rung->of, &ignored, &decision));
-    REMAT_TRY(remat_planner_least_times(planner, scratch, &decision, rung->least.step_ns, out));
-fail:
-    remat_arena_reset(scratch);
-    return st;
-}
-
-/* Lists of ops often save the same; equal decisions have equal bounds. */
+/* Lists of ops often come to the same, with the same bounds. */
 static void drop_twins(struct remat_rungs *rungs)
 {
     size_t kept = 0;
@@ -162,7 +147,7 @@ static void drop_twins(struct remat_rungs *rungs)
         for (size_t k = kept; k-- > 0 && !twin;) {
             if (rungs->items[k].least.step_ns != rung.least.step_ns)
                 break;
-            twin = rungs->items[k].hash == rung.hash;
+            twin = rungs->items[k].least.effect == rung.least.effect;
         }
         if (!twin)
             rungs->items[kept++] = rung;

@@ -15,7 +15,6 @@ struct remat_proposal {
 struct remat_rung {
     struct remat_proposal of;
     struct remat_least least;     /* bounds of what follows */
-    uint64_t hash;                /* of the decision, known with `least` */
     struct remat_evaluation cost; /* step_ns 0: not evaluated */
     uint32_t index;               /* decides between equals */
 };
@@ -39,19 +38,14 @@ remat_status remat_rung_try(struct remat_chooser *chooser, struct remat_arena *s
                             const struct remat_planner *planner, struct remat_rung *rung,
                             uint64_t limit_bytes, uint64_t *bytes);
 
-/* Fills rung->least and rung->hash. */
+/* Fills rung->least. */
 remat_status remat_rung_find_least(struct remat_chooser *chooser, struct remat_arena *scratch,
                                    const struct remat_planner *planner, struct remat_rung *rung);
-
-/* By class, where rung->least is known. */
-remat_status remat_rung_least_times(struct remat_chooser *chooser, struct remat_arena *scratch,
-                                    const struct remat_planner *planner,
-                                    const struct remat_rung *rung, struct remat_class_times *out);
 
 /* By time, then by live peak, then by index; as qsort wants it. */
 int remat_rung_compare(const void *a, const void *b);
 
-/* Finds the least costs of all, sorts by the least time, and keeps one of those that decide the
+/* Finds the least costs of all, sorts by the least time, and keeps one of those that come to the
  * same, the one with the least index. */
 remat_status remat_rungs_bound(struct remat_chooser *chooser, struct remat_arena *scratch,
                                const struct remat_planner *planner, struct remat_rungs *rungs);

@@ -23,6 +23,8 @@ struct remat_border_graph {
                                  REMAT_NONE outside layers */
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
     uint8_t *item_crossing;   /* by item: enum remat_crossing (layers.h) */
+    uint32_t *made_of;        /* by value: where it stays in its kernel, the only item that is made
+                                 of it there, if that is no larger; REMAT_NONE */
     bool *item_fused;         /* by item: where not kept, kernel programs make it for themselves */
     uint32_t *item_named;     /* by item: the first named kernel of the backward pass that reads it,
                                  as its node; REMAT_NONE: there is none */

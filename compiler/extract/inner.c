@@ -1,8 +1,8 @@
 /* An item is made of others by way of values that stay inside its kernel. To save some of these
  * spares the item's inputs, of which there may be more bytes. It never does where each input has a
  * path of its own to the item, along values that are as large as all inputs whose paths they are
- * on: whatever cuts the inputs off is as large as they are. What is no smaller than all that is
- * made of it needs no room on a path: that could be saved in its place. */
+ * on: whatever cuts the inputs off is as large as they are. What is no smaller than the one item
+ * that is made of it needs no room on a path: that could be saved in its place. */
 #include "inner.h"
 
 struct size {
@@ -14,8 +14,8 @@ struct inner {
     const struct remat_traffic_table *table;
     const struct remat_decision *pinned;
     struct remat_border_graph *border;
-    struct size *made; /* by value: items made of it */
     struct size *used; /* by value: by paths to the item at hand */
+    bool *shared;      /* by value: several items are made of it */
     uint32_t *seen, walk;
     struct {
         uint32_t *items;
@@ -80,7 +80,7 @@ fail:
 
 /* Calls `meet` for what is inside the kernel and the item is made of. */
 static remat_status walk_up(struct inner *n, uint32_t item,
-                            void (*meet)(struct inner *, uint32_t v, struct size of_item))
+                            void (*meet)(struct inner *, uint32_t v, uint32_t item))
 {
     remat_status st = REMAT_OK;
     n->stack.count = 0;
@@ -88,21 +88,23 @@ static remat_status walk_up(struct inner *n, uint32_t item,
     REMAT_TRY(push_inputs(n, root_of(n, item)));
     for (size_t s = 0; s < n->stack.count; s++)
         if (is_inside(n, n->stack.items[s])) {
-            meet(n, n->stack.items[s], size_of(n, root_of(n, item)));
+            meet(n, n->stack.items[s], item);
             REMAT_TRY(push_inputs(n, n->stack.items[s]));
         }
 fail:
     return st;
 }
 
-static void count_made(struct inner *n, uint32_t v, struct size of_item)
+static void find_made(struct inner *n, uint32_t v, uint32_t item)
 {
-    n->made[v] = sum(n->made[v], of_item);
+    uint32_t *made = &n->border->made_of[v];
+    n->shared[v] |= !remat_is_none(*made);
+    *made = n->shared[v] || !fits(size_of(n, root_of(n, item)), size_of(n, v)) ? REMAT_NONE : item;
 }
 
-static void clear(struct inner *n, uint32_t v, struct size of_item)
+static void clear(struct inner *n, uint32_t v, uint32_t item)
 {
-    (void)of_item;
+    (void)item;
     n->used[v] = (struct size){0};
 }
 
@@ -110,7 +112,7 @@ static void clear(struct inner *n, uint32_t v, struct size of_item)
 
 static bool has_room(const struct inner *n, uint32_t v, struct size input)
 {
-    return fits(n->made[v], size_of(n, v)) || fits(sum(n->used[v], input), size_of(n, v));
+    return !remat_is_none(n->border->made_of[v]) || fits(sum(n->used[v], input), size_of(n, v));
 }
 
 /* From `v`, which is inside or the item at hand, up to `input`; takes the room on the way. */
@@ -198,14 +200,16 @@ remat_status remat_extract_inner(struct remat_arena *arena, const struct remat_t
     struct inner n = {.arena = arena, .table = table, .pinned = pinned, .border = border};
     uint32_t values = table->graph->value_count;
     bool *loose;
-    REMAT_NEW(arena, n.made, values);
+    REMAT_NEW(arena, n.shared, values);
+    REMAT_NEW(arena, border->made_of, values);
+    memset(border->made_of, 0xff, values * sizeof *border->made_of);
     REMAT_NEW(arena, n.used, values);
     REMAT_NEW(arena, n.seen, values);
     REMAT_NEW(arena, loose, input_count);
     REMAT_NEW(arena, border->least.loose, input_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         if (is_program(&n, i))
-            REMAT_TRY(walk_up(&n, i, count_made));
+            REMAT_TRY(walk_up(&n, i, find_made));
     for (uint32_t i = 0; i < border->item_count; i++)
         if (is_program(&n, i))
             REMAT_TRY(find_paths(&n, i, loose));

@@ -12,6 +12,7 @@
 struct remat_policy_ground {
     const struct remat_graph *graph;
     struct remat_facts facts;
+    uint32_t stack_count; /* with one for what is in none */
     uint32_t *stack_of_scope;
     uint32_t forward_count;
     uint32_t *forward; /* nodes of the forward pass and the loss that are no views */
@@ -53,6 +54,7 @@ static remat_status number_stacks(struct remat_arena *arena, struct remat_policy
             stacks[count++] = stack;
         ground->stack_of_scope[s] = i;
     }
+    ground->stack_count = count + 1;
 fail:
     return st;
 }
@@ -173,7 +175,7 @@ static remat_status find_saved_instances(struct decider *d, bool *saved_instance
     bool saved_op[REMAT_OP_COUNT], *seen;
     uint32_t *matmuls;
     REMAT_NEW(d->arena, seen, d->graph->node_count);
-    REMAT_NEW(d->arena, matmuls, (size_t)d->graph->scope_count * d->policy->layer_count);
+    REMAT_NEW(d->arena, matmuls, (size_t)d->ground->stack_count * d->policy->layer_count);
     mark_listed_ops(d->policy->save_ops, saved_op);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];

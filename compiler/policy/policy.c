@@ -15,7 +15,8 @@ enum { NO_LAYER, FIRST_LAYERS, EVERY_LAYERS };
 enum {
     SELECTIVE_MAX = 7,
     LISTED_OPS = 63,
-    LISTS_MAX = 1022, /* all of ten ops */
+    LISTED_NODES = 32000000, /* for all lists of ops together */
+    LISTS_MIN = 1022,        /* all of ten ops, however many nodes */
 };
 
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
@@ -212,10 +213,11 @@ struct op_lists {
     uint64_t first; /* without one op: the list of all saves what `none` does */
 };
 
-/* All where there are few ops, else those that save most of what takes long. */
+/* All where the graph is small or has few ops, else those that save most of what takes long. */
 static void find_lists(const struct remat_graph *graph, struct op_lists *out)
 {
     bool found[REMAT_OP_COUNT];
+    uint64_t most = LISTED_NODES / (graph->node_count + 1);
     *out = (struct op_lists){0};
     remat_layer_ops(graph, found);
     for (int heavy = 0; heavy < 2; heavy++)
@@ -225,7 +227,8 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
     if (out->op_count == 0 || out->op_count > LISTED_OPS)
         return;
     out->first = (UINT64_C(1) << out->op_count) - 2;
-    out->count = out->first < LISTS_MAX ? out->first : LISTS_MAX;
+    most = most < LISTS_MIN ? LISTS_MIN : most;
+    out->count = out->first < most ? out->first : most;
 }
 
 static remat_status create_list(struct remat_arena *arena, uint32_t layers,

@@ -91,8 +91,7 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           " B",
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
           cost.live_peak_bytes, least.step_ns, least.live_bytes);
-    REMAT_TRY(
-        remat_planner_least_times(b->planner, &b->subject.arena, decision, least.step_ns, &times));
+    times = least.times;
     CHECK(cost.times.ns[REMAT_COST_MATMUL] == times.ns[REMAT_COST_MATMUL] &&
               cost.times.ns[REMAT_COST_ATTENTION] == times.ns[REMAT_COST_ATTENTION] &&
               cost.times.ns[REMAT_COST_REST] >= times.ns[REMAT_COST_REST],

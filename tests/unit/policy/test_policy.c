@@ -245,6 +245,9 @@ static void test_ladder(void)
         for (uint32_t j = by_layer + 1; j < i; j++)
             CHECK(strcmp(rungs[i].name, rungs[j].name) != 0, "%s twice", rungs[i].name);
     }
+    for (uint32_t i = by_layer + 1; i < by_layer + (1 << 3); i++)
+        CHECK(strstr(rungs[i].name, "linear") && strstr(rungs[i].name, "attention"),
+              "%s comes before lists that save all that takes long", rungs[i].name);
     CHECK(strcmp(rungs[0].name, "none") == 0 && strcmp(rungs[by_layer - 1].name, "full") == 0,
           "ends");
 }
