@@ -97,7 +97,9 @@ fail:
 
 static void find_made(struct inner *n, uint32_t v, uint32_t item)
 {
-    uint32_t *made = &n->border->made_of[v];
+    uint32_t *made = &n->border->made_of[v], node = n->table->graph->values[v].node;
+    if (remat_is_none(n->table->kernels->kernel_of_node[node]))
+        return; /* a constant or an index is never in memory */
     n->shared[v] |= !remat_is_none(*made);
     *made = n->shared[v] || !fits(size_of(n, root_of(n, item)), size_of(n, v)) ? REMAT_NONE : item;
 }
