@@ -93,8 +93,8 @@ static remat_status is_rival(struct remat_chooser *c, struct remat_arena *scratc
     *out = false;
     if (rung->least.live_bytes > c->limit_bytes)
         return REMAT_OK;
-    if (!rung->cost.step_ns) {
-        least = times_of(c, rung->least.times);
+    if (!remat_rung_is_settled(c, rung)) {
+        least = times_of(c, rung->cost.step_ns ? rung->cost.times : rung->least.times);
         if (!remat_sensitivity_may_lead(&least, chosen))
             return REMAT_OK;
         REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &ignored));

@@ -137,6 +137,12 @@ fail:
     return st;
 }
 
+bool remat_rung_is_settled(const struct remat_chooser *c, const struct remat_rung *rung)
+{
+    return rung->cost.step_ns &&
+           (rung->cost.arena_bytes != UINT64_MAX || rung->cost.live_peak_bytes > c->limit_bytes);
+}
+
 /* Lists of ops often come to the same, with the same bounds. */
 static void drop_twins(struct remat_rungs *rungs)
 {
@@ -179,8 +185,13 @@ remat_status remat_rungs_best(struct remat_chooser *c, struct remat_arena *scrat
             break;
         if (rung->least.live_bytes > c->limit_bytes)
             continue;
-        if (!rung->cost.step_ns)
+        if (!remat_rung_is_settled(c, rung)) {
+            if (*found && !rung->cost.step_ns)
+                REMAT_TRY(remat_rung_evaluate(c, scratch, planner, rung, 0));
+            if (*found && rung->cost.step_ns > best->cost.step_ns)
+                continue;
             REMAT_TRY(remat_rung_try(c, scratch, planner, rung, c->limit_bytes, &ignored));
+        }
         if (rung->cost.arena_bytes <= c->limit_bytes &&
             (!*found || remat_rung_compare(rung, best) < 0)) {
             *best = *rung;

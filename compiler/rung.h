@@ -45,6 +45,10 @@ remat_status remat_rung_find_least(struct remat_chooser *chooser, struct remat_a
 /* By time, then by live peak, then by index; as qsort wants it. */
 int remat_rung_compare(const void *a, const void *b);
 
+/* Whether it is known if the rung fits the chooser's limit; else it may have a time all the same.
+ */
+bool remat_rung_is_settled(const struct remat_chooser *chooser, const struct remat_rung *rung);
+
 /* Finds the least costs of all, sorts by the least time, and keeps one of those that come to the
  * same, the one with the least index. */
 remat_status remat_rungs_bound(struct remat_chooser *chooser, struct remat_arena *scratch,
