@@ -188,9 +188,20 @@ static void print_size_ranges(const char *what, const struct size_ranges *ranges
         putchar('\n');
 }
 
+/* Of the column of plans: lists of ops have long names. */
+static int plan_width(const struct sizes *s)
+{
+    size_t width = 20;
+    for (uint32_t t = 0; t < s->trial_count; t++)
+        if (!s->trials[t].slower && s->trials[t].fits && strlen(s->trials[t].policy) > width)
+            width = strlen(s->trials[t].policy);
+    return (int)width;
+}
+
 static void print_size_rows(const struct sizes *s)
 {
-    printf("%10s  %-20s  %10s  %12s/s  %10s\n", s->symbol, "plan", "step", s->unit, "peak");
+    int width = plan_width(s);
+    printf("%10s  %-*s  %10s  %12s/s  %10s\n", s->symbol, width, "plan", "step", s->unit, "peak");
     for (uint32_t t = 0; t < s->trial_count; t++) {
         const struct size_trial *trial = &s->trials[t];
         if (trial->slower)
@@ -201,7 +212,7 @@ static void print_size_rows(const struct sizes *s)
                    trial->why ? trial->why : "");
             continue;
         }
-        printf("%-20s  %10s  ", trial->policy, cli_time(trial->step_ns).text);
+        printf("%-*s  %10s  ", width, trial->policy, cli_time(trial->step_ns).text);
         print_rate(trial->rate);
         printf("  %10s%s\n", cli_short(trial->peak_bytes).text, t == s->best ? "  chosen" : "");
     }
