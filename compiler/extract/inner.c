@@ -15,7 +15,7 @@ struct inner {
     const struct remat_decision *pinned;
     struct remat_border_graph *border;
     struct size *used; /* by value: by paths to the item at hand */
-    bool *shared;      /* by value: several items are made of it */
+    bool *met;         /* by value: an item is made of it */
     uint32_t *seen, walk;
     struct {
         uint32_t *items;
@@ -97,11 +97,12 @@ fail:
 
 static void find_made(struct inner *n, uint32_t v, uint32_t item)
 {
-    uint32_t *made = &n->border->made_of[v], node = n->table->graph->values[v].node;
+    uint32_t node = n->table->graph->values[v].node;
+    bool only = !n->met[v] && fits(size_of(n, root_of(n, item)), size_of(n, v));
     if (remat_is_none(n->table->kernels->kernel_of_node[node]))
         return; /* a constant or an index is never in memory */
-    n->shared[v] |= !remat_is_none(*made);
-    *made = n->shared[v] || !fits(size_of(n, root_of(n, item)), size_of(n, v)) ? REMAT_NONE : item;
+    n->met[v] = true;
+    n->border->made_of[v] = only ? item : REMAT_NONE;
 }
 
 static void clear(struct inner *n, uint32_t v, uint32_t item)
@@ -202,7 +203,7 @@ remat_status remat_extract_inner(struct remat_arena *arena, const struct remat_t
     struct inner n = {.arena = arena, .table = table, .pinned = pinned, .border = border};
     uint32_t values = table->graph->value_count;
     bool *loose;
-    REMAT_NEW(arena, n.shared, values);
+    REMAT_NEW(arena, n.met, values);
     REMAT_NEW(arena, border->made_of, values);
     memset(border->made_of, 0xff, values * sizeof *border->made_of);
     REMAT_NEW(arena, n.used, values);
