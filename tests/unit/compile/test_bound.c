@@ -310,6 +310,7 @@ int main(int argc, char **argv)
                                      2012,   2946, /* row values in wider kernels */
                                      51022,        /* what a clone reads hides behind arithmetic */
                                      17267,        /* a named kernel reads what is made twice */
+                                     28142,        /* what is saved inside is read */
                                      202061,   /* a kernel is read before a node could join it */
                                      402878,   /* a pin changes what was profiled */
                                      1009697}; /* a source is larger than what is made of it */
