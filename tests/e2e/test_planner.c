@@ -257,11 +257,11 @@ static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uin
     remat_arena_release(&arena);
 }
 
-/* Arguments: the first seed and the number of cases. */
+/* Arguments: the first seed and the number of cases; from 16 on the smallest plans of some nest. */
 int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
-    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
+    uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 10;
     uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0, nested = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
         check_case(ctx, seed, &fitting, &nested);
