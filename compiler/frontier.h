@@ -6,7 +6,7 @@
 #include "compile.h"
 
 /* Prices, with the solver per-op, decisions of each path, and of those near corners and of the
- * policies of the ladder what could be better; evenly spaced ones of them in large graphs, all in
+ * policies of the ladder what could be better; samples of them in large graphs, all in
  * small ones. Keeps what nothing else is as small and as fast as. `plan`, which may be NULL, is one
  * more candidate. Times are those of the chooser's graph, bytes those of all segments; the points
  * lie in the chooser's arena. */

@@ -5,14 +5,96 @@
 
 #include "ops.h"
 
-void remat_named_times_init(struct remat_named_times *named, const struct remat_graph *graph,
-                            const struct remat_facts *facts,
-                            const struct remat_kernel_list *kernels,
-                            const struct remat_price *prices)
+struct builder {
+    struct remat_arena *arena;
+    const struct remat_graph *graph;
+    const struct remat_facts *facts;
+    struct remat_named_times *out;
+    uint32_t *position; /* by node of the graph: in out->nodes */
+    uint32_t root_count;
+};
+
+static bool is_early(const struct remat_node_info *node)
 {
-    *named = (struct remat_named_times){graph, facts, kernels, prices, {{0}}};
-    for (uint32_t k = 0; k < kernels->count; k++)
-        named->plain.ns[remat_cost_class_of(kernels->kernels[k].kind)] += prices[k].ns;
+    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+}
+
+static void add_node(struct builder *b, const struct remat_node_info *node)
+{
+    struct remat_named_times *out = b->out;
+    struct remat_named_node *named = &out->nodes[out->node_count++];
+    named->input_begin = b->root_count;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        out->roots[b->root_count++] = b->facts->root[node->inputs[i].i];
+    named->input_end = named->output_begin = b->root_count;
+    for (uint32_t o = 0; o < node->output_count; o++)
+        out->roots[b->root_count++] = node->outputs[o].i;
+    named->output_end = b->root_count;
+}
+
+static remat_status add_late(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(b->arena, b->out->late, b->graph->value_count);
+    for (uint32_t v = 0; v < b->graph->value_count; v++)
+        if (b->facts->forward[v] && b->facts->needed[v])
+            b->out->late[b->out->late_count++] = v;
+fail:
+    return st;
+}
+
+static remat_status add_nodes(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    size_t roots = 0;
+    for (uint32_t n = 0; n < b->graph->node_count; n++)
+        roots += b->graph->nodes[n].input_count + b->graph->nodes[n].output_count;
+    REMAT_NEW(b->arena, b->out->nodes, b->graph->node_count);
+    REMAT_NEW(b->arena, b->out->roots, roots);
+    REMAT_NEW(b->arena, b->position, b->graph->node_count);
+    for (uint32_t n = b->graph->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &b->graph->nodes[n];
+        b->position[n] = REMAT_NONE;
+        if (!is_early(node) || remat_op_has(node->op, REMAT_FACT_VIEW))
+            continue;
+        b->position[n] = b->out->node_count;
+        add_node(b, node);
+    }
+fail:
+    return st;
+}
+
+static remat_status add_kernels(struct builder *b, const struct remat_kernel_list *kernels,
+                                const struct remat_price *prices)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(b->arena, b->out->kernels, kernels->count);
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &kernels->kernels[k];
+        uint32_t cost_class = remat_cost_class_of(kernel->kind);
+        b->out->plain.ns[cost_class] += prices[k].ns;
+        if (kernel->kind != REMAT_KERNEL_program && !remat_is_none(b->position[kernel->nodes[0].i]))
+            b->out->kernels[b->out->kernel_count++] = (struct remat_named_kernel){
+                b->position[kernel->nodes[0].i], cost_class, prices[k].ns};
+    }
+fail:
+    return st;
+}
+
+remat_status remat_named_times_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                      const struct remat_facts *facts,
+                                      const struct remat_kernel_list *kernels,
+                                      const struct remat_price *prices,
+                                      struct remat_named_times *out)
+{
+    remat_status st = REMAT_OK;
+    struct builder b = {.arena = arena, .graph = graph, .facts = facts, .out = out};
+    *out = (struct remat_named_times){.value_count = graph->value_count};
+    REMAT_TRY(add_nodes(&b));
+    REMAT_TRY(add_late(&b));
+    REMAT_TRY(add_kernels(&b, kernels, prices));
+fail:
+    return st;
 }
 
 static uint8_t bit_of(uint32_t round)
@@ -20,31 +102,47 @@ static uint8_t bit_of(uint32_t round)
     return (uint8_t)(1u << (round - 1));
 }
 
+/* Of a node's outputs. */
+static uint8_t rounds_of(const struct remat_named_times *named, const uint8_t *rounds,
+                         const struct remat_named_node *node)
+{
+    uint8_t all = 0;
+    for (uint32_t o = node->output_begin; o < node->output_end; o++)
+        all |= rounds[named->roots[o]];
+    return all & (uint8_t)~REMAT_ROUND_SAVED;
+}
+
+/* What a value is computed in, that is read in `runs`. */
+static uint8_t rounds_read(uint8_t runs, uint32_t times)
+{
+    uint8_t all = 0;
+    if (times == 0)
+        return REMAT_ROUND_SAVED;
+    for (uint32_t round = 1; round <= REMAT_ROUNDS_MAX; round++)
+        if (runs & bit_of(round))
+            all |= bit_of(round < times ? round : times);
+    return all;
+}
+
 remat_status remat_named_times_rounds(const struct remat_named_times *named,
                                       struct remat_arena *arena,
                                       const struct remat_decision *decision, uint8_t **out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_graph *g = named->graph;
     uint8_t *rounds;
-    REMAT_NEW(arena, rounds, g->value_count);
+    REMAT_NEW(arena, rounds, named->value_count);
     *out = rounds;
-    for (uint32_t n = g->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[n];
-        bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
-        uint8_t runs = early ? 0 : bit_of(REMAT_ROUNDS_MAX); /* reads what the last round makes */
-        if (remat_op_has(node->op, REMAT_FACT_VIEW))
-            continue;
-        for (uint32_t o = 0; o < node->output_count; o++)
-            runs |= rounds[node->outputs[o].i] & (uint8_t)~REMAT_ROUND_SAVED;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = named->facts->root[node->inputs[i].i];
-            uint32_t times = remat_action_times(decision->actions[root]);
-            if (early && runs && times == 0)
-                rounds[root] |= REMAT_ROUND_SAVED;
-            for (uint32_t round = 1; round <= REMAT_ROUNDS_MAX && times > 0; round++)
-                if (runs & bit_of(round))
-                    rounds[root] |= bit_of(round < times ? round : times);
+    for (uint32_t l = 0; l < named->late_count; l++) { /* reads what the last round makes */
+        uint32_t times = remat_action_times(decision->actions[named->late[l]]);
+        if (times > 0)
+            rounds[named->late[l]] = bit_of(times);
+    }
+    for (uint32_t n = 0; n < named->node_count; n++) {
+        const struct remat_named_node *node = &named->nodes[n];
+        uint8_t runs = rounds_of(named, rounds, node);
+        for (uint32_t i = node->input_begin; runs && i < node->input_end; i++) {
+            uint32_t root = named->roots[i];
+            rounds[root] |= rounds_read(runs, remat_action_times(decision->actions[root]));
         }
     }
 fail:
@@ -54,12 +152,8 @@ fail:
 /* How often a named kernel runs again. */
 static uint32_t runs_of(const struct remat_named_times *named, const uint8_t *rounds, uint32_t k)
 {
-    const struct remat_fused_kernel *kernel = &named->kernels->kernels[k];
-    const struct remat_node_info *node = &named->graph->nodes[kernel->nodes[0].i];
     uint32_t count = 0;
-    uint8_t runs = 0;
-    for (uint32_t o = 0; kernel->kind != REMAT_KERNEL_program && o < node->output_count; o++)
-        runs |= rounds[node->outputs[o].i];
+    uint8_t runs = rounds_of(named, rounds, &named->nodes[named->kernels[k].node]);
     for (uint32_t round = 1; round <= REMAT_ROUNDS_MAX; round++)
         count += (runs & bit_of(round)) > 0;
     return count;
@@ -69,9 +163,8 @@ struct remat_class_times remat_named_times_of(const struct remat_named_times *na
                                               const uint8_t *rounds)
 {
     struct remat_class_times times = named->plain;
-    for (uint32_t k = 0; k < named->kernels->count; k++)
-        times.ns[remat_cost_class_of(named->kernels->kernels[k].kind)] +=
-            runs_of(named, rounds, k) * named->prices[k].ns;
+    for (uint32_t k = 0; k < named->kernel_count; k++)
+        times.ns[named->kernels[k].cost_class] += runs_of(named, rounds, k) * named->kernels[k].ns;
     times.ns[REMAT_COST_REST] = 0;
     return times;
 }
@@ -79,7 +172,7 @@ struct remat_class_times remat_named_times_of(const struct remat_named_times *na
 uint64_t remat_named_times_twice(const struct remat_named_times *named, const uint8_t *rounds)
 {
     uint64_t ns = 0;
-    for (uint32_t k = 0; k < named->kernels->count; k++)
-        ns += runs_of(named, rounds, k) > 1 ? named->prices[k].ns : 0;
+    for (uint32_t k = 0; k < named->kernel_count; k++)
+        ns += runs_of(named, rounds, k) > 1 ? named->kernels[k].ns : 0;
     return ns;
 }

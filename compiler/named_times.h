@@ -9,19 +9,35 @@
 #include "price.h"
 #include "sensitivity.h"
 
+/* Those that decisions may run again. Inputs and outputs are roots. */
+struct remat_named_node {
+    uint32_t input_begin, input_end;
+    uint32_t output_begin, output_end;
+};
+
 struct remat_named_times {
-    const struct remat_graph *graph; /* what decisions are made on */
-    const struct remat_facts *facts; /* its own */
-    const struct remat_kernel_list *kernels;
-    const struct remat_price *prices;
+    uint32_t value_count;
+    uint32_t node_count;
+    struct remat_named_node *nodes; /* of the forward pass and the loss, the last one first */
+    uint32_t *roots;                /* of inputs and outputs */
+    uint32_t late_count;
+    uint32_t *late; /* roots that later nodes read */
+    uint32_t kernel_count;
+    struct remat_named_kernel { /* named ones of `nodes` */
+        uint32_t node;          /* index in `nodes` */
+        uint32_t cost_class;    /* enum remat_cost_class */
+        uint64_t ns;
+    } * kernels;
     struct remat_class_times plain; /* with nothing recomputed, the rest too */
 };
 
-/* `kernels` and `prices` are those of `graph`, nothing recomputed. All outlive the result. */
-void remat_named_times_init(struct remat_named_times *named, const struct remat_graph *graph,
-                            const struct remat_facts *facts,
-                            const struct remat_kernel_list *kernels,
-                            const struct remat_price *prices);
+/* `kernels` and `prices` are those of `graph`, on which decisions are made, nothing recomputed;
+ * `facts` are its own. The result lies in the arena. */
+remat_status remat_named_times_create(struct remat_arena *arena, const struct remat_graph *graph,
+                                      const struct remat_facts *facts,
+                                      const struct remat_kernel_list *kernels,
+                                      const struct remat_price *prices,
+                                      struct remat_named_times *out);
 
 /* (*out)[v], by root: a bit for each round in which it is computed again, or REMAT_ROUND_SAVED
  * where it is saved and something that is computed again reads it. */

@@ -238,7 +238,7 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     p->pinned = pinned;
     p->static_bytes = static_bytes;
     REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
-    remat_named_times_init(&p->named, graph, &p->border.facts, kernels, prices);
+    REMAT_TRY(remat_named_times_create(arena, graph, &p->border.facts, kernels, prices, &p->named));
     REMAT_TRY(find_moments(p, arena, kernels));
     REMAT_TRY(find_floor(p, arena, kernels));
     find_floor_slack(p, kernels, prices, device);
