@@ -385,23 +385,38 @@ fail:
     return st;
 }
 
-/* Tasks that run. What stays in its kernel and is saved counts as the item that is made of it.
- * Whether something is made of what is saved inside. */
-static bool find_run(const struct remat_planner *p, const uint8_t *rounds, bool *run)
+/* Tasks that run. What stays in its kernel and is saved counts as the item that is made of it:
+ * that is `replaced`. */
+static void find_run(const struct remat_planner *p, const uint8_t *rounds, bool *run,
+                     bool *replaced)
 {
-    bool inside = false;
     const struct remat_border *border = &p->border.least;
     for (uint32_t i = 0; i < border->item_count; i++)
         run[border->items[i].task] |= (rounds[p->border.item_value[i].i] & ~REMAT_ROUND_SAVED) != 0;
     for (uint32_t v = 0; v < p->graph->value_count; v++) {
-        if (rounds[v] != REMAT_ROUND_SAVED || !p->border.facts.recomputable[v] ||
-            !remat_is_none(p->border.item_of[v]))
+        uint32_t item = p->border.made_of[v];
+        if (rounds[v] != REMAT_ROUND_SAVED || remat_is_none(item))
             continue;
-        inside = true;
-        if (!remat_is_none(p->border.made_of[v]))
-            run[border->items[p->border.made_of[v]].task] = false;
+        run[border->items[item].task] = false;
+        replaced[item] = true;
     }
-    return inside;
+}
+
+/* Without the launches that tasks which are replaced may share: they run. */
+static remat_status share_launches(struct remat_arena *arena, const bool *replaced,
+                                   struct remat_border *border)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border_task *tasks = border->tasks;
+    REMAT_NEW(arena, border->tasks, border->task_count);
+    memcpy(border->tasks, tasks, border->task_count * sizeof *tasks);
+    for (uint32_t t = 0; t < border->task_count; t++) {
+        struct remat_border_task *task = &border->tasks[t];
+        if (!remat_is_none(task->launch_with) && replaced[task->launch_with])
+            task->launch_ps = 0;
+    }
+fail:
+    return st;
 }
 
 /* Overwrites `rounds`. */
@@ -420,11 +435,13 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     struct remat_border_point point = {0};
     struct remat_border least = p->border.least;
     uint8_t *rounds;
+    bool *replaced;
     uint64_t named_ns;
     REMAT_TRY(remat_named_times_rounds(&p->named, scratch, decision, &rounds));
-    REMAT_NEW(scratch, point.run, p->border.least.task_count);
-    if (find_run(p, rounds, point.run)) /* what is saved inside is read instead of items */
-        REMAT_NEW(scratch, least.read_ps, least.item_count);
+    REMAT_NEW(scratch, point.run, least.task_count);
+    REMAT_NEW(scratch, replaced, least.item_count);
+    find_run(p, rounds, point.run, replaced);
+    REMAT_TRY(share_launches(scratch, replaced, &least));
     REMAT_TRY(remat_border_measure(scratch, &least, &point));
     out->step_ns = bound_ns(p, (double)point.cost_ps) + remat_named_times_twice(&p->named, rounds);
     out->live_bytes = p->static_bytes;

@@ -25,9 +25,11 @@ struct remat_border_graph {
     uint8_t *item_crossing;   /* by item: enum remat_crossing (layers.h) */
     uint32_t *made_of;        /* by value: where it stays in its kernel, the only item that is made
                                  of it there, if that is no larger; REMAT_NONE */
-    bool *item_fused;         /* by item: where not kept, kernel programs make it for themselves */
-    uint32_t *item_named;     /* by item: the first named kernel of the backward pass that reads it,
-                                 as its node; REMAT_NONE: there is none */
+    bool *item_replaced;  /* by item: `least` rests on it being saved in place of such a value, of
+                             which it is computed again all the same */
+    bool *item_fused;     /* by item: where not kept, kernel programs make it for themselves */
+    uint32_t *item_named; /* by item: the first named kernel of the backward pass that reads it,
+                             as its node; REMAT_NONE: there is none */
     struct remat_border least, likely;
     uint64_t least_ns; /* of the plan without recomputation, as `least` counts */
 };

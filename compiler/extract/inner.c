@@ -115,7 +115,15 @@ static void clear(struct inner *n, uint32_t v, uint32_t item)
 
 static bool has_room(const struct inner *n, uint32_t v, struct size input)
 {
-    return !remat_is_none(n->border->made_of[v]) || fits(sum(n->used[v], input), size_of(n, v));
+    return fits(sum(n->used[v], input), size_of(n, v));
+}
+
+/* Room that is not there stands for the item. */
+static void take(struct inner *n, uint32_t v, struct size input)
+{
+    if (!has_room(n, v, input))
+        n->border->item_replaced[n->border->made_of[v]] = true;
+    n->used[v] = sum(n->used[v], input);
 }
 
 /* From `v`, which is inside or the item at hand, up to `input`; takes the room on the way. */
@@ -127,11 +135,12 @@ static bool find_path(struct inner *n, uint32_t v, uint32_t input, struct size s
         uint32_t root = n->border->facts.root[node->inputs[i].i];
         if (root == input)
             return true;
-        if (n->seen[root] == n->walk || !is_inside(n, root) || !has_room(n, root, size))
+        if (n->seen[root] == n->walk || !is_inside(n, root) ||
+            (remat_is_none(n->border->made_of[root]) && !has_room(n, root, size)))
             continue;
         n->seen[root] = n->walk;
         if (find_path(n, root, input, size)) {
-            n->used[root] = sum(n->used[root], size);
+            take(n, root, size);
             return true;
         }
     }
@@ -205,6 +214,7 @@ remat_status remat_extract_inner(struct remat_arena *arena, const struct remat_t
     bool *loose;
     REMAT_NEW(arena, n.met, values);
     REMAT_NEW(arena, border->made_of, values);
+    REMAT_NEW(arena, border->item_replaced, border->item_count);
     memset(border->made_of, 0xff, values * sizeof *border->made_of);
     REMAT_NEW(arena, n.used, values);
     REMAT_NEW(arena, n.seen, values);

@@ -3,7 +3,8 @@
  * be those of neighbours: of what its task reads, of what reads it, of what one kernel writes
  * together with it; of their neighbours; and nodes of the backward pass that read one of them. So
  * where no neighbour runs, and such nodes come later, the kernel is there for the clone alone. A
- * neighbour that leads to nothing but other neighbours does not matter. */
+ * neighbour that leads to nothing but other neighbours does not matter; one that may count as saved
+ * and run is none to go by. */
 #include "launches.h"
 
 #include "ops.h"
@@ -150,7 +151,7 @@ static remat_status find_launch(struct launches *l, uint32_t item, int64_t launc
             count++;
         }
     }
-    if (count <= 1)
+    if (count == 0 || (count == 1 && !l->border->item_replaced[task->launch_with]))
         task->launch_ps = launch_ps;
 fail:
     return st;

@@ -182,6 +182,24 @@ const struct bound_sample bound_samples[] = {
              "%et = mul %e %t\n"
              "%x = linear %et %w1\n"
              "%z = gelu %x\n"},
+    /* saving %c, which is smaller than what it is made of, has %x, %a and %b made in one kernel */
+    {.text = "parameter %w1 : f32[64,64]\n"
+             "parameter %w2 : f32[64,64]\n"
+             "parameter %w3 : f32[64,1]\n"
+             "parameter %w4 : f32[64,64]\n"
+             "%x = add %data %data\n"
+             "%s = linear %x %w1\n"
+             "%r = linear %x %w2\n"
+             "%c = add %s %r\n"
+             "%a = add %x %c\n"
+             "%m : f32[2,64,1] = linear %a %w3\n"
+             "%b = add %a %m\n"
+             "%y = linear %b %w4\n"
+             "%p : f32[2,64,512] = concat %data %data %data %data %data %data %data %data { axis = "
+             "2 } phase loss\n"
+             "%t : f32[2,64,1] = row_sum %p phase loss\n"
+             "%z = add %y %t\n",
+     .launch_ns = 1e7},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

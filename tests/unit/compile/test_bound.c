@@ -17,7 +17,8 @@
 
 enum {
     ITEMS_MIN = 2,
-    ITEMS_MAX = 8,
+    ITEMS_MAX = 8, /* of random graphs */
+    SAMPLE_ITEMS_MAX = 9,
     NESTED = 60,
     INSIDE = 2000,
     PINNED = 5,
@@ -36,7 +37,7 @@ struct graph {
     struct remat_planner *planner;
     struct remat_facts facts;
     uint32_t free_count;
-    uint32_t free_values[ITEMS_MAX];
+    uint32_t free_values[SAMPLE_ITEMS_MAX];
 };
 
 struct tally {
@@ -145,7 +146,7 @@ static remat_status plan(struct graph *g)
     REMAT_TRY(remat_border_decide(&s->arena, s->graph, &border, keep, &g->none, &g->decision));
     for (uint32_t i = 0; i < border.item_count; i++)
         if (border.facts.recomputable[border.item_value[i].i]) {
-            if (g->free_count < ITEMS_MAX)
+            if (g->free_count < SAMPLE_ITEMS_MAX)
                 g->free_values[g->free_count] = border.item_value[i].i;
             g->free_count++;
         }
@@ -293,7 +294,8 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
     remat_status st = sample ? prepare_sample(&g, sample) : prepare(&g);
     if (st == REMAT_OK)
         st = plan(&g);
-    if (st == REMAT_OK && g.free_count >= ITEMS_MIN && g.free_count <= ITEMS_MAX) {
+    if (st == REMAT_OK && g.free_count >= ITEMS_MIN &&
+        g.free_count <= (sample ? SAMPLE_ITEMS_MAX : ITEMS_MAX)) {
         y->graphs++;
         count_programs(&g, y);
         st = check_all(&g, y);
