@@ -386,10 +386,11 @@ fail:
 }
 
 /* Tasks that run. What stays in its kernel and is saved counts as the item that is made of it:
- * that is `replaced`. */
-static void find_run(const struct remat_planner *p, const uint8_t *rounds, bool *run,
+ * that is `replaced`. Whether any is. */
+static bool find_run(const struct remat_planner *p, const uint8_t *rounds, bool *run,
                      bool *replaced)
 {
+    bool any = false;
     const struct remat_border *border = &p->border.least;
     for (uint32_t i = 0; i < border->item_count; i++)
         run[border->items[i].task] |= (rounds[p->border.item_value[i].i] & ~REMAT_ROUND_SAVED) != 0;
@@ -398,8 +399,9 @@ static void find_run(const struct remat_planner *p, const uint8_t *rounds, bool 
         if (rounds[v] != REMAT_ROUND_SAVED || remat_is_none(item))
             continue;
         run[border->items[item].task] = false;
-        replaced[item] = true;
+        replaced[item] = any = true;
     }
+    return any;
 }
 
 /* Without the launches that tasks which are replaced may share: they run. */
@@ -440,8 +442,8 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     REMAT_TRY(remat_named_times_rounds(&p->named, scratch, decision, &rounds));
     REMAT_NEW(scratch, point.run, least.task_count);
     REMAT_NEW(scratch, replaced, least.item_count);
-    find_run(p, rounds, point.run, replaced);
-    REMAT_TRY(share_launches(scratch, replaced, &least));
+    if (find_run(p, rounds, point.run, replaced))
+        REMAT_TRY(share_launches(scratch, replaced, &least));
     REMAT_TRY(remat_border_measure(scratch, &least, &point));
     out->step_ns = bound_ns(p, (double)point.cost_ps) + remat_named_times_twice(&p->named, rounds);
     out->live_bytes = p->static_bytes;

@@ -2,7 +2,7 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
-remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
+remat_status remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx,
                                  struct remat_arena *arena, const struct remat_graph *from)
 {
     remat_status st = REMAT_OK;
@@ -16,7 +16,6 @@ remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
     REMAT_NEW(arena, r->to->scopes, from->scope_count);
     memcpy(r->to->scopes, from->scopes, from->scope_count * sizeof *from->scopes);
     r->to->scope_count = r->to->scope_capacity = from->scope_count;
-    REMAT_TRY(remat_graph_reserve(arena, r->to, from->value_count, from->node_count));
     REMAT_NEW(arena, r->values, from->value_count);
     REMAT_NEW(arena, r->groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)
@@ -28,6 +27,14 @@ remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
     }
 fail:
     return st;
+}
+
+remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
+                                 struct remat_arena *arena, const struct remat_graph *from)
+{
+    remat_status st = remat_rebuild_start(r, ctx, arena, from);
+    return st != REMAT_OK ? st
+                          : remat_graph_reserve(arena, r->to, from->value_count, from->node_count);
 }
 
 remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old)
@@ -81,6 +88,47 @@ void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value
     info.result = to->result;
     *to = info;
     r->values[old.i] = value;
+}
+
+static bool is_needed(const struct remat_rebuild *r, const struct remat_node_info *node,
+                      const bool *needed)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < node->output_count; k++) {
+        uint32_t v = node->outputs[k].i;
+        if (!remat_is_none(r->values[v].i))
+            return false;
+        any |= needed[v] || r->from->values[v].role == REMAT_ROLE_GRADIENT;
+    }
+    return any;
+}
+
+remat_status remat_rebuild_live(struct remat_rebuild *r)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *from = r->from;
+    uint32_t values = r->to->value_count, nodes = 0;
+    bool *needed, *live;
+    REMAT_NEW(r->arena, needed, from->value_count);
+    REMAT_NEW(r->arena, live, from->node_count);
+    for (uint32_t k = 0; k < from->output_count; k++)
+        needed[from->outputs[k].i] = true;
+    for (uint32_t k = 0; k < from->update_count; k++)
+        needed[from->updates[k].value.i] = true;
+    for (uint32_t n = from->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &from->nodes[n];
+        live[n] = is_needed(r, node, needed);
+        for (uint32_t k = 0; live[n] && k < node->input_count; k++)
+            needed[node->inputs[k].i] = true;
+        nodes += live[n];
+        values += live[n] ? node->output_count : 0;
+    }
+    REMAT_TRY(remat_graph_reserve(r->arena, r->to, values, nodes));
+    for (uint32_t n = 0; n < from->node_count; n++)
+        if (live[n])
+            REMAT_TRY(remat_rebuild_copy(r, n));
+fail:
+    return st;
 }
 
 remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **out)

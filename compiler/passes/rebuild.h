@@ -13,7 +13,10 @@ struct remat_rebuild {
     uint32_t *groups;    /* of each old node id: the new group of the old group of that id */
 };
 
-/* An empty graph with the scopes and the graph inputs of `from`. */
+/* An empty graph with the scopes and the graph inputs of `from`; `begin` also makes room for as
+ * many nodes. */
+remat_status remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx,
+                                 struct remat_arena *arena, const struct remat_graph *from);
 remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
                                  struct remat_arena *arena, const struct remat_graph *from);
 remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old);
@@ -23,6 +26,9 @@ remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_no
 remat_status remat_rebuild_copy(struct remat_rebuild *r, uint32_t node);
 /* Lets `value` of the new graph stand for `old`: it takes over all that was said of it. */
 void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value);
+/* Copies what the outputs and updates of `from` need, and what makes its gradients, down to values
+ * that are in the new graph. */
+remat_status remat_rebuild_live(struct remat_rebuild *r);
 /* Outputs and updates. */
 remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **out);
 

@@ -7,25 +7,28 @@ static bool is_update(const struct remat_graph *graph, struct remat_update updat
     return graph->nodes[graph->values[update.value.i].node].phase == REMAT_PHASE_OPTIMIZER;
 }
 
-/* Keeps the updates that are the optimizer's, or those that are not. */
-static void keep_updates(struct remat_graph *graph, bool optimizer)
+/* The graph with those updates that are the optimizer's, or with those that are not. */
+static remat_status keep_updates(struct remat_arena *arena, const struct remat_graph *graph,
+                                 bool optimizer, struct remat_graph *out)
 {
-    uint32_t kept = 0;
+    remat_status st = REMAT_OK;
+    *out = *graph;
+    out->update_count = 0;
+    REMAT_NEW(arena, out->updates, graph->update_count);
     for (uint32_t u = 0; u < graph->update_count; u++)
-        if (!remat_is_none(graph->values[graph->updates[u].value.i].node) &&
-            is_update(graph, graph->updates[u]) == optimizer)
-            graph->updates[kept++] = graph->updates[u];
-    graph->update_count = kept;
+        if (is_update(graph, graph->updates[u]) == optimizer)
+            out->updates[out->update_count++] = graph->updates[u];
+fail:
+    return st;
 }
 
 static remat_status take_microbatch(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph, struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *copy;
-    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &copy));
-    keep_updates(copy, false);
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, copy, out));
+    struct remat_graph part;
+    REMAT_TRY(keep_updates(arena, graph, false, &part));
+    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, &part, out));
 fail:
     return st;
 }
@@ -35,18 +38,15 @@ static remat_status take_update(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_rebuild r;
-    struct remat_graph *all;
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    struct remat_graph part;
+    REMAT_TRY(keep_updates(arena, graph, true, &part));
+    part.output_count = 0;
+    REMAT_TRY(remat_rebuild_start(&r, ctx, arena, &part));
     for (uint32_t u = 0; u < graph->update_count; u++)
         if (!is_update(graph, graph->updates[u]))
             r.values[graph->updates[u].value.i] = r.values[graph->updates[u].state.i];
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (remat_is_none(r.values[graph->nodes[n].outputs[0].i].i))
-            REMAT_TRY(remat_rebuild_copy(&r, n));
-    REMAT_TRY(remat_rebuild_finish(&r, &all));
-    all->output_count = 0;
-    keep_updates(all, true);
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, all, out));
+    REMAT_TRY(remat_rebuild_live(&r));
+    REMAT_TRY(remat_rebuild_finish(&r, out));
 fail:
     return st;
 }
