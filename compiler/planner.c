@@ -40,6 +40,7 @@ struct remat_planner {
     struct remat_named_times named;
     uint32_t moment_count;
     struct moment *moments;
+    uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };
 
 /* In the likely problem what is live at the loss anyway stays, and what crosses as much or more. */
@@ -369,17 +370,22 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
 {
     remat_status st = REMAT_OK;
     double best_ps = -INFINITY;
+    uint32_t binding = p->binding;
     if (live_bytes < p->floor_bytes) {
         *out_ns = UINT64_MAX;
         return REMAT_OK;
     }
     for (uint32_t m = 0; m < p->moment_count; m++) {
-        uint64_t room = live_bytes - p->static_bytes - p->moments[m].at.other_bytes;
-        double ps;
-        double before_ps = (double)p->moments[m].at.before_ps;
-        REMAT_TRY(remat_border_bound(p->moments[m].network, room, best_ps - before_ps, &ps));
-        best_ps = fmax(best_ps, ps + before_ps);
+        struct moment *at = &p->moments[(p->binding + m) % p->moment_count];
+        uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
+        double before_ps = (double)at->at.before_ps, ps;
+        REMAT_TRY(remat_border_bound(at->network, room, best_ps - before_ps, &ps));
+        if (ps + before_ps > best_ps) {
+            best_ps = ps + before_ps;
+            binding = (uint32_t)(at - p->moments);
+        }
     }
+    p->binding = binding;
     *out_ns = bound_ns(p, best_ps);
 fail:
     return st;

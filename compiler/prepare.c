@@ -71,7 +71,8 @@ static void show(const struct preparation *p, const char *pass, const struct rem
         p->settings->after_pass(p->settings->after_pass_user, pass, graph);
 }
 
-/* Each pass makes *graph anew; `shown`: its time and its result are handed out. */
+/* Each pass makes *graph anew, the last result is verified; `shown`: times and results are handed
+ * out. */
 static remat_status run_passes(const struct preparation *p, const struct named_pass *passes,
                                size_t count, bool shown, const struct remat_graph **graph)
 {
@@ -85,8 +86,8 @@ static remat_status run_passes(const struct preparation *p, const struct named_p
             stop_clock(p, passes[i].name, start);
             show(p, passes[i].name, result);
         }
-        REMAT_TRY(remat_graph_verify(p->ctx, result));
     }
+    REMAT_TRY(remat_graph_verify(p->ctx, *graph));
 fail:
     return st;
 }
