@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { WORK_MAX = 400000000 };
+enum { WORK_MAX = 400000000 }; /* of finding candidates; of their flows */
 
 /* --- which nodes to try: evenly spread over those under pressure, then around the best --- */
 
@@ -28,7 +28,8 @@ static remat_status find_candidates(struct remat_cut *c, uint64_t budget, struct
     const struct remat_problem *p = c->problem;
     uint64_t work = (uint64_t)p->node_count * (p->node_count + p->edge_count);
     uint32_t stride = (uint32_t)(1 + work / WORK_MAX);
-    for (uint32_t k = stride / 2; k < p->node_count && !remat_deadline_expired(deadline);
+    for (uint32_t k = stride / 2;
+         k < p->node_count && !remat_deadline_count(deadline, p->node_count + p->edge_count);
          k += stride) {
         if (p->input_begin[k] == p->input_begin[k + 1] || p->fusible[k] ||
             !remat_cut_look(c, k, budget) || remat_cut_pressure(c) == 0)
@@ -66,27 +67,31 @@ static uint32_t most_pressed(const struct candidates *all)
     return most;
 }
 
+static bool is_over(struct remat_cut *c)
+{
+    return c->steps > WORK_MAX || remat_deadline_expired(c->deadline);
+}
+
 static remat_status try_candidates(struct remat_cut *c, uint64_t budget, struct candidates *all,
-                                   uint32_t cuts_max, struct remat_deadline *deadline,
-                                   uint32_t *best)
+                                   uint32_t cuts_max, uint32_t *best)
 {
     remat_status st = REMAT_OK;
     uint32_t stride = cuts_max ? (all->count + cuts_max - 1) / cuts_max : 0;
     *best = UINT32_MAX;
     for (uint32_t i = stride / 2; stride && i < all->count; i += stride) {
-        if (remat_deadline_expired(deadline))
+        if (is_over(c))
             return REMAT_OK;
         REMAT_TRY(try_candidate(c, budget, all, i, best));
     }
     for (uint32_t i = 0; stride > 1 && i < cuts_max / 4; i++) {
         uint32_t pressed = most_pressed(all);
-        if (pressed == UINT32_MAX || remat_deadline_expired(deadline))
+        if (pressed == UINT32_MAX || is_over(c))
             return REMAT_OK;
         REMAT_TRY(try_candidate(c, budget, all, pressed, best));
     }
     for (; stride > 1 && *best != UINT32_MAX; stride = (stride + 1) / 2) {
         uint32_t middle = *best, reach = stride / 2;
-        if (remat_deadline_expired(deadline))
+        if (is_over(c))
             return REMAT_OK;
         if (middle >= reach)
             REMAT_TRY(try_candidate(c, budget, all, middle - reach, best));
@@ -123,6 +128,22 @@ double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
     return p->tick == 1 ? time : time * (1 - 0x1p-48); /* sums of fractions are rounded */
 }
 
+/* The bound at the node again, for its two cuts. */
+static remat_status find_cuts(struct remat_cut *c, uint64_t budget, struct remat_bound *out)
+{
+    remat_status st = REMAT_OK;
+    double units;
+    remat_cut_look(c, out->node, budget);
+    REMAT_TRY(remat_cut_build(c));
+    REMAT_TRY(remat_cut_bound(c, &units));
+    if (remat_deadline_expired(c->deadline))
+        return REMAT_OK;
+    out->keep_more = c->keep_more;
+    out->keep_less = c->keep_less;
+fail:
+    return st;
+}
+
 remat_status remat_bound_time(struct remat_arena *arena, const struct remat_problem *p,
                               uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
                               struct remat_bound *out)
@@ -135,16 +156,14 @@ remat_status remat_bound_time(struct remat_arena *arena, const struct remat_prob
     remat_arena_init(&own, arena->ctx);
     *out = (struct remat_bound){.time = p->least_time, .node = UINT32_MAX};
     REMAT_TRY(remat_cut_create(arena, p, &c));
+    c.deadline = deadline;
     REMAT_TRY(find_candidates(&c, budget, &own, deadline, &all));
-    REMAT_TRY(try_candidates(&c, budget, &all, cuts_max, deadline, &best));
+    REMAT_TRY(try_candidates(&c, budget, &all, cuts_max, &best));
     list_best(&all, out);
     if (best != UINT32_MAX && all.values[best] > 0) {
         out->node = all.items[best];
-        remat_cut_look(&c, out->node, budget);
-        REMAT_TRY(remat_cut_build(&c));
-        REMAT_TRY(remat_cut_bound(&c, &all.values[best])); /* for its two cuts */
-        out->keep_more = c.keep_more;
-        out->keep_less = c.keep_less;
+        if (!remat_deadline_expired(deadline))
+            REMAT_TRY(find_cuts(&c, budget, out));
         out->ticks = (uint64_t)ceil(ldexp(all.values[best], -c.shift));
         out->time = remat_bound_from_ticks(p, out->ticks);
     }
@@ -248,6 +267,7 @@ remat_status remat_bound_branch(struct remat_arena *arena, const struct remat_pr
     remat_arena_init(&own, arena->ctx);
     *ticks = 0;
     REMAT_TRY(remat_cut_create(&own, p, &c));
+    c.deadline = deadline;
     REMAT_NEW(&own, t.leaves, (size_t)leaves_max + 3);
     REMAT_NEW(&own, t.heap, (size_t)leaves_max + 3);
     if (!remat_cut_look(&c, node, budget))

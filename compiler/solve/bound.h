@@ -14,8 +14,8 @@ struct remat_bound {
     uint32_t node;  /* whose first run gives it; UINT32_MAX: the trivial bound */
     uint32_t best[REMAT_BOUND_NODES], best_count; /* nodes with the largest bounds, largest first */
     /* By value, in the arena: whether it is live at that run in the two cheapest cuts beside the
-     * budget, one above and one within it. What to start a search from; NULL for the trivial bound.
-     */
+     * budget, one above and one within it. What to start a search from; NULL for the trivial bound
+     * and after the deadline. */
     bool *keep_more, *keep_less;
 };
 

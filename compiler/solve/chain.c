@@ -29,6 +29,8 @@ struct remat_chain {
     uint32_t count;        /* of forward nodes */
     uint32_t points_max;
     uint32_t *group_begin, *group;          /* CSR: backward nodes by group */
+    uint64_t *peaks;                        /* by group: see group_peak */
+    bool *reads_before;                     /* by group: it reads the value before its own */
     uint64_t *held;                         /* backward bytes live before a group runs */
     uint64_t *around;                       /* backward bytes and workspace during a run, by node */
     struct frontier *segments;              /* by segment_of */
@@ -60,25 +62,17 @@ static bool is_empty(const struct remat_chain *c, uint32_t b)
     return c->group_begin[b] == c->group_begin[b + 1];
 }
 
-static bool reads(const struct remat_problem *p, uint32_t v, uint32_t u)
-{
-    for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-        if (p->inputs[e] == u)
-            return true;
-    return false;
-}
-
 /* Bytes while group b runs, its own forward value live, without the one before it when `alone`. */
-static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, bool alone)
+static uint64_t weigh_group(const struct remat_chain *c, uint32_t b, bool base, bool alone)
 {
     const struct remat_problem *p = c->problem;
     uint64_t peak = 0, before = alone ? 0 : base_bytes(c, b), own = 0;
     before = base ? before : 0;
     for (uint32_t i = c->group_begin[b + 1]; i-- > c->group_begin[b];) {
         uint32_t v = c->group[i];
-        if (reads(p, v, b))
+        if (remat_problem_reads(p, v, b))
             own = p->bytes[b];
-        if (!alone && b > 0 && reads(p, v, b - 1))
+        if (!alone && b > 0 && remat_problem_reads(p, v, b - 1))
             before = p->bytes[b - 1];
         if (c->around[v] + own + before > peak)
             peak = c->around[v] + own + before;
@@ -86,12 +80,19 @@ static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, b
     return peak;
 }
 
-static bool group_reads_before(const struct remat_chain *c, uint32_t b)
+static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, bool alone)
 {
-    for (uint32_t i = c->group_begin[b]; b > 0 && i < c->group_begin[b + 1]; i++)
-        if (reads(c->problem, c->group[i], b - 1))
-            return true;
-    return false;
+    return c->peaks[4 * b + 2 * base + alone];
+}
+
+static void weigh_groups(struct remat_chain *c)
+{
+    for (uint32_t b = 0; b < c->count; b++) {
+        for (uint32_t kind = 0; kind < 4; kind++)
+            c->peaks[4 * b + kind] = weigh_group(c, b, kind >> 1, kind & 1);
+        for (uint32_t i = c->group_begin[b]; b > 0 && i < c->group_begin[b + 1]; i++)
+            c->reads_before[b] |= remat_problem_reads(c->problem, c->group[i], b - 1);
+    }
 }
 
 /* --- lists of points --- */
@@ -238,8 +239,8 @@ static void offer_pair(struct remat_chain *c, struct wanted *w, struct step step
 static bool is_over(struct remat_chain *c)
 {
     if (c->work >= c->polled + POLL) {
+        c->over |= remat_deadline_count(c->deadline, c->work - c->polled) || c->work > WORK_MAX;
         c->polled = c->work;
-        c->over |= c->work > WORK_MAX || remat_deadline_expired(c->deadline);
     }
     return c->over;
 }
@@ -279,7 +280,7 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
         offer_point(c, w, SINGLE, peak, s.top ? 0 : p->ticks[s.b]);
         return;
     }
-    if (s.top && !group_reads_before(c, s.b))
+    if (s.top && !c->reads_before[s.b])
         offer_pair(c, w, (struct step){.choice = DIRECT}, &nothing, 0,
                    segment_of(c, s.a, s.b - 1, false, s.base),
                    base_bytes(c, s.a) + group_peak(c, s.b, false, true), 0);
@@ -396,7 +397,9 @@ static bool divide(struct remat_chain *c, uint32_t forward)
     const struct remat_problem *p = c->problem;
     uint32_t group = forward - 1, largest;
     memset(c->group_begin, 0, ((size_t)p->node_count + 1) * sizeof *c->group_begin);
+    c->work += p->node_count / 16;
     for (uint32_t v = forward; v < p->node_count; v++) {
+        c->work += 1 + remat_problem_input_count(p, v);
         if (!look_at_reads(p, v, forward, &largest) || (largest != UINT32_MAX && largest > group))
             return false;
         group = largest == UINT32_MAX ? group : largest;
@@ -457,13 +460,16 @@ remat_status remat_chain_find(struct remat_arena *arena, const struct remat_prob
         .problem = p, .arena = arena, .budget_max = budget_max, .deadline = deadline};
     REMAT_NEW(arena, c->group_begin, (size_t)p->node_count + 1);
     REMAT_NEW(arena, c->group, p->node_count);
-    while (forward > 2 && !divide(c, forward))
+    while (forward > 2 && !is_over(c) && !divide(c, forward))
         forward--;
-    if (forward <= 2 || forward > FORWARD_MAX || remat_deadline_expired(deadline))
+    if (forward <= 2 || forward > FORWARD_MAX || is_over(c) || remat_deadline_expired(deadline))
         return REMAT_OK;
     REMAT_NEW(arena, c->held, c->count);
     REMAT_NEW(arena, c->around, p->node_count);
+    REMAT_NEW(arena, c->peaks, 4 * (size_t)c->count);
+    REMAT_NEW(arena, c->reads_before, c->count);
     weigh_backward(c);
+    weigh_groups(c);
     /* A coarse table first, then as fine a one as the work allows. */
     REMAT_TRY(make_table(c, POINTS_MIN));
     if (c->over)

@@ -24,12 +24,20 @@ struct remat_eviction {
 enum { REMAT_EVICTIONS = 8 };
 extern const struct remat_eviction remat_evictions[REMAT_EVICTIONS]; /* what is worth trying */
 
+/* What greedy plans may take together, counted down: looks at a value or an input, before the
+ * deadline and after it. */
+struct remat_looks {
+    uint64_t left, late;
+};
+/* As many as five plans may take, each of which has a limit of its own. */
+struct remat_looks remat_construct_looks(const struct remat_problem *problem);
+
 /* The given order in at most `budget` bytes: evicts the least worthy value when room is needed, and
  * makes missing inputs again. *ok is false, and the sequence empty, when it gets stuck or takes too
- * long: after the deadline that is some tenths of a second. */
+ * many looks. */
 remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *problem,
                                     uint64_t budget, const struct remat_eviction *eviction,
-                                    struct remat_deadline *deadline, struct remat_sequence *out,
-                                    bool *ok);
+                                    struct remat_deadline *deadline, struct remat_looks *looks,
+                                    struct remat_sequence *out, bool *ok);
 
 #endif

@@ -35,13 +35,9 @@ static void set_charges(struct remat_cut *c)
 /* An input of k in each of its ways. */
 static bool is_always_read(const struct remat_problem *p, uint32_t k, uint32_t u)
 {
-    for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++) {
-        uint32_t w = p->ways[i], e = p->input_begin[w];
-        while (e < p->input_begin[w + 1] && p->inputs[e] != u)
-            e++;
-        if (e == p->input_begin[w + 1])
+    for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++)
+        if (!remat_problem_reads(p, p->ways[i], u))
             return false;
-    }
     return true;
 }
 
@@ -108,6 +104,7 @@ remat_status remat_cut_build(struct remat_cut *c)
     remat_arena_release(&c->arena);
     remat_arena_init(&c->arena, ctx);
     REMAT_TRY(remat_flow_create(&c->arena, 2 * n + 2, &c->flow));
+    c->flow.deadline = c->deadline;
     REMAT_NEW(&c->arena, c->keep_arc, n);
     REMAT_NEW(&c->arena, c->run_arc, n);
     REMAT_NEW(&c->arena, c->need_arc, n);
@@ -121,6 +118,7 @@ remat_status remat_cut_build(struct remat_cut *c)
             REMAT_TRY(
                 remat_flow_add(&c->flow, 2 * v + 1, 2 * p->inputs[e], REMAT_FLOW_UNBOUNDED, NULL));
     }
+    remat_deadline_count(c->deadline, n + c->flow.arcs.count);
 fail:
     return st;
 }
@@ -159,6 +157,8 @@ static remat_status cut_at(struct remat_cut *c, double lambda, double *value, do
     int64_t flow;
     set_capacities(c, lambda);
     REMAT_TRY(remat_flow_run(&c->flow, 2 * p->node_count, 2 * p->node_count + 1, &flow));
+    c->steps += c->flow.steps;
+    c->flow.steps = 0;
     /* Both terms are rounded against us: doubles carry 53 bits, units may have a few more. */
     *value = (double)flow * (1 - 0x1p-50) - lambda * (double)c->room * (1 + 0x1p-50);
     *time = *kept = 0;
@@ -189,6 +189,8 @@ remat_status remat_cut_bound(struct remat_cut *c, double *best)
         if (c->side[v] == ANCESTOR)
             time_high += ldexp((double)c->charge[v], c->shift);
     REMAT_TRY(cut_at(c, 0, best, &time_low, &kept_low));
+    if (remat_deadline_count(c->deadline, p->node_count))
+        return REMAT_OK;
     memcpy(c->keep_more, c->keep, p->node_count * sizeof *c->keep);
     c->solved = kept_low <= room;
     if (c->solved || time_high <= time_low)
@@ -200,7 +202,8 @@ remat_status remat_cut_bound(struct remat_cut *c, double *best)
         REMAT_TRY(cut_at(c, lambda, &value, &time, &kept));
         if (value > *best)
             *best = value;
-        if (value >= crossing * (1 - 1e-9) || kept >= kept_low || kept == room)
+        if (remat_deadline_count(c->deadline, p->node_count) || value >= crossing * (1 - 1e-9) ||
+            kept >= kept_low || kept == room)
             break;
         if (kept > room) {
             time_low = time;

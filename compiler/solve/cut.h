@@ -23,9 +23,11 @@ struct remat_cut {
     bool solved;          /* what the bound says is reached within the room, by keep_more */
     bool *free_of_charge; /* surely there */
 
-    struct remat_arena arena; /* of the network */
-    uint64_t *charge;         /* by node: ticks that making it once more costs at least */
-    uint8_t *side;            /* by node: ancestor, descendant of k or 0 */
+    struct remat_deadline *deadline; /* may be NULL */
+    uint64_t steps;                  /* of all flows */
+    struct remat_arena arena;        /* of the network */
+    uint64_t *charge;                /* by node: ticks that making it once more costs at least */
+    uint8_t *side;                   /* by node: ancestor, descendant of k or 0 */
     bool *needed;
     struct remat_flow flow;
     uint32_t *keep_arc, *run_arc, *need_arc;
@@ -41,7 +43,8 @@ void remat_cut_destroy(struct remat_cut *cut);
 bool remat_cut_look(struct remat_cut *cut, uint32_t k, uint64_t budget);
 /* Bytes beyond the room if everything needed were kept; 0: the bound is 0. */
 uint64_t remat_cut_pressure(const struct remat_cut *cut);
-/* The network for k; then the largest bound, in units beyond the sum of least times. */
+/* The network for k; then the largest bound, in units beyond the sum of least times. After the
+ * deadline it is a smaller one, and the cuts mean nothing. */
 remat_status remat_cut_build(struct remat_cut *cut);
 remat_status remat_cut_bound(struct remat_cut *cut, double *units);
 

@@ -8,8 +8,8 @@
 
 enum { RUNGS = 24, RUNGS_LARGE = 8, CLOSER = 12, CLOSING_MOVES = 3 };
 enum { PLUNGES = 4, PLUNGE_MOVES = 12 };
-enum { LARGE = 1000 /* nodes */ };
-#define COLD 0.05 /* in times of the mean node, as `hot` */
+enum { EVENTS = 64, EVENTS_LARGE = 20 }; /* of a move */
+#define COLD 0.05                        /* in times of the mean node, as `hot` */
 
 static const struct pass {
     double hot, pressure;
@@ -21,7 +21,8 @@ struct descent {
     const struct remat_problem *problem;
     struct remat_arena *arena;
     struct remat_deadline *deadline;
-    uint64_t moves, seed; /* of one annealing run */
+    struct remat_looks looks; /* of greedy plans */
+    uint64_t moves, seed;     /* of one annealing run */
     struct pass pass;
     uint32_t last; /* the rung that the pass is at */
     struct remat_descent *out;
@@ -51,13 +52,15 @@ static remat_status anneal(struct descent *d, uint64_t budget, const struct rema
     remat_status st = REMAT_OK;
     struct remat_sequence found;
     double node = 1.0 / d->problem->node_count;
-    struct remat_search_options search = {.budget = budget,
-                                          .moves = d->moves,
-                                          .seed = d->seed++,
-                                          .hot = d->pass.hot * node,
-                                          .cold = COLD * node,
-                                          .pressure = d->pass.pressure,
-                                          .deadline = d->deadline};
+    struct remat_search_options search = {
+        .budget = budget,
+        .moves = d->moves,
+        .events = d->problem->node_count > REMAT_DESCEND_LARGE ? EVENTS_LARGE : EVENTS,
+        .seed = d->seed++,
+        .hot = d->pass.hot * node,
+        .cold = COLD * node,
+        .pressure = d->pass.pressure,
+        .deadline = d->deadline};
     REMAT_TRY(remat_search(d->arena, d->problem, from, &search, &found));
     REMAT_TRY(keep(d, &found));
     d->last = (uint32_t)d->out->count - 1;
@@ -72,10 +75,10 @@ static remat_status try_greedy(struct descent *d, uint64_t budget)
         struct remat_sequence sequence;
         bool ok;
         REMAT_TRY(remat_construct_greedy(d->arena, d->problem, budget, &remat_evictions[i],
-                                         d->deadline, &sequence, &ok));
+                                         d->deadline, &d->looks, &sequence, &ok));
         if (ok)
             REMAT_TRY(keep(d, &sequence));
-        if (ok && d->problem->node_count > LARGE)
+        if (ok && d->problem->node_count > REMAT_DESCEND_LARGE)
             break;
     }
 fail:
@@ -195,12 +198,13 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
                            struct remat_deadline *deadline, struct remat_descent *out)
 {
     remat_status st = REMAT_OK;
-    bool large = p->node_count > LARGE;
+    bool large = p->node_count > REMAT_DESCEND_LARGE;
     uint32_t count = large ? 1 : PASSES, rungs = large ? RUNGS_LARGE : RUNGS;
     moves /= (count + 1) * rungs + CLOSER * CLOSING_MOVES + PLUNGES * PLUNGE_MOVES;
     struct descent d = {.problem = p,
                         .arena = arena,
                         .deadline = deadline,
+                        .looks = remat_construct_looks(p),
                         .moves = moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
                         .seed = 1,
                         .out = out};

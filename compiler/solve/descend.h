@@ -6,6 +6,8 @@
 #include "search.h"
 #include "simulate.h"
 
+enum { REMAT_DESCEND_LARGE = 1000 /* nodes */ };
+
 struct remat_rung {
     struct remat_sequence sequence;
     struct remat_simulation result;

@@ -8,7 +8,7 @@
  * subset, which never needs more. */
 #include "floor.h"
 
-enum { STATES_PER_NODE = 4000, POLL = 64 };
+enum { STATES_PER_NODE = 4000, STEPS_PER_STATE = 1 << 16, LASTING_WORK_MAX = 400000000 };
 
 struct live_set {
     uint32_t count;
@@ -18,6 +18,9 @@ struct live_set {
 
 struct walk {
     const struct remat_problem *problem;
+    struct remat_deadline *deadline;
+    uint64_t steps_max; /* of the state at hand: items looked at */
+    uint64_t steps;
     struct remat_arena arena; /* of one node's search */
     struct {
         struct live_set *items;
@@ -146,8 +149,10 @@ static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
     uint32_t *items = w->scratch;
     for (uint32_t i = count; i-- > 0;) {
         bool all = p->workspace[items[i]] == p->static_bytes; /* a run needs no more than the set */
-        for (uint32_t e = p->input_begin[items[i]]; all && e < p->input_begin[items[i] + 1]; e++)
+        uint32_t e = p->input_begin[items[i]];
+        for (; all && e < p->input_begin[items[i] + 1]; e++)
             all = contains(items, i, p->inputs[e]);
+        w->steps += 1 + e - p->input_begin[items[i]];
         if (all) {
             memmove(items + i, items + i + 1, (count - i - 1) * sizeof *items);
             count--;
@@ -172,7 +177,8 @@ fail:
     return st;
 }
 
-static remat_status expand(struct walk *w, const struct live_set *set)
+/* Incomplete when there are too many steps, or the deadline comes. */
+static remat_status expand(struct walk *w, const struct live_set *set, bool *complete)
 {
     remat_status st = REMAT_OK;
     const struct remat_problem *p = w->problem;
@@ -185,7 +191,13 @@ static remat_status expand(struct walk *w, const struct live_set *set)
                 if (!contains(set->items, set->count, p->inputs[e]))
                     bytes += p->bytes[p->inputs[e]];
             uint64_t bottleneck = bytes > set->bottleneck ? bytes : set->bottleneck;
+            uint64_t before = w->steps;
             REMAT_TRY(queue_set(w, replace(w, set, i, way), bottleneck));
+            w->steps += set->count + remat_problem_input_count(p, way);
+            *complete =
+                !remat_deadline_count(w->deadline, w->steps - before) && w->steps < w->steps_max;
+            if (!*complete)
+                return REMAT_OK;
         }
     }
 fail:
@@ -195,9 +207,10 @@ fail:
 /* What running v takes at least; nothing above `enough` is distinguished, since another node needs
  * that much already. */
 static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint64_t *effort,
-                              struct remat_deadline *deadline, uint64_t *bytes, bool *exact)
+                              uint64_t *bytes, bool *exact)
 {
     remat_status st = REMAT_OK;
+    bool complete = true;
     const struct remat_problem *p = w->problem;
     *exact = false;
     *bytes = remat_problem_working_set(p, v);
@@ -207,6 +220,7 @@ static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint6
         for (uint32_t e = 0; e < count; e++)
             w->scratch[e] = p->inputs[p->input_begin[way] + e];
         REMAT_TRY(queue_set(w, count, working_set > enough ? working_set : enough));
+        remat_deadline_count(w->deadline, 1 + count);
     }
     for (int states = 0; w->heap.count; states++) {
         struct live_set set = heap_pop(w);
@@ -215,13 +229,17 @@ static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint6
         *exact = set.count == 0;
         if (*exact || states >= STATES_PER_NODE || *effort == 0)
             break;
-        if (states % POLL == 0 && remat_deadline_expired(deadline))
-            break;
         REMAT_TRY(see(w, &set, &fresh));
         if (!fresh)
             continue;
-        --*effort;
-        REMAT_TRY(expand(w, &set));
+        w->steps = 0;
+        w->steps_max = *effort * STEPS_PER_STATE;
+        REMAT_TRY(expand(w, &set, &complete));
+        if (!complete) { /* of all that is queued, or would be, this set is the first */
+            *effort -= w->steps < w->steps_max ? 0 : *effort;
+            break;
+        }
+        *effort -= 1 + w->steps / STEPS_PER_STATE;
     }
 fail:
     return st;
@@ -232,17 +250,20 @@ static remat_status order_by_working_set(struct remat_arena *arena, const struct
 {
     remat_status st = REMAT_OK;
     uint32_t n = p->node_count, *from, *to;
+    uint64_t *bytes;
     REMAT_NEW(arena, from, n);
     REMAT_NEW(arena, to, n);
-    for (uint32_t v = 0; v < n; v++)
+    REMAT_NEW(arena, bytes, n);
+    for (uint32_t v = 0; v < n; v++) {
         from[v] = v;
+        bytes[v] = remat_problem_working_set(p, v);
+    }
     for (uint32_t width = 1; width < n; width *= 2) { /* merge sort, largest first, stable */
         for (uint32_t low = 0; low < n; low += 2 * width) {
             uint32_t middle = low + width < n ? low + width : n;
             uint32_t high = middle + width < n ? middle + width : n;
             for (uint32_t i = low, j = middle, k = low; k < high; k++) {
-                bool right = i == middle || (j < high && remat_problem_working_set(p, from[j]) >
-                                                             remat_problem_working_set(p, from[i]));
+                bool right = i == middle || (j < high && bytes[from[j]] > bytes[from[i]]);
                 to[k] = right ? from[j++] : from[i++];
             }
         }
@@ -256,15 +277,18 @@ fail:
 }
 
 /* When v runs, what lasts of its ancestors is there (unless one was only ever fused), whatever else
- * is. Quadratic, so only where
- * something lasts. */
+ * is. Quadratic, so only where something lasts, and of large problems at some nodes, the last one
+ * among them. */
 static remat_status add_lasting(struct remat_arena *arena, const struct remat_problem *p,
-                                struct remat_floor *out)
+                                struct remat_deadline *deadline, struct remat_floor *out)
 {
     remat_status st = REMAT_OK;
     bool *before;
+    uint64_t steps = (uint64_t)p->node_count + p->edge_count; /* at a node */
+    uint32_t stride = (uint32_t)(1 + p->node_count * steps / LASTING_WORK_MAX);
     REMAT_NEW(arena, before, p->node_count);
-    for (uint32_t v = 0; v < p->node_count; v++) {
+    for (uint32_t v = (p->node_count - 1) % stride;
+         v < p->node_count && !remat_deadline_count(deadline, steps); v += stride) {
         uint64_t bytes = remat_problem_working_set(p, v);
         memset(before, 0, p->node_count * sizeof *before);
         before[v] = true;
@@ -291,7 +315,7 @@ remat_status remat_floor_find(struct remat_arena *arena, const struct remat_prob
     remat_status st = REMAT_OK;
     struct remat_context *ctx = arena->ctx;
     struct remat_arena own;
-    struct walk w = {.problem = p};
+    struct walk w = {.problem = p, .deadline = deadline};
     uint32_t *order;
     remat_arena_init(&own, ctx);
     remat_arena_init(&w.arena, ctx);
@@ -300,11 +324,12 @@ remat_status remat_floor_find(struct remat_arena *arena, const struct remat_prob
     REMAT_NEW(&own, w.scratch, p->node_count);
     out->node = order[0];
     out->bytes = remat_problem_working_set(p, order[0]);
-    for (uint32_t i = 0; i < p->node_count; i++) {
+    for (uint32_t i = 0; i < p->node_count && !(deadline && deadline->hit); i++) {
         uint64_t bytes = 0;
         bool exact = false;
-        w = (struct walk){.problem = p, .arena = w.arena, .scratch = w.scratch};
-        REMAT_TRY(walk_back(&w, order[i], out->bytes, &effort, deadline, &bytes, &exact));
+        w = (struct walk){
+            .problem = p, .deadline = deadline, .arena = w.arena, .scratch = w.scratch};
+        REMAT_TRY(walk_back(&w, order[i], out->bytes, &effort, &bytes, &exact));
         out->exact = out->exact && exact;
         if (bytes > out->bytes) {
             out->bytes = bytes;
@@ -313,9 +338,9 @@ remat_status remat_floor_find(struct remat_arena *arena, const struct remat_prob
         remat_arena_release(&w.arena);
     }
     if (p->has_lasting)
-        REMAT_TRY(add_lasting(&own, p, out));
+        REMAT_TRY(add_lasting(&own, p, deadline, out));
     /* Nodes are looked at one by one, as if each could be run from nothing at any time. */
-    out->exact = out->exact && !p->has_lasting && !p->has_once;
+    out->exact = out->exact && !p->has_lasting && !p->has_once && !(deadline && deadline->hit);
 fail:
     remat_arena_release(&w.arena);
     remat_arena_release(&own);

@@ -1,6 +1,8 @@
 /* Dinic's algorithm with an explicit path instead of recursion. */
 #include "flow.h"
 
+enum { POLL = 4096 };
+
 remat_status remat_flow_create(struct remat_arena *arena, uint32_t node_count,
                                struct remat_flow *out)
 {
@@ -47,15 +49,23 @@ fail:
     return st;
 }
 
+static bool is_over(struct remat_flow *f, uint64_t steps)
+{
+    f->steps += steps;
+    return remat_deadline_count(f->deadline, steps);
+}
+
 /* Levels from the source; false when the sink is not reached. */
 static bool find_levels(struct remat_flow *f, uint32_t source, uint32_t sink)
 {
     uint32_t head = 0, end = 0;
+    uint64_t arcs = 0;
     memset(f->level, 0xff, f->node_count * sizeof *f->level);
     f->level[source] = 0;
     f->queue[end++] = source;
     while (head < end) {
         uint32_t v = f->queue[head++];
+        arcs += f->begin[v + 1] - f->begin[v];
         for (uint32_t i = f->begin[v]; i < f->begin[v + 1]; i++) {
             const struct remat_flow_arc *a = &f->arcs.items[f->order[i]];
             if (a->residual > 0 && f->level[a->to] == UINT32_MAX) {
@@ -64,7 +74,7 @@ static bool find_levels(struct remat_flow *f, uint32_t source, uint32_t sink)
             }
         }
     }
-    return f->level[sink] != UINT32_MAX;
+    return !is_over(f, f->node_count + arcs) && f->level[sink] != UINT32_MAX;
 }
 
 /* Pushes along the path of `length` arcs; returns how much of the path stays usable. */
@@ -88,9 +98,16 @@ static uint32_t augment(struct remat_flow *f, uint32_t length, int64_t *value)
 static void push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
 {
     uint32_t v = source, length = 0;
+    uint64_t steps = 0;
     memcpy(f->next, f->begin, f->node_count * sizeof *f->next);
     for (;;) {
+        if (++steps >= POLL) {
+            if (is_over(f, steps))
+                return;
+            steps = 0;
+        }
         if (v == sink) {
+            steps += length;
             length = augment(f, length, value);
             v = tail_of(f, f->path[length]);
             continue;

@@ -3,6 +3,7 @@
 #define REMAT_FLOW_H
 
 #include "base.h"
+#include "deadline.h"
 
 #define REMAT_FLOW_UNBOUNDED (INT64_MAX / 4)
 
@@ -26,6 +27,8 @@ struct remat_flow {
     } tails;
     uint32_t *begin, *order; /* arcs by source node */
     uint32_t *level, *next, *queue, *path;
+    struct remat_deadline *deadline; /* may be NULL */
+    uint64_t steps;                  /* nodes and arcs looked at so far */
 };
 
 remat_status remat_flow_create(struct remat_arena *arena, uint32_t node_count,
@@ -40,7 +43,7 @@ static inline void remat_flow_set(struct remat_flow *flow, uint32_t arc, int64_t
     flow->arcs.items[arc ^ 1].residual = 0;
 }
 /* Afterwards flow->level[v] != UINT32_MAX exactly for the nodes on the source side of the smallest
- * minimum cut. */
+ * minimum cut. After the deadline the flow is a smaller one, and the levels mean nothing. */
 remat_status remat_flow_run(struct remat_flow *flow, uint32_t source, uint32_t sink,
                             int64_t *value);
 

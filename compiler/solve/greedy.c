@@ -5,8 +5,9 @@
 #include <math.h>
 
 enum { LOOK_BACK = 48, RUNS_PER_NODE = 40 };
-/* Values looked at. Late: after the deadline, about 0.1 s. */
-enum { WORK_LATE = 4000000, WORK_MAX = 20000000, WORK_PER_NODE = 40 };
+/* Looks at a value or an input. Late: after the deadline, together about 0.15 s. */
+enum { LATE = 6000000, LATE_TOGETHER = 12000000 };
+enum { LOOKS_MAX = 20000000, LOOKS_PER_NODE = 40, PLANS = 5 };
 
 const struct remat_eviction remat_evictions[REMAT_EVICTIONS] = {
     {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
@@ -17,13 +18,14 @@ struct greedy {
     const struct remat_eviction *eviction;
     struct remat_arena *arena;
     struct remat_deadline *deadline;
+    struct remat_looks *looks;
     uint64_t budget, used;
     uint32_t position; /* in the given order */
     bool *live, *ran;
     uint32_t *pins;     /* how many pending runs read the value */
     uint32_t *next_use; /* index into users of the first user after `position` */
     uint32_t *mark, stamp;
-    uint64_t work; /* values looked at; too many: give up */
+    uint64_t work, counted; /* looks, in all and when last counted; too many: give up */
     /* What may go, least worth first. Worth falls only where `update` is called; elsewhere it
      * grows, so the first is the least once its worth is of now. */
     uint32_t *heap, heap_count, *heap_at; /* heap_at: place + 1 by value; 0: not there */
@@ -43,9 +45,11 @@ static double restore_cost(struct greedy *g, uint32_t v)
     for (uint32_t i = 0; i < count; i++) {
         cost += p->time[found[i]];
         g->work++;
-        for (uint32_t e = p->input_begin[found[i]]; e < p->input_begin[found[i] + 1]; e++) {
+        uint32_t end = p->input_begin[found[i] + 1];
+        for (uint32_t e = p->input_begin[found[i]]; e < end && count < LOOK_BACK; e++) {
             uint32_t u = p->inputs[e];
-            if (g->live[u] || g->mark[u] == g->stamp || count == LOOK_BACK)
+            g->work++;
+            if (g->live[u] || g->mark[u] == g->stamp)
                 continue;
             g->mark[u] = g->stamp;
             found[count++] = u;
@@ -147,16 +151,33 @@ static void drop(struct greedy *g, uint32_t v)
     update(g, v);
 }
 
+static uint64_t looks_max(const struct remat_problem *p)
+{
+    return LOOKS_MAX + (uint64_t)p->node_count * LOOKS_PER_NODE;
+}
+
+struct remat_looks remat_construct_looks(const struct remat_problem *p)
+{
+    return (struct remat_looks){PLANS * looks_max(p), LATE_TOGETHER};
+}
+
+static bool is_over(struct greedy *g)
+{
+    uint64_t looks = g->work - g->counted;
+    bool late = remat_deadline_count(g->deadline, looks);
+    uint64_t *left = late ? &g->looks->late : &g->looks->left;
+    g->counted = g->work;
+    *left -= looks < *left ? looks : *left;
+    return *left == 0 || g->work > (late ? LATE : looks_max(g->problem));
+}
+
 /* For a run of `node`: its value and workspace. */
 static bool make_room(struct greedy *g, uint32_t node)
 {
     uint64_t bytes = g->problem->bytes[node] + g->problem->workspace[node];
     bytes += g->ran[node] ? 0 : g->problem->lasting[node];
     while (g->used + bytes > g->budget) {
-        uint64_t work_max = WORK_MAX + (uint64_t)g->problem->node_count * WORK_PER_NODE;
-        if (remat_deadline_expired(g->deadline))
-            work_max = WORK_LATE;
-        if (g->heap_count == 0 || g->work > work_max)
+        if (g->heap_count == 0 || is_over(g))
             return false;
         uint32_t victim = g->heap[0];
         update(g, victim);
@@ -173,6 +194,7 @@ static uint32_t choose_missing(struct greedy *g, uint32_t v)
     double most = -1;
     for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++) {
         uint32_t u = p->inputs[e];
+        g->work++;
         double cost = g->live[u] ? -1 : g->eviction->deep_first ? restore_cost(g, u) : 0;
         if (cost > most) {
             most = cost;
@@ -207,8 +229,8 @@ static remat_status run(struct greedy *g, uint32_t node, bool *ok)
             pin_inputs(g, missing, true);
             continue;
         }
-        *ok = make_room(g, v) && g->out->count < (size_t)p->node_count * RUNS_PER_NODE &&
-              !(g->ran[v] && p->once[v]);
+        *ok = !is_over(g) && make_room(g, v) &&
+              g->out->count < (size_t)p->node_count * RUNS_PER_NODE && !(g->ran[v] && p->once[v]);
         REMAT_PUSH(g->arena, g->out, v);
         bool again = g->ran[v];
         g->used += p->bytes[v] + (again ? 0 : p->lasting[v]);
@@ -240,8 +262,8 @@ static void drop_finished(struct greedy *g, uint32_t v)
 
 remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *p,
                                     uint64_t budget, const struct remat_eviction *eviction,
-                                    struct remat_deadline *deadline, struct remat_sequence *out,
-                                    bool *ok)
+                                    struct remat_deadline *deadline, struct remat_looks *looks,
+                                    struct remat_sequence *out, bool *ok)
 {
     remat_status st = REMAT_OK;
     struct remat_arena own;
@@ -249,6 +271,7 @@ remat_status remat_construct_greedy(struct remat_arena *arena, const struct rema
                        .eviction = eviction,
                        .arena = arena,
                        .deadline = deadline,
+                       .looks = looks,
                        .budget = budget,
                        .out = out};
     remat_arena_init(&own, arena->ctx);

@@ -2,6 +2,7 @@
 #include "problem.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define NO_ALIAS UINT32_MAX
 
@@ -50,6 +51,19 @@ uint64_t remat_problem_working_set(const struct remat_problem *p, uint32_t node)
     return least;
 }
 
+bool remat_problem_reads(const struct remat_problem *p, uint32_t way, uint32_t node)
+{
+    uint32_t low = p->input_begin[way], end = p->input_begin[way + 1], high = end;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (p->inputs[middle] < node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && p->inputs[low] == node;
+}
+
 static remat_status check_inputs(struct builder *b)
 {
     remat_status st = REMAT_OK;
@@ -87,15 +101,15 @@ fail:
     return st;
 }
 
+static int compare(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return (left > right) - (left < right);
+}
+
 static void sort(uint32_t *items, size_t count)
 {
-    for (size_t i = 1; i < count; i++) {
-        uint32_t item = items[i];
-        size_t at = i;
-        for (; at > 0 && items[at - 1] > item; at--)
-            items[at] = items[at - 1];
-        items[at] = item;
-    }
+    qsort(items, count, sizeof *items, compare);
 }
 
 /* Appends, once each, what a node reads and the storages of that; marks it. */

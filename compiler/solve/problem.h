@@ -90,6 +90,7 @@ static inline uint32_t remat_problem_input_count(const struct remat_problem *p, 
 {
     return p->input_begin[way + 1] - p->input_begin[way];
 }
+bool remat_problem_reads(const struct remat_problem *problem, uint32_t way, uint32_t node);
 /* Bytes that are live during a run of the node in any schedule, whichever way is taken: inputs,
  * value, workspace. Of one way: the same for it. */
 uint64_t remat_problem_working_set(const struct remat_problem *problem, uint32_t node);

@@ -10,6 +10,7 @@
 enum {
     DEPTH_MAX = 64,
     POLL = 256,
+    POLL_EVENTS = 1 << 15,
     SAMPLES = 24,
     REPAIRS = 6,
     SPREAD = 65536,
@@ -115,6 +116,8 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
 static bool find_gap(const struct search *s, uint32_t v, uint32_t slot, uint32_t *use)
 {
     const struct remat_timeline *t = &s->timeline;
+    if (t->spans[v].first >= slot || t->spans[v].last < slot)
+        return false;
     const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
     size_t run = remat_events_below(runs, slot), next = remat_events_below(uses, slot);
     if (run == 0 || next == uses->count || uses->items[next] == slot)
@@ -130,13 +133,10 @@ static uint32_t draw_used(struct search *s)
     if (draw(s) & 1 || s->used_bytes[s->used_count - 1] == 0)
         return s->used[draw_below(s, s->used_count)];
     uint64_t at = draw(s) % s->used_bytes[s->used_count - 1];
-    uint32_t low = 0, high = s->used_count - 1;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (s->used_bytes[middle] > at)
-            high = middle;
-        else
-            low = middle + 1;
+    uint32_t low = 0, count = s->used_count;
+    for (uint32_t half; count > 1; count -= half) { /* no branch: nothing predicts it */
+        half = count / 2;
+        low += half & -(uint32_t)(s->used_bytes[low + half - 1] <= at);
     }
     return s->used[low];
 }
@@ -369,8 +369,9 @@ static void note_best(struct search *s)
     s->best_stale = true;
 }
 
-/* Lays the runs out evenly again, on more slots if there are many by now. */
-static remat_status spread(struct search *s)
+/* Lays the runs out evenly again, on more slots if there are many by now. Incomplete when the
+ * deadline comes; the best is stored then. */
+static remat_status spread(struct search *s, struct remat_deadline *deadline, bool *complete)
 {
     remat_status st = REMAT_OK;
     struct remat_arena arena;
@@ -382,8 +383,13 @@ static remat_status spread(struct search *s)
         remat_arena_release(s->slots);
         REMAT_TRY(remat_timeline_create(s->slots, s->problem, s->runs_max, &s->timeline));
     }
-    remat_timeline_load(&s->timeline, &sequence);
+    *complete = remat_timeline_load(&s->timeline, &sequence, deadline);
     s->crowded = false;
+    if (*complete || !s->best_stale)
+        goto fail;
+    s->best = (struct remat_sequence){.count = sequence.count};
+    REMAT_NEW(&s->stores[s->store], s->best.items, sequence.count);
+    memcpy(s->best.items, sequence.items, sequence.count * sizeof *sequence.items);
 fail:
     remat_arena_release(&arena);
     return st;
@@ -394,15 +400,23 @@ static remat_status anneal(struct search *s, const struct remat_search_options *
     remat_status st = REMAT_OK;
     struct remat_timeline *t = &s->timeline;
     double scale = (double)s->problem->total_ticks + 1, temperature = 0;
-    double current = energy(s);
+    double current = energy(s), moves = (double)o->moves;
+    uint64_t first = t->steps, counted = t->steps;
+    bool complete = true;
     for (uint64_t i = 0; i < o->moves; i++) {
-        if (i % POLL == 0) {
-            temperature = scale * o->hot * pow(o->cold / o->hot, (double)i / (double)o->moves);
-            if (remat_deadline_expired(o->deadline))
+        if (i % POLL == 0 || t->steps - counted > POLL_EVENTS) {
+            double events = o->events ? (double)(t->steps - first) / o->events : 0;
+            double done = fmax((double)i, events);
+            temperature = scale * o->hot * pow(o->cold / o->hot, done / moves);
+            if (done >= moves ||
+                remat_deadline_count(o->deadline, POLL + (t->steps - counted) * REMAT_EVENT_STEPS))
                 break;
+            counted = t->steps;
         }
         if (i % SPREAD == SPREAD - 1 || (s->crowded && i % RESPREAD == 0))
-            REMAT_TRY(spread(s));
+            REMAT_TRY(spread(s, o->deadline, &complete));
+        if (!complete)
+            return REMAT_OK;
         double next = change(s) ? energy(s) : INFINITY;
         bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
         bool leaves = accepted && s->best_stale && !is_best(s) && !is_equal(s);
@@ -424,7 +438,8 @@ fail:
     return st;
 }
 
-static remat_status prepare(struct search *s, const struct remat_sequence *start)
+static remat_status prepare(struct search *s, const struct remat_sequence *start,
+                            struct remat_deadline *deadline, bool *complete)
 {
     remat_status st = REMAT_OK;
     const struct remat_problem *p = s->problem;
@@ -433,7 +448,7 @@ static remat_status prepare(struct search *s, const struct remat_sequence *start
     remat_arena_init(&s->stores[0], s->arena->ctx);
     remat_arena_init(&s->stores[1], s->arena->ctx);
     REMAT_TRY(remat_timeline_create(s->slots, p, s->runs_max, &s->timeline));
-    remat_timeline_load(&s->timeline, start);
+    *complete = remat_timeline_load(&s->timeline, start, deadline);
     REMAT_NEW(s->arena, s->used, p->node_count);
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
     REMAT_NEW(s->arena, s->choosers, p->node_count);
@@ -448,7 +463,8 @@ static remat_status prepare(struct search *s, const struct remat_sequence *start
     }
     s->best_ticks = UINT64_MAX;
     s->best_peak = INT64_MAX;
-    note_best(s);
+    if (*complete)
+        note_best(s);
 fail:
     return s->timeline.failed ? REMAT_ERROR_MEMORY : st;
 }
@@ -459,6 +475,7 @@ remat_status remat_search(struct remat_arena *arena, const struct remat_problem 
 {
     remat_status st = REMAT_OK;
     struct remat_arena own, slots;
+    bool complete;
     remat_arena_init(&own, arena->ctx);
     remat_arena_init(&slots, arena->ctx);
     struct search s = {.problem = problem,
@@ -468,8 +485,10 @@ remat_status remat_search(struct remat_arena *arena, const struct remat_problem 
                        .random = options->seed};
     *out = (struct remat_sequence){0};
     s.pressure = options->pressure * (double)problem->total_ticks + 1;
-    REMAT_TRY(prepare(&s, start));
-    if (s.used_count)
+    REMAT_TRY(prepare(&s, start, options->deadline, &complete));
+    if (!complete)
+        s.best = *start;
+    else if (s.used_count)
         REMAT_TRY(anneal(&s, options));
     else
         REMAT_TRY(store_best(&s));

@@ -2,24 +2,14 @@
 #ifndef REMAT_SEARCH_H
 #define REMAT_SEARCH_H
 
+#include "deadline.h"
 #include "problem.h"
-
-/* Asked now and then; true ends the search early. NULL: never. */
-struct remat_deadline {
-    bool (*expired)(void *user);
-    void *user;
-    bool hit; /* it was true at some time */
-};
-static inline bool remat_deadline_expired(struct remat_deadline *d)
-{
-    if (d && !d->hit && d->expired)
-        d->hit = d->expired(d->user);
-    return d && d->hit;
-}
 
 struct remat_search_options {
     uint64_t budget; /* bytes */
-    uint64_t moves;  /* tried in all; the only thing that ends the search besides the deadline */
+    uint64_t moves;  /* tried in all; nothing else ends the search but the deadline */
+    uint32_t events; /* runs and reads that a move may change on average, more count as moves; 0:
+                        any number */
     uint64_t seed;
     double hot, cold; /* temperatures at the first and last move, relative to the total time */
     double pressure;  /* what a peak of twice the budget costs, relative to the total time */

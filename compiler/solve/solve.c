@@ -17,11 +17,13 @@ enum {
     STATES_MAX = 3000000,
     LEAVES_FEW = 50,
     LEAVES_MAX = 100000,
-    LADDER_NODES_MAX = 256
+    LADDER_NODES_MAX = 256,
+    EVENTS = 64 /* of a move; published instances have up to 40 */
 };
 #define LEAVES_WORK      1e9     /* a leaf takes about size^2 */
 #define MOVES_PER_SECOND 300e3   /* of a slow machine */
 #define LADDER_SHARE     2.0     /* of all moves */
+#define LADDER_LARGE     1.3     /* above REMAT_DESCEND_LARGE nodes */
 #define ENOUGH           1.00002 /* nothing is left to win */
 
 static remat_status keep_if_better(struct remat_arena *arena, const struct remat_problem *problem,
@@ -140,13 +142,29 @@ static void tell(const struct remat_solve_options *o, uint32_t budget,
         o->progress(o->user, budget, best);
 }
 
+/* Schedules on a ladder of budgets, made when first asked for. */
+struct ladder {
+    bool made;
+    double effort;
+    struct remat_descent found;
+};
+
+struct call {
+    const struct remat_problem *problem;
+    const struct remat_solve_options *options;
+    const struct remat_sequence *given;
+    struct chain chain;
+    struct ladder ladder;
+    struct remat_looks looks; /* of greedy plans; those after the deadline serve all budgets */
+};
+
 /* However little time there is, until something fits. */
-static remat_status try_greedy(struct remat_arena *arena, const struct remat_problem *p,
-                               uint64_t budget, const bool *keep,
-                               const struct remat_solve_options *o, uint32_t index,
-                               struct remat_solution *best)
+static remat_status try_greedy(struct remat_arena *arena, struct call *c, uint64_t budget,
+                               const bool *keep, uint32_t index, struct remat_solution *best)
 {
     remat_status st = REMAT_OK;
+    const struct remat_problem *p = c->problem;
+    const struct remat_solve_options *o = c->options;
     for (size_t i = 0; i < REMAT_EVICTIONS; i++) {
         if (best->fits && remat_deadline_expired(o->deadline))
             return REMAT_OK;
@@ -154,7 +172,8 @@ static remat_status try_greedy(struct remat_arena *arena, const struct remat_pro
         struct remat_sequence sequence;
         bool ok;
         eviction.keep = keep;
-        REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, o->deadline, &sequence, &ok));
+        REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, o->deadline, &c->looks,
+                                         &sequence, &ok));
         if (ok)
             REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
         tell(o, index, best);
@@ -208,13 +227,6 @@ fail:
     return st;
 }
 
-/* Schedules on a ladder of budgets, made when first asked for. */
-struct ladder {
-    bool made;
-    double effort;
-    struct remat_descent found;
-};
-
 /* Where nothing fits the solution becomes that of the least peak, whatever the budget. */
 static remat_status try_ladder(struct remat_arena *arena, const struct remat_problem *p,
                                uint64_t budget, const struct remat_sequence *given,
@@ -223,8 +235,9 @@ static remat_status try_ladder(struct remat_arena *arena, const struct remat_pro
 {
     remat_status st = REMAT_OK;
     struct remat_descent *d = &ladder->found;
+    double share = p->node_count > REMAT_DESCEND_LARGE ? LADDER_LARGE : LADDER_SHARE;
     if (!ladder->made)
-        REMAT_TRY(remat_descend(arena, p, given, LADDER_SHARE * ladder->effort * standard_moves(p),
+        REMAT_TRY(remat_descend(arena, p, given, share * ladder->effort * standard_moves(p),
                                 deadline, d));
     ladder->made = true;
     const struct remat_rung *rung = remat_descent_within(d, budget);
@@ -278,6 +291,7 @@ static remat_status anneal(struct remat_arena *arena, const struct remat_problem
         struct remat_search_options search = {.budget = budget,
                                               .moves =
                                                   moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
+                                              .events = EVENTS,
                                               .seed = i + 1,
                                               .hot = run->hot * runs->unit,
                                               .cold = runs->cold * runs->unit,
@@ -308,14 +322,6 @@ fail:
     return st;
 }
 
-struct call {
-    const struct remat_problem *problem;
-    const struct remat_solve_options *options;
-    const struct remat_sequence *given;
-    struct chain chain;
-    struct ladder ladder;
-};
-
 /* What needs no search: greedy plans, cut plans, chains, small problems. Sets the bound. */
 static remat_status start(struct remat_arena *arena, struct call *c, uint64_t budget, uint32_t i,
                           struct remat_bound *bound, struct remat_solution *best)
@@ -323,15 +329,16 @@ static remat_status start(struct remat_arena *arena, struct call *c, uint64_t bu
     remat_status st = REMAT_OK;
     const struct remat_problem *p = c->problem;
     const struct remat_solve_options *o = c->options;
-    REMAT_TRY(try_greedy(arena, p, budget, NULL, o, i, best));
+    c->looks.left = remat_construct_looks(p).left;
+    REMAT_TRY(try_greedy(arena, c, budget, NULL, i, best));
     REMAT_TRY(
         remat_bound_time(arena, p, budget, CUTS + CUTS_WORK / p->node_count, o->deadline, bound));
     best->lower_bound = bound->time;
     tell(o, i, best);
     REMAT_TRY(try_cuts(arena, p, budget, bound, o->deadline, best));
     if (bound->keep_less && !remat_deadline_expired(o->deadline)) {
-        REMAT_TRY(try_greedy(arena, p, budget, bound->keep_less, o, i, best));
-        REMAT_TRY(try_greedy(arena, p, budget, bound->keep_more, o, i, best));
+        REMAT_TRY(try_greedy(arena, c, budget, bound->keep_less, i, best));
+        REMAT_TRY(try_greedy(arena, c, budget, bound->keep_more, i, best));
     }
     REMAT_TRY(try_chain(arena, p, budget, o->deadline, &c->chain, best));
     REMAT_TRY(try_exact(arena, p, budget, STATES_FEW, o->deadline, best));
@@ -374,7 +381,10 @@ static remat_status solve_all(struct remat_arena *arena, const struct remat_prob
 {
     remat_status st = REMAT_OK;
     struct remat_solution given;
-    struct call call = {.problem = p, .options = options, .given = &given.sequence};
+    struct call call = {.problem = p,
+                        .options = options,
+                        .given = &given.sequence,
+                        .looks = remat_construct_looks(p)};
     call.ladder.effort = options->effort * (budget_count < 4 ? budget_count : 4);
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     for (uint32_t i = 0; i < budget_count; i++) {

@@ -265,6 +265,13 @@ static void account_run(struct remat_timeline *t, uint32_t node, uint32_t slot, 
         range_add(t, old_end + 1, slot - 1, -bytes);
 }
 
+static void note_span(struct remat_timeline *t, uint32_t node)
+{
+    const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
+    t->spans[node].first = runs->count ? runs->items[0] : REMAT_SLOT_NONE;
+    t->spans[node].last = uses->count ? uses->items[uses->count - 1] : 0;
+}
+
 static void note_repeated(struct remat_timeline *t, uint32_t node)
 {
     size_t count = t->runs[node].count;
@@ -311,12 +318,15 @@ static void put(struct remat_timeline *t, uint32_t way, uint32_t slot, bool acco
     t->ticks += p->ticks[way];
     t->run_count++;
     note_repeated(t, node);
+    note_span(t, node);
+    t->steps += 1 + remat_problem_input_count(p, way);
     for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
         at = remat_events_below(uses, slot);
         if (account)
             account_use(t, p->inputs[e], slot, at, 1);
         event_add(t, uses, at, slot);
+        note_span(t, p->inputs[e]);
     }
 }
 
@@ -329,6 +339,7 @@ static void take(struct remat_timeline *t, uint32_t slot, bool account)
         struct remat_events *uses = &t->uses[p->inputs[e]];
         at = remat_events_below(uses, slot);
         event_delete(uses, at);
+        note_span(t, p->inputs[e]);
         if (account)
             account_use(t, p->inputs[e], slot, at, -1);
     }
@@ -343,6 +354,8 @@ static void take(struct remat_timeline *t, uint32_t slot, bool account)
     t->ticks -= p->ticks[way];
     t->run_count--;
     note_repeated(t, node);
+    note_span(t, node);
+    t->steps += 1 + remat_problem_input_count(p, way);
 }
 
 /* The events of take and put, of a run that goes to the slot beside its own. */
@@ -355,7 +368,10 @@ static void relocate(struct remat_timeline *t, uint32_t from, uint32_t to)
     for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
         uses->items[remat_events_below(uses, low)] = to;
+        note_span(t, p->inputs[e]);
     }
+    note_span(t, node);
+    t->steps += 1 + remat_problem_input_count(p, way);
     runs->count--; /* it becomes the last of those repeated */
     note_repeated(t, node);
     runs->count++;
@@ -500,13 +516,15 @@ remat_status remat_timeline_create(struct remat_arena *arena, const struct remat
     REMAT_NEW(arena, out->tree, out->slot_count / BLOCK * 2);
     REMAT_NEW(arena, out->runs, problem->node_count);
     REMAT_NEW(arena, out->uses, problem->node_count);
+    REMAT_NEW(arena, out->spans, problem->node_count);
     REMAT_NEW(arena, out->repeated, problem->node_count);
     REMAT_NEW(arena, out->repeated_at, problem->node_count);
 fail:
     return st;
 }
 
-void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence)
+bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence,
+                         struct remat_deadline *deadline)
 {
     memset(t->at, 0xff, t->slot_count * sizeof *t->at);
     memset(t->occupied, 0, t->slot_count / 8);
@@ -514,21 +532,27 @@ void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
     memset(t->changed, 0, t->slot_count / 64 * sizeof *t->changed);
     memset(t->tree, 0, t->slot_count / BLOCK * 2 * sizeof *t->tree);
     memset(t->repeated_at, 0xff, t->problem->node_count * sizeof *t->repeated_at);
-    for (uint32_t v = 0; v < t->problem->node_count; v++)
+    for (uint32_t v = 0; v < t->problem->node_count; v++) {
         t->runs[v].count = t->uses[v].count = 0;
+        t->spans[v] = (struct remat_timeline_span){REMAT_SLOT_NONE, 0};
+    }
     t->repeated_count = t->run_count = 0;
     t->ticks = 0;
     if (sequence->count >= t->slot_count) {
         t->failed = true;
-        return;
+        return true;
     }
-    uint64_t count = sequence->count;
+    uint64_t count = sequence->count, before = t->steps;
     t->log.count = t->undo.count = t->stale_count = 0;
     for (uint64_t i = 0; i < count && !t->failed; i++) {
         remat_timeline_insert(t, sequence->items[i],
                               (uint32_t)((2 * i + 1) * t->slot_count / (2 * count)));
         remat_timeline_commit(t);
+        if (remat_deadline_count(deadline, (t->steps - before) * REMAT_EVENT_STEPS))
+            return i + 1 == count;
+        before = t->steps;
     }
+    return true;
 }
 
 remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,

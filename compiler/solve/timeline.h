@@ -6,10 +6,12 @@
 #ifndef REMAT_TIMELINE_H
 #define REMAT_TIMELINE_H
 
+#include "deadline.h"
 #include "problem.h"
 
-#define REMAT_SLOT_NONE UINT32_MAX
-#define REMAT_STALE_MAX 32
+#define REMAT_SLOT_NONE   UINT32_MAX
+#define REMAT_STALE_MAX   32
+#define REMAT_EVENT_STEPS 8
 
 struct remat_events { /* ascending slots */
     uint32_t *items;
@@ -30,8 +32,12 @@ struct remat_timeline {
     uint32_t *at;                     /* way by slot, REMAT_SLOT_NONE when empty */
     uint64_t *occupied;               /* bit by slot */
     struct remat_events *runs, *uses; /* by node */
-    int64_t *change;                  /* by slot: live bytes less those one slot before */
-    uint64_t *changed;                /* bit by slot: that is not 0 */
+    struct remat_timeline_span {
+        uint32_t first, last;
+    } * spans; /* by node: slots of its first run and of its last use, no slot and 0 without one */
+    uint64_t steps;    /* events changed so far; each is worth REMAT_EVENT_STEPS of a deadline */
+    int64_t *change;   /* by slot: live bytes less those one slot before */
+    uint64_t *changed; /* bit by slot: that is not 0 */
     struct remat_timeline_node {
         int64_t sum, max; /* of changes; of the sums of the first of them */
     } * tree;             /* its leaves are blocks of 64 slots */
@@ -54,8 +60,10 @@ struct remat_timeline {
 /* Room for sequences of up to `runs_max` runs. */
 remat_status remat_timeline_create(struct remat_arena *arena, const struct remat_problem *problem,
                                    uint32_t runs_max, struct remat_timeline *out);
-/* Replaces the contents, spread evenly; the log becomes empty. */
-void remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence);
+/* Replaces the contents, spread evenly; the log becomes empty. False when the deadline, which may
+ * be NULL, came before the end. */
+bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence,
+                         struct remat_deadline *deadline);
 remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
                                   struct remat_sequence *out);
 

@@ -60,7 +60,7 @@ int main(void)
             order[v] = v;
         struct remat_sequence given = {order, p.node_count, p.node_count};
         CHECK(&t, remat_timeline_create(&t.arena, &p, 16, &line) == REMAT_OK, "create");
-        remat_timeline_load(&line, &given);
+        remat_timeline_load(&line, &given, NULL);
         for (int k = 0; k < CHANGES; k++) {
             int64_t peak = remat_timeline_peak(&line);
             uint32_t runs = line.run_count;

@@ -99,7 +99,7 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     double effort = 1;
     struct watch watch = {
         .clock = {.tell = tell, .user = &watch}, .problem = p, .lower_bound = p->least_time};
-    struct remat_deadline deadline = {is_over, &watch, false};
+    struct remat_deadline deadline = {.expired = is_over, .user = &watch};
     REMAT_TRY(cli_watch_start(ctx, limit, &watch.clock));
     *r = (struct report){.problem = p};
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
