@@ -349,20 +349,21 @@ fail:
 }
 
 /* A program of the forward pass or the loss writes what may go unwritten, or keeps to itself what
- * may be written. */
+ * may be written: what may be saved, or what a clone reads that cannot be computed again. */
 static bool may_write_other(const struct extractor *x, const struct remat_fused_kernel *k)
 {
-    bool other = false;
+    bool other = false, cloned = false, inner = false;
     for (uint32_t o = 0; o < k->operand_count; o++)
         other |= k->operands[o].access == REMAT_ACCESS_WRITE &&
                  !remat_traffic_of(&x->table, k->operands[o].value.i).forced;
     for (uint32_t n = 0; n < k->node_count; n++) {
         const struct remat_node_info *node = &x->graph->nodes[k->nodes[n].i];
-        for (uint32_t o = 0; o < node->output_count; o++)
-            other |= remat_is_none(x->out->item_of[node->outputs[o].i]) &&
-                     x->out->facts.recomputable[node->outputs[o].i];
+        for (uint32_t o = 0; o < node->output_count; o++) {
+            cloned |= x->out->facts.recomputable[node->outputs[o].i];
+            inner |= remat_is_none(x->out->item_of[node->outputs[o].i]);
+        }
     }
-    return other;
+    return other || (cloned && inner);
 }
 
 /* What no decision changes has its price. Programs of the backward pass are in parts. */

@@ -168,6 +168,13 @@ static uint32_t settled_kernel(const struct pricing *w, uint32_t part)
     return whole && !w->joined[kernel] ? kernel : REMAT_NONE;
 }
 
+/* What the kernel writes is in its price, for column reductions, too. */
+static void settle(struct pricing *w, const struct remat_fused_kernel *kernel)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        w->needed[kernel->operands[o].value.i] |= kernel->operands[o].access == REMAT_ACCESS_WRITE;
+}
+
 /* Adds what the part takes at least. */
 static remat_status price_part(struct pricing *w, uint32_t part)
 {
@@ -186,6 +193,8 @@ static remat_status price_part(struct pricing *w, uint32_t part)
     uint32_t settled = settled_kernel(w, part);
     uint64_t ns = (uint64_t)ceil(w->floor->launch_ns + fmax(compute_ns, traffic_ns));
     w->out->least_ns += remat_is_none(settled) ? ns : w->prices[settled].ns;
+    if (!remat_is_none(settled))
+        settle(w, &w->partition.reads.kernels->kernels[settled]);
     if (!columns)
         w->out->slack_ns = fmax(w->out->slack_ns, compute_ns - traffic_ns);
 fail:

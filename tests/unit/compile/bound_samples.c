@@ -200,6 +200,20 @@ const struct bound_sample bound_samples[] = {
              "%t : f32[2,64,1] = row_sum %p phase loss\n"
              "%z = add %y %t\n",
      .launch_ns = 1e7},
+    /* the clone of %x reads %t, which the kernel of %x keeps to itself where everything is saved */
+    {.text = "parameter %w1 : f32[1,64]\n"
+             "%s : f32[2,64,1] = row_sum %e\n"
+             "%p : f32[2,64,512] = concat %data %data %data %data %data %data %data %data { axis = "
+             "2 } phase loss\n"
+             "%t : f32[2,64,1] = row_sum %p phase loss\n"
+             "%x : f32[2,64,1] = add %s %t\n"
+             "%z = linear %x %w1\n",
+     .profile = true},
+    /* a row sum that is read for a column sum alone is in one kernel in every plan */
+    {.text = "parameter %gain : f32[64]\n"
+             "%v : f32[2,64,64], %n : f32[2,64,1] = rms_norm %data %gain { epsilon = 1e-05 }\n"
+             "%s : f32[2,64,1] = row_sum %v\n"
+             "%z = mul %s %data\n"},
 };
 
 const uint32_t bound_sample_count = sizeof bound_samples / sizeof *bound_samples;

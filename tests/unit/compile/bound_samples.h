@@ -2,6 +2,7 @@
 #ifndef TESTS_UNIT_COMPILE_BOUND_SAMPLES_H
 #define TESTS_UNIT_COMPILE_BOUND_SAMPLES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct bound_sample {
@@ -10,6 +11,7 @@ struct bound_sample {
     const char *text;
     double flops_per_ns; /* of programs; 0: so many that memory takes the time */
     double launch_ns;
+    bool profile; /* a noisy one */
 };
 
 extern const struct bound_sample bound_samples[];

@@ -21,6 +21,7 @@ enum {
     SAMPLE_ITEMS_MAX = 9,
     NESTED = 60,
     INSIDE = 2000,
+    INSIDE_NESTED = 500,
     PINNED = 5,
     LAYERS_MAX = 3,
     ACTIONS = 3
@@ -110,6 +111,7 @@ static remat_status prepare_sample(struct graph *g, const struct bound_sample *s
     random_balance(&g->random, &s->device);
     s->device.pointwise_flops_per_ns = sample->flops_per_ns > 0 ? sample->flops_per_ns : 1;
     s->device.launch_ns = sample->launch_ns;
+    g->profile = sample->profile;
     remat_text_append(&whole, "graph \"sample\"\n"
                               "input %%ids : i32[2,64]\n"
                               "input %%data : f32[2,64,64]\n");
@@ -221,18 +223,23 @@ fail:
     return st;
 }
 
-/* What saves values that are no items, too. */
+/* What saves values that are no items, too; the last ones nest. */
 static remat_status check_inside(struct graph *g)
 {
     remat_status st = REMAT_OK;
     struct cost ignored;
-    for (uint32_t k = 0; k < INSIDE; k++) {
+    for (uint32_t k = 0; k < INSIDE + INSIDE_NESTED; k++) {
         uint32_t again = 1 + random_draw(&g->random, 9);
-        for (uint32_t v = 0; v < g->decision.value_count; v++)
-            if (g->facts.recomputable[v] && !g->none.reasons[v])
-                g->decision.actions[v] = random_draw(&g->random, 10) >= again ? REMAT_ACTION_SAVE
-                                         : random_draw(&g->random, 2) ? REMAT_ACTION_RECOMPUTE
-                                                                      : REMAT_ACTION_FUSED;
+        for (uint32_t v = 0; v < g->decision.value_count; v++) {
+            if (!g->facts.recomputable[v] || g->none.reasons[v])
+                continue;
+            uint8_t action = random_draw(&g->random, 10) >= again ? REMAT_ACTION_SAVE
+                             : random_draw(&g->random, 2)         ? REMAT_ACTION_RECOMPUTE
+                                                                  : REMAT_ACTION_FUSED;
+            bool nested =
+                k >= INSIDE && action != REMAT_ACTION_SAVE && random_draw(&g->random, 3) == 0;
+            g->decision.actions[v] = nested ? remat_action_nested(action) : action;
+        }
         REMAT_TRY(check_decision(g, "inside", k, &ignored));
     }
 fail:
@@ -267,7 +274,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
         REMAT_TRY(check_decision(g, "nested", k, &nested));
     }
     REMAT_TRY(check_inside(g));
-    y->decisions += count + NESTED + INSIDE;
+    y->decisions += count + NESTED + INSIDE + INSIDE_NESTED;
 fail:
     return st;
 }
