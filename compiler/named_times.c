@@ -9,6 +9,7 @@ struct builder {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_facts *facts;
+    const struct remat_kernel_list *kernels;
     struct remat_named_times *out;
     uint32_t *position; /* by node of the graph: in out->nodes */
     uint32_t root_count;
@@ -19,13 +20,22 @@ static bool is_early(const struct remat_node_info *node)
     return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
 }
 
+/* Loads read what they widen. */
+static uint32_t read_root(const struct builder *b, uint32_t v)
+{
+    uint32_t node = b->graph->values[v].node;
+    bool loaded = !remat_is_none(node) && remat_is_none(b->kernels->kernel_of_node[node]) &&
+                  b->graph->nodes[node].op == REMAT_OP_cast;
+    return b->facts->root[loaded ? b->graph->nodes[node].inputs[0].i : v];
+}
+
 static void add_node(struct builder *b, const struct remat_node_info *node)
 {
     struct remat_named_times *out = b->out;
     struct remat_named_node *named = &out->nodes[out->node_count++];
     named->input_begin = b->root_count;
     for (uint32_t i = 0; i < node->input_count; i++)
-        out->roots[b->root_count++] = b->facts->root[node->inputs[i].i];
+        out->roots[b->root_count++] = read_root(b, node->inputs[i].i);
     named->input_end = named->output_begin = b->root_count;
     for (uint32_t o = 0; o < node->output_count; o++)
         out->roots[b->root_count++] = node->outputs[o].i;
@@ -36,9 +46,11 @@ static remat_status add_late(struct builder *b)
 {
     remat_status st = REMAT_OK;
     REMAT_NEW(b->arena, b->out->late, b->graph->value_count);
-    for (uint32_t v = 0; v < b->graph->value_count; v++)
-        if (b->facts->forward[v] && b->facts->needed[v])
-            b->out->late[b->out->late_count++] = v;
+    for (uint32_t v = 0; v < b->graph->value_count; v++) {
+        uint32_t root = read_root(b, v);
+        if (b->facts->needed[v] && b->facts->forward[v] && b->facts->forward[root])
+            b->out->late[b->out->late_count++] = root;
+    }
 fail:
     return st;
 }
@@ -88,7 +100,8 @@ remat_status remat_named_times_create(struct remat_arena *arena, const struct re
                                       struct remat_named_times *out)
 {
     remat_status st = REMAT_OK;
-    struct builder b = {.arena = arena, .graph = graph, .facts = facts, .out = out};
+    struct builder b = {
+        .arena = arena, .graph = graph, .facts = facts, .kernels = kernels, .out = out};
     *out = (struct remat_named_times){.value_count = graph->value_count};
     REMAT_TRY(add_nodes(&b));
     REMAT_TRY(add_late(&b));

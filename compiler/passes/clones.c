@@ -23,6 +23,7 @@ struct extension {
     struct remat_arena *arena;
     struct remat_clones *c;
     uint32_t *clone_of[COPIES_MAX]; /* by copy and value of the given graph */
+    uint32_t *deciding; /* by value of the given graph: the one whose action counts for it */
     size_t slot_capacity;
 };
 
@@ -37,6 +38,28 @@ static remat_status find_roots(struct extension *x)
         for (uint32_t o = 0;
              remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW) && o < g->nodes[n].output_count; o++)
             x->c->root[g->nodes[n].outputs[o].i] = x->c->root[g->nodes[n].inputs[0].i];
+fail:
+    return st;
+}
+
+/* What loads widen is not in memory, but what it is widened of: unless a view or a named kernel
+ * reads it, that decides. */
+static remat_status find_deciding(struct extension *x)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = x->c->graph;
+    bool *stored;
+    REMAT_NEW(x->arena, stored, g->value_count);
+    REMAT_NEW(x->arena, x->deciding, g->value_count);
+    for (uint32_t n = g->node_count; n-- > 0;)
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
+            stored[g->nodes[n].inputs[i].i] |=
+                remat_op_has(g->nodes[n].op, REMAT_FACT_VIEW | REMAT_FACT_NAMED);
+    for (uint32_t v = 0; v < g->value_count; v++) {
+        bool loaded = remat_is_widening(g, (remat_value){v}) && !stored[v] &&
+                      g->values[v].role == REMAT_ROLE_ACTIVATION;
+        x->deciding[v] = x->c->root[loaded ? g->nodes[g->values[v].node].inputs[0].i : v];
+    }
 fail:
     return st;
 }
@@ -58,6 +81,7 @@ static remat_status extend(struct extension *x, const struct remat_graph *graph)
     REMAT_NEW(x->arena, x->c->graph, 1);
     *x->c->graph = *graph;
     REMAT_TRY(find_roots(x));
+    REMAT_TRY(find_deciding(x));
     for (uint32_t copy = 0; copy < USES * x->c->rounds; copy++)
         for (uint32_t n = 0; n < graph->node_count; n++)
             if (has_clone(x->c, &graph->nodes[n], use_of(copy))) {
@@ -115,7 +139,7 @@ static struct remat_clone_slot make_slot(const struct extension *x,
     uint32_t v = input->i;
     return (struct remat_clone_slot){
         .input = input,
-        .root = x->c->root[v],
+        .root = x->deciding[v],
         .reads = {[REMAT_ACTION_SAVE] = v,
                   [REMAT_ACTION_RECOMPUTE] = find_clone(x, node, v, 0, USE_SHARED),
                   [REMAT_ACTION_FUSED] = find_clone(x, node, v, 0, USE_FUSED),

@@ -209,6 +209,18 @@ const struct bound_sample bound_samples[] = {
              "%x : f32[2,64,1] = add %s %t\n"
              "%z = linear %x %w1\n",
      .profile = true},
+    /* %v, saved, would lie in memory as %h, which is smaller than %e */
+    {.text = "parameter %w1 : bf16[64,64]\n"
+             "%h : bf16[2,64,64] = cast %e { dtype = 3 }\n"
+             "%v = cast %h { dtype = 1 }\n"
+             "%t = neg %v\n"
+             "%x : bf16[2,64,64] = cast %t { dtype = 3 }\n"
+             "%y : bf16[2,64,64] = linear %x %w1\n"
+             "%f = cast %y { dtype = 1 }\n"
+             "%p : f32[2,64,512] = concat %data %data %data %data %data %data %data %data { axis = "
+             "2 } phase loss\n"
+             "%t2 : f32[2,64,1] = row_sum %p phase loss\n"
+             "%z = add %f %t2\n"},
     /* a row sum that is read for a column sum alone is in one kernel in every plan */
     {.text = "parameter %gain : f32[64]\n"
              "%v : f32[2,64,64], %n : f32[2,64,1] = rms_norm %data %gain { epsilon = 1e-05 }\n"
