@@ -1,10 +1,13 @@
-/* Manual policies, and decisions near the corners of the planner's hulls, are compared in order of
- * the least they can cost, and only until the next one cannot be faster than one that fits. */
+/* Manual policies, decisions near the corners of the planner's hulls, and in small graphs those of
+ * its paths, are compared in order of the least they can cost, and only until the next one cannot
+ * be faster than one that fits. */
 #include "choose.h"
 
 #include "paths.h"
 #include "prepare.h"
 #include "sensitivity.h"
+
+enum { NODES_TRIED = 12000000 }; /* in all graphs of the paths' decisions together */
 
 static remat_status note_end(struct remat_chooser *c)
 {
@@ -58,7 +61,29 @@ fail:
     return st;
 }
 
-/* All that are near corners, by what they cost at least. */
+/* Paths do not get smaller all the way, so bisection passes some by that fit. */
+static remat_status list_paths(struct remat_chooser *c, const struct remat_planner *planner,
+                               struct remat_rungs *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = remat_planner_path_count(planner), index = (uint32_t)out->count, *steps;
+    uint64_t all = 0;
+    REMAT_NEW(c->arena, steps, count);
+    for (uint32_t p = 0; p < count; p++) {
+        steps[p] = remat_planner_path_length(planner, p) + remat_planner_nested_count(planner, p);
+        all += steps[p];
+    }
+    if (all * c->graph->node_count > NODES_TRIED)
+        return REMAT_OK;
+    for (uint32_t p = 0; p < count; p++)
+        for (uint32_t step = 0; step < steps[p]; step++)
+            REMAT_PUSH(c->arena, out,
+                       ((struct remat_rung){.of = {"per-op", NULL, p, step}, .index = index++}));
+fail:
+    return st;
+}
+
+/* All that are near corners or on the paths of small graphs, by what they cost at least. */
 static remat_status list_near(struct remat_chooser *c, struct remat_arena *scratch,
                               const struct remat_planner *planner, struct remat_rungs *out)
 {
@@ -67,6 +92,7 @@ static remat_status list_near(struct remat_chooser *c, struct remat_arena *scrat
     for (uint32_t i = 0; i < count; i++)
         REMAT_PUSH(c->arena, out,
                    ((struct remat_rung){.of = {"per-op", NULL, REMAT_NONE, i}, .index = i}));
+    REMAT_TRY(list_paths(c, planner, out));
     REMAT_TRY(remat_rungs_bound(c, scratch, planner, out));
 fail:
     return st;
