@@ -137,6 +137,20 @@ fail:
     return st;
 }
 
+/* At every tenth of what everything saved takes beside statics. */
+static remat_status fill_rooms(struct remat_survey *s)
+{
+    remat_status st = REMAT_OK;
+    uint64_t static_bytes = s->chooser->statics->total_bytes, most = static_bytes;
+    for (size_t i = 0; i < s->points.count; i++)
+        if (s->points.items[i].live_peak_bytes > most)
+            most = s->points.items[i].live_peak_bytes;
+    for (uint32_t tenth = 1; tenth < 10 && s->estimates; tenth++)
+        REMAT_TRY(remat_survey_fill(s, static_bytes + (most - static_bytes) / 10 * tenth));
+fail:
+    return st;
+}
+
 /* *out_count: of candidates. */
 static remat_status survey(struct remat_survey *s, uint32_t *out_count)
 {
@@ -163,6 +177,7 @@ static remat_status survey(struct remat_survey *s, uint32_t *out_count)
         REMAT_TRY(add_others(s, near_count, NULL));
     REMAT_TRY(add_others(s, policy_count, policies));
     REMAT_TRY(remat_survey_price(s, 0, others));
+    REMAT_TRY(fill_rooms(s));
     sort_points(&s->points);
     REMAT_TRY(remat_survey_price(s, others, s->lists.count));
 fail:

@@ -184,3 +184,73 @@ remat_status remat_survey_price(struct remat_survey *s, size_t begin, size_t end
 fail:
     return st;
 }
+
+/* --- rooms --- */
+
+/* What lies on a path between two samples of which only the second fits. */
+struct stretch {
+    const struct remat_survey_list *list;
+    struct remat_survey_sample above, fits;
+};
+
+/* The one that ends in the fastest sample that fits; none: list NULL. */
+static struct stretch find_stretch(const struct remat_survey *s, uint64_t room_bytes)
+{
+    struct stretch best = {0};
+    for (size_t l = 0; l < s->lists.count; l++) {
+        const struct remat_survey_list *list = &s->lists.items[l];
+        const struct remat_survey_sample *above = NULL;
+        for (uint32_t i = 0; !remat_is_none(list->path) && i < list->count; i++) {
+            const struct remat_survey_sample *at = &list->samples[i];
+            if (!at->priced)
+                continue;
+            if (above && above->live_peak_bytes > room_bytes && at->live_peak_bytes <= room_bytes &&
+                (!best.list || at->step_ns < best.fits.step_ns))
+                best = (struct stretch){list, *above, *at};
+            above = at;
+        }
+    }
+    return best;
+}
+
+/* Bisection: what a decision takes beyond its least bytes is what the one that fits does. */
+static remat_status search_stretch(struct remat_survey *s, const struct stretch *stretch,
+                                   uint64_t room_bytes, struct remat_survey_sample *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t low = stretch->above.index + 1;
+    *out = stretch->fits;
+    while (low < out->index) {
+        uint64_t bytes = UINT64_MAX, ns = UINT64_MAX;
+        struct remat_survey_sample middle = {.index = low + (out->index - low) / 2};
+        struct remat_decision decision;
+        REMAT_TRY(decide(s, stretch->list, middle.index, &decision));
+        REMAT_TRY(remat_planner_least(s->planner, &s->scratch, &decision, &middle.least));
+        remat_arena_reset(&s->scratch);
+        lessen(&stretch->fits, &bytes, &ns);
+        if (middle.least.live_bytes + bytes <= room_bytes)
+            *out = middle;
+        else
+            low = middle.index + 1;
+    }
+fail:
+    return st;
+}
+
+remat_status remat_survey_fill(struct remat_survey *s, uint64_t room_bytes)
+{
+    remat_status st = REMAT_OK;
+    struct stretch stretch = find_stretch(s, room_bytes);
+    struct remat_survey_sample sample;
+    struct remat_decision decision;
+    if (!stretch.list || remat_choose_is_over(s->chooser))
+        return REMAT_OK;
+    REMAT_TRY(search_stretch(s, &stretch, room_bytes, &sample));
+    if (sample.priced)
+        return REMAT_OK;
+    REMAT_TRY(decide(s, stretch.list, sample.index, &decision));
+    REMAT_TRY(price(s, "per-op", &decision, &sample));
+fail:
+    remat_arena_reset(&s->scratch);
+    return st;
+}

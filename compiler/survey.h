@@ -48,4 +48,8 @@ struct remat_survey {
  * hardly below that of a path that comes before. The ends of paths are priced in any case. */
 remat_status remat_survey_price(struct remat_survey *survey, size_t begin, size_t end);
 
+/* Prices what is likely to be the first decision that has room, on the path whose sample is the
+ * fastest that has, if that is not a sample itself. */
+remat_status remat_survey_fill(struct remat_survey *survey, uint64_t room_bytes);
+
 #endif
