@@ -57,7 +57,7 @@ static void lessen(const struct remat_survey_sample *sample, uint64_t *bytes, ui
     *ns = lesser(*ns, step > least->step_ns ? step - least->step_ns : 0);
 }
 
-/* Beyond a sample's least costs: as its neighbours, or as anything where there are none. */
+/* Beyond a sample's least costs: as its neighbours, or as the first of all where there are none. */
 static void estimate(const struct remat_survey *s, const struct remat_survey_list *list, uint32_t i,
                      uint64_t *bytes, uint64_t *ns)
 {

@@ -40,12 +40,12 @@ struct remat_survey {
     } priced; /* each a decision of its own */
 };
 
-/* Prices samples of the lists [begin, end), in turns: the first and the last of each, then
- * one in the middle between every two that had theirs; at most priced_max of each list, and one
- * however early the search ends. Not priced is what by its least costs something priced is as small
- * and as fast as. With estimates, not even what would be if it took as much more as its neighbours
- * in the list do, at least; nor what then is above the line between two samples of another path, or
- * hardly below that of a path that comes before. The ends of paths are priced in any case. */
+/* Prices samples of the lists [begin, end), in turns: the first and the last of each, then one in
+ * the middle between every two that had theirs; at most priced_max of each list, and one however
+ * early the search ends. Not priced is what by its least costs something priced is as small and as
+ * fast as. With estimates, but for the ends of paths, neither what would be if it took as much more
+ * as its neighbours in the list do, at least; nor what then is above the line between two samples
+ * of another path, or hardly below that of a path that comes before. */
 remat_status remat_survey_price(struct remat_survey *survey, size_t begin, size_t end);
 
 /* Prices what is likely to be the first decision that has room, on the path whose sample is the
