@@ -8,8 +8,8 @@
 
 enum { RUNGS = 24, RUNGS_LARGE = 8, CLOSER = 12, CLOSING_MOVES = 3 };
 enum { PLUNGES = 4, PLUNGE_MOVES = 12 };
-enum { EVENTS = 64, EVENTS_LARGE = 20 }; /* of a move */
-#define COLD 0.05                        /* in times of the mean node, as `hot` */
+enum { EVENTS_LARGE = 20 }; /* of a move in a large graph */
+#define COLD 0.05           /* in times of the mean node, as `hot` */
 
 static const struct pass {
     double hot, pressure;
@@ -55,7 +55,7 @@ static remat_status anneal(struct descent *d, uint64_t budget, const struct rema
     struct remat_search_options search = {
         .budget = budget,
         .moves = d->moves,
-        .events = d->problem->node_count > REMAT_DESCEND_LARGE ? EVENTS_LARGE : EVENTS,
+        .events = d->problem->node_count > REMAT_DESCEND_LARGE ? EVENTS_LARGE : REMAT_SEARCH_EVENTS,
         .seed = d->seed++,
         .hot = d->pass.hot * node,
         .cold = COLD * node,

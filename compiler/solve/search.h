@@ -5,6 +5,9 @@
 #include "deadline.h"
 #include "problem.h"
 
+/* `events` for graphs like the published instances, whose moves change up to 40. */
+enum { REMAT_SEARCH_EVENTS = 64 };
+
 struct remat_search_options {
     uint64_t budget; /* bytes */
     uint64_t moves;  /* tried in all; nothing else ends the search but the deadline */

@@ -17,8 +17,7 @@ enum {
     STATES_MAX = 3000000,
     LEAVES_FEW = 50,
     LEAVES_MAX = 100000,
-    LADDER_NODES_MAX = 256,
-    EVENTS = 64 /* of a move; published instances have up to 40 */
+    LADDER_NODES_MAX = 256
 };
 #define LEAVES_WORK      1e9     /* a leaf takes about size^2 */
 #define MOVES_PER_SECOND 300e3   /* of a slow machine */
@@ -291,7 +290,7 @@ static remat_status anneal(struct remat_arena *arena, const struct remat_problem
         struct remat_search_options search = {.budget = budget,
                                               .moves =
                                                   moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
-                                              .events = EVENTS,
+                                              .events = REMAT_SEARCH_EVENTS,
                                               .seed = i + 1,
                                               .hot = run->hot * runs->unit,
                                               .cold = runs->cold * runs->unit,
