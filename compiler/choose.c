@@ -1,13 +1,12 @@
-/* Manual policies, decisions near the corners of the planner's hulls, and in small graphs those of
- * its paths, are compared in order of the least they can cost, and only until the next one cannot
- * be faster than one that fits. */
+/* Manual policies, decisions near the corners of the planner's hulls, and samples of its paths are
+ * compared in order of the least they can cost, and only until the next one cannot be faster than
+ * one that fits. */
 #include "choose.h"
 
 #include "paths.h"
 #include "prepare.h"
+#include "samples.h"
 #include "sensitivity.h"
-
-enum { NODES_TRIED = 12000000 }; /* in all graphs of the paths' decisions together */
 
 static remat_status note_end(struct remat_chooser *c)
 {
@@ -61,38 +60,18 @@ fail:
     return st;
 }
 
-/* Paths do not get smaller all the way, so bisection passes some by that fit. */
-static remat_status list_paths(struct remat_chooser *c, const struct remat_planner *planner,
-                               struct remat_rungs *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t count = remat_planner_path_count(planner), index = (uint32_t)out->count, *steps;
-    uint64_t all = 0;
-    REMAT_NEW(c->arena, steps, count);
-    for (uint32_t p = 0; p < count; p++) {
-        steps[p] = remat_planner_path_length(planner, p) + remat_planner_nested_count(planner, p);
-        all += steps[p];
-    }
-    if (all * c->graph->node_count > NODES_TRIED)
-        return REMAT_OK;
-    for (uint32_t p = 0; p < count; p++)
-        for (uint32_t step = 0; step < steps[p]; step++)
-            REMAT_PUSH(c->arena, out,
-                       ((struct remat_rung){.of = {"per-op", NULL, p, step}, .index = index++}));
-fail:
-    return st;
-}
-
-/* All that are near corners or on the paths of small graphs, by what they cost at least. */
+/* All that are near corners and samples of the paths, by what they cost at least. best: NULL where
+ * nothing has been found. */
 static remat_status list_near(struct remat_chooser *c, struct remat_arena *scratch,
-                              const struct remat_planner *planner, struct remat_rungs *out)
+                              const struct remat_planner *planner, const struct remat_rung *best,
+                              struct remat_rungs *out)
 {
     remat_status st = REMAT_OK;
     uint32_t count = remat_planner_near_count(planner);
     for (uint32_t i = 0; i < count; i++)
         REMAT_PUSH(c->arena, out,
                    ((struct remat_rung){.of = {"per-op", NULL, REMAT_NONE, i}, .index = i}));
-    REMAT_TRY(list_paths(c, planner, out));
+    REMAT_TRY(remat_samples_list(c, scratch, planner, best, out));
     REMAT_TRY(remat_rungs_bound(c, scratch, planner, out));
 fail:
     return st;
@@ -207,8 +186,10 @@ static remat_status choose_per_op(struct remat_chooser *c, struct remat_arena *s
     REMAT_TRY(remat_rungs_bound(c, scratch, planner, rungs));
     REMAT_TRY(remat_rungs_best(c, scratch, planner, rungs, manual, &by_hand));
     REMAT_TRY(remat_paths_best(c, scratch, planner, best, &found));
-    REMAT_TRY(list_near(c, scratch, planner, &near));
+    REMAT_TRY(list_near(c, scratch, planner, found ? best : NULL, &near));
     REMAT_TRY(remat_rungs_best(c, scratch, planner, &near, best, &found));
+    if (found)
+        REMAT_TRY(remat_samples_refine(c, scratch, planner, &near, best));
     if (!found && !by_hand && !c->over)
         return remat_refuse(c, scratch, planner, rungs, &near);
     if (!found && !by_hand) {

@@ -2,11 +2,10 @@
  * room, since whatever fits less room fits more. */
 #include "paths.h"
 
-/* Among [low, high) of a path. *room_bytes grows to the largest arena that fitted. */
-static remat_status search_range(struct remat_chooser *c, struct remat_arena *scratch,
-                                 const struct remat_planner *planner, uint32_t path, uint32_t low,
-                                 uint32_t high, uint64_t limit_bytes, struct remat_rung *best,
-                                 bool *any, uint64_t *room_bytes)
+remat_status remat_paths_bisect(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, uint32_t path, uint32_t low,
+                                uint32_t high, uint64_t limit_bytes, struct remat_rung *best,
+                                bool *any, uint64_t *room_bytes)
 {
     remat_status st = REMAT_OK;
     while (low < high && !remat_choose_is_over(c)) {
@@ -72,12 +71,12 @@ remat_status remat_paths_search(struct remat_chooser *c, struct remat_arena *scr
     uint32_t length = remat_planner_path_length(planner, path), end;
     bool any = false;
     *room_bytes = 0;
-    REMAT_TRY(
-        search_range(c, scratch, planner, path, 0, length, limit_bytes, best, &any, room_bytes));
+    REMAT_TRY(remat_paths_bisect(c, scratch, planner, path, 0, length, limit_bytes, best, &any,
+                                 room_bytes));
     if (!any && !remat_choose_is_over(c)) {
         REMAT_TRY(remat_paths_end(c, scratch, planner, path, &end));
-        REMAT_TRY(search_range(c, scratch, planner, path, length, end, limit_bytes, best, &any,
-                               room_bytes));
+        REMAT_TRY(remat_paths_bisect(c, scratch, planner, path, length, end, limit_bytes, best,
+                                     &any, room_bytes));
     }
     *found |= any;
     if (!any)
@@ -134,19 +133,19 @@ fail:
     return st;
 }
 
-/* Whether groups of layers could be faster than *best. */
-static remat_status try_groups(struct remat_chooser *c, struct remat_arena *scratch,
+remat_status remat_paths_count(struct remat_chooser *c, struct remat_arena *scratch,
                                const struct remat_planner *planner, const struct remat_rung *best,
-                               bool found, uint32_t *path_count)
+                               uint32_t *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_rung first = {.of = {"per-op", NULL, *path_count, 0}};
-    if (*path_count == remat_planner_path_count(planner))
+    struct remat_rung first = {.of = {"per-op", NULL, remat_planner_single_count(planner), 0}};
+    *out = first.of.path;
+    if (*out == remat_planner_path_count(planner))
         return REMAT_OK;
-    if (found)
+    if (best)
         REMAT_TRY(remat_rung_find_least(c, scratch, planner, &first));
-    if (!found || first.least.step_ns < best->cost.step_ns)
-        REMAT_TRY(remat_choose_path_count(c, scratch, planner, path_count));
+    if (!best || first.least.step_ns < best->cost.step_ns)
+        REMAT_TRY(remat_choose_path_count(c, scratch, planner, out));
 fail:
     return st;
 }
@@ -181,7 +180,7 @@ remat_status remat_paths_best(struct remat_chooser *c, struct remat_arena *scrat
             break;
         *found |= any;
         if (path + 1 == singles)
-            REMAT_TRY(try_groups(c, scratch, planner, best, *found, &count));
+            REMAT_TRY(remat_paths_count(c, scratch, planner, *found ? best : NULL, &count));
     }
 fail:
     return st;

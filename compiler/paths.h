@@ -13,10 +13,23 @@ remat_status remat_paths_search(struct remat_chooser *chooser, struct remat_aren
                                 uint64_t limit_bytes, struct remat_rung *best, bool *found,
                                 uint64_t *room_bytes);
 
+/* The first decision of [low, high) of the path that fits limit_bytes, as bisection finds it; *any:
+ * there is one. *room_bytes grows to the largest arena that was seen to fit. */
+remat_status remat_paths_bisect(struct remat_chooser *chooser, struct remat_arena *scratch,
+                                const struct remat_planner *planner, uint32_t path, uint32_t low,
+                                uint32_t high, uint64_t limit_bytes, struct remat_rung *best,
+                                bool *any, uint64_t *room_bytes);
+
 /* How many decisions of the path are of use, nested ones included: behind them nothing is smaller.
  * Does not look at the clock: two evaluations for each halving of the nested ones. */
 remat_status remat_paths_end(struct remat_chooser *chooser, struct remat_arena *scratch,
                              const struct remat_planner *planner, uint32_t path, uint32_t *out);
+
+/* How many paths could lead to something faster than *best: those without groups, or those of
+ * remat_choose_path_count. best: NULL where there is none. */
+remat_status remat_paths_count(struct remat_chooser *chooser, struct remat_arena *scratch,
+                               const struct remat_planner *planner, const struct remat_rung *best,
+                               uint32_t *out);
 
 /* The fastest that all paths lead to within the chooser's limit. */
 remat_status remat_paths_best(struct remat_chooser *chooser, struct remat_arena *scratch,

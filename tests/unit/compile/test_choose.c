@@ -1,5 +1,5 @@
-/* In small graphs the plan chosen for the bytes of a decision of the planner's paths is no slower
- * than it: neither times nor bytes fall all the way along a path. */
+/* The plan chosen for the bytes of a decision of the planner's paths is no slower than it: neither
+ * times nor bytes fall all the way along a path. In the last graph not every decision is tried. */
 #include <inttypes.h>
 
 #include "check.h"
@@ -10,11 +10,13 @@ static const struct {
     const char *preset, *device;
     remat_dtype dtype;
     double dropout;
+    int64_t layers, width; /* 0: the preset's */
     uint32_t stride;
 } cases[] = {
-    {"gpt2-tiny", "cpu", REMAT_F32, 0, 3},
-    {"bert-tiny", "v100", REMAT_F32, 0.1, 3},
-    {"encdec-tiny", "rtx-4090", REMAT_BF16, 0.1, 20},
+    {"gpt2-tiny", "cpu", REMAT_F32, 0, 0, 0, 3},
+    {"bert-tiny", "v100", REMAT_F32, 0.1, 0, 0, 3},
+    {"encdec-tiny", "rtx-4090", REMAT_BF16, 0.1, 0, 0, 20},
+    {"encdec-tiny", "a100-80", REMAT_BF16, 0, 12, 1024, 31},
 };
 
 struct measured {
@@ -89,12 +91,16 @@ static remat_status check_case(struct subject *s, size_t row)
     uint32_t seen = 0;
     REMAT_TRY(remat_model_preset(s->ctx, cases[row].preset, &settings));
     settings.batch = 4;
+    if (cases[row].layers) {
+        settings.layers = cases[row].layers;
+        settings.width = cases[row].width;
+    }
     settings.dtype = cases[row].dtype;
     settings.dropout = cases[row].dropout;
     REMAT_TRY(subject_prepare(s, &settings, 1, cases[row].device));
     REMAT_TRY(subject_plan(s, &base, &none, &planner));
     REMAT_TRY(check_paths(s, planner, cases[row].stride, &seen));
-    CHECK(seen / cases[row].stride > 50, "%s: only %u decisions", s->graph->name, seen);
+    CHECK(seen / cases[row].stride > 30, "%s: only %u decisions", s->graph->name, seen);
 fail:
     return st;
 }
