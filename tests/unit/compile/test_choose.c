@@ -16,7 +16,7 @@ static const struct {
     {"gpt2-tiny", "cpu", REMAT_F32, 0, 0, 0, 3},
     {"bert-tiny", "v100", REMAT_F32, 0.1, 0, 0, 3},
     {"encdec-tiny", "rtx-4090", REMAT_BF16, 0.1, 0, 0, 20},
-    {"encdec-tiny", "a100-80", REMAT_BF16, 0, 12, 1024, 31},
+    {"encdec-tiny", "a100-80", REMAT_BF16, 0, 12, 1024, 101},
 };
 
 struct measured {
@@ -100,7 +100,7 @@ static remat_status check_case(struct subject *s, size_t row)
     REMAT_TRY(subject_prepare(s, &settings, 1, cases[row].device));
     REMAT_TRY(subject_plan(s, &base, &none, &planner));
     REMAT_TRY(check_paths(s, planner, cases[row].stride, &seen));
-    CHECK(seen / cases[row].stride > 30, "%s: only %u decisions", s->graph->name, seen);
+    CHECK(seen / cases[row].stride > 10, "%s: only %u decisions", s->graph->name, seen);
 fail:
     return st;
 }
