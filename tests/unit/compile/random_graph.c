@@ -4,7 +4,7 @@
 
 #include "graph_text.h"
 
-enum { VALUES_MAX = 64, WIDTHS = 3 };
+enum { VALUES_MAX = 128, WIDTHS = 3 };
 
 struct writer {
     struct random *random;
@@ -14,6 +14,8 @@ struct writer {
     const char *scope;
     uint32_t first;         /* value that a node may read: what the layer begins with */
     int widths[VALUES_MAX]; /* of %v0, %v1, ... */
+    remat_dtype types[VALUES_MAX];
+    bool casts, uniform, plain; /* of typed graphs: widths, and ops as without `mixed` */
     bool read[VALUES_MAX];
 };
 
@@ -63,11 +65,17 @@ static const char *operand(struct writer *w, uint32_t v)
 }
 
 /* The result of the node that follows, with its type; returns its number. */
-static uint32_t begin_value(struct writer *w, int width)
+static uint32_t begin_value(struct writer *w, remat_dtype type, int width)
 {
     w->widths[w->count] = width;
-    remat_text_append(&w->text, "%%v%u : f32[2,64,%d]", w->count, width);
+    w->types[w->count] = type;
+    remat_text_append(&w->text, "%%v%u : %s[2,64,%d]", w->count, remat_dtype_name(type), width);
     return w->count++;
+}
+
+static uint32_t begin_like(struct writer *w, uint32_t x)
+{
+    return begin_value(w, w->types[x], w->widths[x]);
 }
 
 static void end_node(struct writer *w)
@@ -75,35 +83,69 @@ static void end_node(struct writer *w)
     remat_text_append(&w->text, " phase forward%s\n", w->scope);
 }
 
+/* x, or a cast of it. */
+static uint32_t as_type(struct writer *w, uint32_t x, remat_dtype type)
+{
+    if (w->types[x] == type)
+        return x;
+    uint32_t v = begin_value(w, type, w->widths[x]);
+    remat_text_append(&w->text, " = cast %s { dtype = %d }", operand(w, x), (int)type);
+    end_node(w);
+    return v;
+}
+
+/* Some ops have no bf16. */
+static uint32_t as_input(struct writer *w, const char *op, uint32_t x)
+{
+    bool single = strstr(" tanh sigmoid sub mul maximum row_sum ", op);
+    return single ? as_type(w, x, REMAT_F32) : x;
+}
+
 static void write_unary(struct writer *w, uint32_t x)
 {
     static const char *const ops[] = {"gelu", "silu", "tanh", "sigmoid", "relu", "softmax"};
-    begin_value(w, w->widths[x]);
-    remat_text_append(&w->text, " = %s %s", ops[random_draw(w->random, 6)], operand(w, x));
+    const char *op = ops[random_draw(w->random, 6)];
+    x = as_input(w, op, x);
+    begin_like(w, x);
+    remat_text_append(&w->text, " = %s %s", op, operand(w, x));
     end_node(w);
 }
 
 static void write_binary(struct writer *w, const char *op, uint32_t x, uint32_t y)
 {
-    begin_value(w, w->widths[x]);
+    x = as_input(w, op, x);
+    y = as_type(w, y, w->types[x]);
+    begin_value(w, w->types[x], w->widths[x] > w->widths[y] ? w->widths[x] : w->widths[y]);
     remat_text_append(&w->text, " = %s %s %s", op, operand(w, x), operand(w, y));
     end_node(w);
 }
 
+static int draw_width(struct writer *w)
+{
+    static const int widths[WIDTHS] = {16, 64, 256};
+    return w->uniform ? 64 : widths[random_draw(w->random, WIDTHS)];
+}
+
 static void write_linear(struct writer *w, uint32_t x, int width)
 {
-    remat_text_append(&w->text, "parameter %%w%u : f32[%d,%d] = normal(0.0, 0.02)\n", w->count,
-                      w->widths[x], width);
-    uint32_t v = begin_value(w, width);
+    remat_text_append(&w->text, "parameter %%w%u : %s[%d,%d] = normal(0.0, 0.02)\n", w->count,
+                      remat_dtype_name(w->types[x]), w->widths[x], width);
+    uint32_t v = begin_value(w, w->types[x], width);
     remat_text_append(&w->text, " = linear %s %%w%u", operand(w, x), v);
     end_node(w);
 }
 
+/* Along the rows of x, for the value that follows. */
+static void write_vector(struct writer *w, uint32_t x)
+{
+    remat_text_append(&w->text, "parameter %%w%u : %s[%d] = constant(1.0)\n", w->count,
+                      remat_dtype_name(w->types[x]), w->widths[x]);
+}
+
 static void write_norm(struct writer *w, uint32_t x)
 {
-    remat_text_append(&w->text, "parameter %%w%u : f32[%d] = constant(1.0)\n", w->count,
-                      w->widths[x]);
-    uint32_t v = begin_value(w, w->widths[x]);
+    write_vector(w, x);
+    uint32_t v = begin_like(w, x);
     remat_text_append(&w->text, ", %%v%u.1 : f32[2,64,1] = rms_norm %s %%w%u { epsilon = 1e-05 }",
                       v, operand(w, x), v);
     end_node(w);
@@ -111,7 +153,7 @@ static void write_norm(struct writer *w, uint32_t x)
 
 static void write_dropout(struct writer *w, uint32_t x)
 {
-    uint32_t v = begin_value(w, w->widths[x]);
+    uint32_t v = begin_like(w, x);
     remat_text_append(&w->text, " = dropout %s %%rng { p = 0.1, site = %u }", operand(w, x), v);
     end_node(w);
 }
@@ -132,15 +174,13 @@ static void write_broadcast(struct writer *w, uint32_t x)
     uint32_t y = w->first + random_draw(w->random, w->count - w->first);
     if (w->widths[x] != 1 && w->widths[y] != 1 && w->widths[x] != w->widths[y])
         y = x;
-    begin_value(w, w->widths[x] > w->widths[y] ? w->widths[x] : w->widths[y]);
-    remat_text_append(&w->text, " = %s %s %s", ops[random_draw(w->random, 4)], operand(w, x),
-                      operand(w, y));
-    end_node(w);
+    write_binary(w, ops[random_draw(w->random, 4)], x, y);
 }
 
 static void write_row(struct writer *w, uint32_t x)
 {
-    begin_value(w, 1);
+    x = as_input(w, "row_sum", x);
+    begin_value(w, REMAT_F32, 1);
     remat_text_append(&w->text, " = row_sum %s", operand(w, x));
     end_node(w);
 }
@@ -148,11 +188,20 @@ static void write_row(struct writer *w, uint32_t x)
 /* By a vector that is a parameter, whose gradient is a column sum. */
 static void write_gain(struct writer *w, uint32_t x)
 {
-    remat_text_append(&w->text, "parameter %%w%u : f32[%d] = constant(1.0)\n", w->count,
-                      w->widths[x]);
-    uint32_t v = begin_value(w, w->widths[x]);
-    remat_text_append(&w->text, " = %s %s %%w%u", random_draw(w->random, 2) ? "mul" : "add",
-                      operand(w, x), v);
+    const char *op = random_draw(w->random, 2) ? "mul" : "add";
+    x = as_input(w, op, x);
+    write_vector(w, x);
+    uint32_t v = begin_like(w, x);
+    remat_text_append(&w->text, " = %s %s %%w%u", op, operand(w, x), v);
+    end_node(w);
+}
+
+/* A view of x, .in of the value that follows. */
+static void write_flat(struct writer *w, uint32_t x)
+{
+    int width = w->widths[x];
+    remat_text_append(&w->text, "%%v%u.in : %s[128,%d] = reshape %s { shape = [128, %d] }",
+                      w->count, remat_dtype_name(w->types[x]), width, operand(w, x), width);
     end_node(w);
 }
 
@@ -160,15 +209,15 @@ static void write_gain(struct writer *w, uint32_t x)
 static void write_viewed(struct writer *w, uint32_t x)
 {
     static const char *const ops[] = {"gelu", "tanh", "softmax", "sigmoid"};
+    const char *op = ops[random_draw(w->random, 4)];
+    x = as_input(w, op, x);
     uint32_t v = w->count;
-    int width = w->widths[x];
-    remat_text_append(&w->text,
-                      "%%v%u.in : f32[128,%d] = reshape %s { shape = [128, %d] } phase forward%s\n"
-                      "%%v%u.out : f32[128,%d] = %s %%v%u.in phase forward%s\n",
-                      v, width, operand(w, x), width, w->scope, v, width,
-                      ops[random_draw(w->random, 4)], v, w->scope);
-    begin_value(w, width);
-    remat_text_append(&w->text, " = reshape %%v%u.out { shape = [2, 64, %d] }", v, width);
+    write_flat(w, x);
+    remat_text_append(&w->text, "%%v%u.out : %s[128,%d] = %s %%v%u.in", v,
+                      remat_dtype_name(w->types[x]), w->widths[x], op, v);
+    end_node(w);
+    begin_like(w, x);
+    remat_text_append(&w->text, " = reshape %%v%u.out { shape = [2, 64, %d] }", v, w->widths[x]);
     end_node(w);
 }
 
@@ -177,12 +226,11 @@ static void write_mixed_node(struct writer *w)
     static void (*const write[])(struct writer *, uint32_t) = {
         write_unary, write_unary, write_norm, write_dropout,   write_broadcast, write_broadcast,
         write_row,   write_row,   write_gain, write_broadcast, write_viewed};
-    static const int widths[WIDTHS] = {16, 64, 256};
     uint32_t x = draw_value(w), kind = random_draw(w->random, 14);
     if (kind < sizeof write / sizeof *write)
         write[kind](w, x);
     else
-        write_linear(w, x, widths[random_draw(w->random, WIDTHS)]);
+        write_linear(w, x, draw_width(w));
 }
 
 static void write_pair(struct writer *w, uint32_t x)
@@ -192,24 +240,84 @@ static void write_pair(struct writer *w, uint32_t x)
     write_binary(w, ops[random_draw(w->random, 4)], x, y);
 }
 
-static void write_node(struct writer *w)
+static void write_plain_node(struct writer *w)
 {
-    static const int widths[WIDTHS] = {16, 64, 256};
-    if (w->random->mixed) {
-        write_mixed_node(w);
-        return;
-    }
     uint32_t x = draw_value(w), kind = random_draw(w->random, 10);
     if (kind < 3)
         write_unary(w, x);
     else if (kind < 5)
         write_pair(w, x);
     else if (kind < 8)
-        write_linear(w, x, widths[random_draw(w->random, WIDTHS)]);
+        write_linear(w, x, draw_width(w));
     else if (kind == 8)
         write_norm(w, x);
     else
         write_dropout(w, x);
+}
+
+/* Of a table that is computed. */
+static void write_lookup(struct writer *w, uint32_t x)
+{
+    uint32_t v = w->count;
+    write_flat(w, x);
+    begin_like(w, x);
+    remat_text_append(&w->text, " = embedding %%v%u.in %%ids", v);
+    end_node(w);
+}
+
+static void write_typed_node(struct writer *w)
+{
+    static void (*const write[])(struct writer *, uint32_t) = {write_lookup, write_pair,
+                                                               write_broadcast};
+    uint32_t x = draw_value(w), kind = random_draw(w->random, 10);
+    if (w->casts && random_draw(w->random, 3) == 0)
+        as_type(w, x, w->types[x] == REMAT_F32 ? REMAT_BF16 : REMAT_F32);
+    else if (kind < sizeof write / sizeof *write)
+        write[kind](w, x);
+    else if (kind == 3)
+        write_linear(w, x, random_draw(w->random, 2) ? 64 : 1);
+    else if (w->plain)
+        write_plain_node(w);
+    else
+        write_mixed_node(w);
+    if (w->types[0] == REMAT_BF16 && random_draw(w->random, 4))
+        as_type(w, w->count - 1, REMAT_BF16);
+}
+
+/* Adds what only the loss needs much room for, or only the backward pass, or both, or nothing. */
+static void write_peaks(struct writer *w)
+{
+    uint32_t kind = random_draw(w->random, 8), x = w->count - 1;
+    if (kind >= 5) {
+        write_linear(w, x, 1024);
+        write_row(w, w->count - 1);
+        write_binary(w, "add", x, w->count - 1);
+    }
+    if (kind == 3 || kind == 4 || kind == 7) {
+        x = as_type(w, w->count - 1, REMAT_F32);
+        const char *d = operand(w, as_type(w, 0, REMAT_F32));
+        remat_text_append(&w->text,
+                          "%%p : f32[2,64,512] = concat %s %s %s %s %s %s %s %s { axis = 2 } "
+                          "phase loss\n"
+                          "%%q : f32[2,64,2048] = concat %%p %%p %%p %%p { axis = 2 } phase loss\n"
+                          "%%t : f32[2,64,1] = row_sum %%q phase loss\n",
+                          d, d, d, d, d, d, d, d);
+        begin_like(w, x);
+        remat_text_append(&w->text, " = add %s %%t", operand(w, x));
+        end_node(w);
+    }
+    if (random_draw(w->random, 2))
+        write_broadcast(w, w->count - 1);
+}
+
+static void write_node(struct writer *w)
+{
+    if (w->random->typed)
+        write_typed_node(w);
+    else if (w->random->mixed)
+        write_mixed_node(w);
+    else
+        write_plain_node(w);
 }
 
 /* Every parameter must matter: the last value takes in what nothing has read. */
@@ -221,10 +329,7 @@ static void join(struct writer *w)
             continue;
         if (w->widths[v] != w->widths[last] && (!w->random->mixed || w->widths[v] != 1))
             write_linear(w, last, w->widths[v]);
-        last = w->count - 1;
-        begin_value(w, w->widths[last]);
-        remat_text_append(&w->text, " = add %s %s", operand(w, last), operand(w, v));
-        end_node(w);
+        write_binary(w, "add", w->count - 1, v);
     }
 }
 
@@ -240,29 +345,51 @@ static void write_layer(struct writer *w, uint32_t layer, uint32_t nodes)
     w->scope = "";
 }
 
+static void begin_inputs(struct writer *w)
+{
+    uint32_t kind = w->random->typed ? random_draw(w->random, 8) : 0;
+    remat_dtype type = kind > 4 ? REMAT_BF16 : REMAT_F32;
+    w->casts = kind > 1 && kind <= 4;
+    if (w->random->typed) {
+        w->uniform = random_draw(w->random, 2);
+        w->plain = random_draw(w->random, 3) == 0;
+        remat_text_append(&w->text, "input ");
+        begin_value(w, type, 64);
+        remat_text_append(&w->text, "\n");
+    }
+    if (!w->random->typed || random_draw(w->random, 2)) {
+        remat_text_append(&w->text, "parameter %%table : %s[64,64] = normal(0.0, 0.02)\n",
+                          remat_dtype_name(type));
+        begin_value(w, type, 64);
+        remat_text_append(&w->text, " = embedding %%table %%ids phase forward\n");
+    }
+}
+
 remat_status random_graph(remat_context *ctx, struct remat_arena *arena, struct random *r,
                           uint32_t nodes, uint32_t layers, struct remat_graph **out)
 {
-    struct writer w = {.random = r, .text = {.arena = arena}, .scope = "", .body = r->draws};
+    struct writer w = {.random = r, .text = {.arena = arena}, .scope = ""};
     remat_text_append(&w.text,
                       "graph \"random.%u\"\n"
                       "input %%ids : i32[2,64]\n"
-                      "input %%rng : i32[4]\n"
-                      "parameter %%table : f32[64,64] = normal(0.0, 0.02)\n",
+                      "input %%rng : i32[4]\n",
                       r->seed);
-    begin_value(&w, 64);
-    remat_text_append(&w.text, " = embedding %%table %%ids phase forward\n");
+    begin_inputs(&w);
+    w.body = r->draws;
     for (uint32_t n = 0; n < nodes && layers == 0; n++)
         write_node(&w);
     join(&w);
     for (uint32_t layer = 0; layer < layers; layer++)
         write_layer(&w, layer, (nodes + layers - 1) / layers);
+    if (r->typed)
+        write_peaks(&w);
+    const char *type = remat_dtype_name(w.types[w.count - 1]);
     remat_text_append(&w.text,
-                      "parameter %%head : f32[%d,64] = normal(0.0, 0.02)\n"
-                      "%%logits : f32[2,64,64] = linear %%v%u %%head phase forward\n"
+                      "parameter %%head : %s[%d,64] = normal(0.0, 0.02)\n"
+                      "%%logits : %s[2,64,64] = linear %%v%u %%head phase forward\n"
                       "%%loss : f32[] output, %%lse : f32[2,64,1] = cross_entropy %%logits %%ids "
                       "phase loss\n"
                       "output %%loss\n",
-                      w.widths[w.count - 1], w.count - 1);
+                      type, w.widths[w.count - 1], type, w.count - 1);
     return remat_graph_parse(ctx, "random", w.text.items, w.text.count, arena, out);
 }

@@ -8,6 +8,7 @@
 struct random {
     uint32_t seed, draws;
     bool mixed; /* graphs have row values, broadcasts and views, too */
+    bool typed; /* with mixed: and bf16, casts, lookups, and values that take most room later */
 };
 
 /* Equally likely, from 0 to below `below`. */
