@@ -215,7 +215,8 @@ static void check_seed(uint32_t seed, struct tally *y)
     subject_release(&c.subject);
 }
 
-/* Arguments: the first seed, and how many. */
+/* Arguments: the first seed, and how many. Without them a thousand that pass: of seeds 187, 219478
+ * and 224193 a least cost is too high (docs/planning.md). */
 int main(int argc, char **argv)
 {
     uint32_t first = argc > 1 ? (uint32_t)atoi(argv[1]) : 2000;
