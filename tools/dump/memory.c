@@ -137,7 +137,7 @@ static void print_residents(const struct remat_program *program, const struct re
 {
     remat_text_append(out, "\n%10s  %14s  %6s %6s %8s  %10s  %-18s  %s\n", "bytes", "offset",
                       "born", "dies", "next use", "removal", "class",
-                      "value (#k: k-th recomputation)");
+                      "value (#1, #2: recomputed in round 1; #3, #4: 2)");
     for (size_t i = 0; i < residents->count && i < RESIDENTS_SHOWN; i++)
         print_resident(program, &residents->items[i], out);
     if (residents->count > RESIDENTS_SHOWN) {

@@ -27,7 +27,8 @@ remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
         remat_text_append(out, "%ssegment %s, %" PRIu32 " commands\n", s ? "\n" : "", segment->name,
                           segment->command_end - segment->command_begin);
         remat_text_append(out, "%5s  %-9s %-18s %10s %10s  %s\n", "index", "phase", "kernel",
-                          "predicted", "live", "computes (#k: k-th recomputation)");
+                          "predicted", "live",
+                          "computes (#1, #2: recomputed in round 1; #3, #4: 2)");
         for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
             print_command(program, c, out);
     }
