@@ -34,7 +34,7 @@ static void add_node(struct builder *b, const struct remat_node_info *node)
     struct remat_named_times *out = b->out;
     struct remat_named_node *named = &out->nodes[out->node_count++];
     named->input_begin = b->root_count;
-    for (uint32_t i = 0; i < node->input_count; i++)
+    for (uint32_t i = 0; i < remat_op_reads(node); i++)
         out->roots[b->root_count++] = read_root(b, node->inputs[i].i);
     named->input_end = named->output_begin = b->root_count;
     for (uint32_t o = 0; o < node->output_count; o++)

@@ -222,7 +222,7 @@ static remat_status find_inputs(struct extractor *x, const struct remat_node_inf
     remat_status st = REMAT_OK;
     x->slice.count = 0;
     x->slice_count++;
-    for (uint32_t i = 0; i < remat_extract_reads(from); i++)
+    for (uint32_t i = 0; i < remat_op_reads(from); i++)
         REMAT_TRY(push_slice(x, from->inputs[i].i));
     for (size_t s = 0; s < x->slice.count; s++) {
         uint32_t v = x->slice.items[s], producer = x->graph->values[v].node;
@@ -231,7 +231,7 @@ static remat_status find_inputs(struct extractor *x, const struct remat_node_inf
         } else if (x->out->facts.forward[v] && !is_pinned(x, v, REMAT_ACTION_SAVE)) {
             const struct remat_node_info *node = &x->graph->nodes[producer];
             *possible = *possible && remat_op_recomputable(node->op);
-            for (uint32_t i = 0; i < remat_extract_reads(node); i++)
+            for (uint32_t i = 0; i < remat_op_reads(node); i++)
                 REMAT_TRY(push_slice(x, node->inputs[i].i));
         }
     }

@@ -50,12 +50,6 @@ remat_extract_task(const struct remat_border_graph *border, uint32_t item)
     return &border->least.tasks[border->least.items[item].task];
 }
 
-/* How many of a node's inputs it reads: of a column index only the shape is named by one. */
-static inline uint32_t remat_extract_reads(const struct remat_node_info *node)
-{
-    return node->op == REMAT_OP_column ? 0 : node->input_count;
-}
-
 /* `least` as it looks from the first run of a kernel: only what is read after it is wanted, what it
  * reads or writes itself is live in any case and counts in other_bytes. */
 struct remat_border_moment {

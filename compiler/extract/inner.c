@@ -67,7 +67,7 @@ static remat_status push_inputs(struct inner *n, uint32_t v)
 {
     remat_status st = REMAT_OK;
     const struct remat_node_info *node = &n->table->graph->nodes[n->table->graph->values[v].node];
-    for (uint32_t i = 0; i < remat_extract_reads(node); i++) {
+    for (uint32_t i = 0; i < remat_op_reads(node); i++) {
         uint32_t root = n->border->facts.root[node->inputs[i].i];
         if (n->seen[root] == n->walk)
             continue;
@@ -131,7 +131,7 @@ static bool find_path(struct inner *n, uint32_t v, uint32_t input, struct size s
 {
     const struct remat_graph *g = n->table->graph;
     const struct remat_node_info *node = &g->nodes[g->values[v].node];
-    for (uint32_t i = 0; i < remat_extract_reads(node); i++) {
+    for (uint32_t i = 0; i < remat_op_reads(node); i++) {
         uint32_t root = n->border->facts.root[node->inputs[i].i];
         if (root == input)
             return true;

@@ -67,14 +67,14 @@ static void find_relatives(struct walker *w)
     for (uint32_t n = 0; n < g->node_count; n++) {
         if (n > at->nodes[at->node_count - 1].i && g->nodes[n].phase == REMAT_PHASE_BACKWARD)
             w->after[n] = true;
-        for (uint32_t i = 0; i < remat_extract_reads(&g->nodes[n]); i++) {
+        for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
             uint32_t producer = g->values[g->nodes[n].inputs[i].i].node;
             if (!remat_is_none(producer) && w->after[producer])
                 mark(w, w->after, n);
         }
     }
     for (uint32_t n = g->node_count; n-- > 0;)
-        for (uint32_t i = 0; w->before[n] && i < remat_extract_reads(&g->nodes[n]); i++) {
+        for (uint32_t i = 0; w->before[n] && i < remat_op_reads(&g->nodes[n]); i++) {
             uint32_t producer = g->values[g->nodes[n].inputs[i].i].node;
             if (!remat_is_none(producer))
                 mark(w, w->before, producer);
@@ -93,7 +93,7 @@ static void find_read(struct walker *w)
         const struct remat_fused_kernel *whole = whole_of(w, n);
         bool inlined = remat_is_none(w->kernels->kernel_of_node[n]);
         bool reads = inlined ? w->read[root[node->outputs[0].i]] : w->after[n];
-        for (uint32_t i = 0; reads && !whole && i < remat_extract_reads(node); i++)
+        for (uint32_t i = 0; reads && !whole && i < remat_op_reads(node); i++)
             w->read[root[node->inputs[i].i]] = true;
         for (uint32_t o = 0; reads && whole && o < whole->operand_count; o++)
             if (!remat_is_none(read_root(&whole->operands[o])))

@@ -73,6 +73,12 @@ remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
 /* That x is the f32 of a bf16 value: exact, and what a load does anyway. */
 bool remat_is_widening(const struct remat_graph *graph, remat_value x);
 
+/* How many of a node's inputs it reads: of a column index only the shape is named by one. */
+static inline uint32_t remat_op_reads(const struct remat_node_info *node)
+{
+    return node->op == REMAT_OP_column ? 0 : node->input_count;
+}
+
 /* Where the elements of a value lie in its storage root, in elements. */
 struct remat_layout {
     int64_t offset;

@@ -159,7 +159,7 @@ static remat_status add_slots(struct extension *x, uint32_t n)
         size_t count, capacity;
     } list = {c->slots, c->slot_count, x->slot_capacity};
     c->nodes[n].first_slot = c->slot_count;
-    for (uint32_t i = 0; i < node->input_count && !is_forward(node); i++) {
+    for (uint32_t i = 0; i < remat_op_reads(node) && !is_forward(node); i++) {
         if (remat_is_none(x->clone_of[USE_SHARED][node->inputs[i].i]))
             continue;
         if (!inputs) {

@@ -48,7 +48,8 @@ remat_status remat_clones_create(struct remat_arena *arena, const struct remat_g
  * runs read the clone for kernel programs, and so do these clones: it can be made inside the kernel
  * that reads it, while the shared one is written for a named kernel. Views of recomputed values are
  * cloned along, and so is what loads widen (a cast from bf16 that neither a view nor a named kernel
- * reads): its own action does not count.
+ * reads): its own action does not count. What names an input for its shape alone reads the
+ * original.
  *
  * All that is in the first round. Of what is NESTED the backward pass and clones of the second
  * round read a clone of the second, clones of the first round one of the first: when the backward

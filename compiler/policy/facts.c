@@ -26,7 +26,7 @@ static void find_needed(const struct remat_graph *graph, struct remat_facts *fac
         bool late = node->phase == REMAT_PHASE_BACKWARD || node->phase == REMAT_PHASE_OPTIMIZER;
         if (!late || remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
-        for (uint32_t i = 0; i < node->input_count; i++)
+        for (uint32_t i = 0; i < remat_op_reads(node); i++)
             facts->needed[facts->root[node->inputs[i].i]] = true;
     }
 }
