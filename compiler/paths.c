@@ -133,9 +133,10 @@ fail:
     return st;
 }
 
-remat_status remat_paths_count(struct remat_chooser *c, struct remat_arena *scratch,
-                               const struct remat_planner *planner, const struct remat_rung *best,
-                               uint32_t *out)
+/* How many paths could lead to something faster than *best; NULL: there is none. */
+static remat_status count_paths(struct remat_chooser *c, struct remat_arena *scratch,
+                                const struct remat_planner *planner, const struct remat_rung *best,
+                                uint32_t *out)
 {
     remat_status st = REMAT_OK;
     struct remat_rung first = {.of = {"per-op", NULL, remat_planner_single_count(planner), 0}};
@@ -180,7 +181,7 @@ remat_status remat_paths_best(struct remat_chooser *c, struct remat_arena *scrat
             break;
         *found |= any;
         if (path + 1 == singles)
-            REMAT_TRY(remat_paths_count(c, scratch, planner, *found ? best : NULL, &count));
+            REMAT_TRY(count_paths(c, scratch, planner, *found ? best : NULL, &count));
     }
 fail:
     return st;

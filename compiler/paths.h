@@ -25,12 +25,6 @@ remat_status remat_paths_bisect(struct remat_chooser *chooser, struct remat_aren
 remat_status remat_paths_end(struct remat_chooser *chooser, struct remat_arena *scratch,
                              const struct remat_planner *planner, uint32_t path, uint32_t *out);
 
-/* How many paths could lead to something faster than *best: those without groups, or those of
- * remat_choose_path_count. best: NULL where there is none. */
-remat_status remat_paths_count(struct remat_chooser *chooser, struct remat_arena *scratch,
-                               const struct remat_planner *planner, const struct remat_rung *best,
-                               uint32_t *out);
-
 /* The fastest that all paths lead to within the chooser's limit. */
 remat_status remat_paths_best(struct remat_chooser *chooser, struct remat_arena *scratch,
                               const struct remat_planner *planner, struct remat_rung *best,
