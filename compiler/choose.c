@@ -3,6 +3,8 @@
  * one that fits. */
 #include "choose.h"
 
+#include <inttypes.h>
+
 #include "paths.h"
 #include "prepare.h"
 #include "samples.h"
@@ -227,6 +229,15 @@ fail:
     return st;
 }
 
+remat_status remat_choose_check_bound(struct remat_chooser *c, uint64_t bound_ns, uint64_t step_ns)
+{
+    if (bound_ns <= step_ns)
+        return REMAT_OK;
+    return remat_error(c->ctx, REMAT_ERROR_INTERNAL,
+                       "the bound of %" PRIu64 " ns is above the plan's own %" PRIu64 " ns",
+                       bound_ns, step_ns);
+}
+
 remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
 {
     remat_status st = REMAT_OK;
@@ -259,6 +270,7 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     out->bound_ns = c->state.bound_ns;
     out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(planner) : 0;
     out->floor_bytes = per_op ? remat_planner_floor(planner) : 0;
+    REMAT_TRY(remat_choose_check_bound(c, out->bound_ns, out->arranged.step_ns));
 fail:
     remat_arena_release(&scratch);
     return st;

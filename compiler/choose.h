@@ -56,6 +56,11 @@ remat_status remat_choose(struct remat_chooser *chooser, struct remat_candidate 
 /* Step time of the decided segment with everything saved, pins or not. */
 remat_status remat_choose_base(struct remat_chooser *chooser, uint64_t *out_ns);
 
+/* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever
+ * shown. Both of the decided segment. */
+remat_status remat_choose_check_bound(struct remat_chooser *chooser, uint64_t bound_ns,
+                                      uint64_t step_ns);
+
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_choose_is_over(struct remat_chooser *chooser);
 

@@ -2,6 +2,9 @@
  * schedule and packed, then lowering. */
 #include "compile.h"
 
+#include <inttypes.h>
+
+#include "amounts.h"
 #include "choose.h"
 #include "codegen.h"
 #include "explain.h"
@@ -71,6 +74,8 @@ static remat_status arrange_fixed(struct pipeline *p)
     for (size_t i = 0; i < COUNT(fixed); i++)
         if (fixed[i]->graph)
             graphs[count++] = fixed[i]->graph;
+    for (uint32_t i = 0; i < count; i++)
+        REMAT_TRY(remat_price_check_values(p->ctx, graphs[i]));
     REMAT_TRY(
         remat_statics_collect(p->ctx, p->arena, graphs, count, workspace_bytes(p), &p->statics));
     for (size_t i = 0; i < COUNT(fixed); i++) {
@@ -241,6 +246,9 @@ static remat_status start(struct pipeline *p, const struct remat_graph *graph,
     remat_status st = REMAT_OK;
     p->watch.running = p->settings->pass_time != NULL;
     REMAT_TRY(remat_price_check(p->ctx, graph, &p->settings->device));
+    if (p->settings->microbatches > REMAT_MICROBATCHES_MAX)
+        REMAT_FAIL(p->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
+                   p->settings->microbatches, REMAT_MICROBATCHES_MAX);
     REMAT_TRY(remat_prepare(p->ctx, p->arena, graph, p->settings, &p->prepared));
     REMAT_TRY(arrange_fixed(p));
     set_limit(p);
@@ -284,7 +292,10 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     (*out)->exact_extras = explanation.exact;
     REMAT_TRY(describe(&p, graph, &chooser, &best, explanation.base_step_ns, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
-    REMAT_TRY(remat_program_simulate(ctx, *out));
+    st = remat_program_simulate(ctx, *out);
+    if (st == REMAT_ERROR_INVALID)
+        st = REMAT_ERROR_INTERNAL; /* it is our own */
+    REMAT_TRY(st);
     report_laps(&p);
 fail:
     remat_evaluator_release(&p.evaluator);

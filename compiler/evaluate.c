@@ -1,6 +1,15 @@
 #include "evaluate.h"
 
+#include "amounts.h"
 #include "schedule.h"
+
+static void add_time(const struct remat_fused_kernel *kernel, uint64_t ns, uint64_t *step_ns,
+                     struct remat_class_times *times)
+{
+    uint64_t *class_ns = &times->ns[remat_cost_class_of(kernel->kind)];
+    *step_ns = remat_ns_add(*step_ns, ns);
+    *class_ns = remat_ns_add(*class_ns, ns);
+}
 
 /* --- a whole graph --- */
 
@@ -24,10 +33,10 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, out->prices, out->kernels.count);
     for (uint32_t k = 0; k < out->kernels.count; k++) {
         out->prices[k] = remat_price_kernel(graph, &out->kernels.kernels[k], device);
-        out->step_ns += out->prices[k].ns;
-        out->times.ns[remat_cost_class_of(out->kernels.kernels[k].kind)] += out->prices[k].ns;
+        add_time(&out->kernels.kernels[k], out->prices[k].ns, &out->step_ns, &out->times);
     }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
+    REMAT_TRY(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
 fail:
     return st;
 }
@@ -39,13 +48,6 @@ static uint64_t price(const struct remat_evaluator *e, const struct remat_fused_
     return remat_price_kernel(e->clones.graph, kernel, e->device).ns;
 }
 
-static void add_time(const struct remat_fused_kernel *kernel, uint64_t ns,
-                     struct remat_evaluation *cost)
-{
-    cost->step_ns += ns;
-    cost->times.ns[remat_cost_class_of(kernel->kind)] += ns;
-}
-
 /* Kernels that are new in the memo have the next ids, in their order. */
 static remat_status add_kernels(struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
                                 uint32_t count, struct remat_evaluation *cost)
@@ -55,7 +57,8 @@ static remat_status add_kernels(struct remat_evaluator *e, const struct remat_fu
         uint32_t id = kernels[k].id;
         if (id == e->times.count)
             REMAT_PUSH(e->memo.arena, &e->times, price(e, &kernels[k]));
-        add_time(&kernels[k], remat_is_none(id) ? price(e, &kernels[k]) : e->times.items[id], cost);
+        add_time(&kernels[k], remat_is_none(id) ? price(e, &kernels[k]) : e->times.items[id],
+                 &cost->step_ns, &cost->times);
     }
 fail:
     return st;
@@ -79,7 +82,8 @@ static remat_status fuse_tail(struct remat_evaluator *e, struct remat_arena *are
     e->tail.kernels += first;
     e->tail.count -= first;
     for (uint32_t k = 0; k < e->tail.count; k++)
-        add_time(&e->tail.kernels[k], price(e, &e->tail.kernels[k]), &e->tail_cost);
+        add_time(&e->tail.kernels[k], price(e, &e->tail.kernels[k]), &e->tail_cost.step_ns,
+                 &e->tail_cost.times);
 fail:
     return st;
 }

@@ -204,9 +204,11 @@ remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_f
                                    .bounded = s.planner != NULL};
     if (s.planner)
         out->floor_bytes = remat_planner_floor(s.planner);
-    for (uint32_t i = 0; i < out->count && out->bounded; i++)
-        REMAT_TRY(remat_planner_bound(s.planner, out->points[i].live_peak_bytes,
-                                      &out->points[i].bound_ns));
+    for (uint32_t i = 0; i < out->count && out->bounded; i++) {
+        struct remat_frontier_point *point = &out->points[i];
+        REMAT_TRY(remat_planner_bound(s.planner, point->live_peak_bytes, &point->bound_ns));
+        REMAT_TRY(remat_choose_check_bound(c, point->bound_ns, point->step_ns));
+    }
     REMAT_TRY(remat_choose_base(c, &out->base_ns));
 fail:
     remat_arena_release(&s.scratch);

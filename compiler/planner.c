@@ -167,8 +167,8 @@ static uint64_t working_set(const struct remat_graph *graph,
         for (uint32_t before = 0; before < o && !seen; before++)
             seen = kernel->operands[before].value.i == operand->value.i;
         if (!seen)
-            *(operand->access == REMAT_ACCESS_READ ? &read : &written) +=
-                remat_align_up(remat_value_bytes(info), REMAT_ALIGNMENT);
+            *(operand->access & REMAT_ACCESS_WRITE ? &written : &read) +=
+                remat_align_up(remat_storage_bytes(info), REMAT_ALIGNMENT);
     }
     if (kernel->kind == REMAT_KERNEL_program)
         return read > written ? read : written;

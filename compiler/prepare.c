@@ -20,6 +20,7 @@ struct named_pass {
 };
 
 static const struct named_pass training_passes[] = {
+    {"indices", remat_pass_indices},
     {"chunk_loss", remat_pass_chunk_loss},
     {"autodiff", remat_pass_autodiff},
     {"microbatches", remat_pass_microbatches},
@@ -28,8 +29,10 @@ static const struct named_pass training_passes[] = {
     {"expand", remat_pass_expand},
     {"fold", remat_pass_fold},
     {"eliminate_dead", remat_pass_eliminate_dead},
+    {"pitch", remat_pass_pitch},
 };
 static const struct named_pass evaluation_passes[] = {
+    {"indices", remat_pass_indices},
     {"chunk_loss", remat_pass_chunk_loss},
     {"forward_only", remat_pass_forward_only},
     {"microbatches", remat_pass_microbatches},
@@ -37,6 +40,7 @@ static const struct named_pass evaluation_passes[] = {
     {"expand", remat_pass_expand},
     {"fold", remat_pass_fold},
     {"eliminate_dead", remat_pass_eliminate_dead},
+    {"pitch", remat_pass_pitch},
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 

@@ -11,7 +11,8 @@ packages=(gcc g++ clang clang-format libclang-rt-14-dev meson ninja-build pkg-co
 
 # Newest releases that were tried together; PyTorch finds the CUDA libraries of the system first.
 torch_always=(torch==2.15.0 nvidia-cufile==1.17.1.22 nvidia-cusparselt-cu13==0.8.1
-              nvidia-nccl-cu13==2.30.7 nvidia-nvshmem-cu13==3.7.2)
+              nvidia-nccl-cu13==2.30.7 nvidia-nvshmem-cu13==3.7.2
+              nvidia-cuda-nvdisasm==13.5.37)
 torch_without_cuda=(nvidia-cublas==13.4.1.3 nvidia-cuda-runtime==13.2.86 nvidia-cuda-nvrtc==13.2.86
                     nvidia-cuda-cupti==13.2.86 nvidia-cufft==12.2.0.57 nvidia-cusparse==12.7.10.12
                     nvidia-cudnn-cu13==9.26.0.51)

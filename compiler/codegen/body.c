@@ -16,6 +16,7 @@
 #define EXPRESSION_row_sum    NULL
 #define EXPRESSION_row_max    NULL
 #define EXPRESSION_column_sum NULL
+#define EXPRESSION_flag       NULL
 #define EXPRESSION_add        "$a + $b"
 #define EXPRESSION_sub        "$a - $b"
 #define EXPRESSION_mul        "$a * $b"
@@ -315,6 +316,10 @@ void cuda_write_loads(struct cuda_source *s)
 static void write_element_store(struct cuda_source *s, uint32_t i)
 {
     const struct cuda_node *node = &s->nodes[i];
+    if (cuda_is_flag(node)) {
+        cuda_text(s, "if (f%u) set_flag(p%u);", i, s->accesses[node->access].operand);
+        return;
+    }
     bool unit = s->accesses[node->access].column_stride == 1;
     char count[16];
     snprintf(count, sizeof count, s->tail ? "count" : "%u", s->width);
@@ -334,17 +339,29 @@ static void write_element_store(struct cuda_source *s, uint32_t i)
     s->indent -= 1 + s->tail;
 }
 
+/* What the elements put by until all of them are computed. */
+static void declare_store(struct cuda_source *s, uint32_t i)
+{
+    if (cuda_is_flag(&s->nodes[i]))
+        cuda_text(s, "u32 f%u = 0;", i);
+    else
+        cuda_text(s, "float y%u[%u];", i, s->elements);
+}
+
 void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce)
 {
     for (uint32_t i = 0; i < s->count; i++)
         if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]))
-            cuda_text(s, "float y%u[%u];", i, s->elements);
+            declare_store(s, i);
     cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) {", s->elements);
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
         if (!node->runs || !cuda_by_element(s, node))
             continue;
-        if (cuda_is_store(node))
+        if (cuda_is_flag(node))
+            cuda_text(s, "f%u |= %s%snot_finite(%s);", i, s->tail ? column_of_element(s).text : "",
+                      s->tail ? " < end && " : "", cuda_name(s, node->args[0]).text);
+        else if (cuda_is_store(node))
             cuda_text(s, "y%u[e] = %s;", i, cuda_name(s, node->args[0]).text);
         else if (cuda_is_reduction(node))
             reduce(s, i);
@@ -361,13 +378,25 @@ void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce)
             write_element_store(s, i);
 }
 
+/* Of a value a row, or a column. */
+static void write_single_store(struct cuda_source *s, const struct cuda_node *node,
+                               const char *column)
+{
+    struct cuda_name name = cuda_name(s, node->args[0]);
+    if (cuda_is_flag(node))
+        cuda_text(s, "if (not_finite(%s)) set_flag(p%u);", name.text,
+                  s->accesses[node->access].operand);
+    else
+        cuda_text(s, "store_%s(%s, %s);", dtype_of(s, node),
+                  address_of(s, node->access, column).text, name.text);
+}
+
 void cuda_write_row_stores(struct cuda_source *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
         if (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW)
-            cuda_text(s, "store_%s(%s, %s);", dtype_of(s, node),
-                      address_of(s, node->access, NULL).text, cuda_name(s, node->args[0]).text);
+            write_single_store(s, node, NULL);
     }
 }
 
@@ -377,7 +406,6 @@ void cuda_write_column_stores(struct cuda_source *s, uint32_t pass)
         const struct cuda_node *node = &s->nodes[i];
         if (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_COLUMN &&
             node->pass == pass)
-            cuda_text(s, "store_%s(%s, %s);", dtype_of(s, node),
-                      address_of(s, node->access, "column").text, cuda_name(s, node->args[0]).text);
+            write_single_store(s, node, "column");
     }
 }

@@ -1,5 +1,7 @@
 #include "cubin_cache.h"
 
+#include "files.h"
+
 #include <stddef.h>
 
 struct header { /* then the warnings, terminated, then the cubin */

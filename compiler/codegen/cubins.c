@@ -189,6 +189,7 @@ remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(st);
     REMAT_TRY(first_error(ctx, workers, count));
     out->cut_short = queue.over;
+    code->nvrtc_version = queue.over ? 0 : remat_nvrtc_number(nvrtc);
     if (queue.over)
         code->cubin_count = 0;
     REMAT_TRY(copy_results(arena, code));

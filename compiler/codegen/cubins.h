@@ -19,9 +19,9 @@ struct remat_cubin_counts {
     const char *unwritten; /* why the cache could not be written, NULL: it could */
 };
 
-/* Fills code->cubins, in `arena`. The same whatever `threads` and the cache; of several kernels
- * that do not compile the first one's error. The context's allocator is called from all threads.
- * Errors of remat_nvrtc_check and remat_nvrtc_compile. */
+/* Fills code->cubins, in `arena`, and code->nvrtc_version. The same whatever `threads` and the
+ * cache; of several kernels that do not compile the first one's error. The context's allocator is
+ * called from all threads. Errors of remat_nvrtc_check and remat_nvrtc_compile. */
 remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
                                const struct remat_nvrtc *nvrtc,
                                const struct remat_cubin_settings *settings,

@@ -58,34 +58,77 @@ void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embed
     write_store(s, embedding, dtype, "x", "rows", "token");
 }
 
-/* A block for each token; the block of an id's first token adds the rows of all, in order. */
+#define WARPS       (CUDA_THREADS / 32)
+#define SPAN_TOKENS (CUDA_THREADS * 32) /* that a block looks through at once: a word a thread */
+
+/* The words of `found`, one for 32 tokens, that are not 0 have a bit in a word for each warp. */
+static void write_find(struct cuda_source *s)
+{
+    cuda_text(s, "u32 mine = 0;");
+    cuda_text(s, "UNROLL_BY_4 for (u32 k = 0; k < 32; k++) {");
+    cuda_text(s, "const u32 j = first + (thread - lane + k) * 32 + lane;");
+    cuda_text(s, "const u32 has = vote(j < tokens && read4(ids + (u64)j * 4) == id);");
+    cuda_text(s, "if (k == lane) mine = has;");
+    cuda_text(s, "}");
+    cuda_text(s, "const u32 any = vote(mine != 0);");
+    cuda_text(s, "barrier();");
+    cuda_text(s, "shared_write(found, thread, float_of_bits(mine));");
+    cuda_text(s, "if (lane == 0) shared_write(found, %d + thread / 32, float_of_bits(any));",
+              CUDA_THREADS);
+    cuda_text(s, "barrier();");
+}
+
+static void write_add(struct cuda_source *s, const struct cuda_embedding *embedding)
+{
+    cuda_text(s, "for (u32 w = 0; w < %d; w++)", WARPS);
+    cuda_text(s,
+              "for (u32 groups = bits_of_float(shared_read(found, %d + w)); groups;"
+              " groups &= groups - 1) {",
+              CUDA_THREADS);
+    cuda_text(s, "const u32 group = w * 32 + lowest_bit(groups);");
+    cuda_text(s, "for (u32 has = bits_of_float(shared_read(found, group)); has; has &= has - 1) {");
+    cuda_text(s, "const u32 j = first + group * 32 + lowest_bit(has);");
+    cuda_text(s, "if (column < columns) {");
+    write_load(s, embedding, embedding->rows, "x", "rows", "j");
+    cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) sum[e] = sum[e] + x[e];", embedding->width);
+    cuda_text(s, "}");
+    cuda_text(s, "}");
+    cuda_text(s, "}");
+}
+
+/* A block for each token. One that finds an earlier token of its id, the nearest first, has nothing
+ * to do; the block of an id's first token adds the rows of all, in order. Ids are compared 32 at a
+ * time, by a vote of a warp. */
 void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding)
 {
     uint32_t width = embedding->width;
-    cuda_text(s, "SHARED_MEMORY(shared, %d);", CUDA_THREADS);
+    cuda_text(s, "SHARED_MEMORY(found, %d);", CUDA_THREADS + WARPS);
     write_head(s, embedding);
     cuda_text(s, "const u32 token = block_index(), id = read4(ids + (u64)token * 4);");
+    cuda_text(s, "const u32 lane = thread %% 32;");
     cuda_text(s, "u32 earlier = 0;");
-    cuda_text(s, "UNROLL_BY_4 for (u32 j = thread; j < token; j += %d)", CUDA_THREADS);
-    cuda_text(s, "    earlier |= read4(ids + (u64)j * 4) == id;");
-    cuda_text(s, "shared_write(shared, thread, (float)earlier);");
+    cuda_text(s, "for (u32 j = thread; j - lane < token && !earlier; j += %d)", CUDA_THREADS);
+    cuda_text(s, "    earlier = vote(j < token && read4(ids + (u64)(token - 1 - j) * 4) == id);");
+    cuda_text(s, "if (lane == 0) shared_write(found, thread / 32, float_of_bits(earlier));");
     cuda_text(s, "barrier();");
-    cuda_text(s, "for (u32 j = 0; j < %d; j++) earlier |= shared_read(shared, j) != 0.0f;",
-              CUDA_THREADS);
+    cuda_text(s, "for (u32 w = 0; w < %d; w++) earlier |= bits_of_float(shared_read(found, w));",
+              WARPS);
     cuda_text(s, "if (earlier || id >= %lluu) return;", (unsigned long long)embedding->table_rows);
-    cuda_text(s, "for (u32 column = thread * %u; column < columns; column += %u) {", width,
-              CUDA_THREADS * width);
+    cuda_text(s, "for (u32 begin = 0; begin < columns; begin += %u) {", CUDA_THREADS * width);
+    cuda_text(s, "const u32 column = begin + thread * %u;", width);
     cuda_text(s, "float sum[%u], x[%u];", width, width);
-    if (embedding->accumulate)
+    cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) sum[e] = 0.0f;", width);
+    if (embedding->accumulate) {
+        cuda_text(s, "if (column < columns) {");
         write_load(s, embedding, embedding->table, "sum", "table", "id");
-    else
-        cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) sum[e] = 0.0f;", width);
-    cuda_text(s, "for (u32 j = token; j < tokens; j++) {");
-    cuda_text(s, "if (read4(ids + (u64)j * 4) == id) {");
-    write_load(s, embedding, embedding->rows, "x", "rows", "j");
-    cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) sum[e] = sum[e] + x[e];", width);
+        cuda_text(s, "}");
+    }
+    cuda_text(s, "for (u32 first = token; first < tokens; first += %d) {", SPAN_TOKENS);
+    write_find(s);
+    write_add(s, embedding);
     cuda_text(s, "}");
-    cuda_text(s, "}");
+    cuda_text(s, "if (column < columns) {");
     write_store(s, embedding, embedding->table, "sum", "table", "id");
+    cuda_text(s, "}");
     cuda_text(s, "}");
 }

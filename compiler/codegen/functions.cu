@@ -4,6 +4,8 @@
 #define REMAT_FUNCTIONS
 #define INFINITE float_of_bits(0x7f800000u)
 
+DEV u32 not_finite(float x) { return (bits_of_float(x) & 0x7f800000u) == 0x7f800000u; }
+
 /* --- elementary functions: sums and products rounded one by one --- */
 DEV float round_bf16(float x) { return float_of_bits(narrow_pair(x, 0.0f) << 16); }
 

@@ -176,7 +176,7 @@ bool cuda_is_shared(const struct cuda_source *s, uint32_t operand)
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
         if (node->access != CUDA_NONE && s->accesses[node->access].operand == operand &&
-            (!cuda_is_load(node) || s->accesses[node->access].column_stride))
+            !cuda_is_flag(node) && (!cuda_is_load(node) || s->accesses[node->access].column_stride))
             return false;
     }
     return true;

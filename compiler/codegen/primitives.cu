@@ -28,6 +28,8 @@ DEV u32 block_index(void) { return blockIdx.x; }
 DEV void barrier(void) { __syncthreads(); }
 DEV void warp_barrier(void) { __syncwarp(); }
 DEV float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+/* Bit i: of lane i of the warp. */
+DEV u32 vote(bool x) { return __ballot_sync(0xffffffffu, x); }
 
 DEV float float_of_bits(u32 x) { return __uint_as_float(x); }
 DEV u32 bits_of_float(float x) { return __float_as_uint(x); }
@@ -36,6 +38,7 @@ DEV double double_of_bits(u64 x) { return __longlong_as_double((i64)x); }
 DEV u64 bits_of_double(double x) { return (u64)__double_as_longlong(x); }
 DEV double square_root_double(double x) { return __dsqrt_rn(x); }
 DEV u32 multiply_high(u32 x, u32 y) { return __umulhi(x, y); }
+DEV u32 lowest_bit(u32 x) { return (u32)__ffs((i32)x) - 1; } /* its number; x is not 0 */
 /* To nearest even; NaN stays NaN. `low` goes to the lower half. */
 DEV u32 narrow_pair(float low, float high)
 {
@@ -74,6 +77,8 @@ DEV void write2(u8 *p, u32 x) { *(u16 *)p = (u16)x; }
 DEV void write4(u8 *p, u32 x) { *(u32 *)p = x; }
 DEV void write8(u8 *p, u32 x, u32 y) { *(uint2 *)p = make_uint2(x, y); }
 DEV void write16(u8 *p, u32 x, u32 y, u32 z, u32 w) { *(uint4 *)p = make_uint4(x, y, z, w); }
+/* A store of 1 that any threads may make at once. */
+DEV void set_flag(u8 *p) { asm volatile("st.relaxed.gpu.u32 [%0], 1;" : : "l"(p) : "memory"); }
 DEV float shared_read(const float *shared, u32 i) { return shared[i]; }
 DEV void shared_write(float *shared, u32 i, float x) { shared[i] = x; }
 

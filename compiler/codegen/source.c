@@ -24,7 +24,12 @@ bool cuda_is_load(const struct cuda_node *node)
 
 bool cuda_is_store(const struct cuda_node *node)
 {
-    return node->opcode == REMAT_INSTRUCTION_store;
+    return node->opcode == REMAT_INSTRUCTION_store || cuda_is_flag(node);
+}
+
+bool cuda_is_flag(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_flag;
 }
 
 bool cuda_is_random(const struct cuda_node *node)
@@ -65,15 +70,15 @@ bool cuda_stores_rows(const struct cuda_source *s)
 static remat_status check_operand(const struct cuda_source *s, const struct remat_operand *operand,
                                   const struct cuda_node *node)
 {
-    bool random = cuda_is_random(node);
+    bool fixed = cuda_is_random(node) || cuda_is_flag(node);
     bool known = operand->dtype == REMAT_F32 || operand->dtype == REMAT_BF16 ||
                  operand->dtype == REMAT_F16 || operand->dtype == CUDA_WORD16 ||
                  (operand->dtype == REMAT_I32 && !cuda_is_store(node));
-    if (!known || (random && operand->dtype != REMAT_I32))
+    if (fixed ? operand->dtype != REMAT_I32 : !known)
         return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text does not %s %s",
                            s->command->name, remat_opcode_name(node->opcode),
                            remat_dtype_name((remat_dtype)operand->dtype));
-    if (!random && operand->rank != s->command->rank)
+    if (!fixed && operand->rank != s->command->rank)
         return remat_error(s->ctx, REMAT_ERROR_INVALID,
                            "command \"%s\": operand of rank %u in an index space of rank %u",
                            s->command->name, operand->rank, s->command->rank);
@@ -91,10 +96,11 @@ static void read_access(const struct cuda_source *s, const struct remat_program 
     enum remat_register_class stored =
         cuda_is_store(node) ? s->nodes[node->args[0]].class : REMAT_CLASS_NONE;
     bool by_row = node->opcode == REMAT_INSTRUCTION_load_row || stored == REMAT_CLASS_ROW;
+    bool fixed = cuda_is_random(node) || cuda_is_flag(node);
     uint64_t reach = cuda_is_random(node) ? 3 : 0;
     for (uint32_t k = 0; k < command->rank; k++) {
         bool last = k + 1 == command->rank;
-        bool repeats = command->space[k] == 1 || cuda_is_random(node) || (last && by_row) ||
+        bool repeats = command->space[k] == 1 || fixed || (last && by_row) ||
                        (!last && stored == REMAT_CLASS_COLUMN);
         strides[k] = repeats ? 0 : operand->strides[k];
         reach += (uint64_t)strides[k] * (uint64_t)(command->space[k] - 1);

@@ -16,7 +16,7 @@
 /* How often a value changes while the space is walked; follows from strides too. */
 enum cuda_variation { CUDA_UNIFORM, CUDA_BY_ROW, CUDA_BY_COLUMN, CUDA_BY_ELEMENT };
 
-struct cuda_access { /* of one load, store or random */
+struct cuda_access { /* of one load, store, random or flag */
     uint16_t operand;
     uint8_t dtype, bytes;
     uint64_t begin_bytes, end_bytes; /* in the arena */
@@ -87,7 +87,8 @@ uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
 uint32_t cuda_arity(const struct cuda_node *node);
 bool cuda_is_load(const struct cuda_node *node);
-bool cuda_is_store(const struct cuda_node *node);
+bool cuda_is_store(const struct cuda_node *node); /* or flag */
+bool cuda_is_flag(const struct cuda_node *node);
 bool cuda_is_random(const struct cuda_node *node);
 bool cuda_is_reduction(const struct cuda_node *node);
 /* Stores and values that are computed per element. */

@@ -4,6 +4,7 @@
  * then shrinks. docs/planning.md says why `least` is a bound. */
 #include "extract.h"
 
+#include "amounts.h"
 #include "inner.h"
 #include "launches.h"
 #include "layers.h"
@@ -129,7 +130,7 @@ static int64_t least_cost(const struct extractor *x, uint32_t item, const struct
                                     : -once;
     ps -= readers->joins ? once : 0;
     ps += t->named || readers->apart ? fmax(0, once - 1000 * x->parts.slack_ns) : 0;
-    return (int64_t)floor(ps) - 2000; /* kernels are priced in whole ns */
+    return remat_ps(floor(ps)) - 2000; /* kernels are priced in whole ns */
 }
 
 struct load { /* of a kernel program */
@@ -283,7 +284,7 @@ static remat_status add_task(struct extractor *x, uint32_t item, uint32_t task)
         border->tasks[task] = made;
         border->tasks[task].cost_ps = !program        ? 1000 * (int64_t)x->prices[writer].ns
                                       : cost == LEAST ? least_cost(x, item, &traffic)
-                                                      : (int64_t)guess.ps;
+                                                      : remat_ps(guess.ps);
         border->tasks[task].again_ps = 1000 * (int64_t)x->prices[writer].ns;
         border->tasks[task].read_begin = (uint32_t)reads[cost];
         border->tasks[task].read_end = (uint32_t)x->reads[cost].count;
@@ -298,7 +299,7 @@ static struct remat_border_item describe_item(const struct extractor *x, uint32_
 {
     uint32_t v = x->out->item_value[item].i;
     struct remat_border_item described = {
-        .bytes = remat_align_up(remat_value_bytes(&x->graph->values[v]), REMAT_ALIGNMENT),
+        .bytes = remat_align_up(remat_storage_bytes(&x->graph->values[v]), REMAT_ALIGNMENT),
         .kept = x->out->facts.output[v] || is_pinned(x, v, REMAT_ACTION_SAVE),
         .recomputed = is_pinned(x, v, REMAT_ACTION_RECOMPUTE),
     };
@@ -334,7 +335,7 @@ static remat_status assemble(struct extractor *x)
     for (enum cost b = LEAST; b <= LIKELY; b++) {
         for (uint32_t i = 0; i < count; i++) {
             uint64_t bytes = remat_value_bytes(&x->graph->values[x->out->item_value[i].i]);
-            borders[b]->read_ps[i] = (int64_t)bytes_ps(x, b, bytes);
+            borders[b]->read_ps[i] = remat_ps(bytes_ps(x, b, bytes));
         }
         borders[b]->item_count = count;
         borders[b]->task_count = tasks;
@@ -385,7 +386,7 @@ static remat_status find_least(struct extractor *x)
     x->out->least_ns = x->parts.least_ns;
     for (uint32_t k = 0; k < x->kernels->count; k++) {
         x->least_ns[k] = least_of(x, k);
-        x->out->least_ns += x->least_ns[k];
+        x->out->least_ns = remat_ns_add(x->out->least_ns, x->least_ns[k]);
     }
 fail:
     return st;
@@ -397,9 +398,32 @@ static void hide_reads(struct extractor *x)
     struct remat_border *least = &x->out->least;
     double hidden_ps = 1000 * x->parts.slack_ns;
     for (uint32_t i = 0; i < least->item_count; i++) {
-        least->read_ps[i] = (int64_t)fmax(0, (double)least->read_ps[i] - hidden_ps);
-        least->source_ps[i] = (int64_t)fmax(0, (double)least->source_ps[i] - hidden_ps);
+        least->read_ps[i] = remat_ps(fmax(0, (double)least->read_ps[i] - hidden_ps));
+        least->source_ps[i] = remat_ps(fmax(0, (double)least->source_ps[i] - hidden_ps));
     }
+}
+
+/* So that no choice costs more than what 64 bits hold. */
+static remat_status check_costs(const struct extractor *x,
+                                const struct remat_device_description *device)
+{
+    const struct remat_border *borders[] = {&x->out->least, &x->out->likely};
+    for (int b = 0; b < 2; b++) {
+        double ps = 0;
+        for (uint32_t t = 0; t < borders[b]->task_count; t++) {
+            const struct remat_border_task *task = &borders[b]->tasks[t];
+            ps += fabs((double)task->cost_ps) + (double)task->again_ps + (double)task->launch_ps;
+        }
+        for (uint32_t i = 0; i < borders[b]->item_count; i++)
+            ps += (double)borders[b]->read_ps[i];
+        if (ps > REMAT_BORDER_PS_MAX)
+            return remat_error(
+                x->ctx, REMAT_ERROR_USAGE,
+                "device \"%s\": recomputing every value of the graph takes more than "
+                "2^60 ps: planning ends there",
+                device->name);
+    }
+    return REMAT_OK;
 }
 
 remat_status
@@ -431,7 +455,8 @@ remat_extract_border(remat_context *ctx, struct remat_arena *arena, const struct
     REMAT_TRY(remat_extract_own(arena, &x.table, &x.parts, out));
     hide_reads(&x);
     REMAT_TRY(
-        remat_extract_launches(arena, &x.table, (int64_t)(1000 * x.devices[LEAST].launch_ns), out));
+        remat_extract_launches(arena, &x.table, remat_ps(1000 * x.devices[LEAST].launch_ns), out));
+    REMAT_TRY(check_costs(&x, device));
     REMAT_TRY(remat_extract_layers(arena, graph, out));
 fail:
     return st;

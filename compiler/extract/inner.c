@@ -40,8 +40,9 @@ static bool is_program(const struct inner *n, uint32_t item)
 
 static struct size size_of(const struct inner *n, uint32_t v)
 {
-    uint64_t bytes = remat_value_bytes(&n->table->graph->values[v]);
-    return (struct size){bytes, remat_align_up(bytes, REMAT_ALIGNMENT)};
+    const struct remat_value_info *info = &n->table->graph->values[v];
+    return (struct size){remat_value_bytes(info),
+                         remat_align_up(remat_storage_bytes(info), REMAT_ALIGNMENT)};
 }
 
 static struct size sum(struct size a, struct size b)

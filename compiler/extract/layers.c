@@ -71,7 +71,7 @@ static remat_status find_shift(const struct layers *l, uint32_t k, uint32_t *out
     remat_arena_init(&scratch, l->arena->ctx);
     for (uint32_t shift = 0; shift < stack->period; shift++) {
         uint32_t waist = stack->waists[(shift + stack->period - 1) % stack->period];
-        uint64_t bytes = remat_value_bytes(&l->graph->values[waist]);
+        uint64_t bytes = remat_storage_bytes(&l->graph->values[waist]);
         int64_t ps;
         if (bytes > least_bytes)
             continue;

@@ -129,7 +129,7 @@ static void count_live(struct walker *w, uint32_t root, bool *seen)
         return;
     seen[root] = true;
     w->out->other_bytes +=
-        remat_align_up(remat_value_bytes(&w->graph->values[root]), REMAT_ALIGNMENT);
+        remat_align_up(remat_storage_bytes(&w->graph->values[root]), REMAT_ALIGNMENT);
     if (!remat_is_none(w->border->item_of[root]))
         w->out->border.items[w->border->item_of[root]].bytes = 0;
 }

@@ -3,6 +3,8 @@
  * what it reads from outside and writes for outside. */
 #include "parts.h"
 
+#include "amounts.h"
+
 #include "partition.h"
 
 #include <math.h>
@@ -191,8 +193,9 @@ static remat_status price_part(struct pricing *w, uint32_t part)
     }
     double traffic_ns = (double)(written + read) / w->floor->memory_bytes_per_ns;
     uint32_t settled = settled_kernel(w, part);
-    uint64_t ns = (uint64_t)ceil(w->floor->launch_ns + fmax(compute_ns, traffic_ns));
-    w->out->least_ns += remat_is_none(settled) ? ns : w->prices[settled].ns;
+    uint64_t ns = remat_ns_ceil(w->floor->launch_ns + fmax(compute_ns, traffic_ns));
+    w->out->least_ns =
+        remat_ns_add(w->out->least_ns, remat_is_none(settled) ? ns : w->prices[settled].ns);
     if (!remat_is_none(settled))
         settle(w, &w->partition.reads.kernels->kernels[settled]);
     if (!columns)

@@ -446,7 +446,7 @@ static remat_status read_optimizer(struct ingest *in)
                            in->reader.name, from.kind);
     if (!(from.beta1 >= 0 && from.beta1 < 1 && from.beta2 >= 0 && from.beta2 < 1 &&
           from.epsilon >= 0 && from.epsilon < 1 && from.weight_decay >= 0 &&
-          from.weight_decay < 1e6 && from.clip_norm >= 0))
+          from.weight_decay < 1e6 && from.clip_norm >= 0 && from.clip_norm <= 1e30))
         return remat_error(
             ctx, REMAT_ERROR_INVALID,
             "%s: optimizers[0]: beta1 %g, beta2 %g, epsilon %g, weight_decay %g or clip_norm %g is "

@@ -53,6 +53,15 @@ uint64_t remat_value_bytes(const struct remat_value_info *value)
     return (uint64_t)remat_shape_elements(&value->shape) * remat_dtype_bytes(value->dtype);
 }
 
+uint64_t remat_storage_bytes(const struct remat_value_info *value)
+{
+    if (value->pitch == 0)
+        return remat_value_bytes(value);
+    int64_t columns = value->shape.dims[value->shape.rank - 1];
+    int64_t rows = remat_shape_elements(&value->shape) / columns;
+    return (uint64_t)((rows - 1) * value->pitch + columns) * remat_dtype_bytes(value->dtype);
+}
+
 /* --- scopes --- */
 
 /* The layer that a path element names, -1 for none; *out_name is the length of NAME. */

@@ -57,6 +57,13 @@ struct remat_shape {
 int64_t remat_shape_elements(const struct remat_shape *shape);
 bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b);
 
+/* i32 elements that are indices: in [0, bound), or `ignored`, which is below the bound where none
+ * is ignored. Bound 0: they are not known to be indices. */
+struct remat_indices {
+    uint32_t bound;
+    int32_t ignored;
+};
+
 /* Where a value comes from: node REMAT_NONE for graph inputs (parameters, states, inputs). */
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */
@@ -68,6 +75,9 @@ struct remat_value_info {
     bool trainable;      /* parameters: autodiff makes a gradient */
     bool batched;        /* graph inputs: the first axis is the batch */
     double init_mean, init_std;
+    /* Of graph inputs, as the pass of that name found it. */
+    struct remat_indices indices;
+    int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */
     uint32_t node;   /* producer, REMAT_NONE for graph inputs */
     uint32_t result; /* which output of the producer */
 };
@@ -111,6 +121,9 @@ struct remat_update { /* the new version of a state at the end of the step */
 
 /* The f32 copy of a bf16 parameter "P" that the optimizer updates is the state "P.master". */
 #define REMAT_MASTER_SUFFIX "master"
+
+/* The output, i32 [1], that tells whether a gradient of the last step was not finite. */
+#define REMAT_NOT_FINITE "not_finite"
 
 enum remat_optimizer_kind { REMAT_OPTIMIZER_NONE, REMAT_OPTIMIZER_ADAMW, REMAT_OPTIMIZER_SGD };
 
@@ -177,7 +190,10 @@ const struct remat_attribute *remat_node_attribute(const struct remat_node_info 
                                                    const char *key);
 int64_t remat_node_int(const struct remat_node_info *node, const char *key, int64_t otherwise);
 double remat_node_float(const struct remat_node_info *node, const char *key, double otherwise);
+/* Of the elements: what a kernel that reads all of them moves. */
 uint64_t remat_value_bytes(const struct remat_value_info *value);
+/* Of the memory that they lie in, from the first to the last: more where the value has a pitch. */
+uint64_t remat_storage_bytes(const struct remat_value_info *value);
 const char *remat_optimizer_name(uint8_t kind); /* "none", "adamw", "sgd" */
 /* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 when there
  * are no layer scopes. */

@@ -1,7 +1,6 @@
 #include "device_description.h"
 
 #include <jansson.h>
-#include <math.h>
 
 #include "device_table.h"
 
@@ -36,36 +35,55 @@ static remat_status check_keys(const struct reader *r, json_t *object, const cha
     return REMAT_OK;
 }
 
-static remat_status read_bytes(const struct reader *r, json_t *object, const char *key,
-                               uint64_t *out)
+enum kind { INTEGER, NUMBER, NUMBER_OR_0 };
+
+static const struct range {
+    const char *key, *text;
+    enum kind kind;
+    double least, most;
+} ranges[] = {
+#define RANGE(key, kind, least, most) {key, "from " #least " to " #most, kind, least, most},
+#include "device_ranges.def"
+#undef RANGE
+};
+
+static bool has_name(const struct range *range, const char *object, const char *key)
 {
-    json_t *item = json_object_get(object, key);
-    if (!json_is_integer(item) || json_integer_value(item) < 0)
-        return fail_key(r, key, "must be an integer, 0 or more");
-    *out = (uint64_t)json_integer_value(item);
-    return REMAT_OK;
+    size_t prefix = strlen(object);
+    return strncmp(range->key, object, prefix) == 0 && strcmp(range->key + prefix, key) == 0;
 }
 
 static remat_status read_number(const struct reader *r, json_t *object, const char *key,
-                                double least, double most, double *out)
+                                double *out)
 {
+    static const char *const kinds[] = {"an integer", "a number", "0 or a number"};
+    const struct range *range = ranges;
     json_t *item = json_object_get(object, key);
+    while (!has_name(range, r->object, key))
+        range++;
     *out = json_number_value(item);
-    if (!json_is_number(item) || !isfinite(*out) || *out < least || *out > most)
-        return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                           "%s: \"%s%s\" must be a number from %g to %g", r->name, r->object, key,
-                           least, most);
-    return REMAT_OK;
+    bool known = range->kind == INTEGER ? json_is_integer(item) : json_is_number(item);
+    bool within = *out >= range->least && *out <= range->most;
+    if (known && (within || (range->kind == NUMBER_OR_0 && *out == 0)))
+        return REMAT_OK;
+    return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"%s\" must be %s %s", r->name, range->key,
+                       kinds[range->kind], range->text);
 }
 
-/* A whole number that is used as an extent. */
+static remat_status read_bytes(const struct reader *r, json_t *object, const char *key,
+                               uint64_t *out)
+{
+    double number; /* exact: below 2^53 */
+    remat_status st = read_number(r, object, key, &number);
+    *out = st == REMAT_OK ? (uint64_t)number : 0;
+    return st;
+}
+
 static remat_status read_count(const struct reader *r, json_t *object, const char *key,
                                uint32_t *out)
 {
-    double number = 0;
-    remat_status st = read_number(r, object, key, 1, 1 << 20, &number);
-    if (st == REMAT_OK && !json_is_integer(json_object_get(object, key)))
-        st = fail_key(r, key, "must be an integer");
+    uint64_t number;
+    remat_status st = read_bytes(r, object, key, &number);
     *out = (uint32_t)number;
     return st;
 }
@@ -90,8 +108,8 @@ static remat_status read_rate(const struct reader *r, json_t *root, const char *
     double per_second, efficiency;
     REMAT_TRY(
         enter(r, root, key, prefix, (const char *[]){peak, "efficiency", NULL}, &inner, &object));
-    REMAT_TRY(read_number(&inner, object, peak, 1, 1e18, &per_second));
-    REMAT_TRY(read_number(&inner, object, "efficiency", 1e-3, 1, &efficiency));
+    REMAT_TRY(read_number(&inner, object, peak, &per_second));
+    REMAT_TRY(read_number(&inner, object, "efficiency", &efficiency));
     *out = per_second * efficiency / 1e9;
 fail:
     return st;
@@ -111,10 +129,10 @@ static remat_status read_matmul(const struct reader *r, json_t *root,
     json_t *object;
     REMAT_TRY(enter(r, root, "matmul", "matmul.", keys, &inner, &object));
     for (uint32_t i = 0; i < 4; i++) {
-        REMAT_TRY(read_number(&inner, object, keys[i], i == 0 ? 1 : 0, 1e18, rates[i]));
+        REMAT_TRY(read_number(&inner, object, keys[i], rates[i]));
         *rates[i] /= 1e9;
     }
-    REMAT_TRY(read_number(&inner, object, "efficiency", 1e-3, 1, &out->matmul_efficiency));
+    REMAT_TRY(read_number(&inner, object, "efficiency", &out->matmul_efficiency));
     REMAT_TRY(read_count(&inner, object, "processors", &out->processors));
     REMAT_TRY(read_count(&inner, object, "tile_rows", &out->tile_rows));
     REMAT_TRY(read_count(&inner, object, "tile_columns", &out->tile_columns));
@@ -135,10 +153,10 @@ static remat_status read_attention(const struct reader *r, json_t *root,
     json_t *object;
     REMAT_TRY(enter(r, root, "attention", "attention.", keys, &inner, &object));
     for (uint32_t i = 0; i < 2; i++) {
-        REMAT_TRY(read_number(&inner, object, keys[2 * i], 1e-3, 1, &rates[i]->efficiency));
-        REMAT_TRY(read_number(&inner, object, keys[2 * i + 1], 0, 1e6, &rates[i]->half_keys));
+        REMAT_TRY(read_number(&inner, object, keys[2 * i], &rates[i]->efficiency));
+        REMAT_TRY(read_number(&inner, object, keys[2 * i + 1], &rates[i]->half_keys));
     }
-    REMAT_TRY(read_number(&inner, object, keys[4], 0, 1e6, &out->attention_half_width));
+    REMAT_TRY(read_number(&inner, object, keys[4], &out->attention_half_width));
 fail:
     return st;
 }
@@ -208,7 +226,7 @@ static remat_status read_description(const struct reader *r, struct remat_arena 
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(read_bytes(r, root, "capacity_bytes", &out->capacity_bytes));
     REMAT_TRY(read_bytes(r, root, "reserve_bytes", &out->reserve_bytes));
-    REMAT_TRY(read_number(r, root, "launch_ns", 0, 1e9, &out->launch_ns));
+    REMAT_TRY(read_number(r, root, "launch_ns", &out->launch_ns));
     REMAT_TRY(
         read_rate(r, root, "memory", "memory.", "peak_bytes_per_s", &out->memory_bytes_per_ns));
     REMAT_TRY(read_rate(r, root, "pointwise", "pointwise.", "peak_flops_per_s",

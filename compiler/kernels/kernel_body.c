@@ -129,21 +129,43 @@ fail:
     return st;
 }
 
-/* The state of the generator is an operand that no element of the space addresses. */
+/* An operand that no element of the space addresses. */
+static remat_status whole_operand(struct body *b, remat_value v, uint8_t access, uint16_t *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
+    struct remat_view *view;
+    REMAT_NEW(b->arena, view, 1);
+    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, view));
+    operand.value = view->root;
+    operand.view = view;
+    *out = (uint16_t)b->operands.count;
+    REMAT_PUSH(b->arena, &b->operands, operand);
+fail:
+    return st;
+}
+
 static remat_status random_numbers(struct body *b, const struct remat_node_info *node)
 {
     remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_random);
-    struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
-    struct remat_view *view;
-    REMAT_NEW(b->arena, view, 1);
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, node->inputs[0], view));
-    operand.value = view->root;
-    operand.view = view;
     i.immediate = (float)remat_node_int(node, "site", 0);
-    i.operand = (uint16_t)b->operands.count;
-    REMAT_PUSH(b->arena, &b->operands, operand);
+    REMAT_TRY(whole_operand(b, node->inputs[0], REMAT_ACCESS_READ, &i.operand));
     REMAT_TRY(emit(b, i, node->outputs[0].i));
+fail:
+    return st;
+}
+
+static remat_status assignment(struct body *b, const struct remat_node_info *node)
+{
+    remat_status st = REMAT_OK;
+    struct remat_instruction i = instruction(REMAT_INSTRUCTION_flag);
+    REMAT_TRY(same_register(b, node, 1));
+    if (node->input_count < 4)
+        return REMAT_OK;
+    REMAT_TRY(argument(b, node->inputs[3], &i.args[0]));
+    REMAT_TRY(whole_operand(b, node->inputs[2], REMAT_ACCESS_FLAG, &i.operand));
+    REMAT_PUSH(b->arena, &b->instructions, i);
 fail:
     return st;
 }
@@ -166,7 +188,7 @@ static remat_status node_instruction(struct body *b, const struct remat_node_inf
     }
     bool is_f32 = b->graph->values[node->outputs[0].i].dtype == REMAT_F32;
     if (node->op == REMAT_OP_assign)
-        return same_register(b, node, 1);
+        return assignment(b, node);
     if (node->op == REMAT_OP_cast && (is_f32 || is_column_sum(b, node->inputs[0])))
         return same_register(b, node, 0);
     if (node->op == REMAT_OP_random)
@@ -212,7 +234,7 @@ static void take_operands(const struct body *b, struct remat_fused_kernel *kerne
 {
     for (size_t o = 0; o < b->operands.count; o++)
         b->operands.items[o].bytes =
-            remat_value_bytes(&b->graph->values[b->operands.items[o].value.i]);
+            remat_storage_bytes(&b->graph->values[b->operands.items[o].value.i]);
     kernel->operands = b->operands.items;
     kernel->operand_count = (uint32_t)b->operands.count;
 }
@@ -465,7 +487,8 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
         out->access != REMAT_ACCESS_WRITE || in->bytes != out->bytes ||
         graph->values[in->value.i].dtype != graph->values[out->value.i].dtype)
         return false;
-    if (!remat_view_is_dense(in->view) || !remat_view_is_dense(out->view))
+    if (!remat_view_is_whole(in->view, &graph->values[in->value.i]) ||
+        !remat_view_is_whole(out->view, &graph->values[out->value.i]))
         return false;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         if (o != read && kernel->operands[o].value.i == in->value.i)

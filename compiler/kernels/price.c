@@ -1,12 +1,22 @@
 #include "price.h"
 
+#include <inttypes.h>
 #include <math.h>
 
+#include "amounts.h"
 #include "ops.h"
 #include "profile.h"
 #include "roofline.h"
 
 #define BELOW (1 - 1e-9) /* what rounding in double cannot make up for */
+
+/* What CUDA's kernels do beside their body's instructions; all counted by tests/nvrtc/prices.py. */
+#define ROPE_FLOPS       80   /* a byte of the table: series in double */
+#define LOAD_FLOPS       4    /* an element in a further pass: address, load, conversion */
+#define TEAM_COLUMNS     1024 /* of longer rows a block passes what it sums through shared memory */
+#define COLUMN_FLOPS     150  /* of a column's sum, however few its rows */
+#define BLOCK_SUM_FLOPS  6    /* for each element, beside the reduction's own */
+#define RESIDENT_COLUMNS 4096 /* longer rows do not fit registers: each pass reads them */
 
 static uint64_t class_extent(enum remat_register_class class, const struct remat_shape *space)
 {
@@ -24,20 +34,32 @@ static uint64_t class_extent(enum remat_register_class class, const struct remat
     }
 }
 
-/* Of each instruction as often as it has a value, of a reduction as often as it has an argument.
+/* Of each instruction as often as it has a value; of a reduction or flag, as its argument has.
  * `needed`, by instruction: those that count; NULL: all. */
 static uint64_t program_flops(const struct remat_fused_kernel *kernel, const bool *needed)
 {
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
+    int64_t columns = kernel->space.rank ? kernel->space.dims[kernel->space.rank - 1] : 1;
     uint64_t flops = 0;
     for (uint32_t i = 0; i < kernel->program.instruction_count; i++) {
         const struct remat_instruction *in = &kernel->program.instructions[i];
         bool reduces = remat_opcode_is_row_reduction(in->opcode) ||
-                       remat_opcode_is_column_reduction(in->opcode);
+                       remat_opcode_is_column_reduction(in->opcode) ||
+                       in->opcode == REMAT_INSTRUCTION_flag;
         classes[i] = remat_instruction_class(in, classes);
-        if (!needed || needed[i])
-            flops += remat_opcode_flops(in->opcode) *
-                     class_extent(reduces ? classes[in->args[0]] : classes[i], &kernel->space);
+        uint64_t each = remat_opcode_flops(in->opcode);
+        if (remat_opcode_is_row_reduction(in->opcode) && columns > TEAM_COLUMNS)
+            each += BLOCK_SUM_FLOPS;
+        if (needed && !needed[i])
+            continue;
+        if (remat_opcode_is_column_reduction(in->opcode))
+            flops = remat_add_saturated(
+                flops, remat_mul_saturated(COLUMN_FLOPS,
+                                           class_extent(REMAT_CLASS_COLUMN, &kernel->space)));
+        flops = remat_add_saturated(
+            flops,
+            remat_mul_saturated(
+                each, class_extent(reduces ? classes[in->args[0]] : classes[i], &kernel->space)));
     }
     return flops;
 }
@@ -76,7 +98,7 @@ static uint64_t view_bytes(const struct remat_graph *graph, const struct remat_k
     uint64_t bytes = remat_dtype_bytes(graph->values[o->value.i].dtype);
     for (uint32_t axis = 0; axis < o->view->rank; axis++)
         if (o->view->strides[axis] != 0)
-            bytes *= (uint64_t)o->view->shape[axis];
+            bytes = remat_mul_saturated(bytes, (uint64_t)o->view->shape[axis]);
     return bytes;
 }
 
@@ -94,7 +116,7 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
     uint64_t bytes = view_bytes(graph, o), touched = UINT64_MAX;
     if (gather || accumulate || part)
         touched = view_bytes(graph, &kernel->operands[accumulate ? 0 : 2]);
-    return (touched < bytes ? touched : bytes) * (update && !program ? 2 : 1);
+    return remat_mul_saturated(touched < bytes ? touched : bytes, update && !program ? 2 : 1);
 }
 
 /* Values are told apart by where their views begin; of several views the largest counts. */
@@ -115,9 +137,82 @@ static uint64_t moved_bytes(const struct remat_graph *graph,
             most = bytes > most ? bytes : most;
             seen |= j < i;
         }
-        total += seen ? 0 : most;
+        total = seen ? total : remat_add_saturated(total, most);
     }
     return total;
+}
+
+struct again {
+    uint64_t bytes, flops;
+};
+
+/* What a kernel of the forward pass does more than once: in rows too long for registers each pass
+ * over the row loads and computes what it needs; a reduction ends a pass. Kernels of the backward
+ * pass are left out, because there it depends on what they are fused with, and the planner's bound
+ * needs prices that are sub-additive (docs/cost_model.md). */
+static struct again done_again(const struct remat_graph *graph,
+                               const struct remat_fused_kernel *kernel)
+{
+    const struct remat_kernel_program *program = &kernel->program;
+    uint8_t passes[REMAT_FUSED_INSTRUCTIONS_MAX] = {0};
+    uint32_t needed[REMAT_FUSED_INSTRUCTIONS_MAX] = {0}; /* bit p: by pass p */
+    enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
+    struct again again = {0, 0};
+    bool early = kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
+    if (kernel->kind != REMAT_KERNEL_program || !early || kernel->space.rank == 0 ||
+        kernel->space.dims[kernel->space.rank - 1] <= RESIDENT_COLUMNS)
+        return again;
+    for (uint32_t i = 0; i < program->instruction_count; i++) {
+        const struct remat_instruction *in = &program->instructions[i];
+        bool reduces = remat_opcode_is_row_reduction(in->opcode);
+        classes[i] = remat_instruction_class(in, classes);
+        for (uint32_t a = 0; a < remat_opcode_arity(in->opcode); a++)
+            passes[i] = passes[in->args[a]] > passes[i] ? passes[in->args[a]] : passes[i];
+        if (reduces || in->opcode == REMAT_INSTRUCTION_store)
+            needed[in->args[0]] |= 1u << (passes[i] < 31 ? passes[i] : 31);
+        passes[i] += reduces;
+    }
+    for (uint32_t i = program->instruction_count; i-- > 0;) {
+        const struct remat_instruction *in = &program->instructions[i];
+        if (classes[i] != REMAT_CLASS_ELEMENT)
+            continue;
+        for (uint32_t a = 0; a < remat_opcode_arity(in->opcode); a++)
+            needed[in->args[a]] |= needed[i];
+        uint64_t times = (uint64_t)__builtin_popcount(needed[i]), bytes = 0;
+        bool load = in->opcode == REMAT_INSTRUCTION_load;
+        uint64_t flops = remat_mul_saturated(load ? LOAD_FLOPS : remat_opcode_flops(in->opcode),
+                                             class_extent(classes[i], &kernel->space));
+        if (times < 2)
+            continue;
+        if (load)
+            bytes = remat_price_operand_bytes(graph, kernel, in->operand);
+        again.bytes = remat_add_saturated(again.bytes, remat_mul_saturated(bytes, times - 1));
+        again.flops = remat_add_saturated(again.flops, remat_mul_saturated(flops, times - 1));
+    }
+    return again;
+}
+
+/* Distinct ids among `tokens` that are drawn by Zipf's law from `rows`: of the sum over ids of
+ * 1 - (1 - p)^tokens, with p the share of an id, to some percent. */
+static double distinct_ids(double tokens, double rows)
+{
+    double often = tokens / (log(rows) + 0.5772); /* expected of the most frequent one */
+    double distinct = often * log1p(1.53 * rows / often);
+    return fmin(fmin(distinct, rows), tokens);
+}
+
+/* A block of eight warps for each token compares its id with the others', 8192 at a time, if it is
+ * the first of its id, for each 1024 columns anew (compiler/codegen/embedding.c). */
+static double scan_flops(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
+{
+    const struct remat_kernel_operand *dout = &kernel->operands[0], *table = &kernel->operands[2];
+    double columns = (double)table->view->shape[table->view->rank - 1];
+    double element = remat_dtype_bytes(graph->values[dout->value.i].dtype);
+    double tokens = (double)view_bytes(graph, dout) / element / columns;
+    double distinct = distinct_ids(tokens, (double)table->view->shape[0]);
+    double spans = fmax(1, 0.5 + tokens / 16384), tiles = ceil(columns / 1024);
+    double first = 10000 * spans * tiles + 0.3 * tokens, other = 400;
+    return 32 * floor(distinct * first + (tokens - distinct) * other);
 }
 
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
@@ -136,17 +231,21 @@ static double matmul_ns(const struct remat_graph *graph, const struct remat_fuse
     return remat_roofline_product_ns(&product, device);
 }
 
+/* Products, or what is done with each score: softmax and, with dropout, random bits. */
 static double attention_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                            uint64_t flops, const struct remat_device_description *device)
 {
+    static const double score_flops[2][2] = {{14, 42}, {62, 110}}; /* [backward][dropout] */
     bool backward = kernel->kind == REMAT_KERNEL_attention_backward;
     const struct remat_kernel_operand *q = &kernel->operands[backward ? 1 : 0], *k = q + 1;
-    bool causal = kernel->parameters[1] != 0;
+    bool causal = kernel->parameters[1] != 0, dropout = kernel->parameters[2] > 0;
     double queries = (double)q->view->shape[1], keys = (double)k->view->shape[1];
-    return remat_roofline_attention_ns(
-        (double)flops, causal ? keys - (queries - 1) / 2 : keys, (double)q->view->shape[3],
-        graph->values[q->value.i].dtype,
+    double seen = causal ? keys - (queries - 1) / 2 : keys;
+    double scores = (double)q->view->shape[0] * queries * (double)q->view->shape[2] * seen;
+    double products = remat_roofline_attention_ns(
+        (double)flops, seen, (double)q->view->shape[3], graph->values[q->value.i].dtype,
         backward ? &device->attention_backward : &device->attention_forward, device);
+    return fmax(products, scores * score_flops[backward][dropout] / device->pointwise_flops_per_ns);
 }
 
 static double compute_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
@@ -158,6 +257,11 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
     case REMAT_KERNEL_attention:
     case REMAT_KERNEL_attention_backward:
         return attention_ns(graph, kernel, flops, device);
+    case REMAT_KERNEL_rope_table:
+        return ROPE_FLOPS * (double)view_bytes(graph, &kernel->operands[0]) /
+               device->pointwise_flops_per_ns;
+    case REMAT_KERNEL_embedding_backward:
+        return device->cuda_arch ? scan_flops(graph, kernel) / device->pointwise_flops_per_ns : 0;
     default:
         return (double)flops / device->pointwise_flops_per_ns;
     }
@@ -170,12 +274,14 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
     struct remat_price price = {.flops = kernel_flops(graph, kernel),
                                 .moved_bytes = moved_bytes(graph, kernel)};
     double compute = compute_ns(graph, kernel, price.flops, device);
-    double memory = (double)price.moved_bytes / device->memory_bytes_per_ns;
+    struct again again = done_again(graph, kernel);
+    compute += (double)again.flops / device->pointwise_flops_per_ns;
+    double memory = ((double)price.moved_bytes + (double)again.bytes) / device->memory_bytes_per_ns;
     double ns = device->launch_ns + fmax(compute, memory);
     if (device->profile)
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
                                           price.moved_bytes, &ns);
-    price.ns = (uint64_t)ceil(ns);
+    price.ns = remat_ns_ceil(ns);
     return price;
 }
 
@@ -215,4 +321,52 @@ remat_status remat_price_check(remat_context *ctx, const struct remat_graph *gra
                                device->name, remat_dtype_name(value->dtype), value->name);
     }
     return REMAT_OK;
+}
+
+remat_status remat_price_check_values(remat_context *ctx, const struct remat_graph *graph)
+{
+    uint64_t total = 0, most = 0;
+    const char *largest = "";
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        uint64_t bytes = remat_value_bytes(&graph->values[v]);
+        total = remat_add_saturated(total, bytes);
+        if (bytes > most)
+            largest = graph->values[v].name;
+        most = bytes > most ? bytes : most;
+    }
+    if (total <= REMAT_VALUES_BYTES_MAX)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_INVALID,
+                       "the values of the graph have more than 2^59 bytes together, %" PRIu64
+                       " of them \"%.200s\"",
+                       most, largest);
+}
+
+static const char *kernel_name(const struct remat_graph *graph,
+                               const struct remat_fused_kernel *kernel)
+{
+    return graph->values[graph->nodes[kernel->nodes[0].i].outputs[0].i].name;
+}
+
+remat_status remat_price_check_list(remat_context *ctx, const struct remat_graph *graph,
+                                    const struct remat_kernel_list *kernels,
+                                    const struct remat_price *prices,
+                                    const struct remat_device_description *device)
+{
+    uint64_t ns = 0;
+    uint32_t longest = 0;
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        if (prices[k].flops > INT64_MAX || prices[k].moved_bytes > INT64_MAX)
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "node \"%.200s\" has more than 2^63 flops or moved bytes",
+                               kernel_name(graph, &kernels->kernels[k]));
+        ns = remat_ns_add(ns, prices[k].ns);
+        longest = prices[k].ns > prices[longest].ns ? k : longest;
+    }
+    if (ns < REMAT_SEGMENT_NS_MAX)
+        return REMAT_OK;
+    return remat_error(ctx, REMAT_ERROR_USAGE,
+                       "device \"%.200s\": a pass over the graph takes 2^45 ns (9 h 46 min) or "
+                       "more, most of it in node \"%.200s\"",
+                       device->name, kernel_name(graph, &kernels->kernels[longest]));
 }

@@ -1,7 +1,8 @@
 /* price: what one kernel costs on a device. Pure; the only place that says so.
  *
  * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the
- * distinct operands and arithmetic has the rate of the kernel's kind and size. Of kernel programs
+ * distinct operands (in long rows as often as they are read) and arithmetic has the rate of the
+ * kernel's kind and size. Of kernel programs
  * the cost is sub-additive: a fused one costs at most what its parts cost (Williams et al.,
  * "Roofline", CACM 2009; docs/cost_model.md). Where the device has a profile, its times go before
  * these. */
@@ -40,5 +41,14 @@ struct remat_device_description remat_price_typical(const struct remat_device_de
  * names one of them. */
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_device_description *device);
+
+/* The limits of amounts.h. REMAT_ERROR_INVALID: the values of the graph have too many bytes
+ * together, or a kernel too many flops; the message names the largest. */
+remat_status remat_price_check_values(remat_context *ctx, const struct remat_graph *graph);
+/* REMAT_ERROR_USAGE: kernels with these prices take too long together; it names the longest. */
+remat_status remat_price_check_list(remat_context *ctx, const struct remat_graph *graph,
+                                    const struct remat_kernel_list *kernels,
+                                    const struct remat_price *prices,
+                                    const struct remat_device_description *device);
 
 #endif

@@ -166,13 +166,26 @@ static remat_status fail_key(const struct reader *r, size_t index, const char *k
                        key, what);
 }
 
+static const struct range {
+    const char *key, *fault;
+    json_int_t least, most;
+} ranges[] = {
+#define RANGE(key, kind, least, most)                                                              \
+    {key, "must be an integer from " #least " to " #most, least, most},
+#include "profile_ranges.def"
+#undef RANGE
+};
+
 static remat_status read_number(const struct reader *r, json_t *object, size_t index,
                                 const char *key, uint64_t *out)
 {
     json_t *item = json_object_get(object, key);
-    if (!json_is_integer(item) || json_integer_value(item) < 0 ||
-        json_integer_value(item) > INT64_C(1) << 60)
-        return fail_key(r, index, key, "must be an integer from 0 to 2^60");
+    const struct range *range = ranges;
+    while (strcmp(range->key, key) != 0)
+        range++;
+    if (!json_is_integer(item) || json_integer_value(item) < range->least ||
+        json_integer_value(item) > range->most)
+        return fail_key(r, index, key, range->fault);
     *out = (uint64_t)json_integer_value(item);
     return REMAT_OK;
 }
@@ -209,8 +222,6 @@ static remat_status read_row(const struct reader *r, struct remat_arena *arena, 
     uint32_t kind = kind_of(kernel);
     if (kind == REMAT_KERNEL_KIND_COUNT)
         return fail_key(r, index, "kernel", "is no kernel");
-    if (median_ns == 0)
-        return fail_key(r, index, "median_ns", "must be above 0");
     (void)remat_dtype_parse(operands, strcspn(operands, "["), &dtype);
     *out = (struct row){.kernel = hash_name(kernel), .measured_ns = (double)median_ns};
     for (const char *text = operands; *text;) {

@@ -38,13 +38,14 @@ bool remat_view_broadcast(const struct remat_view *view, const struct remat_shap
     return true;
 }
 
-bool remat_view_is_dense(const struct remat_view *view)
+bool remat_view_is_whole(const struct remat_view *view, const struct remat_value_info *root)
 {
-    int64_t stride = 1;
+    int64_t stride = 1, row = root->pitch ? root->shape.dims[root->shape.rank - 1] : 0;
     for (uint32_t axis = view->rank; axis-- > 0;) {
         if (view->shape[axis] != 1 && view->strides[axis] != stride)
             return false;
         stride *= view->shape[axis];
+        stride = stride == row ? root->pitch : stride;
     }
     return view->offset_elements == 0;
 }

@@ -22,7 +22,7 @@ remat_status remat_view_of(remat_context *ctx, const struct remat_graph *graph, 
 bool remat_view_broadcast(const struct remat_view *view, const struct remat_shape *space,
                           struct remat_view *out);
 
-/* Row-major without gaps, starting at element 0. */
-bool remat_view_is_dense(const struct remat_view *view);
+/* Row-major over all of its root, from element 0 on, without gaps but those of the root's pitch. */
+bool remat_view_is_whole(const struct remat_view *view, const struct remat_value_info *root);
 
 #endif

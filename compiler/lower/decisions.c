@@ -178,7 +178,7 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, c
         .layer = scope->layer,
         .action = action_of(fate),
         .reason = "default",
-        .bytes = remat_value_bytes(&g->values[v]),
+        .bytes = remat_storage_bytes(&g->values[v]),
         .recompute_ns = fate->clones_ns * j->part->times,
     };
     if (!remat_is_none(written_by)) {

@@ -55,6 +55,8 @@ static void lower_statics(struct lowerer *l)
             .initializer = info->initializer,
             .init_mean = info->init_mean,
             .init_std = info->init_std,
+            .index_bound = info->indices.bound,
+            .index_ignored = info->indices.ignored,
         };
     }
     l->out->buffer_count = l->out->value_count = l->out->tensor_count = statics->count;

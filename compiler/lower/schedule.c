@@ -64,7 +64,7 @@ static remat_status find_reads(struct scheduler *s, uint32_t *writer, uint32_t *
         for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
             const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
             bool update = operand->access == REMAT_ACCESS_UPDATE;
-            if (operand->access != REMAT_ACCESS_READ)
+            if (operand->access & REMAT_ACCESS_WRITE)
                 writer[operand->value.i] = k;
             if (update)
                 replacer[operand->previous.i] = k;

@@ -78,22 +78,23 @@ static uint64_t visible_pairs(const struct remat_graph *graph, const struct rema
     uint64_t tq = (uint64_t)q->dims[1];
     uint64_t tk = (uint64_t)remat_input_shape(graph, node, first + 1)->dims[1];
     bool causal = remat_node_int(node, "causal", 0);
-    uint64_t pairs = causal ? tq * (tk - tq) + tq * (tq + 1) / 2 : tq * tk;
-    return pairs * (uint64_t)q->dims[0] * (uint64_t)q->dims[2];
+    uint64_t twice = remat_mul_saturated(tq, causal ? 2 * (tk - tq) + tq + 1 : 2 * tk);
+    uint64_t heads = (uint64_t)q->dims[0] * (uint64_t)q->dims[2];
+    return remat_mul_saturated(twice / 2, heads);
 }
 
 /* Two products of depth D and the softmax. */
 OP_FLOPS(attention)
 {
     uint64_t depth = (uint64_t)remat_input_shape(graph, node, 0)->dims[3];
-    return visible_pairs(graph, node, 0) * (4 * depth + 20);
+    return remat_mul_saturated(visible_pairs(graph, node, 0), 4 * depth + 20);
 }
 
 /* Five products: the scores again, dp, dv, dk, dq. */
 OP_FLOPS(attention_backward)
 {
     uint64_t depth = (uint64_t)remat_input_shape(graph, node, 1)->dims[3];
-    return visible_pairs(graph, node, 1) * (10 * depth + 22);
+    return remat_mul_saturated(visible_pairs(graph, node, 1), 10 * depth + 22);
 }
 
 OP_DERIVE(attention)

@@ -6,6 +6,8 @@
  * nobody needs again. Each row has the bits that it has without chunks. */
 #include "family.h"
 
+#include <math.h>
+
 OP_SHAPE(cross_entropy)
 {
     remat_status st = REMAT_OK;
@@ -50,7 +52,8 @@ static remat_value share_of(struct remat_builder *b, const struct remat_node_inf
     return OP2(div, NUMBER(1), OP2(maximum, count, NUMBER(1)));
 }
 
-/* The loss of each row, [1, rows] for x f32 [.., V]; 0 where the target does not count. */
+/* The loss of each row, [1, rows] for x f32 [.., V]; 0 where the target does not count, infinite
+ * where it is no class: the largest of no logits is -infinity. */
 static remat_value row_losses(struct remat_builder *b, const struct remat_node_info *node,
                               remat_value x, remat_value targets, remat_value *out_log_sum)
 {
@@ -58,7 +61,7 @@ static remat_value row_losses(struct remat_builder *b, const struct remat_node_i
     remat_value top = OP1(row_max, x);
     remat_value sum = OP1(row_sum, OP1(exp, OP2(sub, x, top)));
     *out_log_sum = OP2(add, OP1(log, sum), top);
-    remat_value picked = OP1(row_sum, OP3(select, one_hot(b, x, targets), x, NUMBER(0)));
+    remat_value picked = OP1(row_max, OP3(select, one_hot(b, x, targets), x, NUMBER(-INFINITY)));
     remat_value losses = OP2(sub, *out_log_sum, picked);
     losses = remat_build_reshape(b, losses, (int64_t[]){1, rows}, 2);
     if (remat_node_attribute(node, "ignore_index"))
@@ -139,7 +142,8 @@ fail:
 OP_FLOPS(linear_cross_entropy)
 {
     uint64_t rows = (uint64_t)remat_shape_rows(remat_input_shape(graph, node, 0));
-    return 6 * rows * (uint64_t)remat_shape_elements(remat_input_shape(graph, node, 1));
+    uint64_t weights = (uint64_t)remat_shape_elements(remat_input_shape(graph, node, 1));
+    return remat_mul_saturated(6, remat_mul_saturated(rows, weights));
 }
 
 struct head {

@@ -91,14 +91,15 @@ fail:
 OP_FLOPS(matmul)
 {
     struct extents e = extents_of(graph, node);
-    return 2 * (uint64_t)e.batch * (uint64_t)e.m * (uint64_t)e.n * (uint64_t)e.k;
+    uint64_t results = (uint64_t)e.batch * (uint64_t)e.m * (uint64_t)e.n;
+    return remat_mul_saturated(results, 2 * (uint64_t)e.k);
 }
 
 OP_FLOPS(linear)
 {
     struct extents e = extents_of(graph, node);
-    uint64_t rows = (uint64_t)e.batch * (uint64_t)e.m, bias = node->input_count > 2;
-    return rows * (uint64_t)e.n * (2 * (uint64_t)e.k + bias);
+    uint64_t results = (uint64_t)e.batch * (uint64_t)e.m * (uint64_t)e.n;
+    return remat_mul_saturated(results, 2 * (uint64_t)e.k + (node->input_count > 2));
 }
 
 /* The gradient of b comes first: where b is a weight, it can be used up before a's is made. */

@@ -108,7 +108,8 @@ static remat_status check_attribute(remat_context *ctx, const struct remat_node_
     if (attribute->kind != attribute_kind(key))
         return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" must be %s", key,
                            kind_names[attribute_kind(key)]);
-    if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && !isfinite(attribute->f))
+    bool infinite = node->op == REMAT_OP_constant && isinf(attribute->f);
+    if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && !isfinite(attribute->f) && !infinite)
         return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is not finite", key);
     if (remat_node_attribute(node, key) != attribute)
         return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is given twice", key);

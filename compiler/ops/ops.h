@@ -73,11 +73,18 @@ remat_value remat_state_of(const struct remat_graph *graph, remat_value value);
 /* That x is the f32 of a bf16 value: exact, and what a load does anyway. */
 bool remat_is_widening(const struct remat_graph *graph, remat_value x);
 
+/* Bound 0: the elements of input k are no indices. */
+struct remat_indices remat_op_indices(const struct remat_graph *graph,
+                                      const struct remat_node_info *node, uint32_t k);
+
 /* How many of a node's inputs it reads: of a column index only the shape is named by one. */
 static inline uint32_t remat_op_reads(const struct remat_node_info *node)
 {
     return node->op == REMAT_OP_column ? 0 : node->input_count;
 }
+
+/* The input that is a flag, which the node sets (ops.def); REMAT_NONE: it has none. */
+uint32_t remat_op_flag(const struct remat_node_info *node);
 
 /* Where the elements of a value lie in its storage root, in elements. */
 struct remat_layout {

@@ -13,6 +13,28 @@ static remat_status check_open_unit(remat_context *ctx, const struct remat_node_
                        value);
 }
 
+uint32_t remat_op_flag(const struct remat_node_info *node)
+{
+    uint32_t k = node->op == REMAT_OP_adamw    ? 5
+                 : node->op == REMAT_OP_sgd    ? 3
+                 : node->op == REMAT_OP_assign ? 2
+                                               : REMAT_NONE;
+    return k < node->input_count ? k : REMAT_NONE;
+}
+
+static remat_status check_flag(remat_context *ctx, const struct remat_graph *graph,
+                               const struct remat_node_info *node)
+{
+    remat_status st = REMAT_OK;
+    uint32_t k = remat_op_flag(node);
+    if (remat_is_none(k))
+        return REMAT_OK;
+    REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_I32, 1, 1));
+    REMAT_TRY(remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {1}}));
+fail:
+    return st;
+}
+
 OP_SHAPE(adamw_coefficients)
 {
     remat_status st = REMAT_OK;
@@ -42,6 +64,7 @@ OP_SHAPE(adamw)
     for (uint32_t k = 1; k < 4; k++)
         REMAT_TRY(remat_check_shape(ctx, graph, node, k, parameter));
     REMAT_TRY(remat_check_shape(ctx, graph, node, 4, &(struct remat_shape){1, {3}}));
+    REMAT_TRY(check_flag(ctx, graph, node));
     for (uint32_t k = 0; k < 3; k++) {
         outputs[k].dtype = REMAT_F32;
         outputs[k].shape = *parameter;
@@ -58,10 +81,24 @@ OP_SHAPE(sgd)
         REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
     REMAT_TRY(remat_check_shape(ctx, graph, node, 1, parameter));
     REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {1}}));
+    REMAT_TRY(check_flag(ctx, graph, node));
     outputs[0].dtype = REMAT_F32;
     outputs[0].shape = *parameter;
 fail:
     return st;
+}
+
+/* state := value, and the optimizer's flag, if there is one, for the gradient. */
+static remat_value assign_and_flag(struct remat_builder *b, const struct remat_node_info *info,
+                                   const remat_value *inputs, remat_value value,
+                                   remat_value gradient)
+{
+    remat_value all[] = {inputs[0], value, REMAT_NO_VALUE, gradient};
+    uint32_t k = remat_op_flag(info);
+    if (remat_is_none(k))
+        return remat_build(b, REMAT_OP_assign, all, 2, NULL, 0, NULL);
+    all[2] = inputs[k];
+    return remat_build(b, REMAT_OP_assign, all, 4, NULL, 0, NULL);
 }
 
 OP_EXPAND(sgd)
@@ -72,7 +109,8 @@ OP_EXPAND(sgd)
         lr = remat_build_reshape(b, lr, NULL, 0);
     if (decay != 0)
         g = OP2(add, g, OP2(mul, p, NUMBER(decay)));
-    outputs[0] = OP2(assign, p, OP2(sub, p, OP2(mul, g, lr)));
+    remat_value new_p = OP2(sub, p, OP2(mul, g, lr));
+    outputs[0] = assign_and_flag(b, info, inputs, new_p, inputs[1]);
     return b->status;
 }
 
@@ -82,6 +120,13 @@ OP_SHAPE(assign)
     const struct remat_value_info *state = remat_input(graph, node, 0);
     REMAT_TRY(remat_check_input(ctx, graph, node, 1, state->dtype, 0, REMAT_ANY_RANK));
     REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &state->shape));
+    if (node->input_count == 3)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a flag, but nothing that sets it");
+    if (node->input_count == 4) {
+        REMAT_TRY(check_flag(ctx, graph, node));
+        REMAT_TRY(remat_check_input(ctx, graph, node, 3, REMAT_F32, 0, REMAT_ANY_RANK));
+        REMAT_TRY(remat_check_shape(ctx, graph, node, 3, &state->shape));
+    }
     outputs[0].dtype = state->dtype;
     outputs[0].shape = state->shape;
 fail:
@@ -112,7 +157,7 @@ OP_EXPAND(adamw)
     remat_value root = OP2(div, OP1(sqrt, new_v), correction);
     remat_value change = OP2(div, OP2(mul, new_m, step_size), OP2(add, root, NUMBER(epsilon)));
     remat_value new_p = OP2(sub, OP2(mul, p, decay), change);
-    outputs[0] = OP2(assign, p, new_p);
+    outputs[0] = assign_and_flag(b, info, inputs, new_p, g);
     outputs[1] = OP2(assign, m, new_m);
     outputs[2] = OP2(assign, v, new_v);
     return b->status;

@@ -106,8 +106,9 @@ OP_FLOPS(pointwise)
     }
     bool instruction = remat_op_has(node->op, REMAT_FACT_POINTWISE | REMAT_FACT_ROW_REDUCE |
                                                   REMAT_FACT_COLUMN_REDUCE);
-    return elements * (instruction ? remat_opcode_flops(remat_op_info(node->op)->executor)
-                                   : flops_each(node->op));
+    uint64_t each =
+        instruction ? remat_opcode_flops(remat_op_info(node->op)->executor) : flops_each(node->op);
+    return remat_mul_saturated(elements, each);
 }
 
 /* --- derivatives --- */

@@ -1,6 +1,11 @@
 /* The semantic check of a whole graph, in one pass over the nodes. Besides structure and inference
- * it follows versions: once a node has updated a value in place, nobody may read the old one. */
+ * it follows versions: once a node has updated a value in place, nobody may read the old one. A
+ * flag has no versions, so nobody may read it but those that set it. */
 #include "family.h"
+
+#include <math.h>
+
+#define FLOAT_MAX 1e30 /* of initial values and attributes */
 
 struct verifier {
     remat_context *ctx;
@@ -8,7 +13,9 @@ struct verifier {
     struct remat_arena scratch;
     uint32_t *producer;   /* of each value: the node seen so far that computes it */
     uint32_t *superseded; /* of each storage root: the node that updated it in place */
+    uint8_t *uses;        /* of each storage root: READ, FLAGGED */
 };
+enum { READ = 1, FLAGGED = 2 };
 
 static const char *node_name(const struct verifier *v, uint32_t n)
 {
@@ -52,6 +59,8 @@ static remat_status check_value(struct verifier *v, uint32_t i)
             fault = "an axis is empty";
         else if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
             fault = "the shape is too large";
+    if (!fault && !(fabs(value->init_mean) <= FLOAT_MAX && fabs(value->init_std) <= FLOAT_MAX))
+        fault = "an initial value is beyond 1e30";
     if (!fault && value->trainable &&
         (value->role != REMAT_ROLE_PARAMETER ||
          (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)))
@@ -118,6 +127,30 @@ static remat_status check_inputs(struct verifier *v, uint32_t n)
     return REMAT_OK;
 }
 
+static remat_status check_flags(struct verifier *v, uint32_t n)
+{
+    const struct remat_graph *graph = v->graph;
+    const struct remat_node_info *node = &graph->nodes[n];
+    for (uint32_t k = 0; k < remat_op_reads(node); k++) {
+        uint32_t root = remat_storage_root(graph, node->inputs[k]).i;
+        uint32_t producer = graph->values[root].node;
+        bool flag = k == remat_op_flag(node);
+        v->uses[root] |= flag ? FLAGGED : READ;
+        if (flag && !remat_is_none(producer) &&
+            !remat_op_has(graph->nodes[producer].op, REMAT_FACT_IN_PLACE))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "input %u (\"%.200s\") is a flag, which is a graph input or an "
+                               "update of one",
+                               k, graph->values[root].name);
+        if (v->uses[root] == (READ | FLAGGED))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "input %u (\"%.200s\") is a flag, which is read by nothing but "
+                               "what sets it",
+                               k, graph->values[root].name);
+    }
+    return REMAT_OK;
+}
+
 static remat_status check_outputs(struct verifier *v, uint32_t n)
 {
     const struct remat_graph *graph = v->graph;
@@ -159,6 +192,20 @@ fail:
     return st;
 }
 
+/* A constant may be any number. */
+static remat_status check_floats(struct verifier *v, const struct remat_node_info *node)
+{
+    for (uint32_t a = 0; a < node->attribute_count; a++) {
+        const struct remat_attribute *attribute = &node->attributes[a];
+        if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && node->op != REMAT_OP_constant &&
+            !(fabs(attribute->f) <= FLOAT_MAX))
+            return remat_error(v->ctx, REMAT_ERROR_INVALID,
+                               "attribute \"%.100s\" is %g, expected a number from -1e30 to 1e30",
+                               attribute->key, attribute->f);
+    }
+    return REMAT_OK;
+}
+
 static remat_status check_node(struct verifier *v, uint32_t n)
 {
     remat_status st = REMAT_OK;
@@ -169,7 +216,9 @@ static remat_status check_node(struct verifier *v, uint32_t n)
         REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown phase");
     if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
         REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown op");
+    REMAT_TRY(check_floats(v, node));
     REMAT_TRY(check_inputs(v, n));
+    REMAT_TRY(check_flags(v, n));
     REMAT_TRY(check_outputs(v, n));
     REMAT_TRY(check_inferred(v, n));
     if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
@@ -227,6 +276,7 @@ static remat_status verify(struct verifier *v)
                    graph->symbols[0].name);
     REMAT_NEW(&v->scratch, v->producer, graph->value_count);
     REMAT_NEW(&v->scratch, v->superseded, graph->value_count);
+    REMAT_NEW(&v->scratch, v->uses, graph->value_count);
     for (uint32_t i = 0; i < graph->value_count; i++) {
         v->producer[i] = v->superseded[i] = REMAT_NONE;
         REMAT_TRY(check_value(v, i));

@@ -16,6 +16,14 @@ static void dense_strides(const struct remat_shape *shape, int64_t *strides)
     }
 }
 
+static void root_strides(const struct remat_value_info *root, int64_t *strides)
+{
+    struct remat_shape rows = root->shape;
+    if (root->pitch)
+        rows.dims[rows.rank - 1] = root->pitch;
+    dense_strides(&rows, strides);
+}
+
 /* Splits and merges axes, those of length 1 aside; merged ones must follow each other in memory (as
  * NumPy's reshape without a copy). Both shapes have as many elements. */
 static bool reshape_strides(const struct remat_shape *from, const int64_t *strides,
@@ -83,7 +91,7 @@ bool remat_value_layout(const struct remat_graph *graph, remat_value value,
         value = graph->nodes[node].inputs[0];
     }
     *out = (struct remat_layout){0};
-    dense_strides(&graph->values[value.i].shape, out->strides);
+    root_strides(&graph->values[value.i], out->strides);
     while (length > 0) {
         const struct remat_node_info *node = &graph->nodes[chain[--length]];
         if (!apply_view(graph, node, &graph->values[node->outputs[0].i].shape, out))

@@ -1,6 +1,7 @@
 /* Appends AdamW or SGD: the states and one node for every parameter with a gradient, in the order
  * in which the gradients are computed, and what all of them share. Updates are f32: a bf16
- * parameter is the rounded copy of a master, which is a state. */
+ * parameter is the rounded copy of a master, which is a state. Every update flags a gradient that
+ * is not finite, in the output "not_finite". */
 #include "passes.h"
 
 struct appender {
@@ -9,6 +10,7 @@ struct appender {
     struct remat_graph *graph; /* a copy that grows */
     remat_value coefficients;  /* of AdamW; the learning rate of SGD */
     remat_value factor;        /* of all gradients, REMAT_NO_VALUE without a limit to their norm */
+    remat_value flag;          /* 1 after a step with a gradient that is not finite, else 0 */
     struct remat_builder b;
 };
 
@@ -61,6 +63,21 @@ static remat_status add_update(struct appender *a, remat_value state, remat_valu
     to->role = from->role;
     a->graph->updates[a->graph->update_count++] = (struct remat_update){state, value};
     return to->name ? REMAT_OK : REMAT_ERROR_MEMORY;
+}
+
+/* Every step begins with 0, whatever was there. */
+static remat_status add_flag(struct appender *a)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_shape one = {1, {1}};
+    remat_value state;
+    const struct remat_attribute count = remat_attribute_int("count", 1);
+    REMAT_TRY(add_input(a, REMAT_NOT_FINITE, REMAT_I32, one, REMAT_ROLE_OUTPUT, &state));
+    a->b.scope = 0;
+    a->flag = remat_build(&a->b, REMAT_OP_advance, &state, 1, &count, 1, NULL);
+    st = a->b.status;
+fail:
+    return st;
 }
 
 static remat_status add_state(struct appender *a, remat_value parameter, const char *suffix,
@@ -121,13 +138,13 @@ static remat_status add_adamw(struct appender *a, remat_value parameter, remat_v
         remat_attribute_float("beta2", optimizer->beta2),
         remat_attribute_float("epsilon", optimizer->epsilon),
     };
-    remat_value inputs[] = {REMAT_NO_VALUE, REMAT_NO_VALUE, REMAT_NO_VALUE, usable(a, gradient),
-                            a->coefficients};
+    remat_value inputs[] = {REMAT_NO_VALUE,      REMAT_NO_VALUE,  REMAT_NO_VALUE,
+                            usable(a, gradient), a->coefficients, a->flag};
     remat_value outputs[3];
     REMAT_TRY(add_master(a, parameter, &inputs[0]));
     REMAT_TRY(add_state(a, parameter, "m", &inputs[1]));
     REMAT_TRY(add_state(a, parameter, "v", &inputs[2]));
-    remat_build(&a->b, REMAT_OP_adamw, inputs, 5, attributes, 3, outputs);
+    remat_build(&a->b, REMAT_OP_adamw, inputs, 6, attributes, 3, outputs);
     REMAT_TRY(a->b.status);
     REMAT_TRY(add_master_update(a, parameter, inputs[0], outputs[0]));
     REMAT_TRY(add_update(a, inputs[1], outputs[1]));
@@ -141,9 +158,9 @@ static remat_status add_sgd(struct appender *a, remat_value parameter, remat_val
     remat_status st = REMAT_OK;
     const struct remat_attribute decay =
         remat_attribute_float("weight_decay", a->graph->optimizer.weight_decay);
-    remat_value inputs[] = {REMAT_NO_VALUE, usable(a, gradient), a->coefficients};
+    remat_value inputs[] = {REMAT_NO_VALUE, usable(a, gradient), a->coefficients, a->flag};
     REMAT_TRY(add_master(a, parameter, &inputs[0]));
-    remat_value next = remat_build(&a->b, REMAT_OP_sgd, inputs, 3, &decay, 1, NULL);
+    remat_value next = remat_build(&a->b, REMAT_OP_sgd, inputs, 4, &decay, 1, NULL);
     REMAT_TRY(a->b.status);
     REMAT_TRY(add_master_update(a, parameter, inputs[0], next));
 fail:
@@ -255,7 +272,7 @@ REMAT_PASS(optimizer)
         return REMAT_OK;
     for (uint32_t v = 0; v < graph->value_count; v++)
         gradients += graph->values[v].role == REMAT_ROLE_GRADIENT;
-    REMAT_NEW(arena, a.graph->updates, graph->update_count + 4 * (size_t)gradients);
+    REMAT_NEW(arena, a.graph->updates, graph->update_count + 4 * (size_t)gradients + 1);
     if (graph->update_count)
         memcpy(a.graph->updates, graph->updates, graph->update_count * sizeof *graph->updates);
     remat_builder_init(&a.b, ctx, arena, a.graph);
@@ -263,7 +280,11 @@ REMAT_PASS(optimizer)
     if (graph->optimizer.clip_norm > 0)
         REMAT_TRY(add_factor(&a, graph));
     REMAT_TRY(add_coefficients(&a));
+    if (gradients == 0)
+        return REMAT_OK;
+    REMAT_TRY(add_flag(&a));
     REMAT_TRY(add_all(&a, graph));
+    REMAT_TRY(add_update(&a, remat_state_of(a.graph, a.flag), a.flag));
 fail:
     return st;
 }

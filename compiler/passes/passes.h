@@ -10,6 +10,10 @@
     remat_status remat_pass_##name(remat_context *ctx, struct remat_arena *arena,                  \
                                    const struct remat_graph *graph, struct remat_graph **out)
 
+/* Says of every i32 input, role INPUT, which elements all its readers accept, where to all of them
+ * they are indices. Before expand, which leaves nothing that says so of targets. */
+REMAT_PASS(indices);
+
 /* Where graph->loss_chunk asks for it and outputs[0] is cross_entropy of a linear that nobody else
  * reads, both become linear_cross_entropy. INVALID where it is not and a number of rows was asked
  * for; nothing with REMAT_LOSS_CHUNK_AUTO. Before autodiff. */
@@ -43,6 +47,14 @@ REMAT_PASS(expand);           /* composite -> primitive */
 REMAT_PASS(fold);           /* add(x, embedding_backward(..)) -> embedding_accumulate; a sum of pads
                                that tile an axis, as the gradients of slices are -> concat */
 REMAT_PASS(eliminate_dead); /* drops nodes that no output, update or gradient needs */
+
+/* Gives rows a pitch of whole 64 elements where they are not aligned to 16 bytes and it adds at
+ * most 1/16: matrix units load no others fast (logits over 50,257 ids: a pitch of 50,304). Those
+ * are activations that a matmul reads or writes, and what is computed from them element by element.
+ * Left as they are: what the host or another kernel but matmul and fused ones sees, and what has a
+ * view that joins or splits the last axis. Last of the passes: it decides sizes of buffers and
+ * strides, no bit. */
+REMAT_PASS(pitch);
 
 /* The graph of an evaluation: what computes the outputs, without gradients, updates and dropout (op
  * dropout, and that of attention). */

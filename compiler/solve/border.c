@@ -74,6 +74,12 @@ static double highest_price(const struct remat_border_network *n)
     return 2 * n->total_ps / n->least_bytes;
 }
 
+/* More than what rounding in double adds to a bound at this price. */
+static double rounding_ps(const struct remat_border_network *n, double price)
+{
+    return 0x1p-50 * (n->total_ps + price * n->total_bytes);
+}
+
 static remat_status add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
 {
     remat_status st = REMAT_OK;
@@ -224,7 +230,8 @@ static remat_status find_cut(struct remat_border_network *n, double price,
     remat_status st = REMAT_OK;
     const struct remat_border *b = n->border;
     int64_t flow;
-    double negative_ps = 0, units = UNITS_MAX / (n->total_ps + price * n->total_bytes);
+    int64_t negative_ps = 0;
+    double units = UNITS_MAX / (n->total_ps + price * n->total_bytes);
     units = fmin(units, UNITS_PER_PS);
     for (size_t a = 0; a < n->arcs.count; a++) {
         double ps = n->arcs.items[a].ps;
@@ -236,9 +243,9 @@ static remat_status find_cut(struct remat_border_network *n, double price,
                        (int64_t)(price * (double)b->items[i].bytes * units));
     for (uint32_t t = 0; t < b->task_count; t++)
         if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
-            negative_ps += (double)b->tasks[t].cost_ps;
+            negative_ps += b->tasks[t].cost_ps;
     REMAT_TRY(remat_flow_run(&n->flow, n->source, n->sink, &flow));
-    *least_ps = (double)flow / units + negative_ps;
+    *least_ps = (double)flow / units + (double)negative_ps - rounding_ps(n, price);
     *point = (struct remat_border_point){0};
     REMAT_NEW(n->arena, point->run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)

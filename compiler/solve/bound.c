@@ -125,7 +125,7 @@ static void list_best(const struct candidates *all, struct remat_bound *out)
 double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
 {
     double time = p->least_time + (double)ticks * p->tick;
-    return p->tick == 1 ? time : time * (1 - 0x1p-48); /* sums of fractions are rounded */
+    return p->tick == 1 ? time : time * (1 - 0x1p-36); /* sums of fractions are rounded */
 }
 
 /* The bound at the node again, for its two cuts. */
@@ -154,7 +154,7 @@ remat_status remat_bound_time(struct remat_arena *arena, const struct remat_prob
     struct candidates all;
     uint32_t best;
     remat_arena_init(&own, arena->ctx);
-    *out = (struct remat_bound){.time = p->least_time, .node = UINT32_MAX};
+    *out = (struct remat_bound){.time = remat_bound_from_ticks(p, 0), .node = UINT32_MAX};
     REMAT_TRY(remat_cut_create(arena, p, &c));
     c.deadline = deadline;
     REMAT_TRY(find_candidates(&c, budget, &own, deadline, &all));

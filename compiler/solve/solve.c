@@ -9,6 +9,8 @@
 #include "exact.h"
 #include "idle.h"
 
+#include <math.h>
+
 enum {
     CUTS = 48,
     CUTS_WORK = 20000,
@@ -49,7 +51,7 @@ remat_status remat_solve_given_order(struct remat_arena *arena, const struct rem
 {
     remat_status st = REMAT_OK;
     struct remat_sequence order = {0};
-    *out = (struct remat_solution){.lower_bound = p->least_time};
+    *out = (struct remat_solution){.lower_bound = remat_bound_from_ticks(p, 0)};
     REMAT_NEW(arena, order.items, p->node_count);
     for (uint32_t v = 0; v < p->node_count; v++)
         order.items[v] = v;
@@ -62,6 +64,12 @@ fail:
 static bool is_good_enough(const struct remat_solution *best)
 {
     return best->fits && best->result.time <= best->lower_bound * ENOUGH;
+}
+
+/* Sums in two orders may differ: that is not below 0. */
+static uint64_t ticks_beyond_least(const struct remat_problem *p, const struct remat_solution *best)
+{
+    return (uint64_t)fmax(0, (best->result.time - p->least_time) / p->tick);
 }
 
 static void raise_bound(const struct remat_problem *p, uint64_t ticks, struct remat_solution *best)
@@ -121,7 +129,7 @@ static remat_status try_chain(struct remat_arena *arena, const struct remat_prob
     remat_status st = REMAT_OK;
     struct remat_sequence sequence;
     bool ok = false;
-    if (best->fits && best->result.time <= best->lower_bound)
+    if (best->fits && best->result.time <= fmax(best->lower_bound, p->least_time))
         return REMAT_OK;
     if (!chain->sought)
         REMAT_TRY(remat_chain_find(arena, p, budget, deadline, &chain->found));
@@ -192,7 +200,7 @@ static remat_status try_exact(struct remat_arena *arena, const struct remat_prob
     if (p->node_count > REMAT_EXACT_NODES_MAX || is_good_enough(best))
         return REMAT_OK;
     if (best->fits)
-        limit = (uint64_t)((best->result.time - p->least_time) / p->tick) + 1;
+        limit = ticks_beyond_least(p, best) + 1;
     REMAT_TRY(remat_exact_solve(arena, p, budget, limit,
                                 states < STATES_MAX ? (uint32_t)states : STATES_MAX, deadline,
                                 &exact));
@@ -216,7 +224,7 @@ static remat_status try_branches(struct remat_arena *arena, const struct remat_p
     if (leaves < LEAVES_FEW) /* of large problems hardly anything is decided by so few */
         return REMAT_OK;
     for (uint32_t i = 0; i < bound->best_count && best->fits && !is_good_enough(best); i++) {
-        uint64_t ticks, enough = (uint64_t)((best->result.time - p->least_time) / p->tick);
+        uint64_t ticks, enough = ticks_beyond_least(p, best);
         REMAT_TRY(remat_bound_branch(arena, p, budget, bound->best[i], enough,
                                      leaves < LEAVES_MAX ? (uint32_t)leaves : LEAVES_MAX,
                                      o->deadline, &ticks));
@@ -387,7 +395,7 @@ static remat_status solve_all(struct remat_arena *arena, const struct remat_prob
     call.ladder.effort = options->effort * (budget_count < 4 ? budget_count : 4);
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     for (uint32_t i = 0; i < budget_count; i++) {
-        out[i] = (struct remat_solution){.lower_bound = p->least_time};
+        out[i] = (struct remat_solution){.lower_bound = remat_bound_from_ticks(p, 0)};
         REMAT_TRY(keep_if_better(arena, p, budgets[i], &given.sequence, &out[i]));
         for (uint32_t j = 0; j < i; j++)
             REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
@@ -406,14 +414,17 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
     remat_status st = REMAT_OK;
     struct remat_idle idle;
     REMAT_TRY(remat_idle_find(arena, p, &idle));
-    if (idle.count == 0)
-        return solve_all(arena, p, budgets, budget_count, options, out);
-    REMAT_TRY(solve_all(arena, &idle.rest, budgets, budget_count, options, out));
-    for (uint32_t i = 0; i < budget_count; i++) {
+    REMAT_TRY(solve_all(arena, idle.count ? &idle.rest : p, budgets, budget_count, options, out));
+    for (uint32_t i = 0; i < budget_count && idle.count; i++) {
         struct remat_sequence rest = out[i].sequence, *whole = &out[i].sequence;
         REMAT_TRY(remat_idle_restore(arena, p, &idle, &rest, whole));
         REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
     }
+    for (uint32_t i = 0; i < budget_count; i++)
+        if (out[i].fits && out[i].result.time < out[i].lower_bound)
+            REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL,
+                       "the bound of %.17g is above the time of a sequence that fits, %.17g",
+                       out[i].lower_bound, out[i].result.time);
 fail:
     return st;
 }

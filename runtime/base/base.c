@@ -44,11 +44,19 @@ const char *remat_context_message(const remat_context *context)
     return context->message;
 }
 
+/* Of a character that is cut at the end of `text` nothing is shown: there is no room for it. */
+static void format_line(char line[REMAT_MESSAGE_BYTES], const char *format, va_list arguments)
+{
+    char text[REMAT_MESSAGE_BYTES];
+    vsnprintf(text, sizeof text, format, arguments);
+    remat_show_text(line, REMAT_MESSAGE_BYTES, text);
+}
+
 remat_status remat_error(remat_context *ctx, remat_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(ctx->message, sizeof ctx->message, format, arguments);
+    format_line(ctx->message, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -57,10 +65,10 @@ void remat_log(remat_context *ctx, remat_severity severity, const char *format, 
 {
     if (!ctx->logger.log)
         return;
-    char line[1024];
+    char line[REMAT_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    format_line(line, format, arguments);
     va_end(arguments);
     ctx->logger.log(ctx->logger.user, severity, line);
 }
@@ -215,6 +223,19 @@ void remat_text_append(struct remat_text *text, const char *format, ...)
     vsnprintf(text->items + text->count, (size_t)length + 1, format, arguments);
     va_end(arguments);
     text->count += (size_t)length;
+}
+
+void remat_text_show(struct remat_text *text, const char *what)
+{
+    char shown[REMAT_SHOWN_BYTES];
+    while (*what) {
+        const char *begin = what;
+        for (uint32_t length; *what && (length = remat_printable(what, strnlen(what, 4)));)
+            what += length;
+        remat_text_append(text, "%.*s", (int)(what - begin), begin);
+        if (remat_show(&what, shown))
+            remat_text_append(text, "%s", shown);
+    }
 }
 
 uint64_t remat_hash(const void *data, size_t bytes, uint64_t seed)

@@ -16,12 +16,14 @@
 #include <remat/status.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
+#define REMAT_MESSAGE_BYTES 1024
 struct remat_context {
     remat_allocator allocator;
     remat_logger logger;
-    char message[1024];
+    char message[REMAT_MESSAGE_BYTES];
 };
 
 #if defined(__GNUC__)
@@ -30,7 +32,9 @@ struct remat_context {
 #define REMAT_PRINTF(at, first)
 #endif
 
-/* Stores the message and returns `status`, so that `return remat_error(...)` reads well. */
+/* Stores the message and returns `status`, so that `return remat_error(...)` reads well. Messages
+ * and log lines are shown as remat_show does: one line of printable text, whatever names it
+ * quotes. */
 remat_status remat_error(remat_context *ctx, remat_status status, const char *format, ...)
     REMAT_PRINTF(3, 4);
 void remat_log(remat_context *ctx, remat_severity severity, const char *format, ...)
@@ -104,6 +108,20 @@ struct remat_text { /* zero-terminated; owned by the arena */
 };
 void remat_text_append(struct remat_text *text, const char *format, ...) REMAT_PRINTF(2, 3);
 
+/* --- text that others wrote (show.c) --- */
+/* Length of the UTF-8 sequence at `text`, which has `left` > 0 bytes; 0: it is none, or a control
+ * character: C0, DEL, C1, U+2028 to U+202E (ends of lines, directional overrides), U+2066 to
+ * U+2069. */
+uint32_t remat_printable(const char *text, size_t left);
+/* The next character of a zero-terminated text as people are shown it, which `text` then is past:
+ * itself when it is printable, else as JSON writes it (\n, \u001b, \u0085), a byte that is not
+ * UTF-8 as \x9b. Returns its length, 0 at the end. */
+#define REMAT_SHOWN_BYTES 8
+uint32_t remat_show(const char **text, char out[REMAT_SHOWN_BYTES]);
+/* All of it; what fits into `bytes`, never a part of a character. */
+void remat_text_show(struct remat_text *text, const char *what);
+void remat_show_text(char *out, size_t bytes, const char *text);
+
 /* --- checked sizes: false on overflow, *result is then unspecified --- */
 static inline bool remat_add_u64(uint64_t a, uint64_t b, uint64_t *result)
 {
@@ -114,6 +132,17 @@ static inline bool remat_mul_u64(uint64_t a, uint64_t b, uint64_t *result)
 {
     *result = a * b;
     return a == 0 || *result / a == b;
+}
+/* The same; UINT64_MAX on overflow. */
+static inline uint64_t remat_add_saturated(uint64_t a, uint64_t b)
+{
+    uint64_t result;
+    return remat_add_u64(a, b, &result) ? result : UINT64_MAX;
+}
+static inline uint64_t remat_mul_saturated(uint64_t a, uint64_t b)
+{
+    uint64_t result;
+    return remat_mul_u64(a, b, &result) ? result : UINT64_MAX;
 }
 #define REMAT_ALIGNMENT 256u /* of every buffer in a device arena, bytes */
 static inline uint64_t remat_align_up(uint64_t bytes, uint64_t alignment) /* power of two */
@@ -143,13 +172,16 @@ const char *remat_dtype_name(remat_dtype dtype); /* "f32", ...; NULL when out of
 bool remat_dtype_parse(const char *name, size_t length, remat_dtype *out);
 uint32_t remat_dtype_bytes(remat_dtype dtype);
 
-/* --- files --- */
-/* Reads a whole file into the arena; `what` names its kind in messages. The data is aligned to 16
- * bytes and followed by a zero byte that is not counted. At most 2^31 - 2 bytes. */
+/* --- files; how they are written: runtime/files --- */
+/* The status and the message "PATH: `what`REASON" of a call that failed with errno `reason`:
+ * REMAT_ERROR_IO, or REMAT_ERROR_MEMORY and "out of memory". */
+remat_status remat_file_error(remat_context *ctx, const char *path, const char *what, int reason);
+/* Opens a regular file for reading. Anything else is refused (REMAT_ERROR_IO), at once: a pipe
+ * without a writer too. */
+remat_status remat_file_open(remat_context *ctx, const char *path, FILE **out, uint64_t *out_bytes);
+/* Reads a whole regular file into the arena. The data is aligned to 16 bytes and followed by a zero
+ * byte that is not counted. At most 2^31 - 2 bytes. */
 remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
                              char **out_data, size_t *out_bytes);
-/* Writes to a temporary file beside `path` and renames it, so a failure leaves `path` as it was. A
- * `path` that is there and no regular file (/dev/stdout) is refused. */
-remat_status remat_file_write(remat_context *ctx, const char *path, const void *data, size_t bytes);
 
 #endif

@@ -1,60 +1,62 @@
-/* Whole files, read with a limit and written by rename. */
+/* Whole files, read with a limit. */
 #include "base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+remat_status remat_file_error(remat_context *ctx, const char *path, const char *what, int reason)
+{
+    if (reason == ENOMEM)
+        return remat_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
+    return remat_error(ctx, REMAT_ERROR_IO, "%s: %s%s", path, what, strerror(reason));
+}
+
+/* O_NONBLOCK: opening a pipe does not wait for its writer. */
+remat_status remat_file_open(remat_context *ctx, const char *path, FILE **out, uint64_t *out_bytes)
+{
+    remat_status st = REMAT_OK;
+    struct stat info;
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (descriptor < 0 || fstat(descriptor, &info) != 0)
+        REMAT_TRY(remat_file_error(ctx, path, "", errno));
+    if (!S_ISREG(info.st_mode))
+        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: not a regular file", path);
+    *out = fdopen(descriptor, "rb");
+    if (!*out)
+        REMAT_TRY(remat_file_error(ctx, path, "", errno));
+    *out_bytes = (uint64_t)info.st_size;
+    return REMAT_OK;
+fail:
+    if (descriptor >= 0)
+        close(descriptor);
+    return st;
+}
 
 remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_arena *arena,
                              char **out_data, size_t *out_bytes)
 {
     remat_status st = REMAT_OK;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return remat_error(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-    struct stat info;
-    if (fstat(fileno(file), &info) != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: not a regular file", path);
-    if (info.st_size > INT32_MAX - 1)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %lld bytes, the limit is %d", path,
-                   (long long)info.st_size, INT32_MAX - 1);
+    FILE *file = NULL;
     char *data;
-    size_t bytes = (size_t)info.st_size;
+    uint64_t bytes;
+    REMAT_TRY(remat_file_open(ctx, path, &file, &bytes));
+    if (bytes > INT32_MAX - 1)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %llu bytes, the limit is %d", path,
+                   (unsigned long long)bytes, INT32_MAX - 1);
     REMAT_NEW(arena, data, bytes + 1);
-    if (fread(data, 1, bytes, file) != bytes)
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: cannot read its %zu bytes", path, bytes);
+    errno = 0;
+    if (fread(data, 1, bytes, file) != bytes && errno == ENOMEM)
+        REMAT_TRY(remat_file_error(ctx, path, "", errno));
+    if (ferror(file) || feof(file))
+        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: cannot read its %llu bytes", path,
+                   (unsigned long long)bytes);
     *out_data = data;
     *out_bytes = bytes;
 fail:
-    fclose(file);
-    return st;
-}
-
-remat_status remat_file_write(remat_context *ctx, const char *path, const void *data, size_t bytes)
-{
-    remat_status st = REMAT_OK;
-    char temporary[4096];
-    struct stat info;
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return remat_error(ctx, REMAT_ERROR_IO, "%s: not a regular file", path);
-    int length = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (length < 0 || (size_t)length >= sizeof temporary)
-        return remat_error(ctx, REMAT_ERROR_IO, "%s: path too long", path);
-    FILE *file = fopen(temporary, "wb");
-    if (!file)
-        return remat_error(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-    bool written = fwrite(data, 1, bytes, file) == bytes;
-    written &= fflush(file) == 0;
-    if (fclose(file) != 0 || !written)
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (rename(temporary, path) != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-    return REMAT_OK;
-fail:
-    remove(temporary);
+    if (file)
+        fclose(file);
     return st;
 }

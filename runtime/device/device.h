@@ -14,7 +14,8 @@ struct remat_device_params {
     /* The rest is for a GPU; strings are read by create only. */
     const char *libraries; /* folder of NVIDIA's libraries; NULL: where the system's loader looks */
     const char *gemm_table; /* file of the algorithms of matrix products; NULL: none */
-    void *stream;           /* CUstream of the host; NULL: one of its own */
+    bool has_stream;        /* of the host; else one of its own */
+    void *stream;           /* CUstream; NULL is the legacy one */
     void *memory;           /* what bind will get */
     uint32_t ordinal;       /* which GPU */
 };
@@ -27,6 +28,7 @@ struct remat_device { /* the first member of each device's own struct */
     const struct remat_program *program;
     struct remat_device_params params;
     struct remat_arena arena; /* of what was prepared */
+    uint64_t memory_bytes;    /* that bind needs: the program's arena, then scratch; of create */
     char *memory;     /* the program's arena, after bind; NULL where the host cannot address it */
     const char *name; /* its own, as a GPU's driver has it: "NVIDIA H200"; "cpu" */
     const char *arch; /* "sm_90"; "" for a CPU */
@@ -42,9 +44,8 @@ struct remat_device_vtable {
     remat_status (*create)(remat_context *ctx, const struct remat_program *program,
                            const struct remat_device_params *params, struct remat_device **out);
     void (*destroy)(struct remat_device **device); /* *device may be NULL */
-    /* Memory that `bind` needs: arena and scratch; what is needed beside the arena whatever the
-     * number of threads; and how much each thread adds, its stack included. */
-    uint64_t (*memory_bytes)(const struct remat_device *device);
+    /* What is needed beside the arena whatever the number of threads, and how much each thread
+     * adds, its stack included. */
     uint64_t (*base_bytes)(const struct remat_device *device);
     uint64_t (*thread_bytes)(const struct remat_device *device);
     /* Of the device's own memory, as its driver reports; NULL where it is the host's. */
@@ -86,7 +87,8 @@ remat_status remat_device_make(remat_context *ctx, const struct remat_device_vta
                                const struct remat_device_params *params, size_t bytes,
                                struct remat_device **out);
 void remat_device_free(struct remat_device **device); /* and its arena */
-/* Where scratch begins in memory that is bound. */
-uint64_t remat_device_arena_bytes(const struct remat_device *device);
+/* Sets memory_bytes; scratch begins arena_bytes into it. */
+remat_status remat_device_add_scratch(struct remat_device *device, uint64_t threads,
+                                      uint64_t bytes_of_each);
 
 #endif

@@ -1,4 +1,4 @@
-/* What devices share: the object's life, and where its scratch begins. */
+/* What devices share: the object's life, and how much memory it takes. */
 #include "device.h"
 
 remat_status remat_device_make(remat_context *ctx, const struct remat_device_vtable *vtable,
@@ -25,7 +25,17 @@ void remat_device_free(struct remat_device **device)
     *device = NULL;
 }
 
-uint64_t remat_device_arena_bytes(const struct remat_device *device)
+remat_status remat_device_add_scratch(struct remat_device *device, uint64_t threads,
+                                      uint64_t bytes_of_each)
 {
-    return remat_align_up(device->program->arena_bytes, REMAT_ALIGNMENT);
+    uint64_t scratch, total;
+    if (!remat_mul_u64(threads, bytes_of_each, &scratch) ||
+        !remat_add_u64(device->program->arena_bytes, scratch, &device->memory_bytes) ||
+        !remat_add_u64(device->memory_bytes, REMAT_ALIGNMENT, &total))
+        return remat_error(device->ctx, REMAT_ERROR_MEMORY,
+                           "out of memory: an arena of %llu bytes and %llu times %llu bytes of "
+                           "scratch",
+                           (unsigned long long)device->program->arena_bytes,
+                           (unsigned long long)threads, (unsigned long long)bytes_of_each);
+    return REMAT_OK;
 }

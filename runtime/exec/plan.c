@@ -113,6 +113,8 @@ int remat_plan_get_tensor(const remat_plan *plan, uint32_t index, remat_tensor_i
         .role = (remat_tensor_role)value->role,
         .rank = value->rank,
         .bytes = value->bytes,
+        .index_bound = p->tensors[index].index_bound,
+        .index_ignored = p->tensors[index].index_ignored,
     };
     memcpy(info.shape, value->shape, sizeof info.shape);
     hand_out(out, out->struct_size, &info, sizeof info);

@@ -13,40 +13,100 @@ struct run {
     uint32_t executed;   /* commands */
 };
 
-static uint64_t written_bytes(const struct remat_program *program, const struct remat_command *c)
+/* --- what a command wrote, as a trace shows it --- */
+
+/* From the first to the last element of the view. */
+static uint64_t span_bytes(const struct remat_operand *o)
 {
+    uint64_t last = 0;
+    for (uint32_t axis = 0; axis < o->rank; axis++)
+        last += (uint64_t)(o->shape[axis] - 1) * (uint64_t)o->strides[axis];
+    return (last + 1) * remat_dtype_bytes((remat_dtype)o->dtype);
+}
+
+/* All of a value whose rows do not lie next to each other. */
+static bool has_pitch(const struct remat_program_value *value, const struct remat_operand *o)
+{
+    uint64_t bytes = remat_dtype_bytes((remat_dtype)o->dtype);
+    for (uint32_t axis = 0; axis < o->rank; axis++)
+        bytes *= (uint64_t)o->shape[axis];
+    return o->rank && o->strides[o->rank - 1] == 1 && bytes == value->bytes &&
+           span_bytes(o) > bytes;
+}
+
+/* At most REMAT_OPERANDS_MAX times REMAT_BYTES_MAX. */
+static uint64_t copied_bytes(const struct remat_session *session, const struct remat_command *c)
+{
+    const struct remat_program *program = session->program;
     uint64_t bytes = 0;
-    for (uint32_t o = c->operand_begin; o < c->operand_end; o++)
-        if (program->operands[o].access & REMAT_ACCESS_WRITE)
-            bytes += program->values[program->operands[o].value].bytes;
+    for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
+        const struct remat_operand *o = &program->operands[k];
+        const struct remat_program_value *value = &program->values[o->value];
+        if (!(o->access & REMAT_ACCESS_WRITE))
+            continue;
+        if (has_pitch(value, o))
+            bytes += span_bytes(o);
+        else if (!session->device->memory)
+            bytes += value->bytes;
+    }
     return bytes;
 }
 
 /* Once, for the largest command. */
 static remat_status make_copy(struct remat_session *session)
 {
-    uint64_t most = 1;
+    uint64_t most = 0;
     for (uint32_t c = 0; c < session->program->command_count; c++) {
-        uint64_t bytes = written_bytes(session->program, &session->program->commands[c]);
+        uint64_t bytes = copied_bytes(session, &session->program->commands[c]);
         most = bytes > most ? bytes : most;
     }
+    if (most == 0)
+        return REMAT_OK;
     session->trace_copy = remat_reallocate(session->ctx, NULL, most);
     return session->trace_copy ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
+/* The rows of a view next to each other. `to` may be `from`. */
+static void join_rows(const struct remat_operand *o, const char *from, char *to)
+{
+    uint32_t element = remat_dtype_bytes((remat_dtype)o->dtype), axes = o->rank - 1u;
+    size_t row_bytes = (size_t)o->shape[axes] * element;
+    int64_t index[REMAT_RANK_MAX] = {0};
+    for (uint32_t axis = axes; axis != UINT32_MAX; to += row_bytes) {
+        uint64_t at = 0;
+        for (uint32_t k = 0; k < axes; k++)
+            at += (uint64_t)(index[k] * o->strides[k]);
+        memmove(to, from + at * element, row_bytes);
+        for (axis = axes - 1; axis != UINT32_MAX && ++index[axis] == o->shape[axis]; axis--)
+            index[axis] = 0;
+    }
+}
+
 /* Of a value that was just written; NULL where its data is not wanted. */
-static remat_status find_data(struct remat_session *session, uint64_t offset, uint64_t bytes,
+static remat_status find_data(struct remat_session *session, const struct remat_operand *operand,
                               char **copy, const void **out)
 {
     remat_status st = REMAT_OK;
+    const struct remat_program_value *value = &session->program->values[operand->value];
+    const struct remat_device *device = session->device;
+    bool pitch = has_pitch(value, operand);
+    uint64_t offset = session->program->buffers[value->buffer].offset_bytes;
     *out = NULL;
-    if (session->device->memory) {
-        *out = session->device->memory + offset;
-    } else if (session->trace_data) {
-        REMAT_TRY(session->device->vtable->read(session->device, offset, *copy, bytes));
-        *out = *copy;
-        *copy += bytes;
+    if (device->memory && !pitch) {
+        *out = device->memory + offset;
+        return REMAT_OK;
     }
+    if (!session->trace_data)
+        return REMAT_OK;
+    uint64_t bytes = pitch ? span_bytes(operand) : value->bytes;
+    if (pitch)
+        offset += operand->offset_elements * remat_dtype_bytes((remat_dtype)operand->dtype);
+    if (!device->memory)
+        REMAT_TRY(device->vtable->read(session->device, offset, *copy, bytes));
+    if (pitch)
+        join_rows(operand, device->memory ? device->memory + offset : *copy, *copy);
+    *out = *copy;
+    *copy += bytes;
 fail:
     return st;
 }
@@ -69,8 +129,7 @@ static remat_status list_written(struct remat_session *session, const struct rem
             .instance = value->instance,
             .bytes = value->bytes,
         };
-        REMAT_TRY(find_data(session, program->buffers[value->buffer].offset_bytes, value->bytes,
-                            &copy, &out->data));
+        REMAT_TRY(find_data(session, &program->operands[o], &copy, &out->data));
     }
 fail:
     return st;
@@ -209,7 +268,7 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
         return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no entry point \"%s\"",
                            entry_name);
     run.at_end = run.traced && !session->device->memory && !session->trace_data;
-    if (run.traced && !session->device->memory && !run.at_end && !session->trace_copy)
+    if (run.traced && session->trace_data && !session->trace_copy)
         REMAT_TRY(make_copy(session));
     REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);

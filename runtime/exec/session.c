@@ -5,7 +5,8 @@
 
 void remat_session_params_init(remat_session_params *params)
 {
-    *params = (remat_session_params){.struct_size = sizeof *params, .device = "cpu"};
+    *params = (remat_session_params){
+        .struct_size = sizeof *params, .device = "cpu", .stream = REMAT_STREAM_OWN};
 }
 
 static remat_status read_params(remat_context *ctx, const remat_session_params *params,
@@ -29,6 +30,7 @@ static struct remat_device_params device_params(const remat_session_params *para
                                         .seed = params->seed,
                                         .libraries = params->cuda_libraries,
                                         .gemm_table = params->gemm_table,
+                                        .has_stream = params->stream != REMAT_STREAM_OWN,
                                         .stream = params->stream,
                                         .memory = params->memory,
                                         .ordinal = params->ordinal};
@@ -119,7 +121,7 @@ static remat_status make_device(remat_context *ctx, const struct remat_program *
 {
     remat_status st = REMAT_OK;
     const struct remat_device_vtable *vtable, *cpu = remat_device_find("cpu");
-    bool is_free = !params->device && !params->memory && !params->stream;
+    bool is_free = !params->device && !params->memory && params->stream == REMAT_STREAM_OWN;
     REMAT_TRY(choose_device(ctx, program, params, &vtable));
     st = prepare_device(ctx, program, params, vtable, out, threads);
     if (is_free && vtable != cpu && (st == REMAT_ERROR_IO || st == REMAT_ERROR_INVALID)) {
@@ -140,7 +142,7 @@ remat_status remat_session_memory_bytes(remat_context *ctx, const remat_plan *pl
     *out = 0;
     REMAT_TRY(read_params(ctx, params, &p));
     REMAT_TRY(make_device(ctx, plan->program, &p, &device, &threads));
-    *out = device->vtable->memory_bytes(device);
+    *out = device->memory_bytes;
 fail:
     if (device)
         device->vtable->destroy(&device);
@@ -200,7 +202,7 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
         .ctx = ctx, .plan = plan, .program = plan->program, .trace_data = true};
     REMAT_TRY(read_params(ctx, params, &p));
     REMAT_TRY(make_device(ctx, plan->program, &p, &session->device, &session->threads));
-    REMAT_TRY(check_memory(ctx, &p, session->device->vtable->memory_bytes(session->device)));
+    REMAT_TRY(check_memory(ctx, &p, session->device->memory_bytes));
     REMAT_TRY(allocate_runs(session));
     REMAT_TRY(allocate_trace(session));
     REMAT_TRY(session->device->vtable->bind(session->device, p.memory));
@@ -269,13 +271,14 @@ void remat_session_set_trace(remat_session *session, remat_trace_function *trace
 
 /* The arena offset of bytes [begin, begin + bytes) of a tensor; `whole`: they must be all of it. */
 static remat_status find_bytes(remat_session *session, const char *name, bool whole, uint64_t begin,
-                               uint64_t bytes, uint64_t *offset)
+                               uint64_t bytes, const struct remat_tensor **tensor, uint64_t *offset)
 {
     const struct remat_program *program = session->program;
     uint32_t index = remat_plan_find_tensor(session->plan, name);
     if (index == UINT32_MAX)
         return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no tensor \"%s\"", name);
-    const struct remat_program_value *value = &program->values[program->tensors[index].value];
+    *tensor = &program->tensors[index];
+    const struct remat_program_value *value = &program->values[(*tensor)->value];
     if (whole && value->bytes != bytes)
         return remat_error(session->ctx, REMAT_ERROR_USAGE,
                            "tensor \"%s\" has %" PRIu64 " bytes, not %" PRIu64, name, value->bytes,
@@ -289,19 +292,52 @@ static remat_status find_bytes(remat_session *session, const char *name, bool wh
     return REMAT_OK;
 }
 
+/* Of a tensor of indices. */
+static remat_status check_indices(remat_context *ctx, const struct remat_tensor *tensor,
+                                  uint64_t begin, const void *data, uint64_t bytes)
+{
+    int32_t element;
+    if (begin % sizeof element || bytes % sizeof element)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "tensor \"%s\": %" PRIu64 " bytes from %" PRIu64
+                           " are no whole elements",
+                           tensor->name, bytes, begin);
+    for (uint64_t at = 0; at < bytes; at += sizeof element) {
+        char ignored[32] = "";
+        memcpy(&element, (const char *)data + at, sizeof element);
+        if ((element >= 0 && (uint32_t)element < tensor->index_bound) ||
+            element == tensor->index_ignored)
+            continue;
+        if (tensor->index_ignored < 0 || (uint32_t)tensor->index_ignored >= tensor->index_bound)
+            snprintf(ignored, sizeof ignored, " and %" PRId32, tensor->index_ignored);
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "tensor \"%s\": element %" PRIu64 " is %" PRId32 ", accepted: 0 to %" PRIu32 "%s",
+            tensor->name, (begin + at) / sizeof element, element, tensor->index_bound - 1, ignored);
+    }
+    return REMAT_OK;
+}
+
 static remat_status write_bytes(remat_session *session, const char *tensor, bool whole,
                                 uint64_t begin, const void *data, uint64_t bytes)
 {
-    uint64_t offset = 0;
-    remat_status st = find_bytes(session, tensor, whole, begin, bytes, &offset);
-    return st ? st : session->device->vtable->write(session->device, offset, data, bytes);
+    remat_status st = REMAT_OK;
+    const struct remat_tensor *found;
+    uint64_t offset;
+    REMAT_TRY(find_bytes(session, tensor, whole, begin, bytes, &found, &offset));
+    if (found->index_bound)
+        REMAT_TRY(check_indices(session->ctx, found, begin, data, bytes));
+    st = session->device->vtable->write(session->device, offset, data, bytes);
+fail:
+    return st;
 }
 
 static remat_status read_bytes(remat_session *session, const char *tensor, bool whole,
                                uint64_t begin, void *data, uint64_t bytes)
 {
-    uint64_t offset = 0;
-    remat_status st = find_bytes(session, tensor, whole, begin, bytes, &offset);
+    const struct remat_tensor *found;
+    uint64_t offset;
+    remat_status st = find_bytes(session, tensor, whole, begin, bytes, &found, &offset);
     return st ? st : session->device->vtable->read(session->device, offset, data, bytes);
 }
 

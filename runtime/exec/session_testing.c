@@ -80,7 +80,7 @@ static bool is_written(const struct chosen *chosen, uint32_t buffer)
     const struct remat_program *program = chosen->session->program;
     const struct remat_command *command = &program->commands[chosen->command];
     for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
-        if (program->operands[o].access & REMAT_ACCESS_WRITE &&
+        if (program->operands[o].access != REMAT_ACCESS_READ &&
             program->values[program->operands[o].value].buffer == buffer)
             return true;
     return false;

@@ -25,6 +25,11 @@ uint32_t remat_opcode_flops(uint16_t opcode)
     return opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].flops : 0;
 }
 
+bool remat_opcode_has_result(uint16_t opcode)
+{
+    return opcode != REMAT_INSTRUCTION_store && opcode != REMAT_INSTRUCTION_flag;
+}
+
 bool remat_opcode_is_row_reduction(uint16_t opcode)
 {
     return opcode == REMAT_INSTRUCTION_row_sum || opcode == REMAT_INSTRUCTION_row_max;
@@ -45,7 +50,7 @@ uint32_t remat_column_block_rows(uint64_t rows, uint64_t columns, uint64_t sums)
 static bool has_operand(uint16_t opcode)
 {
     return opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||
-           opcode == REMAT_INSTRUCTION_store || opcode == REMAT_INSTRUCTION_random;
+           opcode == REMAT_INSTRUCTION_random || !remat_opcode_has_result(opcode);
 }
 
 static enum remat_register_class join(enum remat_register_class a, enum remat_register_class b)
@@ -60,6 +65,7 @@ enum remat_register_class remat_instruction_class(const struct remat_instruction
 {
     switch (instruction->opcode) {
     case REMAT_INSTRUCTION_store:
+    case REMAT_INSTRUCTION_flag:
         return REMAT_CLASS_NONE;
     case REMAT_INSTRUCTION_load:
     case REMAT_INSTRUCTION_column:
@@ -108,8 +114,9 @@ static remat_status check_arguments(remat_context *ctx, const struct remat_kerne
                                where, index, name, k, arg);
         } else if (classes[arg] == REMAT_CLASS_NONE) {
             return remat_error(ctx, REMAT_ERROR_INVALID,
-                               "%s: instruction %u (%s): argument %u is register %u, a store",
-                               where, index, name, k, arg);
+                               "%s: instruction %u (%s): argument %u is register %u, a %s", where,
+                               index, name, k, arg,
+                               opcodes[program->instructions[arg].opcode].name);
         } else if (classes[arg] == REMAT_CLASS_COLUMN &&
                    remat_opcode_is_column_reduction(instruction->opcode)) {
             return remat_error(ctx, REMAT_ERROR_INVALID,
@@ -162,12 +169,10 @@ void remat_kernel_program_print(const struct remat_kernel_program *program, stru
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const struct remat_instruction *instruction = &program->instructions[i];
         uint16_t opcode = instruction->opcode;
-        if (opcode == REMAT_INSTRUCTION_store)
-            remat_text_append(out, "store [%u]", instruction->operand);
-        else
-            remat_text_append(out, "r%u = %s", i,
-                              opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].name : "?");
-        if (opcode != REMAT_INSTRUCTION_store && has_operand(opcode))
+        if (remat_opcode_has_result(opcode))
+            remat_text_append(out, "r%u = ", i);
+        remat_text_append(out, "%s", opcode < REMAT_INSTRUCTION_COUNT ? opcodes[opcode].name : "?");
+        if (has_operand(opcode))
             remat_text_append(out, " [%u]", instruction->operand);
         if (opcode == REMAT_INSTRUCTION_constant || opcode == REMAT_INSTRUCTION_random)
             remat_text_append(out, " %.9g", (double)instruction->immediate);

@@ -20,8 +20,9 @@
  * store of a COLUMN register ignores the strides of the others. Loads of bf16 and f16 convert to
  * f32 exactly, loads of i32 where that is below 2^24. A store into a bf16 or f16 operand rounds to
  * nearest even, subnormals too; NaN stays NaN. The CPU device has no f16. i32 is not stored. An
- * operand may be the same memory as another only where the plan says so (in place), and then has
- * its dtype: every element is loaded before it is stored.
+ * operand that is stored shares no byte with another but in place: the other is only loaded, in
+ * the same dtype, and both address the same elements in the same order. Every element is loaded
+ * before it is stored.
  *
  * random: the operand is i32, and the four elements from its offset on are the step's random state
  * { seed low, seed high, step, microbatch }; its shape and strides are ignored. The immediate is
@@ -35,6 +36,10 @@
  * so that, with the batch as first axis, the value belongs to the element of the whole batch and
  * not to its microbatch, kernel, tile or thread. Dropout by p of x is everywhere (attention too)
  * value < p ? 0 : x * (1 / (1 - p)), with p and the factor as f32.
+ *
+ * flag: the operand is i32, and its first element becomes 1 if any a is NaN or infinite; else it
+ * stays as it is. Its shape and strides are ignored. Nothing else of the program uses its memory
+ * but other flags. All that is ever stored there is 1, so order and threads change nothing.
  *
  * Reductions have defined bits (docs/numerics.md, rule 3):
  *   row:    64 lanes from the identity; element j of the row is combined into lane j mod 64 in
@@ -53,7 +58,7 @@
 #define REMAT_SITES           16777216 /* sites of random numbers are 0 ... REMAT_SITES - 1 */
 
 enum remat_register_class {
-    REMAT_CLASS_NONE, /* store */
+    REMAT_CLASS_NONE, /* store, flag */
     REMAT_CLASS_CONSTANT,
     REMAT_CLASS_ROW,
     REMAT_CLASS_COLUMN,
@@ -70,7 +75,7 @@ enum remat_opcode {
 
 struct remat_instruction {
     uint16_t opcode;
-    uint16_t operand; /* load, load_row, store, random: index among the command's operands */
+    uint16_t operand; /* load, load_row, store, random, flag: index among the command's operands */
     uint16_t args[3]; /* registers, REMAT_NO_REGISTER beyond the arity */
     uint16_t reserved;
     float immediate; /* constant: its value; random: the site */
@@ -85,6 +90,7 @@ struct remat_kernel_program {
 const char *remat_opcode_name(uint16_t opcode); /* NULL when out of range */
 uint32_t remat_opcode_arity(uint16_t opcode);   /* number of register arguments */
 uint32_t remat_opcode_flops(uint16_t opcode);   /* per element, for pricing */
+bool remat_opcode_has_result(uint16_t opcode);  /* it defines a register: no store, no flag */
 bool remat_opcode_is_row_reduction(uint16_t opcode);
 bool remat_opcode_is_column_reduction(uint16_t opcode);
 

@@ -71,6 +71,7 @@ struct remat_cuda_code {
     uint32_t *launch_begin;     /* [commands + 1]; NULL without launches */
     uint64_t workspace_bytes;   /* that a command needs at most while it runs; REMAT_ALIGNMENT */
     struct remat_cubin *cubins; /* by rising kernel, then arch as text; none twice */
+    uint32_t nvrtc_version;     /* that made them: 1000 major + 10 minor; 0: not known */
 };
 
 /* The complete text of a kernel, as NVRTC takes it, in `arena`. */

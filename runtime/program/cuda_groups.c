@@ -32,7 +32,9 @@ static bool ordered(const struct remat_program *p, uint32_t earlier, uint32_t la
     for (uint32_t a = x->operand_begin; a < x->operand_end; a++)
         for (uint32_t b = y->operand_begin; b < y->operand_end; b++) {
             const struct remat_operand *m = &p->operands[a], *n = &p->operands[b];
-            if ((m->access | n->access) & REMAT_ACCESS_WRITE &&
+            bool both_read = m->access == REMAT_ACCESS_READ && n->access == REMAT_ACCESS_READ;
+            bool both_flag = m->access == REMAT_ACCESS_FLAG && n->access == REMAT_ACCESS_FLAG;
+            if (!both_read && !both_flag &&
                 overlap(&p->buffers[p->values[m->value].buffer],
                         &p->buffers[p->values[n->value].buffer]))
                 return true;

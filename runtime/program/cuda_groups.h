@@ -4,7 +4,8 @@
  *
  * A command that has a single launch, of a kernel with tensor_words, may wait for later ones of the
  * same kernel that share the same words, as long as no command in between reads or writes a buffer
- * that it writes, or writes one that it reads, and no segment begins or ends. */
+ * that it writes, or writes one that it reads, and no segment begins or ends. Flags of one buffer
+ * may be set in any order. */
 #ifndef REMAT_CUDA_GROUPS_H
 #define REMAT_CUDA_GROUPS_H
 

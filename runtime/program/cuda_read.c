@@ -120,6 +120,7 @@ remat_status remat_cuda_read(struct remat_reader *reader, struct remat_fb_tables
                    reader->name, codes.count);
     remat_fb_read_program_CudaCode(codes, 0, &root);
     out->workspace_bytes = root.workspace_bytes;
+    out->nvrtc_version = root.nvrtc_version;
     REMAT_TRY(read_preludes(reader, &root, out));
     REMAT_TRY(read_kernels(reader, &root, out));
     REMAT_TRY(read_launches(reader, &root, command_count, out));

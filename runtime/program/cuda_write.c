@@ -10,7 +10,7 @@ REMAT_WRITE_TABLES(program_CudaKernel, struct remat_cuda_code, struct remat_cuda
                        in.tensor_words = from->tensor_words;
                        COPY_TEXT(key);
                        COPY_TEXT(symbol);
-                       COPY_TEXT(text);
+                       REMAT_TRY(remat_writer_lines(w, from->text, &in.text));
                    })
 
 REMAT_WRITE_TABLES(program_Cubin, struct remat_cuda_code, struct remat_cubin, cubins, cubin_count, {
@@ -63,13 +63,14 @@ remat_status remat_cuda_write(struct remat_writer *w, const struct remat_cuda_co
                               uint32_t command_count, struct remat_fb_tables *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_fb_program_CudaCode root = {.workspace_bytes = code->workspace_bytes};
+    struct remat_fb_program_CudaCode root = {.workspace_bytes = code->workspace_bytes,
+                                             .nvrtc_version = code->nvrtc_version};
     uint32_t *id;
     if (!code->launch_begin && !code->kernel_count && !code->prelude_count && !code->word_count &&
         !code->workspace_bytes)
         return REMAT_OK;
     REMAT_NEW(w->scratch, id, 1);
-    REMAT_TRY(remat_writer_texts(w, code->preludes, code->prelude_count, &root.preludes));
+    REMAT_TRY(remat_writer_texts(w, code->preludes, code->prelude_count, true, &root.preludes));
     REMAT_TRY(write_kernels(w, code, &root.kernels));
     REMAT_TRY(write_launches(w, code, command_count, &root));
     REMAT_TRY(write_cubins(w, code, &root.cubins));

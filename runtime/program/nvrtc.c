@@ -7,6 +7,8 @@
 #define LINES_SHOWN  2 /* before and after the one at fault */
 #define WARNINGS_MAX 1000
 
+enum { OUT_OF_MEMORY = 1 }; /* nvrtcResult */
+
 /* What the numerics rules need: no contraction, and subnormals flushed as the CPU device does. */
 static const char *const numerics_options[] = {
     "--fmad=false",        "--ftz=true", "--prec-div=true", "--prec-sqrt=true", "--std=c++17",
@@ -117,6 +119,13 @@ void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor
         *major = *minor = 0;
 }
 
+uint32_t remat_nvrtc_number(const struct remat_nvrtc *nvrtc)
+{
+    int major, minor;
+    remat_nvrtc_version(nvrtc, &major, &minor);
+    return (uint32_t)(1000 * major + 10 * minor);
+}
+
 remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch)
 {
     int count = 0, known[64], old = 0;
@@ -153,14 +162,14 @@ static uint32_t number_before(const char *log, const char *text)
     return at ? (uint32_t)strtoul(at, NULL, 10) : 0;
 }
 
-/* The lines of the text around line `number`, numbered. */
+/* The lines of the text around line `number`, numbered, in one. */
 static void number_lines(const char *text, unsigned long number, struct remat_text *out)
 {
     const char *line = text;
     for (unsigned long n = 1; *line && n <= number + LINES_SHOWN; n++) {
         size_t length = strcspn(line, "\n");
         if (n + LINES_SHOWN >= number)
-            remat_text_append(out, "\n%c %5lu  %.*s", n == number ? '>' : ' ', n,
+            remat_text_append(out, " | %s%lu  %.*s", n == number ? "> " : "", n,
                               (int)(length < 100 ? length : 100), line);
         line += length + (line[length] == '\n');
     }
@@ -254,10 +263,15 @@ remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_a
     char *log;
     struct remat_nvrtc_options options;
     remat_nvrtc_options(arch, &options);
-    if (nvrtc->CreateProgram(&program, text, "kernel.cu", 0, NULL, NULL))
+    int created = nvrtc->CreateProgram(&program, text, "kernel.cu", 0, NULL, NULL),
+        failed = created;
+    if (!created)
+        failed = nvrtc->CompileProgram(program, (int)options.count, options.items);
+    if (failed == OUT_OF_MEMORY)
+        REMAT_FAIL(arena->ctx, REMAT_ERROR_MEMORY, "kernel %.200s: NVRTC is out of memory", key);
+    if (created)
         REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL, "kernel %s: NVRTC does not take the text",
                    key);
-    int failed = nvrtc->CompileProgram(program, (int)options.count, options.items);
     if (nvrtc->GetProgramLogSize(program, &log_bytes))
         log_bytes = 0;
     REMAT_NEW(arena, log, log_bytes + 1);

@@ -17,6 +17,7 @@ remat_status remat_nvrtc_open(remat_context *ctx, const char *folder, int driver
                               struct remat_nvrtc **out);
 void remat_nvrtc_close(struct remat_nvrtc **nvrtc); /* *nvrtc may be NULL */
 void remat_nvrtc_version(const struct remat_nvrtc *nvrtc, int *major, int *minor);
+uint32_t remat_nvrtc_number(const struct remat_nvrtc *nvrtc); /* 1000 major + 10 minor */
 
 #define REMAT_LEAST_ARCH 80 /* kernels use its instructions */
 

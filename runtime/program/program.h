@@ -12,6 +12,14 @@
 
 #define REMAT_NONE UINT32_MAX /* of an index: none */
 
+/* Limits of a plan. Within them sums of a few sizes, and offsets in bytes, fit 63 bits. */
+#define REMAT_BYTES_MAX          (UINT64_C(1) << 50) /* of the arena; of a workspace beside it */
+#define REMAT_ELEMENTS_MAX       (UINT64_C(1) << 50) /* of a view, an index space; a stride */
+#define REMAT_OPERANDS_MAX       1024                /* of a command */
+#define REMAT_SEGMENTS_MAX       64
+#define REMAT_ENTRIES_MAX        64
+#define REMAT_ENTRY_COMMANDS_MAX UINT32_MAX /* that an entry point executes */
+
 enum remat_role {
     REMAT_ROLE_ACTIVATION = 0,
     REMAT_ROLE_PARAMETER = 1,
@@ -57,10 +65,16 @@ struct remat_program_value {
     uint32_t buffer;
 };
 
-enum remat_access { REMAT_ACCESS_READ = 1, REMAT_ACCESS_WRITE = 2, REMAT_ACCESS_UPDATE = 3 };
+enum remat_access {
+    REMAT_ACCESS_READ = 1,
+    REMAT_ACCESS_WRITE = 2,
+    REMAT_ACCESS_UPDATE = 3,
+    REMAT_ACCESS_FLAG = 5, /* READ and a bit of its own */
+};
 
 /* How a command sees a value. UPDATE: reads the previous version in the same buffer and writes
- * `value`; `previous` is then the version that it reads. */
+ * `value`; `previous` is then the version that it reads. FLAG: the element may become 1 and stays a
+ * part of `value`, so that commands that flag it may run in any order. */
 struct remat_operand {
     uint32_t value;
     uint32_t previous; /* REMAT_NONE unless UPDATE */
@@ -125,7 +139,13 @@ struct remat_tensor {
     uint32_t value;
     uint8_t initializer;
     double init_mean, init_std; /* constant: the value is init_mean */
+    /* i32 elements that are indices: in [0, index_bound), or index_ignored, which is below the
+     * bound where none is ignored. Bound 0: they are no indices. What a host writes is held to it.
+     */
+    uint32_t index_bound;
+    int32_t index_ignored;
 };
+#define REMAT_INDEX_BOUND_MAX (UINT32_C(1) << 31) /* as many as i32 can tell apart */
 
 enum remat_action {
     REMAT_ACTION_SAVE = 0,
@@ -222,18 +242,20 @@ uint32_t remat_program_fused(const struct remat_program *program);
 uint32_t remat_program_nested(const struct remat_program *program);
 
 /* All that must hold of a program whatever wrote it: indices, sizes, overflow, operands inside
- * their buffers, buffers inside the arena, kernels well-formed. O(size). Message: "commands[17]
- * \"...\": ...". */
+ * their buffers, buffers inside the arena, kernels well-formed, no operand over one that is written
+ * (kernel.h says when it may). O(size). Message: "commands[17] \"...\": ...". */
 remat_status remat_program_verify(remat_context *ctx, const struct remat_program *program);
 
 /* Replays every segment of a program that remat_program_verify accepts naively: no command reads a
  * buffer that does not hold the value it names (freed, overwritten or a newer version), buffers
- * live together do not overlap, live bytes and their peak are as claimed. Shares no code with the
- * compiler. O(commands x buffers). */
+ * live together do not overlap, live bytes and their peak are as claimed. Otherwise
+ * REMAT_ERROR_INVALID, with a message as remat_program_verify's. Shares no code with the compiler.
+ * O(size log buffers) for each segment. */
 remat_status remat_program_simulate(remat_context *ctx, const struct remat_program *program);
 
 /* File bytes -> program in `arena` (which it needs to outlive), structurally verified by the
- * FlatBuffers library, then by remat_program_verify. `name` starts every message. */
+ * FlatBuffers library, then by remat_program_verify and remat_program_simulate. `name` starts every
+ * message. */
 remat_status remat_program_read(remat_context *ctx, const char *name, const void *data,
                                 size_t bytes, struct remat_arena *arena,
                                 struct remat_program **out);

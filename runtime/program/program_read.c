@@ -1,5 +1,5 @@
 /* Plan file -> struct remat_program: what cannot be expressed natively is refused here, the rest by
- * remat_program_verify. */
+ * remat_program_verify and remat_program_simulate. */
 #include "cuda_read.h"
 
 _Static_assert(REMAT_RANK_MAX < 256, "ranks are stored in a byte");
@@ -232,6 +232,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_numbers(&reader, &root, program));
     REMAT_TRY(remat_cuda_read(&reader, root.cuda, program->command_count, &program->cuda));
     REMAT_TRY(remat_reader_prefix(&reader, remat_program_verify(ctx, program)));
+    REMAT_TRY(remat_reader_prefix(&reader, remat_program_simulate(ctx, program)));
     *out = program;
 fail:
     return st;

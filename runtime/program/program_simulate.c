@@ -1,21 +1,42 @@
-/* The naive replay: for each buffer the value that it holds, command by command. It believes only
- * lifespans, offsets and accesses, and recomputes everything that the plan claims from them. */
+/* The naive replay. First the arena alone, command by command: which buffers live. Then each
+ * segment: for each buffer the value that it holds. It believes only lifespans, offsets and
+ * accesses, and recomputes everything that the plan claims from them. */
 #include "program.h"
 
+#include <stdlib.h>
+
 typedef unsigned long long ull;
+
+struct at_command {  /* lists of buffers, one for each command; REMAT_NONE ends a list */
+    uint32_t *first; /* [command] */
+    uint32_t *next;  /* [buffer] */
+};
+
+struct place {
+    uint64_t offset_bytes;
+    uint32_t buffer;
+};
+
+/* The buffers that live, as the leaves of a binary tree, in the order of their offsets. A node has
+ * the one below it that ends last, or REMAT_NONE. */
+struct lives {
+    struct place *places;
+    uint32_t *place_of; /* [buffer] */
+    uint32_t *last;     /* [2 * buffers]; the leaves are the second half */
+};
 
 struct replay {
     remat_context *ctx;
     const struct remat_program *p;
+    struct at_command born, gone;
+    struct lives lives;
+    /* of the segment that is replayed: */
     const struct remat_segment *segment;
-    uint32_t *held;     /* [buffer]: value, REMAT_NONE when nothing was written in its lifespan */
-    uint32_t *writer;   /* [buffer]: command that wrote it last, REMAT_NONE: before the segment */
-    uint32_t *previous; /* [value]: what it was updated from in this segment */
-    bool *written;      /* [value]: by some command of this segment, without UPDATE */
-    uint32_t *born;     /* [command]: first buffer of a list that is born there, REMAT_NONE */
-    uint32_t *sibling;  /* [buffer]: the next in that list */
-    uint32_t *live;     /* the buffers that live now, persistent ones first */
-    uint32_t live_count, persistent_count;
+    uint32_t *held;   /* [buffer]: value, REMAT_NONE when nothing was written in its lifespan */
+    uint32_t *writer; /* [buffer]: command that wrote it last, REMAT_NONE: before the segment */
+    uint32_t *chain;  /* [value]: the number of the WRITE that it and all its updates come from */
+    uint32_t chains;
+    bool *written; /* [value]: by some command */
 };
 
 static bool is_live(const struct remat_buffer *b, uint32_t command)
@@ -23,23 +44,169 @@ static bool is_live(const struct remat_buffer *b, uint32_t command)
     return b->persistent || (b->begin <= command && command < b->end);
 }
 
-static uint64_t padded(const struct remat_buffer *b)
+static uint64_t end_of(const struct remat_buffer *b)
 {
-    return remat_align_up(b->bytes, REMAT_ALIGNMENT);
+    return b->offset_bytes + b->bytes;
 }
 
-/* Whether `newer` came from `older` by updates. */
-static bool descends(const struct replay *r, uint32_t newer, uint32_t older)
+/* --- the arena --- */
+
+static int compare_places(const void *a, const void *b)
 {
-    for (uint32_t steps = 0; newer != REMAT_NONE && steps <= r->p->value_count; steps++) {
-        if (newer == older)
-            return true;
-        newer = r->previous[newer];
+    const struct place *x = a, *y = b;
+    if (x->offset_bytes != y->offset_bytes)
+        return x->offset_bytes < y->offset_bytes ? -1 : 1;
+    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
+}
+
+static remat_status make_lives(struct replay *r, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = r->p->buffer_count;
+    REMAT_NEW(arena, r->lives.places, count);
+    REMAT_NEW(arena, r->lives.place_of, count);
+    REMAT_NEW(arena, r->lives.last, 2 * (size_t)count);
+    memset(r->lives.last, 0xff, 2 * (size_t)count * sizeof *r->lives.last);
+    for (uint32_t i = 0; i < count; i++)
+        r->lives.places[i] = (struct place){r->p->buffers[i].offset_bytes, i};
+    qsort(r->lives.places, count, sizeof *r->lives.places, compare_places);
+    for (uint32_t i = 0; i < count; i++)
+        r->lives.place_of[r->lives.places[i].buffer] = i;
+fail:
+    return st;
+}
+
+static uint32_t later_end(const struct replay *r, uint32_t i, uint32_t j)
+{
+    if (i == REMAT_NONE || j == REMAT_NONE)
+        return i == REMAT_NONE ? j : i;
+    return end_of(&r->p->buffers[i]) < end_of(&r->p->buffers[j]) ? j : i;
+}
+
+static void set_live(struct replay *r, uint32_t buffer, bool live)
+{
+    uint32_t *last = r->lives.last;
+    size_t node = (size_t)r->p->buffer_count + r->lives.place_of[buffer];
+    last[node] = live ? buffer : REMAT_NONE;
+    for (; node > 1; node /= 2)
+        last[node / 2] = later_end(r, last[node], last[node ^ 1]);
+}
+
+/* Of the live buffers that begin below `end`, the one that ends last, or REMAT_NONE. */
+static uint32_t last_below(const struct replay *r, uint64_t end)
+{
+    uint32_t count = r->p->buffer_count, low = 0, high = count, result = REMAT_NONE;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (r->lives.places[middle].offset_bytes < end)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return false;
+    size_t from = count, to = (size_t)count + low; /* leaves */
+    for (; from < to; from /= 2, to /= 2) {
+        if (from & 1)
+            result = later_end(r, result, r->lives.last[from++]);
+        if (to & 1)
+            result = later_end(r, result, r->lives.last[--to]);
+    }
+    return result;
+}
+
+/* The buffer joins those that live, beside all of which it must lie. */
+static remat_status add_live(struct replay *r, uint32_t command, uint32_t i)
+{
+    const struct remat_buffer *b = &r->p->buffers[i];
+    uint32_t j = last_below(r, end_of(b));
+    if (j != REMAT_NONE && end_of(&r->p->buffers[j]) > b->offset_bytes)
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "commands[%u] \"%s\": buffers %u [%llu, %llu) and %u [%llu, %llu) live "
+                           "at once and overlap",
+                           command, r->p->commands[command].name, j,
+                           (ull)r->p->buffers[j].offset_bytes, (ull)end_of(&r->p->buffers[j]), i,
+                           (ull)b->offset_bytes, (ull)end_of(b));
+    set_live(r, i, true);
+    return REMAT_OK;
+}
+
+static void add_to(struct at_command *list, uint32_t command, uint32_t buffer)
+{
+    list->next[buffer] = list->first[command];
+    list->first[command] = buffer;
+}
+
+static remat_status list_lifespans(struct replay *r, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *p = r->p;
+    struct at_command *lists[] = {&r->born, &r->gone};
+    for (size_t k = 0; k < 2; k++) {
+        REMAT_NEW(arena, lists[k]->first, (size_t)p->command_count + 1);
+        REMAT_NEW(arena, lists[k]->next, p->buffer_count);
+        memset(lists[k]->first, 0xff, ((size_t)p->command_count + 1) * sizeof *lists[k]->first);
+    }
+    for (uint32_t i = p->buffer_count; i-- > 0;)
+        if (!p->buffers[i].persistent) {
+            add_to(&r->born, p->buffers[i].begin, i);
+            add_to(&r->gone, p->buffers[i].end, i);
+        }
+fail:
+    return st;
+}
+
+/* What lives at once lies apart, and is as many bytes as each command claims. */
+static remat_status replay_arena(struct replay *r)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *p = r->p;
+    uint64_t live_bytes = p->static_bytes;
+    for (uint32_t i = 0; i < p->buffer_count; i++)
+        if (p->buffers[i].persistent && p->command_count)
+            REMAT_TRY(add_live(r, 0, i));
+    for (uint32_t c = 0; c < p->command_count; c++) {
+        for (uint32_t i = r->gone.first[c]; i != REMAT_NONE; i = r->gone.next[i]) {
+            set_live(r, i, false);
+            live_bytes -= remat_align_up(p->buffers[i].bytes, REMAT_ALIGNMENT);
+        }
+        for (uint32_t i = r->born.first[c]; i != REMAT_NONE; i = r->born.next[i]) {
+            REMAT_TRY(add_live(r, c, i));
+            live_bytes += remat_align_up(p->buffers[i].bytes, REMAT_ALIGNMENT);
+        }
+        if (live_bytes != p->commands[c].live_bytes)
+            REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
+                       "commands[%u] \"%s\": live_bytes is %llu, but %llu bytes are live", c,
+                       p->commands[c].name, (ull)p->commands[c].live_bytes, (ull)live_bytes);
+    }
+fail:
+    return st;
+}
+
+static remat_status check_peak(remat_context *ctx, const struct remat_program *p)
+{
+    uint64_t peak = p->command_count ? 0 : p->static_bytes;
+    for (uint32_t c = 0; c < p->command_count; c++)
+        peak = p->commands[c].live_bytes > peak ? p->commands[c].live_bytes : peak;
+    if (p->peak_bytes != peak)
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "peak_bytes is %llu, but the live peak is %llu", (ull)p->peak_bytes,
+                           (ull)peak);
+    if (p->command_count && p->commands[p->peak_command].live_bytes != peak)
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "peak_command %u: %llu bytes are live there, the peak is %llu",
+                           p->peak_command, (ull)p->commands[p->peak_command].live_bytes,
+                           (ull)peak);
+    return REMAT_OK;
 }
 
 /* --- the beginning and the end of a segment --- */
+
+/* Whether what the buffer holds is the value, or came from it by updates. */
+static bool holds(const struct replay *r, uint32_t buffer, uint32_t value)
+{
+    uint32_t held = r->held[buffer];
+    return held == value ||
+           (held != REMAT_NONE && r->chain[value] && r->chain[held] == r->chain[value]);
+}
 
 /* Persistent buffers hold their tensors' first versions, but for those that the segment writes. */
 static remat_status begin_segment(struct replay *r)
@@ -48,7 +215,8 @@ static remat_status begin_segment(struct replay *r)
     memset(r->written, 0, p->value_count * sizeof *r->written);
     memset(r->held, 0xff, p->buffer_count * sizeof *r->held);
     memset(r->writer, 0xff, p->buffer_count * sizeof *r->writer);
-    memset(r->previous, 0xff, p->value_count * sizeof *r->previous);
+    memset(r->chain, 0, p->value_count * sizeof *r->chain);
+    r->chains = 0;
     for (uint32_t c = r->segment->command_begin; c < r->segment->command_end; c++)
         for (uint32_t k = p->commands[c].operand_begin; k < p->commands[c].operand_end; k++)
             if (p->operands[k].access == REMAT_ACCESS_WRITE)
@@ -58,10 +226,11 @@ static remat_status begin_segment(struct replay *r)
         if (!p->buffers[buffer].persistent || r->written[value])
             continue;
         if (r->held[buffer] != REMAT_NONE && r->held[buffer] != value)
-            return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
                                "tensors[%u] \"%s\": its buffer %u is that of \"%s\", too", t,
                                p->tensors[t].name, buffer, p->values[r->held[buffer]].name);
         r->held[buffer] = value;
+        r->chain[value] = ++r->chains;
     }
     return REMAT_OK;
 }
@@ -76,8 +245,8 @@ static remat_status end_segment(const struct replay *r)
         bool state = role == REMAT_ROLE_PARAMETER || role == REMAT_ROLE_OPTIMIZER_STATE ||
                      role == REMAT_ROLE_CONSTANT || role == REMAT_ROLE_GRADIENT;
         if (state && p->buffers[buffer].persistent && r->held[buffer] != REMAT_NONE &&
-            !descends(r, r->held[buffer], value))
-            return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+            !holds(r, buffer, value))
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
                                "segment \"%s\": at its end the buffer %u of \"%s\" holds \"%s\", "
                                "written by commands[%u]",
                                r->segment->name, buffer, p->tensors[t].name,
@@ -86,11 +255,10 @@ static remat_status end_segment(const struct replay *r)
     for (uint32_t v = 0; v < p->value_count; v++) {
         const struct remat_program_value *value = &p->values[v];
         const struct remat_buffer *b = &p->buffers[value->buffer];
-        if (value->role != REMAT_ROLE_OUTPUT || (!r->written[v] && r->previous[v] == REMAT_NONE))
+        if (value->role != REMAT_ROLE_OUTPUT || !r->written[v])
             continue;
-        if (!descends(r, r->held[value->buffer], v) ||
-            (!b->persistent && b->end < r->segment->command_end))
-            return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+        if (!holds(r, value->buffer, v) || (!b->persistent && b->end < r->segment->command_end))
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
                                "segment \"%s\": its output \"%s\" is gone at its end",
                                r->segment->name, value->name);
     }
@@ -98,63 +266,6 @@ static remat_status end_segment(const struct replay *r)
 }
 
 /* --- one command --- */
-
-static remat_status overlap(const struct replay *r, uint32_t command, uint32_t i, uint32_t j)
-{
-    const struct remat_buffer *a = &r->p->buffers[i], *b = &r->p->buffers[j];
-    return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
-                       "commands[%u] \"%s\": buffers %u [%llu, %llu) and %u [%llu, %llu) live at "
-                       "once and overlap",
-                       command, r->p->commands[command].name, i, (ull)a->offset_bytes,
-                       (ull)(a->offset_bytes + a->bytes), j, (ull)b->offset_bytes,
-                       (ull)(b->offset_bytes + b->bytes));
-}
-
-/* The buffer joins those that live, beside all of which it must lie; beside the persistent ones it
- * does (program_verify.c). */
-static remat_status add_live(struct replay *r, uint32_t command, uint32_t i)
-{
-    const struct remat_buffer *a = &r->p->buffers[i];
-    for (uint32_t k = r->persistent_count; k < r->live_count; k++) {
-        const struct remat_buffer *b = &r->p->buffers[r->live[k]];
-        if (a->offset_bytes < b->offset_bytes + b->bytes &&
-            b->offset_bytes < a->offset_bytes + a->bytes)
-            return overlap(r, command, r->live[k], i);
-    }
-    r->live[r->live_count++] = i;
-    return REMAT_OK;
-}
-
-static void drop_dead(struct replay *r, uint32_t command)
-{
-    uint32_t kept = r->persistent_count;
-    for (uint32_t k = kept; k < r->live_count; k++)
-        if (is_live(&r->p->buffers[r->live[k]], command))
-            r->live[kept++] = r->live[k];
-    r->live_count = kept;
-}
-
-/* Buffers that are born now hold nothing; those that live now are as many bytes as claimed. */
-static remat_status birth(struct replay *r, uint32_t command)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_program *p = r->p;
-    uint64_t live_bytes = p->static_bytes;
-    drop_dead(r, command);
-    for (uint32_t i = r->born[command]; i != REMAT_NONE; i = r->sibling[i]) {
-        REMAT_TRY(add_live(r, command, i));
-        r->held[i] = r->writer[i] = REMAT_NONE;
-    }
-    for (uint32_t k = r->persistent_count; k < r->live_count; k++)
-        live_bytes += padded(&p->buffers[r->live[k]]);
-    if (live_bytes != p->commands[command].live_bytes)
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INTERNAL,
-                   "commands[%u] \"%s\": live_bytes is %llu, but %llu bytes are live", command,
-                   p->commands[command].name, (ull)p->commands[command].live_bytes,
-                   (ull)live_bytes);
-fail:
-    return st;
-}
 
 static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_t k, uint32_t v)
 {
@@ -164,124 +275,68 @@ static remat_status wrong_read(const struct replay *r, uint32_t command, uint32_
     uint32_t buffer = p->values[v].buffer, held = r->held[buffer], writer = r->writer[buffer];
     const struct remat_buffer *b = &p->buffers[buffer];
     if (!is_live(b, command))
-        return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "commands[%u] \"%s\": operand %u uses \"%s\", but its buffer %u lives "
                            "only in [%u, %u)",
                            command, c->name, k, name, buffer, b->begin, b->end);
     if (held == REMAT_NONE)
-        return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "commands[%u] \"%s\": operand %u reads \"%s\", which nothing has "
                            "written yet",
                            command, c->name, k, name);
     if (writer == REMAT_NONE)
-        return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "commands[%u] \"%s\": operand %u reads \"%s\", but its buffer %u holds "
                            "the tensor \"%s\"",
                            command, c->name, k, name, buffer, p->values[held].name);
-    return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
+    return remat_error(r->ctx, REMAT_ERROR_INVALID,
                        "commands[%u] \"%s\": operand %u reads \"%s\", but its buffer %u holds "
                        "%s\"%s\" (values[%u], instance %u), written by commands[%u] \"%s\"",
                        command, c->name, k, name, buffer,
-                       descends(r, held, v) ? "the newer version " : "", p->values[held].name, held,
+                       holds(r, buffer, v) ? "the newer version " : "", p->values[held].name, held,
                        p->values[held].instance, writer, p->commands[writer].name);
-}
-
-/* Strides of axes of one element say nothing. */
-static bool is_same_view(const struct remat_operand *x, const struct remat_operand *y)
-{
-    bool same =
-        x->offset_elements == y->offset_elements && x->rank == y->rank && x->dtype == y->dtype;
-    for (uint8_t k = 0; same && k < x->rank; k++)
-        same = x->shape[k] == y->shape[k] && (x->shape[k] == 1 || x->strides[k] == y->strides[k]);
-    return same;
-}
-
-/* Two operands of one command in one buffer: a kernel program may store where it loads, element for
- * element; nothing else may. */
-static remat_status check_sharing(const struct replay *r, uint32_t command, uint32_t k)
-{
-    const struct remat_program *p = r->p;
-    const struct remat_command *c = &p->commands[command];
-    const struct remat_operand *o = &p->operands[c->operand_begin + k];
-    for (uint32_t j = 0; j < c->operand_end - c->operand_begin; j++) {
-        const struct remat_operand *other = &p->operands[c->operand_begin + j];
-        if (j == k || p->values[other->value].buffer != p->values[o->value].buffer)
-            continue;
-        if (other->access == REMAT_ACCESS_READ && is_same_view(other, o) &&
-            p->kernels[c->kernel].kind == REMAT_KERNEL_program)
-            continue;
-        return remat_error(r->ctx, REMAT_ERROR_INTERNAL,
-                           "commands[%u] \"%s\": operand %u writes \"%s\" in buffer %u, which "
-                           "operand %u uses, too",
-                           command, c->name, k, p->values[o->value].name,
-                           p->values[o->value].buffer, j);
-    }
-    return REMAT_OK;
 }
 
 static remat_status replay_command(struct replay *r, uint32_t command)
 {
-    remat_status st = REMAT_OK;
     const struct remat_program *p = r->p;
     const struct remat_command *c = &p->commands[command];
-    REMAT_TRY(birth(r, command));
+    for (uint32_t i = r->born.first[command]; i != REMAT_NONE; i = r->born.next[i])
+        r->held[i] = r->writer[i] = REMAT_NONE;
     for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++) {
         const struct remat_operand *o = &p->operands[c->operand_begin + k];
-        uint32_t read = o->access == REMAT_ACCESS_READ ? o->value : o->previous;
+        bool held = o->access == REMAT_ACCESS_READ || o->access == REMAT_ACCESS_FLAG;
+        uint32_t read = held ? o->value : o->previous;
         uint32_t buffer = p->values[o->value].buffer;
         if (!is_live(&p->buffers[buffer], command) ||
             (o->access != REMAT_ACCESS_WRITE && r->held[buffer] != read))
             return wrong_read(r, command, k, o->access == REMAT_ACCESS_WRITE ? o->value : read);
-        if (o->access != REMAT_ACCESS_READ)
-            REMAT_TRY(check_sharing(r, command, k));
     }
     for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
         const struct remat_operand *o = &p->operands[k];
         uint32_t buffer = p->values[o->value].buffer;
-        if (o->access == REMAT_ACCESS_READ)
+        if (!(o->access & REMAT_ACCESS_WRITE))
             continue;
-        if (o->access == REMAT_ACCESS_UPDATE)
-            r->previous[o->value] = o->previous;
+        r->chain[o->value] = o->access == REMAT_ACCESS_UPDATE ? r->chain[o->previous] : ++r->chains;
+        r->written[o->value] = true;
         r->held[buffer] = o->value;
         r->writer[buffer] = command;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- the whole --- */
 
-static remat_status check_peak(remat_context *ctx, const struct remat_program *p)
-{
-    uint64_t peak = p->command_count ? 0 : p->static_bytes;
-    for (uint32_t c = 0; c < p->command_count; c++)
-        peak = p->commands[c].live_bytes > peak ? p->commands[c].live_bytes : peak;
-    if (p->peak_bytes != peak)
-        return remat_error(ctx, REMAT_ERROR_INTERNAL,
-                           "peak_bytes is %llu, but the live peak is %llu", (ull)p->peak_bytes,
-                           (ull)peak);
-    if (p->command_count && p->commands[p->peak_command].live_bytes != peak)
-        return remat_error(ctx, REMAT_ERROR_INTERNAL,
-                           "peak_command %u: %llu bytes are live there, the peak is %llu",
-                           p->peak_command, (ull)p->commands[p->peak_command].live_bytes,
-                           (ull)peak);
-    return REMAT_OK;
-}
-
-static remat_status list_births(struct replay *r)
+static remat_status replay_segments(struct replay *r)
 {
     remat_status st = REMAT_OK;
-    const struct remat_program *p = r->p;
-    memset(r->born, 0xff, p->command_count * sizeof *r->born);
-    for (uint32_t i = p->buffer_count; i-- > 0;)
-        if (!p->buffers[i].persistent) {
-            r->sibling[i] = r->born[p->buffers[i].begin];
-            r->born[p->buffers[i].begin] = i;
-        }
-    for (uint32_t i = 0; i < p->buffer_count; i++)
-        if (p->buffers[i].persistent && p->command_count)
-            REMAT_TRY(add_live(r, 0, i));
-    r->persistent_count = r->live_count;
+    for (uint32_t s = 0; s < r->p->segment_count; s++) {
+        r->segment = &r->p->segments[s];
+        REMAT_TRY(begin_segment(r));
+        for (uint32_t c = r->segment->command_begin; c < r->segment->command_end; c++)
+            REMAT_TRY(replay_command(r, c));
+        REMAT_TRY(end_segment(r));
+    }
 fail:
     return st;
 }
@@ -294,20 +349,13 @@ remat_status remat_program_simulate(remat_context *ctx, const struct remat_progr
     remat_arena_init(&scratch, ctx);
     REMAT_NEW(&scratch, replay.held, program->buffer_count);
     REMAT_NEW(&scratch, replay.writer, program->buffer_count);
-    REMAT_NEW(&scratch, replay.previous, program->value_count);
+    REMAT_NEW(&scratch, replay.chain, program->value_count);
     REMAT_NEW(&scratch, replay.written, program->value_count);
-    REMAT_NEW(&scratch, replay.born, program->command_count);
-    REMAT_NEW(&scratch, replay.sibling, program->buffer_count);
-    REMAT_NEW(&scratch, replay.live, program->buffer_count);
-    REMAT_TRY(list_births(&replay));
-    for (uint32_t s = 0; s < program->segment_count; s++) {
-        replay.segment = &program->segments[s];
-        REMAT_TRY(begin_segment(&replay));
-        for (uint32_t c = replay.segment->command_begin; c < replay.segment->command_end; c++)
-            REMAT_TRY(replay_command(&replay, c));
-        REMAT_TRY(end_segment(&replay));
-    }
+    REMAT_TRY(list_lifespans(&replay, &scratch));
+    REMAT_TRY(make_lives(&replay, &scratch));
+    REMAT_TRY(replay_arena(&replay));
     REMAT_TRY(check_peak(ctx, program));
+    REMAT_TRY(replay_segments(&replay));
 fail:
     remat_arena_release(&scratch);
     return st;

@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define SEGMENTS_MAX 64
-
 typedef unsigned long long ull;
 
 remat_status remat_verify_error(struct remat_verifier *v, const char *table, uint32_t index,
@@ -26,7 +24,8 @@ bool remat_dims_elements(const int64_t *dims, uint32_t rank, uint64_t *out)
 {
     *out = 1;
     for (uint32_t d = 0; d < rank; d++)
-        if (dims[d] <= 0 || !remat_mul_u64(*out, (uint64_t)dims[d], out) || *out > INT64_MAX)
+        if (dims[d] <= 0 || !remat_mul_u64(*out, (uint64_t)dims[d], out) ||
+            *out > REMAT_ELEMENTS_MAX)
             return false;
     return true;
 }
@@ -40,6 +39,9 @@ static remat_status verify_head(struct remat_verifier *v)
     if (p->arena_bytes % REMAT_ALIGNMENT)
         return remat_error(v->ctx, REMAT_ERROR_INVALID, "arena_bytes %llu is no multiple of %u",
                            (ull)p->arena_bytes, REMAT_ALIGNMENT);
+    if (p->arena_bytes > REMAT_BYTES_MAX)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "arena_bytes %llu, the limit is %llu",
+                           (ull)p->arena_bytes, (ull)REMAT_BYTES_MAX);
     const struct {
         const char *name;
         uint64_t bytes;
@@ -60,6 +62,13 @@ static remat_status verify_head(struct remat_verifier *v)
             v->ctx, REMAT_ERROR_INVALID,
             "arena_bytes %llu and reserve_bytes %llu are more than budget_bytes %llu",
             (ull)p->arena_bytes, (ull)p->reserve_bytes, (ull)p->budget_bytes);
+    const uint64_t times_ns[] = {p->step_ns, p->base_step_ns, p->manual_step_ns, p->floor_slack_ns};
+    for (size_t k = 0; k < sizeof times_ns / sizeof *times_ns; k++)
+        if (times_ns[k] > INT64_MAX)
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "a step of %llu ns", (ull)times_ns[k]);
+    if (p->bound_step_ns > p->step_ns)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "bound_step_ns %llu is above step_ns %llu",
+                           (ull)p->bound_step_ns, (ull)p->step_ns);
     if (p->peak_command >= p->command_count && p->command_count)
         return remat_error(v->ctx, REMAT_ERROR_INVALID,
                            "peak_command %u is out of range (%u commands)", p->peak_command,
@@ -70,9 +79,9 @@ static remat_status verify_head(struct remat_verifier *v)
 static remat_status verify_segments(struct remat_verifier *v)
 {
     const struct remat_program *p = v->program;
-    if (p->segment_count > SEGMENTS_MAX)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "%u segments, the limit is %u",
-                           p->segment_count, SEGMENTS_MAX);
+    if (p->segment_count > REMAT_SEGMENTS_MAX)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "%u segments, the limit is %d",
+                           p->segment_count, REMAT_SEGMENTS_MAX);
     for (uint32_t i = 0; i < p->segment_count; i++) {
         const struct remat_segment *s = &p->segments[i];
         if (!s->name)
@@ -84,9 +93,33 @@ static remat_status verify_segments(struct remat_verifier *v)
     return REMAT_OK;
 }
 
-static remat_status verify_scripts(struct remat_verifier *v)
+static remat_status verify_entry(struct remat_verifier *v, uint32_t i)
 {
     const struct remat_program *p = v->program;
+    const struct remat_entry *e = &p->entries[i];
+    uint64_t commands = 0;
+    if (!e->name)
+        return remat_verify_error(v, "entries", i, NULL, "no name");
+    if (e->call_begin >= e->call_end || e->call_end > p->call_count)
+        return remat_verify_error(v, "entries", i, e->name, "calls [%u, %u) of %u calls",
+                                  e->call_begin, e->call_end, p->call_count);
+    for (uint32_t c = e->call_begin; c < e->call_end; c++) {
+        const struct remat_segment *s = &p->segments[p->calls[c].segment];
+        commands += (uint64_t)p->calls[c].times * (s->command_end - s->command_begin);
+        if (commands > REMAT_ENTRY_COMMANDS_MAX)
+            return remat_verify_error(v, "entries", i, e->name, "it executes more than %u commands",
+                                      REMAT_ENTRY_COMMANDS_MAX);
+    }
+    return REMAT_OK;
+}
+
+static remat_status verify_scripts(struct remat_verifier *v)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_program *p = v->program;
+    if (p->entry_count > REMAT_ENTRIES_MAX)
+        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "%u entry points, the limit is %d", p->entry_count,
+                   REMAT_ENTRIES_MAX);
     for (uint32_t i = 0; i < p->call_count; i++) {
         const struct remat_call *c = &p->calls[i];
         if (c->segment >= p->segment_count)
@@ -98,13 +131,33 @@ static remat_status verify_scripts(struct remat_verifier *v)
                                       "%u times, accepted: 1 to %u", c->times,
                                       REMAT_CALL_TIMES_MAX);
     }
+    for (uint32_t i = 0; i < p->entry_count; i++)
+        REMAT_TRY(verify_entry(v, i));
+fail:
+    return st;
+}
+
+/* Sums of what commands are estimated to take: all of them, and those that an entry point runs. */
+static remat_status verify_times(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    uint64_t total_ns = 0, segment_ns[REMAT_SEGMENTS_MAX] = {0}, call_ns;
+    for (uint32_t c = 0; c < p->command_count; c++)
+        if (!remat_add_u64(total_ns, p->commands[c].estimated_ns, &total_ns) ||
+            total_ns > INT64_MAX)
+            return remat_verify_error(v, "commands", c, p->commands[c].name,
+                                      "with its %llu ns commands take more than 2^63 ns",
+                                      (ull)p->commands[c].estimated_ns);
+    for (uint32_t s = 0; s < p->segment_count; s++)
+        for (uint32_t c = p->segments[s].command_begin; c < p->segments[s].command_end; c++)
+            segment_ns[s] += p->commands[c].estimated_ns;
     for (uint32_t i = 0; i < p->entry_count; i++) {
-        const struct remat_entry *e = &p->entries[i];
-        if (!e->name)
-            return remat_verify_error(v, "entries", i, NULL, "no name");
-        if (e->call_begin >= e->call_end || e->call_end > p->call_count)
-            return remat_verify_error(v, "entries", i, e->name, "calls [%u, %u) of %u calls",
-                                      e->call_begin, e->call_end, p->call_count);
+        uint64_t entry_ns = 0;
+        for (uint32_t c = p->entries[i].call_begin; c < p->entries[i].call_end; c++)
+            if (!remat_mul_u64(segment_ns[p->calls[c].segment], p->calls[c].times, &call_ns) ||
+                !remat_add_u64(entry_ns, call_ns, &entry_ns) || entry_ns > INT64_MAX)
+                return remat_verify_error(v, "entries", i, p->entries[i].name,
+                                          "it takes more than 2^63 ns");
     }
     return REMAT_OK;
 }
@@ -215,6 +268,14 @@ static remat_status verify_tensors(struct remat_verifier *v)
         if (t->initializer > REMAT_INIT_NORMAL)
             return remat_verify_error(v, "tensors", i, t->name, "unknown initializer %u",
                                       t->initializer);
+        const struct remat_program_value *value = &p->values[t->value];
+        if (t->index_bound > REMAT_INDEX_BOUND_MAX || (t->index_ignored && !t->index_bound))
+            return remat_verify_error(v, "tensors", i, t->name,
+                                      "indices below %u, %d ignored: out of range", t->index_bound,
+                                      t->index_ignored);
+        if (t->index_bound && (value->role != REMAT_ROLE_INPUT || value->dtype != REMAT_I32))
+            return remat_verify_error(v, "tensors", i, t->name,
+                                      "indices below %u, but it is no i32 input", t->index_bound);
     }
     return REMAT_OK;
 }
@@ -268,6 +329,7 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     REMAT_TRY(remat_verify_kernels(&verifier));
     for (uint32_t i = 0; i < program->command_count; i++)
         REMAT_TRY(remat_verify_command(&verifier, i));
+    REMAT_TRY(verify_times(&verifier));
     REMAT_TRY(remat_verify_cuda(&verifier));
     REMAT_TRY(verify_tensors(&verifier));
     REMAT_TRY(verify_report(&verifier));

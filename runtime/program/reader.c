@@ -1,9 +1,6 @@
 /* The container around both formats, and what their readers share. */
 #include "reader.h"
 
-#define TEXT_BYTES_MAX   65535u
-#define TEXT_BYTES_SHORT 256u /* longer text is claimed: checking shared text takes time, too */
-
 static const struct {
     const char *identifier, *what, *maker;
 } kinds[] = {
@@ -155,48 +152,35 @@ remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count, uin
     return REMAT_OK;
 }
 
-/* Length of the UTF-8 sequence at `text`, 0 when it is none or a control character. */
-static uint32_t sequence_length(const unsigned char *text, const unsigned char *end, bool lines)
+const char *remat_text_fault(const char *text, size_t length, bool lines)
 {
-    unsigned char first = *text;
-    if (first < 0x80)
-        return (first >= 0x20 && first != 0x7f) || (lines && first == '\n');
-    uint32_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || (size_t)(end - text) < length)
-        return 0;
-    for (uint32_t k = 1; k < length; k++)
-        if ((text[k] & 0xc0) != 0x80)
-            return 0;
-    /* overlong, surrogates, beyond U+10FFFF */
-    if ((first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
-        (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return length;
+    const char *at = text, *end = text + length;
+    for (uint32_t bytes; at < end; at += bytes)
+        if (!(bytes = lines && *at == '\n' ? 1 : remat_printable(at, (size_t)(end - at))))
+            return at;
+    return NULL;
 }
 
 static remat_status check_characters(const struct remat_reader *reader, struct remat_fb_text text,
                                      const char *table, uint32_t index, bool lines)
 {
-    const unsigned char *at = (const unsigned char *)(text.data ? text.data : "");
-    const unsigned char *end = at + text.length;
-    for (uint32_t length = 1; at < end; at += length)
-        if ((length = sequence_length(at, end, lines)) == 0)
-            return remat_error(reader->ctx, REMAT_ERROR_INVALID,
-                               "%s: %s[%u]: text with a control character or invalid UTF-8 (byte "
-                               "0x%02x)",
-                               reader->name, table, index, *at);
-    return REMAT_OK;
+    const char *fault = remat_text_fault(text.data ? text.data : "", text.length, lines);
+    if (!fault)
+        return REMAT_OK;
+    return remat_error(reader->ctx, REMAT_ERROR_INVALID,
+                       "%s: %s[%u]: text with a control character or invalid UTF-8 (byte 0x%02x)",
+                       reader->name, table, index, (unsigned char)*fault);
 }
 
 remat_status remat_reader_text(struct remat_reader *reader, struct remat_fb_text text,
                                const char *table, uint32_t index, const char **out)
 {
     *out = text.data ? text.data : "";
-    if (text.length > TEXT_BYTES_MAX)
+    if (text.length > REMAT_TEXT_BYTES_MAX)
         return remat_error(reader->ctx, REMAT_ERROR_INVALID,
                            "%s: %s[%u]: text of %u bytes, the limit is %u", reader->name, table,
-                           index, text.length, TEXT_BYTES_MAX);
-    if (text.length > TEXT_BYTES_SHORT) {
+                           index, text.length, REMAT_TEXT_BYTES_MAX);
+    if (text.length > REMAT_TEXT_BYTES_SHARED) {
         remat_status st = remat_reader_claim(reader, text.length, 1);
         if (st != REMAT_OK)
             return st;

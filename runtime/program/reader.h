@@ -45,8 +45,16 @@ remat_status remat_reader_claim(struct remat_reader *reader, uint64_t count,
 /* The least bytes of a table, with the slot that refers to it. */
 #define REMAT_READER_TABLE_BYTES 8
 
-/* Text without control characters, in UTF-8; "" when the file has none. `table` and `index` locate
- * it in the message: "values[3]". */
+/* What readers accept and writers write. Longer texts than SHARED are not shared: checking what is
+ * shared takes time, too, so each use of such a text is claimed. */
+#define REMAT_TEXT_BYTES_MAX    65535u
+#define REMAT_TEXT_BYTES_SHARED 256u
+/* The first byte that is not printable (remat_printable), "\n" aside if there are `lines`; NULL:
+ * all are. */
+const char *remat_text_fault(const char *text, size_t length, bool lines);
+
+/* Text in UTF-8, all of it printable (remat_printable); "" when the file has none. `table` and
+ * `index` locate it in the message: "values[3]". */
 remat_status remat_reader_text(struct remat_reader *reader, struct remat_fb_text text,
                                const char *table, uint32_t index, const char **out);
 

@@ -8,6 +8,7 @@
 struct remat_operand_use {
     bool loaded, stored;
     bool random;                        /* its first four elements are the random state */
+    bool flagged;                       /* its first element is a flag */
     bool by_element, by_row, by_column; /* which axes it is addressed with: all, rows, the last */
 };
 
@@ -16,6 +17,10 @@ struct remat_verifier {
     const struct remat_program *program;
     struct remat_arena scratch;
     struct remat_operand_use **uses; /* [kernel], each [operand_count]; NULL for named kernels */
+    bool *sums_columns;              /* [kernel] */
+    /* Of the command under check, by operand: the end of what its kernel addresses, in bytes from
+     * the start of the buffer. */
+    uint64_t reach_bytes[REMAT_OPERANDS_MAX];
 };
 
 /* Stores `table[index] "name": ...` (without the name when it is NULL) and returns INVALID. */
@@ -29,6 +34,8 @@ remat_status remat_verify_kernels(struct remat_verifier *verifier);
 remat_status remat_verify_command(struct remat_verifier *verifier, uint32_t index);
 /* program->cuda; the commands are verified already. */
 remat_status remat_verify_cuda(struct remat_verifier *verifier);
+/* What a command writes lies apart from all else that it uses, or may alias; after the command. */
+remat_status remat_verify_alias(struct remat_verifier *verifier, uint32_t index);
 /* Operand k as the random state of `random` and of attention's dropout. */
 remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t index, uint32_t k);
 /* Shapes, access and parameters of a named kernel's operands; their number is right already. */
@@ -38,7 +45,7 @@ remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)
  * order, steps over everything that the smaller ones reach. */
 bool remat_view_injective(const struct remat_operand *operand, const int64_t *dims, uint32_t begin,
                           uint32_t end);
-/* Product of dims, each of which must be positive; false otherwise or beyond 63 bits. */
+/* Product of dims, each of which must be positive; false otherwise or beyond REMAT_ELEMENTS_MAX. */
 bool remat_dims_elements(const int64_t *dims, uint32_t rank, uint64_t *out);
 
 #endif

@@ -2,6 +2,8 @@
  * buffer, whatever the executor trusts. */
 #include "verify.h"
 
+#define COLUMN_ROWS_MAX (UINT32_MAX - 255) /* remat_column_block_rows's */
+
 typedef unsigned long long ull;
 
 /* --- kernels --- */
@@ -25,14 +27,17 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
     REMAT_NEW(&v->scratch, v->uses[index], program->operand_count);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const struct remat_instruction *instruction = &program->instructions[i];
+        v->sums_columns[index] |= remat_opcode_is_column_reduction(instruction->opcode);
         bool store = instruction->opcode == REMAT_INSTRUCTION_store;
         bool row = instruction->opcode == REMAT_INSTRUCTION_load_row;
         bool random = instruction->opcode == REMAT_INSTRUCTION_random;
-        if (!store && !row && !random && instruction->opcode != REMAT_INSTRUCTION_load)
+        bool flag = instruction->opcode == REMAT_INSTRUCTION_flag;
+        if (!store && !row && !random && !flag && instruction->opcode != REMAT_INSTRUCTION_load)
             continue;
         struct remat_operand_use *use = &v->uses[index][instruction->operand];
         use->random |= random;
-        if (random)
+        use->flagged |= flag;
+        if (random || flag)
             continue;
         enum remat_register_class class = classes[store ? instruction->args[0] : i];
         use->loaded |= !store;
@@ -41,10 +46,12 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
         use->by_column |= class == REMAT_CLASS_COLUMN;
         use->by_element |= class != REMAT_CLASS_ROW && class != REMAT_CLASS_COLUMN;
     }
-    for (uint32_t k = 0; k < program->operand_count; k++)
-        if (!v->uses[index][k].loaded && !v->uses[index][k].stored && !v->uses[index][k].random)
+    for (uint32_t k = 0; k < program->operand_count; k++) {
+        const struct remat_operand_use *use = &v->uses[index][k];
+        if (!use->loaded && !use->stored && !use->random && !use->flagged)
             return remat_verify_error(v, "kernels", index, kernel->key, "operand %u is never used",
                                       k);
+    }
 fail:
     return st;
 }
@@ -54,6 +61,7 @@ remat_status remat_verify_kernels(struct remat_verifier *v)
     remat_status st = REMAT_OK;
     const struct remat_program *p = v->program;
     REMAT_NEW(&v->scratch, v->uses, p->kernel_count);
+    REMAT_NEW(&v->scratch, v->sums_columns, p->kernel_count);
     for (uint32_t i = 0; i < p->kernel_count; i++) {
         const struct remat_kernel *kernel = &p->kernels[i];
         if (!kernel->key)
@@ -115,6 +123,12 @@ static const char *operand_name(const struct remat_program *p, const struct rema
     return p->values[operand->value].name;
 }
 
+static void reach(struct remat_verifier *v, uint32_t k, uint64_t bytes)
+{
+    if (bytes > v->reach_bytes[k])
+        v->reach_bytes[k] = bytes;
+}
+
 static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uint32_t k)
 {
     const struct remat_program *p = v->program;
@@ -126,7 +140,8 @@ static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uin
                                   "operand %u: value %u is out of range (%u values)", k, o->value,
                                   p->value_count);
     const struct remat_program_value *value = &p->values[o->value];
-    if (o->access < REMAT_ACCESS_READ || o->access > REMAT_ACCESS_UPDATE)
+    if ((o->access < REMAT_ACCESS_READ || o->access > REMAT_ACCESS_UPDATE) &&
+        o->access != REMAT_ACCESS_FLAG)
         return remat_verify_error(v, "commands", index, c->name, "operand %u: unknown access %u", k,
                                   o->access);
     if ((o->access == REMAT_ACCESS_UPDATE) != (o->previous != REMAT_NONE))
@@ -146,9 +161,9 @@ static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uin
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: its shape of rank %u is not valid", k, o->rank);
     for (uint32_t d = 0; d < o->rank; d++)
-        if (o->strides[d] < 0)
+        if (o->strides[d] < 0 || (uint64_t)o->strides[d] > REMAT_ELEMENTS_MAX)
             return remat_verify_error(v, "commands", index, c->name,
-                                      "operand %u: stride %lld is negative", k,
+                                      "operand %u: stride %lld is negative or too large", k,
                                       (long long)o->strides[d]);
     if (!view_end(o, o->shape, o->rank, false, false, &end) ||
         !remat_mul_u64(end, remat_dtype_bytes((remat_dtype)o->dtype), &bytes) ||
@@ -158,6 +173,8 @@ static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uin
                                   "\"%s\"",
                                   k, value->buffer, (ull)p->buffers[value->buffer].bytes,
                                   value->name);
+    if (p->kernels[c->kernel].kind != REMAT_KERNEL_program)
+        reach(v, k, bytes);
     return REMAT_OK;
 }
 
@@ -179,6 +196,7 @@ static remat_status verify_use(struct remat_verifier *v, uint32_t index, uint32_
                                   "operand %u: over the index space its view leads out of the "
                                   "buffer (%llu bytes) of \"%s\"",
                                   k, (ull)buffer->bytes, operand_name(p, o));
+    reach(v, k, bytes);
     if (o->access != REMAT_ACCESS_READ && !remat_view_injective(o, c->space, begin, rank))
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: it writes elements of \"%s\" more than once", k,
@@ -201,6 +219,7 @@ remat_status remat_verify_random_state(struct remat_verifier *v, uint32_t index,
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: \"%s\" has no four elements of random state", k,
                                   operand_name(p, o));
+    reach(v, k, bytes);
     return REMAT_OK;
 }
 
@@ -210,11 +229,19 @@ static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint
     const struct remat_command *c = &v->program->commands[index];
     const struct remat_operand *o = &v->program->operands[c->operand_begin + k];
     const struct remat_operand_use *use = &v->uses[c->kernel][k];
-    if (use->random && (use->loaded || use->stored))
+    if (use->random + use->flagged + (use->loaded || use->stored) > 1)
         return remat_verify_error(v, "commands", index, c->name,
-                                  "operand %u: random state and loaded or stored", k);
+                                  "operand %u: %s and used in another way", k,
+                                  use->random ? "random state" : "a flag");
     if (use->random)
         return remat_verify_random_state(v, index, k);
+    if (use->flagged != (o->access == REMAT_ACCESS_FLAG) || (use->flagged && o->dtype != REMAT_I32))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: a flag is i32, with an access of its own", k);
+    if (use->flagged) { /* its first element, which every view has */
+        reach(v, k, (o->offset_elements + 1) * remat_dtype_bytes(REMAT_I32));
+        return REMAT_OK;
+    }
     if (o->rank != c->rank)
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: rank %u, the index space has rank %u", k, o->rank,
@@ -227,7 +254,17 @@ static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint
                                   use->loaded && use->stored ? "loads and stores"
                                   : use->loaded              ? "loads"
                                                              : "stores");
+    if (use->stored && o->dtype == REMAT_I32)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: its kernel stores i32", k);
     return REMAT_OK;
+}
+
+static uint64_t rows_of(const struct remat_command *c)
+{
+    uint64_t rows = 1;
+    (void)remat_dims_elements(c->space, c->rank ? c->rank - 1u : 0, &rows);
+    return rows;
 }
 
 static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t index)
@@ -238,6 +275,10 @@ static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t ind
     if (c->operand_end - c->operand_begin != program->operand_count)
         return remat_verify_error(v, "commands", index, c->name, "%u operands, its kernel has %u",
                                   c->operand_end - c->operand_begin, program->operand_count);
+    if (v->sums_columns[c->kernel] && rows_of(c) > COLUMN_ROWS_MAX)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "sums over %llu rows, the limit is %u", (ull)rows_of(c),
+                                  COLUMN_ROWS_MAX);
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const struct remat_operand_use *use = &v->uses[c->kernel][k];
         REMAT_TRY(verify_access(v, index, k));
@@ -278,9 +319,16 @@ static remat_status verify_ranges(struct remat_verifier *v, uint32_t index)
         return remat_verify_error(v, "commands", index, c->name,
                                   "kernel %u is out of range (%u kernels)", c->kernel,
                                   p->kernel_count);
-    if (c->operand_begin > c->operand_end || c->operand_end > p->operand_count)
-        return remat_verify_error(v, "commands", index, c->name, "operands [%u, %u) of %u operands",
-                                  c->operand_begin, c->operand_end, p->operand_count);
+    if (c->operand_begin > c->operand_end || c->operand_end > p->operand_count ||
+        c->operand_end - c->operand_begin > REMAT_OPERANDS_MAX)
+        return remat_verify_error(
+            v, "commands", index, c->name, "operands [%u, %u) of %u operands, at most %d at once",
+            c->operand_begin, c->operand_end, p->operand_count, REMAT_OPERANDS_MAX);
+    if (index && c->operand_begin < c[-1].operand_end)
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "its operands begin at %u, among those of the command before, "
+                                  "which end at %u",
+                                  c->operand_begin, c[-1].operand_end);
     if (c->parameter_begin > c->parameter_end || c->parameter_end > p->parameter_count)
         return remat_verify_error(v, "commands", index, c->name,
                                   "parameters [%u, %u) of %u parameters", c->parameter_begin,
@@ -302,12 +350,14 @@ remat_status remat_verify_command(struct remat_verifier *v, uint32_t index)
     remat_status st = REMAT_OK;
     const struct remat_command *c = &v->program->commands[index];
     REMAT_TRY(verify_ranges(v, index));
+    memset(v->reach_bytes, 0, (c->operand_end - c->operand_begin) * sizeof *v->reach_bytes);
     for (uint32_t k = 0; k < c->operand_end - c->operand_begin; k++)
         REMAT_TRY(verify_operand(v, index, k));
     if (v->program->kernels[c->kernel].kind == REMAT_KERNEL_program)
         REMAT_TRY(verify_kernel_program(v, index));
     else
         REMAT_TRY(verify_named_kernel(v, index));
+    REMAT_TRY(remat_verify_alias(v, index));
 fail:
     return st;
 }

@@ -1,5 +1,5 @@
-/* CUDA code: nothing that a device launches leads out of its tables, the arena or the workspace.
- * What the text does is not looked at: a plan is as trusted as a program. */
+/* CUDA code: tables, blocks, threads and shared memory are in range, and each address that a launch
+ * passes lies in the arena or the workspace. What text and cubins do with it is not looked at. */
 #include "verify.h"
 
 typedef unsigned long long ull;
@@ -154,11 +154,12 @@ remat_status remat_verify_cuda(struct remat_verifier *v)
     remat_status st = REMAT_OK;
     const struct remat_program *p = v->program;
     const struct remat_cuda_code *code = &p->cuda;
-    if (code->workspace_bytes % REMAT_ALIGNMENT ||
-        (p->workspace_bytes && code->workspace_bytes > p->workspace_bytes))
+    uint64_t limit = p->workspace_bytes ? p->workspace_bytes : REMAT_BYTES_MAX;
+    if (code->workspace_bytes % REMAT_ALIGNMENT || code->workspace_bytes > limit)
         REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID,
-                   "cuda: its launches need %llu bytes of a workspace of %llu",
-                   (ull)code->workspace_bytes, (ull)p->workspace_bytes);
+                   "cuda: its launches need %llu bytes of a workspace of at most %llu, a multiple "
+                   "of %u",
+                   (ull)code->workspace_bytes, (ull)limit, REMAT_ALIGNMENT);
     for (uint32_t i = 0; i < code->prelude_count; i++)
         if (!code->preludes[i])
             return remat_verify_error(v, "cuda.preludes", i, NULL, "no text");

@@ -87,7 +87,18 @@ static remat_status check_matmul(const struct call *call)
     return expect(call, "eef", c->access == REMAT_ACCESS_UPDATE ? "rru" : "rrw");
 }
 
-/* q, k, v, out, lse as attention has them. */
+/* UINT64_MAX: more than fit. */
+static uint64_t count_scores(const struct remat_operand *q, const struct remat_operand *k)
+{
+    const int64_t lengths[4] = {q->shape[0], q->shape[1], q->shape[2], k->shape[1]};
+    uint64_t count = 1;
+    for (uint32_t d = 0; d < 4; d++)
+        if (!remat_mul_u64(count, (uint64_t)lengths[d], &count))
+            return UINT64_MAX;
+    return count;
+}
+
+/* q, k, v, out, lse as attention has them, with scores that can be counted. */
 static bool attention_shapes(const struct remat_operand *q, const struct remat_operand *k,
                              const struct remat_operand *v, const struct remat_operand *out,
                              const struct remat_operand *lse)
@@ -95,7 +106,8 @@ static bool attention_shapes(const struct remat_operand *q, const struct remat_o
     return q->rank == 4 && k->rank == 4 && same_shape(k, v) && same_shape(q, out) &&
            q->shape[0] == k->shape[0] && q->shape[3] == k->shape[3] &&
            q->shape[2] % k->shape[2] == 0 && lse->rank == 3 && lse->shape[0] == q->shape[0] &&
-           lse->shape[1] == q->shape[2] && lse->shape[2] == q->shape[1] && contiguous(lse);
+           lse->shape[1] == q->shape[2] && lse->shape[2] == q->shape[1] && contiguous(lse) &&
+           count_scores(q, k) <= INT64_MAX;
 }
 
 static bool all_rows_contiguous(const struct remat_operand *o, uint32_t count)

@@ -93,7 +93,23 @@ fail:
     return st;
 }
 
-remat_status remat_writer_text(struct remat_writer *writer, const char *text,
+static remat_status check(const struct remat_writer *writer, const char *text, bool lines)
+{
+    size_t length = strlen(text);
+    const char *fault = remat_text_fault(text, length, lines);
+    if (!lines && length > REMAT_TEXT_BYTES_MAX)
+        return remat_error(writer->ctx, REMAT_ERROR_INVALID,
+                           "\"%.60s...\": text of %zu bytes, the limit of a file is %u", text,
+                           length, REMAT_TEXT_BYTES_MAX);
+    if (fault)
+        return remat_error(writer->ctx, REMAT_ERROR_INVALID,
+                           "\"%.100s\": text with a control character or invalid UTF-8 (byte "
+                           "0x%02x) cannot be written to a file",
+                           text, (unsigned char)*fault);
+    return REMAT_OK;
+}
+
+static remat_status write_text(struct remat_writer *writer, const char *text, bool lines,
                                struct remat_fb_text *out)
 {
     remat_status st = REMAT_OK;
@@ -103,25 +119,43 @@ remat_status remat_writer_text(struct remat_writer *writer, const char *text,
     if (2 * (writer->text_count + 1) > writer->text_capacity)
         REMAT_TRY(grow(writer));
     struct remat_writer_text *entry = find(writer->texts, writer->text_capacity, text);
-    if (!entry->text) {
-        size_t length = strlen(text);
-        *entry = (struct remat_writer_text){
-            .text = text, .id = remat_fb_write_text(writer->builder, text, length)};
+    if (entry->text) {
+        out->id = entry->id;
+        return REMAT_OK;
+    }
+    REMAT_TRY(check(writer, text, lines));
+    size_t length = strlen(text);
+    out->id = remat_fb_write_text(writer->builder, text, length);
+    if (length <= REMAT_TEXT_BYTES_SHARED) {
+        *entry = (struct remat_writer_text){.text = text, .id = out->id};
         writer->text_count++;
     }
-    out->id = entry->id;
 fail:
     return st;
 }
 
+remat_status remat_writer_text(struct remat_writer *writer, const char *text,
+                               struct remat_fb_text *out)
+{
+    return write_text(writer, text, false, out);
+}
+
+remat_status remat_writer_lines(struct remat_writer *writer, const char *text,
+                                struct remat_fb_text *out)
+{
+    return write_text(writer, text, true, out);
+}
+
 remat_status remat_writer_texts(struct remat_writer *writer, const char *const *texts,
-                                uint32_t count, struct remat_fb_tables *out)
+                                uint32_t count, bool lines, struct remat_fb_tables *out)
 {
     remat_status st = REMAT_OK;
     uint32_t *ids;
     REMAT_NEW(writer->scratch, ids, count);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        REMAT_TRY(check(writer, texts[i], lines));
         ids[i] = remat_fb_write_text(writer->builder, texts[i], strlen(texts[i]));
+    }
     *out = (struct remat_fb_tables){ids, count};
 fail:
     return st;

@@ -26,13 +26,17 @@ remat_status remat_writer_run(remat_context *ctx, const char *identifier,
                               remat_write_function *function, const void *what,
                               struct remat_arena *arena, const void **out_data, size_t *out_bytes);
 
-/* Nothing for NULL and "". */
+/* Nothing for NULL and "". REMAT_ERROR_INVALID: text that no reader accepts (remat_reader_text). */
 remat_status remat_writer_text(struct remat_writer *writer, const char *text,
                                struct remat_fb_text *out);
 
-/* A vector of texts; equal ones are written again. */
+/* The same for remat_reader_lines. */
+remat_status remat_writer_lines(struct remat_writer *writer, const char *text,
+                                struct remat_fb_text *out);
+
+/* A vector of texts, or of lines; equal ones are written again. */
 remat_status remat_writer_texts(struct remat_writer *writer, const char *const *texts,
-                                uint32_t count, struct remat_fb_tables *out);
+                                uint32_t count, bool lines, struct remat_fb_tables *out);
 
 /* Defines write_ITEMS, which writes a table of the schema for each of whole->items: the last
  * arguments are a block that fills `in` from `from` and goes to `fail` on error. */

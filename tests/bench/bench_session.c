@@ -1,8 +1,9 @@
-/* A training step for each line of standard input, so that bench_step.py can take turns between
- * processes: bench_session PLAN THREADS [DEVICE], as remat-run's --threads and --device. Prints one
- * JSON object a step: step_ns, loss, the device that ran it, the bytes that are in use there as its
- * driver says (0 of a CPU), and the process's highest resident memory. */
-#include <remat/remat.h>
+/* A training step, on ids drawn by Zipf's law, for each line of standard input, so that
+ * bench_step.py can take turns between processes: bench_session PLAN THREADS [DEVICE], as
+ * remat-run's --threads and --device. Prints one JSON object a step: step_ns, loss, the device that
+ * ran it, the bytes that are in use there as its driver says (0 of a CPU), the process's highest
+ * resident memory, and how many ids are distinct. */
+#include "ids.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,23 +19,7 @@ static void must(remat_context *ctx, remat_status status)
     exit((int)status);
 }
 
-/* Into every input that has rows of ids. */
-static void write_ids(remat_context *ctx, remat_session *session, const remat_plan *plan)
-{
-    for (uint32_t t = 0; t < remat_plan_tensor_count(plan); t++) {
-        remat_tensor_info info = {.struct_size = sizeof info};
-        remat_plan_get_tensor(plan, t, &info);
-        if (info.role != REMAT_TENSOR_INPUT || info.rank < 2)
-            continue;
-        int32_t *ids = malloc(info.bytes);
-        for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
-            ids[i] = (int32_t)(i * 7919 % 251);
-        must(ctx, remat_session_write(session, info.name, ids, info.bytes));
-        free(ids);
-    }
-}
-
-static void run_step(remat_context *ctx, remat_session *session, int32_t step)
+static void run_step(remat_context *ctx, remat_session *session, int32_t step, uint64_t distinct)
 {
     struct timespec begin, end;
     struct rusage usage;
@@ -48,9 +33,9 @@ static void run_step(remat_context *ctx, remat_session *session, int32_t step)
     int64_t ns = (end.tv_sec - begin.tv_sec) * INT64_C(1000000000) + end.tv_nsec - begin.tv_nsec;
     printf("{\"step_ns\": %" PRId64
            ", \"loss\": %.6f, \"device\": \"%s\", \"device_bytes\": %" PRIu64
-           ", \"peak_rss_bytes\": %ld}\n",
+           ", \"peak_rss_bytes\": %ld, \"distinct_ids\": %" PRIu64 "}\n",
            ns, (double)loss, remat_session_device(session), remat_session_device_bytes(session),
-           usage.ru_maxrss * 1024);
+           usage.ru_maxrss * 1024, distinct);
     fflush(stdout);
 }
 
@@ -71,12 +56,13 @@ int main(int argc, char **argv)
     must(ctx, remat_plan_load_file(ctx, argv[1], &plan));
     must(ctx, remat_session_create(ctx, plan, &params, &session));
     must(ctx, remat_session_run(session, "init"));
-    write_ids(ctx, session, plan);
+    uint64_t distinct;
+    must(ctx, ids_write(ctx, session, plan, &distinct));
     must(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
     int32_t step = 0;
     for (int c = getchar(); c != EOF; c = getchar())
         if (c == '\n')
-            run_step(ctx, session, ++step);
+            run_step(ctx, session, ++step, distinct);
     remat_session_destroy(&session);
     remat_plan_destroy(&plan);
     remat_context_destroy(&ctx);

@@ -9,6 +9,7 @@ machine that is not idle, and says so when it was not idle during the run; --for
 import argparse
 import datetime
 import json
+import math
 import os
 import platform
 import re
@@ -104,12 +105,14 @@ def torch_worker(shapes, model, dtype, batch, seq, threads, optimizer):
     torch.manual_seed(0)
     family, heads, _ = MODELS[model]
     with open(shapes, encoding="utf-8") as file:
-        weights = {name: torch.randn(shape) * 0.02 if len(shape) > 1 else  # vectors: biases and norms
-                   torch.full(shape, float(name.endswith(".weight"))) for name, shape in json.load(file).items()}
+        weights_shapes = json.load(file)
+    weights = {name: torch.randn(shape) * 0.02 if len(shape) > 1 else  # vectors: biases and norms
+                   torch.full(shape, float(name.endswith(".weight"))) for name, shape in weights_shapes.items()}
     net = torch_families.build(family, weights, heads, {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype])
     del weights
     adamw = torch_gpt2.adamw(net, 3e-4, fused=optimizer == "fused")
-    tokens, targets = (torch.randint(0, 251, (int(batch), int(seq))) for _ in range(2))
+    rows = max(shape[0] for shape in weights_shapes.values() if len(shape) > 1)  # as text.h has it
+    tokens, targets = (torch.exp(torch.rand(int(batch), int(seq)) * math.log(rows + 1)).long() - 1 for _ in range(2))
     for _ in sys.stdin:
         start = time.perf_counter_ns()
         adamw.zero_grad(set_to_none=True)

@@ -51,6 +51,15 @@ REFERENCE(stores)
 {
     copy_words(in, out, 8);
 }
+REFERENCE(flags)
+{
+    EACH_LANE
+    {
+        out[l][0] = !isfinite(to_float(in[l][0]));
+        out[l][1] = 0;
+    }
+    EACH_LANE out[l - l % 4][1] |= out[l][0];
+}
 REFERENCE(bit_patterns)
 {
     copy_words(in, out, 4);
@@ -91,6 +100,22 @@ REFERENCE(shuffles)
             out[l][k] = in[l ^ 1 << k][0];
         out[l][5] = in[31 - l][1];
         out[l][6] = in[l % 4][1];
+    }
+}
+
+REFERENCE(votes)
+{
+    uint32_t votes[3] = {0};
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        votes[0] |= (in[lane][0] & 1) << lane;
+        votes[1] |= (in[lane][1] >> 31) << lane;
+        votes[2] |= (uint32_t)(in[lane][2] % 32 == lane) << lane;
+    }
+    EACH_LANE
+    {
+        memcpy(out[l], votes, sizeof votes);
+        for (out[l][3] = 0; out[l][3] < 31 && !(in[l][3] >> out[l][3] & 1);)
+            out[l][3]++;
     }
 }
 

@@ -20,6 +20,8 @@ EXPORT size_t cublasLtGetVersion(void);
 #define VERSION       130100
 #define INVALID_VALUE 7
 
+enum kind { LIBRARY, DESCRIPTION, LAYOUT, PREFERENCE };
+static const char *const kind_names[] = {"handle", "description", "layout", "preference"};
 struct layout {
     int type;
     uint64_t rows, columns;
@@ -35,6 +37,16 @@ struct preference {
     uint32_t reductions;
     uint32_t alignment[4]; /* of A, B, C, D */
 };
+struct object {
+    enum kind kind;
+    bool destroyed; /* kept, so that what is done with it later is known */
+    struct object *next;
+    union {
+        struct layout layout;
+        struct description description;
+        struct preference preference;
+    };
+};
 enum word { MAGIC_WORD, SPLITS, ALIGNMENTS, WORKSPACE_BYTES }; /* of an algorithm */
 struct product {                                               /* queued */
     struct description description;
@@ -49,7 +61,10 @@ struct product {                                               /* queued */
 static double_enqueue *enqueue;
 static double_check_memory *check;
 static double_charge_memory *charge;
-static long handles, alive, charged; /* objects; bytes */
+static double_refuse_capture *refuse;
+static double_end_process *end_process;
+static struct object *objects;
+static long charged; /* bytes */
 
 size_t cublasLtGetVersion(void)
 {
@@ -57,28 +72,75 @@ size_t cublasLtGetVersion(void)
     return set ? (size_t)atol(set) : VERSION;
 }
 
+static struct object *add(enum kind kind)
+{
+    struct object *object = calloc(1, sizeof *object);
+    object->kind = kind;
+    object->next = objects;
+    objects = object;
+    return object;
+}
+
+/* Ends the process for one that is unknown, destroyed or of another kind. */
+static struct object *find(const void *handle, enum kind kind, const char *call)
+{
+    struct object *o = objects;
+    char what[64];
+    while (o && o != handle)
+        o = o->next;
+    snprintf(what, sizeof what, "%s %s",
+             !o                ? "an unknown"
+             : o->kind != kind ? "no"
+                               : "a destroyed",
+             kind_names[kind]);
+    if (!o || o->kind != kind || o->destroyed)
+        end_process(call, what);
+    return o;
+}
+
+static int drop(const void *handle, enum kind kind, const char *call)
+{
+    find(handle, kind, call)->destroyed = true;
+    return 0;
+}
+
+static long count_alive(bool libraries)
+{
+    long count = 0;
+    for (const struct object *o = objects; o; o = o->next)
+        count += !o->destroyed && (o->kind == LIBRARY) == libraries;
+    return count;
+}
+
 int cublasLtCreate(void **handle)
 {
+    const char *fail = getenv("REMAT_DOUBLE_FAIL");
     void *address[] = {dlsym(RTLD_DEFAULT, "double_enqueue_host"),
-                       dlsym(RTLD_DEFAULT, "double_check"), dlsym(RTLD_DEFAULT, "double_charge")};
+                       dlsym(RTLD_DEFAULT, "double_check"), dlsym(RTLD_DEFAULT, "double_charge"),
+                       dlsym(RTLD_DEFAULT, "double_refuse"), dlsym(RTLD_DEFAULT, "double_end")};
     memcpy(&enqueue, &address[0], sizeof enqueue);
     memcpy(&check, &address[1], sizeof check);
     memcpy(&charge, &address[2], sizeof charge);
-    *handle = &alive;
-    const char *fail = getenv("REMAT_DOUBLE_FAIL");
+    memcpy(&refuse, &address[3], sizeof refuse);
+    memcpy(&end_process, &address[4], sizeof end_process);
+    if (!enqueue || !check || !charge || !refuse || !end_process || refuse(__func__))
+        return 1;
     if (fail && strncmp(fail, "cublasLtCreate:", 15) == 0)
         return atoi(fail + 15);
-    handles++;
-    return enqueue && check && charge ? 0 : 1;
+    *handle = add(LIBRARY);
+    return 0;
 }
 
 int cublasLtDestroy(void *handle)
 {
-    if (handle == &alive && --handles > 0)
+    if (refuse(__func__))
+        return 1;
+    drop(handle, LIBRARY, __func__);
+    if (count_alive(true) > 0)
         return 0;
-    if (handle != &alive || alive != 0) {
-        fprintf(stderr, "libcublasLt double: %ld objects leaked\n", alive);
-        exit(99);
+    if (count_alive(false) > 0) {
+        fprintf(stderr, "libcublasLt double: %ld objects leaked\n", count_alive(false));
+        exit(DOUBLE_LEAK);
     }
     charge(-charged);
     charged = 0;
@@ -90,44 +152,33 @@ static bool load_kernels(void)
 {
     const char *set = getenv("REMAT_DOUBLE_PRODUCT");
     long bytes = set ? atol(set) : 1 << 16;
+    if (!charged && refuse("cublasLtMatmul, for the first time"))
+        return false;
     if (!charged && charge(bytes))
         charged = bytes;
     return charged == bytes;
 }
 
-static int make(void **out, size_t bytes)
-{
-    *out = calloc(1, bytes);
-    alive++;
-    return 0;
-}
-
-static int drop(void *object)
-{
-    alive--;
-    free(object);
-    return 0;
-}
-
 int cublasLtMatmulDescCreate(void **out, int compute, int scale)
 {
-    return compute == CUBLASLT_COMPUTE_32F && scale == CUBLASLT_R_32F
-               ? make(out, sizeof(struct description))
-               : INVALID_VALUE;
+    if (compute != CUBLASLT_COMPUTE_32F || scale != CUBLASLT_R_32F)
+        return INVALID_VALUE;
+    *out = add(DESCRIPTION);
+    return 0;
 }
 
 int cublasLtMatmulDescDestroy(void *description)
 {
-    return drop(description);
+    return drop(description, DESCRIPTION, __func__);
 }
 
-int cublasLtMatmulDescSetAttribute(void *description, int attribute, const void *value,
-                                   size_t bytes)
+int cublasLtMatmulDescSetAttribute(void *handle, int attribute, const void *value, size_t bytes)
 {
+    struct description *description = &find(handle, DESCRIPTION, __func__)->description;
     int side = attribute - CUBLASLT_DESC_TRANSA;
     if (side < 0 || side > 1 || bytes != sizeof(int32_t))
         return INVALID_VALUE;
-    memcpy(&((struct description *)description)->transposed[side], value, bytes);
+    memcpy(&description->transposed[side], value, bytes);
     return 0;
 }
 
@@ -136,19 +187,20 @@ int cublasLtMatrixLayoutCreate(void **out, int type, uint64_t rows, uint64_t col
 {
     if (leading < (int64_t)rows)
         return INVALID_VALUE;
-    make(out, sizeof(struct layout));
-    *(struct layout *)*out = (struct layout){type, rows, columns, leading, 1, 0};
+    struct object *object = add(LAYOUT);
+    object->layout = (struct layout){type, rows, columns, leading, 1, 0};
+    *out = object;
     return 0;
 }
 
 int cublasLtMatrixLayoutDestroy(void *layout)
 {
-    return drop(layout);
+    return drop(layout, LAYOUT, __func__);
 }
 
 int cublasLtMatrixLayoutSetAttribute(void *handle, int attribute, const void *value, size_t bytes)
 {
-    struct layout *layout = handle;
+    struct layout *layout = &find(handle, LAYOUT, __func__)->layout;
     void *to = attribute == CUBLASLT_LAYOUT_BATCH_COUNT ? (void *)&layout->batch : &layout->stride;
     if (bytes !=
         (attribute == CUBLASLT_LAYOUT_BATCH_COUNT ? sizeof layout->batch : sizeof layout->stride))
@@ -159,20 +211,21 @@ int cublasLtMatrixLayoutSetAttribute(void *handle, int attribute, const void *va
 
 int cublasLtMatmulPreferenceCreate(void **out)
 {
-    make(out, sizeof(struct preference));
-    *(struct preference *)*out = (struct preference){.alignment = {256, 256, 256, 256}};
+    struct object *object = add(PREFERENCE);
+    object->preference = (struct preference){.alignment = {256, 256, 256, 256}};
+    *out = object;
     return 0;
 }
 
 int cublasLtMatmulPreferenceDestroy(void *preference)
 {
-    return drop(preference);
+    return drop(preference, PREFERENCE, __func__);
 }
 
 int cublasLtMatmulPreferenceSetAttribute(void *handle, int attribute, const void *value,
                                          size_t bytes)
 {
-    struct preference *preference = handle;
+    struct preference *preference = &find(handle, PREFERENCE, __func__)->preference;
     if (attribute == CUBLASLT_PREF_MAX_WORKSPACE_BYTES)
         memcpy(&preference->workspace_bytes, value, sizeof(uint64_t));
     if (attribute == CUBLASLT_PREF_REDUCTION_SCHEME_MASK)
@@ -183,9 +236,13 @@ int cublasLtMatmulPreferenceSetAttribute(void *handle, int attribute, const void
     return bytes == 4 || bytes == 8 ? 0 : INVALID_VALUE;
 }
 
-static bool shapes_agree(const struct description *d, const struct layout *a,
-                         const struct layout *b, const struct layout *out)
+static bool shapes_agree(const void *description, const void *left, const void *right,
+                         const void *result, const char *call)
 {
+    const struct description *d = &find(description, DESCRIPTION, call)->description;
+    const struct layout *a = &find(left, LAYOUT, call)->layout,
+                        *b = &find(right, LAYOUT, call)->layout,
+                        *out = &find(result, LAYOUT, call)->layout;
     uint64_t m = d->transposed[0] ? a->columns : a->rows,
              k = d->transposed[0] ? a->rows : a->columns;
     uint64_t n = d->transposed[1] ? b->rows : b->columns,
@@ -212,9 +269,12 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
                                    struct cublaslt_choice *choices, int *count)
 {
     const char *splits = getenv("REMAT_DOUBLE_SPLITS");
-    const struct preference *given = preference;
-    if (handle != &alive || !given || given->reductions != CUBLASLT_REDUCTION_COMPUTE_TYPE ||
-        c != d || wanted < 2 || !shapes_agree(description, a, b, d))
+    const struct preference *given = &find(preference, PREFERENCE, __func__)->preference;
+    find(handle, LIBRARY, __func__);
+    if (refuse(__func__)) /* as cuBLASLt of CUDA 13.3 fails */
+        return 1;
+    if (given->reductions != CUBLASLT_REDUCTION_COMPUTE_TYPE || c != d || wanted < 2 ||
+        !shapes_agree(description, a, b, d, __func__))
         return INVALID_VALUE;
     *count = 2;
     /* One that takes more than it may, as real heuristics never give: it has to be left out. The
@@ -227,10 +287,11 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
 int cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, void *c, void *d,
                             const struct cublaslt_algorithm *algorithm, struct cublaslt_choice *out)
 {
-    (void)handle, (void)c;
+    (void)c;
+    find(handle, LIBRARY, __func__);
     *out = (struct cublaslt_choice){.algorithm = *algorithm,
                                     .workspace_bytes = algorithm->data[WORKSPACE_BYTES]};
-    return algorithm->data[MAGIC_WORD] == MAGIC && shapes_agree(description, a, b, d)
+    return algorithm->data[MAGIC_WORD] == MAGIC && shapes_agree(description, a, b, d, __func__)
                ? 0
                : INVALID_VALUE;
 }
@@ -319,10 +380,10 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                    const struct cublaslt_algorithm *algorithm, void *workspace,
                    size_t workspace_bytes, void *stream)
 {
-    struct product product = {*(struct description *)description,
-                              *(struct layout *)a_layout,
-                              *(struct layout *)b_layout,
-                              *(struct layout *)d_layout,
+    struct product product = {find(description, DESCRIPTION, __func__)->description,
+                              find(a_layout, LAYOUT, __func__)->layout,
+                              find(b_layout, LAYOUT, __func__)->layout,
+                              find(d_layout, LAYOUT, __func__)->layout,
                               a,
                               b,
                               d,
@@ -330,15 +391,24 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
                               workspace_bytes,
                               algorithm->data[SPLITS],
                               *(const float *)beta};
-    if (handle != &alive || *(const float *)alpha != 1 ||
-        (*(const float *)beta != 0 && *(const float *)beta != 1) || c != d ||
-        c_layout != d_layout || algorithm->data[MAGIC_WORD] != MAGIC ||
+    find(handle, LIBRARY, __func__);
+    if (*(const float *)alpha != 1 || (*(const float *)beta != 0 && *(const float *)beta != 1) ||
+        c != d || c_layout != d_layout || algorithm->data[MAGIC_WORD] != MAGIC ||
         algorithm->data[SPLITS] == 0 || algorithm->data[WORKSPACE_BYTES] > workspace_bytes ||
         !is_aligned(algorithm, a, b, c, d) ||
-        !shapes_agree(description, a_layout, b_layout, d_layout))
+        !shapes_agree(description, a_layout, b_layout, d_layout, __func__))
         return INVALID_VALUE;
     if (!load_kernels())
         return CUBLASLT_ALLOC_FAILED;
+    const char *dry = getenv("REMAT_DOUBLE_DRY");
+    FILE *said = dry ? fopen(dry, "a") : NULL;
+    if (said) {
+        fprintf(said, "product %llx %llx %llx %llu %llu\n", (unsigned long long)(uintptr_t)a,
+                (unsigned long long)(uintptr_t)b, (unsigned long long)(uintptr_t)d,
+                (unsigned long long)product.d.rows, (unsigned long long)product.d.columns);
+        fclose(said);
+        return 0;
+    }
     check_layout(&product.a, a, "A of a product");
     check_layout(&product.b, b, "B of a product");
     check_layout(&product.d, d, "D of a product");

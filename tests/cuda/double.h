@@ -4,10 +4,14 @@
  * runs. libnvtx3interop.so.1 lists ranges.
  *
  * Work is queued and done when somebody waits for its stream or an event on it, so that a missing
- * wait and a wrong stream show. What a
- * real driver would let pass is an error here: a call without the context, a handle of another
- * kind, an access outside live allocations, anything still alive when the context is released. It
- * is said on standard error; a leak also ends the process, with exit code 99.
+ * wait and a wrong stream show; the legacy stream waits for all blocking streams, and they for it.
+ * What hardware refuses is refused: allocations, loading, waits and heuristics while the thread
+ * captures (which ends the capture), captures of the legacy stream, the legacy stream while a
+ * blocking stream captures, blocks of more threads than the kernel is compiled for. And what a real
+ * driver may let pass is an error here: a call without the context, a handle that is unknown,
+ * destroyed or of another kind, a blocking stream, a kernel captured before it ever ran, an access
+ * outside live allocations, anything still alive when the context is released. It is said on
+ * standard error; the codes below end the process.
  *
  * The environment of a test:
  *     REMAT_DOUBLE_COMPILER    C compiler for kernels (cc)
@@ -22,6 +26,9 @@
  *     REMAT_DOUBLE_GRAPH       bytes that an executable graph takes (65536)
  *     REMAT_DOUBLE_LEAK        bytes that each launch of a graph loses (0)
  *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so
+ *     REMAT_DOUBLE_BLOCKING    1: blocking streams may be made, and captured
+ *     REMAT_DOUBLE_DRY         a file: launches, products and fills are only written there, a line
+ *                              each (dry.c); kernels are not compiled, memory is not touched
  *     REMAT_DOUBLE_NVTX        a file that gets the ranges of NVTX's double
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H
@@ -30,6 +37,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { DOUBLE_MISUSE = 97, DOUBLE_OUTSIDE, DOUBLE_LEAK }; /* exit codes */
 
 #define DOUBLE_OPERATION_NS 1000 /* what events see of each launch, product, copy or fill */
 
@@ -42,5 +51,9 @@ typedef int double_enqueue(void *stream, void (*run)(const void *data), const vo
 typedef bool double_charge_memory(long bytes);
 /* Stops the process, saying what, unless the bytes lie in one live allocation. */
 typedef void double_check_memory(const void *begin, size_t bytes, const char *what);
+/* Whether the thread captures, so that `call` must fail; its capture is lost then. */
+typedef bool double_refuse_capture(const char *call);
+/* Ends the process for `what` the call was given. */
+typedef void double_end_process(const char *call, const char *what);
 
 #endif

@@ -46,6 +46,14 @@ def plan(work, name, *arguments, cubins="none"):
     return must(tool("remat-compile", "model.fbs", "-o", name, *arguments, "--arch", cubins, *double, cwd=work))
 
 
+def small_target(work):
+    """A description of a GPU whose workspace is soon filled by the double's products."""
+    target = json.loads((pathlib.Path(__file__).resolve().parents[2] / "schemas/devices/h200.json").read_text())
+    target["cuda"]["workspace_bytes"] = 1 << 20
+    (pathlib.Path(work) / "small.json").write_text(json.dumps(target))
+    return "./small.json"
+
+
 def train(work, name, device, *arguments, libraries=LIBRARIES, **environment):
     """device None: without --device."""
     return tool("remat-run", name, "--text", TEXT, *(["--device", device] if device else []),

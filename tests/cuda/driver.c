@@ -4,12 +4,16 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-struct driver driver = {.clock_ns = 1};
+#define STACK_BYTES 1024 /* of a thread in a new context */
+
+struct driver driver = {
+    .legacy = {.kind = STREAM}, .per_thread = {.kind = STREAM, .blocking = true}, .clock_ns = 1};
 
 /* --- objects and operations --- */
 
@@ -28,6 +32,37 @@ int driver_fault(int result, const char *what, const char *detail)
     return result;
 }
 
+bool driver_only_says(const char *format, ...)
+{
+    const char *path = getenv("REMAT_DOUBLE_DRY");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (file) {
+        va_list list;
+        va_start(list, format);
+        vfprintf(file, format, list);
+        va_end(list);
+        fclose(file);
+    }
+    return path != NULL;
+}
+
+void driver_end(int code, const char *call, const char *format, ...)
+{
+    va_list list;
+    fprintf(stderr, "libcuda double: %s: ", call);
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    fflush(NULL);
+    _exit(code);
+}
+
+void double_end(const char *call, const char *what)
+{
+    driver_end(DOUBLE_MISUSE, call, "%s", what);
+}
+
 struct object *driver_add(enum kind kind)
 {
     struct object *object = calloc(1, sizeof *object);
@@ -37,27 +72,34 @@ struct object *driver_add(enum kind kind)
     return object;
 }
 
-struct object *driver_find(const void *handle, enum kind kind)
+struct object *driver_find(const void *handle, enum kind kind, const char *call)
 {
     struct object *o = driver.objects;
-    while (o && !(o == handle && o->kind == kind))
+    while (o && o != handle)
         o = o->next;
     if (!o)
-        driver_fault(0, "no such ", kind_names[kind]);
+        driver_end(DOUBLE_MISUSE, call, "an unknown %s", kind_names[kind]);
+    if (o->kind != kind)
+        driver_end(DOUBLE_MISUSE, call, "a handle of a %s for a %s", kind_names[o->kind],
+                   kind_names[kind]);
+    if (o->destroyed)
+        driver_end(DOUBLE_MISUSE, call, "a destroyed %s", kind_names[kind]);
     return o;
 }
 
-int driver_drop(void *handle, enum kind kind)
+struct object *driver_stream(void *handle, const char *call)
 {
-    struct object *object = driver_find(handle, kind);
-    if (!object)
-        return INVALID_VALUE;
-    struct object **at = &driver.objects;
-    while (*at != object)
-        at = &(*at)->next;
-    *at = object->next;
+    return handle == NULL || handle == CUDA_STREAM_LEGACY ? &driver.legacy
+           : handle == CUDA_STREAM_PER_THREAD             ? &driver.per_thread
+                                                          : driver_find(handle, STREAM, call);
+}
+
+int driver_drop(void *handle, enum kind kind, const char *call)
+{
+    struct object *object = driver_find(handle, kind, call);
     free(object->queue.items);
-    free(object);
+    object->queue = (struct queue){0};
+    object->destroyed = true;
     return SUCCESS;
 }
 
@@ -78,16 +120,6 @@ int driver_failure(const char *function)
                                                                             : SUCCESS;
 }
 
-int driver_enqueue(void *handle, const struct operation *operation)
-{
-    NEEDS_CONTEXT
-    struct object *stream = driver_find(handle, STREAM);
-    if (!stream)
-        return INVALID_VALUE;
-    driver_push(stream->capture ? stream->capture : &stream->queue, operation);
-    return SUCCESS;
-}
-
 /* --- the device --- */
 
 int cuInit(unsigned flags)
@@ -105,7 +137,8 @@ int cuInit(unsigned flags)
         !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL))
         return driver_fault(INVALID_VALUE, "dlopen: ", dlerror());
     mallopt(M_PERTURB, 0); /* the emulator's memory is large and mostly never touched */
-    driver.pool_bytes = (size_t)driver_setting("REMAT_DOUBLE_MEMORY", 128 << 20);
+    const char *memory = getenv("REMAT_DOUBLE_MEMORY");
+    driver.pool_bytes = memory ? (size_t)atoll(memory) : 128 << 20;
     driver.pool = mmap(NULL, 2 * driver.pool_bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     driver.emulator =
@@ -167,12 +200,21 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
     return SUCCESS;
 }
 
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    (void)device;
+    *flags = 0;
+    *active = driver.retained > 0;
+    return SUCCESS;
+}
+
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
     (void)device;
     if (driver_failure(__func__))
         return driver_failure(__func__);
-    driver.retained++;
+    if (driver.retained++ == 0)
+        driver.stack_bytes = STACK_BYTES;
     *context = driver.pool;
     return SUCCESS;
 }
@@ -180,27 +222,44 @@ int cuDevicePrimaryCtxRetain(void **context, int device)
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
     (void)device;
+    if (driver.retained == 0)
+        driver_end(DOUBLE_MISUSE, __func__, "nobody holds the context");
     if (--driver.retained > 0)
         return SUCCESS;
+    bool leaked = false;
     for (struct object *o = driver.objects; o; o = o->next)
-        if (o->kind != KERNEL)
+        if (!o->destroyed && o->kind != KERNEL) {
             driver_fault(0, "leaked: ", kind_names[o->kind]);
-    for (struct object *o = driver.objects; o; o = o->next)
-        if (o->kind != KERNEL)
-            _exit(99);
-    if (driver.depth != 0)
-        _exit(driver_fault(99, "the context is still current", ""));
+            leaked = true;
+        }
+    if (leaked || driver.depth != 0)
+        driver_end(DOUBLE_LEAK, __func__, leaked ? "objects are alive" : "it is still current");
     return SUCCESS;
 }
 
 int cuCtxPushCurrent_v2(void *context)
 {
-    driver.depth += context != NULL;
-    return context && driver.retained ? SUCCESS : INVALID_CONTEXT;
+    if (context != driver.pool || driver.retained == 0)
+        driver_end(DOUBLE_MISUSE, __func__, "a context that nobody holds");
+    driver.depth++;
+    return SUCCESS;
+}
+
+int cuCtxSetLimit(int limit, size_t bytes)
+{
+    NEEDS_CONTEXT
+    if (limit != CUDA_LIMIT_STACK_SIZE)
+        return INVALID_VALUE;
+    if (driver.retained > 1)
+        driver_end(DOUBLE_MISUSE, __func__, "the limit of a context that others hold");
+    driver.stack_bytes = bytes;
+    return SUCCESS;
 }
 
 int cuCtxPopCurrent_v2(void **context)
 {
+    if (driver.depth-- == 0)
+        driver_end(DOUBLE_MISUSE, __func__, "no context is current");
     *context = driver.pool;
-    return driver.depth-- > 0 ? SUCCESS : INVALID_CONTEXT;
+    return SUCCESS;
 }

@@ -7,6 +7,8 @@
 #include "cuda_api.h"
 #include "emulator.h"
 
+#include <string.h>
+
 #define EXPORT                __attribute__((visibility("default")))
 #define FUNCTION(symbol, ...) EXPORT int symbol(__VA_ARGS__);
 #include "driver.def"
@@ -14,6 +16,8 @@
 EXPORT double_enqueue double_enqueue_host;
 EXPORT double_check_memory double_check;
 EXPORT double_charge_memory double_charge;
+EXPORT double_refuse_capture double_refuse;
+EXPORT double_end_process double_end;
 
 enum { /* CUresult */
        SUCCESS = 0,
@@ -25,15 +29,25 @@ enum { /* CUresult */
        NOT_READY = 600,
        ILLEGAL_ADDRESS = 700,
        CAPTURE_UNSUPPORTED = 900,
+       CAPTURE_INVALIDATED = 901,
+       CAPTURE_ISOLATION = 905,
+       CAPTURE_IMPLICIT = 906,
+       CAPTURED_EVENT = 907,
+       CAPTURE_WRONG_THREAD = 908,
 };
 
 enum kind { STREAM, EVENT, MODULE, KERNEL, GRAPH, EXECUTABLE, ALLOCATION };
 
+struct place {             /* in a stream: all that was enqueued there before `position` */
+    struct object *stream; /* NULL: nowhere */
+    uint64_t position;
+};
+
 struct operation {
-    enum { LAUNCH, COPY, SET, RECORD, HOST } type;
+    enum { LAUNCH, COPY, SET, RECORD, WAIT, HOST } type;
     union {
         struct {
-            emulator_kernel *kernel;
+            struct object *kernel;
             struct arguments arguments;
             uint32_t blocks, threads, shared_bytes;
         } launch;
@@ -48,6 +62,7 @@ struct operation {
             size_t bytes;
         } set;
         struct object *event;
+        struct place wait;
         struct {
             void (*run)(const void *);
             char data[512];
@@ -60,27 +75,46 @@ struct queue {
     size_t count, capacity;
 };
 
+struct capture {
+    struct object *graph;
+    unsigned long thread; /* that began it */
+    bool invalid;         /* a call that a capture does not allow was made */
+};
+
 struct object {
     enum kind kind;
+    bool destroyed; /* kept, so that what is done with it later is known */
     struct object *next;
-    struct queue queue;    /* stream, graph, executable */
-    struct queue *capture; /* stream: NULL when it captures nothing */
-    uint64_t time_ns;      /* event: 0 before it was reached */
-    void *stream;          /* event: that it was recorded on, NULL before */
-    void *library;         /* module */
+    struct queue queue; /* stream: what is to be done; graph, executable */
+    /* stream */
+    bool blocking;           /* the legacy stream waits for it, and it for the legacy stream */
+    struct capture *capture; /* NULL when it captures nothing */
+    uint64_t begun, done;    /* positions: of the queue's first operation, of the next to do */
+    /* event */
+    struct place recorded;
+    bool is_captured, is_timed;
+    uint64_t time_ns; /* 0 before it was reached */
+    /* module, kernel */
+    void *library;
+    char *text;
+    struct object *module; /* kernel */
     emulator_kernel *kernel;
-    unsigned shared_bytes; /* kernel: that a block may have */
-    size_t argument_bytes; /* module, kernel: of its one parameter */
-    char *begin;           /* allocation */
-    size_t bytes;          /* allocation, module, executable */
+    unsigned threads, shared_bytes; /* that a block may have */
+    bool has_run;
+    size_t argument_bytes; /* of the one parameter */
+    /* allocation, module, executable */
+    char *begin;
+    size_t bytes;
 };
 
 struct driver {
     struct object *objects;
+    struct object legacy, per_thread; /* streams; not among the objects */
     char *pool;
     size_t pool_bytes, pool_used;
     struct emulator *emulator;
     int depth, retained; /* of contexts: current, and held */
+    size_t stack_bytes;  /* of a thread, while a context is held */
     int broken;          /* what all calls return since a kernel failed */
     long charged;        /* bytes */
     uint64_t clock_ns;   /* of the GPU */
@@ -90,13 +124,24 @@ extern struct driver driver;
 int driver_setting(const char *name, int otherwise); /* of the environment */
 /* What REMAT_DOUBLE_FAIL=FUNCTION:RESULT says of the function. */
 int driver_failure(const char *function);
+/* A line to the file of REMAT_DOUBLE_DRY; false without one. */
+bool driver_only_says(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Says it on standard error. */
 int driver_fault(int result, const char *what, const char *detail);
+/* Ends the process: hardware would be used in a way of which nothing is defined. */
+_Noreturn void driver_end(int code, const char *call, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 struct object *driver_add(enum kind kind);
-struct object *driver_find(const void *handle, enum kind kind); /* NULL, and says so */
-int driver_drop(void *handle, enum kind kind);
+/* End the process for a handle that is unknown, destroyed or of another kind. */
+struct object *driver_find(const void *handle, enum kind kind, const char *call);
+struct object *driver_stream(void *handle, const char *call); /* the default streams too */
+int driver_drop(void *handle, enum kind kind, const char *call);
 void driver_push(struct queue *queue, const struct operation *operation);
-int driver_enqueue(void *stream, const struct operation *operation);
+int driver_enqueue(void *stream, const struct operation *operation, const char *call);
+bool driver_is_queued(const struct object *module); /* a launch of one of its kernels */
+/* CAPTURE_UNSUPPORTED where the thread captures: the call does not go through a stream, so no graph
+ * would have it. The capture is lost then, as with the real one. */
+int driver_refuse(const char *call);
 
 #define NEEDS_CONTEXT                                                                              \
     if (driver.broken || driver.depth == 0)                                                        \
@@ -104,5 +149,11 @@ int driver_enqueue(void *stream, const struct operation *operation);
                              : driver_fault(INVALID_CONTEXT, __func__, " without a context");      \
     if (driver_failure(__func__))                                                                  \
         return driver_failure(__func__);
+
+/* Not while the thread captures. */
+#define NEEDS_NO_CAPTURE                                                                           \
+    NEEDS_CONTEXT                                                                                  \
+    if (driver_refuse(__func__))                                                                   \
+        return CAPTURE_UNSUPPORTED;
 
 #endif

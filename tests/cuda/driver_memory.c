@@ -1,32 +1,31 @@
 /* Memory of libcuda's double: allocations in the pool, copies, and who may access what. */
 #include "driver.h"
 
-#include <stdlib.h>
-
-#define CONTEXT_BYTES (1u << 20) /* what the context is said to take */
+#define CONTEXT_BYTES (1u << 20) /* what the context is said to take, beside stacks */
+#define THREADS       1024       /* that the GPU can hold */
 #define GAP_BYTES     4096       /* between allocations: nobody may access it */
 
 static struct object *allocation_of(const char *begin, size_t bytes)
 {
     for (struct object *o = driver.objects; o; o = o->next)
-        if (o->kind == ALLOCATION && begin >= o->begin && begin + bytes <= o->begin + o->bytes)
+        if (o->kind == ALLOCATION && !o->destroyed && begin >= o->begin &&
+            begin + bytes <= o->begin + o->bytes)
             return o;
     return NULL;
 }
 
 void double_check(const void *begin, size_t bytes, const char *what)
 {
-    if (bytes && !allocation_of(begin, bytes)) {
-        driver_fault(0, "outside live allocations: ", what);
-        exit(98);
-    }
+    if (bytes && !allocation_of(begin, bytes))
+        driver_end(DOUBLE_OUTSIDE, what, "outside live allocations");
 }
 
 static size_t used_bytes(void)
 {
-    size_t bytes = (driver.retained ? CONTEXT_BYTES : 0) + (size_t)driver.charged;
+    size_t context = driver.retained ? CONTEXT_BYTES + driver.stack_bytes * THREADS : 0;
+    size_t bytes = context + (size_t)driver.charged;
     for (struct object *o = driver.objects; o; o = o->next)
-        bytes += o->bytes;
+        bytes += o->destroyed ? 0 : o->bytes;
     return bytes;
 }
 
@@ -48,7 +47,7 @@ int cuMemGetInfo_v2(size_t *available, size_t *total)
 
 int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 {
-    NEEDS_CONTEXT
+    NEEDS_NO_CAPTURE
     size_t taken = (bytes + GAP_BYTES + 255) / 256 * 256;
     if (bytes == 0 || bytes > driver.pool_bytes - used_bytes() ||
         driver.pool_used + taken > 2 * driver.pool_bytes)
@@ -57,39 +56,44 @@ int cuMemAlloc_v2(uint64_t *out, size_t bytes)
     object->begin = driver.pool + driver.pool_used;
     object->bytes = bytes;
     driver.pool_used += taken;
-    memset(object->begin, 0xff, bytes);
+    if (!driver_only_says("allocation %llx %llu\n", (unsigned long long)(uintptr_t)object->begin,
+                          (unsigned long long)bytes))
+        memset(object->begin, 0xff, bytes);
     *out = (uintptr_t)object->begin;
     return SUCCESS;
 }
 
 int cuMemFree_v2(uint64_t address)
 {
-    NEEDS_CONTEXT
-    for (struct object *o = driver.objects; o; o = o->next)
-        if (o->kind == ALLOCATION && (uintptr_t)o->begin == address)
-            return driver_drop(o, ALLOCATION);
-    return driver_fault(INVALID_VALUE, "free of what is not allocated", "");
+    NEEDS_NO_CAPTURE
+    struct object *o = driver.objects;
+    while (o && !(o->kind == ALLOCATION && (uintptr_t)o->begin == address))
+        o = o->next;
+    return driver_drop(o, ALLOCATION, __func__);
 }
 
 int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *stream)
 {
     struct operation o = {.type = SET, .set = {(void *)(uintptr_t)address, byte, bytes}};
     double_check(o.set.to, bytes, __func__);
-    return driver_enqueue(stream, &o);
+    if (driver_only_says("fill %llx %llu\n", (unsigned long long)address,
+                         (unsigned long long)bytes))
+        return SUCCESS;
+    return driver_enqueue(stream, &o, __func__);
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void *stream)
 {
     struct operation o = {.type = COPY, .copy = {(void *)(uintptr_t)address, from, bytes}};
     double_check(o.copy.to, bytes, __func__);
-    return driver_enqueue(stream, &o);
+    return driver_enqueue(stream, &o, __func__);
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
 {
     struct operation o = {.type = COPY, .copy = {to, (const void *)(uintptr_t)address, bytes}};
     double_check(o.copy.from, bytes, __func__);
-    return driver_enqueue(stream, &o);
+    return driver_enqueue(stream, &o, __func__);
 }
 
 /* Of tests alone; remat copies by kernels. */
@@ -100,5 +104,5 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
                           .copy = {(void *)(uintptr_t)to, (const void *)(uintptr_t)from, bytes}};
     double_check(o.copy.to, bytes, __func__);
     double_check(o.copy.from, bytes, __func__);
-    return driver_enqueue(stream, &o);
+    return driver_enqueue(stream, &o, __func__);
 }

@@ -46,19 +46,21 @@ int cuModuleLoadData(void **module, const void *image)
 {
     int arch = 0, version = 0, length = 0,
         capability = driver_setting("REMAT_DOUBLE_CAPABILITY", 90);
-    NEEDS_CONTEXT
+    NEEDS_NO_CAPTURE
     if (sscanf(image, DOUBLE_CUBIN "%n", &version, &arch, &length) != 2 || length == 0 ||
         version > driver_setting("REMAT_DOUBLE_DRIVER", 13000) / 1000)
         return INVALID_IMAGE;
     if (arch / 10 != capability / 10 || arch > capability)
         return NO_BINARY_FOR_GPU;
-    void *library = compile((const char *)image + length);
-    if (!library)
+    bool dry = driver_only_says("%s", "");
+    void *library = dry ? NULL : compile((const char *)image + length);
+    if (!library && !dry)
         return driver_fault(INVALID_VALUE, "a kernel does not compile: ", dlerror());
     struct object *object = driver_add(MODULE);
     bool tensors = strstr((const char *)image + length, "\nTENSORS_KERNEL(") != NULL;
     size_t words = tensors ? REMAT_CUDA_TENSORS_MAX : REMAT_CUDA_WORDS_MAX;
     object->library = library;
+    object->text = strdup((const char *)image + length);
     object->bytes = 4096;
     object->argument_bytes = words * sizeof(unsigned long long);
     *module = object;
@@ -67,19 +69,36 @@ int cuModuleLoadData(void **module, const void *image)
 
 int cuModuleUnload(void *handle)
 {
-    NEEDS_CONTEXT
-    return driver_drop(handle, MODULE); /* its functions stay mapped: a late launch would be seen */
+    NEEDS_NO_CAPTURE
+    struct object *module = driver_find(handle, MODULE, __func__);
+    if (driver_is_queued(module))
+        driver_end(DOUBLE_MISUSE, __func__, "a module with a launch that nobody waited for");
+    for (struct object *o = driver.objects; o; o = o->next)
+        o->destroyed |= o->kind == KERNEL && o->module == module;
+    free(module->text);
+    return driver_drop(handle, MODULE, __func__);
+}
+
+/* KERNEL(name, threads): what __launch_bounds__ says. */
+static unsigned threads_of(const char *text, const char *name)
+{
+    char head[512];
+    snprintf(head, sizeof head, "KERNEL(%s, ", name);
+    const char *at = strstr(text, head);
+    return at ? (unsigned)atoi(at + strlen(head)) : 0;
 }
 
 int cuModuleGetFunction(void **function, void *handle, const char *name)
 {
-    NEEDS_CONTEXT
-    struct object *module = driver_find(handle, MODULE);
-    void *address = module ? dlsym(module->library, name) : NULL;
-    if (!address)
+    NEEDS_NO_CAPTURE
+    struct object *module = driver_find(handle, MODULE, __func__);
+    void *address = module->library ? dlsym(module->library, name) : NULL;
+    if (!address && module->library)
         return NOT_FOUND;
     struct object *object = driver_add(KERNEL);
     memcpy(&object->kernel, &address, sizeof address);
+    object->module = module;
+    object->threads = threads_of(module->text, name);
     object->shared_bytes = SHARED_BYTES;
     object->argument_bytes = module->argument_bytes;
     *function = object;
@@ -89,8 +108,8 @@ int cuModuleGetFunction(void **function, void *handle, const char *name)
 int cuFuncSetAttribute(void *function, int attribute, int value)
 {
     NEEDS_CONTEXT
-    struct object *kernel = driver_find(function, KERNEL);
-    if (!kernel || attribute != CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+    struct object *kernel = driver_find(function, KERNEL, __func__);
+    if (attribute != CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
         value > SHARED_BYTES_MAX)
         return INVALID_VALUE;
     if ((unsigned)value > kernel->shared_bytes)
@@ -98,19 +117,39 @@ int cuFuncSetAttribute(void *function, int attribute, int value)
     return SUCCESS;
 }
 
+/* A kernel is loaded by its first launch, so that must not be captured. */
+static int check_capture(struct object *kernel, void *stream)
+{
+    bool captures = driver_stream(stream, "cuLaunchKernel")->capture != NULL;
+    if (captures && !kernel->has_run)
+        return driver_refuse("cuLaunchKernel, for the first time");
+    kernel->has_run |= !captures;
+    return SUCCESS;
+}
+
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads,
                    unsigned threads_y, unsigned threads_z, unsigned shared_bytes, void *stream,
                    void **arguments, void **extra)
 {
-    struct object *kernel = driver_find(function, KERNEL);
-    if (!kernel || x == 0 || y != 1 || z != 1 || threads == 0 || threads > 1024 || threads_y != 1 ||
-        threads_z != 1 || extra || shared_bytes > kernel->shared_bytes)
+    NEEDS_CONTEXT
+    struct object *kernel = driver_find(function, KERNEL, __func__);
+    if (x == 0 || x > INT32_MAX || y != 1 || z != 1 || threads == 0 || threads > kernel->threads ||
+        threads_y != 1 || threads_z != 1 || !arguments || !arguments[0] || extra ||
+        shared_bytes > kernel->shared_bytes)
         return driver_fault(INVALID_VALUE, __func__, ": arguments");
-    struct operation o = {.type = LAUNCH,
-                          .launch = {.kernel = kernel->kernel,
-                                     .blocks = x,
-                                     .threads = threads,
-                                     .shared_bytes = shared_bytes}};
+    struct operation o = {
+        .type = LAUNCH,
+        .launch = {
+            .kernel = kernel, .blocks = x, .threads = threads, .shared_bytes = shared_bytes}};
+    int refused = check_capture(kernel, stream);
+    if (refused)
+        return refused;
     memcpy(&o.launch.arguments, arguments[0], kernel->argument_bytes);
-    return driver_enqueue(stream, &o);
+    if (driver_only_says("launch %u %u %u", x, threads, shared_bytes)) {
+        for (size_t w = 0; w < REMAT_CUDA_WORDS_MAX; w++)
+            driver_only_says(" %llx", o.launch.arguments.word[w]);
+        driver_only_says("\n");
+        return SUCCESS;
+    }
+    return driver_enqueue(stream, &o, __func__);
 }

@@ -1,29 +1,29 @@
-/* Streams, events and graphs of libcuda's double: operations are performed when somebody waits for
- * their stream, or for an event on it; other streams are left alone. */
+/* Streams and events of libcuda's double: operations are performed when somebody waits for their
+ * stream, or for an event on it; of other streams only what these wait for. The legacy stream waits
+ * for all blocking ones at each call, and they for it. */
 #include "driver.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 static const char *launch(const struct operation *o)
 {
     struct emulator_range ranges[64];
-    struct emulator_launch launch = {.kernel = o->launch.kernel,
+    struct emulator_launch launch = {.kernel = o->launch.kernel->kernel,
                                      .arguments = o->launch.arguments,
                                      .blocks = o->launch.blocks,
                                      .threads = o->launch.threads,
                                      .shared_bytes = o->launch.shared_bytes,
                                      .ranges = ranges};
     for (struct object *a = driver.objects; a && launch.range_count < 64; a = a->next)
-        if (a->kind == ALLOCATION)
+        if (a->kind == ALLOCATION && !a->destroyed)
             ranges[launch.range_count++] =
                 (struct emulator_range){a->begin, a->begin + a->bytes, true, true};
     return emulator_run(driver.emulator, &launch);
 }
 
+static void drain(struct place place);
+
 static const char *perform(const struct operation *o)
 {
-    driver.clock_ns += o->type == RECORD ? 0 : DOUBLE_OPERATION_NS;
+    driver.clock_ns += o->type == RECORD || o->type == WAIT ? 0 : DOUBLE_OPERATION_NS;
     switch (o->type) {
     case LAUNCH:
         return launch(o);
@@ -36,6 +36,9 @@ static const char *perform(const struct operation *o)
     case RECORD:
         o->event->time_ns = driver.clock_ns;
         return NULL;
+    case WAIT:
+        drain(o->wait);
+        return NULL;
     case HOST:
         o->host.run(o->host.data);
         return NULL;
@@ -43,166 +46,224 @@ static const char *perform(const struct operation *o)
     return "unknown operation";
 }
 
-static int drain(struct object *stream)
+/* What waits was enqueued after that for which it waits, so no stream waits for itself. */
+static void drain(struct place place)
 {
+    struct object *stream = place.stream;
     /* A GPU flushes subnormals; so do kernels compiled with --ftz=true. */
     unsigned state = __builtin_ia32_stmxcsr();
     __builtin_ia32_ldmxcsr(state | 0x8040u);
-    for (size_t i = 0; i < stream->queue.count && !driver.broken; i++) {
-        const char *problem = perform(&stream->queue.items[i]);
+    while (stream && stream->done < place.position && !driver.broken) {
+        struct operation o = stream->queue.items[stream->done++ - stream->begun];
+        const char *problem = perform(&o);
         if (problem)
             driver.broken = driver_fault(ILLEGAL_ADDRESS, "", problem);
     }
     __builtin_ia32_ldmxcsr(state);
-    stream->queue.count = 0;
-    return driver.broken;
 }
 
+static struct place end_of(struct object *stream)
+{
+    if (stream->done == stream->begun + stream->queue.count) {
+        stream->begun = stream->done;
+        stream->queue.count = 0;
+    }
+    return (struct place){stream, stream->begun + stream->queue.count};
+}
+
+static bool is_pending(struct place place)
+{
+    return place.stream && place.stream->done < place.position;
+}
+
+static bool has_launch(struct object *stream, const struct object *module)
+{
+    for (uint64_t i = stream->done; i < end_of(stream).position; i++) {
+        const struct operation *o = &stream->queue.items[i - stream->begun];
+        if (o->type == LAUNCH && o->launch.kernel->module == module)
+            return true;
+    }
+    return false;
+}
+
+bool driver_is_queued(const struct object *module)
+{
+    bool queued = has_launch(&driver.legacy, module) || has_launch(&driver.per_thread, module);
+    for (struct object *s = driver.objects; s; s = s->next)
+        queued |= s->kind == STREAM && has_launch(s, module);
+    return queued;
+}
+
+/* --- what the default streams imply --- */
+
+/* The next of the blocking streams; NULL begins and ends. */
+static struct object *next_blocking(struct object *stream)
+{
+    if (!stream)
+        return &driver.per_thread;
+    for (stream = stream == &driver.per_thread ? driver.objects : stream->next; stream;
+         stream = stream->next)
+        if (stream->kind == STREAM && stream->blocking && !stream->destroyed)
+            return stream;
+    return NULL;
+}
+
+static bool is_blocked(const struct object *stream) /* by the capture of a blocking one */
+{
+    for (struct object *s = NULL; stream == &driver.legacy && (s = next_blocking(s));)
+        if (s->capture)
+            return true;
+    return false;
+}
+
+static void wait_for(struct object *stream, struct object *other)
+{
+    struct operation wait = {.type = WAIT, .wait = end_of(other)};
+    if (is_pending(wait.wait))
+        driver_push(&stream->queue, &wait);
+}
+
+static void join(struct object *stream)
+{
+    if (stream->blocking)
+        wait_for(stream, &driver.legacy);
+    for (struct object *s = NULL; stream == &driver.legacy && (s = next_blocking(s));)
+        wait_for(stream, s);
+}
+
+int driver_enqueue(void *handle, const struct operation *operation, const char *call)
+{
+    struct object *stream = driver_stream(handle, call);
+    if (driver.broken)
+        return driver.broken;
+    if (is_blocked(stream))
+        return driver_fault(CAPTURE_IMPLICIT, call, " on the legacy stream");
+    if (stream->capture) {
+        driver_push(&stream->capture->graph->queue, operation);
+        return stream->capture->invalid ? CAPTURE_INVALIDATED : SUCCESS;
+    }
+    end_of(stream);
+    join(stream);
+    driver_push(&stream->queue, operation);
+    return SUCCESS;
+}
+
+int double_enqueue_host(void *stream, void (*run)(const void *data), const void *data, size_t bytes)
+{
+    struct operation o = {.type = HOST, .host = {.run = run}};
+    NEEDS_CONTEXT
+    if (bytes > sizeof o.host.data)
+        return INVALID_VALUE;
+    memcpy(o.host.data, data, bytes);
+    return driver_enqueue(stream, &o, __func__);
+}
+
+/* --- streams --- */
+
+/* One that the legacy stream waits for makes each host's work there wait for a step. */
 int cuStreamCreate(void **stream, unsigned flags)
 {
-    NEEDS_CONTEXT(void) flags;
-    *stream = driver_add(STREAM);
+    NEEDS_CONTEXT
+    if (flags != CUDA_STREAM_NON_BLOCKING && !driver_setting("REMAT_DOUBLE_BLOCKING", 0))
+        driver_end(DOUBLE_MISUSE, __func__, "a blocking stream");
+    struct object *made = driver_add(STREAM);
+    made->blocking = flags != CUDA_STREAM_NON_BLOCKING;
+    *stream = made;
     return SUCCESS;
 }
 
 int cuStreamDestroy_v2(void *handle)
 {
     NEEDS_CONTEXT
-    struct object *stream = driver_find(handle, STREAM);
-    if (!stream || stream->capture)
-        return INVALID_VALUE;
-    drain(stream);
-    return driver_drop(handle, STREAM);
+    struct object *stream = driver_find(handle, STREAM, __func__);
+    if (stream->capture)
+        driver_end(DOUBLE_MISUSE, __func__, "a stream that captures");
+    drain(end_of(stream));
+    return driver_drop(handle, STREAM, __func__);
 }
 
 int cuStreamSynchronize(void *handle)
 {
-    NEEDS_CONTEXT
-    struct object *stream = driver_find(handle, STREAM);
-    if (!stream || stream->capture)
-        return driver_fault(CAPTURE_UNSUPPORTED, __func__, " while capturing");
-    return drain(stream);
-}
-
-int double_enqueue_host(void *stream, void (*run)(const void *data), const void *data, size_t bytes)
-{
-    struct operation o = {.type = HOST, .host = {.run = run}};
-    if (bytes > sizeof o.host.data)
-        return INVALID_VALUE;
-    memcpy(o.host.data, data, bytes);
-    return driver_enqueue(stream, &o);
+    NEEDS_NO_CAPTURE
+    struct object *stream = driver_stream(handle, __func__);
+    if (is_blocked(stream))
+        return driver_fault(CAPTURE_IMPLICIT, __func__, " of the legacy stream");
+    join(stream);
+    drain(end_of(stream));
+    return driver.broken;
 }
 
 int cuStreamIsCapturing(void *handle, int *state)
 {
     NEEDS_CONTEXT
-    struct object *stream = driver_find(handle, STREAM);
-    *state = stream && stream->capture;
-    return stream ? SUCCESS : INVALID_VALUE;
+    struct object *stream = driver_stream(handle, __func__);
+    *state = stream->capture ? 1 + stream->capture->invalid : 0;
+    return is_blocked(stream) ? CAPTURE_IMPLICIT : SUCCESS;
 }
 
-int cuStreamBeginCapture_v2(void *handle, int mode)
+int cuStreamWaitEvent(void *handle, void *waited, unsigned flags)
 {
     NEEDS_CONTEXT
-    struct object *stream = driver_find(handle, STREAM);
-    if (!stream || stream->capture || mode != CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+    struct object *stream = driver_stream(handle, __func__);
+    struct object *event = driver_find(waited, EVENT, __func__);
+    struct operation o = {.type = WAIT, .wait = event->recorded};
+    if (flags)
         return INVALID_VALUE;
-    stream->capture = &driver_add(GRAPH)->queue;
-    return SUCCESS;
+    if (event->is_captured || stream->capture) /* nothing here captures over several streams */
+        return driver_fault(CAPTURE_ISOLATION, __func__, " across a capture");
+    return driver_enqueue(handle, &o, __func__);
 }
 
-int cuStreamEndCapture(void *handle, void **graph)
-{
-    NEEDS_CONTEXT
-    struct object *stream = driver_find(handle, STREAM);
-    if (!stream || !stream->capture)
-        return INVALID_VALUE;
-    *graph = (char *)stream->capture - offsetof(struct object, queue);
-    stream->capture = NULL;
-    return SUCCESS;
-}
-
-int cuGraphInstantiateWithFlags(void **out, void *handle, unsigned long long flags)
-{
-    NEEDS_CONTEXT
-    struct object *graph = driver_find(handle, GRAPH);
-    if (!graph || flags)
-        return INVALID_VALUE;
-    long bytes = driver_setting("REMAT_DOUBLE_GRAPH", 1 << 16);
-    if (!double_charge(bytes))
-        return CUDA_OUT_OF_MEMORY;
-    double_charge(-bytes);
-    struct object *executable = driver_add(EXECUTABLE);
-    executable->bytes = (size_t)bytes;
-    for (size_t i = 0; i < graph->queue.count; i++)
-        driver_push(&executable->queue, &graph->queue.items[i]);
-    *out = executable;
-    return SUCCESS;
-}
-
-int cuGraphLaunch(void *handle, void *stream)
-{
-    const char *log = getenv("REMAT_DOUBLE_LOG");
-    struct object *executable = driver_find(handle, EXECUTABLE);
-    int result = executable ? SUCCESS : INVALID_VALUE;
-    double_charge(driver_setting("REMAT_DOUBLE_LEAK", 0));
-    for (size_t i = 0; !result && i < executable->queue.count; i++)
-        result = driver_enqueue(stream, &executable->queue.items[i]);
-    FILE *file = log && executable ? fopen(log, "a") : NULL;
-    if (file) {
-        fprintf(file, "graph of %zu\n", executable->queue.count);
-        fclose(file);
-    }
-    return result;
-}
-
-int cuGraphDestroy(void *graph)
-{
-    return driver_drop(graph, GRAPH);
-}
-
-int cuGraphExecDestroy(void *executable)
-{
-    return driver_drop(executable, EXECUTABLE);
-}
+/* --- events --- */
 
 int cuEventCreate(void **event, unsigned flags)
 {
-    NEEDS_CONTEXT(void) flags;
-    *event = driver_add(EVENT);
+    NEEDS_CONTEXT
+    if (flags != CUDA_EVENT_DEFAULT && flags != CUDA_EVENT_DISABLE_TIMING)
+        return INVALID_VALUE;
+    struct object *made = driver_add(EVENT);
+    made->is_timed = flags == CUDA_EVENT_DEFAULT;
+    *event = made;
     return SUCCESS;
 }
 
 int cuEventDestroy_v2(void *event)
 {
-    return driver_drop(event, EVENT);
+    NEEDS_CONTEXT
+    return driver_drop(event, EVENT, __func__);
 }
 
-int cuEventRecord(void *event, void *stream)
+int cuEventRecord(void *handle, void *stream)
 {
-    struct operation o = {.type = RECORD, .event = driver_find(event, EVENT)};
-    if (!o.event)
-        return INVALID_VALUE;
-    o.event->time_ns = 0;
-    o.event->stream = stream;
-    return driver_enqueue(stream, &o);
+    NEEDS_CONTEXT
+    struct object *event = driver_find(handle, EVENT, __func__),
+                  *on = driver_stream(stream, __func__);
+    struct operation o = {.type = RECORD, .event = event};
+    int result = driver_enqueue(stream, &o, __func__);
+    event->time_ns = 0;
+    event->is_captured = on->capture != NULL;
+    event->recorded = end_of(on);
+    return result;
 }
 
 int cuEventSynchronize(void *handle)
 {
-    NEEDS_CONTEXT
-    struct object *event = driver_find(handle, EVENT);
-    struct object *stream = event && event->stream ? driver_find(event->stream, STREAM) : NULL;
-    if (stream && !stream->capture)
-        drain(stream);
-    return driver.broken ? driver.broken : event && event->time_ns ? SUCCESS : NOT_READY;
+    NEEDS_NO_CAPTURE
+    struct object *event = driver_find(handle, EVENT, __func__);
+    if (event->is_captured)
+        return driver_fault(CAPTURED_EVENT, __func__, " of a captured event");
+    drain(event->recorded);
+    return driver.broken;
 }
 
 int cuEventElapsedTime(float *ms, void *begin, void *end)
 {
-    NEEDS_CONTEXT
-    struct object *from = driver_find(begin, EVENT), *to = driver_find(end, EVENT);
-    if (!from || !to || !from->time_ns || !to->time_ns)
+    NEEDS_NO_CAPTURE
+    struct object *from = driver_find(begin, EVENT, __func__),
+                  *to = driver_find(end, EVENT, __func__);
+    if (from->is_captured || to->is_captured || !from->is_timed || !to->is_timed)
+        return driver_fault(INVALID_VALUE, __func__, " of events without a time");
+    if (!from->time_ns || !to->time_ns)
         return NOT_READY;
     *ms = (float)((double)(int64_t)(to->time_ns - from->time_ns) * 1e-6);
     return SUCCESS;

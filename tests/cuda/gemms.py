@@ -75,9 +75,10 @@ with folder() as work:
     check(hashes(again) == first, "an algorithm with too much workspace: other bits")
     check("cuBLASLt refuses the algorithm" in again.stderr, again.stderr)
 
-    for wrong in ["hello\n", "", made[:-4]]:
+    for wrong in ["hello\n", "", made[:-4], "\x1b[31m\x9b\n"]:
         table.write_text(wrong)
         done = run()
+        check("\x1b" not in done.stderr and "\x9b" not in done.stderr, f"{done.stderr!r}: not shown")
         check(done.returncode == 4 and "model.plan.gemm.json" in done.stderr, f"{wrong[:20]!r}: {done.stderr}")
         check(table.read_text() == wrong, "what is no table was written over")
 finish()

@@ -1,10 +1,10 @@
 /* A session on a stream and in memory that the host made through the driver, beside one that made
- * its own: the same bits, on the host's stream entry points return before they are done and what
- * the host enqueues there comes after them, on the session's own stream they return when they are
- * done, what is the host's stays the host's, and of the arena as much is used as was planned, to
- * the byte.
+ * its own: the same bits; on the host's stream, of whatever kind, entry points return before they
+ * are done, what the host has enqueued there comes before them and what it enqueues later after
+ * them; on the session's own stream they return when they are done; what is the host's stays the
+ * host's; and of the arena as much is used as was planned, to the byte.
  *
- *     cuda_host PLAN LIBRARIES [--doubles] */
+ *     cuda_host PLAN LIBRARIES [--doubles [--one-stream]] */
 #include "cuda_api.h"
 #include "plan.h"
 
@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define STEPS 4 /* launch by launch, captured, as a graph, twice */
-#define PAINT 0x5a
+#define STEPS         4 /* launch by launch, captured, as a graph, twice */
+#define PAINT         0x5a
+#define ALLOWED_BYTES (64u << 20) /* that a driver may keep after sessions */
 
 static int faults;
 
@@ -45,9 +46,10 @@ struct host {
     remat_context *ctx;
     struct cuda_driver driver;
     remat_plan *plan;
-    void *context, *stream, *event;
-    uint64_t address; /* of its device memory, the arena first */
-    bool doubles;
+    void *context, *event;
+    void *stream, *non_blocking, *blocking; /* `stream`: of the session, if it has the host's */
+    uint64_t address;                       /* of its device memory, the arena first */
+    bool doubles, one_stream;
 };
 
 /* Enqueued before an entry point: done afterwards only if somebody waited, or, on a GPU, by chance.
@@ -68,16 +70,29 @@ static bool is_done(struct host *host)
     return result == 0;
 }
 
+static uint64_t address_of(struct host *host, const char *name)
+{
+    const struct remat_program *p = host->plan->program;
+    uint32_t tensor = remat_plan_find_tensor(host->plan, name);
+    return host->address + p->buffers[p->values[p->tensors[tensor].value].buffer].offset_bytes;
+}
+
+/* Enqueued on the host's stream, without a word to the session. */
+static void enqueue_rate(struct host *host, const float *lr)
+{
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(
+        host->driver.cuMemcpyHtoDAsync_v2(address_of(host, "lr"), lr, sizeof *lr, host->stream));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+}
+
 /* What lies in the host's device memory, copied on its stream, without a word to the session. */
 static float copy_loss(struct host *host)
 {
-    const struct remat_program *p = host->plan->program;
-    uint32_t tensor = remat_plan_find_tensor(host->plan, "loss");
-    const struct remat_program_value *value = &p->values[p->tensors[tensor].value];
     float loss;
     must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    must_cuda(host->driver.cuMemcpyDtoHAsync_v2(
-        &loss, host->address + p->buffers[value->buffer].offset_bytes, sizeof loss, host->stream));
+    must_cuda(host->driver.cuMemcpyDtoHAsync_v2(&loss, address_of(host, "loss"), sizeof loss,
+                                                host->stream));
     must_cuda(host->driver.cuEventRecord(host->event, host->stream));
     must_cuda(host->driver.cuEventSynchronize(host->event));
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
@@ -101,6 +116,10 @@ static void write_ids(struct host *host, remat_session *session, const char *nam
     for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
         ids[i] = (int32_t)(i * 7919 % 251);
     must(host->ctx, remat_session_write(session, name, ids, info.bytes));
+    int32_t outside = (int32_t)info.index_bound;
+    check(remat_session_write_part(session, name, 4, &outside, 4) == REMAT_ERROR_INVALID &&
+              strstr(remat_context_message(host->ctx), "element 1 is "),
+          "an id outside the vocabulary");
     free(ids);
 }
 
@@ -136,7 +155,8 @@ static void check_peak(struct host *host, uint64_t address)
 
 static void train(struct host *host, const remat_session_params *params, float *losses)
 {
-    const float lr = 3e-4f;
+    static const float lr = 3e-4f, none = 0;
+    bool is_hosts = params->stream != REMAT_STREAM_OWN;
     remat_session *session;
     must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
     must(host->ctx, remat_session_run(session, "init"));
@@ -144,38 +164,81 @@ static void train(struct host *host, const remat_session_params *params, float *
         paint(host, (uintptr_t)params->memory);
     write_ids(host, session, "tokens");
     write_ids(host, session, "targets");
-    must(host->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
     for (int32_t step = 1; step <= STEPS; step++) {
         must(host->ctx, remat_session_write(session, "step", &step, sizeof step));
-        if (params->stream)
+        must(host->ctx, remat_session_write(session, "lr", is_hosts ? &none : &lr, sizeof lr));
+        if (is_hosts) {
+            enqueue_rate(host, &lr);
             mark(host);
+        }
         must(host->ctx, remat_session_run(session, "train"));
-        if (params->stream && host->doubles)
+        if (is_hosts && host->doubles)
             check(!is_done(host), "the session waited for the host's stream");
-        float copied = params->memory ? copy_loss(host) : 0;
+        /* One after the other: who waits for the step is not who waited for the host's work. */
+        float copied = params->memory && step % 2 ? copy_loss(host) : 0;
         must(host->ctx,
              remat_session_read(session, "loss", &losses[step - 1], sizeof losses[step - 1]));
         if (params->memory)
-            check(copied == losses[step - 1],
-                  params->stream ? "what comes after a run on the host's stream does not see it"
-                                 : "a run on the session's own stream was not done on return");
+            check((step % 2 ? copied : copy_loss(host)) == losses[step - 1],
+                  is_hosts ? "what comes after a run on the host's stream does not see it"
+                           : "a run on the session's own stream was not done on return");
     }
     if (params->memory)
         check_peak(host, (uintptr_t)params->memory);
     remat_session_destroy(&session);
 }
 
-/* While the host captures its stream nothing is done, and the capture goes on. */
-static void check_capture(struct host *host, const remat_session_params *params)
+/* On each kind of stream that a host may have: what PyTorch has is the legacy one. */
+static void train_on(struct host *host, remat_session_params *params, const float *own)
+{
+    const struct {
+        const char *name;
+        void *stream;
+    } streams[] = {{"a stream that is not blocking", host->non_blocking},
+                   {"a blocking stream", host->blocking},
+                   {"the legacy stream, NULL", NULL},
+                   {"the legacy stream", CUDA_STREAM_LEGACY},
+                   {"the thread's stream", CUDA_STREAM_PER_THREAD}};
+    for (size_t i = 0; i < (host->one_stream ? 1 : sizeof streams / sizeof *streams); i++) {
+        float losses[STEPS];
+        int before = faults;
+        params->stream = host->stream = streams[i].stream;
+        train(host, params, losses);
+        check(memcmp(own, losses, sizeof losses) == 0,
+              "other losses: what comes before a run on the host's stream is not seen by it");
+        if (faults > before)
+            printf("on %s\n", streams[i].name);
+    }
+    params->stream = REMAT_STREAM_OWN;
+    host->stream = host->non_blocking;
+}
+
+static void begin_capture(struct host *host, void *stream)
+{
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    setenv("REMAT_DOUBLE_BLOCKING", "1", 1);
+    must_cuda(host->driver.cuStreamBeginCapture_v2(stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    unsetenv("REMAT_DOUBLE_BLOCKING");
+}
+
+static void end_capture(struct host *host, void *stream)
+{
+    void *graph = NULL;
+    must_cuda(host->driver.cuStreamEndCapture(stream, &graph));
+    check(graph != NULL, "the host's capture was broken");
+    must_cuda(host->driver.cuGraphDestroy(graph));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+}
+
+/* While the host captures, nothing is done on a stream that it then may not use, and the capture
+ * goes on. */
+static void check_capture(struct host *host, const remat_session_params *params, void *captured)
 {
     const float lr = 0;
     float loss;
     remat_session *session, *other;
-    void *graph = NULL;
     must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
-    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    must_cuda(
-        host->driver.cuStreamBeginCapture_v2(host->stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    begin_capture(host, captured);
     check(remat_session_run(session, "init") == REMAT_ERROR_USAGE &&
               strstr(remat_context_message(host->ctx), "stream is being captured"),
           "run in a capture");
@@ -185,11 +248,50 @@ static void check_capture(struct host *host, const remat_session_params *params)
           "read in a capture");
     check(remat_session_create(host->ctx, host->plan, params, &other) == REMAT_ERROR_USAGE,
           "create in a capture");
-    must_cuda(host->driver.cuStreamEndCapture(host->stream, &graph));
-    check(graph != NULL, "the host's capture was broken");
-    must_cuda(host->driver.cuGraphDestroy(graph));
-    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    end_capture(host, captured);
     must(host->ctx, remat_session_run(session, "init"));
+    remat_session_destroy(&session);
+}
+
+/* The legacy stream is as free as ever while the host captures one that is not blocking. */
+static void check_legacy_beside_capture(struct host *host, const remat_session_params *params)
+{
+    remat_session *session;
+    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    must(host->ctx, remat_session_run(session, "init"));
+    must(host->ctx, remat_session_run(session, "init"));
+    begin_capture(host, host->non_blocking);
+    must(host->ctx, remat_session_run(session, "init"));
+    end_capture(host, host->non_blocking);
+    remat_session_destroy(&session);
+}
+
+static void check_captures(struct host *host, remat_session_params *params)
+{
+    params->stream = host->non_blocking;
+    check_capture(host, params, host->non_blocking);
+    params->stream = NULL;
+    check_capture(host, params, host->blocking);
+    check_legacy_beside_capture(host, params);
+    params->stream = REMAT_STREAM_OWN;
+}
+
+static int look(void *seen, const remat_trace_event *event)
+{
+    *(uint64_t *)seen += event->duration_ns;
+    return 0;
+}
+
+/* Each command by itself, between events. */
+static void check_trace(struct host *host, remat_session_params *params)
+{
+    uint64_t ns = 0;
+    remat_session *session;
+    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    remat_session_set_trace(session, look, &ns);
+    remat_session_set_trace_data(session, 0);
+    must(host->ctx, remat_session_run(session, "init"));
+    check(ns > 0, "no time passed");
     remat_session_destroy(&session);
 }
 
@@ -206,6 +308,30 @@ static void check_refusals(struct host *host, const remat_session_params *params
           "memory that is not aligned is not refused");
 }
 
+static void make_streams(struct host *host, uint64_t bytes)
+{
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    must_cuda(host->driver.cuStreamCreate(&host->non_blocking, CUDA_STREAM_NON_BLOCKING));
+    setenv("REMAT_DOUBLE_BLOCKING", "1", 1);
+    must_cuda(host->driver.cuStreamCreate(&host->blocking, 0));
+    unsetenv("REMAT_DOUBLE_BLOCKING");
+    must_cuda(host->driver.cuEventCreate(&host->event, CUDA_EVENT_DEFAULT));
+    must_cuda(host->driver.cuMemAlloc_v2(&host->address, bytes));
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    host->stream = host->non_blocking;
+}
+
+static void destroy_streams(struct host *host)
+{
+    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
+    check(host->driver.cuMemFree_v2(host->address) == 0, "the session freed the host's memory");
+    must_cuda(host->driver.cuEventDestroy_v2(host->event));
+    check(host->driver.cuStreamDestroy_v2(host->non_blocking) == 0 &&
+              host->driver.cuStreamDestroy_v2(host->blocking) == 0,
+          "the session destroyed the host's stream");
+    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+}
+
 static void run(struct host *host, const char *libraries)
 {
     float own[STEPS], hosts[STEPS];
@@ -216,36 +342,28 @@ static void run(struct host *host, const char *libraries)
     params.cuda_libraries = libraries;
     params.seed = 7;
     train(host, &params, own);
+    check(own[0] != own[STEPS - 1], "the loss does not change");
+    check_trace(host, &params);
     must(host->ctx, remat_session_memory_bytes(host->ctx, host->plan, &params, &bytes));
-    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    must_cuda(host->driver.cuStreamCreate(&host->stream, CUDA_STREAM_NON_BLOCKING));
-    must_cuda(host->driver.cuEventCreate(&host->event, CUDA_EVENT_DEFAULT));
-    must_cuda(host->driver.cuMemAlloc_v2(&host->address, bytes));
-    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
-    params.stream = host->stream;
+    make_streams(host, bytes);
     params.memory = (void *)(uintptr_t)host->address;
     params.memory_bytes = bytes;
     check_refusals(host, &params);
-    check_capture(host, &params);
     size_t before = available_bytes(host);
-    train(host, &params, hosts);
-    check(memcmp(own, hosts, sizeof own) == 0, "other losses on the host's stream");
-    check(own[0] != own[STEPS - 1], "the loss does not change");
-    params.stream = NULL;
+    train_on(host, &params, own);
+    check_captures(host, &params);
     train(host, &params, hosts);
     check(memcmp(own, hosts, sizeof own) == 0, "other losses in the host's memory");
-    check(available_bytes(host) == before, "a session left something in the GPU's memory");
-    must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    check(host->driver.cuMemFree_v2(host->address) == 0, "the session freed the host's memory");
-    must_cuda(host->driver.cuEventDestroy_v2(host->event));
-    check(host->driver.cuStreamDestroy_v2(host->stream) == 0,
-          "the session destroyed the host's stream");
-    must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
+    size_t left = before - available_bytes(host), allowed = host->doubles ? 0 : ALLOWED_BYTES;
+    printf("%zu bytes of the GPU are in use more than before the sessions\n", left);
+    check((ptrdiff_t)left <= (ptrdiff_t)allowed, "a session left something in the GPU's memory");
+    destroy_streams(host);
 }
 
 int main(int argc, char **argv)
 {
-    struct host host = {.ctx = remat_context_create(NULL, NULL), .doubles = argc > 3};
+    struct host host = {
+        .ctx = remat_context_create(NULL, NULL), .doubles = argc > 3, .one_stream = argc > 4};
     const char *libraries = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
     if (argc < 3)
         return 2;

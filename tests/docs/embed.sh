@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs libremat into a scratch directory, compiles docs/examples/embed.c against it with
-# pkg-config, as C and as C++, and trains a tiny plan with both: embed.sh BUILD_DIRECTORY
+# pkg-config, as C and as C++, shared and static, and trains a tiny plan with each: embed.sh BUILD_DIRECTORY
 set -euo pipefail
 build=$(realpath "$1")
 example=$(cd "$(dirname "$0")/../../docs/examples" && pwd)/embed.c
@@ -13,15 +13,21 @@ pc=$(find installed -name remat.pc)
 export PKG_CONFIG_PATH=$work/$(dirname "$pc") PKG_CONFIG_SYSROOT_DIR=$work/installed
 export LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")
 read -ra flags < <(pkg-config --cflags --libs remat)
+read -ra static_flags < <(pkg-config --static --cflags --libs remat | sed 's/-lremat/-l:libremat.a/')
 
 "${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "$example" "${flags[@]}" -o embed-c
 "${CXX:-c++}" -std=c++17 -pedantic -Wall -Wextra -Werror -x c++ "$example" -x none "${flags[@]}" -o embed-cpp
+
+"${CC:-cc}" -std=c11 -pedantic -Wall -Wextra -Werror "$example" "${static_flags[@]}" -o embed-static
+"${CXX:-c++}" -std=c++17 -pedantic -Wall -Wextra -Werror -x c++ "$example" -x none "${static_flags[@]}" -o embed-static-cpp
 
 "$build/tools/remat-graph" gpt2-tiny -o tiny.fbs
 "$build/tools/remat-compile" tiny.fbs -o tiny.plan >/dev/null
 ./embed-c tiny.plan 3 | tee c.txt
 ./embed-cpp tiny.plan 3 >cpp.txt
 cmp c.txt cpp.txt
+./embed-static tiny.plan 3 | cmp - c.txt
+./embed-static-cpp tiny.plan 3 | cmp - c.txt
 [ "$(grep -cE '^step [123] loss [0-9]+\.[0-9]{6}$' c.txt)" = 3 ]
 # An error of the library is the program's.
 if ./embed-c tiny.fbs 1 2>error.txt || [ $? -ne 4 ]; then
@@ -29,3 +35,23 @@ if ./embed-c tiny.fbs 1 2>error.txt || [ $? -ne 4 ]; then
     exit 1
 fi
 grep -q '^embed: tiny.fbs: ' error.txt
+
+# Both libraries have the same names, all of them of the headers.
+nm -D --defined-only "$LD_LIBRARY_PATH/libremat.so" | awk '{print $3}' | sort >shared-names.txt
+nm -g --defined-only "$LD_LIBRARY_PATH/libremat.a" | awk 'NF == 3 {print $3}' | sort >static-names.txt
+diff shared-names.txt static-names.txt
+[ "$(grep -c . shared-names.txt)" = "$(cat installed/usr/local/include/remat/*.h | grep -c '^REMAT_API ')" ]
+
+# A host may have names of its own that are the library's inside.
+find "$build/runtime" "$build/schemas" -name '*.a' ! -name libremat.a -exec nm -g --defined-only {} + |
+    awk 'NF == 3 && $3 ~ /^[a-z][a-z0-9_]*$/ {print $3}' | sort -u | comm -23 - shared-names.txt >inside.txt
+[ "$(grep -c . inside.txt)" -gt 200 ]
+sed 's/.*/int &(void); int &(void) { __builtin_trap(); }/' inside.txt >names.c
+"${CC:-cc}" -std=c11 -w "$example" names.c "${flags[@]}" -o host-shared
+"${CC:-cc}" -std=c11 -w "$example" names.c "${static_flags[@]}" -o host-static
+if ldd host-static | grep libremat; then
+    echo "FAILED: it is linked to the shared library" >&2
+    exit 1
+fi
+./host-shared tiny.plan 3 | cmp - c.txt
+LD_LIBRARY_PATH= ./host-static tiny.plan 3 | cmp - c.txt

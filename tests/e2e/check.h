@@ -9,6 +9,7 @@ struct check_model {
     const struct remat_graph *graph;
     const char *policy; /* must be among the plans that check_bits compares; NULL: any */
     bool nested;        /* so must one in which values are computed again twice */
+    bool pitch;         /* check_peak: of every plan some buffer must have rows with a pitch */
 };
 
 /* Loss and gradients of several steps have the same bits, with 1 and 2 threads, under all plans of

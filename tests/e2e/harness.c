@@ -89,7 +89,7 @@ static int hash_written(void *user, const remat_trace_event *event)
     for (uint32_t i = 0; i < event->value_count; i++) {
         const remat_trace_value *v = &event->values[i];
         uint64_t hash = remat_hash(v->data, v->bytes, remat_hash_string(v->name, 0));
-        if (v->role == REMAT_TENSOR_OUTPUT)
+        if (v->role == REMAT_TENSOR_OUTPUT && strcmp(v->name, "loss") == 0)
             h->loss = hash;
         if (v->role == REMAT_TENSOR_GRADIENT) {
             h->gradients += hash;

@@ -1,5 +1,6 @@
-"""remat-compile --time-limit and Ctrl-C: the best plan so far, which says that it was cut short, however
-early they come; exit code 7 only where budgets are small, 3 only where nothing can fit; searches that come to their end do not depend on the limit.
+"""remat-compile --time-limit, SIGTERM and SIGHUP (tests/solve/cli.py: Ctrl-C too): the best plan so far, which says
+that it was cut short, however early they come; exit code 7 only where budgets are small, 3 only where nothing can fit;
+searches that come to their end do not depend on the limit.
 
     limits.py BUILD_DIRECTORY"""
 import json
@@ -20,15 +21,16 @@ def call(tool, *arguments, code=0):
     return result.stdout if code == 0 else result.stderr
 
 
-def interrupt(*arguments):
-    """Ctrl-C after the first line of progress that has a plan."""
+def interrupt(number, *arguments):
+    """A signal after the first line of progress that has a plan."""
     with subprocess.Popen([f"{build}/tools/remat-compile", "large.fbs", *LARGE, *arguments],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:
         lines = []
         for line in process.stderr:
             lines.append(line)
             if ": step " in line or ", smallest live peak " in line:
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 break
         out, err = process.communicate(timeout=100)
     assert process.returncode == 0, (process.returncode, lines, err)
@@ -42,7 +44,7 @@ def is_cut_short(report):
 def check_interrupts():
     """The searches for a size and for a curve are the longest ones."""
     sizes = ["--bind", "batch=auto:1..1000", "--budget", "3000GB"]
-    report, lines = interrupt("-o", "sizes.plan", *sizes)
+    report, lines = interrupt(signal.SIGTERM, "-o", "sizes.plan", *sizes)
     assert lines and ", batch " in lines[-1], lines
     assert report["sizes"]["cut_short"] and is_cut_short(report), report["notes"]
     value = report["sizes"]["chosen"]
@@ -57,7 +59,7 @@ def check_interrupts():
         assert explicit[key] == report[key], key
     assert not is_cut_short(explicit)
     assert is_cut_short(json.loads(call("dump", "sizes.plan", "--format", "json")))
-    report, lines = interrupt("--curve", "curve.json")
+    report, lines = interrupt(signal.SIGHUP, "--curve", "curve.json")
     if not lines:
         print("the curve took less than a second")
         return

@@ -11,7 +11,7 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
     graph->microbatches = microbatches;
-    struct check_model model = {preset, graph, NULL, sizes.layers >= DEEP};
+    struct check_model model = {preset, graph, NULL, sizes.layers >= DEEP, false};
     check_bits(ctx, &model, budgets, policies);
     if (rules)
         check_rules(ctx, &model);
@@ -51,6 +51,16 @@ static const struct remat_model_settings
     clipped = {SMALL, .heads = 3, .source_seq = 17, .dtype = REMAT_BF16,
                .optimizer = {.clip_norm = 0.5}};
 
+/* Rows of logits have a pitch. */
+static const struct remat_model_settings pitched = {.layers = 4,
+                                                    .width = 36,
+                                                    .heads = 4,
+                                                    .vocab = 1031,
+                                                    .context = 8,
+                                                    .batch = 3,
+                                                    .seq = 7,
+                                                    .dtype = REMAT_BF16};
+
 /* With an argument: the small shapes alone, for builds with sanitizers. */
 int main(int argc, char **argv)
 {
@@ -64,6 +74,7 @@ int main(int argc, char **argv)
     }
     test_model(ctx, "gpt2-tiny", few, 3, 8, 10, false);
     test_model(ctx, "gpt2-tiny", deep, 3, 8, 10, false);
+    test_model(ctx, "gpt2-tiny", pitched, 1, 8, 10, false);
     test_model(ctx, "mlp-tiny", (struct remat_model_settings){.layers = 4, .width = 65, .batch = 3},
                1, 4, 2, false);
     remat_context_destroy(&ctx);

@@ -77,7 +77,7 @@ static void test_row(remat_context *ctx, const uint8_t *row, struct numerics *nu
         factors[ATTENTION].names[row[ATTENTION]], factors[MICROBATCHES].names[row[MICROBATCHES]]);
     struct remat_graph *graph = harness_model(ctx, &arena, families[row[FAMILY]].preset, sizes);
     graph->microbatches = 1u << row[MICROBATCHES];
-    struct check_model model = {name, graph, "selective core_attn", false};
+    struct check_model model = {name, graph, "selective core_attn", false, false};
     uint64_t hash = check_bits(ctx, &model, 8, 10);
     check_peak(ctx, &model);
     for (size_t k = 0; k < numerics->count; k++)

@@ -151,7 +151,8 @@ def contents(work, tensors):
     change("flat", (dtype, [256 * 32], data),
            f"{quoted} has shape \\[8192\\], in the plan it has \\[256, 32\\]")
     change("half", ("F16", shape, data[::2]), f"{quoted} is of dtype F16 \\(accepted: F32, BF16\\)")
-    change("bf16", ("BF16", shape, data[:len(data) // 2]), None)
+    halves = b"".join(data[i + 2:i + 4] for i in range(0, len(data), 4))  # the upper ones: little-endian f32
+    change("bf16", ("BF16", shape, halves), None)
 
 
 def hostile(work, tensors):

@@ -285,7 +285,7 @@ void bounds64_count(const struct remat_program *program, uint32_t c, const char 
         if (in->opcode == REMAT_INSTRUCTION_store)
             count_stored(&r, in, classes[in->args[0]], registers + in->args[0] * r.count, after,
                          out);
-        else
+        else if (remat_opcode_has_result(in->opcode))
             run_instruction(&r, registers, i);
     }
     fesetenv(&caller);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define STACK_BYTES   (96 * 1024)
 #define SHARED_FLOATS (64 * 1024)
@@ -47,6 +48,7 @@ uint32_t emulator_block_index(void);
 void emulator_barrier(int line);
 void emulator_warp_barrier(int line);
 float emulator_shuffle_xor(float x, uint32_t mask, int line);
+uint32_t emulator_vote(int x, int line);
 float *emulator_shared(uint32_t floats);
 void emulator_shared_access(const float *shared, uint32_t i, int writes);
 float emulator_shuffle_from(float x, uint32_t lane, int line);
@@ -103,6 +105,14 @@ float emulator_shuffle_from(float x, uint32_t lane, int line)
     return fibre->value;
 }
 
+uint32_t emulator_vote(int x, int line)
+{
+    struct fibre *fibre = &emulator_running->fibres[emulator_running->thread];
+    fibre->vote = (uint32_t)(x != 0);
+    emulator_wait(AT_VOTE, line);
+    return fibre->vote;
+}
+
 float *emulator_shared(uint32_t floats)
 {
     struct emulator *e = emulator_running;
@@ -125,7 +135,10 @@ static bool is_ordered(const struct visit *then, const struct visit *now)
            (then->thread / 32 == now->thread / 32 && then->warp_barriers != now->warp_barriers);
 }
 
-static struct visit add_reader(const struct visit *then, const struct visit *now)
+enum access { READ, WRITE, FLAG };
+
+/* Of accesses that need no order among themselves. */
+static struct visit add_visit(const struct visit *then, const struct visit *now)
 {
     struct visit both = *now;
     if (then->thread == NOBODY || (then->block == now->block && then->barriers != now->barriers))
@@ -140,18 +153,21 @@ static struct visit add_reader(const struct visit *then, const struct visit *now
 }
 
 /* False: a race. */
-static bool visit_cell(struct emulator *e, struct cell *cell, uint32_t epoch, bool writes)
+static bool visit_cell(struct emulator *e, struct cell *cell, uint32_t epoch, enum access access)
 {
     const struct visit nobody = {NOBODY, NOBODY, 0, 0, false};
     struct visit now = {e->block, e->thread, e->barriers, e->warp_barriers[e->thread / 32], false};
     if (cell->epoch != epoch)
-        *cell = (struct cell){epoch, false, nobody, nobody};
-    if (!is_ordered(&cell->writer, &now) || (writes && !is_ordered(&cell->reader, &now)))
+        *cell = (struct cell){epoch, false, nobody, nobody, nobody};
+    if (!is_ordered(&cell->writer, &now) || (access != READ && !is_ordered(&cell->reader, &now)) ||
+        (access != FLAG && !is_ordered(&cell->flagger, &now)))
         return false;
-    if (writes)
+    if (access == WRITE)
         cell->writer = now;
+    else if (access == READ)
+        cell->reader = add_visit(&cell->reader, &now);
     else
-        cell->reader = add_reader(&cell->reader, &now);
+        cell->flagger = add_visit(&cell->flagger, &now);
     return true;
 }
 
@@ -165,7 +181,7 @@ void emulator_visit_shared(uint64_t at, bool writes)
     struct cell *cell = &e->shared_cells[at];
     if (!writes && (cell->epoch != e->shared_epoch || cell->writer.thread == NOBODY))
         emulator_fault("reads float %llu of shared memory, which nobody wrote", place);
-    if (!visit_cell(e, cell, e->shared_epoch, writes))
+    if (!visit_cell(e, cell, e->shared_epoch, writes ? WRITE : READ))
         emulator_fault("%s float %llu of shared memory without a barrier after another thread did",
                        verb, place);
     if (cell->filling)
@@ -177,20 +193,33 @@ void emulator_shared_access(const float *shared, uint32_t i, int writes)
     emulator_visit_shared((uint64_t)(shared - emulator_running->shared) + i, writes);
 }
 
+static void touch(struct emulator_touch *t, const char *p, uint32_t bytes, bool writes)
+{
+    const char **begin = writes ? &t->write_begin : &t->read_begin;
+    const char **end = writes ? &t->write_end : &t->read_end;
+    *begin = !*end || p < *begin ? p : *begin;
+    *end = !*end || p + bytes > *end ? p + bytes : *end;
+    *(writes ? &t->written_bytes : &t->read_bytes) += bytes;
+}
+
 static bool is_allowed(const struct emulator_launch *launch, const char *p, uint32_t bytes,
                        bool writes)
 {
     for (uint32_t r = 0; r < launch->range_count; r++) {
         const struct emulator_range *range = &launch->ranges[r];
-        if (p >= range->begin && p + bytes <= range->end && (writes ? range->write : range->read))
+        if (p >= range->begin && p + bytes <= range->end && (writes ? range->write : range->read)) {
+            if (launch->touched)
+                touch(&launch->touched[r], p, bytes, writes);
             return true;
+        }
     }
     return false;
 }
 
-void emulator_access(const void *p, uint32_t bytes, int writes)
+static void visit_memory(const void *p, uint32_t bytes, enum access access)
 {
     struct emulator *e = emulator_running;
+    bool writes = access != READ;
     const char *verb = writes ? "writes" : "reads";
     uint64_t at = (uint64_t)((const char *)p - e->memory);
     if (at >= e->bytes || !is_allowed(e->launch, p, bytes, writes))
@@ -199,9 +228,19 @@ void emulator_access(const void *p, uint32_t bytes, int writes)
         emulator_fault("%s %u bytes at %llu, which is not aligned", verb, bytes,
                        (unsigned long long)at);
     for (uint64_t cell = at / 2; cell < (at + bytes) / 2; cell++)
-        if (!visit_cell(e, &e->cells[cell], e->epoch, writes))
+        if (!visit_cell(e, &e->cells[cell], e->epoch, access))
             emulator_fault("%s %u bytes at %llu without a barrier after another thread did", verb,
                            bytes, (unsigned long long)at);
+}
+
+void emulator_access(const void *p, uint32_t bytes, int writes)
+{
+    visit_memory(p, bytes, writes ? WRITE : READ);
+}
+
+void emulator_flag(const void *p)
+{
+    visit_memory(p, 4, FLAG);
 }
 
 /* --- scheduling --- */
@@ -275,6 +314,13 @@ static void release(struct emulator *e, uint32_t begin, uint32_t end)
         for (uint32_t t = 0; t < 32; t++)
             warp[t].value = values[t];
     }
+    if (warp->state == AT_VOTE) {
+        uint32_t votes = 0;
+        for (uint32_t t = 0; t < 32; t++)
+            votes |= warp[t].vote << t;
+        for (uint32_t t = 0; t < 32; t++)
+            warp[t].vote = votes;
+    }
     if (warp->state == AT_MATRICES)
         emulator_give_matrices(warp);
     if (warp->state == AT_PRODUCT)
@@ -304,8 +350,9 @@ static bool meet(struct emulator *e)
 
 static void report_stuck(struct emulator *e)
 {
-    static const char *const places[] = {"nothing",   "a barrier",      "a warp's barrier",
-                                         "a shuffle", "matrices' read", "matrices' product"};
+    static const char *const places[] = {"nothing",          "a barrier", "a warp's barrier",
+                                         "a shuffle",        "a vote",    "matrices' read",
+                                         "matrices' product"};
     e->faulty = true;
     for (uint32_t t = 0; t < e->launch->threads; t++)
         if (e->fibres[t].state != FINISHED) {
@@ -350,7 +397,9 @@ const char *emulator_run(struct emulator *e, const struct emulator_launch *launc
     if (launch->threads == 0 || launch->threads % 32 || launch->threads > THREADS_MAX)
         return "threads that are not whole warps, at most 1024";
     uint32_t shift = launch->order ? draw(e, launch->blocks) : 0;
-    for (uint32_t b = 0; b < launch->blocks && !e->faulty; b++) {
+    uint32_t begin = launch->only ? *launch->only : 0;
+    uint32_t end = launch->only ? begin + 1 : launch->blocks;
+    for (uint32_t b = begin; b < end && !e->faulty; b++) {
         e->block = (b + shift) % launch->blocks;
         e->thread = 0;
         if (!prepare_fibres(e))
@@ -368,7 +417,9 @@ struct emulator *emulator_create(const void *memory, uint64_t bytes)
         return NULL;
     e->memory = memory;
     e->bytes = bytes;
-    e->cells = calloc(bytes / 2 + 1, sizeof *e->cells);
+    e->cells = mmap(NULL, (bytes / 2 + 1) * sizeof *e->cells, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    e->cells = e->cells == MAP_FAILED ? NULL : e->cells;
     e->shared = malloc(SHARED_FLOATS * sizeof *e->shared);
     e->shared_cells = calloc(SHARED_FLOATS, sizeof *e->shared_cells);
     if (!e->cells || !e->shared || !e->shared_cells)
@@ -385,7 +436,8 @@ void emulator_destroy(struct emulator **emulator)
         free(e->fibres[t].stack);
         free(e->fibres[t].copies);
     }
-    free(e->cells);
+    if (e->cells)
+        munmap(e->cells, (e->bytes / 2 + 1) * sizeof *e->cells);
     free(e->shared);
     free(e->shared_cells);
     free(e);

@@ -25,6 +25,11 @@ struct emulator_range { /* memory that a launch may access */
     bool read, write;
 };
 
+struct emulator_touch { /* of a range: addresses [begin, end), end NULL without any */
+    const char *read_begin, *read_end, *write_begin, *write_end;
+    uint64_t read_bytes, written_bytes;
+};
+
 struct emulator_launch {
     emulator_kernel *kernel;
     struct arguments arguments;
@@ -32,10 +37,13 @@ struct emulator_launch {
     uint32_t shared_bytes;    /* of dynamic shared memory */
     const struct emulator_range *ranges;
     uint32_t range_count;
+    struct emulator_touch *touched; /* [range_count], added to; or NULL */
+    const uint32_t *only;           /* NULL, or the one block that runs */
     uint64_t order; /* 0: threads and blocks in ascending order; else the seed of a random one */
 };
 
-/* `memory` is all that ranges may lie in. NULL when out of memory. */
+/* `memory` is all that ranges may lie in; only what launches access takes memory of its own. NULL
+ * when out of memory. */
 struct emulator;
 struct emulator *emulator_create(const void *memory, uint64_t bytes);
 void emulator_destroy(struct emulator **emulator);

@@ -19,6 +19,8 @@ static void emit(remat_context *ctx, struct remat_arena *arena,
         struct remat_operand *operand = &s->operands[s->instructions[i].operand];
         if (opcode == REMAT_INSTRUCTION_store)
             operand->access |= REMAT_ACCESS_WRITE;
+        else if (opcode == REMAT_INSTRUCTION_flag)
+            operand->access = REMAT_ACCESS_FLAG;
         else if (opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||
                  opcode == REMAT_INSTRUCTION_random)
             operand->access |= REMAT_ACCESS_READ;
@@ -92,7 +94,7 @@ void item_make_functions(remat_context *ctx, struct remat_arena *arena, struct i
     add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F16), x);
     add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_BF16), x);
     for (uint16_t opcode = 0; opcode < REMAT_INSTRUCTION_COUNT; opcode++)
-        if (remat_opcode_arity(opcode) == 1 && opcode != REMAT_INSTRUCTION_store &&
+        if (remat_opcode_arity(opcode) == 1 && remat_opcode_has_result(opcode) &&
             !remat_opcode_is_row_reduction(opcode) && !remat_opcode_is_column_reduction(opcode)) {
             uint16_t value = add(s, opcode, 0, x);
             add(s, REMAT_INSTRUCTION_store, add_operand(s, REMAT_F32), value);

@@ -28,9 +28,11 @@ u32 emulator_block_index(void);
 void emulator_barrier(int line);
 void emulator_warp_barrier(int line);
 float emulator_shuffle_xor(float x, u32 mask, int line);
+u32 emulator_vote(int x, int line);
 float *emulator_shared(u32 floats);
 void emulator_shared_access(const float *shared, u32 i, int writes);
 void emulator_access(const void *p, u32 bytes, int writes);
+void emulator_flag(const void *p);
 float emulator_shuffle_from(float x, u32 lane, int line);
 u32 emulator_tile_memory(void);
 void emulator_tile_read(u32 address, void *to, u32 bytes);
@@ -51,6 +53,8 @@ void emulator_add_product(float *sum, const u32 *x, u32 y0, u32 y1, int half, in
 #define barrier()                  emulator_barrier(__LINE__)
 #define warp_barrier()             emulator_warp_barrier(__LINE__)
 #define shuffle_xor(x, mask)       emulator_shuffle_xor(x, mask, __LINE__)
+#define vote(x)                    emulator_vote((x) != 0, __LINE__)
+#define lowest_bit(x)              ((u32)__builtin_ctz(x))
 
 DEV float float_of_bits(u32 x)
 {
@@ -175,6 +179,13 @@ DEV void write8(u8 *p, u32 x, u32 y)
 DEV void write16(u8 *p, u32 x, u32 y, u32 z, u32 w)
 {
     write_bytes(p, (u32[]){x, y, z, w}, 16);
+}
+
+DEV void set_flag(u8 *p)
+{
+    const u32 one = 1;
+    emulator_flag(p);
+    memcpy(p, &one, sizeof one);
 }
 
 DEV float shared_read(const float *shared, u32 i)

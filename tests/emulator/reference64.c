@@ -2,6 +2,7 @@
 
 #include "half.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -182,6 +183,22 @@ static double compare(const struct reference64_run *r, const struct remat_instru
     return difference / (most > 0 ? most : 1);
 }
 
+/* A flag is 1 after a value that no f32 holds; else it is as it was, or as another command of the
+ * same group made it. */
+static double compare_flag(const struct reference64_run *r, const struct remat_instruction *flag,
+                           const char *after)
+{
+    const double *values = r->registers + flag->args[0] * r->count;
+    const struct remat_operand *operand =
+        &r->program->operands[r->command->operand_begin + flag->operand];
+    uint64_t at = offset_of(r, operand, 0, 0);
+    double found = read(after, at, REMAT_I32);
+    bool finite = true;
+    for (int64_t e = 0; e < r->count; e++)
+        finite &= fabs(values[e]) <= (double)FLT_MAX;
+    return found == 1 || (finite && found == read(r->before, at, REMAT_I32)) ? 0 : INFINITY;
+}
+
 struct reference64_run reference64_begin(const struct remat_program *program, uint32_t c,
                                          const char *before, enum remat_register_class **classes)
 {
@@ -218,6 +235,8 @@ double reference64_difference(const struct remat_program *program, uint32_t c, c
             coarse = REFERENCE64_COARSE;
         if (store)
             worst = fmax(worst, compare(&r, in, classes[in->args[0]], after));
+        else if (in->opcode == REMAT_INSTRUCTION_flag)
+            worst = fmax(worst, compare_flag(&r, in, after));
         else
             run_instruction(&r, i);
     }

@@ -15,6 +15,7 @@ enum state {
     AT_BARRIER,
     AT_WARP_BARRIER, /* from here to AT_PRODUCT a warp's threads meet */
     AT_SHUFFLE,
+    AT_VOTE,
     AT_MATRICES,
     AT_PRODUCT,
     FINISHED
@@ -33,6 +34,7 @@ struct fibre {
     uint32_t mask,
         source;         /* of a shuffle: what all have to agree on, the lane whose value it gets */
     float value;        /* to and from a shuffle */
+    uint32_t vote;      /* AT_VOTE: its bit, then all */
     uint32_t row[4];    /* AT_MATRICES: the 16 bytes at its address */
     uint32_t banks;     /* which of eight groups of banks they lie in; then of its matrix */
     uint32_t *matrices; /* where its part goes */
@@ -53,7 +55,7 @@ struct visit {
 struct cell {
     uint32_t epoch; /* launch (global) or block (shared) that the visits are of */
     bool filling;   /* by a copy that nobody waited for */
-    struct visit writer, reader;
+    struct visit writer, reader, flagger;
 };
 
 struct emulator {
@@ -82,6 +84,7 @@ void emulator_wait(enum state state, int line);
 /* Cells of shared memory: faults on races, outside, and where nobody wrote or a copy still will. */
 void emulator_visit_shared(uint64_t at, bool writes);
 void emulator_access(const void *p, uint32_t bytes, int writes);
+void emulator_flag(const void *p);
 
 /* All of a warp are there: each gets its part (tiles.c). */
 void emulator_give_matrices(struct fibre *warp);

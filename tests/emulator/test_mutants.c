@@ -14,7 +14,7 @@
 #define SAMPLES 50
 
 /* Samples that a mutant needs; then any. */
-static const uint64_t chosen[] = {3, 88, 89, 661, 683, 862};
+static const uint64_t chosen[] = {3, 88, 89, 587, 661, 683, 862};
 #define CHOSEN (sizeof chosen / sizeof *chosen)
 
 static const struct mutant {
@@ -124,6 +124,7 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < UPDATES; i++)
         tensors_make(ctx, &arena, i ? TENSORS_ADAMW_MASTER : TENSORS_SGD, 14, lengths, 7,
                      &(uint64_t){0}, 1, &updates[i]);
+    tensors_spoil(ctx, &updates[0], 0, 0x7f800000u);
     for (uint32_t i = 0; i < CASES; i++)
         attention_make(ctx, &arena, &sizes[i],
                        &(struct remat_cuda_settings){1, 64, 0, REMAT_COLUMN_SUMS}, &cases[i]);

@@ -71,6 +71,7 @@ static void test_moves(remat_context *ctx, const char *compiler)
     static const remat_dtype dtypes[] = {REMAT_F32, REMAT_F16, REMAT_BF16};
     for (uint32_t d = 0; d < 3; d++)
         test_embedding(ctx, compiler, 37, 13, 64, dtypes[d], 1 + d);
+    test_embedding(ctx, compiler, 8500, 5, 3, REMAT_F32, 0); /* more than a span of tokens */
     for (uint32_t c = 0; c < sizeof columns / sizeof *columns; c++)
         for (uint32_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
             remat_dtype dtype = dtypes[(c + t) % 3];

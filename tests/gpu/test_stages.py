@@ -101,9 +101,16 @@ def check_rankings():
 
 
 def check_process_memory():
-    for device, expected in [(1010, False), (1011, True), (989, True)]:
-        found = {"arena_bytes": 900, "reserve_bytes": 100, "device_bytes": device}
-        check(bool(fault_of(stages.check_process_memory, found, False)) == expected, f"{device} of 1000 bytes")
+    """A driver may take 64 MiB more than was planned, or than was in use, and that is reported."""
+    for more, expected in [(63, False), (65, True), (-65, False)]:
+        found = {"arena_bytes": 9 << 30, "reserve_bytes": 1 << 30, "device_bytes": (10 << 30) + (more << 20)}
+        check(bool(fault_of(stages.check_process_memory, found, False)) == expected, f"{more} MiB more than planned")
+        check(found["more_bytes"] == more << 20, f"{more} MiB more than planned: {found}")
+        few = {"arena_bytes": 1, "device_bytes": 1 << 30, "budget_bytes": 2 << 30}
+        many = few | {"device_bytes": few["device_bytes"] + (more << 20)}
+        check(bool(fault_of(stages.check_memory, few, many)) == expected, f"{more} MiB more after 6 steps")
+        few["budget_bytes"] = 1
+        check("budget" in fault_of(stages.check_memory, few, few), "more than the budget is no fault")
 
 
 def check_shares_of_copy():

@@ -85,6 +85,25 @@ static void check_range(struct test *test, struct test_pools *pools)
     }
 }
 
+/* Results over the ids: what the next tokens have is no id. They are passed over. */
+static void check_changed(struct test *test, struct test_pools *pools)
+{
+    float table[8] = {1e30f}, gradient[4] = {1e30f, 1, 1, 1};
+    int32_t ids[8] = {0};
+    struct cpu_embedding embedding = {table, 4, 1, CPU_F32, ids, 4};
+    (void)cpu_embedding_gather(pools->pool[1], &embedding, ids + 1);
+    CHECK(test, memcmp(ids + 1, table, 4) == 0 && ids[2] == 0, "gather uses an id that is none: %d",
+          (int)ids[2]);
+    const int32_t into[4] = {3, 1, 1, 1};
+    memset(table, 0, sizeof table);
+    memcpy(table + 2, into, sizeof into);
+    embedding.ids = (const int32_t *)(const void *)(table + 2); /* row 3 is the second id */
+    (void)cpu_embedding_scatter_add(pools->pool[1], cpu_functions_best(), &embedding, gradient,
+                                    CPU_F32, true, pools->scratch);
+    CHECK(test, table[3] == 1e30f && table[1] == 2, "scatter-add uses an id that is none: %g %g",
+          (double)table[3], (double)table[1]);
+}
+
 static void check(struct test *test, struct test_pools *pools, int64_t rows, int64_t width)
 {
     int32_t ids[TOKENS];
@@ -110,6 +129,7 @@ int main(void)
         check(&test, &pools, ROWS, widths[w]);
     check(&test, &pools, MANY_ROWS, 70);
     check_range(&test, &pools);
+    check_changed(&test, &pools);
     test_pools_destroy(&pools);
     return test_end(&test);
 }

@@ -84,13 +84,15 @@ int nvrtcCompileProgram(void *program, int count, const char *const *options)
     }
     size_t bytes = strlen(p->text) + 4096;
     p->cubin = calloc(1, bytes);
+    if (!p->cubin)
+        return 1;
     for (int o = 0; o < count; o++)
         strcat(strcat(p->cubin, options[o]), " ");
     strcat(strcat(p->cubin, "\n"), p->text);
     snprintf(p->log, sizeof p->log,
              "%sptxas info    : Used %zu registers, used 0 barriers, 128 bytes smem\n"
              "    %d bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\n",
-             warning ? "kernel.cu(1): warning #1-D: planted\n" : "", strlen(p->text) % 256,
+             warning ? "kernel.cu(1): warning #1-D: planted\n" : "", 1 + strlen(p->text) % 255,
              strstr(p->text, "#array") ? 40 : 8);
     return 0;
 }

@@ -4,6 +4,7 @@
 
 SLOWER: limits on processor time are multiplied by it.
 """
+import functools
 import json
 import os
 import random
@@ -294,19 +295,20 @@ def unit_chain(length):
 
 
 def check_interrupt(tool, slower):
-    """After the first line of progress, Ctrl-C: the best plan so far, valid, and it says so. The line
+    """After the first line of progress, a signal: the best plan so far, valid, and it says so. The line
     has a bound, also where there is no plan: few bytes for many nodes."""
     faults, rng = [], random.Random(3)
-    for name, value, budget, told in (
-            ("random", random_problem(rng, 300), "90%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
-            ("chain", dense_chain(rng, 200), "20%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
-            ("no plan", unit_chain(20000), "20", r"no plan yet, at least \S+ %")):
+    for name, number, value, budget, told in (
+            ("random", signal.SIGINT, random_problem(rng, 300), "90%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
+            ("chain", signal.SIGTERM, dense_chain(rng, 200), "20%", r"overhead \S+ %, at least \S+ %, gap \S+ %"),
+            ("no plan", signal.SIGHUP, unit_chain(20000), "20", r"no plan yet, at least \S+ %")):
         with Problem(value) as path:
             with subprocess.Popen([tool, path, "--budget", budget, "--time-limit", "100s"],
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  encoding="utf-8") as process:
+                                  encoding="utf-8",
+                                  preexec_fn=functools.partial(signal.signal, number, signal.SIG_DFL)) as process:
                 line = process.stderr.readline()
-                process.send_signal(signal.SIGINT)
+                process.send_signal(number)
                 out, _ = process.communicate(timeout=10 * slower)
         if process.returncode != (7 if name == "no plan" else 0) or \
                 not re.fullmatch("remat-solve: 1 s: " + told, line.rstrip("\n")):

@@ -1,4 +1,4 @@
-/* Parsing by a table, over getopt_long, and the frame of every tool's main. */
+/* Parsing by a table, over getopt_long. */
 #include "cli.h"
 #include "base.h"
 
@@ -32,6 +32,11 @@ remat_status cli_error(remat_context *ctx, remat_status status, const char *form
     return remat_error(ctx, status, "%s", text);
 }
 
+remat_status cli_file_error(remat_context *ctx, const char *path, const char *what, int reason)
+{
+    return remat_file_error(ctx, path, what, reason);
+}
+
 void cli_log(remat_context *ctx, remat_severity severity, const char *format, ...)
 {
     char text[sizeof ctx->message];
@@ -40,6 +45,13 @@ void cli_log(remat_context *ctx, remat_severity severity, const char *format, ..
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     remat_log(ctx, severity, "%s", text);
+}
+
+void cli_show(FILE *out, const char *text)
+{
+    char shown[REMAT_SHOWN_BYTES];
+    while (remat_show(&text, shown))
+        fputs(shown, out);
 }
 
 /* --- suggestions --- */
@@ -182,6 +194,10 @@ static remat_status check_value(remat_context *ctx, const struct cli_option *opt
         snprintf(setting, sizeof setting, "--%s", option->name);
         return cli_size_parse(ctx, setting, text, UINT32_MAX, may_be_zero(option), &bytes);
     case CLI_TEXT:
+    case CLI_INPUT:
+    case CLI_NAME:
+    case CLI_OUTPUT:
+    case CLI_FOLDER:
         if (*text == 0)
             return remat_error(ctx, REMAT_ERROR_USAGE, "--%s needs a value that is not empty",
                                option->name);
@@ -419,54 +435,4 @@ const char *const *cli_texts(struct remat_arena *arena, const struct cli_argumen
         if (args->given[i].option == option)
             texts[(*count)++] = args->given[i].value;
     return texts;
-}
-
-/* --- main --- */
-
-static void log_to_stderr(void *user, remat_severity severity, const char *text)
-{
-    const struct cli_tool *tool = user;
-    static const char *const names[] = {"debug: ", "", "warning: "};
-    fprintf(stderr, "%s: %s%s\n", tool->name, names[severity], text);
-}
-
-static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_status status)
-{
-    const char *message = remat_context_message(ctx);
-    fprintf(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
-    if (status == REMAT_ERROR_USAGE)
-        fprintf(stderr, "Try '%s --help'.\n", tool->name);
-}
-
-const char *cli_producer(void)
-{
-    return "remat " REMAT_VERSION;
-}
-
-int cli_main(const struct cli_tool *tool, int argc, char **argv,
-             remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
-                                 const struct cli_arguments *args))
-{
-    remat_logger logger = {log_to_stderr, (void *)tool};
-    remat_context *ctx = remat_context_create(NULL, &logger);
-    if (!ctx) {
-        fprintf(stderr, "%s: error: out of memory\n", tool->name);
-        return REMAT_ERROR_MEMORY;
-    }
-    struct remat_arena arena;
-    struct cli_arguments args;
-    bool done;
-    remat_arena_init(&arena, ctx);
-    remat_status st = cli_parse(ctx, &arena, tool, argc, argv, &args, &done);
-    if (st == REMAT_OK && !done)
-        st = run(ctx, &arena, &args);
-    if (st == REMAT_OK && (fflush(stdout) != 0 || ferror(stdout)))
-        st = remat_error(ctx, REMAT_ERROR_IO, "standard output: %s", strerror(errno));
-    if (st != REMAT_OK) {
-        fflush(stdout);
-        print_error(tool, ctx, st);
-    }
-    remat_arena_release(&arena);
-    remat_context_destroy(&ctx);
-    return (int)st;
 }

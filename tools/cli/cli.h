@@ -26,14 +26,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct remat_arena; /* base.h; remat-run, which sees public headers only, passes it on */
 
 /* What `accepted` means: FLAG: nothing, write ""; TEXT: shown, not checked; CHOICE: "text|json";
  * INTEGER and NUMBER: a closed range "1..4096", either end may be absent ("0.."), "" for any; SIZE:
- * "0.." if "0" is a size too. A trailing
- * "..." in the value name ("GLOB...") lets the option be given several times. */
-enum cli_kind { CLI_FLAG, CLI_TEXT, CLI_CHOICE, CLI_INTEGER, CLI_NUMBER, CLI_SIZE };
+ * "0.." if "0" is a size too. Files, where `accepted` is shown: INPUT: one that is read ("-":
+ * standard input); NAME: one if it ends in ".json"; OUTPUT: one that is written, FOLDER: a folder
+ * that is. Before the tool runs, its outputs are claimed, so none is another one or an input. A
+ * trailing "..." in the value name ("GLOB...") lets the option be given several times. */
+enum cli_kind {
+    CLI_FLAG,
+    CLI_TEXT,
+    CLI_CHOICE,
+    CLI_INTEGER,
+    CLI_NUMBER,
+    CLI_SIZE,
+    CLI_INPUT,
+    CLI_NAME,
+    CLI_OUTPUT,
+    CLI_FOLDER
+};
 
 struct cli_option {
     const char *name; /* "budget" */
@@ -57,6 +71,7 @@ struct cli_tool {
     const char *name;     /* "remat-compile" */
     const char *summary;  /* one sentence */
     const char *operands; /* as in the usage line: "MODEL", "PRESET" */
+    uint8_t operand_kind; /* CLI_INPUT or CLI_NAME */
     uint32_t operands_min, operands_max;
     struct cli_example examples[3];
     const struct cli_option *options;
@@ -75,13 +90,17 @@ struct cli_arguments {
     uint32_t given_count, operand_count;
     struct cli_given *given;
     const char *const *operands;
+    struct remat_outputs *outputs; /* files.h: those given are claimed */
 };
 
 /* "remat 0.1.0": what wrote a file. */
 const char *cli_producer(void);
 
-/* The whole main: context with a logger to stderr, arena, parsing, `run`, the error message
- * `NAME: error: ...`, stdout flushed and checked. Returns the exit code, which is the status. */
+/* The whole main: context with a logger to stderr, arena, parsing, files claimed, `run`, stdout
+ * flushed and checked, then the outputs moved into place; the error message `NAME: error: ...`.
+ * Returns the exit code, which is the status. No file becomes a standard stream that was closed
+ * before: reading and writing those fails. Results that are not finite move the outputs too, of
+ * which `run` has then written those that help to find the cause. */
 int cli_main(const struct cli_tool *tool, int argc, char **argv,
              remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args));
@@ -95,7 +114,12 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
 /* Stores the message in the context and returns `status`. */
 remat_status cli_error(remat_context *ctx, remat_status status, const char *format, ...)
     CLI_PRINTF(3, 4);
+/* The same for a call that failed with errno `reason`: "PATH: `what`REASON". */
+remat_status cli_file_error(remat_context *ctx, const char *path, const char *what, int reason);
 void cli_log(remat_context *ctx, remat_severity severity, const char *format, ...) CLI_PRINTF(3, 4);
+
+/* Prints text that others wrote: control characters are shown, as in messages (remat/status.h). */
+void cli_show(FILE *out, const char *text);
 
 /* --- reading arguments --- */
 bool cli_has(const struct cli_arguments *args, uint32_t option);
@@ -110,6 +134,21 @@ remat_status cli_size(remat_context *ctx, const struct cli_arguments *args, uint
 /* All values of an option that may be repeated, in order; NULL when out of memory. */
 const char *const *cli_texts(struct remat_arena *arena, const struct cli_arguments *args,
                              uint32_t option, uint32_t *count);
+
+/* --- files --- */
+/* Writes all of a file: the option's if it is given, else standard output. */
+remat_status cli_write(remat_context *ctx, const struct cli_arguments *args, uint32_t option,
+                       const void *data, size_t bytes);
+/* Opens a regular file for reading; anything else, a pipe too, is refused at once. */
+remat_status cli_open_file(remat_context *ctx, const char *path, FILE **out, uint64_t *bytes);
+
+/* --- ending early --- */
+/* From now on the first SIGINT (Ctrl-C), SIGTERM or SIGHUP is only noted; a second one ends the
+ * process. One that is ignored stays ignored, as nohup wants it. */
+void cli_catch_interrupts(void);
+bool cli_interrupted(void);
+bool cli_hung_up(void);            /* that was SIGHUP: the terminal is gone */
+void cli_release_interrupts(void); /* the first one ends the process again */
 
 /* --- sizes --- */
 /* "80GB" = 80e9, "80GiB" = 80 * 2^30, "1.5MB", "4096", "90%" of `capacity`. Case does not matter; a

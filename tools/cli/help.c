@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-static const char *const kind_names[] = {"flag", "text", "choice", "integer", "number", "size"};
+static const char *const kind_names[] = {"flag", "text",  "choice", "integer", "number",
+                                         "size", "input", "name",   "output",  "folder"};
 
 static const char *const common_help[][2] = {
     {"-h, --help", "show this help"},
@@ -48,9 +49,11 @@ void cli_print_help(const struct cli_tool *tool)
     printf("\nCommon:\n");
     for (int i = 0; i < COMMON_COUNT; i++)
         printf("  %-38s %s\n", common_help[i][0], common_help[i][1]);
-    printf("\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
-           "I/O,\n"
-           "6 out of memory, 7 search ended before it found a plan, 70 internal error.\n");
+    printf(
+        "\nExit codes: 0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, 5 "
+        "I/O,\n"
+        "6 out of memory, 7 search ended before it found a plan, 8 a result that is not finite,\n"
+        "70 internal error.\n");
 }
 
 void cli_print_options(const struct cli_tool *tool)
@@ -118,5 +121,6 @@ void cli_print_man(const struct cli_tool *tool)
         putchar('\n');
     }
     printf(".SH EXIT STATUS\n0 done, 1 other, 2 usage, 3 does not fit the budget, 4 invalid file, "
-           "5 I/O, 6 out of memory, 7 search ended before it found a plan, 70 internal error.\n");
+           "5 I/O, 6 out of memory, 7 search ended before it found a plan, 8 a result that is not "
+           "finite, 70 internal error.\n");
 }

@@ -3,18 +3,9 @@
 #include "cli.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int number)
-{
-    interrupted = 1;
-    signal(number, SIG_DFL);
-}
 
 static double now(void)
 {
@@ -48,7 +39,7 @@ remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct 
     w->begin = now();
     w->limit = INFINITY;
     w->next = 1;
-    signal(SIGINT, on_interrupt);
+    cli_catch_interrupts();
     return time_limit ? read_limit(ctx, time_limit, &w->limit) : REMAT_OK;
 }
 
@@ -59,15 +50,5 @@ bool cli_watch_over(struct cli_watch *w)
         w->tell(w->user, floor(elapsed));
         w->next = floor(elapsed) + 1;
     }
-    return interrupted || elapsed >= w->limit;
-}
-
-bool cli_watch_interrupted(void)
-{
-    return interrupted;
-}
-
-void cli_watch_stop(void)
-{
-    signal(SIGINT, SIG_DFL);
+    return cli_interrupted() || elapsed >= w->limit;
 }

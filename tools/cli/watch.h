@@ -1,4 +1,4 @@
-/* For tools that search: the clock, Ctrl-C and a line of progress every second. */
+/* For tools that search: the clock, interrupts and a line of progress every second. */
 #ifndef REMAT_TOOLS_WATCH_H
 #define REMAT_TOOLS_WATCH_H
 
@@ -12,13 +12,10 @@ struct cli_watch {
     void *user;
 };
 
-/* From now on Ctrl-C ends the search; a second one ends the process. `time_limit`: "500ms", "10s",
- * "2min", "10" (seconds), NULL: none. REMAT_ERROR_USAGE: it is not a time. */
+/* Catches interrupts, of which the first ends the search. `time_limit`: "500ms", "10s", "2min",
+ * "10" (seconds), NULL: none. REMAT_ERROR_USAGE: it is not a time. */
 remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct cli_watch *watch);
-/* True from Ctrl-C or the limit on. Tells if a second has passed. */
+/* True from the interrupt or the limit on. Tells if a second has passed. */
 bool cli_watch_over(struct cli_watch *watch);
-bool cli_watch_interrupted(void);
-/* Ctrl-C ends the process again. */
-void cli_watch_stop(void);
 
 #endif

@@ -79,7 +79,7 @@ static remat_status make_folders(remat_context *ctx, struct remat_arena *arena, 
         if (slash)
             *slash = 0;
         if (mkdir(copy, 0777) != 0 && errno != EEXIST)
-            return remat_error(ctx, REMAT_ERROR_IO, "cache %s: %s", path, strerror(errno));
+            return remat_file_error(ctx, path, "", errno);
         if (!slash)
             return REMAT_OK;
         *slash = '/';

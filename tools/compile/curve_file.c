@@ -58,8 +58,8 @@ remat_status curve_file_check(remat_context *ctx, const char *path)
                        path);
 }
 
-remat_status curve_file_write(remat_context *ctx, struct remat_arena *arena, const char *path,
-                              const struct remat_frontier *f)
+remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
+                              const char *path, const struct remat_frontier *f)
 {
     remat_status st = REMAT_OK;
     struct remat_text text = {.arena = arena};
@@ -77,7 +77,7 @@ remat_status curve_file_write(remat_context *ctx, struct remat_arena *arena, con
     forms[form_of(path)].write(&text, &(struct curve){points, f->count, (double)f->base_ns}, f);
     if (text.failed)
         return REMAT_ERROR_MEMORY;
-    REMAT_TRY(remat_file_write(ctx, path, text.items, text.count));
+    REMAT_TRY(remat_outputs_write(outputs, path, text.items, text.count));
 fail:
     return st;
 }

@@ -3,12 +3,13 @@
 #define REMAT_TOOLS_COMPILE_CURVE_FILE_H
 
 #include "compile.h"
+#include "files.h"
 
 /* REMAT_ERROR_USAGE unless the path ends in .csv, .json or .svg. */
 remat_status curve_file_check(remat_context *ctx, const char *path);
 
 /* In the form that the path's ending names; times in nanoseconds. */
-remat_status curve_file_write(remat_context *ctx, struct remat_arena *arena, const char *path,
-                              const struct remat_frontier *frontier);
+remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *outputs,
+                              const char *path, const struct remat_frontier *frontier);
 
 #endif

@@ -2,6 +2,7 @@
 #include "cubins_option.h"
 #include "curve_file.h"
 #include "emit_cuda.h"
+#include "files.h"
 #include "model.h"
 #include "notes.h"
 #include "observe.h"
@@ -10,7 +11,6 @@
 #include "settings.h"
 #include "standing.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -23,6 +23,7 @@ static const struct cli_tool tool = {
     .name = "remat-compile",
     .summary = "Compiles a training graph into a plan that fits a memory budget.",
     .operands = "MODEL",
+    .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
     .examples =
@@ -46,27 +47,27 @@ static const char *plan_path(struct remat_arena *arena, const struct cli_argumen
     return given ? given : remat_arena_format(arena, "%.*s.plan", stem, model);
 }
 
-static remat_status check_path(remat_context *ctx, const char *path, const char *model)
+/* A plan without --output has a name of its own. */
+static remat_status claim_plan(struct remat_arena *arena, const struct cli_arguments *args,
+                               const char **out)
 {
-    if (!path)
+    *out = plan_path(arena, args);
+    if (!*out)
         return REMAT_ERROR_MEMORY;
-    if (strcmp(path, model) == 0)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--output '%s' is the model itself", path);
-    return REMAT_OK;
+    bool made = !cli_has(args, OPTION_curve) || cli_has(args, OPTION_budget);
+    return cli_has(args, OPTION_output) || !made
+               ? REMAT_OK
+               : remat_outputs_claim(args->outputs, "--output", *out);
 }
 
-static remat_status print_report(remat_context *ctx, const struct cli_arguments *args,
-                                 const struct report *report)
+static void print_report(const struct cli_arguments *args, const struct report *report)
 {
     if (cli_has(args, OPTION_print_after)) /* graphs are all that was asked for */
-        return REMAT_OK;
+        return;
     if (cli_choice(args, OPTION_format, 0) == 0)
         report_print_text(report);
     else
         report_print_json(report);
-    if (fflush(stdout) != 0)
-        return remat_error(ctx, REMAT_ERROR_IO, "standard output: %s", strerror(errno));
-    return REMAT_OK;
 }
 
 static bool has_pins(const struct remat_graph *graph, const struct remat_policy_settings *settings)
@@ -103,31 +104,23 @@ fail:
     return st;
 }
 
-/* Files are left only when everything has gone well. */
 static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
                             const struct cli_arguments *args, const struct report *report)
 {
     remat_status st = REMAT_OK;
+    struct remat_outputs *outputs = args->outputs;
     const void *data;
     size_t bytes;
-    bool plan = false, curve = false;
     if (report->program) {
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
-        REMAT_TRY(remat_file_write(ctx, report->path, data, bytes));
-        plan = true;
+        REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));
     }
-    if (report->frontier) {
-        REMAT_TRY(curve_file_write(ctx, arena, report->curve_path, report->frontier));
-        curve = true;
-    }
+    if (report->frontier)
+        REMAT_TRY(curve_file_write(arena, outputs, report->curve_path, report->frontier));
     if (report->program && cli_has(args, OPTION_emit_cuda))
-        REMAT_TRY(emit_cuda(ctx, arena, report->program, cli_text(args, OPTION_emit_cuda, "")));
-    st = print_report(ctx, args, report);
+        REMAT_TRY(emit_cuda(arena, outputs, report->program, cli_text(args, OPTION_emit_cuda, "")));
+    print_report(args, report);
 fail:
-    if (st != REMAT_OK && plan)
-        remove(report->path);
-    if (st != REMAT_OK && curve)
-        remove(report->curve_path);
     return st;
 }
 
@@ -156,8 +149,6 @@ static remat_status check_curve(remat_context *ctx, const struct cli_arguments *
                            cli_has(args, OPTION_output)      ? "--output"
                            : cli_has(args, OPTION_emit_cuda) ? "--emit-cuda"
                                                              : "--arch");
-    if (strcmp(path, args->operands[0]) == 0)
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--curve '%s' is the model itself", path);
     return curve_file_check(ctx, path);
 }
 
@@ -174,7 +165,6 @@ static remat_status make_plan(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_compile(ctx, arena, graph, settings, &program));
     REMAT_TRY(find_chosen(ctx, arena, graph, &settings->policy, program, &report->chosen));
     report->program = program;
-    report->path = plan_path(arena, args);
     nearest_print(program, &nearest);
     report->nearest = nearest.items ? nearest.items : "";
     certificate_print(program, &certificate);
@@ -244,7 +234,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     struct report report = {0};
     struct observer observer;
     struct progress progress;
-    REMAT_TRY(check_path(ctx, plan_path(arena, args), args->operands[0]));
+    REMAT_TRY(claim_plan(arena, args, &report.path));
     REMAT_TRY(settings_read(ctx, arena, args, &settings));
     REMAT_TRY(check_curve(ctx, args, &settings));
     REMAT_TRY(observe(ctx, arena, args, &settings, &observer));
@@ -258,7 +248,7 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));
 fail:
-    cli_watch_stop();
+    cli_release_interrupts();
     return st;
 }
 

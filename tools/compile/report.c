@@ -97,9 +97,11 @@ static void print_memory(const struct remat_program *p)
         printf("budget       none\nreserve      %s\n", cli_exact(p->reserve_bytes).text);
     }
     printf("arena        %s\n", cli_exact(p->arena_bytes).text);
-    printf("live peak    %s at command %" PRIu32 " \"%s\"\n", cli_exact(p->peak_bytes).text,
-           p->peak_command,
-           p->peak_command < p->command_count ? p->commands[p->peak_command].name : "");
+    printf("live peak    %s at command %" PRIu32 " \"", cli_exact(p->peak_bytes).text,
+           p->peak_command);
+    if (p->peak_command < p->command_count)
+        cli_show(stdout, p->commands[p->peak_command].name);
+    printf("\"\n");
     printf("  static       %s", cli_exact(p->static_bytes).text);
     if (p->workspace_bytes)
         printf(", of it workspace %s", cli_exact(p->workspace_bytes).text);
@@ -119,26 +121,36 @@ static void print_costs(const struct remat_program *p)
                100 * shares[REMAT_COST_MODELLED]);
 }
 
+static void print_text(const char *label, const char *text)
+{
+    fputs(label, stdout);
+    cli_show(stdout, text);
+    putchar('\n');
+}
+
 static void print_curve(const struct report *report)
 {
     const struct remat_frontier *f = report->frontier;
-    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " candidates%s: %s\n",
-           f->count, f->evaluated_count, f->candidate_count, f->cut_short ? " (cut short)" : "",
-           report->curve_path);
+    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " candidates%s",
+           f->count, f->evaluated_count, f->candidate_count, f->cut_short ? " (cut short)" : "");
+    print_text(": ", report->curve_path);
 }
 
 static void print_plan(const struct report *report)
 {
     const struct remat_program *p = report->program;
-    printf("model        %s, %" PRIu32 " layers, for %s\n", p->graph_name, p->layer_count,
-           p->target);
+    printf("model        ");
+    cli_show(stdout, p->graph_name);
+    printf(", %" PRIu32 " layers", p->layer_count);
+    print_text(", for ", p->target);
     print_memory(p);
-    printf("policy       %s", p->policy);
+    printf("policy       ");
+    cli_show(stdout, p->policy);
     if (report->chosen)
         print_chosen(report->chosen);
     printf("\n");
     if (*report->nearest)
-        printf("megatron     %s\n", report->nearest);
+        print_text("megatron     ", report->nearest);
     printf("layers       %" PRIu32 " of %" PRIu32 " recomputed", p->recomputed_layer_count,
            p->layer_count);
     printf("%s", p->recomputed_layer_count ? ": " : "");
@@ -159,8 +171,8 @@ static void print_plan(const struct report *report)
     if (*report->certificate)
         printf("certificate  %s\n", report->certificate);
     for (uint32_t i = 0; i < p->note_count; i++)
-        printf("note: %s\n", p->notes[i]);
-    printf("plan         %s\n", report->path);
+        print_text("note: ", p->notes[i]);
+    print_text("plan         ", report->path);
 }
 
 /* "123,456.7"; below 100 with two digits more */
@@ -208,8 +220,8 @@ static void print_size_rows(const struct sizes *s)
             continue;
         printf("%10" PRIu32 "  ", trial->value);
         if (!trial->fits) {
-            printf("%s%s\n", trial->why ? "not possible: " : "does not fit",
-                   trial->why ? trial->why : "");
+            print_text(trial->why ? "not possible: " : "does not fit",
+                       trial->why ? trial->why : "");
             continue;
         }
         printf("%-*s  %10s  ", width, trial->policy, cli_time(trial->step_ns).text);
@@ -244,16 +256,16 @@ void report_print_text(const struct report *report)
         print_curve(report);
 }
 
+/* JSON has no bytes that are not UTF-8, as names of files may: those are text, \\x9b. */
 static void print_json_string(const char *text)
 {
+    char shown[REMAT_SHOWN_BYTES];
     putchar('"');
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            printf("\\%c", *c);
-        else if (*c < 0x20)
-            printf("\\u%04x", *c);
-        else
-            putchar(*c);
+    while (*text) {
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text++);
+        else if (remat_show(&text, shown))
+            printf("%s%s", shown[0] == '\\' && shown[1] == 'x' ? "\\" : "", shown);
     }
     putchar('"');
 }

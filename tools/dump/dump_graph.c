@@ -25,7 +25,9 @@ void dump_graph_text(const struct remat_graph *graph, const struct remat_graph *
 {
     struct roles roles[REMAT_ROLE_COUNT];
     sum_roles(bound, roles);
-    remat_text_append(out, "graph       %s\n", graph->name);
+    remat_text_append(out, "graph       ");
+    remat_text_show(out, graph->name);
+    remat_text_append(out, "\n");
     for (uint32_t k = 0; k < graph->symbol_count; k++)
         remat_text_append(out, "%s%s = %" PRIi64 "%s", k ? ", " : "symbols     ",
                           graph->symbols[k].name, graph->symbols[k].value,

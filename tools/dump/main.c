@@ -1,11 +1,11 @@
 /* remat-dump: what a plan or a graph says, for people and for programs. */
+#include "check.h"
 #include "dump_graph.h"
 #include "graph_file.h"
 #include "graph_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #define CLI_OPTIONS "dump.def"
 #include "option_table.h"
@@ -14,12 +14,13 @@ static const struct cli_tool tool = {
     .name = "remat-dump",
     .summary = "Shows a plan (or a graph): decisions, memory, schedule, kernels.",
     .operands = "FILE",
+    .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
     .examples = {{"what the plan costs", "remat-dump model.plan"},
                  {"where the bytes are at the peak", "remat-dump model.plan --memory"},
-                 {"every decision, for a program",
-                  "remat-dump model.plan --decisions --format json"}},
+                 {"whether its CUDA code is what its commands mean",
+                  "remat-dump model.plan --check"}},
     .options = options,
     .option_count = OPTION_COUNT,
 };
@@ -38,9 +39,10 @@ static const struct {
 };
 
 struct request {
-    uint32_t view; /* OPTION_summary ... OPTION_text */
+    uint32_t view; /* OPTION_summary ... OPTION_check */
     enum format format;
-    const char *why; /* of OPTION_why */
+    const char *why;   /* of OPTION_why */
+    const char *nvrtc; /* of OPTION_check */
 };
 
 static remat_status read_request(remat_context *ctx, const struct cli_arguments *args,
@@ -48,8 +50,8 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
 {
     uint32_t given = 0;
     *out = (struct request){OPTION_summary, (enum format)cli_choice(args, OPTION_format, 0),
-                            cli_text(args, OPTION_why, NULL)};
-    for (uint32_t view = OPTION_summary; view <= OPTION_text; view++) {
+                            cli_text(args, OPTION_why, NULL), cli_text(args, OPTION_nvrtc, NULL)};
+    for (uint32_t view = OPTION_summary; view <= OPTION_check; view++) {
         if (!cli_has(args, view))
             continue;
         if (given++)
@@ -61,10 +63,13 @@ static remat_status read_request(remat_context *ctx, const struct cli_arguments 
         return remat_error(ctx, REMAT_ERROR_USAGE, "--format csv needs --memory");
     if (out->view == OPTION_text && out->format != FORMAT_TEXT)
         return remat_error(ctx, REMAT_ERROR_USAGE, "--text and --format json: one of them");
+    if (out->nvrtc && out->view != OPTION_check)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "--nvrtc needs --check");
     return REMAT_OK;
 }
 
-/* Appends the finished object, indented, one line at the end. Integers stay integers. */
+/* Appends the finished object, indented. Integers stay integers; control characters that JSON
+ * allows in strings, such as C1, are escaped. */
 static remat_status print_json(remat_context *ctx, const struct dump_json *json,
                                struct remat_text *out)
 {
@@ -72,7 +77,11 @@ static remat_status print_json(remat_context *ctx, const struct dump_json *json,
     if (!text)
         return remat_error(ctx, REMAT_ERROR_OTHER,
                            "cannot make the JSON: out of memory, or a name is not UTF-8");
-    remat_text_append(out, "%s\n", text);
+    char *rest, *line = strtok_r(text, "\n", &rest);
+    for (; line; line = strtok_r(NULL, "\n", &rest)) {
+        remat_text_show(out, line);
+        remat_text_append(out, "\n");
+    }
     free(text);
     return REMAT_OK;
 }
@@ -83,19 +92,27 @@ static remat_status dump_plan(remat_context *ctx, struct remat_arena *arena, con
 {
     remat_status st = REMAT_OK;
     struct dump_json json = {0};
+    struct check check = {0};
     if (request.view == OPTION_text)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--text needs a graph, and %s is a plan", path);
+    if (request.view == OPTION_check)
+        REMAT_TRY(check_plan(ctx, arena, path, program, request.nvrtc, &check));
     if (request.format == FORMAT_CSV)
         dump_memory_csv(program, out);
     else if (request.format == FORMAT_TEXT && request.why)
         REMAT_TRY(dump_why_text(ctx, program, request.why, out));
+    else if (request.format == FORMAT_TEXT && request.view == OPTION_check)
+        check_print(&check, program, out);
     else if (request.format == FORMAT_TEXT)
         REMAT_TRY(views[request.view].text(ctx, arena, program, out));
     else {
         json.object = json_object();
         dump_set(&json, "schema", json_string("remat-plan/1"));
-        REMAT_TRY(request.why ? dump_why_json(ctx, program, request.why, &json)
-                              : views[request.view].json(ctx, arena, program, &json));
+        if (request.view == OPTION_check)
+            check_set(&check, program, &json);
+        else
+            REMAT_TRY(request.why ? dump_why_json(ctx, program, request.why, &json)
+                                  : views[request.view].json(ctx, arena, program, &json));
         REMAT_TRY(print_json(ctx, &json, out));
     }
 fail:
@@ -135,16 +152,6 @@ static bool is_plan(const char *data, size_t bytes)
     return bytes >= 8 && memcmp(data + 4, "RMP1", 4) == 0;
 }
 
-/* remat_file_write renames over what is there, which must not be a device or a link to one. */
-static remat_status write_output(remat_context *ctx, const char *path,
-                                 const struct remat_text *text)
-{
-    struct stat info;
-    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return remat_error(ctx, REMAT_ERROR_USAGE, "--output %s is not a regular file", path);
-    return remat_file_write(ctx, path, text->items, text->count);
-}
-
 static remat_status dump(remat_context *ctx, struct remat_arena *arena,
                          const struct cli_arguments *args)
 {
@@ -170,10 +177,7 @@ static remat_status dump(remat_context *ctx, struct remat_arena *arena,
     }
     if (out.failed)
         REMAT_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    if (cli_has(args, OPTION_output))
-        return write_output(ctx, cli_text(args, OPTION_output, NULL), &out);
-    fwrite(out.items, 1, out.count, stdout); /* cli_main checks it */
-    return REMAT_OK;
+    st = cli_write(ctx, args, OPTION_output, out.items, out.count);
 fail:
     return st;
 }

@@ -45,7 +45,7 @@ static uint32_t *find_held(struct remat_arena *arena, const struct remat_program
         for (uint32_t o = program->commands[c].operand_begin; o < program->commands[c].operand_end;
              o++) {
             const struct remat_operand *operand = &program->operands[o];
-            if (operand->access != REMAT_ACCESS_READ)
+            if (operand->access & REMAT_ACCESS_WRITE)
                 held[program->values[operand->value].buffer] = operand->value;
         }
     return held;
@@ -56,9 +56,9 @@ static bool reads(const struct remat_program *program, uint32_t command, uint32_
     for (uint32_t o = program->commands[command].operand_begin;
          o < program->commands[command].operand_end; o++) {
         const struct remat_operand *operand = &program->operands[o];
-        if (operand->access == REMAT_ACCESS_READ && operand->value == value)
-            return true;
-        if (operand->access == REMAT_ACCESS_UPDATE && operand->previous == value)
+        bool update = operand->access == REMAT_ACCESS_UPDATE;
+        if (operand->access & REMAT_ACCESS_READ &&
+            (update ? operand->previous : operand->value) == value)
             return true;
     }
     return false;

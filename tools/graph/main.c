@@ -16,6 +16,7 @@ static const struct cli_tool tool = {
         "Makes the training graph of a model, a preset or a Hugging Face config.json: forward "
         "and loss; the compiler adds the rest.",
     .operands = "MODEL",
+    .operand_kind = CLI_NAME,
     .operands_min = 1,
     .operands_max = 1,
     .examples = {{"GPT-2 124M, two sequences of 512 tokens",
@@ -145,10 +146,7 @@ static remat_status generate(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_model_generate_symbolic(ctx, arena, &settings, &graph));
     REMAT_TRY(unbind(ctx, args, graph));
     REMAT_TRY(make_file(ctx, arena, graph, cli_has(args, OPTION_text), &data, &bytes));
-    if (cli_has(args, OPTION_output))
-        return remat_file_write(ctx, cli_text(args, OPTION_output, NULL), data, bytes);
-    fwrite(data, 1, bytes, stdout); /* cli_main checks it */
-    return REMAT_OK;
+    st = cli_write(ctx, args, OPTION_output, data, bytes);
 fail:
     return st;
 }

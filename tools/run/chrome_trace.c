@@ -5,18 +5,19 @@
 /* Takes `event`. Every event but the first line of the file starts with a comma. */
 static void write_event(struct chrome_trace *trace, const char *before, json_t *event)
 {
-    fputs(before, trace->file.stream);
-    if (!event || json_dumpf(event, trace->file.stream, JSON_COMPACT) != 0)
+    fputs(before, trace->stream);
+    if (!event || json_dumpf(event, trace->stream, JSON_COMPACT) != 0)
         trace->failed = true;
     json_decref(event);
 }
 
-remat_status chrome_trace_open(remat_context *ctx, const char *path, struct chrome_trace *out)
+remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path,
+                               struct chrome_trace *out)
 {
     remat_status st = REMAT_OK;
-    *out = (struct chrome_trace){0};
-    RUN_TRY(output_file_open(ctx, path, &out->file));
-    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out->file.stream);
+    *out = (struct chrome_trace){.path = path};
+    RUN_TRY(remat_outputs_stream(outputs, path, &out->stream));
+    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out->stream);
     write_event(out, "",
                 json_pack("{s:s,s:s,s:i,s:{s:s}}", "ph", "M", "name", "process_name", "pid", 1,
                           "args", "name", "remat-run"));
@@ -43,17 +44,8 @@ void chrome_trace_add(struct chrome_trace *trace, uint64_t begin_ns, const remat
 
 remat_status chrome_trace_close(remat_context *ctx, struct chrome_trace *trace)
 {
-    remat_status st = REMAT_OK;
-    fputs("\n]}\n", trace->file.stream);
-    if (trace->failed)
-        RUN_FAIL(ctx, REMAT_ERROR_IO, "%s: cannot write: out of memory or disk", trace->file.path);
-    RUN_TRY(output_file_commit(ctx, &trace->file));
-fail:
-    chrome_trace_abandon(trace);
-    return st;
-}
-
-void chrome_trace_abandon(struct chrome_trace *trace)
-{
-    output_file_abandon(&trace->file);
+    fputs("\n]}\n", trace->stream);
+    if (trace->failed && !ferror(trace->stream))
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", trace->path);
+    return REMAT_OK; /* the commit looks at the stream */
 }

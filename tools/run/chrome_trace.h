@@ -3,18 +3,20 @@
 #ifndef REMAT_TOOLS_RUN_CHROME_TRACE_H
 #define REMAT_TOOLS_RUN_CHROME_TRACE_H
 
-#include "output_file.h"
+#include "files.h"
+#include "run.h"
 
 struct chrome_trace { /* zero-initialise */
-    struct output_file file;
-    bool failed; /* out of memory at some point */
+    const char *path; /* borrowed */
+    FILE *stream;     /* the output's; NULL: closed */
+    bool failed;      /* out of memory at some point */
 };
 
-remat_status chrome_trace_open(remat_context *ctx, const char *path, struct chrome_trace *out);
+remat_status chrome_trace_open(struct remat_outputs *outputs, const char *path,
+                               struct chrome_trace *out);
 /* `begin_ns`: when the entry point began, on the time axis of the file. */
 void chrome_trace_add(struct chrome_trace *trace, uint64_t begin_ns,
                       const remat_trace_event *event);
 remat_status chrome_trace_close(remat_context *ctx, struct chrome_trace *trace);
-void chrome_trace_abandon(struct chrome_trace *trace); /* harmless when closed */
 
 #endif

@@ -166,10 +166,10 @@ static remat_status write_parameter(remat_context *ctx, const struct initial_wei
     remat_status st = REMAT_OK;
     const struct safetensors_tensor *from = &weights->file.tensors[i];
     remat_tensor_info to, master;
-    char name[NAME_BYTES];
+    char *name;
     get_tensor(weights->plan, weights->parameters[i], &to);
-    if (snprintf(name, sizeof name, "%s" MASTER_SUFFIX, to.name) >= (int)sizeof name)
-        *name = 0;
+    if (asprintf(&name, "%s" MASTER_SUFFIX, to.name) < 0)
+        return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     bool has_master =
         get_tensor(weights->plan, remat_plan_find_tensor(weights->plan, name), &master);
     uint64_t total = element_count(&to);
@@ -181,6 +181,7 @@ static remat_status write_parameter(remat_context *ctx, const struct initial_wei
             RUN_TRY(write_chunk(session, &master, at, count, chunk));
     }
 fail:
+    free(name);
     return st;
 }
 

@@ -2,16 +2,15 @@
 
 #include <stdlib.h>
 
-remat_status json_file_write(remat_context *ctx, const char *path, json_t *root, size_t indent)
+remat_status json_file_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                             json_t *root, size_t indent)
 {
     remat_status st = REMAT_OK;
-    struct output_file file = {0};
     char *text = root ? json_dumps(root, JSON_INDENT(indent)) : NULL;
     if (!text)
-        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(output_file_open(ctx, path, &file));
-    fprintf(file.stream, "%s\n", text);
-    RUN_TRY(output_file_commit(ctx, &file));
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
+    RUN_TRY(remat_outputs_write(outputs, path, text, strlen(text)));
+    RUN_TRY(remat_outputs_write(outputs, path, "\n", 1));
 fail:
     free(text);
     json_decref(root);

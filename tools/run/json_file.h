@@ -1,11 +1,13 @@
-/* JSON into a file that appears under its name only when it is complete. */
+/* A whole output in JSON. */
 #ifndef REMAT_TOOLS_RUN_JSON_FILE_H
 #define REMAT_TOOLS_RUN_JSON_FILE_H
 
-#include "output_file.h"
+#include "files.h"
+#include "run.h"
 #include <jansson.h>
 
 /* Takes the reference, NULL where there was no memory for it; `indent`: spaces a level. */
-remat_status json_file_write(remat_context *ctx, const char *path, json_t *root, size_t indent);
+remat_status json_file_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                             json_t *root, size_t indent);
 
 #endif

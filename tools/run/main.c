@@ -2,6 +2,8 @@
 #include "init.h"
 #include "train.h"
 
+#include <sys/stat.h>
+
 #define CLI_OPTIONS "run.def"
 #include "option_table.h"
 
@@ -9,6 +11,7 @@ static const struct cli_tool tool = {
     .name = "remat-run",
     .summary = "Trains a plan on a text and says how predictions and measurements compare.",
     .operands = "PLAN",
+    .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
     .examples = {{"twenty steps", "remat-run model.plan --text FILE --steps 20 --lr 3e-4"},
@@ -21,11 +24,26 @@ static const struct cli_tool tool = {
     .option_count = OPTION_COUNT,
 };
 
+/* A safetensors file begins with its header, which is written last. */
+static remat_status check_seekable(remat_context *ctx, const struct cli_arguments *args,
+                                   uint32_t option)
+{
+    const char *path = cli_text(args, option, NULL);
+    struct stat info;
+    if (!path || stat(path, &info) != 0 || !S_ISFIFO(info.st_mode))
+        return REMAT_OK;
+    return cli_error(ctx, REMAT_ERROR_IO, "--%s %s: a safetensors file cannot be written to a pipe",
+                     options[option].name, path);
+}
+
 static remat_status read_settings(remat_context *ctx, const struct cli_arguments *args,
                                   struct train_settings *out)
 {
     static const uint32_t training[] = {OPTION_lr, OPTION_save_weights, OPTION_save_gradients,
                                         OPTION_gradients_step, OPTION_report};
+    static const uint32_t weights[] = {OPTION_save_initial_weights, OPTION_save_weights,
+                                       OPTION_save_gradients};
+    remat_status st = REMAT_OK;
     *out = (struct train_settings){.steps = (uint64_t)cli_integer(args, OPTION_steps, 20),
                                    .gradients_step =
                                        (uint64_t)cli_integer(args, OPTION_gradients_step, 1),
@@ -34,20 +52,26 @@ static remat_status read_settings(remat_context *ctx, const struct cli_arguments
                                    .hash = cli_has(args, OPTION_hash),
                                    .json = cli_has(args, OPTION_json),
                                    .eval = cli_has(args, OPTION_eval),
-                                   .gradients_path = cli_text(args, OPTION_save_gradients, NULL)};
-    if (!cli_has(args, OPTION_text))
-        return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing");
+                                   .gradients_path = cli_text(args, OPTION_save_gradients, NULL),
+                                   .outputs = args->outputs};
+    if (!cli_has(args, OPTION_text) && !cli_has(args, OPTION_ids))
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--text is missing, or --ids");
+    if (cli_has(args, OPTION_text) && cli_has(args, OPTION_ids))
+        return cli_error(ctx, REMAT_ERROR_USAGE, "--ids contradicts --text");
     for (size_t i = 0; out->eval && i < sizeof training / sizeof *training; i++)
         if (cli_has(args, training[i]))
             return cli_error(ctx, REMAT_ERROR_USAGE, "--%s contradicts --eval",
                              options[training[i]].name);
     if (cli_has(args, OPTION_gradients_step) && !out->gradients_path)
         return cli_error(ctx, REMAT_ERROR_USAGE, "--gradients-step needs --save-gradients");
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+        RUN_TRY(check_seekable(ctx, args, weights[i]));
     if (out->gradients_step > out->steps)
         return cli_error(ctx, REMAT_ERROR_USAGE,
                          "--gradients-step %llu is out of range (accepted: 1..%llu)",
                          (unsigned long long)out->gradients_step, (unsigned long long)out->steps);
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 /* Beside the plan: which algorithms cuBLASLt chose for it. */
@@ -78,6 +102,23 @@ fail:
     return st;
 }
 
+/* What the last update made of them no loss tells. */
+static remat_status save_weights(remat_context *ctx, const struct cli_arguments *args,
+                                 const remat_plan *plan, remat_session *session,
+                                 struct measured *measured)
+{
+    remat_status st = REMAT_OK;
+    bool finite;
+    RUN_TRY(safetensors_check_weights(ctx, plan, session, &finite));
+    if (finite)
+        RUN_TRY(safetensors_save_weights(ctx, args->outputs,
+                                         cli_text(args, OPTION_save_weights, NULL), plan, session));
+    else
+        measured->not_finite = "a parameter";
+fail:
+    return st;
+}
+
 static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
                            const remat_plan *plan, const struct train_settings *settings,
                            struct measured *measured)
@@ -98,23 +139,23 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
     if (!settings->eval)
         report_print(settings->json ? stderr : stdout, &info, measured);
     if (cli_has(args, OPTION_report))
-        RUN_TRY(report_write(ctx, cli_text(args, OPTION_report, NULL), &info, measured));
+        RUN_TRY(
+            report_write(ctx, args->outputs, cli_text(args, OPTION_report, NULL), &info, measured));
 fail:
     return st;
 }
 
-/* Before anything long begins. */
-static remat_status check_outputs(remat_context *ctx, const struct cli_arguments *args)
+static remat_status get_text(remat_context *ctx, const struct cli_arguments *args,
+                             const struct train_model *model, struct text *out)
 {
-    static const uint32_t outputs[] = {OPTION_report,       OPTION_profile,
-                                       OPTION_trace,        OPTION_save_initial_weights,
-                                       OPTION_save_weights, OPTION_save_gradients};
-    remat_status st = REMAT_OK;
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        if (cli_has(args, outputs[i]))
-            RUN_TRY(output_file_check(ctx, cli_text(args, outputs[i], NULL)));
-fail:
-    return st;
+    if (cli_has(args, OPTION_text))
+        return text_open(ctx, cli_text(args, OPTION_text, NULL), model->vocabulary, out);
+    if (model->vocabulary > INT32_MAX)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "--ids: the plan does not say how many ids its inputs accept: train on a "
+                         "--text");
+    text_draw(model->vocabulary, out);
+    return REMAT_OK;
 }
 
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
@@ -134,12 +175,12 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
     RUN_TRY(train_inspect(ctx, plan, settings.eval, &model));
-    RUN_TRY(text_read(ctx, cli_text(args, OPTION_text, NULL), model.vocabulary, &text));
+    RUN_TRY(get_text(ctx, args, &model, &text));
+    RUN_TRY(train_check_text(ctx, &model, &settings, &text));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &weights));
-    RUN_TRY(check_outputs(ctx, args));
     if (cli_has(args, OPTION_trace)) {
-        RUN_TRY(chrome_trace_open(ctx, cli_text(args, OPTION_trace, NULL), &trace));
+        RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL), &trace));
         settings.trace = &trace;
     }
     if (cli_has(args, OPTION_profile)) {
@@ -154,23 +195,24 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         RUN_TRY(initial_weights_write(ctx, &weights, session));
     initial_weights_release(&weights);
     if (cli_has(args, OPTION_save_initial_weights))
-        RUN_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_initial_weights, NULL),
-                                         plan, session));
+        RUN_TRY(safetensors_save_weights(
+            ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, session));
     RUN_TRY(train(ctx, &model, &settings, &text, session, &measured));
-    if (cli_has(args, OPTION_save_weights))
-        RUN_TRY(safetensors_save_weights(ctx, cli_text(args, OPTION_save_weights, NULL), plan,
-                                         session));
+    if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
+        RUN_TRY(save_weights(ctx, args, plan, session, &measured));
     if (settings.trace)
         RUN_TRY(chrome_trace_close(ctx, &trace));
     if (settings.profiler)
-        RUN_TRY(
-            profiler_write(ctx, settings.profiler, cli_text(args, OPTION_profile, NULL), session));
+        RUN_TRY(profiler_write(ctx, args->outputs, settings.profiler,
+                               cli_text(args, OPTION_profile, NULL), session));
     measured.device_bytes = remat_session_device_bytes(session);
     RUN_TRY(finish(ctx, args, plan, &settings, &measured));
+    if (measured.not_finite)
+        RUN_FAIL(ctx, REMAT_ERROR_NOT_FINITE, "step %llu: %s is not finite",
+                 (unsigned long long)measured.steps, measured.not_finite);
 fail:
     profiler_release(&profiler);
     initial_weights_release(&weights);
-    chrome_trace_abandon(&trace);
     text_release(&text);
     remat_session_destroy(&session);
     remat_plan_destroy(&plan);

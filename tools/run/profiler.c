@@ -120,7 +120,8 @@ static json_t *make_kernels(const struct profiler *profile)
     return kernels;
 }
 
-remat_status profiler_write(remat_context *ctx, const struct profiler *profile, const char *path,
+remat_status profiler_write(remat_context *ctx, struct remat_outputs *outputs,
+                            const struct profiler *profile, const char *path,
                             const remat_session *session)
 {
     json_t *kernels = make_kernels(profile), *root = NULL;
@@ -130,7 +131,7 @@ remat_status profiler_write(remat_context *ctx, const struct profiler *profile, 
                          cli_producer(), "device", remat_session_device_name(session), "arch",
                          *arch ? arch : NULL, "threads", (json_int_t)remat_session_threads(session),
                          "kernels", kernels);
-    return json_file_write(ctx, path, root, 1);
+    return json_file_write(ctx, outputs, path, root, 1);
 }
 
 void profiler_release(struct profiler *profile)

@@ -22,7 +22,8 @@ struct profiler { /* zero-initialise */
 remat_status profiler_open(remat_context *ctx, const remat_plan *plan, struct profiler *out);
 void profiler_add(struct profiler *profile, const remat_trace_event *event);
 /* One row for each kernel and size, count and median, as those of the session's device. */
-remat_status profiler_write(remat_context *ctx, const struct profiler *profile, const char *path,
+remat_status profiler_write(remat_context *ctx, struct remat_outputs *outputs,
+                            const struct profiler *profile, const char *path,
                             const remat_session *session);
 void profiler_release(struct profiler *profile);
 

@@ -2,6 +2,8 @@
 
 #include "progress.h"
 
+#include <stdlib.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -19,25 +21,26 @@ static void add_hash(struct recorder *recorder, const remat_trace_value *value)
 static remat_status save_gradient(struct recorder *recorder, const remat_trace_value *value)
 {
     static const char suffix[] = ".grad";
-    char name[1024];
     size_t length = strlen(value->name), end = sizeof suffix - 1;
     remat_tensor_info tensor = {.struct_size = sizeof tensor};
     if (remat_plan_find_tensor(recorder->plan, value->name) != UINT32_MAX)
         return REMAT_OK;
     if (length > end && strcmp(value->name + length - end, suffix) == 0)
         length -= end;
-    if (length >= sizeof name)
-        return cli_error(recorder->ctx, REMAT_ERROR_INVALID, "gradient \"%s\": name too long",
-                         value->name);
-    memcpy(name, value->name, length);
-    name[length] = 0;
+    remat_status st = REMAT_OK;
+    char *name = strndup(value->name, length);
+    if (!name)
+        RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (!remat_plan_get_tensor(recorder->plan, remat_plan_find_tensor(recorder->plan, name),
                                &tensor) ||
         tensor.bytes != value->bytes || tensor.element != value->element)
-        return cli_error(recorder->ctx, REMAT_ERROR_INVALID,
-                         "gradient \"%s\": the plan has no parameter \"%s\" of its size",
-                         value->name, name);
-    return safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data);
+        RUN_FAIL(recorder->ctx, REMAT_ERROR_INVALID,
+                 "gradient \"%s\": the plan has no parameter \"%s\" of its size", value->name,
+                 name);
+    RUN_TRY(safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data));
+fail:
+    free(name);
+    return st;
 }
 
 bool recorder_is_needed(const struct recorder *recorder)

@@ -2,21 +2,28 @@
 
 #include "json_file.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+static uint64_t find_kib(const char *status, const char *key)
+{
+    const char *found = strstr(status, key);
+    return found ? strtoull(found + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* Without a stream, whose buffer takes memory. */
 void report_measure_memory(struct measured *measured)
 {
-    char line[256];
-    FILE *file = fopen("/proc/self/status", "r");
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "VmHWM:", 6) == 0)
-            measured->resident_bytes = strtoull(line + 6, NULL, 10) * 1024;
-        if (strncmp(line, "VmPeak:", 7) == 0)
-            measured->address_bytes = strtoull(line + 7, NULL, 10) * 1024;
-    }
-    if (file)
-        fclose(file);
+    char status[4096];
+    int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? 0 : read(file, status, sizeof status - 1);
+    status[bytes > 0 ? bytes : 0] = 0;
+    measured->resident_bytes = find_kib(status, "\nVmHWM:");
+    measured->address_bytes = find_kib(status, "\nVmPeak:");
+    if (file >= 0)
+        close(file);
 }
 
 static void print_memory(FILE *out, const char *what, const char *predicted, uint64_t measured,
@@ -38,7 +45,7 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
         fprintf(out, "  %.2f times, mean of %" PRIu64 ", ",
                 (double)measured->step_ns / (double)plan->predicted_step_ns, measured->steps);
         if (on_gpu)
-            fprintf(out, "%s", measured->device);
+            cli_show(out, measured->device);
         else
             fprintf(out, "%" PRIu32 " %s", measured->threads,
                     measured->threads == 1 ? "thread" : "threads");
@@ -53,8 +60,8 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
                      measured->address_bytes, "");
 }
 
-remat_status report_write(remat_context *ctx, const char *path, const remat_plan_info *plan,
-                          const struct measured *measured)
+remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                          const remat_plan_info *plan, const struct measured *measured)
 {
     json_t *report = json_pack(
         "{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "schema", "remat-run/1",
@@ -66,5 +73,5 @@ remat_status report_write(remat_context *ctx, const char *path, const remat_plan
         (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
         (json_int_t)measured->device_bytes);
-    return json_file_write(ctx, path, report, 2);
+    return json_file_write(ctx, outputs, path, report, 2);
 }

@@ -7,7 +7,9 @@
 
 struct measured {
     uint64_t steps;
-    uint64_t step_ns;              /* mean */
+    const char
+        *not_finite;  /* in the last: "the loss", "a gradient", "a parameter"; NULL: nothing */
+    uint64_t step_ns; /* mean */
     uint64_t resident_bytes;       /* the most the process held (VmHWM), 0: unknown */
     uint64_t address_bytes;        /* its largest address space (VmPeak), 0: unknown */
     uint64_t device_bytes;         /* in use on the GPU, 0 on a CPU */
@@ -19,7 +21,7 @@ struct measured {
 /* Reads /proc/self/status. */
 void report_measure_memory(struct measured *measured);
 void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured);
-remat_status report_write(remat_context *ctx, const char *path, const remat_plan_info *plan,
-                          const struct measured *measured);
+remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                          const remat_plan_info *plan, const struct measured *measured);
 
 #endif

@@ -1,5 +1,7 @@
 #include "safetensors.h"
 
+#include "safetensors_reader.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,35 +15,38 @@ static bool get_parameter(const remat_plan *plan, uint32_t index, remat_tensor_i
 
 static remat_status fail_write(remat_context *ctx, const struct safetensors *file)
 {
-    return cli_error(ctx, REMAT_ERROR_IO, "%s: cannot write: %s", file->file.path, strerror(errno));
+    return cli_file_error(ctx, file->path, "cannot write: ", errno);
 }
 
 static remat_status write_spaces(remat_context *ctx, struct safetensors *file, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        if (fputc(' ', file->file.stream) == EOF)
+        if (fputc(' ', file->stream) == EOF)
             return fail_write(ctx, file);
     return REMAT_OK;
 }
 
-remat_status safetensors_open(remat_context *ctx, const char *path, const remat_plan *plan,
-                              struct safetensors *out)
+remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                              const remat_plan *plan, struct safetensors *out)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info tensor;
-    *out = (struct safetensors){.header_bytes = TENSOR_HEADER_BYTES};
+    *out = (struct safetensors){.path = path, .header_bytes = TENSOR_HEADER_BYTES};
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
         if (get_parameter(plan, i, &tensor))
             out->header_bytes += 6 * strlen(tensor.name) + TENSOR_HEADER_BYTES;
     out->header_bytes = (out->header_bytes + 7) / 8 * 8;
+    if (out->header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID,
+                 "%s: the names of the parameters take a header of %llu bytes (accepted: at most "
+                 "%u)",
+                 path, (unsigned long long)out->header_bytes, SAFETENSORS_HEADER_BYTES_MAX);
     out->header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     if (!out->header)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(output_file_open(ctx, path, &out->file));
+    RUN_TRY(remat_outputs_stream(outputs, path, &out->stream));
     RUN_TRY(write_spaces(ctx, out, 8 + out->header_bytes)); /* the header comes last */
-    return REMAT_OK;
 fail:
-    safetensors_abandon(out);
     return st;
 }
 
@@ -63,8 +68,11 @@ static const char *element_name(remat_element element)
 static json_t *make_shape(const remat_tensor_info *tensor)
 {
     json_t *shape = json_array();
-    for (uint32_t i = 0; i < tensor->rank; i++)
-        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i]));
+    for (uint32_t i = 0; shape && i < tensor->rank; i++)
+        if (json_array_append_new(shape, json_integer((json_int_t)tensor->shape[i])) != 0) {
+            json_decref(shape);
+            shape = NULL;
+        }
     return shape;
 }
 
@@ -75,13 +83,13 @@ static remat_status begin_tensor(remat_context *ctx, struct safetensors *file,
     json_int_t begin = (json_int_t)file->data_bytes;
     json_int_t end = (json_int_t)(file->data_bytes + tensor->bytes);
     if (json_object_get(file->header, tensor->name))
-        return cli_error(ctx, REMAT_ERROR_INTERNAL, "%s: \"%s\" is written twice", file->file.path,
+        return cli_error(ctx, REMAT_ERROR_INTERNAL, "%s: \"%s\" is written twice", file->path,
                          tensor->name);
     json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", element_name(tensor->element), "shape",
                               make_shape(tensor), "data_offsets", begin, end);
     if (json_object_set_new(file->header, tensor->name, entry) != 0)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: cannot name \"%s\": out of memory",
-                         file->file.path, tensor->name);
+                         file->path, tensor->name);
     file->data_bytes += tensor->bytes;
     file->count++;
     return REMAT_OK;
@@ -91,7 +99,7 @@ remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
                              const remat_tensor_info *tensor, const void *data)
 {
     remat_status st = begin_tensor(ctx, file, tensor);
-    if (st == REMAT_OK && fwrite(data, 1, tensor->bytes, file->file.stream) != tensor->bytes)
+    if (st == REMAT_OK && fwrite(data, 1, tensor->bytes, file->stream) != tensor->bytes)
         st = fail_write(ctx, file);
     return st;
 }
@@ -105,12 +113,12 @@ static remat_status write_header(remat_context *ctx, struct safetensors *file)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (length > file->header_bytes)
         RUN_FAIL(ctx, REMAT_ERROR_INTERNAL, "%s: header of %zu bytes, expected at most %llu",
-                 file->file.path, length, (unsigned long long)file->header_bytes);
+                 file->path, length, (unsigned long long)file->header_bytes);
     unsigned char size[8];
     for (int i = 0; i < 8; i++)
         size[i] = (unsigned char)(file->header_bytes >> 8 * i);
-    if (fseeko(file->file.stream, 0, SEEK_SET) != 0 || fwrite(size, 8, 1, file->file.stream) != 1 ||
-        fwrite(header, 1, length, file->file.stream) != length)
+    if (fseeko(file->stream, 0, SEEK_SET) != 0 || fwrite(size, 8, 1, file->stream) != 1 ||
+        fwrite(header, 1, length, file->stream) != length)
         st = fail_write(ctx, file);
 fail:
     free(header);
@@ -119,17 +127,13 @@ fail:
 
 remat_status safetensors_close(remat_context *ctx, struct safetensors *file)
 {
-    remat_status st = REMAT_OK;
-    RUN_TRY(write_header(ctx, file));
-    RUN_TRY(output_file_commit(ctx, &file->file));
-fail:
+    remat_status st = write_header(ctx, file);
     safetensors_abandon(file);
     return st;
 }
 
 void safetensors_abandon(struct safetensors *file)
 {
-    output_file_abandon(&file->file);
     json_decref(file->header);
     file->header = NULL;
 }
@@ -148,14 +152,15 @@ static remat_status save_tensor(remat_context *ctx, struct safetensors *file,
     for (uint64_t at = 0; at < tensor->bytes; at += BUFFER_BYTES) {
         uint64_t bytes = tensor->bytes - at < BUFFER_BYTES ? tensor->bytes - at : BUFFER_BYTES;
         RUN_TRY(remat_session_read_part(session, tensor->name, at, buffer, bytes));
-        if (fwrite(buffer, 1, bytes, file->file.stream) != bytes)
+        if (fwrite(buffer, 1, bytes, file->stream) != bytes)
             return fail_write(ctx, file);
     }
 fail:
     return st;
 }
 
-remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
+remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
+                                      const char *path, const remat_plan *plan,
                                       remat_session *session)
 {
     remat_status st = REMAT_OK;
@@ -164,7 +169,7 @@ remat_status safetensors_save_weights(remat_context *ctx, const char *path, cons
     void *buffer = malloc(BUFFER_BYTES);
     if (!buffer)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    RUN_TRY(safetensors_open(ctx, path, plan, &file));
+    RUN_TRY(safetensors_open(ctx, outputs, path, plan, &file));
     for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++) {
         if (!get_parameter(plan, i, &tensor))
             continue;
@@ -177,12 +182,46 @@ fail:
     return st;
 }
 
+/* An exponent of ones is an infinity or a NaN. */
+static bool is_finite(remat_element element, const void *data, uint64_t bytes)
+{
+    const uint32_t *words = data;
+    const uint16_t *halves = data;
+    bool finite = true;
+    for (uint64_t i = 0; element == REMAT_ELEMENT_F32 && i < bytes / 4; i++)
+        finite &= (words[i] & 0x7f800000) != 0x7f800000;
+    for (uint64_t i = 0; element == REMAT_ELEMENT_BF16 && i < bytes / 2; i++)
+        finite &= (halves[i] & 0x7f80) != 0x7f80;
+    return finite;
+}
+
+remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
+                                       remat_session *session, bool *out_finite)
+{
+    remat_status st = REMAT_OK;
+    remat_tensor_info tensor;
+    void *buffer = malloc(BUFFER_BYTES);
+    if (!buffer)
+        RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    *out_finite = true;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        for (uint64_t at = 0; get_parameter(plan, i, &tensor) && at < tensor.bytes;
+             at += BUFFER_BYTES) {
+            uint64_t bytes = tensor.bytes - at < BUFFER_BYTES ? tensor.bytes - at : BUFFER_BYTES;
+            RUN_TRY(remat_session_read_part(session, tensor.name, at, buffer, bytes));
+            *out_finite &= is_finite(tensor.element, buffer, bytes);
+        }
+fail:
+    free(buffer);
+    return st;
+}
+
 remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
                                           const remat_plan *plan, remat_session *session)
 {
     remat_status st = REMAT_OK;
     remat_tensor_info parameter;
-    char name[1024];
+    char *name = NULL;
     void *buffer = malloc(BUFFER_BYTES);
     if (!buffer)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
@@ -190,12 +229,18 @@ remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors
         remat_tensor_info gradient = {.struct_size = sizeof gradient};
         if (!get_parameter(plan, i, &parameter))
             continue;
-        snprintf(name, sizeof name, "%s.grad", parameter.name);
+        if (asprintf(&name, "%s.grad", parameter.name) < 0) {
+            name = NULL;
+            RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
+        }
         if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &gradient) &&
             gradient.role == REMAT_TENSOR_GRADIENT)
             RUN_TRY(save_tensor(ctx, file, session, &gradient, parameter.name, buffer));
+        free(name);
+        name = NULL;
     }
 fail:
+    free(name);
     free(buffer);
     return st;
 }

@@ -3,11 +3,13 @@
 #ifndef REMAT_TOOLS_RUN_SAFETENSORS_H
 #define REMAT_TOOLS_RUN_SAFETENSORS_H
 
-#include "output_file.h"
+#include "files.h"
+#include "run.h"
 #include <jansson.h>
 
-struct safetensors { /* zero-initialise */
-    struct output_file file;
+struct safetensors {  /* zero-initialise */
+    const char *path; /* borrowed */
+    FILE *stream;     /* the output's */
     json_t *header;
     uint64_t header_bytes; /* reserved for it, a multiple of 8 */
     uint64_t data_bytes;   /* written so far */
@@ -15,8 +17,8 @@ struct safetensors { /* zero-initialise */
 };
 
 /* Room in the header for every parameter of the plan. */
-remat_status safetensors_open(remat_context *ctx, const char *path, const remat_plan *plan,
-                              struct safetensors *out);
+remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
+                              const remat_plan *plan, struct safetensors *out);
 /* `tensor` gives name, element type and shape; `data` is dense and row-major. */
 remat_status safetensors_add(remat_context *ctx, struct safetensors *file,
                              const remat_tensor_info *tensor, const void *data);
@@ -28,8 +30,12 @@ void safetensors_abandon(struct safetensors *file); /* harmless when closed */
 remat_status safetensors_add_accumulators(remat_context *ctx, struct safetensors *file,
                                           const remat_plan *plan, remat_session *session);
 
-/* All parameters of a session, through a buffer of 1 MiB. */
-remat_status safetensors_save_weights(remat_context *ctx, const char *path, const remat_plan *plan,
+/* Whether every element of every parameter of a session is finite. */
+remat_status safetensors_check_weights(remat_context *ctx, const remat_plan *plan,
+                                       remat_session *session, bool *out_finite);
+/* All parameters of a session. Both go through a buffer of 1 MiB. */
+remat_status safetensors_save_weights(remat_context *ctx, struct remat_outputs *outputs,
+                                      const char *path, const remat_plan *plan,
                                       remat_session *session);
 
 #endif

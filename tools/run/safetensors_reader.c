@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What the reference implementation accepts. */
-#define HEADER_BYTES_MAX 100000000u
-
 static const struct dtype {
     const char *name;
     uint32_t bytes;
@@ -167,8 +164,9 @@ fail:
 
 static remat_status fail_read(remat_context *ctx, const struct safetensors_file *file)
 {
-    return cli_error(ctx, REMAT_ERROR_IO, "%s: cannot read: %s", file->path,
-                     ferror(file->stream) ? strerror(errno) : "it ends too early");
+    if (ferror(file->stream))
+        return cli_file_error(ctx, file->path, "cannot read: ", errno);
+    return cli_error(ctx, REMAT_ERROR_IO, "%s: cannot read: it ends too early", file->path);
 }
 
 static remat_status measure(remat_context *ctx, struct safetensors_file *file, uint64_t *bytes,
@@ -178,7 +176,7 @@ static remat_status measure(remat_context *ctx, struct safetensors_file *file, u
     unsigned char size[8];
     off_t end = fseeko(file->stream, 0, SEEK_END) == 0 ? ftello(file->stream) : -1;
     if (end < 0 || fseeko(file->stream, 0, SEEK_SET) != 0)
-        RUN_FAIL(ctx, REMAT_ERROR_IO, "%s: %s", file->path, strerror(errno));
+        return cli_file_error(ctx, file->path, "", errno);
     if (end < 8)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: not a safetensors file: it has %lld bytes",
                  file->path, (long long)end);
@@ -188,12 +186,12 @@ static remat_status measure(remat_context *ctx, struct safetensors_file *file, u
     *header_bytes = 0;
     for (int i = 0; i < 8; i++)
         *header_bytes |= (uint64_t)size[i] << 8 * i;
-    if (*header_bytes > *bytes - 8 || *header_bytes > HEADER_BYTES_MAX)
+    if (*header_bytes > *bytes - 8 || *header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID,
                  "%s: not a safetensors file: a header of %llu bytes in a file of %llu "
                  "(accepted: at most %u)",
                  file->path, (unsigned long long)*header_bytes, (unsigned long long)*bytes,
-                 HEADER_BYTES_MAX);
+                 SAFETENSORS_HEADER_BYTES_MAX);
 fail:
     return st;
 }
@@ -222,10 +220,10 @@ fail:
 remat_status safetensors_read_file(remat_context *ctx, const char *path,
                                    struct safetensors_file *out)
 {
-    FILE *stream = fopen(path, "rb");
-    if (!stream)
-        return cli_error(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-    return safetensors_read_stream(ctx, path, stream, out);
+    FILE *stream;
+    uint64_t bytes;
+    remat_status st = cli_open_file(ctx, path, &stream, &bytes);
+    return st ? st : safetensors_read_stream(ctx, path, stream, out);
 }
 
 remat_status safetensors_read_part(remat_context *ctx, const struct safetensors_file *file,

@@ -9,6 +9,9 @@
 #include <jansson.h>
 #include <stdio.h>
 
+/* What the reference implementation accepts, and no writer exceeds. */
+#define SAFETENSORS_HEADER_BYTES_MAX 100000000u
+
 struct safetensors_tensor {
     const char *name;  /* lives in the file's header */
     const char *dtype; /* "F32"; static */

@@ -1,64 +1,11 @@
 #include "text.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <math.h>
+#include <unistd.h>
 
-static remat_status read_all(remat_context *ctx, const char *path, FILE *file, struct text *out)
-{
-    uint64_t capacity = 0;
-    for (;;) {
-        if (out->length == capacity) {
-            capacity = capacity ? 2 * capacity : 1u << 16;
-            unsigned char *bytes = realloc(out->bytes, capacity);
-            if (!bytes)
-                return cli_error(ctx, REMAT_ERROR_MEMORY, "%s: out of memory", path);
-            out->bytes = bytes;
-        }
-        uint64_t count = fread(out->bytes + out->length, 1, capacity - out->length, file);
-        if (ferror(file))
-            return cli_error(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-        if (count == 0)
-            return REMAT_OK;
-        out->length += count;
-    }
-}
-
-remat_status text_read(remat_context *ctx, const char *path, int64_t vocabulary, struct text *out)
-{
-    remat_status st = REMAT_OK;
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        RUN_FAIL(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
-    RUN_TRY(read_all(ctx, path, file, out));
-    if (out->length == 0)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: the text is empty", path);
-    for (uint64_t i = 0; i < out->length && vocabulary < 256; i++)
-        if (out->bytes[i] >= vocabulary)
-            RUN_FAIL(ctx, REMAT_ERROR_INVALID,
-                     "%s: byte %llu is %d, beyond the model's vocabulary of %lld", path,
-                     (unsigned long long)i, out->bytes[i], (long long)vocabulary);
-fail:
-    if (file)
-        fclose(file);
-    return st;
-}
-
-void text_release(struct text *text)
-{
-    free(text->bytes);
-    *text = (struct text){0};
-}
-
-void text_window(const struct text *text, uint64_t window, uint64_t batch, uint64_t seq,
-                 uint64_t offset, uint64_t count, int32_t *ids)
-{
-    for (uint64_t b = 0; b < batch; b++) {
-        uint64_t start = ((window * batch + b) * seq + offset) % text->length;
-        for (uint64_t t = 0; t < count; t++)
-            ids[b * count + t] = text->bytes[(start + t) % text->length];
-    }
-}
+#define PART_BYTES 4096u
+#define DRAWN      (UINT64_C(1) << 20)
 
 static uint64_t mix(uint64_t state) /* splitmix64 */
 {
@@ -66,6 +13,100 @@ static uint64_t mix(uint64_t state) /* splitmix64 */
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
     return z ^ z >> 31;
+}
+
+void text_zipf(uint64_t first, uint64_t count, int64_t vocabulary, int32_t *ids)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        double uniform = (double)(mix(first + i) >> 11) * 0x1p-53;
+        int64_t id = (int64_t)exp(uniform * log((double)vocabulary + 1)) - 1;
+        ids[i] = (int32_t)(id < vocabulary ? id : vocabulary - 1);
+    }
+}
+
+void text_draw(int64_t vocabulary, struct text *out)
+{
+    *out = (struct text){.length = DRAWN, .vocabulary = vocabulary};
+}
+
+remat_status text_open(remat_context *ctx, const char *path, int64_t vocabulary, struct text *out)
+{
+    remat_status st = REMAT_OK;
+    *out = (struct text){.path = path, .vocabulary = vocabulary};
+    RUN_TRY(cli_open_file(ctx, path, &out->file, &out->length));
+    if (out->length == 0)
+        RUN_FAIL(ctx, REMAT_ERROR_INVALID, "%s: the text is empty", path);
+fail:
+    return st;
+}
+
+void text_release(struct text *text)
+{
+    if (text->file)
+        fclose(text->file);
+    *text = (struct text){0};
+}
+
+/* Without a buffer of the library's, which would read ahead in every row. */
+static remat_status read_part(remat_context *ctx, const struct text *text, uint64_t begin,
+                              uint64_t count, unsigned char *out)
+{
+    for (uint64_t done = 0; done < count;) {
+        ssize_t got = pread(fileno(text->file), out + done, count - done, (off_t)(begin + done));
+        if (got < 0 && errno != EINTR)
+            return cli_file_error(ctx, text->path, "", errno);
+        if (got == 0)
+            return cli_error(ctx, REMAT_ERROR_IO, "%s: it ends before byte %llu, and had %llu",
+                             text->path, (unsigned long long)(begin + done),
+                             (unsigned long long)text->length);
+        done += got < 0 ? 0 : (uint64_t)got;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        if (out[i] >= text->vocabulary)
+            return cli_error(ctx, REMAT_ERROR_INVALID,
+                             "%s: byte %llu is %d, beyond the model's vocabulary of %lld",
+                             text->path, (unsigned long long)(begin + i), out[i],
+                             (long long)text->vocabulary);
+    return REMAT_OK;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+remat_status text_check(remat_context *ctx, const struct text *text, uint64_t end)
+{
+    remat_status st = REMAT_OK;
+    unsigned char part[PART_BYTES];
+    end = text->file && text->vocabulary < 256 ? least(end, text->length) : 0;
+    for (uint64_t at = 0; at < end; at += sizeof part)
+        RUN_TRY(read_part(ctx, text, at, least(end - at, sizeof part), part));
+fail:
+    return st;
+}
+
+remat_status text_window(remat_context *ctx, const struct text *text, uint64_t window,
+                         uint64_t batch, uint64_t seq, uint64_t offset, uint64_t count,
+                         int32_t *ids)
+{
+    remat_status st = REMAT_OK;
+    unsigned char part[PART_BYTES];
+    for (uint64_t b = 0; b < batch; b++) {
+        uint64_t at = ((window * batch + b) * seq + offset) % text->length;
+        for (uint64_t left = count, got; left; left -= got, at = (at + got) % text->length) {
+            got = least(least(left, sizeof part), text->length - at);
+            if (text->file)
+                RUN_TRY(read_part(ctx, text, at, got, part));
+            else
+                text_zipf(at, got, text->vocabulary, ids);
+            for (uint64_t i = 0; i < got && text->file; i++)
+                ids[i] = part[i];
+            ids += got;
+        }
+    }
+fail:
+    return st;
 }
 
 #define HIDDEN     644245094u  /* 0.15 * 2^32 */

@@ -1,4 +1,4 @@
-/* Training data: a byte of a text is a token id.
+/* Training data: a byte of a text is a token id, or, without a text, ids are drawn.
  *
  * Row b of window w (both from 0) starts at byte ((w * batch + b) * seq) modulo the text's length
  * and wraps. Step n counts from 1.
@@ -21,18 +21,35 @@
 
 #include "run.h"
 
-struct text { /* zero-initialise */
-    unsigned char *bytes;
+/* A regular file, of which only what a window has is read, through a few KiB on the stack: a text
+ * of any size takes no memory from the budget, and one that is cut off meanwhile is an error.
+ * (Pages of a mapping would be the process's own, and reading behind the new end a SIGBUS.) */
+struct text {         /* zero-initialise */
+    FILE *file;       /* NULL: ids are drawn */
+    const char *path; /* borrowed */
     uint64_t length;
+    int64_t vocabulary;
 };
 
-/* Reads the file; each byte must be below `vocabulary`. */
-remat_status text_read(remat_context *ctx, const char *path, int64_t vocabulary, struct text *out);
+/* Ids [first, first + count) of those that are drawn, by Zipf's law, to time steps with as many
+ * distinct ones as a text has: id r of a vocabulary of V with probability
+ * log((r + 2) / (r + 1)) / log(V + 1). */
+void text_zipf(uint64_t first, uint64_t count, int64_t vocabulary, int32_t *ids);
+
+/* 2^20 of them instead of a file. */
+void text_draw(int64_t vocabulary, struct text *out);
+/* Whatever is read of it later must be below `vocabulary`. */
+remat_status text_open(remat_context *ctx, const char *path, int64_t vocabulary, struct text *out);
 void text_release(struct text *text); /* harmless when released */
 
-/* `count` ids of each row of a window, from `offset` bytes after its start. */
-void text_window(const struct text *text, uint64_t window, uint64_t batch, uint64_t seq,
-                 uint64_t offset, uint64_t count, int32_t *ids);
+/* Reads the first `end` bytes if one of them could be beyond the vocabulary: the error comes before
+ * the first step. */
+remat_status text_check(remat_context *ctx, const struct text *text, uint64_t end);
+
+/* `count` ids of each row of a window, from `offset` ids after its start. */
+remat_status text_window(remat_context *ctx, const struct text *text, uint64_t window,
+                         uint64_t batch, uint64_t seq, uint64_t offset, uint64_t count,
+                         int32_t *ids);
 
 /* Masks the ids of a whole window, as the tokens or as the targets of step `step`. */
 enum text_mask { TEXT_MASK_TOKENS, TEXT_MASK_TARGETS };

@@ -4,24 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal)
-{
-    (void)signal;
-    interrupted = 1;
-}
-
-/* The first Ctrl-C ends the training after its step, the second one the process. */
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-}
 
 static bool find_tensor(const remat_plan *plan, const char *name, remat_tensor_info *out)
 {
@@ -48,6 +31,15 @@ static int64_t find_vocabulary(const remat_plan *plan, const struct family *fami
     return found ? table.shape[0] : INT64_MAX;
 }
 
+/* Where a byte may be the element that is ignored, the session tells which ones it refuses. */
+static void narrow_vocabulary(struct train_model *model, const remat_tensor_info *ids)
+{
+    int64_t bound = ids->index_bound ? ids->index_bound : INT64_MAX;
+    bool ignores_byte = ids->index_ignored >= bound && ids->index_ignored <= UINT8_MAX;
+    if (!ignores_byte && bound < model->vocabulary)
+        model->vocabulary = bound;
+}
+
 static remat_status inspect_source(remat_context *ctx, struct train_model *model)
 {
     remat_status st = REMAT_OK;
@@ -58,6 +50,7 @@ static remat_status inspect_source(remat_context *ctx, struct train_model *model
     if ((uint64_t)source.shape[0] != model->batch)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"source\" and \"tokens\" differ in batch");
     model->source_seq = (uint64_t)source.shape[1];
+    narrow_vocabulary(model, &source);
 fail:
     return st;
 }
@@ -96,6 +89,8 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval
     RUN_TRY(check_ids(ctx, plan, "targets", &targets));
     if (tokens.bytes != targets.bytes)
         RUN_FAIL(ctx, REMAT_ERROR_INVALID, "\"tokens\" and \"targets\" differ in shape");
+    narrow_vocabulary(out, &tokens);
+    narrow_vocabulary(out, &targets);
     out->batch = (uint64_t)tokens.shape[0];
     out->seq = (uint64_t)tokens.shape[1];
     if (!find_tensor(plan, "loss", &other) || other.bytes != sizeof(float) ||
@@ -105,6 +100,8 @@ remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval
     RUN_TRY(inspect_rng(ctx, out));
     out->has_lr = find_tensor(plan, "lr", &other);
     out->has_step = find_tensor(plan, "step", &other);
+    out->has_flag = find_tensor(plan, "not_finite", &other) && other.element == REMAT_ELEMENT_I32 &&
+                    other.bytes == sizeof(int32_t);
 fail:
     return st;
 }
@@ -112,54 +109,75 @@ fail:
 struct step_result {
     uint64_t step, ns; /* step counted from 1 */
     float loss;
+    int32_t flag; /* 1: a gradient is not finite */
     double tokens_per_s;
     struct step_hashes hashes;
 };
 
-static remat_status write_masked(const struct train_model *model, const struct text *text,
-                                 remat_session *session, uint64_t step, int32_t *ids)
+/* What of a text feeds a step. */
+struct feed {
+    remat_context *ctx;
+    const struct train_model *model;
+    const struct text *text;
+    remat_session *session;
+    int32_t *ids; /* room for an input */
+};
+
+static remat_status read_ids(const struct feed *feed, uint64_t window, uint64_t offset,
+                             uint64_t count)
 {
-    remat_status st = REMAT_OK;
-    uint64_t batch = model->batch, seq = model->seq, count = batch * seq;
-    text_window(text, step - 1, batch, seq, 0, seq, ids);
-    text_mask(step, batch, seq, model->vocabulary, ids, TEXT_MASK_TOKENS);
-    RUN_TRY(remat_session_write(session, "tokens", ids, count * sizeof *ids));
-    text_window(text, step - 1, batch, seq, 0, seq, ids);
-    text_mask(step, batch, seq, model->vocabulary, ids, TEXT_MASK_TARGETS);
-    RUN_TRY(remat_session_write(session, "targets", ids, count * sizeof *ids));
-fail:
-    return st;
+    return text_window(feed->ctx, feed->text, window, feed->model->batch, feed->model->seq, offset,
+                       count, feed->ids);
 }
 
-static remat_status write_next(const struct train_model *model, const struct text *text,
-                               remat_session *session, uint64_t step, int32_t *ids)
+static remat_status write_ids(const struct feed *feed, const char *input, uint64_t count)
 {
+    return remat_session_write(feed->session, input, feed->ids,
+                               feed->model->batch * count * sizeof *feed->ids);
+}
+
+static remat_status write_masked(const struct feed *feed, uint64_t step)
+{
+    static const char *const inputs[] = {
+        [TEXT_MASK_TOKENS] = "tokens", [TEXT_MASK_TARGETS] = "targets"};
     remat_status st = REMAT_OK;
-    uint64_t batch = model->batch, seq = model->seq, bytes = batch * seq * sizeof *ids;
-    uint64_t window = model->source_seq ? step : step - 1;
-    text_window(text, window, batch, seq, 0, seq, ids);
-    RUN_TRY(remat_session_write(session, "tokens", ids, bytes));
-    text_window(text, window, batch, seq, 1, seq, ids);
-    RUN_TRY(remat_session_write(session, "targets", ids, bytes));
-    if (model->source_seq) {
-        text_window(text, step - 1, batch, seq, 0, model->source_seq, ids);
-        RUN_TRY(
-            remat_session_write(session, "source", ids, batch * model->source_seq * sizeof *ids));
+    const struct train_model *model = feed->model;
+    for (int i = TEXT_MASK_TOKENS; i <= TEXT_MASK_TARGETS; i++) {
+        RUN_TRY(read_ids(feed, step - 1, 0, model->seq));
+        text_mask(step, model->batch, model->seq, model->vocabulary, feed->ids, (enum text_mask)i);
+        RUN_TRY(write_ids(feed, inputs[i], model->seq));
     }
 fail:
     return st;
 }
 
-static remat_status write_inputs(const struct train_model *model,
-                                 const struct train_settings *settings, const struct text *text,
-                                 remat_session *session, uint64_t step, int32_t *ids)
+static remat_status write_next(const struct feed *feed, uint64_t step)
 {
     remat_status st = REMAT_OK;
+    uint64_t seq = feed->model->seq, source_seq = feed->model->source_seq;
+    uint64_t window = source_seq ? step : step - 1;
+    RUN_TRY(read_ids(feed, window, 0, seq));
+    RUN_TRY(write_ids(feed, "tokens", seq));
+    RUN_TRY(read_ids(feed, window, 1, seq));
+    RUN_TRY(write_ids(feed, "targets", seq));
+    if (source_seq) {
+        RUN_TRY(read_ids(feed, step - 1, 0, source_seq));
+        RUN_TRY(write_ids(feed, "source", source_seq));
+    }
+fail:
+    return st;
+}
+
+static remat_status write_inputs(const struct feed *feed, const struct train_settings *settings,
+                                 uint64_t step)
+{
+    remat_status st = REMAT_OK;
+    const struct train_model *model = feed->model;
+    remat_session *session = feed->session;
     int32_t number = (int32_t)step;
     const uint32_t rng[4] = {(uint32_t)settings->seed, (uint32_t)(settings->seed >> 32),
                              (uint32_t)step, 0}; /* the last: number of the microbatch */
-    RUN_TRY((model->feeding == FEED_MASKED ? write_masked : write_next)(model, text, session, step,
-                                                                        ids));
+    RUN_TRY((model->feeding == FEED_MASKED ? write_masked : write_next)(feed, step));
     if (model->has_rng)
         RUN_TRY(remat_session_write(session, "rng", rng, sizeof rng));
     if (model->has_lr)
@@ -178,7 +196,8 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     struct safetensors gradients = {0};
     bool save = settings->gradients_path && result->step == settings->gradients_step;
     if (save) {
-        RUN_TRY(safetensors_open(recorder->ctx, settings->gradients_path, model->plan, &gradients));
+        RUN_TRY(safetensors_open(recorder->ctx, settings->outputs, settings->gradients_path,
+                                 model->plan, &gradients));
         recorder->gradients = &gradients;
     }
     uint64_t begin = clock_ns();
@@ -188,6 +207,8 @@ static remat_status run_step(struct recorder *recorder, const struct train_model
     result->tokens_per_s = (double)(model->batch * model->seq) * 1e9 / (double)(result->ns + 1);
     result->hashes = recorder->hashes;
     RUN_TRY(remat_session_read(session, "loss", &result->loss, sizeof result->loss));
+    if (model->has_flag && !settings->eval)
+        RUN_TRY(remat_session_read(session, "not_finite", &result->flag, sizeof result->flag));
     if (save) {
         RUN_TRY(safetensors_add_accumulators(recorder->ctx, &gradients, model->plan, session));
         RUN_TRY(safetensors_close(recorder->ctx, &gradients));
@@ -231,6 +252,30 @@ static void print_step(const struct train_settings *settings, struct progress *p
         progress_update(progress, result->step, result->loss, result->tokens_per_s);
 }
 
+static uint64_t longest_row(const struct train_model *model)
+{
+    return model->seq > model->source_seq ? model->seq : model->source_seq;
+}
+
+remat_status train_check_text(remat_context *ctx, const struct train_model *model,
+                              const struct train_settings *settings, const struct text *text)
+{
+    uint64_t windows = settings->steps + 1, end;
+    if (__builtin_mul_overflow(windows, model->batch * model->seq, &end))
+        end = text->length;
+    return text_check(ctx, text, end + longest_row(model));
+}
+
+static const char a_gradient[] = "a gradient";
+
+/* NULL: all is finite. */
+static const char *find_not_finite(const struct step_result *result)
+{
+    if (!isfinite(result->loss))
+        return "the loss";
+    return result->flag ? a_gradient : NULL;
+}
+
 remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured)
@@ -241,44 +286,46 @@ remat_status train(remat_context *ctx, const struct train_model *model,
                                 .hashing = settings->hash || settings->json,
                                 .trace = settings->trace,
                                 .profiler = settings->profiler};
+    struct feed feed = {ctx, model, text, session,
+                        calloc(model->batch * longest_row(model) + 1, sizeof *feed.ids)};
     struct progress progress;
     uint64_t total_ns = 0;
     double total_loss = 0;
-    bool warned = false;
-    uint64_t longest = model->seq > model->source_seq ? model->seq : model->source_seq;
-    int32_t *ids = calloc(model->batch * longest + 1, sizeof *ids);
-    if (!ids)
+    if (!feed.ids)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
-    catch_interrupts();
+    cli_catch_interrupts();
     progress_start(&progress, settings->steps);
     recorder.origin_ns = progress.start_ns;
-    for (uint64_t step = 1; step <= settings->steps && !interrupted; step++) {
+    for (uint64_t step = 1; step <= settings->steps && !cli_interrupted() && !measured->not_finite;
+         step++) {
         struct step_result result = {.step = step};
-        RUN_TRY(write_inputs(model, settings, text, session, step, ids));
+        RUN_TRY(write_inputs(&feed, settings, step));
         RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
         total_loss += (double)result.loss;
         measured->steps = step;
+        measured->not_finite = find_not_finite(&result);
         if (step == 2)
             measured->settled_device_bytes = remat_session_device_bytes(session);
         print_step(settings, &progress, &result);
-        if (!isfinite(result.loss) && !warned) {
-            progress_clear(&progress);
-            cli_log(ctx, REMAT_SEVERITY_WARNING, "the loss of step %" PRIu64 " is not finite",
-                    step);
-            warned = true;
-        }
+        if (step == 1 && ferror(stdout) && !cli_hung_up())
+            RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
     }
     progress_clear(&progress);
-    if (settings->eval && measured->steps)
+    if (settings->eval && measured->steps && !measured->not_finite)
         fprintf(settings->json ? stderr : stdout, "mean loss %.6f of %" PRIu64 " steps\n",
                 total_loss / (double)measured->steps, measured->steps);
     measured->step_ns = measured->steps ? total_ns / measured->steps : 0;
-    if (interrupted)
+    bool saved = settings->gradients_path && settings->gradients_step == measured->steps;
+    if (measured->not_finite == a_gradient && !saved)
+        cli_log(ctx, REMAT_SEVERITY_INFO,
+                "with --save-gradients FILE --gradients-step %" PRIu64 " its gradients are in FILE",
+                measured->steps);
+    if (cli_interrupted())
         cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
                 measured->steps, settings->steps);
 fail:
     progress_clear(&progress);
-    free(ids);
+    free(feed.ids);
     return st;
 }

@@ -14,6 +14,7 @@ struct train_settings {
     bool hash, json;
     bool eval; /* entry point "eval": nothing is trained, and the mean loss is printed */
     const char *gradients_path; /* NULL: not saved */
+    struct remat_outputs *outputs;
     struct chrome_trace *trace; /* NULL: none */
     struct profiler *profiler;  /* NULL: none */
 };
@@ -23,15 +24,21 @@ struct train_model {
     const remat_plan *plan;
     uint64_t batch, seq; /* of the inputs "tokens" and "targets", i32 [batch, seq] */
     uint64_t source_seq; /* of the input "source", 0: none */
-    int64_t vocabulary;  /* rows of the table of token embeddings, INT64_MAX when none is found */
+    int64_t vocabulary;  /* bytes of a text are below it, INT64_MAX: all may be */
     enum feeding feeding;
     bool has_lr, has_step, has_rng;
+    bool has_flag; /* the output "not_finite", i32 [1], which tells of gradients */
 };
 /* `eval`: the plan must have the entry point "eval", else "train". */
 remat_status train_inspect(remat_context *ctx, const remat_plan *plan, bool eval,
                            struct train_model *out);
 
-/* Runs the steps on an initialised session; stops early, and says so, when the user interrupts. */
+/* Whether the model takes every byte that the steps will read. */
+remat_status train_check_text(remat_context *ctx, const struct train_model *model,
+                              const struct train_settings *settings, const struct text *text);
+
+/* Runs the steps on an initialised session; stops early, and says so, when it is interrupted; and
+ * after a step with a result that is not finite. */
 remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured);

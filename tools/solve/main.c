@@ -13,6 +13,7 @@ static const struct cli_tool tool = {
     .name = "remat-solve",
     .summary = "Plans a bare problem: which nodes to run again, and when, so that a graph fits.",
     .operands = "PROBLEM",
+    .operand_kind = CLI_INPUT,
     .operands_min = 1,
     .operands_max = 1,
     .examples = {{"half of the memory that the given order takes",
@@ -116,10 +117,10 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
         .effort = effort, .deadline = &deadline, .progress = on_progress, .user = &watch};
     REMAT_TRY(remat_solve(arena, p, r->budgets, r->count, &o, solutions));
     r->solutions = solutions;
-    r->interrupted = cli_watch_interrupted();
+    r->interrupted = cli_interrupted();
     r->time_limit_hit = deadline.hit && !r->interrupted;
 fail:
-    cli_watch_stop();
+    cli_release_interrupts();
     return st;
 }
 
@@ -185,11 +186,7 @@ static remat_status solve(remat_context *ctx, struct remat_arena *arena,
         report_curve(&text, &report, format_of(args));
     if (text.failed)
         return REMAT_ERROR_MEMORY;
-    if (cli_has(args, OPTION_output))
-        REMAT_TRY(
-            remat_file_write(ctx, cli_text(args, OPTION_output, NULL), text.items, text.count));
-    else
-        fwrite(text.items, 1, text.count, stdout); /* cli_main checks it */
+    REMAT_TRY(cli_write(ctx, args, OPTION_output, text.items, text.count));
     if (!curve && !report.solutions[0].fits)
         return fail_without_plan(ctx, &report);
 fail:

@@ -2,9 +2,13 @@
 #include "problem_json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
+#include <unistd.h>
 
+#define PATIENCE_MS    1000
 #define WHOLE_REAL_MAX 0x1p53 /* up to here a double has every whole number */
 
 static const char *const types[] = {"an object",     "an array", "a string", "an integer",
@@ -289,6 +293,32 @@ static size_t read_some(void *buffer, size_t bytes, void *user)
     return ferror(in->file) ? (size_t)-1 : count;
 }
 
+/* Whoever reads a pipe that nothing comes out of is told; it may be the wrong one. */
+static void wait_for_data(remat_context *ctx, const char *name, int descriptor)
+{
+    struct pollfd data = {.fd = descriptor, .events = POLLIN};
+    if (poll(&data, 1, PATIENCE_MS) == 0) {
+        remat_log(ctx, REMAT_SEVERITY_INFO, "%s: waiting for data", name);
+        poll(&data, 1, -1);
+    }
+}
+
+/* A pipe is opened without waiting for its writer, then read with waiting. */
+static remat_status open_problem(remat_context *ctx, const char *path, FILE **out)
+{
+    int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    *out = descriptor < 0 ? NULL : fdopen(descriptor, "rb");
+    if (!*out) {
+        int reason = errno;
+        if (descriptor >= 0)
+            close(descriptor);
+        return remat_file_error(ctx, path, "", reason);
+    }
+    wait_for_data(ctx, path, descriptor);
+    fcntl(descriptor, F_SETFL, 0);
+    return REMAT_OK;
+}
+
 static remat_status parse(remat_context *ctx, const char *name, FILE *file, json_t **out)
 {
     struct input in = {file, PROBLEM_JSON_BYTES_MAX};
@@ -296,7 +326,7 @@ static remat_status parse(remat_context *ctx, const char *name, FILE *file, json
     errno = 0;
     *out = json_load_callback(read_some, &in, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (ferror(file))
-        return remat_error(ctx, REMAT_ERROR_IO, "%s: %s", name, strerror(errno));
+        return remat_file_error(ctx, name, "", errno);
     if (in.left == 0 && getc(file) != EOF)
         return remat_error(ctx, REMAT_ERROR_INVALID,
                            "%s: more than %d bytes, the limit of a problem", name,
@@ -313,10 +343,12 @@ remat_status problem_json_read(remat_context *ctx, struct remat_arena *arena, co
     remat_status st = REMAT_OK;
     bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : path;
-    FILE *file = standard ? stdin : fopen(path, "rb");
+    FILE *file = stdin;
     json_t *root = NULL;
-    if (!file)
-        return remat_error(ctx, REMAT_ERROR_IO, "%s: %s", path, strerror(errno));
+    if (standard)
+        wait_for_data(ctx, name, fileno(stdin));
+    else if ((st = open_problem(ctx, path, &file)) != REMAT_OK)
+        return st;
     REMAT_TRY(parse(ctx, name, file, &root));
     st = read_root(ctx, arena, root, out);
     if (st == REMAT_ERROR_INVALID) {

@@ -91,8 +91,8 @@ static remat_status parse_optimizer(struct parser *p)
     }
     bool clips = remat_node_attribute(&all, "clip_norm");
     optimizer->clip_norm = remat_node_float(&all, "clip_norm", 0);
-    if (clips && !(optimizer->clip_norm > 0))
-        REMAT_LEX_FAIL(&p->lexer, "%s: clip_norm must be a float above 0", name);
+    if (clips && !(optimizer->clip_norm > 0 && optimizer->clip_norm <= 1e30))
+        REMAT_LEX_FAIL(&p->lexer, "%s: clip_norm must be a float above 0, up to 1e30", name);
     if (settings.count != 4 - first + clips)
         REMAT_LEX_FAIL(&p->lexer, "%s: unknown setting; accepted: %sweight_decay, clip_norm", name,
                        first == 0 ? "beta1, beta2, epsilon, " : "");

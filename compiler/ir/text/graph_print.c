@@ -9,13 +9,13 @@
 static void print_quoted(struct remat_text *text, const char *name)
 {
     remat_text_append(text, "\"");
-    for (const char *c = name; *c; c++) {
-        if (*c == '"' || *c == '\\')
-            remat_text_append(text, "\\%c", *c);
-        else if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            remat_text_append(text, "\\x%02x", (unsigned char)*c);
+    for (uint32_t length; *name; name += length ? length : 1) {
+        length = remat_printable(name, strnlen(name, 4));
+        if (!length)
+            remat_text_append(text, "\\x%02x", (unsigned char)*name);
         else
-            remat_text_append(text, "%c", *c);
+            remat_text_append(text, "%s%.*s", *name == '"' || *name == '\\' ? "\\" : "",
+                              (int)length, name);
     }
     remat_text_append(text, "\"");
 }

@@ -130,16 +130,11 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     (*out)->arch = "";
     cpu->functions = cpu_functions_best();
     REMAT_TRY(prepare(cpu));
+    REMAT_TRY(remat_device_add_scratch(*out, params->threads, cpu->scratch_bytes));
     return REMAT_OK;
 fail:
     destroy(out);
     return st;
-}
-
-static uint64_t memory_bytes(const struct remat_device *device)
-{
-    const struct cpu_device *cpu = (const struct cpu_device *)device;
-    return remat_device_arena_bytes(device) + cpu->base.params.threads * cpu->scratch_bytes;
 }
 
 static uint64_t base_bytes(const struct remat_device *device)
@@ -155,7 +150,7 @@ static uint64_t thread_bytes(const struct remat_device *device)
 
 static void lay_out_scratch(struct cpu_device *cpu)
 {
-    cpu->scratch = cpu->base.memory + remat_device_arena_bytes(&cpu->base);
+    cpu->scratch = cpu->base.memory + cpu->base.program->arena_bytes;
     for (uint32_t t = 0; t < cpu->base.params.threads; t++)
         cpu->scratch_of[t] = (float *)(cpu->scratch + t * cpu->scratch_bytes);
 }
@@ -164,7 +159,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
 {
     remat_status st = REMAT_OK;
     struct cpu_device *cpu = (struct cpu_device *)device;
-    uint64_t bytes = memory_bytes(device);
+    uint64_t bytes = device->memory_bytes;
     if (!memory) {
         cpu->owned = remat_reallocate(cpu->base.ctx, NULL, bytes + REMAT_ALIGNMENT);
         if (!cpu->owned)
@@ -256,7 +251,6 @@ const struct remat_device_vtable remat_cpu_device = {
     .default_threads = default_threads,
     .create = create,
     .destroy = destroy,
-    .memory_bytes = memory_bytes,
     .base_bytes = base_bytes,
     .thread_bytes = thread_bytes,
     .bind = bind_memory,

@@ -33,10 +33,17 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-int64_t cpu_embedding_check(const int32_t *ids, int64_t count, int64_t rows)
+/* The row of token t, or -1 where it has an id that is none. */
+static int64_t row_of(const struct cpu_embedding *e, int64_t t)
 {
-    for (int64_t t = 0; t < count; t++)
-        if (ids[t] < 0 || ids[t] >= rows)
+    int64_t id = *(const volatile int32_t *)&e->ids[t]; /* what is checked is what is used */
+    return id >= 0 && id < e->rows ? id : -1;
+}
+
+static int64_t first_bad(const struct cpu_embedding *e)
+{
+    for (int64_t t = 0; t < e->count; t++)
+        if (row_of(e, t) < 0)
             return t;
     return CPU_IDS_VALID;
 }
@@ -49,16 +56,19 @@ static void gather_item(void *arg, int64_t item, int worker)
     const struct run *run = arg;
     const struct cpu_embedding *e = run->embedding;
     int64_t end = min64((item + 1) * GATHER_TOKENS, e->count);
-    for (int64_t t = item * GATHER_TOKENS; t < end; t++)
-        memcpy(cpu_element_at(run->out, e->table_type, t * e->width),
-               cpu_element_at(e->table, e->table_type, e->ids[t] * e->width),
-               (size_t)(e->width * cpu_element_bytes(e->table_type)));
+    for (int64_t t = item * GATHER_TOKENS; t < end; t++) {
+        int64_t row = row_of(e, t);
+        if (row >= 0)
+            memcpy(cpu_element_at(run->out, e->table_type, t * e->width),
+                   cpu_element_at(e->table, e->table_type, row * e->width),
+                   (size_t)(e->width * cpu_element_bytes(e->table_type)));
+    }
 }
 
 int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *embedding,
                              void *out)
 {
-    int64_t bad = cpu_embedding_check(embedding->ids, embedding->count, embedding->rows);
+    int64_t bad = first_bad(embedding);
     if (bad != CPU_IDS_VALID)
         return bad;
     struct run run = {.embedding = embedding, .out = out};
@@ -90,8 +100,11 @@ static void scatter_item(void *arg, int64_t item, int worker)
     const struct run *run = arg;
     const struct cpu_embedding *e = run->embedding;
     int64_t begin = item * SCATTER_COLUMNS, columns = min64(e->width - begin, SCATTER_COLUMNS);
-    for (int64_t t = 0; t < e->count; t++)
-        add_row(run, (float *)e->table + e->ids[t] * e->width + begin, t, begin, columns);
+    for (int64_t t = 0; t < e->count; t++) {
+        int64_t row = row_of(e, t);
+        if (row >= 0)
+            add_row(run, (float *)e->table + row * e->width + begin, t, begin, columns);
+    }
 }
 
 static int64_t column_items(const struct cpu_embedding *e)
@@ -113,7 +126,7 @@ static void scatter_aside_item(void *arg, int64_t item, int worker)
     uint16_t *table = (uint16_t *)e->table + first * e->width + begin;
     memset(summed, 0, (size_t)rows);
     for (int64_t t = 0; t < e->count; t++) {
-        int64_t row = e->ids[t] - first;
+        int64_t row = row_of(e, t) - first;
         if (row < 0 || row >= rows)
             continue;
         float *sum = sums + row * SCATTER_COLUMNS;
@@ -147,7 +160,7 @@ int64_t cpu_embedding_scatter_add(struct cpu_pool *pool, const struct cpu_functi
                                   enum cpu_element gradient_type, bool accumulate,
                                   float *const *scratch)
 {
-    int64_t bad = cpu_embedding_check(embedding->ids, embedding->count, embedding->rows);
+    int64_t bad = first_bad(embedding);
     if (bad != CPU_IDS_VALID)
         return bad;
     struct run run = {functions, embedding, NULL, gradient, gradient_type, accumulate, scratch};

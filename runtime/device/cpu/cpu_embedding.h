@@ -17,11 +17,9 @@ struct cpu_embedding {
     int64_t count;
 };
 
-/* The position of the first id outside [0, rows), or CPU_IDS_VALID. */
-int64_t cpu_embedding_check(const int32_t *ids, int64_t count, int64_t rows);
-
-/* out[t] = table[ids[t]], of the table's type. Returns cpu_embedding_check's answer, and writes
- * nothing when an id is out of range. */
+/* out[t] = table[ids[t]], of the table's type. Returns the position of the first id outside [0,
+ * rows), and then has written nothing, or CPU_IDS_VALID. Ids that change meanwhile lead to no
+ * access outside the table. */
 int64_t cpu_embedding_gather(struct cpu_pool *pool, const struct cpu_embedding *embedding,
                              void *out);
 

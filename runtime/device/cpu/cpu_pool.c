@@ -4,6 +4,7 @@
  * for a bounded time, then sleeps in a futex. */
 #include "cpu_pool.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -172,6 +173,10 @@ static remat_status start_workers(struct cpu_pool *pool)
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
+    if (failure == EAGAIN || failure == ENOMEM)
+        return remat_error(pool->ctx, REMAT_ERROR_MEMORY,
+                           "out of memory, or of threads: cannot start thread %d of %d",
+                           pool->started + 2, pool->threads);
     if (failure)
         return remat_error(pool->ctx, REMAT_ERROR_OTHER, "cannot start thread %d of %d: %s",
                            pool->started + 2, pool->threads, strerror(failure));

@@ -18,7 +18,7 @@ struct node { /* an instruction, perhaps of an internal opcode */
     uint32_t depth;  /* reductions below it */
     bool live, wide; /* wide: needed as a whole tile, not as one value */
     uint16_t home;   /* ref of a value that outlives a tile */
-    uint32_t stage;  /* of a store */
+    uint32_t stage;  /* of a store or flag */
     /* in the stage being emitted */
     bool needed, copied;
     uint16_t ref;
@@ -36,9 +36,15 @@ struct builder {
     uint16_t *free_slots; /* refs */
 };
 
+static inline bool is_flag(const struct node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_flag;
+}
+
+/* A flag is stored, too: one element for all. */
 static inline bool is_store(const struct node *node)
 {
-    return node->opcode == REMAT_INSTRUCTION_store;
+    return node->opcode == REMAT_INSTRUCTION_store || is_flag(node);
 }
 
 static inline bool is_load(const struct node *node)

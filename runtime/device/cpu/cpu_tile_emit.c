@@ -80,7 +80,9 @@ static struct step make_store(struct builder *b, const struct node *node)
 {
     const struct access *access = &b->tile->accesses[node->access];
     struct step step = {.kind = STEP_OP, .d = node->access, .a = ref_of(b, node->args[0])};
-    if (streamed(b, access)) {
+    if (is_flag(node)) {
+        step.u.op = b->tile->table->ops[REMAT_INSTRUCTION_flag];
+    } else if (streamed(b, access)) {
         step.u.op = b->tile->table->ops[CPU_TILE_stream];
         b->tile->streams = true;
     } else if (contiguous(access)) {
@@ -130,7 +132,7 @@ static void place_stores(struct builder *b)
 {
     for (uint32_t i = 0; i < b->count; i++) {
         struct node *node = &b->nodes[i];
-        if (!node->needed || !is_store(node) || !cpu_tile_by_element(b, node))
+        if (!node->needed || !is_store(node) || is_flag(node) || !cpu_tile_by_element(b, node))
             continue;
         const struct access *access = &b->tile->accesses[node->access];
         struct node *arg = &b->nodes[node->args[0]];
@@ -241,11 +243,7 @@ static remat_status emit_others(struct builder *b, uint32_t number, uint32_t ind
     if (!node->live || (is_reduction(node)))
         return REMAT_OK;
     if (stored == REMAT_CLASS_ROW && last) {
-        struct step step = {.kind = STEP_STORE, .access = node->access};
-        step.d = node->access;
-        step.a = ref_of(b, node->args[0]);
-        step.u.store = b->tile->table->stores[b->tile->accesses[node->access].type];
-        REMAT_PUSH(b->arena, &b->tile->row_end, step);
+        REMAT_PUSH(b->arena, &b->tile->row_end, make_store(b, node));
     } else if (stored == REMAT_CLASS_COLUMN && node->depth == number + 1) {
         REMAT_PUSH(b->arena, &stage->column, make_store(b, node));
     } else if (!is_store(node) && node->variation == BY_COLUMN && node->depth == number + 1) {

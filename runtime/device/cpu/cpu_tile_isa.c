@@ -96,6 +96,17 @@ static void op_fill(float *d, const float *a, const float *b, const float *c, in
         d[i] = value;
 }
 
+/* The exponent decides, whatever the compiler may assume of floats. Threads may store at once. */
+static void op_flag(float *d, const float *a, const float *b, const float *c, int64_t count)
+{
+    (void)b, (void)c;
+    uint32_t any = 0;
+    for (int64_t i = 0; i < count; i++)
+        any |= (cpu_bits_of_float(a[i]) & 0x7f800000u) == 0x7f800000u;
+    if (any)
+        __atomic_store_n((int32_t *)(void *)d, 1, __ATOMIC_RELAXED);
+}
+
 static void op_stream(float *d, const float *a, const float *b, const float *c, int64_t count)
 {
 #if defined(__SSE2__)
@@ -159,13 +170,13 @@ STORE(word16, uint16_t, UPPER_HALF)
         PAIR(inner, rdiv)
 #define OWN(name) [CPU_TILE_##name] = op_##name
 const struct cpu_tile_table CPU_NAME(cpu_tile_table) = {
-    .ops = {ROW(add),        ROW(sub),           ROW(mul),        ROW(div),      ROW(maximum),
-            ROW(minimum),    ROW(equal),         ROW(less),       ROW(select),   ROW(neg),
-            ROW(exp),        ROW(log),           ROW(sqrt),       ROW(rsqrt),    ROW(tanh),
-            ROW(erf),        ROW(sigmoid),       ROW(round_bf16), ROW(row_sum),  ROW(row_max),
-            ROW(column_sum), OWN(copy),          OWN(fill),       OWN(stream),   OWN(contracted),
-            OWN(wide_add),   OWN(wide_multiply), OWN(narrow_sum), PAIRS_OF(add), PAIRS_OF(sub),
-            PAIRS_OF(mul),   PAIRS_OF(div)},
+    .ops = {ROW(add),        ROW(sub),      ROW(mul),           ROW(div),        ROW(maximum),
+            ROW(minimum),    ROW(equal),    ROW(less),          ROW(select),     ROW(neg),
+            ROW(exp),        ROW(log),      ROW(sqrt),          ROW(rsqrt),      ROW(tanh),
+            ROW(erf),        ROW(sigmoid),  ROW(round_bf16),    ROW(row_sum),    ROW(row_max),
+            ROW(column_sum), ROW(flag),     OWN(copy),          OWN(fill),       OWN(stream),
+            OWN(contracted), OWN(wide_add), OWN(wide_multiply), OWN(narrow_sum), PAIRS_OF(add),
+            PAIRS_OF(sub),   PAIRS_OF(mul), PAIRS_OF(div)},
     .loads = {[REMAT_F32] = load_f32,
               [REMAT_I32] = load_i32,
               [REMAT_BF16] = load_bf16,

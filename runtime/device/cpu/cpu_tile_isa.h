@@ -45,7 +45,7 @@ enum {
 };
 
 /* d[i] = op(a[i], b[i], c[i]) for i < count; d may equal an argument. Row reductions combine a[i]
- * into lane d[i mod 64]; column_sum adds a[i] to d[i]. */
+ * into lane d[i mod 64]; column_sum adds a[i] to d[i]; d of a flag is an i32. */
 typedef void cpu_tile_op(float *d, const float *a, const float *b, const float *c, int64_t count);
 
 /* d[i] = memory[i * stride] as f32, and back. */

@@ -14,8 +14,9 @@ static void fill_access(const struct remat_program *program, const struct cpu_ti
     uint32_t bytes = remat_dtype_bytes(operand->dtype);
     int last = (int)source->rank - 1;
     bool random = instruction->opcode == REMAT_INSTRUCTION_random;
+    bool fixed = random || instruction->opcode == REMAT_INSTRUCTION_flag;
     for (int k = 0; k <= last; k++)
-        strides[k] = source->space[k] == 1 || random ? 0 : operand->strides[k];
+        strides[k] = source->space[k] == 1 || fixed ? 0 : operand->strides[k];
     bool by_row =
         instruction->opcode == REMAT_INSTRUCTION_load_row || (arg && arg->class == REMAT_CLASS_ROW);
     if (by_row && last >= 0)
@@ -111,6 +112,7 @@ static remat_status check_operands(remat_context *ctx, const struct cpu_tile_sou
         const struct remat_instruction *in = &source->kernel->instructions[i];
         const struct remat_operand *operand = &source->operands[in->operand];
         bool random = in->opcode == REMAT_INSTRUCTION_random;
+        bool flag = in->opcode == REMAT_INSTRUCTION_flag;
         bool memory = in->opcode == REMAT_INSTRUCTION_load ||
                       in->opcode == REMAT_INSTRUCTION_load_row ||
                       in->opcode == REMAT_INSTRUCTION_store;
@@ -118,10 +120,9 @@ static remat_status check_operands(remat_context *ctx, const struct cpu_tile_sou
             return remat_error(ctx, REMAT_ERROR_INVALID,
                                "command \"%s\": operand %u has rank %u, its index space %u",
                                source->name, in->operand, operand->rank, source->rank);
-        if (random && operand->dtype != REMAT_I32)
-            return remat_error(ctx, REMAT_ERROR_INVALID,
-                               "command \"%s\": operand %u is no random state, i32", source->name,
-                               in->operand);
+        if ((random || flag) && operand->dtype != REMAT_I32)
+            return remat_error(ctx, REMAT_ERROR_INVALID, "command \"%s\": operand %u is no %s, i32",
+                               source->name, in->operand, random ? "random state" : "flag");
     }
     return REMAT_OK;
 }
@@ -165,7 +166,8 @@ remat_status cpu_tile_read(struct builder *b, const struct remat_program *progra
         struct access *access = &tile->accesses[node->access];
         fill_access(program, source, in, is_store(node) ? &b->nodes[in->args[0]] : NULL, access,
                     strides[node->access]);
-        if (is_store(node) ? !tile->table->stores[access->type] : !tile->table->loads[access->type])
+        if (!is_flag(node) && (is_store(node) ? !tile->table->stores[access->type]
+                                              : !tile->table->loads[access->type]))
             REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "command \"%s\": the cpu device does not %s %s",
                        source->name, remat_opcode_name(in->opcode),
                        remat_dtype_name(source->operands[in->operand].dtype));

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#define STACK_BYTES 256 /* of a thread */
+
 /* `result` becomes the address of the function; a pointer to an object is one to a function here.
  */
 static bool find(void *library, const char *symbol, void *result)
@@ -113,6 +115,19 @@ fail:
 void cuda_driver_close(struct cuda_driver *driver)
 {
     close_library(&driver->library);
+}
+
+int cuda_context_retain(const struct cuda_driver *driver, int ordinal, void **context)
+{
+    unsigned flags = 0;
+    int active = 0, result = driver->cuDevicePrimaryCtxGetState(ordinal, &flags, &active);
+    if (!result)
+        result = driver->cuDevicePrimaryCtxRetain(context, ordinal);
+    if (!result && !active && !driver->cuCtxPushCurrent_v2(*context)) {
+        driver->cuCtxSetLimit(CUDA_LIMIT_STACK_SIZE, STACK_BYTES); /* refused: it takes more */
+        driver->cuCtxPopCurrent_v2(context);
+    }
+    return result;
 }
 
 /* --- cuBLASLt --- */

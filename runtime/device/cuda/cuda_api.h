@@ -12,13 +12,18 @@ enum cuda_constants { /* of cuda.h, by its names without the prefix */
                       CUDA_DEVICE_MULTIPROCESSOR_COUNT = 16,
                       CUDA_DEVICE_COMPUTE_CAPABILITY_MAJOR = 75,
                       CUDA_DEVICE_COMPUTE_CAPABILITY_MINOR = 76,
+                      CUDA_LIMIT_STACK_SIZE = 0,
                       CUDA_STREAM_NON_BLOCKING = 1,
                       CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
                       CUDA_EVENT_DEFAULT = 0,
+                      CUDA_EVENT_DISABLE_TIMING = 2,
                       CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
                       CUDA_OUT_OF_MEMORY = 2,
                       CUDA_NO_DEVICE = 100,
+                      CUDA_STREAM_CAPTURE_IMPLICIT = 906,
 };
+#define CUDA_STREAM_LEGACY     ((void *)0x1) /* NULL is the same */
+#define CUDA_STREAM_PER_THREAD ((void *)0x2)
 
 enum cublaslt_constants { /* of cublasLt.h and what it includes */
                           CUBLASLT_ALLOC_FAILED = 3,
@@ -79,6 +84,12 @@ struct cuda_nvtx {
  * old, or no GPU is there. */
 remat_status cuda_driver_open(remat_context *ctx, const char *folder, struct cuda_driver *out);
 void cuda_driver_close(struct cuda_driver *driver); /* harmless when closed */
+
+/* The GPU's primary context, for cuDevicePrimaryCtxRelease_v2 to give back, or what the driver
+ * returned. A context that nobody had made has stacks of a quarter of the usual size: the driver
+ * sets them aside for every thread that the GPU can hold, 277 MB of an H100 otherwise. Kernels
+ * that need more, by what their code says, get it from the driver when they are launched. */
+int cuda_context_retain(const struct cuda_driver *driver, int ordinal, void **context);
 
 /* Opens libcublasLt.so.13 or .12, the newest that the driver supports; in `folder`, or NULL as
  * above. REMAT_ERROR_IO. */

@@ -91,6 +91,23 @@ static uint64_t beside_bytes(const struct cuda_device *cuda)
     return remat_align_up(code > gemms ? code : gemms, REMAT_ALIGNMENT);
 }
 
+/* The legacy stream can be neither captured nor left alone by what is, and it waits for all
+ * blocking streams; so commands run beside it. */
+static remat_status choose_stream(struct cuda_device *cuda)
+{
+    remat_status st = REMAT_OK;
+    void *stream = cuda->base.params.stream;
+    cuda->is_legacy = cuda->base.params.has_stream && (!stream || stream == CUDA_STREAM_LEGACY);
+    TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
+    cuda->stream = cuda->base.params.has_stream && !cuda->is_legacy ? stream : cuda->own_stream;
+    if (cuda->is_legacy) {
+        TRY(cuda, cuEventCreate, &cuda->host_reached, CUDA_EVENT_DISABLE_TIMING);
+        TRY(cuda, cuEventCreate, &cuda->step_reached, CUDA_EVENT_DISABLE_TIMING);
+    }
+fail:
+    return st;
+}
+
 static remat_status load(struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
@@ -99,8 +116,7 @@ static remat_status load(struct cuda_device *cuda)
     cuda->gemm_workspace_bytes =
         program->workspace_bytes ? program->workspace_bytes : GEMM_WORKSPACE;
     REMAT_NEW(&cuda->base.arena, cuda->entries, program->entry_count);
-    TRY(cuda, cuStreamCreate, &cuda->own_stream, CUDA_STREAM_NON_BLOCKING);
-    cuda->stream = cuda->base.params.stream ? cuda->base.params.stream : cuda->own_stream;
+    REMAT_TRY(choose_stream(cuda));
     REMAT_TRY(remat_cuda_groups_find(&cuda->base.arena, program, &cuda->groups));
     REMAT_TRY(cuda_functions_load(cuda->base.ctx, &cuda->base.arena, &cuda->driver, &program->cuda,
                                   cuda->capability, cuda->base.params.libraries, &cuda->functions));
@@ -112,6 +128,7 @@ static remat_status load(struct cuda_device *cuda)
     REMAT_TRY(cuda_gemms_create(cuda->base.ctx, &cuda->driver, program, &gemms, &cuda->gemms));
     TRY(cuda, cuMemGetInfo_v2, &available, &total);
     cuda->in_use_bytes = total - available;
+    REMAT_TRY(remat_device_add_scratch(&cuda->base, 1, beside_bytes(cuda)));
 fail:
     return st;
 }
@@ -127,6 +144,10 @@ static void release_gpu(struct cuda_device *cuda)
     cuda_drop_graphs(cuda);
     for (size_t e = 0; e < cuda->events.count; e++)
         cuda->driver.cuEventDestroy_v2(cuda->events.items[e]);
+    if (cuda->host_reached)
+        cuda->driver.cuEventDestroy_v2(cuda->host_reached);
+    if (cuda->step_reached)
+        cuda->driver.cuEventDestroy_v2(cuda->step_reached);
     cuda_gemms_destroy(&cuda->gemms);
     cuda_functions_unload(&cuda->driver, &cuda->functions);
     if (cuda->owned)
@@ -151,7 +172,7 @@ static void destroy(struct remat_device **device)
 
 static remat_status retain_context(struct cuda_device *cuda)
 {
-    int result = cuda->driver.cuDevicePrimaryCtxRetain(&cuda->context, cuda->ordinal);
+    int result = cuda_context_retain(&cuda->driver, cuda->ordinal, &cuda->context);
     if (!result)
         return REMAT_OK;
     cuda->context = NULL;
@@ -186,12 +207,6 @@ fail:
 }
 
 /* --- memory --- */
-
-static uint64_t memory_bytes(const struct remat_device *device)
-{
-    const struct cuda_device *cuda = (const struct cuda_device *)device;
-    return remat_device_arena_bytes(device) + beside_bytes(cuda);
-}
 
 /* Memory of the host's is there already, among what is in use; then the budget is the host's too.
  */
@@ -242,7 +257,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
     remat_status st = REMAT_OK;
     struct cuda_device *cuda = (struct cuda_device *)device;
     const struct remat_program *program = cuda->base.program;
-    uint64_t bytes = memory_bytes(device);
+    uint64_t bytes = device->memory_bytes;
     REMAT_TRY(cuda_enter(cuda));
     if (memory)
         cuda->address = (uintptr_t)memory;
@@ -250,7 +265,7 @@ static remat_status bind_memory(struct remat_device *device, void *memory)
         st = allocate(cuda, bytes);
     cuda->workspace =
         cuda->address + (program->workspace_bytes ? program->static_bytes - program->workspace_bytes
-                                                  : remat_device_arena_bytes(device));
+                                                  : program->arena_bytes);
     if (!st)
         st = cuda_check(cuda->base.ctx, &cuda->driver,
                         cuda->driver.cuMemsetD8Async(cuda->address, 0, bytes, cuda->stream),
@@ -276,7 +291,6 @@ const struct remat_device_vtable remat_cuda_device = {
     .default_threads = default_threads,
     .create = create,
     .destroy = destroy,
-    .memory_bytes = memory_bytes,
     .base_bytes = base_bytes,
     .thread_bytes = thread_bytes,
     .in_use_bytes = in_use_bytes,

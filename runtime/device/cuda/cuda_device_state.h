@@ -18,8 +18,11 @@ struct cuda_device {
     struct cuda_nvtx nvtx;
     int ordinal, capability; /* capability: 90 for sm_90 */
     char name[128], arch[16];
-    void *context; /* retained; NULL before */
-    void *stream, *own_stream;
+    void *context;    /* retained; NULL before */
+    void *stream;     /* that commands run on: the host's, or the own */
+    void *own_stream; /* on which graphs are captured */
+    bool is_legacy;   /* the host's is the legacy one: commands run on the own between two events */
+    void *host_reached, *step_reached; /* these; NULL without */
     struct cuda_functions functions;
     struct remat_cuda_groups groups;
     bool grouped; /* since begin nobody looks at commands one by one */
@@ -38,8 +41,9 @@ struct cuda_device {
 };
 
 /* cuda_run.c */
-/* Makes the context current, for work on the stream. REMAT_ERROR_USAGE, and it is not, while the
- * host captures the stream: a wait would break its capture. */
+/* Makes the context current, for work on the stream that comes after what the host has enqueued.
+ * REMAT_ERROR_USAGE, and it is not, while the host captures the stream: a wait would break its
+ * capture. */
 remat_status cuda_enter(struct cuda_device *cuda);
 void cuda_leave(struct cuda_device *cuda);
 remat_status cuda_begin(struct remat_device *device);

@@ -105,7 +105,7 @@ static uint32_t read_batch(const struct cuda_gemms *g, const struct remat_comman
     shape->batch = 1;
     for (; axis > 0; axis--) {
         int64_t length = side_operand(g, command, SIDE_D)->shape[axis - 1];
-        bool covered = length * shape->batch <= INT32_MAX;
+        bool covered = length <= INT32_MAX / shape->batch;
         for (uint32_t s = 0; s < SIDES; s++)
             covered &= length == 1 || shape->batch == 1 ||
                        side_operand(g, command, s)->strides[axis - 1] ==
@@ -148,9 +148,13 @@ static remat_status read_shape(const struct cuda_gemms *g, const struct remat_co
                                command->name, operand_of[s]);
     }
     product->axes = read_batch(g, command, shape);
-    product->calls = 1;
+    uint64_t calls = 1; /* at most REMAT_ELEMENTS_MAX */
     for (uint32_t a = 0; a < product->axes; a++)
-        product->calls *= (uint32_t)side_operand(g, command, SIDE_D)->shape[a];
+        calls *= (uint64_t)side_operand(g, command, SIDE_D)->shape[a];
+    if (calls > INT32_MAX)
+        return remat_error(g->ctx, REMAT_ERROR_INVALID, "command \"%s\": %llu calls of cuBLASLt",
+                           command->name, (unsigned long long)calls);
+    product->calls = (uint32_t)calls;
     for (uint32_t s = 0; s < SIDES; s++) {
         const struct remat_operand *operand = side_operand(g, command, s);
         align_to(&shape->matrices[s], offset_of(g->program, operand));

@@ -1,15 +1,21 @@
 /* Execution: commands become launches on one stream. An entry point's first untraced run goes
  * launch by launch, the second is captured, and from then on its graph is launched: all that
- * changes from step to step lies in device memory. */
+ * changes from step to step lies in device memory. Captures are the session's own stream's, which
+ * blocks no other, whatever the host's is. */
 #include "cuda_device_state.h"
 
 #define TRY(cuda, function, ...) CUDA_TRY((cuda)->base.ctx, &(cuda)->driver, function, __VA_ARGS__)
 
-static remat_status check_stream(const struct cuda_device *cuda, void *stream)
+static remat_status check_stream(const struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
-    int state = 0;
-    TRY(cuda, cuStreamIsCapturing, stream, &state);
+    int state = 0, result = cuda->driver.cuStreamIsCapturing(cuda->base.params.stream, &state);
+    if (result == CUDA_STREAM_CAPTURE_IMPLICIT)
+        REMAT_FAIL(cuda->base.ctx, REMAT_ERROR_USAGE,
+                   "the session's stream is the legacy one, and while a blocking stream is being "
+                   "captured CUDA allows no work there: end the capture before, or capture a "
+                   "stream made with CU_STREAM_NON_BLOCKING");
+    REMAT_TRY(cuda_check(cuda->base.ctx, &cuda->driver, result, "cuStreamIsCapturing"));
     if (state)
         REMAT_FAIL(cuda->base.ctx, REMAT_ERROR_USAGE,
                    "the session's stream is being captured, and a session captures graphs of its "
@@ -18,12 +24,24 @@ fail:
     return st;
 }
 
+/* `waiting` does nothing more until what `stream` has now is done. */
+static remat_status order(const struct cuda_device *cuda, void *stream, void *event, void *waiting)
+{
+    remat_status st = REMAT_OK;
+    TRY(cuda, cuEventRecord, event, stream);
+    TRY(cuda, cuStreamWaitEvent, waiting, event, 0);
+fail:
+    return st;
+}
+
 remat_status cuda_enter(struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
     TRY(cuda, cuCtxPushCurrent_v2, cuda->context);
-    if (cuda->base.params.stream)
-        st = check_stream(cuda, cuda->base.params.stream);
+    if (cuda->base.params.has_stream)
+        st = check_stream(cuda);
+    if (!st && cuda->host_reached)
+        st = order(cuda, CUDA_STREAM_LEGACY, cuda->host_reached, cuda->stream);
     if (st)
         cuda_leave(cuda);
 fail:
@@ -76,12 +94,17 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     if (entry->graph) {
         REMAT_TRY(launch_graph(cuda, entry));
     } else if (entry->warm) {
-        TRY(cuda, cuStreamBeginCapture_v2, cuda->stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+        TRY(cuda, cuStreamBeginCapture_v2, cuda->own_stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         cuda->capturing = entry;
     }
     entry->warm = true;
 fail:
     return st;
+}
+
+static void *stream_of_commands(const struct cuda_device *cuda)
+{
+    return cuda->capturing ? cuda->own_stream : cuda->stream;
 }
 
 static uint64_t word_of(const struct cuda_device *cuda, const struct remat_cuda_word *word)
@@ -109,7 +132,7 @@ static remat_status launch(struct cuda_device *cuda, uint32_t index, uint32_t bl
     return cuda_check(cuda->base.ctx, &cuda->driver,
                       cuda->driver.cuLaunchKernel(cuda->functions.functions[index], blocks, 1, 1,
                                                   kernel->threads, 1, 1, kernel->shared_bytes,
-                                                  cuda->stream, arguments, NULL),
+                                                  stream_of_commands(cuda), arguments, NULL),
                       kernel->key);
 }
 
@@ -143,7 +166,8 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
         return REMAT_OK; /* its launch is the last command's */
     push_range(cuda, command->name);
     if (cuda->base.program->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
-        st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace, cuda->stream);
+        st = cuda_gemms_run(cuda->gemms, index, cuda->address, cuda->workspace,
+                            stream_of_commands(cuda));
     else if (group != REMAT_NONE)
         st = launch_group(cuda, group);
     else
@@ -157,7 +181,7 @@ static remat_status end_capture(struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
     void *graph = NULL;
-    TRY(cuda, cuStreamEndCapture, cuda->stream, &graph);
+    TRY(cuda, cuStreamEndCapture, cuda->own_stream, &graph);
     if (cuda->failed)
         goto fail;
     TRY(cuda, cuGraphInstantiateWithFlags, &cuda->capturing->graph, graph, 0);
@@ -172,9 +196,11 @@ remat_status cuda_end(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
     remat_status st = cuda->capturing ? end_capture(cuda) : REMAT_OK;
-    if (!st && !cuda->base.params.stream)
+    if (!st && !cuda->base.params.has_stream)
         st = cuda_check(cuda->base.ctx, &cuda->driver,
                         cuda->driver.cuStreamSynchronize(cuda->stream), "the GPU stopped");
+    if (!st && cuda->is_legacy)
+        st = order(cuda, cuda->stream, cuda->step_reached, CUDA_STREAM_LEGACY);
     cuda->capturing = NULL;
     cuda_leave(cuda);
     return st;

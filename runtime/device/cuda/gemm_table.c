@@ -2,6 +2,8 @@
  * are and nothing has to be parsed but the algorithm. */
 #include "gemm_table.h"
 
+#include "files.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* Counts incompatible changes of this header; the library's own, to compare with the macro. */
-#define REMAT_API_VERSION 1
+#define REMAT_API_VERSION 2
 REMAT_API uint32_t remat_api_version(void);
 
 /* --- plans --- */
@@ -81,6 +81,11 @@ typedef struct remat_tensor_info {
     uint32_t rank;
     int64_t shape[REMAT_TENSOR_RANK_MAX]; /* row-major and dense */
     uint64_t bytes;
+    /* What is accepted of an i32 input of indices, as ids and targets are: [0, index_bound), and
+     * index_ignored, a target that the loss leaves out, which is below the bound where none is left
+     * out. Bound 0: any element. */
+    uint32_t index_bound;
+    int32_t index_ignored;
 } remat_tensor_info;
 REMAT_API uint32_t remat_plan_tensor_count(const remat_plan *plan);
 /* False when `index` is out of range; set out->struct_size first. */
@@ -134,11 +139,14 @@ typedef struct remat_trace_event {
  * the entry point with REMAT_ERROR_OTHER. */
 typedef int remat_trace_function(void *user, const remat_trace_event *event);
 
+/* `stream` where the host gives none. No stream has that address, and NULL is a stream. */
+#define REMAT_STREAM_OWN ((void *)UINTPTR_MAX)
+
 typedef struct remat_session_params {
     size_t struct_size;
     /* "cpu" or "cuda"; NULL: "cuda" where there is a GPU for it, else "cpu". A plan with a budget
      * for a CPU runs there; and one that a GPU cannot run for want of a library or of code for it,
-     * unless `memory` or `stream` is given: the logger is told why. */
+     * unless `memory` or a stream is given: the logger is told why. */
     const char *device;
     uint32_t threads; /* on a CPU; 0: all cores, or as many as the plan's reserve allows */
     uint64_t seed;    /* of initial values and dropout */
@@ -156,11 +164,15 @@ typedef struct remat_session_params {
     /* A file that keeps which algorithm cuBLASLt chose for each matrix product, for the next
      * session on the same kind of GPU; made when it is not there. NULL: chosen by each session. */
     const char *gemm_table;
-    /* A CUstream of the GPU's primary context, not the default one, outliving the session: entry
-     * points are enqueued on it, `remat_session_run` returns before they are done, and destroying
-     * the session waits for them. No function of the session may be called while the host
-     * captures the stream: the session captures graphs itself (REMAT_ERROR_USAGE). NULL: a stream
-     * of the session's own, and it returns when they are. */
+    /* REMAT_STREAM_OWN: a stream of the session's own, and `remat_session_run` returns when the
+     * entry point is done. Anything else is a CUstream of the GPU's primary context, outliving the
+     * session: entry points are enqueued on it, `remat_session_run` returns before they are done,
+     * and destroying the session waits for them. NULL, as CU_STREAM_LEGACY, is the legacy default
+     * stream (PyTorch's, unless it is told otherwise): entry points then run on the session's own,
+     * after all that was enqueued there before, and what is enqueued there later runs after them.
+     * CU_STREAM_PER_THREAD is that of the calling thread. No function of the session may be called
+     * while the host captures the stream, or, with the legacy stream, while it captures any
+     * blocking one: the session captures graphs itself (REMAT_ERROR_USAGE). */
     void *stream;
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
@@ -192,21 +204,23 @@ REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_funct
  * callbacks come at the end. No matter on "cpu", whose memory the host can address. */
 REMAT_API void remat_session_set_trace_data(remat_session *session, int wanted);
 
-/* Whole tensors by name, row-major; `bytes` must be the tensor's. Inputs, the learning rate and the
- * step number (counted from 1) included, are written before the entry point that reads them,
- * outputs read after it. */
+/* Whole tensors by name, row-major; `bytes` must be the tensor's, `data` is memory of the host.
+ * Inputs, the learning rate and the step number (counted from 1) included, are written before the
+ * entry point that reads them, outputs read after it. Into a tensor with an index_bound nothing is
+ * written when an element is not accepted: REMAT_ERROR_INVALID, and the message names it. */
 REMAT_API remat_status remat_session_write(remat_session *session, const char *tensor,
                                            const void *data, uint64_t bytes);
 REMAT_API remat_status remat_session_read(remat_session *session, const char *tensor, void *data,
                                           uint64_t bytes);
 
-/* The bytes [begin, begin + bytes) of a tensor: for large tensors and small buffers. */
+/* The bytes [begin, begin + bytes) of a tensor: for large tensors and small buffers. Of one with an
+ * index_bound whole elements are written. */
 REMAT_API remat_status remat_session_write_part(remat_session *session, const char *tensor,
                                                 uint64_t begin, const void *data, uint64_t bytes);
 REMAT_API remat_status remat_session_read_part(remat_session *session, const char *tensor,
                                                uint64_t begin, void *data, uint64_t bytes);
 
-/* Runs an entry point and returns when it is done, unless the session has its caller's `stream`.
+/* Runs an entry point and returns when it is done, unless the session has its host's `stream`.
  * The caller's floating-point state is changed during the call (subnormals are flushed to zero) and
  * restored. After a failure tensors have unspecified contents. REMAT_ERROR_INFEASIBLE after one of
  * the first two runs: with what the GPU's libraries have loaded by then, the plan's budget is

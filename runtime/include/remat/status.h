@@ -30,6 +30,7 @@ typedef enum remat_status {
     REMAT_ERROR_IO = 5,         /* a file, or a library and its device, could not be had */
     REMAT_ERROR_MEMORY = 6,     /* the host's allocator returned NULL, or the GPU has too little */
     REMAT_ERROR_CUT_SHORT = 7,  /* a search was ended before it found anything */
+    REMAT_ERROR_NOT_FINITE = 8, /* training or evaluation met an infinity or a NaN */
     REMAT_ERROR_INTERNAL = 70,  /* a broken invariant of ours */
 } remat_status;
 
@@ -47,7 +48,8 @@ typedef enum remat_severity {
     REMAT_SEVERITY_WARNING,
 } remat_severity;
 
-/* Receives one line without its newline; `text` is valid during the call only. NULL: discard. */
+/* Receives one line, printable as messages are, without its newline; `text` is valid during the
+ * call only. NULL: discard. */
 typedef struct remat_logger {
     void (*log)(void *user, remat_severity severity, const char *text);
     void *user;
@@ -63,7 +65,10 @@ REMAT_API remat_context *remat_context_create(const remat_allocator *allocator,
                                               const remat_logger *logger);
 REMAT_API void remat_context_destroy(remat_context **context);
 
-/* The message of the last failure, "" if there was none. Valid until the next call that fails. */
+/* The message of the last failure, "" if there was none. One line of printable UTF-8, less than
+ * 1024 bytes: control characters of names that it quotes, C1 and directional overrides too, are
+ * written as in JSON (\n, \u001b), bytes that are not UTF-8 as \x9b. Valid until the next call
+ * that fails. */
 REMAT_API const char *remat_context_message(const remat_context *context);
 
 #ifdef __cplusplus

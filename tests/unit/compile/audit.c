@@ -44,14 +44,15 @@ static void mark(uint8_t *map, const struct remat_operand *o)
     }
 }
 
-/* A kernel program touches what its loads, its stores and its random state name. */
+/* A kernel program touches what its loads, its stores and its random state name. A flag counts as
+ * read: it is written only where something went wrong. */
 static bool program_touches(const struct auditor *a, uint32_t operand, bool writes)
 {
     const struct remat_kernel_program *p = &kernel_of(a)->program;
     for (uint32_t i = 0; i < p->instruction_count; i++) {
         uint16_t opcode = p->instructions[i].opcode;
         bool reads = opcode == REMAT_INSTRUCTION_load || opcode == REMAT_INSTRUCTION_load_row ||
-                     opcode == REMAT_INSTRUCTION_random;
+                     opcode == REMAT_INSTRUCTION_random || opcode == REMAT_INSTRUCTION_flag;
         if (p->instructions[i].operand == operand &&
             (writes ? opcode == REMAT_INSTRUCTION_store : reads))
             return true;
@@ -165,6 +166,11 @@ static uint64_t program_flops(const struct auditor *a)
             }
         extents[i] = (spans_rows[i] ? rows : 1) * (spans_columns[i] ? columns : 1);
         flops += flops_each(in->opcode) * extents[i];
+        if (is_between(in->opcode, REMAT_INSTRUCTION_row_sum, REMAT_INSTRUCTION_row_max) &&
+            columns > 1024) /* through shared memory */
+            flops += 6 * extents[i];
+        if (in->opcode == REMAT_INSTRUCTION_column_sum)
+            flops += 150 * columns;
         spans_columns[i] &=
             !is_between(in->opcode, REMAT_INSTRUCTION_row_sum, REMAT_INSTRUCTION_row_max);
         spans_rows[i] &= in->opcode != REMAT_INSTRUCTION_column_sum;

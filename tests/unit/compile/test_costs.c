@@ -148,7 +148,8 @@ static void check_audit(const struct bench *b, const struct remat_program *progr
               command->moved_bytes, found.flops, found.moved_bytes);
         double least = (double)found.moved_bytes / d->memory_bytes_per_ns;
         bool exact = kind != REMAT_KERNEL_matmul && kind != REMAT_KERNEL_attention &&
-                     kind != REMAT_KERNEL_attention_backward;
+                     kind != REMAT_KERNEL_attention_backward &&
+                     kind != REMAT_KERNEL_embedding_backward && kind != REMAT_KERNEL_rope_table;
         if (exact)
             least = fmax(least, (double)found.flops / d->pointwise_flops_per_ns);
         least = ceil(d->launch_ns + least);

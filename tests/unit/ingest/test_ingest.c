@@ -334,7 +334,8 @@ static remat_status write_draft(struct remat_writer *w, const void *what,
         symbols[k] = remat_fb_write_graph_Symbol(w->builder, &symbol);
     }
     for (int v = 0; v < 3; v++) {
-        REMAT_TRY(remat_writer_text(w, d.names[v], &d.values[v].name));
+        const char *name = d.names[v]; /* some that the writer refuses */
+        d.values[v].name.id = remat_fb_write_text(w->builder, name, strlen(name));
         values[v] = remat_fb_write_graph_Value(w->builder, &d.values[v]);
     }
     for (int n = 0; n < 2; n++) {

@@ -123,7 +123,7 @@ static void check_floor(void)
     double modelled = (double)remat_price_kernel(w.graph, &list.kernels[1], &device).ns;
     const char *text = remat_arena_format(
         &w.arena,
-        HEAD "{\"kernel\": \"#%08x\", \"operands\": \"f32[4,4] f32[4,4]\", \"flops\": 256, "
+        HEAD "{\"kernel\": \"#%08x\", \"operands\": \"f32[4,4] f32[4,4]\", \"flops\": 480, "
              "\"moved_bytes\": 128, \"count\": 9, \"median_ns\": 500}, %s]}",
         remat_kernel_key_hash(&list.kernels[0]),
         ROW("x#12345678", "f32[5]", "0", "500000000", "31500003"));
@@ -158,7 +158,11 @@ static const struct {
     {HEAD "1]}", "kernels[0]: \"kernel\" must be a string"},
     {HEAD M128 ", " M512 ", " M128 "]}", "a kernel of one size has two rows"},
     {HEAD M128 ", " MATMUL("512", "-1", "1310720", "9") "]}", "kernels[1]: \"flops\" must be"},
-    {HEAD MATMUL("512", "1", "1", "0") "]}", "kernels[0]: \"median_ns\" must be above 0"},
+    {HEAD MATMUL("512", "1", "1", "0") "]}",
+     "kernels[0]: \"median_ns\" must be an integer from 1 to 10000000000000"},
+    {HEAD MATMUL("512", "1", "1", "10000000000001") "]}", "kernels[0]: \"median_ns\" must be"},
+    {HEAD MATMUL("512", "1000000000000000001", "1", "1") "]}", "kernels[0]: \"flops\" must be"},
+    {HEAD MATMUL("512", "1", "1000000000000000001", "1") "]}", "\"moved_bytes\" must be"},
     {HEAD MATMUL("512", "1", "1e300", "1") "]}", "kernels[0]: \"moved_bytes\" must be"},
     {HEAD ROW("magic", "f32[2]", "1", "1", "1") "]}", "kernels[0]: \"kernel\" is no kernel"},
 };

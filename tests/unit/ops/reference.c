@@ -68,6 +68,14 @@ bool has_attribute(const struct call *c, const char *key)
     return false;
 }
 
+void set_flag(const struct call *c, uint32_t k, uint32_t x)
+{
+    if (c->node->input_count > k)
+        for (int64_t i = 0; i < count_of(c->in_shape[x]); i++)
+            if (!isfinite(c->in[x][i]))
+                c->in[k][0] = 1;
+}
+
 double random_number(const struct call *c, int64_t index)
 {
     const int64_t key[] = {attribute(c, "site"), index};

@@ -10,7 +10,7 @@ struct call {
     const struct remat_graph *graph;
     const struct remat_node_info *node;
     const struct remat_shape *in_shape[REFERENCE_INPUTS_MAX], *out_shape[4];
-    const double *in[REFERENCE_INPUTS_MAX];
+    double *in[REFERENCE_INPUTS_MAX]; /* written by no op but where it sets a flag */
     double *out[4];
 };
 
@@ -24,6 +24,8 @@ int64_t broadcast_index(const struct remat_shape *shape, const struct remat_shap
 
 int64_t attribute(const struct call *c, const char *key); /* 0 without */
 double number(const struct call *c, const char *key, double otherwise);
+/* Input k is a flag, if there is one: 1 where input x is not finite. */
+void set_flag(const struct call *c, uint32_t k, uint32_t x);
 bool has_attribute(const struct call *c, const char *key);
 /* Any function of site and index serves. */
 double random_number(const struct call *c, int64_t index);

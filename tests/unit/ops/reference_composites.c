@@ -38,6 +38,12 @@ void evaluate_relu(const struct call *c)
         c->out[0][i] = c->in[0][i] > 0 ? c->in[0][i] : 0;
 }
 
+/* The logit of a row's target; of one that is no class, -infinity. */
+static double picked(const double *logits, int64_t n, double target)
+{
+    return target >= 0 && target < (double)n ? logits[(int64_t)target] : -INFINITY;
+}
+
 void evaluate_cross_entropy(const struct call *c)
 {
     int64_t n = last_of(c->in_shape[0]), rows = count_of(c->out_shape[1]), counted = 0;
@@ -49,7 +55,7 @@ void evaluate_cross_entropy(const struct call *c)
         c->out[1][r] = log(sum);
         if (ignores && c->in[1][r] == (double)attribute(c, "ignore_index"))
             continue;
-        c->out[0][0] += log(sum) - c->in[0][r * n + (int64_t)c->in[1][r]];
+        c->out[0][0] += log(sum) - picked(c->in[0] + r * n, n, c->in[1][r]);
         counted++;
     }
     c->out[0][0] /= counted ? (double)counted : 1;
@@ -75,7 +81,7 @@ void evaluate_linear_cross_entropy(const struct call *c)
                 logits[i] += c->in[0][r * k + p] * c->in[1][p * across + i * down];
             sum += exp(logits[i]);
         }
-        c->out[0][0] += (log(sum) - logits[(int64_t)c->in[2][r]]) / (double)counted;
+        c->out[0][0] += (log(sum) - picked(logits, n, c->in[2][r])) / (double)counted;
         for (int64_t i = 0; i < n; i++) {
             double g = (exp(logits[i]) / sum - (i == (int64_t)c->in[2][r])) / (double)counted;
             c->out[3][i] += g;
@@ -97,6 +103,7 @@ void evaluate_adamw_coefficients(const struct call *c)
 
 void evaluate_adamw(const struct call *c)
 {
+    set_flag(c, 5, 3);
     double beta1 = number(c, "beta1", NAN), beta2 = number(c, "beta2", NAN);
     const double *s = c->in[4];
     for (int64_t i = 0; i < count_of(c->out_shape[0]); i++) {
@@ -217,6 +224,7 @@ void evaluate_cast(const struct call *c)
 
 void evaluate_sgd(const struct call *c)
 {
+    set_flag(c, 3, 1);
     for (int64_t i = 0; i < count_of(c->out_shape[0]); i++) {
         double p = c->in[0][i];
         c->out[0][i] = p - c->in[2][0] * (c->in[1][i] + number(c, "weight_decay", 0) * p);

@@ -22,9 +22,12 @@ static const struct {
     {"cross_entropy", "5 i-<5", ""},
     {"cross_entropy", "2,3,5 i2,3<5", "ignore_index=2"},
     {"cross_entropy", "2,5 i2<1", "ignore_index=0"},
+    {"cross_entropy", "2,3,5 i2,3<50", ""},
+    {"cross_entropy", "2,3,5 i2,3<50", "ignore_index=2"},
     {"linear_cross_entropy", "2,3,4 4,5 i2,3<5", ""},
     {"linear_cross_entropy", "2,3,4 5,4 i2,3<5 5", "transpose_weight=1 rows=2"},
     {"linear_cross_entropy", "7,3 3,5 i7<5 5", "ignore_index=2 rows=3"},
+    {"linear_cross_entropy", "7,3 3,5 i7<50 5", "ignore_index=2 rows=3"},
     {"linear_cross_entropy", "2,3 5,3 i2<1", "transpose_weight=1 ignore_index=0 rows=1"},
     {"rms_norm", "2,3,5 5", ""},
     {"rms_norm", "7 7", "epsilon=0.5"},
@@ -46,6 +49,8 @@ static const struct {
     {"sgd", "- - 1", "weight_decay=0.0"},
     {"adamw", "2,3 2,3 +2,3 2,3 +3", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
     {"adamw", "- - + - +3", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
+    {"sgd", "2,3 2,3 1 i1<1", "weight_decay=0.1"},
+    {"adamw", "2,3 2,3 +2,3 2,3 +3 i1<1", "beta1=0.9 beta2=0.95 epsilon=0.00000001"},
 };
 #define CASE_COUNT (sizeof cases / sizeof cases[0])
 
@@ -60,7 +65,8 @@ static void compare_outputs(struct workbench *w, const struct remat_graph *expan
         remat_value same = workbench_find(expanded, value->name);
         CHECK(!remat_is_none(same.i), "%s: lost %s", cases[c].op, value->name);
         for (int64_t i = 0; !remat_is_none(same.i) && i < remat_shape_elements(&value->shape); i++)
-            CHECK(fabs(x[v][i] - y[same.i][i]) <= 1e-12 * fmax(1, fabs(x[v][i])),
+            CHECK(x[v][i] == y[same.i][i] ||
+                      fabs(x[v][i] - y[same.i][i]) <= 1e-12 * fmax(1, fabs(x[v][i])),
                   "%s(%s; %s): %s[%d] is %.17g, expected %.17g", cases[c].op, cases[c].inputs,
                   cases[c].attributes, value->name, (int)i, y[same.i][i], x[v][i]);
     }
@@ -75,6 +81,19 @@ static void check_nodes(struct workbench *w, const struct remat_graph *expanded,
         CHECK(node->origin == op && node->origin_group == 0, "%s: origin", cases[c].op);
         CHECK(node->scope == 1 && node->phase == REMAT_PHASE_LOSS && node->instance == 3,
               "%s: scope, phase or instance", cases[c].op);
+    }
+}
+
+/* The flag, input x`flag`, becomes 1 where the gradient, input x`gradient`, is not finite. */
+static void check_flag(struct workbench *w, const struct remat_graph *expanded, size_t c,
+                       uint32_t gradient, uint32_t flag)
+{
+    const double values[] = {1e300, INFINITY, -INFINITY, NAN};
+    for (uint32_t k = 0; k < 4; k++) {
+        double **x = workbench_random(w, expanded);
+        x[gradient][5] = values[k];
+        CHECK(reference_evaluate(&w->arena, expanded, x) && x[flag][0] == (k > 0),
+              "%s(%s): flag %g for %g", cases[c].op, cases[c].inputs, x[flag][0], values[k]);
     }
 }
 
@@ -96,6 +115,10 @@ static void run_case(size_t c)
     if (built) {
         compare_outputs(&w, expanded, c);
         check_nodes(&w, expanded, c);
+        if (strstr(cases[c].inputs, "1 i1<1"))
+            check_flag(&w, expanded, c, 1, 3);
+        if (strstr(cases[c].inputs, "+3 i1<1"))
+            check_flag(&w, expanded, c, 3, 5);
     }
     workbench_close(&w);
 }

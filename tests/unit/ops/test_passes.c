@@ -72,7 +72,7 @@ static void check_autodiff(const struct remat_graph *joint)
 
 static void check_optimizer(const struct remat_graph *graph)
 {
-    CHECK(graph->update_count == 9 && workbench_count(graph, REMAT_OP_adamw) == 3, "updates");
+    CHECK(graph->update_count == 10 && workbench_count(graph, REMAT_OP_adamw) == 3, "updates");
     remat_value state = workbench_find(graph, "wte.m"), step = workbench_find(graph, "step");
     CHECK(!remat_is_none(state.i) && !remat_is_none(step.i) &&
               graph->values[state.i].role == REMAT_ROLE_OPTIMIZER_STATE &&
@@ -84,6 +84,10 @@ static void check_optimizer(const struct remat_graph *graph)
               strcmp(graph->scopes[graph->nodes[node].scope].path, "layers.0") == 0 &&
               graph->nodes[node].phase == REMAT_PHASE_OPTIMIZER,
           "scope and phase of an update");
+    remat_value flag = workbench_find(graph, "not_finite");
+    CHECK(!remat_is_none(flag.i) && graph->values[flag.i].role == REMAT_ROLE_OUTPUT &&
+              graph->nodes[node_of(graph, "not_finite.next")].phase == REMAT_PHASE_OPTIMIZER,
+          "the flag of gradients that are not finite");
 }
 
 static void check_folded(const struct remat_graph *graph)
@@ -138,7 +142,7 @@ static void check_pipeline(void)
     RUN(&w, eliminate_dead, folded, &alive);
     check_folded(alive);
     compare_values(&w, trained, alive);
-    CHECK(alive->update_count == 9 && alive->node_count < folded->node_count, "dead nodes");
+    CHECK(alive->update_count == 10 && alive->node_count < folded->node_count, "dead nodes");
     RUN(&w, eliminate_dead, alive, &again);
     CHECK(remat_graph_hash(again) == remat_graph_hash(alive), "dead nodes twice");
 done:
@@ -263,6 +267,62 @@ done:
     workbench_close(&w);
 }
 
+/* The value of a product of [2,3,4] and [1, 4, columns], and what reads it. */
+static int64_t pitch_of_product(struct workbench *w, int columns, const char *reader,
+                                const char *attributes)
+{
+    struct remat_graph *graph;
+    remat_value in[2];
+    int64_t pitch = -1;
+    workbench_open(w);
+    workbench_inputs(w, remat_arena_format(&w->arena, "2,3,4 1,4,%d", columns), in);
+    remat_value x = workbench_node(w, "matmul", in, 2, "", NULL), y = x;
+    if (*reader)
+        y = workbench_node(w, reader, &x, 1, attributes, NULL);
+    workbench_output(w, *reader ? workbench_node(w, "neg", &y, 1, "", NULL) : x);
+    RUN(w, pitch, w->graph, &graph);
+    pitch = graph->values[x.i].pitch;
+    bool follows = strcmp(reader, "neg") == 0; /* what is computed element by element does */
+    CHECK(y.i == x.i || graph->values[y.i].pitch == (follows ? pitch : 0),
+          "\"%s\" has a pitch of %lld", reader, (long long)graph->values[y.i].pitch);
+    CHECK(remat_storage_bytes(&graph->values[x.i]) ==
+              (uint64_t)((pitch ? pitch : columns) * 5 + columns) * sizeof(float),
+          "storage of a pitch of %lld", (long long)pitch);
+    CHECK(remat_value_bytes(&graph->values[x.i]) == (uint64_t)columns * 6 * sizeof(float),
+          "bytes of the elements");
+done:
+    workbench_close(w);
+    return pitch;
+}
+
+static void check_pitch(void)
+{
+    static const struct {
+        int columns;
+        const char *reader, *attributes;
+        int64_t pitch;
+    } rows[] = {
+        {1031, "neg", "", 1088},
+        {50257, "neg", "", 50304},
+        {1028, "neg", "", 0},                            /* aligned */
+        {1030, "neg", "", 1088},                         /* to 8 bytes only */
+        {389, "neg", "", 0},                             /* would add 15 % */
+        {1031, "", "", 0},                               /* the host reads it */
+        {1031, "transpose", "permutation=2,0,1", 1088},  /* a view with strides */
+        {1031, "slice", "axis=2 begin=5 end=400", 1088}, /* */
+        {1031, "reshape", "shape=6,1031", 1088},         /* joins other axes */
+        {1031, "reshape", "shape=2,3093", 0},            /* joins the last axis */
+        {1022, "reshape", "shape=2,3,511,2", 1024},      /* splits it */
+        {1031, "concat", "axis=0", 0},                   /* another kernel */
+    };
+    struct workbench w;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t pitch = pitch_of_product(&w, rows[i].columns, rows[i].reader, rows[i].attributes);
+        CHECK(pitch == rows[i].pitch, "[.., %d] read by \"%s\": pitch %lld, expected %lld",
+              rows[i].columns, rows[i].reader, (long long)pitch, (long long)rows[i].pitch);
+    }
+}
+
 /* Gradients that are another value's, or views, become values of their own. */
 static void check_own_gradients(void)
 {
@@ -350,5 +410,6 @@ int main(void)
     check_errors();
     check_own_gradients();
     check_chunk_loss();
+    check_pitch();
     return workbench_failures > 0;
 }

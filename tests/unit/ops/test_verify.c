@@ -99,6 +99,29 @@ static void break_update_twice(struct workbench *w)
 {
     workbench_node(w, "assign", (remat_value[]){{0}, {3}}, 2, "", NULL);
 }
+/* y := exp(y), and the flag for that. */
+static void add_flag(struct workbench *w, remat_value flag)
+{
+    remat_value x = workbench_input(w, "y", "3");
+    remat_value e = workbench_node(w, "exp", &x, 1, "", NULL);
+    workbench_node(w, "assign", (remat_value[]){x, e, flag, e}, 4, "", NULL);
+}
+static void break_flag_nothing(struct workbench *w)
+{
+    remat_value flag = workbench_input(w, "flag", "i1<2");
+    add_flag(w, workbench_node(w, "advance", &flag, 1, "count=1", NULL));
+}
+static void break_flag_read(struct workbench *w)
+{
+    remat_value flag = workbench_input(w, "flag", "i1<2"), table = workbench_input(w, "t", "4,2");
+    add_flag(w, flag);
+    workbench_node(w, "embedding", (remat_value[]){table, flag}, 2, "", NULL);
+}
+static void break_flag_computed(struct workbench *w)
+{
+    remat_value flag = workbench_input(w, "flag", "i1<2");
+    add_flag(w, workbench_node(w, "concat", &flag, 1, "axis=0", NULL));
+}
 static void break_attribute(struct workbench *w)
 {
     struct remat_attribute *axis = remat_arena_array(&w->arena, 1, sizeof *axis);
@@ -132,6 +155,11 @@ static const struct {
                     "\"t.assign_2\""},
     {break_update_twice, "node \"t.assign_3\" (assign): input 0 (\"x0\") has been updated in place "
                          "by \"t.assign_2\""},
+    {break_flag_nothing, NULL},
+    {break_flag_read, "node \"t.embedding_5\" (embedding): input 1 (\"flag\") is a flag, which is "
+                      "read by nothing but what sets it"},
+    {break_flag_computed, "node \"t.assign_5\" (assign): input 2 (\"t.concat_3\") is a flag, which "
+                          "is a graph input or an update of one"},
     {break_attribute, "node \"t.exp_1\" (exp): unknown attribute \"axis\""},
 };
 

@@ -2,7 +2,10 @@
  * its message. */
 #include "check.h"
 #include "device_description.h"
+#include "device_table.h"
 
+#include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -41,7 +44,7 @@ static const struct {
     {HEAD SIZES MEMORY POINTWISE PRODUCTS("-1", "64") ATTENTION,
      "\"matmul.bf16_flops_per_s\" must"},
     {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "6.5") ATTENTION, "\"matmul.tile_rows\" must be an"},
-    {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "0") ATTENTION, "\"matmul.tile_rows\" must be a n"},
+    {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "0") ATTENTION, "\"matmul.tile_rows\" must be an"},
     {HEAD SIZES MEMORY POINTWISE "\"matmul\": {}, " ATTENTION,
      "\"matmul.fp32_flops_per_s\" is miss"},
     {HEAD SIZES MEMORY POINTWISE PRODUCTS("0", "64") "\"attention\": 1}",
@@ -73,6 +76,65 @@ static void check_file(remat_context *ctx, struct remat_arena *arena, const char
     CHECK(strstr(remat_context_message(ctx), said), "'%s' is not in '%s'", said,
           remat_context_message(ctx));
     CHECK(strstr(remat_context_message(ctx), path), "the file is not named");
+}
+
+static const struct {
+    const char *key, *said;
+    enum { INTEGER, NUMBER, NUMBER_OR_0 } kind;
+    double least, most;
+} ranges[] = {
+#define RANGE(key, kind, least, most) {key, "\"" key "\" must be ", kind, least, most},
+#include "device_ranges.def"
+#undef RANGE
+};
+
+/* The first description with another number in one place. */
+static void write_number(const char *path, const char *key, json_t *number)
+{
+    json_t *root = NULL, *object;
+    for (unsigned i = 0; !root; i++) {
+        root = json_loads(remat_device_texts[i].json, 0, NULL);
+        if (!json_object_get(root, "cuda")) {
+            json_decref(root);
+            root = NULL;
+        }
+    }
+    const char *dot = strchr(key, '.');
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "%.*s", dot ? (int)(dot - key) : 0, key);
+    object = dot ? json_object_get(root, prefix) : root;
+    json_object_set_new(object, dot ? dot + 1 : key, number);
+    json_dump_file(root, path, JSON_REAL_PRECISION(17));
+    json_decref(root);
+}
+
+static void check_number(remat_context *ctx, struct remat_arena *arena, const char *path, size_t i,
+                         double value, bool accepted)
+{
+    struct remat_device_description device;
+    bool integer = ranges[i].kind == INTEGER;
+    write_number(path, ranges[i].key, integer ? json_integer((json_int_t)value) : json_real(value));
+    remat_status st = remat_device_description_read(ctx, arena, path, &device);
+    CHECK(st == (accepted ? REMAT_OK : REMAT_ERROR_INVALID), "%s of %.17g: status %d",
+          ranges[i].key, value, (int)st);
+    CHECK(accepted || strstr(remat_context_message(ctx), ranges[i].said), "%s of %.17g: '%s'",
+          ranges[i].key, value, remat_context_message(ctx));
+}
+
+/* Both ends are accepted, what lies beyond is not. */
+static void check_ranges(remat_context *ctx, struct remat_arena *arena, const char *path)
+{
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        double step = ranges[i].kind == INTEGER ? 1 : 0;
+        double below = step > 0 ? ranges[i].least - 1 : nextafter(ranges[i].least, -1);
+        double above = step > 0 ? ranges[i].most + 1 : nextafter(ranges[i].most, INFINITY);
+        check_number(ctx, arena, path, i, ranges[i].least, true);
+        check_number(ctx, arena, path, i, ranges[i].most, true);
+        check_number(ctx, arena, path, i, below, false);
+        check_number(ctx, arena, path, i, above, false);
+        check_number(ctx, arena, path, i, -1, false);
+        check_number(ctx, arena, path, i, 0, ranges[i].least == 0 || ranges[i].kind == NUMBER_OR_0);
+    }
 }
 
 /* From other sources than the descriptions: winston-zhang-orz/gpu-specs specs.md (TFLOP/s dense,
@@ -157,6 +219,7 @@ int main(void)
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         check_file(ctx, &arena, path, files[i].text, files[i].said);
+    check_ranges(ctx, &arena, path);
     remove(path);
     CHECK(remat_device_description_read(ctx, &arena, "h300", &device) == REMAT_ERROR_USAGE, "h300");
     CHECK(strstr(remat_context_message(ctx), "b200, cpu, h100-pcie, h100-sxm, h200, "), "names");

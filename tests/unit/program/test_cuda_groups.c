@@ -55,19 +55,25 @@ static void add_operand(struct subject *s, uint32_t buffer, uint8_t access)
  * A-Z:  as a, each letter with another shared word
  * d:    kernel 0 in two launches; e: kernel 2, which is of no tensors; m: none
  * w:    none, writes gradient 0; r: none, reads parameter 0; g: none, reads gradient 0
- * s, u: as a, but reads parameter 0, or updates it; h: none, writes what half covers gradient 0 */
+ * s, u: as a, but reads parameter 0, or updates it; h: none, writes what half covers gradient 0
+ * f:    as a, and sets a flag; o, q: none, writes or reads it */
 static void add_command(struct subject *s, char letter)
 {
     struct remat_program *p = &s->program;
     uint32_t c = p->command_count, parameter = COMMANDS_MAX;
     s->commands[c] = (struct remat_command){.operand_begin = p->operand_count, .name = "c"};
     bool of_own_head = letter >= 'A' && letter <= 'Z';
-    if (strchr("abcdesu", letter) || of_own_head) {
+    if (strchr("abcdesuf", letter) || of_own_head) {
         add_operand(s, letter == 's' ? parameter : c, REMAT_ACCESS_READ);
         add_operand(s, letter == 'u' ? parameter : parameter + c, REMAT_ACCESS_UPDATE);
         uint64_t head = of_own_head ? 64 * (uint64_t)letter : letter == 'b' ? 64 : 0;
         add_launch(s, letter == 'c' ? 1 : letter == 'e' ? 2 : 0, head);
     }
+    if (strchr("foq", letter))
+        add_operand(s, 2 * COMMANDS_MAX + 1,
+                    letter == 'f'   ? REMAT_ACCESS_FLAG
+                    : letter == 'o' ? REMAT_ACCESS_WRITE
+                                    : REMAT_ACCESS_READ);
     if (letter == 'd')
         add_launch(s, 0, 0);
     if (strchr("wrgh", letter))
@@ -85,7 +91,7 @@ static struct subject *make(const char *letters)
     struct subject *s = &subject;
     memset(s, 0, sizeof *s);
     s->program = (struct remat_program){.buffers = s->buffers,
-                                        .buffer_count = 2 * COMMANDS_MAX + 1,
+                                        .buffer_count = 2 * COMMANDS_MAX + 2,
                                         .values = s->values,
                                         .operands = s->operands,
                                         .commands = s->commands,
@@ -219,6 +225,9 @@ int main(void)
     check("aasaa", "11222"); /* by a command of the same kernel */
     check("auaa", "-111");   /* updated twice */
     check("acwac", "-1--1");
+    check("fffaf", "11111"); /* flags have no order */
+    check("ffoff", "11-22"); /* but with what clears them */
+    check("ffqff", "11-22"); /* or reads them */
     /* 16 groups are open when Q's begins: the first, A's, closes; then Q's, in its place. */
     check("AABBCCDDEEFFGGHHIIJJKKLLMMNNOOPPQQA", "1133445566778899::;;<<==>>??@@AA22-");
     check_segments();

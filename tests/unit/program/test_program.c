@@ -118,6 +118,8 @@ static void compare_report(const struct remat_program *p, const struct remat_pro
         SAME(initializer);
         SAME(init_mean);
         SAME(init_std);
+        SAME(index_bound);
+        SAME(index_ignored);
     }
     EACH(decisions, decision_count)
     {
@@ -195,6 +197,7 @@ static void compare_cuda(const struct remat_cuda_code *p, const struct remat_cud
         CHECK(remat_cubin_find(q, a->kernel, a->arch) == b, "cubin %u is not found", i);
     }
     CHECK(!remat_cubin_find(q, 1, "sm_90a"), "a cubin that there is not");
+    CHECK(p->nvrtc_version == q->nvrtc_version, "nvrtc_version %u", q->nvrtc_version);
 }
 
 static void compare_head(const struct remat_program *a, const struct remat_program *b)
@@ -251,6 +254,36 @@ static void test_round_trip(struct remat_arena *arena)
     st = remat_program_write(ctx, q, arena, &again, &bytes_again);
     CHECK(st == REMAT_OK && bytes == bytes_again && memcmp(data, again, bytes) == 0,
           "same program, same bytes");
+}
+
+/* The sample has no i32 input. */
+static void test_indices(struct remat_arena *arena)
+{
+    struct sample s;
+    struct remat_program *q = NULL;
+    const void *data = NULL;
+    size_t bytes = 0;
+    sample_program(&s);
+    struct remat_program_value values[LOSS + 2];
+    const uint32_t ids = LOSS + 1;
+    memcpy(values, s.values, sizeof s.values);
+    values[ids] = values[LOSS];
+    values[ids].dtype = REMAT_I32;
+    values[ids].role = REMAT_ROLE_INPUT;
+    s.program.values = values;
+    s.program.value_count++;
+    s.tensors[3] = (struct remat_tensor){
+        .name = "ids", .value = ids, .index_bound = 1u << 31, .index_ignored = -100};
+    remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+    if (st == REMAT_OK)
+        st = remat_program_read(ctx, "p", data, bytes, arena, &q);
+    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    if (st == REMAT_OK)
+        compare_report(&s.program, q);
+    values[ids].role = REMAT_ROLE_OUTPUT;
+    st = remat_program_verify(ctx, &s.program);
+    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), "but it is no i32 input"),
+          "an output of indices: %d", st);
 }
 
 /* Readers that do not know kernels with tensor_words refuse a plan that has some. */
@@ -333,14 +366,34 @@ static void test_container(struct remat_arena *arena)
     expect_unreadable(arena, copy, bytes, "p: this is a graph; expected a plan");
     expect_unreadable(arena, "PK\3\4zip file", 12, "zip archive");
     expect_unreadable(arena, "{\"a\": 12345}", 12, "this is JSON");
+    expect_unreadable(arena, "table Plan {}", 13, "this is a FlatBuffers schema");
+    expect_unreadable(arena, "some text", 9, "this is text");
+    expect_unreadable(arena, "\1\2\3\4\5\6\7\10", 8, "p: not a plan");
 }
 
 /* --- verifier --- */
+
+static bool listing; /* every message, for rules.py */
+
+static void list_message(void)
+{
+    if (listing)
+        printf("%s\n", remat_context_message(ctx));
+}
 
 struct fault {
     void (*plant)(struct sample *s);
     const char *message;
 };
+
+/* Runs the longest segment as often as a script can say. */
+static struct remat_call *many_calls(void)
+{
+    static struct remat_call calls[65537];
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        calls[i] = (struct remat_call){1, REMAT_CALL_TIMES_MAX};
+    return calls;
+}
 
 #define FAULT(name, statement)                                                                     \
     static void name(struct sample *s)                                                             \
@@ -370,6 +423,7 @@ static void test_verify(void)
         remat_status st = remat_program_verify(ctx, &s.program);
         CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), broken[k].message),
               "expected \"%s\", got %d \"%s\"", broken[k].message, st, remat_context_message(ctx));
+        list_message();
     }
 }
 
@@ -385,32 +439,41 @@ static const struct fault wrong[] = {
 #undef WRONG
 };
 
-static void test_simulate(void)
+static void test_simulate(struct remat_arena *arena)
 {
     struct sample s;
+    const void *data;
+    size_t bytes;
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         sample_program(&s);
         wrong[k].plant(&s);
         remat_status st = remat_program_verify(ctx, &s.program);
         CHECK(st == REMAT_OK, "the fault is the simulator's: %s", remat_context_message(ctx));
+        st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+        CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+        if (st == REMAT_OK)
+            expect_unreadable(arena, data, bytes, wrong[k].message);
         st = remat_program_simulate(ctx, &s.program);
-        CHECK(st == REMAT_ERROR_INTERNAL && strstr(remat_context_message(ctx), wrong[k].message),
+        CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), wrong[k].message),
               "expected \"%s\", got %d \"%s\"", wrong[k].message, st, remat_context_message(ctx));
+        list_message();
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct remat_arena arena;
+    listing = argc > 1 && strcmp(argv[1], "messages") == 0;
     if (!(ctx = remat_context_create(NULL, NULL)))
         return 1;
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
+    test_indices(&arena);
     test_features(&arena);
     test_large(&arena);
     test_container(&arena);
     test_verify();
-    test_simulate();
+    test_simulate(&arena);
     CHECK(strcmp(remat_role_name(REMAT_ROLE_OPTIMIZER_STATE), "optimizer state") == 0, "role");
     CHECK(!remat_role_name(REMAT_ROLE_COUNT) && !remat_phase_name(REMAT_PHASE_COUNT), "range");
     remat_arena_release(&arena);

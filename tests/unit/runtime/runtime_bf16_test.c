@@ -12,7 +12,7 @@
 #define BF16 REMAT_BF16
 #define I32  REMAT_I32
 
-enum { TENSORS = 24, B = 2, H = 2, T = 70, D = 16, V = 50, C = 70, K = 800, TOKENS = B * T };
+enum { TENSORS = 25, B = 2, H = 2, T = 70, D = 16, V = 50, C = 70, K = 800, TOKENS = B * T };
 enum {
     X,
     W,
@@ -37,7 +37,8 @@ enum {
     DK,
     DV,
     RNG,
-    DROPPED
+    DROPPED,
+    FLAGGED
 };
 
 static const struct {
@@ -70,6 +71,7 @@ static const struct {
     [DV] = {"dv", BF16, 4, {B, T, H, D}},
     [RNG] = {"rng", I32, 1, {4}},
     [DROPPED] = {"dropped", BF16, 2, {T, C}},
+    [FLAGGED] = {"flagged", I32, 1, {1}},
 };
 
 static const struct command {
@@ -100,11 +102,11 @@ static const struct command {
      3,
      {0.25, 1, 0.1, 3},
      4},
-    {"dropped", REMAT_KERNEL_program, {Y, RNG, DROPPED, -1}, 1, {0}, 0},
+    {"dropped", REMAT_KERNEL_program, {Y, RNG, DROPPED, FLAGGED, -1}, 2, {0}, 0},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands, ATTENTION = 9, GRADIENT, PROGRAM };
 
-/* dropped = y * y rounded, + y, times a random number */
+/* dropped = y * y rounded, + y, times a random number; flagged where it is not finite */
 static const struct remat_instruction instructions[] = {
     {.opcode = REMAT_INSTRUCTION_load, .args = {65535, 65535, 65535}},
     {.opcode = REMAT_INSTRUCTION_mul, .args = {0, 0, 65535}},
@@ -116,6 +118,7 @@ static const struct remat_instruction instructions[] = {
      .args = {65535, 65535, 65535}},
     {.opcode = REMAT_INSTRUCTION_mul, .args = {3, 4, 65535}},
     {.opcode = REMAT_INSTRUCTION_store, .operand = 2, .args = {5, 65535, 65535}},
+    {.opcode = REMAT_INSTRUCTION_flag, .operand = 3, .args = {5, 65535, 65535}},
 };
 
 struct fixture {
@@ -159,7 +162,9 @@ static void add_command(struct fixture *f, uint32_t index)
         struct remat_operand *o = &f->operands[c->operand_end++];
         bool written = k < count - rng && k >= count - rng - from->writes;
         *o = (struct remat_operand){.value = (uint32_t)tensor, .previous = REMAT_NONE};
-        o->access = written ? REMAT_ACCESS_WRITE : REMAT_ACCESS_READ;
+        o->access = tensor == FLAGGED ? REMAT_ACCESS_FLAG
+                    : written         ? REMAT_ACCESS_WRITE
+                                      : REMAT_ACCESS_READ;
         o->dtype = (uint8_t)tensors[tensor].dtype;
         o->rank = tensors[tensor].rank;
         int64_t stride = 1;
@@ -170,7 +175,7 @@ static void add_command(struct fixture *f, uint32_t index)
     }
     f->kernels[index] = (struct remat_kernel){.kind = from->kind, .key = from->name};
     if (from->kind == REMAT_KERNEL_program) {
-        f->kernels[index].program = (struct remat_kernel_program){7, instructions, 3};
+        f->kernels[index].program = (struct remat_kernel_program){8, instructions, 4};
         c->rank = 2;
         c->space[0] = T;
         c->space[1] = C;
@@ -435,6 +440,34 @@ static void test_states(remat_context *ctx, struct fixture *f)
     }
 }
 
+static void test_flag(remat_context *ctx, struct fixture *f)
+{
+    static const struct remat_instruction load = {
+        .opcode = REMAT_INSTRUCTION_load, .operand = 3, .args = {65535, 65535, 65535}};
+    struct remat_operand *operands = &f->operands[f->commands[PROGRAM].operand_begin];
+    const struct remat_operand input = operands[0], flag = operands[3];
+    struct remat_instruction changed[8];
+    operands[3].access = REMAT_ACCESS_READ;
+    refuse(ctx, f, "operand 3: a flag is i32, with an access of its own");
+    operands[3].access = 4;
+    refuse(ctx, f, "operand 3: unknown access 4");
+    operands[3] = input;
+    operands[3].access = REMAT_ACCESS_FLAG;
+    refuse(ctx, f, "operand 3: a flag is i32, with an access of its own");
+    operands[3] = flag;
+    operands[3].offset_elements = 1;
+    refuse(ctx, f, "operand 3: its view leads out of buffer");
+    operands[3] = flag;
+    operands[0].access = REMAT_ACCESS_FLAG;
+    refuse(ctx, f, "operand 0: a flag is i32, with an access of its own");
+    operands[0] = input;
+    memcpy(changed, instructions, sizeof changed);
+    changed[1] = load;
+    f->kernels[PROGRAM].program.instructions = changed;
+    refuse(ctx, f, "operand 3: a flag and used in another way");
+    f->kernels[PROGRAM].program.instructions = instructions;
+}
+
 static void set_dtype(struct fixture *f, int tensor, remat_dtype dtype)
 {
     f->values[tensor].dtype = (uint8_t)dtype;
@@ -462,6 +495,7 @@ int main(void)
     test_values(ctx, &f);
     test_parameters(ctx, &f);
     test_states(ctx, &f);
+    test_flag(ctx, &f);
     test_dtypes(ctx, &f);
     remat_context_destroy(&ctx);
     free(f.initial);

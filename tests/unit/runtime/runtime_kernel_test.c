@@ -21,16 +21,17 @@ static void test_classes(remat_context *ctx)
         OP(load, 0, NO, NO, NO), OP(load_row, 1, NO, NO, NO), OP(constant, 0, NO, NO, NO),
         OP(mul, 0, 1, 2, NO),    OP(add, 0, 0, 3, NO),        OP(row_sum, 0, 4, NO, NO),
         OP(select, 0, 2, 2, 2),  OP(store, 1, 5, NO, NO),     OP(column, 0, NO, NO, NO),
+        OP(flag, 1, 2, NO, NO),
     };
     const enum remat_register_class expected[] = {
-        REMAT_CLASS_ELEMENT,  REMAT_CLASS_ROW,     REMAT_CLASS_CONSTANT,
-        REMAT_CLASS_ROW,      REMAT_CLASS_ELEMENT, REMAT_CLASS_ROW,
-        REMAT_CLASS_CONSTANT, REMAT_CLASS_NONE,    REMAT_CLASS_ELEMENT,
+        REMAT_CLASS_ELEMENT, REMAT_CLASS_ROW,  REMAT_CLASS_CONSTANT, REMAT_CLASS_ROW,
+        REMAT_CLASS_ELEMENT, REMAT_CLASS_ROW,  REMAT_CLASS_CONSTANT, REMAT_CLASS_NONE,
+        REMAT_CLASS_ELEMENT, REMAT_CLASS_NONE,
     };
-    enum remat_register_class classes[9];
-    CHECK(check(ctx, program, 9, classes) == REMAT_OK);
+    enum remat_register_class classes[10];
+    CHECK(check(ctx, program, 10, classes) == REMAT_OK);
     CHECK(memcmp(classes, expected, sizeof classes) == 0);
-    CHECK(check(ctx, program, 9, NULL) == REMAT_OK);
+    CHECK(check(ctx, program, 10, NULL) == REMAT_OK);
     const struct remat_instruction columns[] = {
         OP(load, 0, NO, NO, NO),     OP(column_sum, 0, 0, NO, NO), OP(neg, 0, 1, NO, NO),
         OP(load_row, 1, NO, NO, NO), OP(add, 0, 2, 3, NO),
@@ -55,6 +56,9 @@ static void test_rejects(remat_context *ctx)
         {OP(column_sum, 0, 2, NO, NO), "reduced already"},
         {OP(row_max, 0, 0, NO, NO), "row and column reductions"},
         {OP(random, 2, NO, NO, NO), "operand 2 of 2"},
+        {OP(flag, 2, 0, NO, NO), "operand 2 of 2"},
+        {OP(flag, 0, 1, NO, NO), "a store"},
+        {OP(flag, 0, NO, NO, NO), "register 65535, which is not defined yet"},
         {{REMAT_INSTRUCTION_random, 0, {NO, NO, NO}, 0, 0.5f}, "0.5 is no site"},
         {{REMAT_INSTRUCTION_random, 0, {NO, NO, NO}, 0, 16777216.0f}, "no site"},
         {{REMAT_INSTRUCTION_random, 0, {NO, NO, NO}, 0, -1.0f}, "no site"},
@@ -75,14 +79,15 @@ static void test_print(remat_context *ctx)
         {.opcode = REMAT_INSTRUCTION_constant, .immediate = 0.5f},
         OP(add, 0, 0, 1, NO),
         OP(store, 1, 2, NO, NO),
-        {.opcode = REMAT_INSTRUCTION_random, .operand = 1, .immediate = 16777215.0f}};
-    struct remat_kernel_program kernel = {5, program, 2};
+        {.opcode = REMAT_INSTRUCTION_random, .operand = 1, .immediate = 16777215.0f},
+        OP(flag, 1, 2, NO, NO)};
+    struct remat_kernel_program kernel = {6, program, 2};
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     struct remat_text text = {.arena = &arena};
     remat_kernel_program_print(&kernel, &text);
     CHECK(strcmp(text.items, "r0 = load [0]\nr1 = constant 0.5\nr2 = add r0 r1\nstore [1] r2\n"
-                             "r4 = random [1] 16777215\n") == 0);
+                             "r4 = random [1] 16777215\nflag [1] r2\n") == 0);
     remat_arena_release(&arena);
 }
 

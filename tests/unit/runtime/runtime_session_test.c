@@ -447,6 +447,22 @@ static void test_caller_memory(remat_context *ctx, const struct remat_plan *plan
     free(memory);
 }
 
+/* Of a program that nobody verified: arena and scratch together are more than 2^64 bytes. */
+static void test_sizes(remat_context *ctx, struct fixture *f)
+{
+    struct remat_program program = f->program;
+    struct remat_plan plan = remat_plan_borrow(&program);
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.threads = 1;
+    remat_session *session;
+    uint64_t bytes;
+    program.arena_bytes = UINT64_MAX - 255;
+    CHECK(remat_session_memory_bytes(ctx, &plan, &params, &bytes) == REMAT_ERROR_MEMORY);
+    CHECK_MESSAGE(ctx, "out of memory: an arena of 18446744073709551360 bytes and 1 times ");
+    CHECK(remat_session_create(ctx, &plan, &params, &session) == REMAT_ERROR_MEMORY);
+}
+
 static void test_checks(remat_context *ctx, struct fixture *f, const struct remat_plan *plan)
 {
     remat_session_params params;
@@ -488,6 +504,7 @@ int main(void)
     test_allocation_failures(&plan);
     test_caller_memory(ctx, &plan);
     test_checks(ctx, &f, &plan);
+    test_sizes(ctx, &f);
     remat_context_destroy(&ctx);
     return failures != 0;
 }

@@ -53,6 +53,30 @@ static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_po
     free(memory);
 }
 
+/* One element of a tile or of its part, wherever it is, for every instruction set. */
+static void test_flag(void)
+{
+    static const uint32_t words[] = {0x7f7fffff, 0xff7fffff, 0x80000001, 0x3f800000, /* finite */
+                                     0x7f800000, 0xff800000, 0x7fc00000, 0xff800001};
+    static const int64_t counts[] = {1, 3, 16, 17, 127, CPU_TILE};
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        const struct cpu_tile_table *table = cpu_tile_table_get((enum cpu_isa)isa);
+        if (!cpu_functions_get((enum cpu_isa)isa))
+            continue;
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (int64_t at = 0; at <= counts[c]; at++)
+                for (int w = 0; w < 8; w++) {
+                    float values[CPU_TILE + 1] = {0}, flag;
+                    int32_t found = -7;
+                    memcpy(&values[at], &words[w], sizeof words[w]);
+                    memcpy(&flag, &found, sizeof flag);
+                    table->ops[REMAT_INSTRUCTION_flag](&flag, values, NULL, NULL, counts[c]);
+                    memcpy(&found, &flag, sizeof found);
+                    CHECK(found == (w >= 4 && at < counts[c] ? 1 : -7));
+                }
+    }
+}
+
 int main(int argc, char **argv)
 {
     int samples = argc > 1 ? atoi(argv[1]) : 2500;
@@ -61,6 +85,7 @@ int main(int argc, char **argv)
     for (int t = 0; t < REPEATS; t++)
         CHECK(!cpu_pool_create(ctx, t + 1, &pools[t]));
     uint32_t state = cpu_flush_subnormals();
+    test_flag();
     for (int i = 0; i < samples && failures < 3; i++) {
         static struct sample sample;
         sample_make(&sample, (uint64_t)i);

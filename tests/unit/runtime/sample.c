@@ -139,6 +139,16 @@ static void run_memory(const struct sample *s, const struct remat_instruction *i
         }
 }
 
+/* kernel.h: the flag's first element becomes 1 if any value is NaN or infinite. */
+static void run_flag(const struct sample *s, const struct remat_instruction *in, char *memory,
+                     const float *a)
+{
+    const int32_t one = 1;
+    for (int64_t e = 0; e < s->rows * s->columns; e++)
+        if (!isfinite(a[e]))
+            memcpy(address(s, memory, &s->operands[in->operand], 0, 0, true, true), &one, 4);
+}
+
 static float draw(const struct sample *s, const char *memory, const struct remat_instruction *in,
                   int64_t element)
 {
@@ -168,7 +178,9 @@ void sample_run(const struct sample *s, const enum remat_register_class *classes
                        store ? classes[in->args[0]] : REMAT_CLASS_NONE);
             continue;
         }
-        for (int64_t e = 0; e < count; e++) {
+        if (in->opcode == REMAT_INSTRUCTION_flag)
+            run_flag(s, in, memory, args[0]);
+        for (int64_t e = 0; e < count && in->opcode != REMAT_INSTRUCTION_flag; e++) {
             int64_t row = e / s->columns, column = e % s->columns;
             if (in->opcode == REMAT_INSTRUCTION_constant)
                 d[e] = in->immediate;
@@ -241,18 +253,25 @@ static uint32_t add_operand(struct sample *s, bool may_repeat, remat_dtype dtype
     return index;
 }
 
-/* Of the random state: four elements, whatever its view says. */
-static uint32_t add_state(struct sample *s)
+/* i32, addressed by no axis of the space. */
+static uint32_t add_fixed(struct sample *s, int64_t length, uint64_t offset_elements)
 {
     uint32_t index = s->operand_count++;
     struct remat_operand *operand = &s->operands[index];
-    *operand = (struct remat_operand){.value = index, .dtype = REMAT_I32, .rank = 1, .shape = {4}};
+    *operand =
+        (struct remat_operand){.value = index, .dtype = REMAT_I32, .rank = 1, .shape = {length}};
     operand->strides[0] = 1;
-    operand->offset_elements = random_below(3);
+    operand->offset_elements = offset_elements;
     s->values[index] = (struct remat_program_value){.buffer = index};
     s->buffers[index] = (struct remat_buffer){.offset_bytes = s->arena_bytes, .bytes = 32};
     s->arena_bytes += REMAT_ALIGNMENT;
     return index;
+}
+
+/* Of the random state: four elements, whatever its view says. */
+static uint32_t add_state(struct sample *s)
+{
+    return add_fixed(s, 4, random_below(3));
 }
 
 static remat_dtype any_float(void)
@@ -337,6 +356,9 @@ void sample_make(struct sample *s, uint64_t number)
         bool over = in_place && k == 0 && classes[value] == REMAT_CLASS_ELEMENT;
         add(s, REMAT_INSTRUCTION_store, over ? 0 : add_operand(s, false, any_float()), value, 0, 0);
     }
+    if (number % 2)
+        add(s, REMAT_INSTRUCTION_flag, add_fixed(s, 1, number / 2 % 3),
+            (uint32_t)(number / 2 % values), 0, 0);
     s->kernel =
         (struct remat_kernel_program){s->instruction_count, s->instructions, s->operand_count};
     s->program = (struct remat_program){.buffers = s->buffers, .values = s->values};

@@ -1,0 +1,103 @@
+/* What is accepted of an input follows from those who read it, directly or through views. They come
+ * after it in the order of nodes, so one pass from the last node to the first finds all of them.
+ *
+ * tokens [B, T + 1] that are ids but for the last column, and targets but for the first, accept
+ * what the ids or the targets do. The same tokens read as a whole by both accept what both do. */
+#include "passes.h"
+
+struct readers {
+    struct remat_indices whole; /* accepted by all that read the whole value; bound 0: none does */
+    struct remat_indices parts; /* accepted by one of those that read a part; bound 0: none does */
+    bool needed, others;        /* others: to whom the elements are something else */
+};
+
+static bool is_below(int32_t element, uint32_t bound)
+{
+    return element >= 0 && (uint32_t)element < bound;
+}
+
+static bool accepts(struct remat_indices indices, int32_t element)
+{
+    return is_below(element, indices.bound) || element == indices.ignored;
+}
+
+static struct remat_indices both(struct remat_indices a, struct remat_indices b)
+{
+    struct remat_indices out = {.bound = a.bound < b.bound ? a.bound : b.bound};
+    if (!is_below(a.ignored, out.bound) && accepts(b, a.ignored))
+        out.ignored = a.ignored;
+    if (!is_below(b.ignored, out.bound) && accepts(a, b.ignored))
+        out.ignored = b.ignored;
+    return out;
+}
+
+/* Bound 0: more than a bound and one ignored element can say. */
+static struct remat_indices either(struct remat_indices a, struct remat_indices b)
+{
+    bool different = a.bound != b.bound || (a.ignored && b.ignored && a.ignored != b.ignored);
+    return different ? (struct remat_indices){0}
+                     : (struct remat_indices){a.bound, a.ignored ? a.ignored : b.ignored};
+}
+
+static void add_reader(struct readers *readers, struct remat_indices accepted, bool part)
+{
+    struct remat_indices *of = part ? &readers->parts : &readers->whole;
+    if (of->bound && accepted.bound)
+        accepted = part ? either(*of, accepted) : both(*of, accepted);
+    *of = accepted;
+    readers->others |= accepted.bound == 0;
+    readers->needed = true;
+}
+
+static struct remat_indices accepted_by(const struct readers *readers)
+{
+    if (readers->others)
+        return (struct remat_indices){0};
+    if (readers->whole.bound && readers->parts.bound)
+        return both(readers->whole, readers->parts);
+    return readers->whole.bound ? readers->whole : readers->parts;
+}
+
+static bool is_needed(const struct remat_graph *graph, const struct remat_node_info *node,
+                      const struct readers *readers)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < node->output_count; k++)
+        any |= readers[node->outputs[k].i].needed ||
+               graph->values[node->outputs[k].i].role == REMAT_ROLE_GRADIENT;
+    return any;
+}
+
+static void find_readers(const struct remat_graph *graph, struct readers *readers)
+{
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        add_reader(&readers[graph->outputs[o].i], (struct remat_indices){0}, false);
+    for (uint32_t u = 0; u < graph->update_count; u++)
+        add_reader(&readers[graph->updates[u].value.i], (struct remat_indices){0}, false);
+    for (uint32_t n = graph->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool view = remat_op_has(node->op, REMAT_FACT_VIEW), part = node->op == REMAT_OP_slice;
+        uint32_t count = is_needed(graph, node, readers) ? node->input_count : 0;
+        for (uint32_t k = 0; k < count; k++)
+            add_reader(&readers[node->inputs[k].i],
+                       view ? accepted_by(&readers[node->outputs[0].i])
+                            : remat_op_indices(graph, node, k),
+                       part);
+    }
+}
+
+REMAT_PASS(indices)
+{
+    remat_status st = REMAT_OK;
+    struct readers *readers;
+    REMAT_TRY(remat_graph_copy(ctx, arena, graph, out));
+    REMAT_NEW(arena, readers, graph->value_count);
+    find_readers(graph, readers);
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        struct remat_value_info *info = &(*out)->values[v];
+        if (remat_is_none(info->node) && info->role == REMAT_ROLE_INPUT && info->dtype == REMAT_I32)
+            info->indices = accepted_by(&readers[v]);
+    }
+fail:
+    return st;
+}

@@ -1,0 +1,89 @@
+/* A candidate is given its pitch, and loses it again to the first reader, writer or view that
+ * cannot have it. */
+#include "passes.h"
+
+#define PITCH_ELEMENTS 64
+#define ALIGNED_BYTES  16
+#define MOST_ADDED     16 /* at most one part in so many */
+
+/* 0 for rows that stay next to each other. */
+static int64_t choose_pitch(const struct remat_value_info *value)
+{
+    const struct remat_shape *shape = &value->shape;
+    if (shape->rank < 2 || remat_is_none(value->node) || value->role != REMAT_ROLE_ACTIVATION)
+        return 0;
+    int64_t columns = shape->dims[shape->rank - 1];
+    int64_t pitch = (columns + PITCH_ELEMENTS - 1) / PITCH_ELEMENTS * PITCH_ELEMENTS;
+    bool aligned = columns * remat_dtype_bytes(value->dtype) % ALIGNED_BYTES == 0;
+    bool many = remat_shape_elements(shape) > columns;
+    return !aligned && many && (pitch - columns) * MOST_ADDED <= columns ? pitch : 0;
+}
+
+static bool takes_strides(uint16_t op)
+{
+    return op == REMAT_OP_matmul ||
+           !remat_op_has(op, REMAT_FACT_NAMED | REMAT_FACT_COMPOSITE | REMAT_FACT_IN_PLACE);
+}
+
+static struct remat_value_info *root_of(const struct remat_graph *graph, remat_value value)
+{
+    return &graph->values[remat_storage_root(graph, value).i];
+}
+
+/* Candidates: roots that a matmul reads or writes, and what is computed from them element by
+ * element: a fused kernel's vectors are as wide as the least aligned row. */
+static void give(struct remat_graph *graph)
+{
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool matmul = node->op == REMAT_OP_matmul, follows = false;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            struct remat_value_info *root = root_of(graph, node->inputs[i]);
+            if (matmul)
+                root->pitch = choose_pitch(root);
+            follows |= root->pitch != 0 && remat_op_has(node->op, REMAT_FACT_POINTWISE);
+        }
+        if (matmul || follows) {
+            struct remat_value_info *root = root_of(graph, node->outputs[0]);
+            root->pitch = choose_pitch(root);
+        }
+    }
+}
+
+static void take(struct remat_graph *graph, remat_value value)
+{
+    root_of(graph, value)->pitch = 0;
+}
+
+static void take_from_others(struct remat_graph *graph)
+{
+    struct remat_layout layout;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
+        if (view ? !remat_value_layout(graph, node->outputs[0], &layout)
+                 : !takes_strides(node->op)) {
+            for (uint32_t i = 0; i < node->input_count; i++)
+                take(graph, node->inputs[i]);
+            for (uint32_t o = 0; o < node->output_count; o++)
+                take(graph, node->outputs[o]);
+        }
+    }
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].role != REMAT_ROLE_ACTIVATION)
+            take(graph, (remat_value){v});
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        take(graph, graph->outputs[o]);
+    for (uint32_t u = 0; u < graph->update_count; u++)
+        take(graph, graph->updates[u].value);
+}
+
+REMAT_PASS(pitch)
+{
+    remat_status st = remat_graph_copy(ctx, arena, graph, out);
+    if (st == REMAT_OK) {
+        give(*out);
+        take_from_others(*out);
+    }
+    return st;
+}

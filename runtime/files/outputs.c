@@ -1,0 +1,357 @@
+/* Outputs up to the commit: claims and writing. */
+#include "outputs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SUFFIX ".remat-tmp"
+enum { NAME_PART = 200, TRIES = 1000, FILE_MODE = 0666 };
+
+/* --- the set --- */
+
+remat_status remat_outputs_create(remat_context *ctx, struct remat_outputs **out)
+{
+    *out = remat_reallocate(ctx, NULL, sizeof **out);
+    if (!*out)
+        return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    **out = (struct remat_outputs){.ctx = ctx};
+    return REMAT_OK;
+}
+
+static remat_status grow(remat_context *ctx, void **items, size_t count, size_t size)
+{
+    void *grown = remat_reallocate(ctx, *items, (count + 1) * size);
+    if (!grown)
+        return remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    *items = grown;
+    return REMAT_OK;
+}
+
+static void close_file(struct output *o)
+{
+    if (o->stream)
+        fclose(o->stream);
+    else if (o->file != NO_FILE)
+        close(o->file);
+    o->stream = NULL;
+    o->file = NO_FILE;
+}
+
+static void remove_folder(int folder, const char *name)
+{
+    int files = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = files < 0 ? NULL : fdopendir(files);
+    for (struct dirent *entry; listing && (entry = readdir(listing));)
+        unlinkat(files, entry->d_name, 0); /* fails for "." and ".." */
+    if (listing)
+        closedir(listing);
+    else if (files >= 0)
+        close(files);
+    unlinkat(folder, name, AT_REMOVEDIR);
+}
+
+void output_release(struct output *o)
+{
+    close_file(o);
+    if (*o->old)
+        unlinkat(o->target.folder, o->old, 0);
+    if (*o->temporary && o->is_folder && !o->moved)
+        remove_folder(o->target.folder, o->temporary);
+    else if (*o->temporary && !o->moved)
+        unlinkat(o->target.folder, o->temporary, 0);
+    target_close(&o->target);
+}
+
+void remat_outputs_destroy(struct remat_outputs **set)
+{
+    if (!*set)
+        return;
+    for (size_t i = 0; i < (*set)->output_count; i++)
+        output_release(&(*set)->outputs[i]);
+    remat_reallocate((*set)->ctx, (*set)->outputs, 0);
+    remat_reallocate((*set)->ctx, (*set)->inputs, 0);
+    remat_reallocate((*set)->ctx, *set, 0);
+    *set = NULL;
+}
+
+/* --- claims --- */
+
+remat_status remat_outputs_input(struct remat_outputs *set, const char *label, const char *path)
+{
+    remat_status st = REMAT_OK;
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        return REMAT_OK;
+    REMAT_TRY(grow(set->ctx, (void **)&set->inputs, set->input_count, sizeof *set->inputs));
+    set->inputs[set->input_count++] = (struct input){label, path, info.st_dev, info.st_ino};
+fail:
+    return st;
+}
+
+static remat_status check_distinct(const struct remat_outputs *set, const struct output *o)
+{
+    const char *label = NULL, *path = NULL;
+    for (size_t i = 0; i < set->input_count; i++)
+        if (o->target.exists && set->inputs[i].device == o->target.info.st_dev &&
+            set->inputs[i].number == o->target.info.st_ino) {
+            label = set->inputs[i].label;
+            path = set->inputs[i].path;
+        }
+    for (size_t i = 0; i < set->output_count; i++)
+        if (target_is_same(&set->outputs[i].target, &o->target)) {
+            label = set->outputs[i].label;
+            path = set->outputs[i].path;
+        }
+    if (!path)
+        return REMAT_OK;
+    return remat_error(set->ctx, REMAT_ERROR_USAGE, "%s '%s' is the same file as %s '%s'", o->label,
+                       o->path, label, path);
+}
+
+int output_make_temporary(const struct output *o, char name[NAME_MAX + 1],
+                          int (*make)(const struct output *o, const char *name))
+{
+    int result = -1;
+    errno = EEXIST;
+    for (int i = 0; result < 0 && errno == EEXIST && i < TRIES; i++) {
+        snprintf(name, NAME_MAX + 1, "%.*s.%ld-%d" SUFFIX, NAME_PART, o->target.name,
+                 (long)getpid(), i);
+        result = make(o, name);
+    }
+    if (result < 0)
+        *name = 0;
+    return result;
+}
+
+mode_t output_mode(const struct output *o, mode_t otherwise)
+{
+    return o->target.exists ? o->target.info.st_mode & (o->is_folder ? 07777 : 0777) : otherwise;
+}
+
+static int create_named(const struct output *o, const char *name)
+{
+    return openat(o->target.folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                  output_mode(o, FILE_MODE));
+}
+
+/* Without a name where the file system can do that, and a name can be given later. */
+static int create(struct output *o)
+{
+    int file = -1;
+    errno = EOPNOTSUPP;
+    if (access("/proc/self/fd", X_OK) == 0)
+        file = openat(o->target.folder, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC,
+                      output_mode(o, FILE_MODE));
+    if (file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL || errno == ENOENT))
+        file = output_make_temporary(o, o->temporary, create_named);
+    file = target_above_standard(file);
+    if (file < 0 || !o->target.exists ||
+        fchmod(file, output_mode(o, 0)) == 0) /* the umask is over it */
+        return file;
+    int reason = errno;
+    close(file);
+    errno = reason;
+    return -1;
+}
+
+static remat_status open_temporary(struct remat_outputs *set, struct output *o)
+{
+    if (o->target.exists && S_ISDIR(o->target.info.st_mode))
+        return remat_file_error(set->ctx, o->path, "", EISDIR);
+    if (o->target.exists && faccessat(o->target.folder, o->target.name, W_OK, AT_EACCESS) != 0)
+        return remat_file_error(set->ctx, o->path, "", errno);
+    o->file = create(o);
+    return o->file < 0 ? remat_file_error(set->ctx, o->path, "", errno) : REMAT_OK;
+}
+
+static remat_status check_direct(struct remat_outputs *set, const struct output *o)
+{
+    int flags = o->target.descriptor == NO_FILE ? 0 : fcntl(o->target.descriptor, F_GETFL);
+    if (flags < 0 || (o->target.descriptor != NO_FILE && (flags & O_ACCMODE) == O_RDONLY))
+        return remat_file_error(set->ctx, o->path, "", EBADF);
+    if (o->target.descriptor == NO_FILE && access(o->path, W_OK) != 0)
+        return remat_file_error(set->ctx, o->path, "", errno);
+    return REMAT_OK;
+}
+
+static remat_status check_folder(struct remat_outputs *set, const struct output *o)
+{
+    if (o->target.direct || (o->target.exists && !S_ISDIR(o->target.info.st_mode)))
+        return remat_file_error(set->ctx, o->path, "", ENOTDIR);
+    if (faccessat(o->target.folder, ".", W_OK | X_OK, AT_EACCESS) != 0)
+        return remat_file_error(set->ctx, o->path, "", errno);
+    return REMAT_OK;
+}
+
+static remat_status claim(struct remat_outputs *set, struct output o, const char *where)
+{
+    remat_status st = REMAT_OK;
+    o.target = (struct target){.folder = NO_FILE};
+    REMAT_TRY(target_find(set->ctx, where, &o.target));
+    REMAT_TRY(check_distinct(set, &o));
+    if (o.is_folder)
+        REMAT_TRY(check_folder(set, &o));
+    else if (o.target.direct)
+        REMAT_TRY(check_direct(set, &o));
+    else
+        REMAT_TRY(open_temporary(set, &o));
+    REMAT_TRY(grow(set->ctx, (void **)&set->outputs, set->output_count, sizeof *set->outputs));
+    set->outputs[set->output_count++] = o;
+    return REMAT_OK;
+fail:
+    output_release(&o);
+    return st;
+}
+
+remat_status remat_outputs_claim(struct remat_outputs *set, const char *label, const char *path)
+{
+    return claim(set, (struct output){.label = label, .path = path, .file = NO_FILE}, path);
+}
+
+/* Neither "cuda/" nor "." is a name that can be renamed. */
+remat_status remat_outputs_claim_folder(struct remat_outputs *set, const char *label,
+                                        const char *path)
+{
+    char where[PATH_MAX];
+    size_t length = strlen(path);
+    if (!realpath(path, where)) {
+        while (length > 1 && path[length - 1] == '/')
+            length--;
+        snprintf(where, sizeof where, "%.*s", length < sizeof where ? (int)length : 0, path);
+    }
+    return claim(set,
+                 (struct output){.label = label, .path = path, .file = NO_FILE, .is_folder = true},
+                 where);
+}
+
+/* --- writing --- */
+
+static struct output *find(struct remat_outputs *set, const char *path)
+{
+    for (size_t i = 0; i < set->output_count; i++)
+        if (strcmp(set->outputs[i].path, path) == 0)
+            return &set->outputs[i];
+    return NULL;
+}
+
+static remat_status unclaimed(const struct remat_outputs *set, const char *path)
+{
+    return remat_error(set->ctx, REMAT_ERROR_INTERNAL, "%s: no output of this command", path);
+}
+
+remat_status remat_outputs_stream(struct remat_outputs *set, const char *path, FILE **out)
+{
+    struct output *o = find(set, path);
+    *out = NULL;
+    if (!o)
+        return unclaimed(set, path);
+    if (o->target.descriptor == STDOUT_FILENO) /* what was printed before comes before */
+        fflush(stdout);
+    if (o->target.direct && o->file == NO_FILE)
+        o->file = o->target.descriptor == NO_FILE
+                      ? target_above_standard(open(path, O_WRONLY | O_CLOEXEC))
+                      : fcntl(o->target.descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (!o->stream)
+        o->stream = o->file < 0 ? NULL : fdopen(o->file, "wb");
+    if (!o->stream)
+        return remat_file_error(set->ctx, path, "", errno);
+    o->asked_for = true;
+    *out = o->stream;
+    return REMAT_OK;
+}
+
+remat_status remat_outputs_write(struct remat_outputs *set, const char *path, const void *data,
+                                 size_t bytes)
+{
+    remat_status st = REMAT_OK;
+    FILE *stream;
+    REMAT_TRY(remat_outputs_stream(set, path, &stream));
+    if (fwrite(data, 1, bytes, stream) != bytes || fflush(stream) != 0)
+        st = remat_file_error(set->ctx, path, "cannot write: ", errno);
+fail:
+    return st;
+}
+
+/* --- folders --- */
+
+static int make_folder(const struct output *o, const char *name)
+{
+    return mkdirat(o->target.folder, name, 0777);
+}
+
+static remat_status open_folder(struct remat_outputs *set, struct output *o)
+{
+    remat_status st = REMAT_OK;
+    if (o->asked_for)
+        return REMAT_OK;
+    if (output_make_temporary(o, o->temporary, make_folder) != 0)
+        REMAT_TRY(remat_file_error(set->ctx, o->path, "", errno));
+    o->asked_for = true;
+    o->file = target_above_standard(
+        openat(o->target.folder, o->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (o->file < 0 || (o->target.exists && fchmod(o->file, output_mode(o, 0)) != 0))
+        st = remat_file_error(set->ctx, o->path, "", errno);
+fail:
+    return st;
+}
+
+static bool write_all(int file, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t written = write(file, data, bytes);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return false;
+        data += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+bool output_sync(int file)
+{
+    return fsync(file) == 0 || errno == EINVAL || errno == EROFS || errno == EBADF;
+}
+
+remat_status remat_outputs_write_into(struct remat_outputs *set, const char *folder,
+                                      const char *name, const void *data, size_t bytes)
+{
+    remat_status st = REMAT_OK;
+    struct output *o = find(set, folder);
+    if (!o)
+        return unclaimed(set, folder);
+    REMAT_TRY(open_folder(set, o));
+    if (!name)
+        return REMAT_OK;
+    int file = target_above_standard(
+        openat(o->file, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE));
+    bool written = file >= 0 && write_all(file, data, bytes) && output_sync(file);
+    int reason = errno;
+    if (file >= 0 && close(file) != 0 && written) {
+        written = false;
+        reason = errno;
+    }
+    if (!written)
+        REMAT_FAIL(set->ctx, reason == ENOMEM ? REMAT_ERROR_MEMORY : REMAT_ERROR_IO,
+                   "%s/%s: cannot write: %s", folder, name,
+                   reason == ENOMEM ? "out of memory" : strerror(reason));
+fail:
+    return st;
+}
+
+remat_status remat_file_write(remat_context *ctx, const char *path, const void *data, size_t bytes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_outputs *set;
+    REMAT_TRY(remat_outputs_create(ctx, &set));
+    REMAT_TRY(remat_outputs_claim(set, "", path));
+    REMAT_TRY(remat_outputs_write(set, path, data, bytes));
+    REMAT_TRY(remat_outputs_commit(set));
+fail:
+    remat_outputs_destroy(&set);
+    return st;
+}

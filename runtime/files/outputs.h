@@ -1,0 +1,42 @@
+/* A set of outputs from within. The life of one: claimed (its target is known, a temporary file is
+ * open), asked for (it has a stream), then committed (commit.c). */
+#ifndef REMAT_OUTPUTS_H
+#define REMAT_OUTPUTS_H
+
+#include "files.h"
+#include "target.h"
+
+struct output {
+    const char *label, *path; /* borrowed */
+    struct target target;
+    int file;     /* the temporary file or folder, or what is written to directly; NO_FILE */
+    FILE *stream; /* owns `file` from then on */
+    bool is_folder, asked_for, moved;
+    bool rename_old; /* there are no hard links: the old file has no other name than `old` */
+    char temporary[NAME_MAX + 1], old[NAME_MAX + 1]; /* names in target.folder; "": none */
+};
+
+struct input {
+    const char *label, *path; /* borrowed */
+    dev_t device;
+    ino_t number;
+};
+
+struct remat_outputs {
+    remat_context *ctx;
+    struct output *outputs;
+    struct input *inputs;
+    size_t output_count, input_count;
+};
+
+/* Calls `make` with one temporary name after another until one does not exist yet. After a failure
+ * (negative, with errno) the name is "". */
+int output_make_temporary(const struct output *o, char name[NAME_MAX + 1],
+                          int (*make)(const struct output *o, const char *name));
+/* Of what is there, if anything is; setuid and setgid of a file are not passed on to a new owner.
+ */
+mode_t output_mode(const struct output *o, mode_t otherwise);
+bool output_sync(int file);            /* to disk, where there is one */
+void output_release(struct output *o); /* temporary names go, the target stays as it is */
+
+#endif

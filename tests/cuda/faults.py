@@ -1,0 +1,84 @@
+"""The doubles show each fault of driver_mutants.def, planted into the CUDA device, and say what it is, by host.c or,
+for what is cut in plans too large to run here, by dry.c.
+
+    faults.py TOOLS LIBRARIES COMPILER SOURCES LINKER ARCHIVE... [--only TEXT]"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+
+from doubles import CACHE, COMPILER, LIBRARIES, check, finish, folder, graph, pathlib, plan, small_target
+
+SOURCES, LINKER = pathlib.Path(sys.argv[4]), sys.argv[5].split()
+ARCHIVES = [str(pathlib.Path(name).resolve()) for name in sys.argv[6:] if name.endswith(".a")]
+ONLY = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
+DEVICE, HERE = SOURCES / "runtime/device/cuda", pathlib.Path(__file__).resolve().parent
+LIMIT_S = 60
+PROGRAMS = {  # of each kind of fault: the program, its arguments after the libraries, what the doubles are told
+    "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
+    "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log"], {"REMAT_DOUBLE_MEMORY": str(64 * 10**9)})}
+
+
+def read(path):
+    """The rows of a .def file, whose strings are Python's too, after their kind."""
+    rows = []
+    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+    exec(text, {kind: lambda *row, kind=kind: rows.append((kind, *row)) for kind in PROGRAMS})
+    return rows
+
+
+def compiled(work, name, path):
+    folders = [folder for folder in (SOURCES / "runtime").glob("**") if folder.is_dir()]
+    made = f"{work}/{name}.o"
+    subprocess.run([*COMPILER.split(), "-std=c11", "-D_GNU_SOURCE", "-O0", "-w", "-c", str(path), "-o", made,
+                    *(f"-I{folder}" for folder in folders)], check=True)
+    return made
+
+
+def run(work, kind, name, *planted):
+    """The exit code of the kind's program with these objects in place of the archives', and what it says."""
+    program = f"{work}/{name}.program"
+    source, model, arguments, variables = PROGRAMS[kind]
+    subprocess.run([*LINKER, "-o", program, f"{work}/{source}.o", *planted, "-Wl,--start-group", *ARCHIVES, "-Wl,--end-group", "-ldl",
+                    "-pthread", "-lm"], check=True)
+    environment = {**os.environ, **variables, "REMAT_DOUBLE_COMPILER": COMPILER, "REMAT_DOUBLE_CACHE": str(CACHE)}
+    try:
+        done = subprocess.run([program, model, str(LIBRARIES), *(argument.format(name=name) for argument in arguments)],
+                              cwd=work, env=environment, encoding="utf-8", capture_output=True, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return 124, ""
+    os.remove(program)
+    return done.returncode, done.stdout + done.stderr
+
+
+def plant(work, index, kind, file, what, find, replacement, said):
+    text = (DEVICE / file).read_text()
+    if find not in text:
+        return f"{what}: {file} has no \"{find}\""
+    path = pathlib.Path(work) / f"{index}.c"
+    path.write_text(text.replace(find, replacement))
+    code, output = run(work, kind, str(index), compiled(work, str(index), path))
+    if code == 0:
+        return f"{what}: NOT FOUND"
+    return f"{what}: found by another check than \"{said}\": {output}" if said not in output else None
+
+
+CACHE.mkdir(exist_ok=True)
+with folder() as work:
+    graph(work, "gpt2-tiny", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "256", "--batch", "1", "--seq",
+          "4", "--context", "4")
+    plan(work, "small.plan", "--target", small_target(work))
+    graph(work, "gpt2", "--layers", "1", "--width", "64", "--heads", "1", "--vocab", "70000", "--batch", "128", "--seq",
+          "1024")
+    plan(work, "large.plan", "--target", "h200")
+    for kind, (source, *_) in PROGRAMS.items():
+        compiled(work, source, HERE / source)
+        code, output = run(work, kind, source)
+        check(code == 0, f"{source} without a fault: {output}")
+    mutants = [(index, *row) for index, row in enumerate(read(HERE / "driver_mutants.def")) if ONLY in row[2]]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for fault in pool.map(lambda row: plant(work, *row), mutants):
+            check(fault is None, fault)
+    print(f"{len(mutants)} faults planted")
+finish()

@@ -1,0 +1,131 @@
+"""Prices of kernels against what their machine code takes on an H100: the largest of the time to issue the
+instructions (sass.py), to move the bytes, and to multiply the matrices, beside the launch. Within 30 % for every
+kernel of the models, but matmul, whose code is NVIDIA's.
+
+    prices.py TOOLS_FOLDER LAUNCHES CACHE_FOLDER
+
+The tensor cores' rate in attention is that of these kernels as reviewed: loads and the softmax between two
+products hold them back (docs/cost_model.md). A token whose id came before does next to nothing in the
+embedding's gradient: the test draws ids by Zipf's law and counts those that are new.
+
+Exit code 77 without NVRTC or nvdisasm (1 when CI=true)."""
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import library
+import sass
+
+MODELS = {"gpt2-124m": ["--batch", "8", "--seq", "1024"], "llama3.2-1b": ["--batch", "4", "--seq", "2048"],
+          "bert-large": ["--batch", "8", "--seq", "512", "--dropout", "0.1"]}
+PLANS = [[], ["--ac-mode", "full"]]
+LAUNCH_NS = 2000
+ISSUED_PER_NS = 132 * 4 * 1.755
+BYTES_PER_NS = 3352 * 0.9
+PRODUCT_FLOPS = 2 * 16 * 8 * 16
+TENSOR_FLOPS_PER_NS = 989.4e3 * 0.22
+APART_MOST = 0.3
+
+
+def find_nvdisasm():
+    found = sorted((library.ROOT / ".venv").glob("lib/python*/site-packages/nvidia/*/bin/nvdisasm"))
+    return str(found[-1]) if found else shutil.which("nvdisasm")
+
+
+def new_ids(tokens, rows):
+    """The share of tokens whose id is new, of ids by Zipf's law."""
+    draw = random.Random(1)
+    weights = [1 / (i + 1) for i in range(rows)]
+    return len(set(draw.choices(range(rows), weights, k=tokens))) / tokens
+
+
+class Codes:
+    """Machine code by symbol, and what launches of it do."""
+
+    def __init__(self, nvdisasm):
+        self.nvdisasm, self.codes, self.counts = nvdisasm, {}, {}
+
+    def count(self, folder, launch, votes=0):
+        symbol = launch["symbol"]
+        if symbol not in self.codes:
+            self.codes[symbol] = sass.disassemble(self.nvdisasm, f"{folder}/{symbol}.sm_90.cubin")
+        key = symbol, launch["blocks"], *launch["words"][:2], votes
+        if key not in self.counts:
+            self.counts[key] = sass.count(self.codes[symbol], launch, votes)
+        return self.counts[key]
+
+
+def time_of(command, codes, folder):
+    """By machine code, beside the launch."""
+    issued = products = loaded = 0
+    for launch in command["launches"]:
+        found = codes.count(folder, launch)
+        if command["kind"] == "embedding_backward":
+            table, tokens = command["operands"][-1]["axes"], launch["words"][0]
+            share = new_ids(tokens, table[0][0])
+            seen = codes.count(folder, launch, votes=1)
+            found = [share * a + (1 - share) * b for a, b in zip(found, seen)]
+        issued, products, loaded = (a + b for a, b in zip((issued, products, loaded), found))
+    moved = command["moved_bytes"]
+    if "_block_v" in command["launches"][0]["symbol"]:  # which may read its row again
+        written = sum(math.prod(n for n, stride in o["axes"] if stride) * o["element_bytes"]
+                      for o in command["operands"] if o["access"] & 2)
+        moved = max(moved, loaded + written)
+    return max(issued / ISSUED_PER_NS, moved / BYTES_PER_NS, products * PRODUCT_FLOPS / TENSOR_FLOPS_PER_NS)
+
+
+def compare(run, launches, cache, codes, model, plan):
+    """Of each distinct kernel and size: price / time, and a line that says so."""
+    folder = "+".join([model, *plan])
+    run("remat-graph", model, "--dtype", "bf16", *MODELS[model], "-o", "model.fbs")
+    run("remat-compile", "model.fbs", "--target", "h100-sxm", *plan, "-o", "model.plan", "--emit-cuda", folder,
+        "--arch", "sm_90", "--cache", cache, *library.option("--nvrtc"))
+    listed = subprocess.run([launches, "model.plan"], check=True, capture_output=True, text=True).stdout
+    rows = {}
+    for line in listed.splitlines():
+        command = json.loads(line)
+        key = command["kernel"], command["ns"], json.dumps([(c["symbol"], c["blocks"]) for c in command["launches"]])
+        if key in rows:
+            continue
+        ns = LAUNCH_NS + time_of(command, codes, folder)
+        rows[key] = command["ns"] / ns, (f"{command['ns'] / ns:5.2f} {command['ns']:9} ns, {ns:9.0f} by machine code: "
+                                         f"{folder} {command['launches'][0]['symbol']}")
+    return rows.values()
+
+
+def main():
+    tools, launches, cache = map(os.path.abspath, sys.argv[1:])
+    os.makedirs(cache, exist_ok=True)
+    nvdisasm = find_nvdisasm()
+    if not nvdisasm:
+        return library.missing("no nvdisasm: tools/setup.sh --with-torch installs it")
+    codes, rows = Codes(nvdisasm), []
+
+    def run(tool, *arguments):
+        done = subprocess.run([pathlib.Path(tools, tool), *arguments], capture_output=True, text=True)
+        if "cannot open NVRTC" in done.stderr:
+            sys.exit(library.missing(done.stderr))
+        if done.returncode:
+            sys.exit(f"{tool} {' '.join(arguments)}: {done.stderr}")
+
+    with tempfile.TemporaryDirectory() as work:
+        os.chdir(work)
+        for model in MODELS:
+            for plan in PLANS:
+                rows += compare(run, launches, cache, codes, model, plan)
+        os.chdir("/")
+    apart = [row for row in rows if not 1 - APART_MOST <= row[0] <= 1 + APART_MOST]
+    for _, line in sorted(apart or rows):
+        print(line)
+    print(f"{len(rows)} kernels, {len(apart)} more than 30 % apart")
+    return 1 if apart or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

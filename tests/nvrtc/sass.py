@@ -1,0 +1,412 @@
+"""How many instructions a warp of a kernel issues: the control flow of SASS, run.
+
+One thread, the first of its warp, is followed through the kernel. Integers that come from the launch, the
+thread and the block are known; what is loaded, shuffled or floating is not, and neither is what depends on it.
+Branches depend on what is known, but for two kinds. A slow path (of a division or a square root whose
+operand is subnormal or huge) calls a function, and is left out. Other unknown branches fall through.
+`votes` is what votes of the warp give."""
+import re
+import struct
+import subprocess
+
+LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P[T0-9]+)\s+)?([A-Z0-9_.]+)\s*(.*?)\s*;")
+LABEL = re.compile(r"^(\.L_x_\d+|\S+):$")
+MASK = 0xFFFFFFFF
+PARAMETERS = 0x210  # where a kernel's arguments begin in constant bank 0, sm_90
+STEPS_MAX = 400_000
+BLOCKS, CAUSAL_BLOCKS = 2, 9  # of causal attention some have much more to do than others
+
+
+class Unclear(Exception):
+    pass
+
+
+class Instruction:
+    def __init__(self, match):
+        negated, predicate, name, operands = match.groups()
+        self.predicate, self.negated = predicate, bool(negated)
+        self.name, *self.modifiers = name.split(".")
+        self.operands = [part.strip() for part in split(operands)]
+        self.target = None
+
+
+def split(text):
+    """At commas that are not inside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "[({") - (letter in "])}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
+def disassemble(nvdisasm, cubin):
+    """Instructions of the kernel and labels; functions that follow it are its slow paths."""
+    text = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True).stdout
+    code, labels = [], {}
+    for line in text.splitlines():
+        if label := LABEL.match(line.strip()):
+            labels[label[1]] = len(code)
+        elif match := LINE.match(line):
+            code.append(Instruction(match))
+    for instruction in code:
+        for operand in instruction.operands:
+            if place := re.search(r"`\((.+?)\)", operand):
+                instruction.target = labels.get(place[1])
+    return code
+
+
+def signed(x):
+    return x - (1 << 32) if x & 0x80000000 else x
+
+
+def lop3(a, b, c, table):
+    result = 0
+    for bit in range(8):
+        if table >> bit & 1:
+            result |= (a if bit & 4 else ~a) & (b if bit & 2 else ~b) & (c if bit & 1 else ~c)
+    return result & MASK
+
+
+class Thread:
+    """Registers and predicates are integers, or None where they are not known."""
+
+    def __init__(self, code, words, thread, block, votes):
+        self.code, self.words, self.votes = code, words, votes
+        self.special = {"SR_TID.X": thread, "SR_CTAID.X": block, "SR_LANEID": thread % 32}
+        self.registers, self.predicates = {}, {}
+        self.issued = self.products = self.loaded_bytes = 0
+
+    def run(self):
+        at = 0
+        while True:
+            instruction = self.code[at]
+            self.issued += 1
+            if self.issued > STEPS_MAX:
+                raise Unclear(f"more than {STEPS_MAX} instructions")
+            runs = self.test(instruction.predicate, instruction.negated) if instruction.predicate else 1
+            name = instruction.name
+            if name == "BRA":
+                at = self.branch(at, instruction, runs)
+                continue
+            if name == "EXIT" and runs:
+                return
+            if name == "CALL" and runs:
+                raise Unclear("a call")
+            self.products += name == "HMMA"
+            if name == "LDG":
+                self.loaded_bytes += next((int(m) // 8 for m in instruction.modifiers if m in ("64", "128")), 4)
+            at += 1
+            if runs == 0 or name == "EXIT":
+                continue
+            result = self.execute(instruction)
+            if runs is None:
+                result = None
+            self.write(instruction, result)
+
+    def branch(self, at, instruction, runs):
+        rest = [operand for operand in instruction.operands if not operand.startswith("`")]
+        for operand in rest:  # "BRA P0, `(..)" and "BRA.U UP0, `(..)"
+            also = self.test(operand.lstrip("!"), operand.startswith("!"))
+            runs = None if runs is None or also is None else runs & also
+        if runs is None:
+            runs = int(self.calls(at + 1) and not self.calls(instruction.target))
+        return instruction.target if runs else at + 1
+
+    def calls(self, at):
+        """Whether the way from here leads to a call before it branches."""
+        while self.code[at].name not in ("BRA", "EXIT", "BSYNC"):
+            if self.code[at].name == "CALL":
+                return True
+            at += 1
+        return False
+
+    def test(self, name, negated):
+        value = 1 if name in ("PT", "UPT") else self.predicates.get(name)
+        return value if value is None else value ^ negated
+
+    def value(self, operand, high=False):
+        """Of a 32-bit source; `high`: of the upper register of a pair."""
+        text = operand.replace(".reuse", "")
+        negate = text.startswith("-")
+        text = text.lstrip("-~").strip("|")
+        flip = operand.startswith("~")
+        text = text.split(".")[0] if re.match(r"U?R", text) else text
+        if re.fullmatch(r"U?RZ", text):
+            value = 0
+        elif match := re.fullmatch(r"(U?R)(\d+)", text):
+            value = self.registers.get((match[1], int(match[2]) + high))
+        elif match := re.fullmatch(r"c\[0x0\]\[(0x[0-9a-f]+)\]", text):
+            value = self.constant(int(match[1], 16) + 4 * high)
+        elif re.fullmatch(r"0x[0-9a-f]+|\d+", text):
+            value = int(text, 0) & MASK if not high else 0
+        elif re.fullmatch(r"[0-9.e+-]+|[+-]?(INF|QNAN)", text):
+            value = None
+        else:
+            value = None
+        if value is None:
+            return None
+        return -value & MASK if negate else ~value & MASK if flip else value
+
+    def constant(self, offset):
+        word, part = divmod(offset - PARAMETERS, 8)
+        if not 0 <= word < 512:
+            return 0
+        value = self.words[word] if word < len(self.words) else 0
+        return value >> 8 * part & MASK
+
+    def wide(self, operand):
+        low, high = self.value(operand), self.value(operand, True)
+        return None if low is None or high is None else low | high << 32
+
+    def sources(self, operands):
+        return [self.value(operand) for operand in operands]
+
+    def write(self, instruction, result):
+        """`result`: an integer, None, or of each destination one."""
+        wide = "64" in instruction.modifiers or "WIDE" in instruction.modifiers or instruction.name == "CS2R"
+        wide |= "128" in instruction.modifiers
+        names = []
+        for operand in instruction.operands:  # predicates that are written come with the register
+            if not re.fullmatch(r"U?(R|P)(\d+|Z|T)", operand):
+                break
+            names.append(operand)
+            if len(names) == 1 and re.match(r"U?P", operand) and instruction.name in ("LOP3", "ULOP3"):
+                break
+            if len(names) == (3 if instruction.name in ("IADD3", "UIADD3", "LEA", "ULEA") else 2):
+                break
+        stores = instruction.name in ("STG", "STS", "STL", "RED", "BAR", "BSSY", "BSYNC", "NOP", "WARPSYNC")
+        results = result if isinstance(result, list) else [result]
+        sets = instruction.name in ("ISETP", "UISETP", "FSETP", "DSETP", "PLOP3", "UPLOP3", "R2P")
+        first = None if stores or not names else names[0]
+        if first and not sets and re.match(r"U?R", first):
+            self.set(first, results[0], wide)
+            carries = [name for name in names[1:] if re.match(r"U?P", name)]
+            for name, value in zip(carries, results[1:] + [None] * len(carries)):
+                self.predicates[name] = value
+        elif first:
+            for name, value in zip(names, results + [None] * len(names)):
+                self.predicates[name] = value
+
+    def set(self, name, value, wide):
+        match = re.fullmatch(r"(U?R)(\d+)", name)
+        if not match:
+            return
+        number = int(match[2])
+        self.registers[match[1], number] = value if value is None else value & MASK
+        if wide:
+            self.registers[match[1], number + 1] = None if value is None else value >> 32 & MASK
+
+    def execute(self, instruction):
+        name = instruction.name
+        operation = getattr(self, "do_" + (name[1:] if name.startswith("U") and name != "UNPACK" else name), None)
+        return operation(instruction) if operation else None
+
+    # --- what integers need ---
+
+    def do_LDC(self, i):
+        return self.wide(i.operands[1]) if "64" in i.modifiers else self.value(i.operands[1])
+
+    do_MOV = do_LDC
+
+    def do_R2UR(self, i):
+        return self.value(i.operands[1])
+
+    def do_CS2R(self, _):
+        return 0
+
+    def do_HFMA2(self, i):
+        """A constant, as two halves."""
+        if i.operands[1].lstrip("-") != "RZ" or i.operands[2] != "RZ":
+            return None
+        high, low = (struct.unpack("<H", struct.pack("<e", float(x)))[0] for x in i.operands[3:5])
+        return high << 16 | low
+
+    def do_S2R(self, i):
+        return self.special.get(i.operands[1])
+
+    do_S2UR = do_S2R
+
+    def do_IADD3(self, i):
+        places = [o for o in i.operands[1:] if not re.fullmatch(r"!?U?P(\d+|T)", o)]
+        values = self.sources(places)
+        if None in values:
+            return None
+        total = sum(values)
+        if "X" in i.modifiers:
+            carry = [self.test(o.lstrip("!"), o.startswith("!")) for o in i.operands[1:]
+                     if re.fullmatch(r"!?U?P(\d+|T)", o)][-2:]
+            carry = [0 if x is None else x for x in carry if x is not None]
+            total += sum(carry[:1])
+        return [total, int(total > MASK)]
+
+    def do_VIADD(self, i):
+        values = self.sources(i.operands[1:3])
+        return None if None in values else sum(values)
+
+    def do_IMAD(self, i):
+        if "WIDE" in i.modifiers:
+            a, b, c = *self.sources(i.operands[1:3]), self.wide(i.operands[3])
+            if None in (a, b, c):
+                return None
+            if "U32" not in i.modifiers:
+                a, b = signed(a), signed(b)
+            return a * b + c & (1 << 64) - 1
+        places = [o for o in i.operands[1:] if not re.fullmatch(r"!?U?P(\d+|T)", o)]
+        a, b, c = self.sources(places[:3])
+        if "HI" in i.modifiers:  # of the product and a pair
+            c = self.wide(places[2])
+            return None if None in (a, b, c) else a * b + c >> 32
+        if c is not None and 0 in (a, b):
+            return c
+        return None if None in (a, b, c) else a * b + c
+
+    def do_LEA(self, i):
+        places = [o for o in i.operands[1:] if not re.fullmatch(r"!?U?P(\d+|T)", o)]
+        if "HI" in i.modifiers:
+            a, b, c, shift = self.sources(places[:4])
+            if None in (a, b, c, shift):
+                return None
+            return ((a | c << 32) << shift >> 32) + b
+        a, b, shift = self.sources(places[:3])
+        if None in (a, b, shift):
+            return None
+        total = (a << shift & MASK) + b
+        return [total, int(total > MASK)]
+
+    def do_SHF(self, i):
+        low, shift, high = self.sources(i.operands[1:4])
+        if shift is None:
+            return None
+        if "L" in i.modifiers:
+            if "HI" in i.modifiers:
+                return None if None in (low, high) else (high << 32 | low) << (shift & 63) >> 32
+            return None if low is None else low << shift if shift < 32 else 0
+        if "HI" in i.modifiers:
+            if high is None:
+                return None
+            return (signed(high) if "S32" in i.modifiers else high) >> min(shift, 32)
+        return None if None in (low, high) else (high << 32 | low) >> (shift & 63)
+
+    def do_LOP3(self, i):
+        """With a predicate first: whether the result, which comes next, is not zero."""
+        tests = re.fullmatch(r"U?P\d+", i.operands[0]) is not None
+        a, b, c, table = self.sources(i.operands[1 + tests:5 + tests])
+        needs = [table >> 4 != (table & 15), any((table >> k ^ table >> k + 2) & 1 for k in (0, 1, 4, 5)),
+                 any((table >> k ^ table >> k + 1) & 1 for k in (0, 2, 4, 6))]
+        if table == 0xc0 and 0 in (a, b):
+            result = 0
+        elif any(need and x is None for need, x in zip(needs, (a, b, c))):
+            result = None
+        else:
+            result = lop3(a or 0, b or 0, c or 0, table)
+        if not tests:
+            return result
+        self.set(i.operands[1], result, False)
+        return [None if result is None else int(result != 0)]
+
+    def do_ISETP(self, i):
+        compare = {"EQ": "__eq__", "NE": "__ne__", "LT": "__lt__", "LE": "__le__", "GT": "__gt__",
+                   "GE": "__ge__"}[i.modifiers[0]]
+        a, b = self.sources(i.operands[2:4])
+        also = i.operands[4]
+        also = self.test(also.lstrip("!"), also.startswith("!"))
+        if "EX" in i.modifiers:
+            return self.compare_pairs(i, compare, a, b)
+        if "OR" in i.modifiers and also == 1:
+            return [1, 1]
+        if "AND" in i.modifiers and also == 0:
+            return [0, 0]
+        if None in (a, b, also):
+            return None
+        if "U32" not in i.modifiers:
+            a, b = signed(a), signed(b)
+        found = int(getattr(a, compare)(b))
+        return [found & also if "AND" in i.modifiers else found | also]
+
+    def compare_pairs(self, i, compare, a, b):
+        """The upper halves; the last predicate is what the lower ones gave."""
+        lower = self.test(i.operands[5].lstrip("!"), i.operands[5].startswith("!"))
+        if None in (a, b, lower):
+            return None
+        if "U32" not in i.modifiers:
+            a, b = signed(a), signed(b)
+        return [lower if a == b else int(getattr(a, compare)(b))]
+
+    def do_PLOP3(self, i):
+        """Of predicates, in and out."""
+        names = [o for o in i.operands if re.fullmatch(r"!?U?P(\d+|T)", o)]
+        a, b, c = (self.test(o.lstrip("!"), o.startswith("!")) for o in names[2:5])
+        table = int(i.operands[5], 0)
+        results = {table >> (x << 2 | y << 1 | z) & 1 for x in ((0, 1) if a is None else (a,))
+                   for y in ((0, 1) if b is None else (b,)) for z in ((0, 1) if c is None else (c,))}
+        return [results.pop()] if len(results) == 1 else None
+
+    def do_SEL(self, i):
+        a, b = self.sources(i.operands[1:3])
+        which = self.test(i.operands[3].lstrip("!"), i.operands[3].startswith("!"))
+        return None if which is None else a if which else b
+
+    def do_VIMNMX(self, i):
+        a, b = self.sources(i.operands[1:3])
+        which = self.test(i.operands[3].lstrip("!"), i.operands[3].startswith("!"))
+        if None in (a, b, which):
+            return None
+        key = (lambda x: x) if "U32" in i.modifiers else signed
+        return min(a, b, key=key) if which else max(a, b, key=key)
+
+    do_IMNMX = do_VIMNMX
+
+    def do_VIADDMNMX(self, i):
+        a, b, c = self.sources(i.operands[1:4])
+        which = self.test(i.operands[4].lstrip("!"), i.operands[4].startswith("!"))
+        if None in (a, b, c, which):
+            return None
+        key = (lambda x: x) if "U32" in i.modifiers else signed
+        return (min if which else max)(a + b & MASK, c, key=key)
+
+    def do_VOTE(self, _):
+        return [self.votes, int(self.votes != 0)]
+
+    def do_LDS(self, _):
+        """Of integers only votes are shared."""
+        return self.votes
+
+    def do_I2F(self, i):
+        x = self.value(i.operands[1])
+        return None if x is None else struct.unpack("<I", struct.pack("<f", float(x)))[0]
+
+    def do_MUFU(self, i):
+        x = self.value(i.operands[1])
+        if i.modifiers[0] != "RCP" or not x:
+            return None
+        return struct.unpack("<I", struct.pack("<f", 1 / struct.unpack("<f", struct.pack("<I", x))[0]))[0]
+
+    def do_F2I(self, i):
+        x = self.value(i.operands[1])
+        return None if x is None else int(struct.unpack("<f", struct.pack("<I", x))[0])
+
+
+def follow(code, launch, thread, block, votes=0):
+    one = Thread(code, launch["words"], thread, block, votes)
+    one.run()
+    return one
+
+
+def count(code, launch, votes=0):
+    """What all warps of a launch do: instructions, matrix products, bytes that are loaded. From a few of its
+    blocks, spread so that they fall into any pattern. The first two warps of a block may have more to do: they
+    finish its sums."""
+    many = CAUSAL_BLOCKS if any(instruction.name == "HMMA" for instruction in code) else BLOCKS
+    blocks = sorted({int((k * 0.6180339887 + 0.05) % 1 * launch["blocks"]) for k in range(many)})
+    warps = launch["threads"] // 32
+    samples = [(0, min(2, warps)), *([(warps - 1, warps - 2)] if warps > 2 else [])]
+    total = [0, 0, 0]
+    for block in blocks:
+        for warp, stands_for in samples:
+            one = follow(code, launch, warp * 32, block, votes)
+            for k, found in enumerate((one.issued, one.products, one.loaded_bytes * 32)):
+                total[k] += stands_for * found * launch["blocks"] / len(blocks)
+    return total

@@ -1,0 +1,159 @@
+/* The frame of every tool's main: its files are claimed before it runs and moved into place behind
+ * all that it says. */
+#include "base.h"
+#include "cli.h"
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- files --- */
+
+remat_status cli_open_file(remat_context *ctx, const char *path, FILE **out, uint64_t *bytes)
+{
+    return remat_file_open(ctx, path, out, bytes);
+}
+
+static bool is_input(uint8_t kind, const char *value)
+{
+    const char *ending = strrchr(value, '.');
+    return kind == CLI_INPUT ? strcmp(value, "-") != 0
+                             : kind == CLI_NAME && ending && strcmp(ending, ".json") == 0;
+}
+
+/* Inputs first: an output must be none of them. */
+static remat_status claim_files(remat_context *ctx, struct remat_arena *arena,
+                                struct cli_arguments *args)
+{
+    remat_status st = REMAT_OK;
+    const struct cli_tool *tool = args->tool;
+    const char **labels;
+    REMAT_TRY(remat_outputs_create(ctx, &args->outputs));
+    REMAT_NEW(arena, labels, args->given_count);
+    for (uint32_t i = 0; i < args->operand_count; i++)
+        if (is_input(tool->operand_kind, args->operands[i]))
+            REMAT_TRY(remat_outputs_input(args->outputs, tool->operands, args->operands[i]));
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        const struct cli_option *option = &tool->options[args->given[i].option];
+        labels[i] = remat_arena_format(arena, "--%s", option->name);
+        if (!labels[i])
+            return REMAT_ERROR_MEMORY;
+        if (is_input(option->kind, args->given[i].value))
+            REMAT_TRY(remat_outputs_input(args->outputs, labels[i], args->given[i].value));
+    }
+    for (uint32_t i = 0; i < args->given_count; i++) {
+        uint8_t kind = tool->options[args->given[i].option].kind;
+        if (kind == CLI_OUTPUT)
+            REMAT_TRY(remat_outputs_claim(args->outputs, labels[i], args->given[i].value));
+        else if (kind == CLI_FOLDER)
+            REMAT_TRY(remat_outputs_claim_folder(args->outputs, labels[i], args->given[i].value));
+    }
+fail:
+    return st;
+}
+
+remat_status cli_write(remat_context *ctx, const struct cli_arguments *args, uint32_t option,
+                       const void *data, size_t bytes)
+{
+    const char *path = cli_text(args, option, NULL);
+    if (path)
+        return remat_outputs_write(args->outputs, path, data, bytes);
+    if (fwrite(data, 1, bytes, stdout) != bytes)
+        return remat_file_error(ctx, "standard output", "", errno);
+    return REMAT_OK;
+}
+
+/* --- JSON: whichever allocation of the library's fails, the command does --- */
+
+static bool json_incomplete;
+
+static void *allocate_json(size_t bytes)
+{
+    void *block = malloc(bytes);
+    json_incomplete |= !block;
+    return block;
+}
+
+/* --- main --- */
+
+/* Opens closed standard streams, each so that it cannot be used. */
+static bool hold_standard_streams(void)
+{
+    for (int descriptor = 0; descriptor <= 2; descriptor++)
+        if (fcntl(descriptor, F_GETFD) < 0 &&
+            open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor)
+            return false;
+    return true;
+}
+
+static void log_to_stderr(void *user, remat_severity severity, const char *text)
+{
+    const struct cli_tool *tool = user;
+    static const char *const names[] = {"debug: ", "", "warning: "};
+    fprintf(stderr, "%s: %s%s\n", tool->name, names[severity], text);
+}
+
+static void print_error(const struct cli_tool *tool, remat_context *ctx, remat_status status)
+{
+    const char *message = remat_context_message(ctx);
+    fprintf(stderr, "%s: error: %s\n", tool->name, *message ? message : "unknown failure");
+    if (status == REMAT_ERROR_USAGE)
+        fprintf(stderr, "Try '%s --help'.\n", tool->name);
+}
+
+const char *cli_producer(void)
+{
+    return "remat " REMAT_VERSION;
+}
+
+/* All that a tool has to say must have been said before its files are moved, unless whom it talked
+ * to has hung up. */
+static remat_status finish(remat_context *ctx, const struct cli_arguments *args)
+{
+    if ((fflush(stdout) != 0 || ferror(stdout)) && !cli_hung_up())
+        return remat_file_error(ctx, "standard output", "", errno);
+    return args->outputs ? remat_outputs_commit(args->outputs) : REMAT_OK;
+}
+
+int cli_main(const struct cli_tool *tool, int argc, char **argv,
+             remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
+                                 const struct cli_arguments *args))
+{
+    remat_logger logger = {log_to_stderr, (void *)tool};
+    signal(SIGXFSZ, SIG_IGN); /* beyond `ulimit -f` a write fails */
+    if (!hold_standard_streams())
+        return REMAT_ERROR_IO;
+    remat_context *ctx = remat_context_create(NULL, &logger);
+    if (!ctx) {
+        fprintf(stderr, "%s: error: out of memory\n", tool->name);
+        return REMAT_ERROR_MEMORY;
+    }
+    struct remat_arena arena;
+    struct cli_arguments args;
+    bool done;
+    json_set_alloc_funcs(allocate_json, free);
+    remat_arena_init(&arena, ctx);
+    remat_status st = cli_parse(ctx, &arena, tool, argc, argv, &args, &done);
+    if (st == REMAT_OK && !done)
+        st = claim_files(ctx, &arena, &args);
+    if (st == REMAT_OK && !done)
+        st = run(ctx, &arena, &args);
+    if (json_incomplete) /* whatever came of it */
+        st = remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+    if (st == REMAT_OK || st == REMAT_ERROR_NOT_FINITE) {
+        remat_status finished = finish(ctx, &args);
+        st = finished ? finished : st;
+    }
+    remat_outputs_destroy(&args.outputs);
+    if (st != REMAT_OK) {
+        fflush(stdout);
+        print_error(tool, ctx, st);
+    }
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return (int)st;
+}
