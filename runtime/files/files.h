@@ -44,7 +44,7 @@ void remat_outputs_destroy(struct remat_outputs **set);
 remat_status remat_outputs_input(struct remat_outputs *set, const char *label, const char *path);
 
 /* REMAT_ERROR_USAGE: it is an input or another output, however it is spelled: "--curve './m.csv' is
- * the same file as --output 'm.csv'". */
+ * the same file as --output 'm.csv'". Nor may it be inside a folder that is an output. */
 remat_status remat_outputs_claim(struct remat_outputs *set, const char *label, const char *path);
 /* A whole new folder, in the place of an empty one or none. */
 remat_status remat_outputs_claim_folder(struct remat_outputs *set, const char *label,

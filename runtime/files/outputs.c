@@ -91,9 +91,28 @@ fail:
     return st;
 }
 
+/* A folder takes the place of the one that the file would be in. */
+static remat_status check_outside(const struct remat_outputs *set, const struct output *folder,
+                                  const struct output *file)
+{
+    struct stat info;
+    if (!folder->is_folder || !folder->target.exists || file->target.direct ||
+        fstat(file->target.folder, &info) != 0 || info.st_dev != folder->target.info.st_dev ||
+        info.st_ino != folder->target.info.st_ino)
+        return REMAT_OK;
+    return remat_error(set->ctx, REMAT_ERROR_USAGE,
+                       "%s '%s' is inside the folder %s '%s', which is replaced as a whole",
+                       file->label, file->path, folder->label, folder->path);
+}
+
 static remat_status check_distinct(const struct remat_outputs *set, const struct output *o)
 {
+    remat_status st = REMAT_OK;
     const char *label = NULL, *path = NULL;
+    for (size_t i = 0; i < set->output_count; i++) {
+        REMAT_TRY(check_outside(set, &set->outputs[i], o));
+        REMAT_TRY(check_outside(set, o, &set->outputs[i]));
+    }
     for (size_t i = 0; i < set->input_count; i++)
         if (o->target.exists && set->inputs[i].device == o->target.info.st_dev &&
             set->inputs[i].number == o->target.info.st_ino) {
@@ -105,10 +124,11 @@ static remat_status check_distinct(const struct remat_outputs *set, const struct
             label = set->outputs[i].label;
             path = set->outputs[i].path;
         }
-    if (!path)
-        return REMAT_OK;
-    return remat_error(set->ctx, REMAT_ERROR_USAGE, "%s '%s' is the same file as %s '%s'", o->label,
-                       o->path, label, path);
+    if (path)
+        REMAT_FAIL(set->ctx, REMAT_ERROR_USAGE, "%s '%s' is the same file as %s '%s'", o->label,
+                   o->path, label, path);
+fail:
+    return st;
 }
 
 int output_make_temporary(const struct output *o, char name[NAME_MAX + 1],

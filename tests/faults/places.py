@@ -230,6 +230,10 @@ def check_folders(place):
     assert p.mode("empty") == 0o700 and os.path.islink(p.path("link"))
     p.run("compile", *emit, "plain", code=2, says="the folder is not empty")
     p.run("compile", *emit, "problem.json", code=5, says="problem.json: Not a directory")
+    os.mkdir(p.path("around"))
+    for options in (["-o", "around/m.plan", "--emit-cuda", "./around"], ["--emit-cuda", "around", "-o", "link/../around/m.plan"]):
+        p.run("compile", "m.fbs", *options, code=2, says="around/m.plan' is inside the folder --emit-cuda '.*', which is replaced")
+    assert os.listdir(p.path("around")) == []
     command = next(c for c in faults.COMMANDS if c.name == "compile all")
     writes = place.run(command).counts["write"]
     result = place.run(command, "write", writes // 2, "on")
