@@ -1,5 +1,5 @@
 """README.md and every document in docs is among those whose commands are run, and every relative link
-in them leads somewhere.
+in them, and in CONTRIBUTING.md and CHANGELOG.md, leads somewhere.
 
     complete.py ROOT DOCUMENT..."""
 import os
@@ -13,7 +13,7 @@ def main():
                                      if name.endswith(".md"))
     faults = [f"{path}: its commands are not run (tests/docs/meson.build)"
               for path in written if path not in tested]
-    for path in written:
+    for path in written + ["CONTRIBUTING.md", "CHANGELOG.md"]:
         with open(os.path.join(root, path), encoding="utf-8") as file:
             text = file.read()
         for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
