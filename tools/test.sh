@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test: with gcc, then with clang under ASan and UBSan.
+# Installs what is missing, builds and runs every test: with gcc, then with clang under ASan and UBSan, then what
+# uses threads under TSan.
 #   tools/test.sh            everything
 #   tools/test.sh --quick    gcc only, without PyTorch and without the 124M model
 set -euo pipefail
@@ -16,11 +17,11 @@ case "${1-}" in
 esac
 
 logs=()
-run_tests() { # directory, setup of tests/meson.build; failures are counted at the end
+run_tests() { # directory, setup of tests/meson.build, options; failures are counted at the end
     local directory=$1 setup=$2
     logs+=("$directory/meson-logs/testlog-$setup.json")
     rm -f "${logs[-1]}"
-    meson test -C "$directory" --no-rebuild --setup "$setup" --print-errorlogs || true
+    meson test -C "$directory" --setup "$setup" --print-errorlogs "${@:3}" || true
 }
 
 if $quick; then
@@ -34,6 +35,9 @@ else
     CC=clang CXX=clang++ tools/build.sh build-sanitize --buildtype=debugoptimized \
         -Db_sanitize=address,undefined -Db_lundef=false
     run_tests build-sanitize sanitize
+    [ -f build-thread/build.ninja ] || CC=clang CXX=clang++ meson setup build-thread --buildtype=plain \
+        -Doptimization=1 -Ddebug=true -Db_sanitize=thread -Db_lundef=false
+    run_tests build-thread thread --suite thread # builds what these tests need
 fi
 
 # The last line is 'N passed, N failed, N skipped', summed over the runs.
