@@ -6,7 +6,8 @@ import sys
 
 def main():
     output, *inputs = sys.argv[1:]
-    forgotten = set(pathlib.Path(__file__).resolve().parent.glob("*.json")) - set(
+    folder = pathlib.Path(__file__).resolve().parent
+    forgotten = set(folder.glob("*.json")) - set(folder.glob("*.profile.json")) - set(
         path.resolve() for path in map(pathlib.Path, inputs))
     if forgotten:
         sys.exit(f"not listed in compiler/kernels/meson.build: {sorted(forgotten)}")

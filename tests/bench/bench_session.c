@@ -1,8 +1,8 @@
 /* A training step, on ids drawn by Zipf's law, for each line of standard input, so that
- * bench_step.py can take turns between processes: bench_session PLAN THREADS [DEVICE], as
- * remat-run's --threads and --device. Prints one JSON object a step: step_ns, loss, the device that
- * ran it, the bytes that are in use there as its driver says (0 of a CPU), the process's highest
- * resident memory, and how many ids are distinct. */
+ * bench_step.py can take turns between processes: bench_session PLAN THREADS [DEVICE [LIBRARIES]],
+ * as remat-run's --threads, --device and --cuda-libraries. Prints one JSON object a step: step_ns,
+ * loss, the device that ran it, the bytes that are in use there as its driver says (0 of a CPU),
+ * the process's highest resident memory, and how many ids are distinct. */
 #include "ids.h"
 
 #include <inttypes.h>
@@ -46,13 +46,14 @@ int main(int argc, char **argv)
     remat_session *session;
     remat_session_params params;
     remat_context *ctx = remat_context_create(NULL, NULL);
-    if (argc < 3 || argc > 4 || !ctx) {
-        fprintf(stderr, "usage: bench_session PLAN THREADS [DEVICE]\n");
+    if (argc < 3 || argc > 5 || !ctx) {
+        fprintf(stderr, "usage: bench_session PLAN THREADS [DEVICE [LIBRARIES]]\n");
         return 2;
     }
     remat_session_params_init(&params);
     params.threads = (uint32_t)atoi(argv[2]);
     params.device = argc > 3 ? argv[3] : NULL;
+    params.cuda_libraries = argc > 4 ? argv[4] : NULL;
     must(ctx, remat_plan_load_file(ctx, argv[1], &plan));
     must(ctx, remat_session_create(ctx, plan, &params, &session));
     must(ctx, remat_session_run(session, "init"));

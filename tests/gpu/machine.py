@@ -1,18 +1,30 @@
-"""What the items of a stage have of their machine: the tools, with the libraries and the time that are left."""
+"""What the items of a stage have of their machine: programs, libraries, the GPU's description, the time left."""
+import ctypes
+import glob
 import json
 import os
 import pathlib
+import re
+import select
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-TEXT = ROOT / "tests/data/genesis_exodus.txt"
 # name: arguments of remat-graph
 MODELS = {"gpt2-124m": ["gpt2-124m", "--dtype", "bf16", "--batch", "8", "--seq", "1024"],
           "llama-1b": ["llama3.2-1b", "--dtype", "bf16", "--batch", "2", "--seq", "2048"],
           "bert-large": ["bert-large", "--dtype", "bf16", "--batch", "8", "--seq", "512"]}
 SMALL_MODELS = {"gpt2-tiny": ["gpt2-tiny", "--layers", "2", "--batch", "2", "--seq", "16"]}
+LIBRARIES = ["libcublasLt.so.1[23]", "libnvrtc.so.1[23]", "libnvrtc-builtins.so.1[23].*"]
+# Where toolkits and wheels put them; the driver, where containers mount it.
+LIBRARY_FOLDERS = ["usr/local/cuda*/lib64", "usr/local/cuda*/lib", "usr/local/cuda*/targets/*/lib", "opt/cuda*/lib64",
+                   "usr/lib/x86_64-linux-gnu"]
+WHEEL_FOLDERS = ["nvidia/cu1[23]/lib", "nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib"]
+DRIVER_FOLDERS = ["usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/x86_64-linux-gnu", "usr/lib64"]
 
 
 class Skip(Exception):
@@ -27,66 +39,237 @@ class Fault(Exception):
         self.found = found
 
 
-class Machine:
-    """Runs the tools with the libraries and the time that are left."""
+def replace_file(path, text):
+    """The old file or the new one, whenever the process ends."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text)
+    os.replace(new, path)
 
+
+def loader_finds_driver():
+    try:
+        return bool(ctypes.CDLL("libcuda.so.1"))
+    except OSError:
+        return False
+
+
+def collect_libraries(folder, before=(), prefix="/", has_driver=loader_finds_driver):
+    """Makes links in `folder` to NVIDIA's libraries, each from the first place that has it: `before`, wheels of this
+    Python, toolkits; to the driver where the system's loader does not find it. None where there are none."""
+    wheels = [f"{path}/{pattern}" for path in sys.path if path for pattern in WHEEL_FOLDERS]
+    places = [*before, *wheels, *(prefix + pattern for pattern in LIBRARY_FOLDERS)]
+    wanted = [(place, name) for name in LIBRARIES for place in places]
+    if not has_driver():
+        wanted += [(prefix + place, "libcuda.so.1") for place in DRIVER_FOLDERS]
+    shutil.rmtree(folder, ignore_errors=True)
+    for place, name in wanted:
+        for path in sorted(glob.glob(f"{place}/{name}")):
+            link = folder / pathlib.Path(path).name
+            folder.mkdir(parents=True, exist_ok=True)
+            if not link.is_symlink():
+                link.symlink_to(pathlib.Path(path).resolve())
+    return folder if folder.is_dir() else None
+
+
+class Server:
+    """A process that runs programs for us, one after the other: gpu_worker serve, torch_items.py serve."""
+
+    def __init__(self, command, environment):
+        self.folder = tempfile.TemporaryDirectory()
+        self.process = subprocess.Popen(list(map(str, command)), env=environment, encoding="utf-8",
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def run(self, arguments, given, timeout):
+        base = pathlib.Path(self.folder.name) / "item"
+        base.with_suffix(".args").write_text("\n".join(arguments))
+        base.with_suffix(".in").write_text(given)
+        for ending in [".out", ".err"]:
+            base.with_suffix(ending).write_text("")
+        try:
+            self.process.stdin.write(f"{base}\n")
+            self.process.stdin.flush()
+            if not select.select([self.process.stdout], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(arguments, timeout)
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        code = int(line) if line else self.process.wait()  # the program ended it
+        out, err = (base.with_suffix(ending).read_text(errors="replace") for ending in [".out", ".err"])
+        return subprocess.CompletedProcess(arguments, code, out, err)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.folder.cleanup()
+
+
+class Machine:
     def __init__(self, options):
         self.options, self.end = options, time.monotonic() + options.seconds
         self.kept = {}  # what an item that runs out of time finds again when it is done again
+        self.rows = {}  # of the stage: what its items found
+        self.worker = self.torch = None
+        # Ours alone: what else runs here has other libraries of the same names.
         self.environment = dict(os.environ)
         if (options.build / "libraries").is_dir():
-            self.add_libraries(self.environment, options.build / "libraries")
+            self.environment["LD_LIBRARY_PATH"] = \
+                f"{options.build / 'libraries'}:{self.environment.get('LD_LIBRARY_PATH', '')}"
         if options.doubles:
             self.environment |= {"REMAT_DOUBLE_COMPILER": options.doubles,
                                  "REMAT_DOUBLE_CACHE": str(options.libraries / "kernels")}
             (options.libraries / "kernels").mkdir(exist_ok=True)
+        self.held = hold_gpu()
 
     def left(self):
         return self.end - time.monotonic()
 
-    @staticmethod
-    def add_libraries(environment, folder):
-        environment["LD_LIBRARY_PATH"] = f"{folder}:{environment.get('LD_LIBRARY_PATH', '')}"
+    def close(self):
+        """Ends the servers, so that their memory of the GPU is nobody's in use."""
+        for server in filter(None, [self.worker, self.torch]):
+            server.end()
+        self.worker = self.torch = None
 
-    def run(self, *command, accept=(0,), loader=False, **arguments):
-        """loader: the program takes no --cuda-libraries."""
-        environment = dict(self.environment)
-        if loader and self.options.libraries:
-            self.add_libraries(environment, self.options.libraries)
+    def libraries(self):
+        """As our programs take it."""
+        return self.options.libraries or "-"
+
+    # --- programs ---
+
+    def run(self, *command, given="", accept=(0,), environment=None):
+        """In a process of its own."""
+        self.close()
         try:
-            done = subprocess.run(list(map(str, command)), encoding="utf-8", capture_output=True, env=environment,
-                                  timeout=max(1, self.left() + 20), **arguments)
+            process = subprocess.Popen(list(map(str, command)), encoding="utf-8", env=environment or self.environment,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
         except FileNotFoundError as missing:
-            raise Fault(f"{missing.filename} is not there: build it, or carry a whole build-carried") from missing
-        if done.returncode not in accept:
-            raise Fault(f"{pathlib.Path(command[0]).name}: exit code {done.returncode}: "
-                        f"{(done.stdout[-300:] + done.stderr[-700:]).strip()}")
-        return done
+            raise absent(missing) from missing
+        try:
+            out, err = process.communicate(given, timeout=max(1, self.left() + 20))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # with what ncu and compute-sanitizer have started
+            process.communicate()
+            raise
+        return accepted(subprocess.CompletedProcess(command, process.returncode, out, err), accept)
 
-    def tool(self, name, *arguments, **more):
-        return self.run(self.options.build / "tools" / f"remat-{name}", *arguments, **more)
+    def call(self, program, *arguments, given="", before=(), alone=False, accept=(0,)):
+        """A program of gpu_worker, which keeps the GPU's context between them; `alone`, or with what is `before` it,
+        in a process of its own."""
+        worker = self.options.build / "tests/gpu/gpu_worker"
+        if before or alone:
+            return self.run(*before, worker, program, *arguments, given=given, accept=accept,
+                            environment=dict(os.environ) if before else None)
+        if not self.worker:
+            self.close()
+            self.worker = self.serve([worker, "serve", self.libraries()], self.environment)
+        return accepted(self.asked("worker", [program, *arguments], given), accept)
 
-    def train(self, plan, *arguments, device="cuda", before=()):
+    def serve(self, command, environment):
+        try:
+            return Server(command, environment)
+        except FileNotFoundError as missing:
+            raise absent(missing) from missing
+
+    def asked(self, name, arguments, given=""):
+        """What fails leaves a process that the next shall not have."""
+        code = None
+        try:
+            done = getattr(self, name).run(list(map(str, arguments)), given, max(1, self.left() + 20))
+            code = done.returncode
+            return done
+        finally:
+            if code != 0:
+                self.close()
+
+    def pytorch(self, *arguments):
+        """An item of torch_items.py: its JSON."""
+        if not self.torch:
+            self.close()
+            self.torch = self.serve([sys.executable, ROOT / "tests/gpu/torch_items.py", "serve"], dict(os.environ))
+        done = accepted(self.asked("torch", arguments), (0, 77))
+        if done.returncode == 77:
+            raise Skip(done.stdout.strip())
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def tool(self, name, *arguments, accept=(0,)):
+        """On the CPU, beside the servers."""
+        try:
+            done = subprocess.run(list(map(str, [self.options.build / f"tools/remat-{name}", *arguments])), encoding="utf-8",
+                                  capture_output=True, env=self.environment, timeout=max(1, self.left() + 20))
+        except FileNotFoundError as missing:
+            raise absent(missing) from missing
+        return accepted(done, accept)
+
+    def train(self, plan, *arguments, device="cuda", **more):
         libraries = ["--cuda-libraries", self.options.libraries] if self.options.libraries else []
-        return self.run(*before, self.options.build / "tools/remat-run", plan, "--text", TEXT, "--device", device,
-                        *libraries, *arguments)
-
-    def compile(self, work, name, *arguments, target=True):
-        """The report, its "plan" being a path."""
-        nvrtc = [*(["--nvrtc", self.options.libraries] if self.options.libraries else []),
-                 *(["--cache", "none"] if self.options.doubles else [])]
-        goal = ["--target", self.options.target] if target else ["--arch", self.architecture()]
-        return json.loads(self.tool("compile", work / "model.fbs", "-o", work / name, "--format", "json", *goal,
-                                    *nvrtc, *arguments).stdout)
-
-    def architecture(self):
-        description = ROOT / f"schemas/devices/{self.options.target}.json"
-        return json.loads(description.read_text())["cuda"]["arch"]
+        return self.call("remat-run", plan, "--ids", "zipf", "--device", device, *libraries, *arguments, **more)
 
     def python(self, script, *arguments):
         """Of the tests in tests/cuda, which take TOOLS LIBRARIES COMPILER."""
-        return self.run(sys.executable, ROOT / "tests/cuda" / script, self.options.build / "tools",
-                        self.options.libraries or "-", self.options.doubles or "-", *arguments)
+        return self.run(sys.executable, ROOT / "tests/cuda" / script, self.options.build / "tools", self.libraries(),
+                        self.options.doubles or "-", *arguments)
+
+    # --- plans ---
+
+    def graph(self, work, *arguments):
+        self.tool("graph", *arguments, "-o", work / "model.fbs")
+
+    def compile(self, work, name, *arguments, target=True):
+        """The report, its "plan" being a path."""
+        nvrtc = ["--nvrtc", self.options.libraries] if self.options.libraries else []
+        cache = ["--cache", "none"] if self.options.doubles else []
+        goal = self.goal() if target else ["--arch", self.options.arch]
+        return json.loads(self.tool("compile", work / "model.fbs", "-o", work / name, "--format", "json", *goal,
+                                    *nvrtc, *cache, *arguments).stdout)
+
+    def goal(self):
+        """What the driver says is in use, once that was measured, is the reserve."""
+        reserve = self.rows.get("reserve", {}).get("found", {}).get("reserve_bytes")
+        return ["--target", self.options.target, *(["--reserve", str(reserve)] if reserve else [])]
 
     def models(self):
         return SMALL_MODELS if self.options.small else MODELS
+
+
+def absent(missing):
+    return Fault(f"{missing.filename} is not there: build it, or carry a whole build-carried")
+
+
+def accepted(done, accept):
+    if done.returncode not in accept:
+        raise Fault(f"{pathlib.Path(str(done.args[0])).name}: exit code {done.returncode}: "
+                    f"{(done.stdout[-300:] + done.stderr[-700:]).strip()}")
+    return done
+
+
+def hold_gpu():
+    """While it is open the driver does not put the GPU to sleep between processes."""
+    try:
+        return open("/dev/nvidia0", "rb")
+    except OSError:
+        return None
+
+
+def descriptions():
+    return [path for path in sorted((ROOT / "schemas/devices").glob("*.json")) if ".profile" not in path.name]
+
+
+def describe(gpu, folder):
+    """The name of the description of this GPU, or the path of one made after its nearest sibling's."""
+    known = {path: json.loads(path.read_text()) for path in descriptions()}
+    for description in known.values():
+        if gpu["gpu"] in description.get("cuda", {}).get("gpus", []):
+            return description["name"]
+    alike = [row for row in known.values() if row.get("cuda", {}).get("arch") == gpu["arch"]]
+    if not alike:
+        raise Fault(f"no description in schemas/devices is of {gpu['arch']}, as {gpu['gpu']} is: name one with --target")
+    made = min(alike, key=lambda row: abs(row["capacity_bytes"] - gpu["total_bytes"]))
+    source = f"rates of {made['name']}, which was the nearest known GPU; name and capacity as the driver has them"
+    name = re.sub(r"[^a-z0-9]+", "-", gpu["gpu"].lower().removeprefix("nvidia ")).strip("-")
+    made |= {"name": name, "source": source, "capacity_bytes": gpu["total_bytes"]}
+    made["cuda"] |= {"gpus": [gpu["gpu"]]}
+    path = folder / f"{name}.json"
+    if not path.exists():
+        replace_file(path, json.dumps(made, indent=4) + "\n")
+    return str(path)

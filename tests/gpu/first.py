@@ -1,0 +1,306 @@
+"""The stage first: half an hour with a GPU, the most valuable items first; and its results as tables.
+
+What comes of it can be committed: NAME.json, the GPU's description with the reserve that was measured, NAME.profile.json,
+first.md. `keep` puts them there."""
+import json
+import math
+import re
+import shutil
+
+from items import (ATTENTION_SIZES, SANITIZED, Fault, Skip, budgets_of, check_ranking, conformance, copy, family, kendall_tau,
+                   kernels, measured, plan_key, profile, profile_path, sanitizer, step_of)
+from machine import ROOT, replace_file
+
+FAMILIES = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
+STEP_SHAPE = ["--batch", "3", "--seq", "17"]
+MIB = 1 << 20
+MARGIN_BYTES = 16 * MIB  # of the reserve, for what a driver takes in one run and not in another
+# Of cuBLASLt, column-major: transposes, m, n, k, leading dimensions of a, b and d. Of 8192 tokens of GPT-2 124M.
+CEILING = ["NN", 8192, 8192, 8192, 8192, 8192, 8192]
+PRODUCTS = {f"{name} ld {pitch}": shape for pitch in [50257, 50304] for name, shape in {
+    "logits": ["TN", 50257, 8192, 768, 768, 768, pitch], "logits' input gradient": ["NN", 768, 8192, 50257, 768, pitch, 768],
+    "logits' weight gradient": ["NT", 768, 50257, 8192, 768, pitch, 768]}.items()} | {
+    "qkv": ["NN", 2304, 8192, 768, 2304, 768, 2304], "mlp": ["NN", 3072, 8192, 768, 3072, 768, 3072],
+    "mlp's weight gradient": ["NT", 3072, 768, 8192, 3072, 768, 3072]}
+PRODUCT_TURNS = 10
+ATTENTION = [(head_size, seq) for head_size in [64, 128] for seq in [1024, 4096, 8192]]
+ATTENTION_TOKENS, ATTENTION_WIDTH = 16384, 2048
+PROFILED = ["gpt2-124m", "llama-1b"]
+PLANS, SLOWEST = 5, 10
+BEGINS, ENDS = "<!-- first begins -->", "<!-- first ends -->"
+
+
+# --- items ---
+
+def reserve(machine, work):
+    """What the driver says that a process takes beside the arena, of the models to be profiled; in NAME.json."""
+    beside = {}
+    for model in models_of(machine):
+        machine.graph(work, *machine.models()[model])
+        machine.compile(work, "model.plan")
+        machine.train(work / "model.plan", "--steps", 3, "--report", work / "report.json", alone=True)
+        report = json.loads((work / "report.json").read_text())
+        beside[model] = report["device_bytes"] - report["arena_bytes"]
+    found = MIB * math.ceil((max(beside.values()) + MARGIN_BYTES) / MIB)
+    text = machine.options.description.read_text()
+    replace_file(machine.options.state / f"{machine.options.name}.json",
+                 re.sub(r'("reserve_bytes": )\d+', rf"\g<1>{found}", text))
+    return {"beside_bytes": beside, "reserve_bytes": found}
+
+
+def models_of(machine):
+    return list(machine.models()) if machine.options.small else PROFILED
+
+
+def product(machine, _, shape):
+    return json.loads(machine.call("gpu_products", machine.libraries(), PRODUCT_TURNS, *shape).stdout)
+
+
+def attention_time(machine, work, head_size, seq):
+    """Ours, of a layer's profile."""
+    tokens, width = (64, head_size) if machine.options.small else (ATTENTION_TOKENS, ATTENTION_WIDTH)
+    seq = min(seq, tokens)
+    heads = str(width // head_size)
+    machine.graph(work, "llama-tiny", "--layers", "1", "--dtype", "bf16", "--vocab", "256", "--width", str(width), "--heads", heads,
+                  "--kv-heads", heads, "--batch", str(tokens // seq), "--seq", str(seq), "--context", str(seq))
+    machine.compile(work, "model.plan")
+    machine.train(work / "model.plan", "--steps", 5, "--profile", work / "profile.json")
+    rows = {row["kernel"]: row["median_ns"] for row in json.loads((work / "profile.json").read_text())["kernels"]}
+    return {"forward_ns": rows["attention"], "backward_ns": rows["attention_backward"],
+            "forward_flops": 2 * tokens * seq * width}
+
+
+def torch_attention(machine, _, head_size, seq):
+    return machine.pytorch("attention", head_size, ATTENTION_TOKENS, seq)
+
+
+def our_step(machine, work):
+    machine.graph(work, *machine.models()[models_of(machine)[0]])
+    return step_of(machine, machine.compile(work, "model.plan")["plan"])
+
+
+def torch_step(machine, _, how, states):
+    return machine.pytorch("step", how, "none", states, 8, 1024)
+
+
+def slowest(machine):
+    """Kernels of the first model but products, those that lose most time first."""
+    row = machine.rows.get(f"profile {models_of(machine)[0]}", {})
+    if "found" not in row:
+        raise Skip(f"the item profile {models_of(machine)[0]} has no times")
+    return [kernel for kernel in time_lost(row["found"]["kernels"], machine.rows) if kernel["kernel"] != "matmul"]
+
+
+def counters_command(program, kernel):
+    """Of the first launches of a kernel's functions."""
+    name = re.escape(kernel.split("#")[0].replace(".", "_"))
+    return [program, "--clock-control", "none", "--csv", "--page", "details", "--section", "SpeedOfLight", "--section",
+            "Occupancy", "--section", "WarpStateStats", "--kernel-name", f"regex:^{name}_[a-z]+_v[0-9]+_", "--launch-count", "3"]
+
+
+def counters(machine, work, k):
+    """Nsight Compute's, of the kernel that loses most time but `k`."""
+    program = shutil.which("ncu")
+    if not program:
+        raise Skip("ncu is not installed")
+    chosen = slowest(machine)
+    if k >= len(chosen):
+        raise Skip(f"the profile has {len(chosen)} kernels")
+    machine.graph(work, *machine.models()[models_of(machine)[0]])
+    machine.compile(work, "model.plan")
+    done = machine.train(work / "model.plan", "--steps", 1, "--hash", before=counters_command(program, chosen[k]["kernel"]),
+                         accept=(0, 1, 8))
+    rows = read_counters(done.stdout)
+    if not rows:
+        raise Fault(f"ncu: {(done.stdout[-300:] + done.stderr[-300:]).strip()}")
+    return {"kernel": chosen[k]["kernel"], "launches": rows}
+
+
+COUNTERS = ["Duration", "Memory Throughput", "DRAM Throughput", "Compute (SM) Throughput", "Achieved Occupancy",
+            "Warp Cycles Per Issued Instruction"]
+
+
+def read_counters(text):
+    """Of ncu --csv --page details: for each launch its function and COUNTERS, with units."""
+    import csv
+    lines = text.splitlines()
+    header = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    launches = {}
+    for row in csv.DictReader(lines[header:]):
+        if row.get("Metric Name") in COUNTERS:
+            launch = launches.setdefault(row["ID"], {"function": row["Kernel Name"]})
+            launch.setdefault(row["Metric Name"], f"{row['Metric Value']} {row['Metric Unit']}".strip())
+    return list(launches.values())
+
+
+def plan(machine, work, k):
+    """One of five from everything saved to the smallest budget: predicted from the profile, and measured."""
+    path = profile_path(machine)
+    if not path.exists():
+        raise Skip(f"there is no {path.name}")
+    machine.graph(work, *machine.models()[models_of(machine)[0]])
+    report, least, most = budgets_of(machine, work, "--profile", path)
+    if k:
+        report = machine.compile(work, "model.plan", "--profile", path, "--budget", most - (most - least) * k // (PLANS - 1))
+    return {"policy": report["policy"], "arena_bytes": report["arena_bytes"], "predicted_ns": report["step_ns"],
+            **step_of(machine, report["plan"])}
+
+
+def items(machine):
+    """In the order of their value; what is small is of the stub."""
+    return {
+        "reserve": (reserve,), "copy": (copy,), "ceiling": (product, small_shape(machine, CEILING)), "primitives": (conformance,),
+        **{f"attention {number}": (family, "attention", number) for number in range(ATTENTION_SIZES)},
+        "samples": (family, "samples", 100, 0),
+        **{f"step {model} {dtype}": (kernels, model, ["--dtype", dtype], STEP_SHAPE)
+           for model in FAMILIES for dtype in ["fp32", "bf16"]},
+        **{f"profile {model}": (profile, model) for model in models_of(machine)},
+        **{f"{whose} attention d={head_size} T={seq}": (function, head_size, seq)
+           for whose, function in [("our", attention_time), ("torch", torch_attention)] for head_size, seq in ATTENTION},
+        **{f"product {name}": (product, small_shape(machine, shape)) for name, shape in PRODUCTS.items()},
+        "our step": (our_step,),
+        **{f"torch step {how} {states}": (torch_step, how, states)
+           for how in ["eager", "compile"] for states in ["fp32", "bf16"]},
+        **{f"counters {k}": (counters, k) for k in range(SLOWEST)},
+        **{f"{check} attention {number}": (sanitizer, check, "attention", number)
+           for check in ["memcheck", "racecheck"] for number in SANITIZED},
+        **{f"plan {k}": (plan, k) for k in range(PLANS)},
+    }
+
+
+def small_shape(machine, shape):
+    return shape[:1] + [min(64, value) for value in shape[1:]] if machine.options.small else shape
+
+
+# --- tables ---
+
+def found_of(rows, name):
+    return rows.get(name, {}).get("found")
+
+
+def time_lost(kernels_found, rows):
+    """By each kernel of a step beyond what its bytes and products take at the measured ceilings, most first."""
+    copied, ceiling = found_of(rows, "copy"), found_of(rows, "ceiling")
+    rate = copied["copy_bytes_per_s"] if copied else math.inf
+    flops_rate = ceiling["flops"] / ceiling["best_ns"] * 1e9 if ceiling else math.inf
+    result = []
+    for row in kernels_found:
+        products = row["flops"] if row["kernel"] in ("matmul", "attention", "attention_backward") else 0
+        roof_ns = 1e9 * max(row["moved_bytes"] / rate, products / flops_rate)
+        result.append(row | {"roof_ns": roof_ns, "lost_ns": row["count"] * (row["median_ns"] - roof_ns)})
+    return sorted(result, key=lambda row: -row["lost_ns"])
+
+
+def table(head, lines):
+    return "\n".join([f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}",
+                      *(f"| {' | '.join(map(str, line))} |" for line in lines)]) + "\n" if lines else ""
+
+
+def rate(flops, ns):
+    return f"{flops / ns / 1e3:.0f}" if ns else "–"
+
+
+def kernel_table(rows, model):
+    found = found_of(rows, f"profile {model}")
+    lines = [[f"`{row['kernel']}`", f"`{row['operands'][:90]}`", row["count"], f"{row['median_ns'] / 1e3:.1f}",
+              f"{100 * row['roof_ns'] / row['median_ns']:.0f} %", f"{row['lost_ns'] / 1e6:.2f}"]
+             for row in (time_lost(found["kernels"], rows)[:20] if found else [])]
+    return table(["kernel", "operands", "in a step", "us each", "of its roof", "ms lost in a step"], lines)
+
+
+def attention_table(rows):
+    lines = []
+    for head_size, seq in ATTENTION:
+        ours, theirs = (found_of(rows, f"{whose} attention d={head_size} T={seq}") for whose in ["our", "torch"])
+        if ours:
+            flops = ours["forward_flops"]
+            lines.append([head_size, seq] + [cell for share, name in [(1, "forward_ns"), (2.5, "backward_ns")] for cell in
+                         [rate(share * flops, ours[name]), rate(share * flops, theirs[name]) if theirs else "–"]])
+    return table(["head", "sequence", "forward, TFLOP/s", "PyTorch", "backward, TFLOP/s", "PyTorch"], lines)
+
+
+def product_table(rows):
+    lines = [[name, f"{found['first_ns'] / 1e3:.1f}", f"{found['best_ns'] / 1e3:.1f}", f"{found['best']} of {found['choices']}",
+              rate(found["flops"], found["first_ns"])]
+             for name in ["ceiling", *(f"product {name}" for name in PRODUCTS)] if (found := found_of(rows, name))]
+    return table(["product", "first choice, us", "best, us", "which", "first, TFLOP/s"], lines)
+
+
+def step_table(rows):
+    ours = found_of(rows, "our step")
+    lines = [["remat, fp32 masters and moments", f"{ours['measured_ns'] / 1e6:.2f}", f"{ours['median_ns'] / 1e6:.2f}",
+              f"{ours['device_bytes'] / 1e9:.2f}"]] if ours else []
+    for how in ["eager", "compile"]:
+        for states, what in [("fp32", "fp32 masters and moments"), ("bf16", "bf16 moments, no masters")]:
+            if found := found_of(rows, f"torch step {how} {states}"):
+                lines.append([f"PyTorch {found['torch']} {how}, {what}", f"{found['step_ns'] / 1e6:.2f}",
+                              f"{found['median_ns'] / 1e6:.2f}", f"{(found['peak_bytes'] or 0) / 1e9:.2f}"])
+    return table(["GPT-2 124M, bf16, batch 8, sequence 1024", "fastest, ms", "median, ms", "memory, GB"], lines)
+
+
+def plan_table(rows):
+    plans = [found for k in range(PLANS) if (found := found_of(rows, f"plan {k}"))]
+    tau = kendall_tau([(row["predicted_ns"], row["measured_ns"]) for row in plans]) if len(plans) > 1 else None
+    lines = [[row["policy"], f"{row['arena_bytes'] / 1e9:.2f}", f"{row['predicted_ns'] / 1e6:.2f}",
+              f"{row['measured_ns'] / 1e6:.2f}"] for row in plans]
+    said = f"\nKendall's tau: {tau:.2f}.\n" if tau is not None else ""
+    return table(["plan", "arena, GB", "predicted, ms", "measured, ms"], lines) + (said if lines else "")
+
+
+def counter_table(rows):
+    lines = [[f"`{launch['function']}`", *(launch.get(name, "–") for name in COUNTERS)]
+             for k in range(SLOWEST) if (found := found_of(rows, f"counters {k}")) for launch in found["launches"]]
+    return table(["function", *COUNTERS], lines)
+
+
+def state_table(rows, wanted):
+    """Of every item that is not ok, why."""
+    lines = [[name, rows.get(name, {}).get("status", "not run"), why_of(rows.get(name, {}))] for name in wanted
+             if rows.get(name, {}).get("status") != "ok"]
+    return table(["not ok", "", "why"], lines)
+
+
+def why_of(row):
+    said = row.get("why", "").replace("|", "/").split("\n")
+    return said[-1][:160]
+
+
+def tables(rows, wanted, about, small):
+    """For docs/benchmarks.md, between its marks."""
+    copied, measured_reserve = found_of(rows, "copy"), found_of(rows, "reserve")
+    done = sum(rows.get(name, {}).get("status") == "ok" for name in wanted)
+    models = [name.removeprefix("profile ") for name in wanted if name.startswith("profile ")]
+    head = (f"Measured by `tools/gpu.sh first` on {about['gpu']}, driver {about['driver']}, NVRTC {about['nvrtc']}, cuBLASLt "
+            f"{about['cublaslt']}, commit {about['commit']}: {done} of {len(wanted)} items are ok.")
+    if small:
+        head += " Tiny models, to try the stage: nothing here is a measurement."
+    if copied:
+        head += f" The driver copies {copied['copy_bytes_per_s'] / 1e12:.2f} TB/s, reads and writes counted."
+    if measured_reserve:
+        head += f" Beside the arena {measured_reserve['reserve_bytes']} bytes are reserved."
+    parts = [("Kernels of " + model, kernel_table(rows, model)) for model in models]
+    parts += [("Attention", attention_table(rows)), ("Products", product_table(rows)), ("Steps", step_table(rows)),
+              ("Plans", plan_table(rows)), ("Counters", counter_table(rows)), ("Not ok", state_table(rows, wanted))]
+    return "\n".join([BEGINS, "", head, "", *(f"### {title}\n\n{text}" for title, text in parts if text), ENDS, ""])
+
+
+def write(machine, wanted, about):
+    """first.md of the state."""
+    replace_file(machine.options.state / "first.md", tables(machine.rows, wanted, about, machine.options.small))
+
+
+# --- keeping ---
+
+def keep(folder, root=ROOT):
+    """Puts what `folder` has of first into the tree: description, profile, tables."""
+    kept = []
+    for path in sorted(folder.glob("*.json")):
+        text = json.loads(path.read_text())
+        if text.get("schema") == "remat-profile/1" or "reserve_bytes" in text:
+            shutil.copy(path, root / "schemas/devices" / path.name)
+            kept.append(f"schemas/devices/{path.name}")
+    document, new = root / "docs/benchmarks.md", (folder / "first.md").read_text()
+    text = document.read_text()
+    begin, end = text.index(BEGINS), text.index(ENDS) + len(ENDS)
+    replace_file(document, text[:begin] + new.rstrip("\n") + text[end:])
+    return [*kept, "docs/benchmarks.md"]
