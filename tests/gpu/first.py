@@ -7,11 +7,10 @@ import math
 import re
 import shutil
 
-from items import (ATTENTION_SIZES, SANITIZED, Fault, Skip, budgets_of, check_ranking, conformance, copy, family, kendall_tau,
-                   kernels, measured, plan_key, profile, profile_path, sanitizer, step_of)
-from machine import ROOT, replace_file
+from items import (ATTENTION_SIZES, FAMILIES, SANITIZED, budgets_of, conformance, copy, family, kendall_tau, kernels,
+                   profile, profile_path, sanitizer, step_of)
+from machine import ROOT, Fault, Later, Skip, find_program, replace_file
 
-FAMILIES = ["gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"]
 STEP_SHAPE = ["--batch", "3", "--seq", "17"]
 MIB = 1 << 20
 MARGIN_BYTES = 16 * MIB  # of the reserve, for what a driver takes in one run and not in another
@@ -83,11 +82,18 @@ def torch_step(machine, _, how, states):
     return machine.pytorch("step", how, "none", states, 8, 1024)
 
 
+def profile_of(machine):
+    """The row of the first model's profile."""
+    name = f"profile {models_of(machine)[0]}"
+    row = machine.rows.get(name, {})
+    if "found" not in row:
+        raise (Skip if row.get("status") in ("failed", "skipped") else Later)(f"the item {name} has no times")
+    return row
+
+
 def slowest(machine):
     """Kernels of the first model but products, those that lose most time first."""
-    row = machine.rows.get(f"profile {models_of(machine)[0]}", {})
-    if "found" not in row:
-        raise Skip(f"the item profile {models_of(machine)[0]} has no times")
+    row = profile_of(machine)
     return [kernel for kernel in time_lost(row["found"]["kernels"], machine.rows) if kernel["kernel"] != "matmul"]
 
 
@@ -100,7 +106,7 @@ def counters_command(program, kernel):
 
 def counters(machine, work, k):
     """Nsight Compute's, of the kernel that loses most time but `k`."""
-    program = shutil.which("ncu")
+    program = find_program("ncu")
     if not program:
         raise Skip("ncu is not installed")
     chosen = slowest(machine)
@@ -108,7 +114,7 @@ def counters(machine, work, k):
         raise Skip(f"the profile has {len(chosen)} kernels")
     machine.graph(work, *machine.models()[models_of(machine)[0]])
     machine.compile(work, "model.plan")
-    done = machine.train(work / "model.plan", "--steps", 1, "--hash", before=counters_command(program, chosen[k]["kernel"]),
+    done = machine.train(work / "model.plan", "--steps", 1, before=counters_command(program, chosen[k]["kernel"]),
                          accept=(0, 1, 8))
     rows = read_counters(done.stdout)
     if not rows:
@@ -136,8 +142,7 @@ def read_counters(text):
 def plan(machine, work, k):
     """One of five from everything saved to the smallest budget: predicted from the profile, and measured."""
     path = profile_path(machine)
-    if not path.exists():
-        raise Skip(f"there is no {path.name}")
+    profile_of(machine)
     machine.graph(work, *machine.models()[models_of(machine)[0]])
     report, least, most = budgets_of(machine, work, "--profile", path)
     if k:

@@ -2,9 +2,8 @@
 what it found; Skip and Fault say why not."""
 import itertools
 import json
-import shutil
 
-from machine import ROOT, SMALL_MODELS, Fault, Skip, replace_file
+from machine import ROOT, SMALL_MODELS, Fault, Skip, accepted, find_program, replace_file
 
 # Ragged and whole rows, one and many vectors, heads in groups: what kernels may get wrong.
 SHAPES = [["--batch", "1", "--seq", "2"], ["--batch", "3", "--seq", "17"], ["--batch", "2", "--seq", "64"],
@@ -150,7 +149,7 @@ def refuse_device(done):
 
 def sanitizer(machine, work, check, *of):
     """Of a step, or of a family."""
-    program = shutil.which("compute-sanitizer")
+    program = find_program("compute-sanitizer")
     if not program:
         raise Skip("compute-sanitizer is not installed")
     before = [program, "--tool", check, "--error-exitcode", "99"]
@@ -173,13 +172,14 @@ def profile(machine, work, model):
     """Adds the times of this model's kernels to NAME.profile.json, which is kept before anything is compiled from it."""
     machine.graph(work, *machine.models()[model])
     machine.compile(work, "model.plan")
-    machine.train(work / "model.plan", "--steps", PROFILE_STEPS, "--profile", work / "new.json")
+    done = machine.train(work / "model.plan", "--steps", PROFILE_STEPS, "--profile", work / "new.json", accept=(0, 8))
     new, path = json.loads((work / "new.json").read_text()), profile_path(machine)
     rows = json.loads(path.read_text())["kernels"] if path.exists() else []
     rows = {tuple(row[key] for key in KERNEL_KEYS): row for row in [*rows, *new["kernels"]]}
     replace_file(path, json.dumps(new | {"kernels": list(rows.values())}, indent=1) + "\n")
     found = {"kernels": [row | {"count": row["count"] // PROFILE_STEPS} for row in new["kernels"]]}
     try:
+        accepted(done, (0,))
         machine.compile(work, "profiled.plan", "--profile", path)
     except Fault as fault:
         raise Fault(str(fault), found) from fault

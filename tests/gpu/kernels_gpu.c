@@ -1,9 +1,9 @@
 /* Emitted kernels on a GPU: kernels.h, and of emulator.h its memory, by NVRTC and the driver, so
  * that the tests of tests/emulator run on hardware as they are. The memory of a test has a twin on
  * the GPU, which is written before each command and read after it. */
-#include "cuda_api.h"
 #include "kernels.h"
 #include "nvrtc.h"
+#include "worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,42 +15,31 @@ struct emulator { /* memory and its twin */
     uint64_t bytes, address;
 };
 
-static struct gpu { /* of the process, which keeps it until it ends */
-    remat_context *ctx;
-    struct cuda_driver driver;
+static struct process { /* keeps it until it ends */
+    struct gpu gpu;
     struct remat_nvrtc *nvrtc;
-    void *context, *stream;
+    void *stream;
     char arch[16];
-} gpu;
+} process;
 
-static void must(remat_status status)
+#define MUST(function, ...) GPU_MUST(&process.gpu, function, __VA_ARGS__)
+
+static void open_process(const char *libraries)
 {
-    if (status) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(gpu.ctx));
-        exit(1);
-    }
-}
-
-#define MUST(function, ...)                                                                        \
-    must(cuda_check(gpu.ctx, &gpu.driver, gpu.driver.function(__VA_ARGS__), #function))
-
-static void open_gpu(const char *libraries)
-{
+    struct gpu *gpu = &process.gpu;
     int major = 0, minor = 0;
-    if (gpu.ctx)
+    if (gpu->ctx)
         return;
-    gpu.ctx = remat_context_create(NULL, NULL);
-    if (cuda_driver_open(gpu.ctx, libraries, &gpu.driver) ||
-        remat_nvrtc_open(gpu.ctx, libraries, gpu.driver.version, &gpu.nvrtc)) {
-        printf("SKIP: %s\n", remat_context_message(gpu.ctx));
+    gpu_open(gpu, libraries);
+    if (remat_nvrtc_open(gpu->ctx, strcmp(libraries, "-") != 0 ? libraries : NULL,
+                         gpu->driver.version, &process.nvrtc)) {
+        printf("SKIP: %s\n", remat_context_message(gpu->ctx));
         exit(77);
     }
     MUST(cuDeviceGetAttribute, &major, CUDA_DEVICE_COMPUTE_CAPABILITY_MAJOR, 0);
     MUST(cuDeviceGetAttribute, &minor, CUDA_DEVICE_COMPUTE_CAPABILITY_MINOR, 0);
-    snprintf(gpu.arch, sizeof gpu.arch, "sm_%d%d", major, minor);
-    MUST(cuDevicePrimaryCtxRetain, &gpu.context, 0);
-    MUST(cuCtxPushCurrent_v2, gpu.context);
-    MUST(cuStreamCreate, &gpu.stream, CUDA_STREAM_NON_BLOCKING);
+    snprintf(process.arch, sizeof process.arch, "sm_%d%d", major, minor);
+    MUST(cuStreamCreate, &process.stream, CUDA_STREAM_NON_BLOCKING);
 }
 
 void *kernels_compile(const char *compiler, const char *text)
@@ -58,9 +47,10 @@ void *kernels_compile(const char *compiler, const char *text)
     struct remat_arena arena;
     struct remat_cubin cubin;
     void *module;
-    open_gpu(strcmp(compiler, "-") == 0 ? NULL : compiler);
-    remat_arena_init(&arena, gpu.ctx);
-    must(remat_nvrtc_compile(gpu.nvrtc, &arena, "kernels", text, gpu.arch, &cubin));
+    open_process(compiler);
+    remat_arena_init(&arena, process.gpu.ctx);
+    gpu_must(&process.gpu,
+             remat_nvrtc_compile(process.nvrtc, &arena, "kernels", text, process.arch, &cubin));
     char *image = malloc(cubin.bytes + 1); /* aligned */
     memcpy(image, cubin.data, cubin.bytes);
     image[cubin.bytes] = 0;
@@ -114,18 +104,18 @@ static void run(const struct kernels_place *place, const struct remat_cuda_launc
         MUST(cuFuncSetAttribute, function, CUDA_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES,
              (int)kernel->shared_bytes);
     MUST(cuLaunchKernel, function, launch->blocks, 1, 1, kernel->threads, 1, 1,
-         kernel->shared_bytes, gpu.stream, parameters, NULL);
+         kernel->shared_bytes, process.stream, parameters, NULL);
 }
 
 const char *kernels_run(const struct kernels_place *place, uint32_t command)
 {
     const struct emulator *twin = place->emulator;
     const struct remat_cuda_code *code = place->code;
-    MUST(cuMemcpyHtoDAsync_v2, twin->address, twin->memory, twin->bytes, gpu.stream);
+    MUST(cuMemcpyHtoDAsync_v2, twin->address, twin->memory, twin->bytes, process.stream);
     for (uint32_t l = code->launch_begin[command]; l < code->launch_begin[command + 1]; l++)
         run(place, &code->launches[l]);
     MUST(cuMemcpyDtoHAsync_v2, (char *)(uintptr_t)twin->memory, twin->address, twin->bytes,
-         gpu.stream);
-    MUST(cuStreamSynchronize, gpu.stream);
+         process.stream);
+    MUST(cuStreamSynchronize, process.stream);
     return NULL;
 }

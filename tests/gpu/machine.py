@@ -23,12 +23,18 @@ LIBRARIES = ["libcublasLt.so.1[23]", "libnvrtc.so.1[23]", "libnvrtc-builtins.so.
 # Where toolkits and wheels put them; the driver, where containers mount it.
 LIBRARY_FOLDERS = ["usr/local/cuda*/lib64", "usr/local/cuda*/lib", "usr/local/cuda*/targets/*/lib", "opt/cuda*/lib64",
                    "usr/lib/x86_64-linux-gnu"]
+PROGRAM_FOLDERS = ["/usr/local/cuda*/bin", "/opt/nvidia/nsight-compute/*"]
+OVERTIME = 60  # seconds that an item may take when time is over
 WHEEL_FOLDERS = ["nvidia/cu1[23]/lib", "nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib"]
 DRIVER_FOLDERS = ["usr/local/nvidia/lib64", "usr/local/nvidia/lib", "usr/lib/x86_64-linux-gnu", "usr/lib64"]
 
 
 class Skip(Exception):
     """The item cannot run here; why."""
+
+
+class Later(Exception):
+    """The item waits for another, which ran out of time."""
 
 
 class Fault(Exception):
@@ -44,6 +50,12 @@ def replace_file(path, text):
     new = path.with_name(path.name + ".new")
     new.write_text(text)
     os.replace(new, path)
+
+
+def find_program(name):
+    """Of NVIDIA's toolkit: its path, or None."""
+    found = [path for folder in PROGRAM_FOLDERS for path in sorted(glob.glob(f"{folder}/{name}"))]
+    return shutil.which(name) or next(iter(found), None)
 
 
 def loader_finds_driver():
@@ -111,19 +123,23 @@ class Machine:
         self.kept = {}  # what an item that runs out of time finds again when it is done again
         self.rows = {}  # of the stage: what its items found
         self.worker = self.torch = None
-        # Ours alone: what else runs here has other libraries of the same names.
         self.environment = dict(os.environ)
-        if (options.build / "libraries").is_dir():
-            self.environment["LD_LIBRARY_PATH"] = \
-                f"{options.build / 'libraries'}:{self.environment.get('LD_LIBRARY_PATH', '')}"
         if options.doubles:
             self.environment |= {"REMAT_DOUBLE_COMPILER": options.doubles,
                                  "REMAT_DOUBLE_CACHE": str(options.libraries / "kernels")}
             (options.libraries / "kernels").mkdir(exist_ok=True)
+        # For the tools alone: what else runs here has other libraries of the same names.
+        self.for_tools = dict(self.environment)
+        if (options.build / "libraries").is_dir():
+            self.for_tools["LD_LIBRARY_PATH"] = f"{options.build / 'libraries'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
         self.held = hold_gpu()
 
     def left(self):
         return self.end - time.monotonic()
+
+    def limit(self):
+        """Seconds that a program may take."""
+        return max(1, self.left() + OVERTIME)
 
     def close(self):
         """Ends the servers, so that their memory of the GPU is nobody's in use."""
@@ -146,7 +162,7 @@ class Machine:
         except FileNotFoundError as missing:
             raise absent(missing) from missing
         try:
-            out, err = process.communicate(given, timeout=max(1, self.left() + 20))
+            out, err = process.communicate(given, timeout=self.limit())
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with what ncu and compute-sanitizer have started
             process.communicate()
@@ -158,16 +174,15 @@ class Machine:
         in a process of its own."""
         worker = self.options.build / "tests/gpu/gpu_worker"
         if before or alone:
-            return self.run(*before, worker, program, *arguments, given=given, accept=accept,
-                            environment=dict(os.environ) if before else None)
+            return self.run(*before, worker, program, *arguments, given=given, accept=accept)
         if not self.worker:
             self.close()
-            self.worker = self.serve([worker, "serve", self.libraries()], self.environment)
+            self.worker = self.serve([worker, "serve", self.libraries()])
         return accepted(self.asked("worker", [program, *arguments], given), accept)
 
-    def serve(self, command, environment):
+    def serve(self, command):
         try:
-            return Server(command, environment)
+            return Server(command, self.environment)
         except FileNotFoundError as missing:
             raise absent(missing) from missing
 
@@ -175,7 +190,7 @@ class Machine:
         """What fails leaves a process that the next shall not have."""
         code = None
         try:
-            done = getattr(self, name).run(list(map(str, arguments)), given, max(1, self.left() + 20))
+            done = getattr(self, name).run(list(map(str, arguments)), given, self.limit())
             code = done.returncode
             return done
         finally:
@@ -186,7 +201,7 @@ class Machine:
         """An item of torch_items.py: its JSON."""
         if not self.torch:
             self.close()
-            self.torch = self.serve([sys.executable, ROOT / "tests/gpu/torch_items.py", "serve"], dict(os.environ))
+            self.torch = self.serve([sys.executable, ROOT / "tests/gpu/torch_items.py", "serve"])
         done = accepted(self.asked("torch", arguments), (0, 77))
         if done.returncode == 77:
             raise Skip(done.stdout.strip())
@@ -196,7 +211,7 @@ class Machine:
         """On the CPU, beside the servers."""
         try:
             done = subprocess.run(list(map(str, [self.options.build / f"tools/remat-{name}", *arguments])), encoding="utf-8",
-                                  capture_output=True, env=self.environment, timeout=max(1, self.left() + 20))
+                                  capture_output=True, env=self.for_tools, timeout=self.limit())
         except FileNotFoundError as missing:
             raise absent(missing) from missing
         return accepted(done, accept)
@@ -208,7 +223,7 @@ class Machine:
     def python(self, script, *arguments):
         """Of the tests in tests/cuda, which take TOOLS LIBRARIES COMPILER."""
         return self.run(sys.executable, ROOT / "tests/cuda" / script, self.options.build / "tools", self.libraries(),
-                        self.options.doubles or "-", *arguments)
+                        self.options.doubles or "-", *arguments, environment=self.for_tools)
 
     # --- plans ---
 

@@ -1,7 +1,7 @@
 """One stage of the tests and measurements on a GPU: what of it is not done yet, in less than eight minutes.
 
     stages.py STAGE [--build FOLDER] [--out FOLDER] [--libraries FOLDER] [--doubles COMPILER] [--target NAME]
-                    [--seconds N] [--small]
+                    [--seconds N] [--small] [--commit NAME]
     stages.py keep FOLDER
 
 A stage is a list of items. STAGE.json in BUILD/gpu has what each found, is written after each, and is read first:
@@ -11,7 +11,7 @@ All of it, with what else the stage makes, is copied to --out (default $OUT) aft
 another machine puts back into BUILD/gpu what came of it. --build: build-carried where there is one, else build; its
 programs are run with the libraries of its folder "libraries". --libraries: of NVIDIA (default: where wheels and toolkits
 put them); --doubles: they are those of tests/cuda, whose kernels COMPILER compiles. --target: the description of the GPU
-(default: by its name).
+(default: by its name). --commit: whose results count and are added to (default: what is built).
 
 keep: what came of the stage first, in FOLDER, goes into schemas/devices and docs/benchmarks.md.
 
@@ -30,7 +30,7 @@ import time
 
 import first
 from items import SMALL, items_of
-from machine import ROOT, Fault, Machine, Skip, collect_libraries, describe, replace_file
+from machine import ROOT, Fault, Later, Machine, Skip, collect_libraries, describe, replace_file
 
 STAGES = ["first", "conformance", "kernels", "steps", "sanitizer", "profile", "bench"]
 
@@ -45,6 +45,8 @@ def do(machine, function, *arguments):
         row = {"status": "skipped", "why": str(skip)}
     except subprocess.TimeoutExpired:
         row = {"status": "unfinished", "why": "time ran out"}
+    except Later as later:
+        row = {"status": "unfinished", "why": str(later)}
     except Fault as fault:
         row = {"status": "failed", "why": str(fault)} | ({"found": fault.found} if fault.found else {})
     except Exception as unforeseen:  # as of PyTorch
@@ -53,7 +55,6 @@ def do(machine, function, *arguments):
 
 
 ABOUT = ["when", "commit", "command", "gpu", "driver", "nvrtc", "cublaslt"]  # every row that was begun says
-IDENTITY = ["commit", "gpu"]
 
 
 def commit_of(build):
@@ -71,7 +72,11 @@ def commit_of(build):
 def is_done(row, about, once):
     """once: whatever came of it."""
     states = ["ok", "failed", "skipped"] if once else ["ok"]
-    return row.get("status") in states and all(row.get(key) == about[key] for key in IDENTITY)
+    return row.get("status") in states and is_same(row, about)
+
+
+def is_same(row, about):
+    return all(row.get(key) == about[key] for key in ["commit", "gpu"])
 
 
 def items_left(wanted, rows, about, once=False):
@@ -107,7 +112,7 @@ def run_stage(machine, stage, about):
     if machine.options.small:
         wanted = {name: wanted[name] for name in SMALL.get(stage, wanted)}
     machine.rows = rows
-    for name in [name for name in rows if any(rows[name].get(key) != about[key] for key in IDENTITY)]:
+    for name in [name for name in rows if not is_same(rows[name], about)]:
         del rows[name]
     left = items_left(wanted, rows, about, stage == "first")
     for name in left:
@@ -141,7 +146,8 @@ def arguments():
     parser.add_argument("--libraries", type=pathlib.Path)
     parser.add_argument("--doubles", metavar="COMPILER")
     parser.add_argument("--target")
-    parser.add_argument("--seconds", type=float, default=440)
+    parser.add_argument("--commit")
+    parser.add_argument("--seconds", type=float, default=400)
     parser.add_argument("--small", action="store_true", help="tiny models and few items, to try the stages")
     options = parser.parse_args()
     options.build = options.build.resolve()
@@ -190,7 +196,7 @@ def main():
     gpu = found["found"]
     know_gpu(options, gpu)
     about = {key: gpu[key] for key in ["gpu", "driver", "nvrtc", "cublaslt"]}
-    return run_stage(machine, options.stage, {"commit": commit_of(options.build), "command": command} | about)
+    return run_stage(machine, options.stage, {"commit": options.commit or commit_of(options.build), "command": command} | about)
 
 
 if __name__ == "__main__":

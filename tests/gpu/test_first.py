@@ -122,7 +122,6 @@ def half_hour(work):
         check(0 < len(files) <= 8, f"$OUT has {files}: {said[-3:]}")
         subprocess.run(["sh", "-c", bring.replace("FILES", str(device.out))], cwd=here, check=True)
     check(codes == [75, -signal.SIGKILL, 75, 1, 1], f"exit codes {codes}: {lines}")
-    shutil.rmtree(here / "build-carried/gpu/libraries", ignore_errors=True)
     kept = subprocess.run(shlex.split(keep), cwd=here, encoding="utf-8", capture_output=True)
     check(kept.returncode == 0, f"keep: {kept.stderr}")
     return here, tools, lines
@@ -224,9 +223,13 @@ def check_reserve(work, libraries):
     """Without the measured reserve a plan under a budget does not run beside 600 MB."""
     (work / "reserve").mkdir()
     found = machine_of(work / "reserve", libraries)
-    found.rows = {"profile": stages.do(found, items.profile, "gpt2-tiny")}
+    found.rows = {"profile gpt2-tiny": stages.do(found, items.profile, "gpt2-tiny")}
     said = fault_of(first.plan, found, work, 2)
     check("--reserve" in said, f"without a reserve: {said}")
+    waits = [({}, "unfinished"), ({"status": "unfinished"}, "unfinished"), ({"status": "failed"}, "skipped")]
+    for row, expected in waits:
+        found.rows = {"profile gpt2-tiny": row}
+        check(stages.do(found, first.plan, 2)["status"] == expected, f"without a profile that is {row}")
     found.close()
 
 
@@ -286,7 +289,7 @@ def check_libraries(work):
 def check_missing(work, libraries):
     """What is not installed is skipped, with the reason; what there is to call is chosen."""
     (work / "missing").mkdir()
-    path, os.environ["PATH"] = os.environ["PATH"], str(work / "missing")
+    path, os.environ["PATH"], machine.PROGRAM_FOLDERS = os.environ["PATH"], str(work / "missing"), []
     said = [fault_of(first.counters, None, work, 0), fault_of(items.sanitizer, None, work, "memcheck", "attention", 1)]
     os.environ["PATH"] = path
     check(said == ["Skip: ncu is not installed", "Skip: compute-sanitizer is not installed"], f"without tools: {said}")

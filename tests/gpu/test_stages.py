@@ -162,6 +162,15 @@ def check_order():
               f"codes {codes}, kept {called}")
 
 
+def check_products():
+    """cuBLASLt's double finds what is read or written outside of the operands."""
+    for shape in ["TN 33 17 40 40 41 35", "NN 33 17 40 33 40 33", "NT 33 17 40 35 17 33"]:
+        done = subprocess.run([f"{BUILD}/tests/gpu/gpu_worker", "gpu_products", LIBRARIES, "2", *shape.split()],
+                              capture_output=True, encoding="utf-8")
+        found = json.loads(done.stdout) if done.returncode == 0 else {}
+        check(found.get("best") == 0 and found["flops"] == 2 * 33 * 17 * 40, f"product {shape}: {done}")
+
+
 def check_graphs_launched(out, rows):
     """Steps are timed on the GPU: each but the first, of each plan of each ranking, is a graph."""
     plans = sum(len(row["found"]["plans"]) for name, row in rows.items() if "ranking" in name)
@@ -176,6 +185,7 @@ check_rankings()
 check_process_memory()
 check_shares_of_copy()
 check_order()
+check_products()
 with tempfile.TemporaryDirectory() as out:
     check_graphs(out)
     sanitizer = pathlib.Path(out) / "compute-sanitizer"  # a double
