@@ -1,4 +1,5 @@
 """What the items of a stage have of their machine: programs, libraries, the GPU's description, the time left."""
+import contextlib
 import ctypes
 import glob
 import json
@@ -112,8 +113,9 @@ class Server:
     def end(self):
         self.process.kill()
         self.process.wait()
-        self.process.stdin.close()
         self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.folder.cleanup()
 
 
@@ -143,9 +145,9 @@ class Machine:
 
     def close(self):
         """Ends the servers, so that their memory of the GPU is nobody's in use."""
-        for server in filter(None, [self.worker, self.torch]):
+        servers, self.worker, self.torch = [self.worker, self.torch], None, None
+        for server in filter(None, servers):
             server.end()
-        self.worker = self.torch = None
 
     def libraries(self):
         """As our programs take it."""
@@ -266,17 +268,14 @@ def hold_gpu():
         return None
 
 
-def descriptions():
-    return [path for path in sorted((ROOT / "schemas/devices").glob("*.json")) if ".profile" not in path.name]
-
-
 def describe(gpu, folder):
     """The name of the description of this GPU, or the path of one made after its nearest sibling's."""
-    known = {path: json.loads(path.read_text()) for path in descriptions()}
-    for description in known.values():
+    known = [json.loads(path.read_text()) for path in sorted((ROOT / "schemas/devices").glob("*.json"))
+             if not path.name.endswith(".profile.json")]
+    for description in known:
         if gpu["gpu"] in description.get("cuda", {}).get("gpus", []):
             return description["name"]
-    alike = [row for row in known.values() if row.get("cuda", {}).get("arch") == gpu["arch"]]
+    alike = [row for row in known if row.get("cuda", {}).get("arch") == gpu["arch"]]
     if not alike:
         raise Fault(f"no description in schemas/devices is of {gpu['arch']}, as {gpu['gpu']} is: name one with --target")
     made = min(alike, key=lambda row: abs(row["capacity_bytes"] - gpu["total_bytes"]))

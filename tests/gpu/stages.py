@@ -194,7 +194,10 @@ def main():
         print(f"{'SKIP' if found['status'] == 'skipped' else 'FAILED'}: {options.stage}: {found['why']}")
         return 77 if found["status"] == "skipped" else 1
     gpu = found["found"]
-    know_gpu(options, gpu)
+    try:
+        know_gpu(options, gpu)
+    except Fault as fault:
+        sys.exit(f"gpu.sh: {fault}")
     about = {key: gpu[key] for key in ["gpu", "driver", "nvrtc", "cublaslt"]}
     return run_stage(machine, options.stage, {"commit": options.commit or commit_of(options.build), "command": command} | about)
 
