@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(gcc g++ clang clang-format libclang-rt-14-dev meson ninja-build pkg-config
+packages=(gcc g++ clang clang-format clang-tidy libclang-rt-14-dev meson ninja-build pkg-config
           flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev
           python3 python3-venv git ca-certificates)
 

@@ -206,10 +206,10 @@ static void write_operands(struct cuda_source *s, const struct attention *a)
 static const char *const calls[] = {
     [CUDA_FORWARD] = "attention_forward(&a, &q, &k, &v, &out, lse, &random, shared);",
     [CUDA_DELTA] = "attention_delta(&a, &dout, &out, delta, arguments.word[1]);",
-    [CUDA_KEYS] = "attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, "
-                  "shared);",
-    [CUDA_QUERIES] = "attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, "
-                     "shared);"};
+    [CUDA_KEYS] = ("attention_backward_keys(&a, &dout, &q, &k, &v, lse, delta, &dk, &dv, &random, "
+                   "shared);"),
+    [CUDA_QUERIES] = ("attention_backward_queries(&a, &dout, &q, &k, &v, lse, delta, &dq, &random, "
+                      "shared);")};
 
 remat_status cuda_write_attention(struct cuda_source *s, const struct remat_operand *operands,
                                   uint32_t operand_count, const double *parameters,

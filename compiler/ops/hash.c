@@ -51,7 +51,7 @@ bool remat_attribute_equal(const struct remat_attribute *a, const struct remat_a
     if (a->kind == REMAT_ATTRIBUTE_INT)
         return a->i == b->i;
     if (a->kind == REMAT_ATTRIBUTE_FLOAT)
-        return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+        return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* NOLINT(*-memory-comparison): its bits */
     return a->count == b->count && memcmp(a->ints, b->ints, a->count * sizeof *a->ints) == 0;
 }
 

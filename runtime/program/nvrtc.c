@@ -140,7 +140,7 @@ remat_status remat_nvrtc_check(const struct remat_nvrtc *nvrtc, const char *arch
             return REMAT_OK;
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", *list ? ", " : "", name);
     }
-    if (sscanf(arch, "sm_%d", &old) == 1 && old > 0 && old < REMAT_LEAST_ARCH)
+    if (sscanf(arch, "sm_%9d", &old) == 1 && old > 0 && old < REMAT_LEAST_ARCH)
         return remat_error(
             nvrtc->ctx, REMAT_ERROR_USAGE,
             "architecture '%s' is too old: kernels need sm_%d or later (accepted: %s)", arch,

@@ -45,7 +45,7 @@ fail:
         REMAT_READER_NEW_TABLES(reader, root, program, items, item_count);                         \
         for (uint32_t i = 0; i < program->item_count; i++) {                                       \
             struct remat_fb_program_##Table in;                                                    \
-            Item *out = &program->items[i];                                                        \
+            Item *out = &program->items[i]; /* NOLINT(bugprone-macro-parentheses) */               \
             remat_fb_read_program_##Table(root->items, i, &in);                                    \
             fields                                                                                 \
         }                                                                                          \

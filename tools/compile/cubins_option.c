@@ -182,7 +182,7 @@ remat_status cubins_add(remat_context *ctx, struct remat_arena *arena,
     bool given = cli_has(args, OPTION_arch);
     if (!list || program->cuda.kernel_count == 0)
         return REMAT_OK;
-    if (!given && atoi(list + 3) < REMAT_LEAST_ARCH)
+    if (!given && strtol(list + 3, NULL, 10) < REMAT_LEAST_ARCH)
         return notes_add(arena, program, "no cubins: %s is %s, and kernels need sm_%d",
                          target->name, list, REMAT_LEAST_ARCH);
     REMAT_TRY(split(arena, list, &architectures));

@@ -51,7 +51,9 @@ static char cell_letter(const double area[DUMP_CLASS_COUNT], double whole)
         used += area[class];
         most = area[class] > area[most] ? class : most;
     }
-    return used * 2 > whole ? dump_class_letters[most] : '.';
+    if (used * 2 <= whole)
+        return '.';
+    return dump_class_letters[most];
 }
 
 static void print_rows(const struct grid *grid, struct span bytes, struct span commands,
@@ -78,7 +80,9 @@ static void print_axis(const struct remat_program *program, struct span commands
         struct span life = cell_of(commands, column, columns);
         const struct remat_command *command = &program->commands[life.begin];
         bool peak = program->peak_command >= life.begin && program->peak_command < life.end;
-        phases[column] = command->instance ? 'r' : letters[command->phase];
+        phases[column] = letters[command->phase];
+        if (command->instance)
+            phases[column] = 'r';
         marks[column] = peak ? '^' : ' ';
     }
     remat_text_append(out, "%10s  %s\n%10s  %.*s\n", "phase", phases, "peak",

@@ -57,12 +57,12 @@ LOOP(wide_add, (float)((double)a[i] + (double)b[i] + (double)c[i]))
 LOOP(wide_multiply, (float)((double)a[i] * (double)b[i] * (double)c[i]))
 
 #define PAIRS(inner, value)                                                                        \
-    LOOP(inner##_add, value + c[i])                                                                \
-    LOOP(inner##_sub, value - c[i])                                                                \
-    LOOP(inner##_rsub, c[i] - value)                                                               \
-    LOOP(inner##_mul, value *c[i])                                                                 \
-    LOOP(inner##_div, value / c[i])                                                                \
-    LOOP(inner##_rdiv, c[i] / value)
+    LOOP(inner##_add, (value) + c[i])                                                              \
+    LOOP(inner##_sub, (value)-c[i])                                                                \
+    LOOP(inner##_rsub, c[i] - (value))                                                             \
+    LOOP(inner##_mul, (value)*c[i])                                                                \
+    LOOP(inner##_div, (value) / c[i])                                                              \
+    LOOP(inner##_rdiv, c[i] / (value))
 PAIRS(add, (a[i] + b[i]))
 PAIRS(sub, (a[i] - b[i]))
 PAIRS(mul, (a[i] * b[i]))
@@ -74,9 +74,9 @@ PAIRS(div, (a[i] / b[i]))
     {                                                                                              \
         (void)b, (void)c;                                                                          \
         int64_t i = 0;                                                                             \
-        for (; i + lanes <= count; i += lanes) {                                                   \
+        for (; i + (lanes) <= count; i += (lanes)) {                                               \
             INDEPENDENT                                                                            \
-            for (int l = 0; l < lanes; l++)                                                        \
+            for (int l = 0; l < (lanes); l++)                                                      \
                 d[l] = combine(d[l], a[i + l]);                                                    \
         }                                                                                          \
         for (int l = 0; i + l < count; l++)                                                        \
@@ -148,7 +148,7 @@ LOAD(bf16, uint16_t, cpu_widen_bf16)
 #define STORE(name, type, value)                                                                   \
     static void store_##name(void *memory, int64_t stride, const float *a, int64_t count)          \
     {                                                                                              \
-        type *destination = memory;                                                                \
+        type *destination = memory; /* NOLINT(bugprone-macro-parentheses) */                       \
         if (stride == 1) {                                                                         \
             INDEPENDENT                                                                            \
             for (int64_t i = 0; i < count; i++)                                                    \
