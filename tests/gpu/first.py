@@ -1,7 +1,8 @@
 """The stage first: half an hour with a GPU, the most valuable items first; and its results as tables.
 
-What comes of it can be committed: NAME.json, the GPU's description with the reserve that was measured, NAME.profile.json,
-first.md. `keep` puts them there."""
+Its files are ready to be committed: NAME.json, the GPU's description with the measured reserve; NAME.profile.json; and
+first.md, tables for docs/benchmarks.md. `keep` puts them into the tree."""
+import csv
 import json
 import math
 import re
@@ -26,13 +27,14 @@ ATTENTION = [(head_size, seq) for head_size in [64, 128] for seq in [1024, 4096,
 ATTENTION_TOKENS, ATTENTION_WIDTH = 16384, 2048
 PROFILED = ["gpt2-124m", "llama-1b"]
 PLANS, SLOWEST = 5, 10
+COUNTED = 6  # launches of a kind
 BEGINS, ENDS = "<!-- first begins -->", "<!-- first ends -->"
 
 
 # --- items ---
 
 def reserve(machine, work):
-    """What the driver says that a process takes beside the arena, of the models to be profiled; in NAME.json."""
+    """Bytes in use beside the arena, as the driver reports them, of the models to be profiled; written to NAME.json."""
     beside = {}
     for model in models_of(machine):
         machine.graph(work, *machine.models()[model])
@@ -56,14 +58,14 @@ def product(machine, _, shape):
 
 
 def attention_time(machine, work, head_size, seq):
-    """Ours, of a layer's profile."""
+    """Of our kernels, from the profile of one layer."""
     tokens, width = (64, head_size) if machine.options.small else (ATTENTION_TOKENS, ATTENTION_WIDTH)
     seq = min(seq, tokens)
     heads = str(width // head_size)
     machine.graph(work, "llama-tiny", "--layers", "1", "--dtype", "bf16", "--vocab", "256", "--width", str(width), "--heads", heads,
                   "--kv-heads", heads, "--batch", str(tokens // seq), "--seq", str(seq), "--context", str(seq))
     machine.compile(work, "model.plan")
-    machine.train(work / "model.plan", "--steps", 5, "--profile", work / "profile.json")
+    machine.train(work / "model.plan", "--steps", 5, "--profile", work / "profile.json", accept=(0, 8))
     rows = {row["kernel"]: row["median_ns"] for row in json.loads((work / "profile.json").read_text())["kernels"]}
     return {"forward_ns": rows["attention"], "backward_ns": rows["attention_backward"],
             "forward_flops": 2 * tokens * seq * width}
@@ -92,34 +94,39 @@ def profile_of(machine):
 
 
 def slowest(machine):
-    """Kernels of the first model but products, those that lose most time first."""
-    row = profile_of(machine)
-    return [kernel for kernel in time_lost(row["found"]["kernels"], machine.rows) if kernel["kernel"] != "matmul"]
+    """Kinds of kernels of the first model, without products, by the time they lose in a step, most first."""
+    lost = {}
+    for row in time_lost(profile_of(machine)["found"]["kernels"], machine.rows):
+        kind = row["kernel"].split("#")[0]
+        lost[kind] = lost.get(kind, 0) + row["lost_ns"]
+    lost.pop("matmul", None)
+    return sorted(lost, key=lost.get, reverse=True)
 
 
-def counters_command(program, kernel):
-    """Of the first launches of a kernel's functions."""
-    name = re.escape(kernel.split("#")[0].replace(".", "_"))
+def counters_command(program, kind):
+    """Of the first launches of functions of that kind."""
+    name = re.escape(kind.replace(".", "_"))
     return [program, "--clock-control", "none", "--csv", "--page", "details", "--section", "SpeedOfLight", "--section",
-            "Occupancy", "--section", "WarpStateStats", "--kernel-name", f"regex:^{name}_[a-z]+_v[0-9]+_", "--launch-count", "3"]
+            "Occupancy", "--section", "WarpStateStats", "--kernel-name", f"regex:^{name}_[a-z]+_v[0-9]+_",
+            "--launch-count", str(COUNTED)]
 
 
 def counters(machine, work, k):
-    """Nsight Compute's, of the kernel that loses most time but `k`."""
+    """Nsight Compute's, of number `k` of the slowest kinds of kernels."""
     program = find_program("ncu")
     if not program:
         raise Skip("ncu is not installed")
     chosen = slowest(machine)
     if k >= len(chosen):
-        raise Skip(f"the profile has {len(chosen)} kernels")
+        raise Skip(f"the profile has {len(chosen)} kinds of kernels")
     machine.graph(work, *machine.models()[models_of(machine)[0]])
     machine.compile(work, "model.plan")
-    done = machine.train(work / "model.plan", "--steps", 1, before=counters_command(program, chosen[k]["kernel"]),
+    done = machine.train(work / "model.plan", "--steps", 1, before=counters_command(program, chosen[k]),
                          accept=(0, 1, 8))
     rows = read_counters(done.stdout)
     if not rows:
         raise Fault(f"ncu: {(done.stdout[-300:] + done.stderr[-300:]).strip()}")
-    return {"kernel": chosen[k]["kernel"], "launches": rows}
+    return {"kind": chosen[k], "launches": rows}
 
 
 COUNTERS = ["Duration", "Memory Throughput", "DRAM Throughput", "Compute (SM) Throughput", "Achieved Occupancy",
@@ -128,7 +135,6 @@ COUNTERS = ["Duration", "Memory Throughput", "DRAM Throughput", "Compute (SM) Th
 
 def read_counters(text):
     """Of ncu --csv --page details: for each launch its function and COUNTERS, with units."""
-    import csv
     lines = text.splitlines()
     header = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     launches = {}
@@ -140,7 +146,7 @@ def read_counters(text):
 
 
 def plan(machine, work, k):
-    """One of five from everything saved to the smallest budget: predicted from the profile, and measured."""
+    """Number `k` of five plans from everything saved to the smallest budget, predicted from the profile and measured."""
     path = profile_path(machine)
     profile_of(machine)
     machine.graph(work, *machine.models()[models_of(machine)[0]])
@@ -152,7 +158,7 @@ def plan(machine, work, k):
 
 
 def items(machine):
-    """In the order of their value; what is small is of the stub."""
+    """In the order of their value."""
     return {
         "reserve": (reserve,), "copy": (copy,), "ceiling": (product, small_shape(machine, CEILING)), "primitives": (conformance,),
         **{f"attention {number}": (family, "attention", number) for number in range(ATTENTION_SIZES)},
@@ -184,7 +190,8 @@ def found_of(rows, name):
 
 
 def time_lost(kernels_found, rows):
-    """By each kernel of a step beyond what its bytes and products take at the measured ceilings, most first."""
+    """Rows with roof_ns, the time of their bytes and products at the measured rates, and lost_ns, the time of a step beyond
+    that, most first."""
     copied, ceiling = found_of(rows, "copy"), found_of(rows, "ceiling")
     rate = copied["copy_bytes_per_s"] if copied else math.inf
     flops_rate = ceiling["flops"] / ceiling["best_ns"] * 1e9 if ceiling else math.inf
@@ -259,7 +266,7 @@ def counter_table(rows):
 
 
 def state_table(rows, wanted):
-    """Of every item that is not ok, why."""
+    """Why items are not ok."""
     lines = [[name, rows.get(name, {}).get("status", "not run"), why_of(rows.get(name, {}))] for name in wanted
              if rows.get(name, {}).get("status") != "ok"]
     return table(["not ok", "", "why"], lines)
@@ -297,7 +304,7 @@ def write(machine, wanted, about):
 # --- keeping ---
 
 def keep(folder, root=ROOT):
-    """Puts what `folder` has of first into the tree: description, profile, tables."""
+    """Copies description, profile and tables from `folder` into the tree; their paths."""
     kept = []
     for path in sorted(folder.glob("*.json")):
         text = json.loads(path.read_text())

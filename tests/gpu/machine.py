@@ -1,4 +1,4 @@
-"""What the items of a stage have of their machine: programs, libraries, the GPU's description, the time left."""
+"""The machine of a stage: its programs, NVIDIA's libraries, the GPU's description, the time left."""
 import contextlib
 import ctypes
 import glob
@@ -47,7 +47,7 @@ class Fault(Exception):
 
 
 def replace_file(path, text):
-    """The old file or the new one, whenever the process ends."""
+    """Atomically: whenever the process is killed, the old file or the new one is there."""
     new = path.with_name(path.name + ".new")
     new.write_text(text)
     os.replace(new, path)
@@ -67,8 +67,8 @@ def loader_finds_driver():
 
 
 def collect_libraries(folder, before=(), prefix="/", has_driver=loader_finds_driver):
-    """Makes links in `folder` to NVIDIA's libraries, each from the first place that has it: `before`, wheels of this
-    Python, toolkits; to the driver where the system's loader does not find it. None where there are none."""
+    """Links NVIDIA's libraries into `folder`, each from the first place that has it: `before`, wheels of this Python,
+    toolkits. Links the driver if the system's loader does not find it. None if there are no libraries."""
     wheels = [f"{path}/{pattern}" for path in sys.path if path for pattern in WHEEL_FOLDERS]
     places = [*before, *wheels, *(prefix + pattern for pattern in LIBRARY_FOLDERS)]
     wanted = [(place, name) for name in LIBRARIES for place in places]
@@ -130,7 +130,7 @@ class Machine:
             self.environment |= {"REMAT_DOUBLE_COMPILER": options.doubles,
                                  "REMAT_DOUBLE_CACHE": str(options.libraries / "kernels")}
             (options.libraries / "kernels").mkdir(exist_ok=True)
-        # For the tools alone: what else runs here has other libraries of the same names.
+        # For our tools only: PyTorch, ncu and compute-sanitizer need other versions of these libraries.
         self.for_tools = dict(self.environment)
         if (options.build / "libraries").is_dir():
             self.for_tools["LD_LIBRARY_PATH"] = f"{options.build / 'libraries'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
@@ -144,7 +144,7 @@ class Machine:
         return max(1, self.left() + OVERTIME)
 
     def close(self):
-        """Ends the servers, so that their memory of the GPU is nobody's in use."""
+        """Ends the servers and so frees their memory on the GPU."""
         servers, self.worker, self.torch = [self.worker, self.torch], None, None
         for server in filter(None, servers):
             server.end()
@@ -172,8 +172,8 @@ class Machine:
         return accepted(subprocess.CompletedProcess(command, process.returncode, out, err), accept)
 
     def call(self, program, *arguments, given="", before=(), alone=False, accept=(0,)):
-        """A program of gpu_worker, which keeps the GPU's context between them; `alone`, or with what is `before` it,
-        in a process of its own."""
+        """Runs a program of gpu_worker in the process that keeps the GPU's context; `alone`, or behind the command
+        `before`, in a process of its own."""
         worker = self.options.build / "tests/gpu/gpu_worker"
         if before or alone:
             return self.run(*before, worker, program, *arguments, given=given, accept=accept)
@@ -189,7 +189,7 @@ class Machine:
             raise absent(missing) from missing
 
     def asked(self, name, arguments, given=""):
-        """What fails leaves a process that the next shall not have."""
+        """Ends the process after a failure, which may have left it unusable."""
         code = None
         try:
             done = getattr(self, name).run(list(map(str, arguments)), given, self.limit())
@@ -241,7 +241,7 @@ class Machine:
                                     *nvrtc, *cache, *arguments).stdout)
 
     def goal(self):
-        """What the driver says is in use, once that was measured, is the reserve."""
+        """Target, and the reserve once it is measured."""
         reserve = self.rows.get("reserve", {}).get("found", {}).get("reserve_bytes")
         return ["--target", self.options.target, *(["--reserve", str(reserve)] if reserve else [])]
 
@@ -261,7 +261,7 @@ def accepted(done, accept):
 
 
 def hold_gpu():
-    """While it is open the driver does not put the GPU to sleep between processes."""
+    """An open file; while it is open the driver keeps the GPU initialized between processes."""
     try:
         return open("/dev/nvidia0", "rb")
     except OSError:

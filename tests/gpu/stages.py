@@ -1,21 +1,23 @@
-"""One stage of the tests and measurements on a GPU: what of it is not done yet, in less than eight minutes.
+"""Runs one stage of the tests and measurements on a GPU, or the part of it that is left, in less than eight minutes.
 
     stages.py STAGE [--build FOLDER] [--out FOLDER] [--libraries FOLDER] [--doubles COMPILER] [--target NAME]
                     [--seconds N] [--small] [--commit NAME]
     stages.py keep FOLDER
 
-A stage is a list of items. STAGE.json in BUILD/gpu has what each found, is written after each, and is read first:
-what is done there, of the same commit and GPU, is not done again (but in all stages except first what failed or could
-not run is), and what ran out of time or was killed is done after what did not, with the plans that it had not measured.
-All of it, with what else the stage makes, is copied to --out (default $OUT) after each item, so whoever carries BUILD to
-another machine puts back into BUILD/gpu what came of it. --build: build-carried where there is one, else build; its
-programs are run with the libraries of its folder "libraries". --libraries: of NVIDIA (default: where wheels and toolkits
-put them); --doubles: they are those of tests/cuda, whose kernels COMPILER compiles. --target: the description of the GPU
-(default: by its name). --commit: whose results count and are added to (default: what is built).
+A stage is a list of items. BUILD/gpu/STAGE.json holds the result of each; it is written after each item and read first.
+Results of another commit or GPU do not count. Items that failed or were skipped are tried again, except in the stage
+first. Items that were cut off come last, and keep the plans they had already timed. After each item the files of the
+stage are copied to --out (default: $OUT).
 
-keep: what came of the stage first, in FOLDER, goes into schemas/devices and docs/benchmarks.md.
+--build      default: build-carried where it exists, else build
+--libraries  NVIDIA's (default: links to those in LD_LIBRARY_PATH, wheels and toolkits)
+--doubles    the libraries are the doubles of tests/cuda, whose kernels COMPILER compiles
+--target     the GPU's description (default: by its name)
+--commit     whose results count, and are added to (default: the commit of the build)
 
-Exit code: 75 time ran out (again will go on), else 1 something failed, 77 something cannot run here, 0 all is ok."""
+keep: puts the results of the stage first in FOLDER into schemas/devices and docs/benchmarks.md.
+
+Exit code: 75 time ran out (the same command goes on), else 1 an item failed, 77 an item cannot run here, 0 all passed."""
 import argparse
 import datetime
 import json
@@ -70,7 +72,7 @@ def commit_of(build):
 
 
 def is_done(row, about, once):
-    """once: whatever came of it."""
+    """once: a failure or a skip is a result."""
     states = ["ok", "failed", "skipped"] if once else ["ok"]
     return row.get("status") in states and is_same(row, about)
 
@@ -80,13 +82,13 @@ def is_same(row, about):
 
 
 def items_left(wanted, rows, about, once=False):
-    """Those that ran out of time least often first."""
+    """In order, but items that were cut off last."""
     left = [name for name in wanted if not is_done(rows.get(name, {}), about, once)]
     return sorted(left, key=lambda name: rows.get(name, {}).get("times", 0))
 
 
 def save(machine, stage, results, wanted, about):
-    """In the state, and what the stage has made goes out."""
+    """Writes the results, and copies the stage's files to --out."""
     options = machine.options
     replace_file(options.state / f"{stage}.json", json.dumps(results, indent=1) + "\n")
     made = [f"{stage}.json", f"{options.name}.json", f"{options.name}.profile.json"]
@@ -99,7 +101,7 @@ def save(machine, stage, results, wanted, about):
 
 
 def begun(before, about):
-    """The row of an item that is cut off, of which it is known what it had measured."""
+    """The row of an item that has not ended, in case that it never does."""
     return {"status": "unfinished", "why": "it was cut off", "times": before.get("times", 0) + 1,
             "kept": before.get("kept", {})} | about
 
@@ -164,7 +166,7 @@ def arguments():
 
 
 def know_gpu(options, gpu):
-    """Which description is the GPU's, and its architecture."""
+    """Selects the GPU's description."""
     options.target = options.target or describe(gpu, options.state)
     path = pathlib.Path(options.target)
     options.description = path if path.suffix == ".json" else ROOT / f"schemas/devices/{options.target}.json"

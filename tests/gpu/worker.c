@@ -6,9 +6,9 @@
  *                                         PATH.in, if that is there, its output PATH.out and
  *                                         PATH.err; prints its exit code
  *
- * LIBRARIES: a folder, or "-" where the system's loader finds them. A program may end the process.
- * What fails leaves static variables and perhaps the context behind, so whoever asked then asks
- * another process. */
+ * LIBRARIES: a folder, or "-" for the system's loader. A program may end the process. One that
+ * fails may leave static variables or a broken context behind; the caller then starts another
+ * process. */
 #include "worker.h"
 
 #include <fcntl.h>
