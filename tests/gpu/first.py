@@ -1,7 +1,6 @@
 """The stage first: half an hour with a GPU, the most valuable items first; and its results as tables.
 
-Its files are ready to be committed: NAME.json, the GPU's description with the measured reserve; NAME.profile.json; and
-first.md, tables for docs/benchmarks.md. `keep` puts them into the tree."""
+`keep` puts them into the tree: NAME.json, the GPU's description with the measured reserve; NAME.profile.json; tables."""
 import csv
 import json
 import math
@@ -215,7 +214,7 @@ def rate(flops, ns):
 def kernel_table(rows, model):
     found = found_of(rows, f"profile {model}")
     lines = [[f"`{row['kernel']}`", f"`{row['operands'][:90]}`", row["count"], f"{row['median_ns'] / 1e3:.1f}",
-              f"{100 * row['roof_ns'] / row['median_ns']:.0f} %", f"{row['lost_ns'] / 1e6:.2f}"]
+              f"{100 * row['roof_ns'] / max(1, row['median_ns']):.0f} %", f"{row['lost_ns'] / 1e6:.2f}"]
              for row in (time_lost(found["kernels"], rows)[:20] if found else [])]
     return table(["kernel", "operands", "in a step", "us each", "of its roof", "ms lost in a step"], lines)
 
@@ -265,26 +264,25 @@ def counter_table(rows):
     return table(["function", *COUNTERS], lines)
 
 
-def state_table(rows, wanted):
+def state_table(rows):
     """Why items are not ok."""
-    lines = [[name, rows.get(name, {}).get("status", "not run"), why_of(rows.get(name, {}))] for name in wanted
-             if rows.get(name, {}).get("status") != "ok"]
+    lines = [[name, row["status"], why_of(row)] for name, row in rows.items() if row["status"] != "ok"]
     return table(["not ok", "", "why"], lines)
 
 
 def why_of(row):
-    said = row.get("why", "").replace("|", "/").split("\n")
-    return said[-1][:160]
+    return " ".join(row.get("why", "").replace("|", "/").split())[:160]
 
 
-def tables(rows, wanted, about, small):
-    """For docs/benchmarks.md, between its marks."""
+def tables(rows):
+    """For docs/benchmarks.md, with its marks."""
+    about = next(row for row in rows.values() if "gpu" in row)
     copied, measured_reserve = found_of(rows, "copy"), found_of(rows, "reserve")
-    done = sum(rows.get(name, {}).get("status") == "ok" for name in wanted)
-    models = [name.removeprefix("profile ") for name in wanted if name.startswith("profile ")]
+    done = sum(row["status"] == "ok" for row in rows.values())
+    models = [name.removeprefix("profile ") for name in rows if name.startswith("profile ")]
     head = (f"Measured by `tools/gpu.sh first` on {about['gpu']}, driver {about['driver']}, NVRTC {about['nvrtc']}, cuBLASLt "
-            f"{about['cublaslt']}, commit {about['commit']}: {done} of {len(wanted)} items are ok.")
-    if small:
+            f"{about['cublaslt']}, commit {about['commit']}: {done} of {len(rows)} items are ok.")
+    if "--small" in about["command"]:
         head += " Tiny models, to try the stage: nothing here is a measurement."
     if copied:
         head += f" The driver copies {copied['copy_bytes_per_s'] / 1e12:.2f} TB/s, reads and writes counted."
@@ -292,27 +290,23 @@ def tables(rows, wanted, about, small):
         head += f" Beside the arena {measured_reserve['reserve_bytes']} bytes are reserved."
     parts = [("Kernels of " + model, kernel_table(rows, model)) for model in models]
     parts += [("Attention", attention_table(rows)), ("Products", product_table(rows)), ("Steps", step_table(rows)),
-              ("Plans", plan_table(rows)), ("Counters", counter_table(rows)), ("Not ok", state_table(rows, wanted))]
-    return "\n".join([BEGINS, "", head, "", *(f"### {title}\n\n{text}" for title, text in parts if text), ENDS, ""])
-
-
-def write(machine, wanted, about):
-    """first.md of the state."""
-    replace_file(machine.options.state / "first.md", tables(machine.rows, wanted, about, machine.options.small))
+              ("Plans", plan_table(rows)), ("Counters", counter_table(rows)), ("Not ok", state_table(rows))]
+    return "\n".join([BEGINS, "", head, "", *(f"### {title}\n\n{text}" for title, text in parts if text), ENDS])
 
 
 # --- keeping ---
 
 def keep(folder, root=ROOT):
-    """Copies description, profile and tables from `folder` into the tree; their paths."""
+    """Copies description and profile from `folder` into the tree, and writes the tables; their paths."""
     kept = []
     for path in sorted(folder.glob("*.json")):
         text = json.loads(path.read_text())
         if text.get("schema") == "remat-profile/1" or "reserve_bytes" in text:
             shutil.copy(path, root / "schemas/devices" / path.name)
             kept.append(f"schemas/devices/{path.name}")
-    document, new = root / "docs/benchmarks.md", (folder / "first.md").read_text()
+    rows = json.loads((folder / "first.json").read_text())["items"]
+    document = root / "docs/benchmarks.md"
     text = document.read_text()
     begin, end = text.index(BEGINS), text.index(ENDS) + len(ENDS)
-    replace_file(document, text[:begin] + new.rstrip("\n") + text[end:])
+    replace_file(document, text[:begin] + tables(rows) + text[end:])
     return [*kept, "docs/benchmarks.md"]

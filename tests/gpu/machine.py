@@ -111,11 +111,14 @@ class Server:
         return subprocess.CompletedProcess(arguments, code, out, err)
 
     def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:  # it hangs in an item
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
         self.folder.cleanup()
 
 

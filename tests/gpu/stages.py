@@ -87,14 +87,11 @@ def items_left(wanted, rows, about, once=False):
     return sorted(left, key=lambda name: rows.get(name, {}).get("times", 0))
 
 
-def save(machine, stage, results, wanted, about):
+def save(machine, stage, results):
     """Writes the results, and copies the stage's files to --out."""
     options = machine.options
     replace_file(options.state / f"{stage}.json", json.dumps(results, indent=1) + "\n")
     made = [f"{stage}.json", f"{options.name}.json", f"{options.name}.profile.json"]
-    if stage == "first":
-        first.write(machine, wanted, about)
-        made.append("first.md")
     for path in [options.state / name for name in made]:
         if options.out and path.exists():
             replace_file(options.out / path.name, path.read_text())
@@ -119,17 +116,17 @@ def run_stage(machine, stage, about):
     left = items_left(wanted, rows, about, stage == "first")
     for name in left:
         rows[name] = rows.get(name, {}) | {"status": "unfinished", "why": "time ran out"}
-    save(machine, stage, results, wanted, about)
+    save(machine, stage, results)
     for name in left:
         if machine.left() <= 0:
             break
         about |= {"when": f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M}"}
         rows[name] = begun(rows[name], about)
-        save(machine, stage, results, wanted, about)
+        save(machine, stage, results)
         machine.kept = rows[name]["kept"]
         done = do(machine, *wanted[name])
         rows[name] = rows[name] | done if done["status"] == "unfinished" else done | about
-        save(machine, stage, results, wanted, about)
+        save(machine, stage, results)
         print(f"{stage}: {name}: {done['status']} {' '.join(done.get('why', '').split())[:300]}".rstrip(), flush=True)
     machine.close()
     print(f"{stage}: {len(wanted) - len(left)} of {len(wanted)} items were done before; {path}")
