@@ -177,12 +177,47 @@ static int create(struct output *o)
     return -1;
 }
 
+/* As "docker run -v" makes them of files. */
+static bool is_mount_point(const struct target *target)
+{
+    struct statx folder, file;
+    return statx(target->folder, "", AT_EMPTY_PATH, STATX_MNT_ID, &folder) == 0 &&
+           statx(target->folder, target->name, 0, STATX_MNT_ID, &file) == 0 &&
+           folder.stx_mnt_id != file.stx_mnt_id;
+}
+
+/* In /tmp, another's file may be written to but not replaced. */
+static bool is_sticky(const struct target *target)
+{
+    struct stat folder;
+    uid_t user = geteuid();
+    return user != 0 && fstat(target->folder, &folder) == 0 && (folder.st_mode & S_ISVTX) &&
+           folder.st_uid != user && target->info.st_uid != user;
+}
+
+static remat_status check_replaceable(struct remat_outputs *set, const struct output *o)
+{
+    if (!o->target.exists)
+        return REMAT_OK;
+    if (is_mount_point(&o->target))
+        return remat_error(set->ctx, REMAT_ERROR_IO, "%s: a mount point cannot be replaced",
+                           o->path);
+    if (is_sticky(&o->target))
+        return remat_error(set->ctx, REMAT_ERROR_IO,
+                           "%s: another user's file in a sticky folder cannot be replaced",
+                           o->path);
+    return REMAT_OK;
+}
+
 static remat_status open_temporary(struct remat_outputs *set, struct output *o)
 {
     if (o->target.exists && S_ISDIR(o->target.info.st_mode))
         return remat_file_error(set->ctx, o->path, "", EISDIR);
     if (o->target.exists && faccessat(o->target.folder, o->target.name, W_OK, AT_EACCESS) != 0)
         return remat_file_error(set->ctx, o->path, "", errno);
+    remat_status st = check_replaceable(set, o);
+    if (st != REMAT_OK)
+        return st;
     o->file = create(o);
     return o->file < 0 ? remat_file_error(set->ctx, o->path, "", errno) : REMAT_OK;
 }
@@ -199,11 +234,16 @@ static remat_status check_direct(struct remat_outputs *set, const struct output 
 
 static remat_status check_folder(struct remat_outputs *set, const struct output *o)
 {
+    struct stat here;
     if (o->target.direct || (o->target.exists && !S_ISDIR(o->target.info.st_mode)))
         return remat_file_error(set->ctx, o->path, "", ENOTDIR);
     if (faccessat(o->target.folder, ".", W_OK | X_OK, AT_EACCESS) != 0)
         return remat_file_error(set->ctx, o->path, "", errno);
-    return REMAT_OK;
+    if (o->target.exists && stat(".", &here) == 0 && here.st_dev == o->target.info.st_dev &&
+        here.st_ino == o->target.info.st_ino)
+        return remat_error(set->ctx, REMAT_ERROR_IO, "%s: the working folder cannot be replaced",
+                           o->path);
+    return check_replaceable(set, o);
 }
 
 static remat_status claim(struct remat_outputs *set, struct output o, const char *where)
@@ -231,7 +271,7 @@ remat_status remat_outputs_claim(struct remat_outputs *set, const char *label, c
     return claim(set, (struct output){.label = label, .path = path, .file = NO_FILE}, path);
 }
 
-/* Neither "cuda/" nor "." is a name that can be renamed. */
+/* "cuda/" is no name that can be renamed. */
 remat_status remat_outputs_claim_folder(struct remat_outputs *set, const char *label,
                                         const char *path)
 {

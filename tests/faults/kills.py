@@ -25,11 +25,11 @@ def kill_at_calls(place):
 
 
 def kill_at_random(place, command, moments, generator):
-    """How often the process was killed, and how often it left new files."""
+    """Kills it at so many moments of its life; how often it left new files."""
     place.run(command)
-    longest = 0.01  # follows what the command takes on this machine at this time: about half the moments are within
+    longest = 0.01  # follows what the command takes on this machine at this time: most moments are within
     killed = new = 0
-    for _ in range(moments):
+    while killed < moments:
         place.lay_out(command)
         before = faults.snapshot(place.folder)
         process = place.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -38,14 +38,14 @@ def kill_at_random(place, command, moments, generator):
         code = process.wait()
         files = faults.snapshot(place.folder)
         result = faults.Result(code, b"", "", {}, before, files, place.whole[command.name])
-        longest *= 0.9 if code == 0 else 1.1
+        longest *= 0.8 if code == 0 else 1.05
         if code == 0:
             faults.check_new(command, result)
         else:
             faults.check_killed(command, result)
             killed += 1
             new += any(files[name] != before[name] for name in command.outputs)
-    return killed, new
+    return new
 
 
 def main():
@@ -56,9 +56,8 @@ def main():
     with faults.Workplace(sys.argv[1], in_memory=False) as place:
         for command in faults.COMMANDS:
             if command.name in RANDOM:
-                killed, new = kill_at_random(place, command, moments, generator)
-                print(f"{command}: killed {killed} of {moments} times, {new} of them after a file was moved")
-                assert killed > moments // 10, "the moments come too late"
+                new = kill_at_random(place, command, moments, generator)
+                print(f"{command}: killed at {moments} moments, {new} of them after a file was moved")
 
 
 main()

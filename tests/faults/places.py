@@ -15,6 +15,7 @@ import time
 import faults
 from faults import OLD, Command
 
+NOBODY = 65534
 TRAIN = ["in.plan", "--text", "text.txt", "-j", "1", "--device", "cpu", "--steps", "1"]
 
 
@@ -136,6 +137,8 @@ def check_distinct(place):
         os.remove(p.path("link.json"))
         os.remove(p.path("hard.json"))
     p.run("dump", "in.plan", "-o", "./in.plan", code=2, says="'./in.plan' is the same file as PLAN 'in.plan'|FILE")
+    with open(p.path("problem.json"), "rb") as problem:
+        p.run("solve", "-", "--budget", "60%", "-o", "problem.json", stdin=problem, code=2, says="is the same file as PROBLEM '/dev/stdin'")
     p.write("x.plan", p.read("m.fbs"))  # the plan's own name would be the model's
     p.run("compile", "x.plan", code=2, says="--output 'x.plan' is the same file as MODEL 'x.plan'")
     p.run("run", *TRAIN, "--report", "/dev/null", "--trace", "/dev/null")
@@ -234,6 +237,7 @@ def check_folders(place):
     for options in (["-o", "around/m.plan", "--emit-cuda", "./around"], ["--emit-cuda", "around", "-o", "link/../around/m.plan"]):
         p.run("compile", "m.fbs", *options, code=2, says="around/m.plan' is inside the folder --emit-cuda '.*', which is replaced")
     assert os.listdir(p.path("around")) == []
+    p.run("compile", "m.fbs", "-o", "plain/m.plan", "--emit-cuda", ".", code=5, says="the working folder cannot be replaced")
     command = next(c for c in faults.COMMANDS if c.name == "compile all")
     writes = place.run(command).counts["write"]
     result = place.run(command, "write", writes // 2, "on")
@@ -270,12 +274,82 @@ def check_signals(place):
         process.stdout.readline()
         assert faults.snapshot(place.folder) == before
         process.send_signal(number)
-        process.stdout.close()
-        code = process.wait(timeout=60)
+        process.communicate(timeout=60)
+        code = process.returncode
         if code != 0:
             assert faults.snapshot(place.folder) == before, number
         else:
             assert p.read("w.safetensors") != OLD, number
+
+
+def check_replaceable(place):
+    """What the commit could not replace is refused before the work begins."""
+    endless = [*TRAIN[:-1], "100000000", "--save-weights", "w"]
+    p = Place(place)
+    p.write("read-only", mode=0o444)
+    os.chmod(place.folder, 0o777)
+    p.run("graph", "mlp-tiny", "-o", "read-only", code=5, says="read-only: Permission denied", preexec_fn=become_nobody)
+    if os.geteuid() != 0:
+        return
+    os.chmod(place.folder, 0o1777)
+    p.write("w", mode=0o666)
+    p.run("run", *endless, code=5, says="w: another user's file in a sticky folder", preexec_fn=become_nobody)
+    p.write("from")
+    os.mkdir(p.path("cuda"))
+    for source, target in (("from", "w"), ("cuda", "cuda")):
+        if subprocess.run(["mount", "--bind", p.path(source), p.path(target)], stderr=subprocess.DEVNULL).returncode != 0:
+            return  # no right to mount
+        try:
+            arguments = ["run", *endless] if target == "w" else ["compile", "m.fbs", "-o", "m.plan", "--emit-cuda", target]
+            p.run(*arguments, code=5, says=f"{target}: a mount point cannot be replaced")
+        finally:
+            subprocess.run(["umount", p.path(target)], check=True)
+
+
+def become_nobody():
+    if os.geteuid() == 0:
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def check_lost_output(place):
+    """Standard output that fails after the first step ends training, and what was trained is kept."""
+    p = Place(place, ["w.safetensors"])
+    process = place.start(Command("", "run", [*TRAIN[:-1], "100000000", "--save-weights", "w.safetensors", "--report", "r.json"]),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.stdout.close()
+    said = process.stderr.read().decode()
+    assert process.wait(timeout=60) == 5 and "standard output: Broken pipe" in said, said
+    assert re.search("interrupted after step [0-9]+ of 100000000", said), said
+    assert p.read("w.safetensors") != OLD and p.read("r.json")
+
+
+def check_interrupts(place):
+    """A compilation that a signal ends leaves all of a folder or nothing."""
+    command = Command("", "compile", ["m.fbs", "--ac-mode", "full", "-o", "m.plan", "--emit-cuda", "cuda"])
+    begin = time.monotonic()
+    Place(place).run("compile", *command.arguments)
+    longest = time.monotonic() - begin
+    for i in range(40):
+        p = Place(place)
+        process = place.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(longest * (0.5 + i / 40))
+        process.send_signal(signal.SIGTERM if i % 2 else signal.SIGINT)
+        code = process.wait(timeout=60)
+        left = faults.snapshot(place.folder)
+        assert not any("remat-tmp" in name for name in left), left
+        assert os.path.exists(p.path("cuda")) == os.path.exists(p.path("m.plan")) == (code == 0), (code, left)
+
+
+def check_unwritable_parameters(place):
+    """What no safetensors file can hold is refused before the first step."""
+    p = Place(place)
+    text = p.run("graph", "mlp-tiny", "--text").decode()
+    p.write("m.graph", text.replace("%h.0.fc.weight", "%__metadata__").encode())
+    p.run("compile", "m.graph", "-o", "m.plan")
+    for option in ("--save-weights", "--save-gradients", "--save-initial-weights"):
+        p.run("run", "m.plan", *TRAIN[1:-1], "100000000", option, "w", code=4, says="have no tensor \"__metadata__\"")
+    p.run("run", "m.plan", *TRAIN[1:])
 
 
 def check_names(place):
@@ -304,7 +378,8 @@ def check_names(place):
 
 def main():
     checks = [check_links, check_modes, check_distinct, check_devices, check_pipes, check_standard_output, check_limits, check_folders,
-              check_file_systems, check_signals, check_names]
+              check_file_systems, check_signals, check_replaceable, check_lost_output,
+              check_interrupts, check_unwritable_parameters, check_names]
     with faults.Workplace(sys.argv[1]) as place:
         for check in checks:
             begin = time.monotonic()

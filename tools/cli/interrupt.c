@@ -31,6 +31,15 @@ void cli_release_interrupts(void)
             signal(numbers[i], SIG_DFL);
 }
 
+void cli_hold_interrupts(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (int i = 0; i < NUMBER_COUNT; i++)
+        sigaddset(&signals, numbers[i]);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+}
+
 bool cli_interrupted(void)
 {
     return interrupted != 0;

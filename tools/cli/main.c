@@ -21,8 +21,12 @@ remat_status cli_open_file(remat_context *ctx, const char *path, FILE **out, uin
 static bool is_input(uint8_t kind, const char *value)
 {
     const char *ending = strrchr(value, '.');
-    return kind == CLI_INPUT ? strcmp(value, "-") != 0
-                             : kind == CLI_NAME && ending && strcmp(ending, ".json") == 0;
+    return kind == CLI_INPUT || (kind == CLI_NAME && ending && strcmp(ending, ".json") == 0);
+}
+
+static const char *input_path(const char *value)
+{
+    return strcmp(value, "-") == 0 ? "/dev/stdin" : value;
 }
 
 /* Inputs first: an output must be none of them. */
@@ -36,14 +40,16 @@ static remat_status claim_files(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, labels, args->given_count);
     for (uint32_t i = 0; i < args->operand_count; i++)
         if (is_input(tool->operand_kind, args->operands[i]))
-            REMAT_TRY(remat_outputs_input(args->outputs, tool->operands, args->operands[i]));
+            REMAT_TRY(
+                remat_outputs_input(args->outputs, tool->operands, input_path(args->operands[i])));
     for (uint32_t i = 0; i < args->given_count; i++) {
         const struct cli_option *option = &tool->options[args->given[i].option];
         labels[i] = remat_arena_format(arena, "--%s", option->name);
         if (!labels[i])
             return REMAT_ERROR_MEMORY;
         if (is_input(option->kind, args->given[i].value))
-            REMAT_TRY(remat_outputs_input(args->outputs, labels[i], args->given[i].value));
+            REMAT_TRY(
+                remat_outputs_input(args->outputs, labels[i], input_path(args->given[i].value)));
     }
     for (uint32_t i = 0; i < args->given_count; i++) {
         uint8_t kind = tool->options[args->given[i].option].kind;
@@ -110,13 +116,24 @@ const char *cli_producer(void)
     return "remat " REMAT_VERSION;
 }
 
-/* All that a tool has to say must have been said before its files are moved, unless whom it talked
- * to has hung up. */
+static bool files_kept;
+
+void cli_keep_files(void)
+{
+    files_kept = true;
+}
+
+/* All that a tool has to say must have been said before its files are moved, unless the terminal is
+ * gone or the files matter more. */
 static remat_status finish(remat_context *ctx, const struct cli_arguments *args)
 {
+    remat_status said = REMAT_OK;
     if ((fflush(stdout) != 0 || ferror(stdout)) && !cli_hung_up())
-        return remat_file_error(ctx, "standard output", "", errno);
-    return args->outputs ? remat_outputs_commit(args->outputs) : REMAT_OK;
+        said = remat_file_error(ctx, "standard output", "", errno ? errno : EIO);
+    if (said != REMAT_OK && !files_kept)
+        return said;
+    remat_status moved = args->outputs ? remat_outputs_commit(args->outputs) : REMAT_OK;
+    return moved ? moved : said;
 }
 
 int cli_main(const struct cli_tool *tool, int argc, char **argv,

@@ -111,6 +111,7 @@ static remat_status deliver(remat_context *ctx, struct remat_arena *arena,
     struct remat_outputs *outputs = args->outputs;
     const void *data;
     size_t bytes;
+    cli_hold_interrupts();
     if (report->program) {
         REMAT_TRY(remat_program_write(ctx, report->program, arena, &data, &bytes));
         REMAT_TRY(remat_outputs_write(outputs, report->path, data, bytes));

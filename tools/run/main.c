@@ -158,6 +158,19 @@ static remat_status get_text(remat_context *ctx, const struct cli_arguments *arg
     return REMAT_OK;
 }
 
+static remat_status check_weights_files(remat_context *ctx, const struct cli_arguments *args,
+                                        const remat_plan *plan)
+{
+    static const uint32_t outputs[] = {OPTION_save_initial_weights, OPTION_save_weights,
+                                       OPTION_save_gradients};
+    remat_status st = REMAT_OK;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
+        if (cli_has(args, outputs[i]))
+            RUN_TRY(safetensors_check(ctx, cli_text(args, outputs[i], NULL), plan));
+fail:
+    return st;
+}
+
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
@@ -174,6 +187,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     struct initial_weights weights = {0};
     RUN_TRY(read_settings(ctx, args, &settings));
     RUN_TRY(remat_plan_load_file(ctx, args->operands[0], &plan));
+    RUN_TRY(check_weights_files(ctx, args, plan));
     RUN_TRY(train_inspect(ctx, plan, settings.eval, &model));
     RUN_TRY(get_text(ctx, args, &model, &text));
     RUN_TRY(train_check_text(ctx, &model, &settings, &text));

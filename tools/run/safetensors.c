@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define METADATA "__metadata__"     /* the format's own entry of the header */
 enum { TENSOR_HEADER_BYTES = 256 }; /* of one tensor, its name aside: at most 6 + 2 numbers */
 
 static bool get_parameter(const remat_plan *plan, uint32_t index, remat_tensor_info *out)
@@ -26,22 +27,38 @@ static remat_status write_spaces(remat_context *ctx, struct safetensors *file, u
     return REMAT_OK;
 }
 
+static uint64_t reserve_header(const remat_plan *plan)
+{
+    remat_tensor_info tensor;
+    uint64_t bytes = TENSOR_HEADER_BYTES;
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_parameter(plan, i, &tensor))
+            bytes += 6 * strlen(tensor.name) + TENSOR_HEADER_BYTES;
+    return (bytes + 7) / 8 * 8;
+}
+
+remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan)
+{
+    uint64_t header_bytes = reserve_header(plan);
+    remat_tensor_info tensor;
+    if (header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
+        return cli_error(ctx, REMAT_ERROR_INVALID,
+                         "%s: the names of the parameters take a header of %llu bytes (accepted: "
+                         "at most %u)",
+                         path, (unsigned long long)header_bytes, SAFETENSORS_HEADER_BYTES_MAX);
+    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
+        if (get_parameter(plan, i, &tensor) && strcmp(tensor.name, METADATA) == 0)
+            return cli_error(ctx, REMAT_ERROR_INVALID,
+                             "%s: safetensors files have no tensor \"" METADATA "\"", path);
+    return REMAT_OK;
+}
+
 remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                               const remat_plan *plan, struct safetensors *out)
 {
     remat_status st = REMAT_OK;
-    remat_tensor_info tensor;
-    *out = (struct safetensors){.path = path, .header_bytes = TENSOR_HEADER_BYTES};
-    for (uint32_t i = 0; i < remat_plan_tensor_count(plan); i++)
-        if (get_parameter(plan, i, &tensor))
-            out->header_bytes += 6 * strlen(tensor.name) + TENSOR_HEADER_BYTES;
-    out->header_bytes = (out->header_bytes + 7) / 8 * 8;
-    if (out->header_bytes > SAFETENSORS_HEADER_BYTES_MAX)
-        RUN_FAIL(ctx, REMAT_ERROR_INVALID,
-                 "%s: the names of the parameters take a header of %llu bytes (accepted: at most "
-                 "%u)",
-                 path, (unsigned long long)out->header_bytes, SAFETENSORS_HEADER_BYTES_MAX);
-    out->header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    *out = (struct safetensors){.path = path, .header_bytes = reserve_header(plan)};
+    out->header = json_pack("{s:{s:s}}", METADATA, "format", "pt");
     if (!out->header)
         RUN_FAIL(ctx, REMAT_ERROR_MEMORY, "out of memory");
     RUN_TRY(remat_outputs_stream(outputs, path, &out->stream));

@@ -16,6 +16,9 @@ struct safetensors {  /* zero-initialise */
     uint32_t count;
 };
 
+/* Whether the parameters of the plan can be written: to be asked before there is anything to lose.
+ */
+remat_status safetensors_check(remat_context *ctx, const char *path, const remat_plan *plan);
 /* Room in the header for every parameter of the plan. */
 remat_status safetensors_open(remat_context *ctx, struct remat_outputs *outputs, const char *path,
                               const remat_plan *plan, struct safetensors *out);

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
 static bool find_tensor(const remat_plan *plan, const char *name, remat_tensor_info *out)
@@ -276,6 +277,11 @@ static const char *find_not_finite(const struct step_result *result)
     return result->flag ? a_gradient : NULL;
 }
 
+static bool output_failed(void)
+{
+    return ferror(stdout) && !cli_hung_up();
+}
+
 remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured)
@@ -294,9 +300,11 @@ remat_status train(remat_context *ctx, const struct train_model *model,
     if (!feed.ids)
         return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     cli_catch_interrupts();
+    signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->steps);
     recorder.origin_ns = progress.start_ns;
-    for (uint64_t step = 1; step <= settings->steps && !cli_interrupted() && !measured->not_finite;
+    for (uint64_t step = 1;
+         step <= settings->steps && !cli_interrupted() && !output_failed() && !measured->not_finite;
          step++) {
         struct step_result result = {.step = step};
         RUN_TRY(write_inputs(&feed, settings, step));
@@ -308,8 +316,9 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         if (step == 2)
             measured->settled_device_bytes = remat_session_device_bytes(session);
         print_step(settings, &progress, &result);
-        if (step == 1 && ferror(stdout) && !cli_hung_up())
+        if (step == 1 && output_failed())
             RUN_FAIL(ctx, REMAT_ERROR_IO, "standard output: nothing can be written to it");
+        cli_keep_files();
     }
     progress_clear(&progress);
     if (settings->eval && measured->steps && !measured->not_finite)
@@ -321,7 +330,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
         cli_log(ctx, REMAT_SEVERITY_INFO,
                 "with --save-gradients FILE --gradients-step %" PRIu64 " its gradients are in FILE",
                 measured->steps);
-    if (cli_interrupted())
+    if (cli_interrupted() || output_failed())
         cli_log(ctx, REMAT_SEVERITY_INFO, "interrupted after step %" PRIu64 " of %" PRIu64,
                 measured->steps, settings->steps);
 fail:
