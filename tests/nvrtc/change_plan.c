@@ -5,15 +5,15 @@
 #include <files.h>
 #include <program.h>
 #include <stdio.h>
-#include <stdlib.h>
 
+static struct remat_arena arena;
 static struct remat_program *program;
 static struct remat_cuda_code *code;
 
 /* One byte of a text that others may share. */
 static const char *change_byte(const char *text, size_t at)
 {
-    char *copy = strdup(text);
+    char *copy = remat_arena_string(&arena, text, strlen(text));
     copy[at] = (char)(copy[at] == 'x' ? 'y' : 'x');
     return copy;
 }
@@ -52,7 +52,7 @@ static struct remat_cuda_word *find_word(uint32_t kind)
 /* A copy of `items` with one more at the end, as the last one is. */
 #define GROW(items, item_count)                                                                    \
     do {                                                                                           \
-        void *grown_ = calloc(code->item_count + 1, sizeof *code->items);                          \
+        void *grown_ = remat_arena_array(&arena, code->item_count + 1, sizeof *code->items);       \
         memcpy(grown_, code->items, code->item_count * sizeof *code->items);                       \
         code->items = grown_;                                                                      \
         code->items[code->item_count] = code->items[code->item_count - 1];                         \
@@ -144,15 +144,16 @@ enum { CASE_COUNT = sizeof cases / sizeof *cases };
 int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
-    struct remat_arena arena;
     char *data;
     const void *changed;
     size_t bytes;
     remat_arena_init(&arena, ctx);
     for (size_t i = 0; argc < 4 && i < CASE_COUNT; i++)
         printf("%s\t%s\n", cases[i].name, cases[i].said);
-    if (argc < 4)
+    if (argc < 4) {
+        remat_context_destroy(&ctx);
         return 0;
+    }
     if (remat_file_read(ctx, argv[1], &arena, &data, &bytes) ||
         remat_program_read(ctx, argv[1], data, bytes, &arena, &program)) {
         printf("%s\n", remat_context_message(ctx));
