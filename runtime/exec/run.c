@@ -1,5 +1,5 @@
 /* Running entry points. Untraced, a device may replay an entry point as one. Traced, commands are
- * executed one by one: with the data of what they wrote the host waits for each, and else, on a
+ * executed one by one: where what they wrote is copied the host waits for each, and else, on a
  * device whose memory the host cannot address, they run back to back and the callbacks come at the
  * end. */
 #include "session_state.h"
@@ -34,36 +34,31 @@ static bool has_pitch(const struct remat_program_value *value, const struct rema
            span_bytes(o) > bytes;
 }
 
-/* At most REMAT_OPERANDS_MAX times REMAT_BYTES_MAX. */
-static uint64_t copied_bytes(const struct remat_session *session, const struct remat_command *c)
+/* 0 where a written value's data is not copied: not asked for, or in the arena as it should be. */
+static uint64_t copied_bytes(const struct remat_session *session, const struct remat_operand *o)
 {
-    const struct remat_program *program = session->program;
-    uint64_t bytes = 0;
-    for (uint32_t k = c->operand_begin; k < c->operand_end; k++) {
-        const struct remat_operand *o = &program->operands[k];
-        const struct remat_program_value *value = &program->values[o->value];
-        if (!(o->access & REMAT_ACCESS_WRITE))
-            continue;
-        if (has_pitch(value, o))
-            bytes += span_bytes(o);
-        else if (!session->device->memory)
-            bytes += value->bytes;
-    }
-    return bytes;
+    const struct remat_program_value *value = &session->program->values[o->value];
+    if (!(session->trace_copies >> value->role & 1))
+        return 0;
+    if (has_pitch(value, o))
+        return span_bytes(o);
+    return session->device->memory ? 0 : value->bytes;
 }
 
-/* Once, for the largest command. */
-static remat_status make_copy(struct remat_session *session)
+/* At most REMAT_OPERANDS_MAX times REMAT_BYTES_MAX. */
+uint64_t remat_session_copied_bytes(const struct remat_session *session)
 {
+    const struct remat_program *program = session->program;
     uint64_t most = 0;
-    for (uint32_t c = 0; c < session->program->command_count; c++) {
-        uint64_t bytes = copied_bytes(session, &session->program->commands[c]);
+    for (uint32_t c = 0; c < program->command_count; c++) {
+        uint64_t bytes = 0;
+        for (uint32_t o = program->commands[c].operand_begin; o < program->commands[c].operand_end;
+             o++)
+            if (program->operands[o].access & REMAT_ACCESS_WRITE)
+                bytes += copied_bytes(session, &program->operands[o]);
         most = bytes > most ? bytes : most;
     }
-    if (most == 0)
-        return REMAT_OK;
-    session->trace_copy = remat_reallocate(session->ctx, NULL, most);
-    return session->trace_copy ? REMAT_OK : REMAT_ERROR_MEMORY;
+    return most;
 }
 
 /* The rows of a view next to each other. `to` may be `from`. */
@@ -96,9 +91,9 @@ static remat_status find_data(struct remat_session *session, const struct remat_
         *out = device->memory + offset;
         return REMAT_OK;
     }
-    if (!session->trace_data)
+    uint64_t bytes = copied_bytes(session, operand);
+    if (!bytes || !session->trace_data)
         return REMAT_OK;
-    uint64_t bytes = pitch ? span_bytes(operand) : value->bytes;
     if (pitch)
         offset += operand->offset_elements * remat_dtype_bytes((remat_dtype)operand->dtype);
     if (!device->memory)
@@ -267,9 +262,8 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     if (!run.entry)
         return remat_error(session->ctx, REMAT_ERROR_USAGE, "the plan has no entry point \"%s\"",
                            entry_name);
-    run.at_end = run.traced && !session->device->memory && !session->trace_data;
-    if (run.traced && session->trace_data && !session->trace_copy)
-        REMAT_TRY(make_copy(session));
+    run.at_end =
+        run.traced && !session->device->memory && !(session->trace_data && session->trace_copy);
     REMAT_TRY(vtable->begin(session->device));
     st = execute(&run);
     remat_status ended = vtable->end(session->device);

@@ -171,7 +171,11 @@ static remat_status allocate_trace(struct remat_session *session)
     }
     session->trace_values =
         remat_reallocate(session->ctx, NULL, most * sizeof *session->trace_values);
-    return session->trace_values ? REMAT_OK : REMAT_ERROR_MEMORY;
+    uint64_t copied_bytes = remat_session_copied_bytes(session);
+    if (copied_bytes)
+        session->trace_copy = remat_reallocate(session->ctx, NULL, copied_bytes);
+    return session->trace_values && (!copied_bytes || session->trace_copy) ? REMAT_OK
+                                                                           : REMAT_ERROR_MEMORY;
 }
 
 static remat_status check_memory(remat_context *ctx, const remat_session_params *params,
@@ -201,11 +205,12 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
     *session = (struct remat_session){
         .ctx = ctx, .plan = plan, .program = plan->program, .trace_data = true};
     REMAT_TRY(read_params(ctx, params, &p));
+    session->trace_copies = p.trace_copies;
     REMAT_TRY(make_device(ctx, plan->program, &p, &session->device, &session->threads));
     REMAT_TRY(check_memory(ctx, &p, session->device->memory_bytes));
     REMAT_TRY(allocate_runs(session));
-    REMAT_TRY(allocate_trace(session));
     REMAT_TRY(session->device->vtable->bind(session->device, p.memory));
+    REMAT_TRY(allocate_trace(session));
     remat_session_set_trace(session, p.trace, p.trace_user);
     *out = session;
     return REMAT_OK;

@@ -22,12 +22,16 @@ struct remat_session {
     remat_trace_function *trace;
     void *trace_user;
     remat_trace_value *trace_values; /* as many as any command writes */
-    bool trace_data;                 /* the values' data is wanted */
-    char *trace_copy;                /* of it, where the host cannot address the device's memory */
+    uint32_t trace_copies;           /* 1 << role, of which data is copied for the trace */
+    char *trace_copy;                /* room for what one command writes of these */
+    bool trace_data;                 /* they are copied now */
     bool poison;
     char *shadow;                      /* NULL: no guards */
     struct remat_buffer_at *by_offset; /* all buffers, sorted; only with guards */
 };
+
+/* The most that the trace of one command copies. */
+uint64_t remat_session_copied_bytes(const struct remat_session *session);
 
 /* Before and after a command, when a test asked for checks. */
 void remat_session_before(struct remat_session *session, uint32_t command);

@@ -146,6 +146,7 @@ remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t
     remat_session *session;
     remat_session_params_init(&params);
     params.threads = threads;
+    params.trace_copies = UINT32_MAX;
     MUST(ctx, remat_session_create(ctx, plan, &params, &session));
     MUST(ctx, remat_session_run(session, "init"));
     return session;

@@ -1,6 +1,8 @@
-/* Logits over 1031 ids lie in rows of 1088; a host that traces them sees rows of 1031: the loss
- * made of these in double is the plan's. In fp32, so that nothing but the sum's order differs. */
+/* Logits over 1031 ids lie in rows of 1088; a host that asks for copies of activations traces rows
+ * of 1031: the loss made of these in double is the plan's. In fp32, so that nothing but the sum's
+ * order differs. A host that does not ask gets no data of them. No traced run allocates. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "harness.h"
 
@@ -10,8 +12,9 @@
 
 static struct {
     float logits[BATCH * SEQ][IDS];
-    uint32_t count;
+    uint32_t count, without_data;
 } seen;
+static uint32_t allocations;
 
 static int catch_logits(void *user, const remat_trace_event *event)
 {
@@ -21,9 +24,47 @@ static int catch_logits(void *user, const remat_trace_event *event)
         if (strcmp(event->phase, "forward") != 0 || value->bytes != sizeof seen.logits)
             continue;
         seen.count++;
-        memcpy(seen.logits, value->data, sizeof seen.logits);
+        if (value->data)
+            memcpy(seen.logits, value->data, sizeof seen.logits);
+        else
+            seen.without_data++;
     }
     return 0;
+}
+
+static void *count_allocation(void *user, void *pointer, size_t bytes)
+{
+    (void)user;
+    allocations += bytes != 0;
+    if (bytes)
+        return realloc(pointer, bytes);
+    free(pointer);
+    return NULL;
+}
+
+/* A traced step of a session with copies of these roles. */
+static double run(remat_context *ctx, const remat_plan *plan, uint32_t trace_copies,
+                  int32_t *targets)
+{
+    remat_session_params params;
+    remat_session *session;
+    float loss;
+    memset(&seen, 0, sizeof seen);
+    remat_session_params_init(&params);
+    params.threads = 1;
+    params.trace = catch_logits;
+    params.trace_copies = trace_copies;
+    MUST(ctx, remat_session_create(ctx, plan, &params, &session));
+    uint32_t before = allocations;
+    MUST(ctx, remat_session_run(session, "init"));
+    harness_write_inputs(ctx, session, plan, 0, 0);
+    MUST(ctx, remat_session_run(session, "train"));
+    harness_check(allocations == before, "%u allocations in a traced run", allocations - before);
+    MUST(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    MUST(ctx, remat_session_read(session, "targets", targets, BATCH * SEQ * sizeof *targets));
+    harness_check(seen.count > 0, "no logits were traced");
+    remat_session_destroy(&session);
+    return (double)loss;
 }
 
 static double cross_entropy(const int32_t *targets)
@@ -40,30 +81,25 @@ static double cross_entropy(const int32_t *targets)
 
 int main(void)
 {
-    remat_context *ctx = remat_context_create(NULL, NULL);
+    const remat_allocator allocator = {count_allocation, NULL};
+    remat_context *ctx = remat_context_create(&allocator, NULL);
     struct remat_arena arena;
     struct remat_program *program;
     struct remat_policy_settings policy = {0};
     int32_t targets[BATCH * SEQ];
-    float loss;
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph = harness_model(
         ctx, &arena, "gpt2-tiny",
         (struct remat_model_settings){.layers = 1, .batch = BATCH, .seq = SEQ, .vocab = IDS});
     MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     struct remat_plan plan = remat_plan_borrow(program);
-    remat_session *session = harness_open(ctx, &plan, 1);
-    remat_session_set_trace(session, catch_logits, NULL);
-    harness_write_inputs(ctx, session, &plan, 0, 0);
-    MUST(ctx, remat_session_run(session, "train"));
-    MUST(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
-    MUST(ctx, remat_session_read(session, "targets", targets, sizeof targets));
+    double loss = run(ctx, &plan, 1u << REMAT_TENSOR_ACTIVATION, targets);
     double expected = cross_entropy(targets);
-    harness_check(seen.count > 0, "no logits were traced");
-    harness_check(fabs((double)loss - expected) < 1e-6 * expected, "loss %.9g, of the logits %.9g",
-                  (double)loss, expected);
-    remat_session_set_trace(session, NULL, NULL);
-    remat_session_destroy(&session);
+    harness_check(seen.without_data == 0, "copies were asked for in vain");
+    harness_check(fabs(loss - expected) < 1e-6 * expected, "loss %.9g, of the logits %.9g", loss,
+                  expected);
+    run(ctx, &plan, 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT, targets);
+    harness_check(seen.without_data == seen.count, "copies that nobody asked for");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return harness_exit();

@@ -97,6 +97,8 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     params.gemm_table = table;
     params.threads = (uint32_t)cli_integer(args, OPTION_threads, 0);
     params.seed = settings->seed;
+    if (settings->hash || settings->json || settings->gradients_path)
+        params.trace_copies = 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT;
     RUN_TRY(remat_session_create(ctx, plan, &params, out));
 fail:
     return st;

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* Counts incompatible changes of this header; the library's own, to compare with the macro. */
-#define REMAT_API_VERSION 2
+#define REMAT_API_VERSION 3
 REMAT_API uint32_t remat_api_version(void);
 
 /* --- plans --- */
@@ -113,7 +113,9 @@ typedef struct remat_trace_value {
     remat_tensor_role role;
     remat_element element;
     uint32_t instance; /* 0: the original, k: recomputed for the k-th time */
-    /* Valid during the callback. NULL on a GPU when the data is not wanted. */
+    /* Row-major and dense, valid during the callback. NULL where it would have to be copied (on a
+     * GPU, and where rows of the value do not lie next to each other) and was not asked for:
+     * remat_session_params.trace_copies, remat_session_set_trace_data. */
     const void *data;
     uint64_t bytes;
 } remat_trace_value;
@@ -156,6 +158,9 @@ typedef struct remat_session_params {
     uint64_t memory_bytes;
     remat_trace_function *trace; /* NULL: none, and no clock is read */
     void *trace_user;
+    /* 1 << remat_tensor_role for each role whose data events have even where it must be copied:
+     * create then allocates host memory for what one command writes of it at most. 0: none. */
+    uint32_t trace_copies;
     /* The rest is for "cuda". `memory` is device memory there. */
     uint32_t ordinal; /* which GPU, as the driver counts them */
     /* Where libnvrtc and libcublasLt lie, and libcuda if it is there; NULL: where the system's
@@ -199,9 +204,9 @@ REMAT_API const char *remat_session_device_arch(const remat_session *session);
 REMAT_API uint64_t remat_session_device_bytes(const remat_session *session);
 REMAT_API void remat_session_set_trace(remat_session *session, remat_trace_function *trace,
                                        void *user);
-/* Whether events have the data of the values that a command wrote (1, from creation on). On a GPU
- * the host then waits for every command and copies it; without, commands run back to back and all
- * callbacks come at the end. No matter on "cpu", whose memory the host can address. */
+/* Whether the data of params.trace_copies is copied (1, from creation on). On a GPU the host then
+ * waits for every command; without copies, commands run back to back and all callbacks come at the
+ * end. */
 REMAT_API void remat_session_set_trace_data(remat_session *session, int wanted);
 
 /* Whole tensors by name, row-major; `bytes` must be the tensor's, `data` is memory of the host.
