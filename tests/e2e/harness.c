@@ -163,6 +163,7 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
     remat_session_params_init(&params);
     params.threads = settings->threads;
     params.seed = 1;
+    params.trace_copies = UINT32_MAX;
     MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
     remat_session_set_trace(session, hash_written, &hashes);
     MUST(ctx, remat_session_break_rule(session, settings->break_rule));
