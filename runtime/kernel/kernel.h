@@ -19,10 +19,10 @@
  * stride of 0 repeats. load_row and store of a ROW register ignore the stride of the last axis;
  * store of a COLUMN register ignores the strides of the others. Loads of bf16 and f16 convert to
  * f32 exactly, loads of i32 where that is below 2^24. A store into a bf16 or f16 operand rounds to
- * nearest even, subnormals too; NaN stays NaN. The CPU device has no f16. i32 is not stored. An
- * operand that is stored shares no byte with another but in place: the other is only loaded, in
- * the same dtype, and both address the same elements in the same order. Every element is loaded
- * before it is stored.
+ * nearest even, subnormals too; NaN stays NaN. The CPU device has no f16. i32 is not stored. No
+ * byte is stored by two operands, and one that is loaded (by the same operand or another) only in
+ * place: both have one dtype and address the same elements in the same order, none of them for
+ * several columns of a row. Every element is loaded before it is stored.
  *
  * random: the operand is i32, and the four elements from its offset on are the step's random state
  * { seed low, seed high, step, microbatch }; its shape and strides are ignored. The immediate is

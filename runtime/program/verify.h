@@ -34,6 +34,8 @@ remat_status remat_verify_kernels(struct remat_verifier *verifier);
 remat_status remat_verify_command(struct remat_verifier *verifier, uint32_t index);
 /* program->cuda; the commands are verified already. */
 remat_status remat_verify_cuda(struct remat_verifier *verifier);
+/* Product of all lengths of its index space but the last. */
+uint64_t remat_command_rows(const struct remat_command *c);
 /* What a command writes lies apart from all else that it uses, or may alias; after the command. */
 remat_status remat_verify_alias(struct remat_verifier *verifier, uint32_t index);
 /* Operand k as the random state of `random` and of attention's dropout. */

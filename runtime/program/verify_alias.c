@@ -1,7 +1,8 @@
 /* Operands over each other. What a command writes lies apart from all else that it uses, in bytes
  * of the arena, so that neither the order of a kernel's loads and stores nor that of its threads
- * decides what it reads. The exceptions: a kernel program stores where another operand loads,
- * element for element, and flags are flagged by several. */
+ * decides what it reads. The exceptions: a kernel program stores where it loads, element for
+ * element, and flags are flagged by several. One value for a row of several columns is no element:
+ * it is loaded for one column when it may be stored for another already. */
 #include "verify.h"
 
 struct range { /* of bytes of the arena */
@@ -17,17 +18,22 @@ static struct range range_of(const struct remat_verifier *v, const struct remat_
                           offset + v->reach_bytes[k]};
 }
 
-static bool has_one_class(const struct remat_operand_use *use)
+/* In one way only, and not once for several columns. */
+static bool may_be_in_place(const struct remat_operand_use *use, const struct remat_command *c)
 {
-    return use->by_element + use->by_row + use->by_column == 1;
+    bool one_column = c->rank == 0 || c->space[c->rank - 1] == 1,
+         one_row = remat_command_rows(c) == 1;
+    bool by_column = use->by_column && !one_row;
+    bool by_element = use->by_element || use->by_row || (use->by_column && one_row);
+    return by_element != by_column && (one_column || !use->by_row);
 }
 
-/* Of axis d as the kernel uses the operand: one value a row, or a column, takes no step along. */
+/* Of axis d as the kernel uses an operand in place: one value a column takes no step along others.
+ */
 static int64_t stride_of(const struct remat_operand_use *use, const struct remat_operand *o,
                          uint32_t d, uint32_t rank)
 {
-    bool last = d + 1 == rank;
-    return (use->by_row && last) || (use->by_column && !last) ? 0 : o->strides[d];
+    return use->by_column && d + 1 < rank ? 0 : o->strides[d];
 }
 
 /* Whether both address the same elements in the same order. Strides of axes of one element say
@@ -39,7 +45,7 @@ static bool is_same_view(const struct remat_verifier *v, const struct remat_comm
                                *y = &v->program->operands[c->operand_begin + k];
     const struct remat_operand_use *a = &v->uses[c->kernel][j], *b = &v->uses[c->kernel][k];
     bool same = range_of(v, x, j).begin == range_of(v, y, k).begin && x->dtype == y->dtype &&
-                has_one_class(a) && has_one_class(b);
+                may_be_in_place(a, c) && may_be_in_place(b, c);
     for (uint8_t d = 0; same && d < c->rank; d++)
         same = c->space[d] == 1 || stride_of(a, x, d, c->rank) == stride_of(b, y, d, c->rank);
     return same;
@@ -62,6 +68,12 @@ static remat_status verify_written(struct remat_verifier *v, uint32_t index, uin
     const struct remat_command *c = &p->commands[index];
     const struct remat_operand *operands = &p->operands[c->operand_begin];
     struct range written = range_of(v, &operands[k], k);
+    const struct remat_operand_use *use = v->uses[c->kernel] ? &v->uses[c->kernel][k] : NULL;
+    if (use && use->loaded && !may_be_in_place(use, c))
+        return remat_verify_error(v, "commands", index, c->name,
+                                  "operand %u: its kernel does not store \"%s\" element by element "
+                                  "as it loads it",
+                                  k, p->values[operands[k].value].name);
     for (uint32_t j = 0; j < c->operand_end - c->operand_begin; j++) {
         struct range used = range_of(v, &operands[j], j);
         if (j == k || used.end <= written.begin || written.end <= used.begin)

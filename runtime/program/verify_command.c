@@ -260,7 +260,7 @@ static remat_status verify_access(struct remat_verifier *v, uint32_t index, uint
     return REMAT_OK;
 }
 
-static uint64_t rows_of(const struct remat_command *c)
+uint64_t remat_command_rows(const struct remat_command *c)
 {
     uint64_t rows = 1;
     (void)remat_dims_elements(c->space, c->rank ? c->rank - 1u : 0, &rows);
@@ -275,10 +275,10 @@ static remat_status verify_kernel_program(struct remat_verifier *v, uint32_t ind
     if (c->operand_end - c->operand_begin != program->operand_count)
         return remat_verify_error(v, "commands", index, c->name, "%u operands, its kernel has %u",
                                   c->operand_end - c->operand_begin, program->operand_count);
-    if (v->sums_columns[c->kernel] && rows_of(c) > COLUMN_ROWS_MAX)
+    if (v->sums_columns[c->kernel] && remat_command_rows(c) > COLUMN_ROWS_MAX)
         return remat_verify_error(v, "commands", index, c->name,
-                                  "sums over %llu rows, the limit is %u", (ull)rows_of(c),
-                                  COLUMN_ROWS_MAX);
+                                  "sums over %llu rows, the limit is %u",
+                                  (ull)remat_command_rows(c), COLUMN_ROWS_MAX);
     for (uint32_t k = 0; k < program->operand_count; k++) {
         const struct remat_operand_use *use = &v->uses[c->kernel][k];
         REMAT_TRY(verify_access(v, index, k));

@@ -128,11 +128,15 @@ static void analyse_uses(struct builder *b)
         }
     }
     /* In place every element is loaded before it is stored: the store waits for the last load. */
-    for (uint32_t i = 0; i < b->count; i++)
-        if (is_store(&b->nodes[i]))
-            b->nodes[i].stage = cpu_tile_aliases_load(b, &b->tile->accesses[b->nodes[i].access])
-                                    ? stages - 1
-                                    : b->nodes[i].depth;
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct node *node = &b->nodes[i];
+        if (!is_store(node))
+            continue;
+        bool column = b->nodes[node->args[0]].class == REMAT_CLASS_COLUMN; /* after the rows */
+        node->stage = cpu_tile_aliases_load(b, &b->tile->accesses[node->access])
+                          ? stages - 1
+                          : node->depth - column;
+    }
     b->tile->stage_count = stages;
 }
 

@@ -244,7 +244,7 @@ static remat_status emit_others(struct builder *b, uint32_t number, uint32_t ind
         return REMAT_OK;
     if (stored == REMAT_CLASS_ROW && last) {
         REMAT_PUSH(b->arena, &b->tile->row_end, make_store(b, node));
-    } else if (stored == REMAT_CLASS_COLUMN && node->depth == number + 1) {
+    } else if (stored == REMAT_CLASS_COLUMN && node->stage == number) {
         REMAT_PUSH(b->arena, &stage->column, make_store(b, node));
     } else if (!is_store(node) && node->variation == BY_COLUMN && node->depth == number + 1) {
         REMAT_PUSH(b->arena, &stage->column, make_step(b, node, node->home));

@@ -118,6 +118,26 @@ static void dtype(struct named *n, uint32_t operand, remat_dtype dtype)
     n->values[operand].bytes = n->values[operand].bytes / 4 * remat_dtype_bytes(dtype);
 }
 
+/* A matmul's operands, with an axis of two before the others. */
+static void batched(struct remat_operand *o)
+{
+    for (uint32_t k = 0; k < 3; k++) {
+        o[k].shape[2] = o[k].shape[1];
+        o[k].shape[1] = o[k].shape[0];
+        o[k].strides[2] = o[k].strides[1];
+        o[k].strides[1] = o[k].strides[0];
+        o[k].strides[0] = o[k].shape[1] * o[k].strides[1];
+        o[k].shape[0] = 2;
+        o[k].rank = 3;
+    }
+}
+
+static void double_strides(struct remat_operand *o)
+{
+    for (uint32_t d = 0; d < o->rank; d++)
+        o->strides[d] *= 2;
+}
+
 /* 2^14 queries see 2^50 keys, all of them the first one again. */
 static void endless(struct named *n)
 {

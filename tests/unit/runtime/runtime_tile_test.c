@@ -77,6 +77,42 @@ static void test_flag(void)
     }
 }
 
+/* Sums over a single row, stored over the row, to which they are added afterwards. */
+static void test_in_place(remat_context *ctx, struct cpu_pool **pools)
+{
+    enum { COLUMNS = 1000, NONE = REMAT_NO_REGISTER };
+    static struct sample s = {
+        .rank = 2,
+        .operand_count = 2,
+        .instruction_count = 7,
+        .space = {1, COLUMNS},
+        .rows = 1,
+        .columns = COLUMNS,
+        .instructions = {{REMAT_INSTRUCTION_load, 0, {NONE, NONE, NONE}, 0, 0},
+                         {REMAT_INSTRUCTION_constant, 0, {NONE, NONE, NONE}, 0, 0.5f},
+                         {REMAT_INSTRUCTION_mul, 0, {0, 1, NONE}, 0, 0},
+                         {REMAT_INSTRUCTION_column_sum, 0, {2, NONE, NONE}, 0, 0},
+                         {REMAT_INSTRUCTION_store, 0, {3, NONE, NONE}, 0, 0},
+                         {REMAT_INSTRUCTION_add, 0, {0, 3, NONE}, 0, 0},
+                         {REMAT_INSTRUCTION_store, 1, {5, NONE, NONE}, 0, 0}},
+        .arena_bytes = (uint64_t)2 * 4096,
+        .column_sums = REMAT_COLUMN_SUMS,
+    };
+    for (uint32_t o = 0; o < s.operand_count; o++) {
+        s.operands[o] = (struct remat_operand){.value = o,
+                                               .dtype = REMAT_F32,
+                                               .rank = 2,
+                                               .shape = {1, COLUMNS},
+                                               .strides = {COLUMNS, 1}};
+        s.values[o] = (struct remat_program_value){.buffer = o};
+        s.buffers[o] = (struct remat_buffer){.offset_bytes = (uint64_t)o * 4096,
+                                             .bytes = (uint64_t)4 * COLUMNS};
+    }
+    s.kernel = (struct remat_kernel_program){s.instruction_count, s.instructions, s.operand_count};
+    s.program = (struct remat_program){.buffers = s.buffers, .values = s.values};
+    run_sample(ctx, &s, pools);
+}
+
 int main(int argc, char **argv)
 {
     int samples = argc > 1 ? atoi(argv[1]) : 2500;
@@ -86,6 +122,7 @@ int main(int argc, char **argv)
         CHECK(!cpu_pool_create(ctx, t + 1, &pools[t]));
     uint32_t state = cpu_flush_subnormals();
     test_flag();
+    test_in_place(ctx, pools);
     for (int i = 0; i < samples && failures < 3; i++) {
         static struct sample sample;
         sample_make(&sample, (uint64_t)i);
