@@ -40,6 +40,9 @@ uint64_t remat_command_rows(const struct remat_command *c);
 remat_status remat_verify_alias(struct remat_verifier *verifier, uint32_t index);
 /* Operand k as the random state of `random` and of attention's dropout. */
 remat_status remat_verify_random_state(struct remat_verifier *verifier, uint32_t index, uint32_t k);
+/* Tensors have names of their own, and so have the gradients that commands write, but for those
+ * that are parts of a tensor. Everything else is verified already. */
+remat_status remat_verify_names(struct remat_verifier *verifier);
 /* Shapes, access and parameters of a named kernel's operands; their number is right already. */
 remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index);
 

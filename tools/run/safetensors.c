@@ -100,7 +100,7 @@ static remat_status begin_tensor(remat_context *ctx, struct safetensors *file,
     json_int_t begin = (json_int_t)file->data_bytes;
     json_int_t end = (json_int_t)(file->data_bytes + tensor->bytes);
     if (json_object_get(file->header, tensor->name))
-        return cli_error(ctx, REMAT_ERROR_INTERNAL, "%s: \"%s\" is written twice", file->path,
+        return cli_error(ctx, REMAT_ERROR_INVALID, "%s: the plan computes \"%s\" twice", file->path,
                          tensor->name);
     json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", element_name(tensor->element), "shape",
                               make_shape(tensor), "data_offsets", begin, end);
