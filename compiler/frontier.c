@@ -4,6 +4,7 @@
  */
 #include "frontier.h"
 
+#include "amounts.h"
 #include "paths.h"
 #include "survey.h"
 
@@ -184,6 +185,16 @@ fail:
     return st;
 }
 
+/* Times saturate, and what takes that long is no plan: remat_arrange refuses it. */
+static void drop_endless(struct remat_survey_points *points)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < points->count; i++)
+        if (points->items[i].step_ns < REMAT_SEGMENT_NS_MAX)
+            points->items[kept++] = points->items[i];
+    points->count = kept;
+}
+
 remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_frontier_point *plan,
                                    struct remat_frontier *out)
 {
@@ -194,6 +205,7 @@ remat_status remat_choose_frontier(struct remat_chooser *c, const struct remat_f
     REMAT_TRY(survey(&s, &candidate_count));
     if (plan)
         REMAT_PUSH(c->arena, &s.points, *plan);
+    drop_endless(&s.points);
     sort_points(&s.points);
     *out = (struct remat_frontier){.points = s.points.items,
                                    .count = (uint32_t)s.points.count,

@@ -123,8 +123,26 @@ def check_samples():
     assert max(between) < 0.01 and max(tenths) < 0.0005, (between, tenths)
 
 
+def check_slow():
+    """A device on which everything saved takes little less than the longest time that is counted:
+    what takes longer is no point."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../schemas/devices/cpu.json"), encoding="utf-8") as file:
+        device = json.load(file)
+    device["matmul"].update(fp32_flops_per_s=9e6, bf16_flops_per_s=9e6, efficiency=1e-3)
+    device["attention"].update(forward_efficiency=1e-3, backward_efficiency=1e-3)
+    with open("slow.json", "w", encoding="utf-8") as file:
+        json.dump(device, file)
+    call("graph", "gpt2-tiny", "-o", "m.fbs")
+    call("compile", "m.fbs", "--curve", "c.json", "--target", "slow.json")
+    with open("c.json", encoding="utf-8") as file:
+        curve = json.load(file)
+    check_staircase(curve, True)
+    assert 2**44 < curve["points"][-1]["time"] < 2**45, curve["points"][-1]
+
+
 def main():
     os.chdir(tempfile.mkdtemp())
+    check_slow()
     check_samples()
     for preset, model, options in MODELS:
         call("graph", preset, "-o", "m.fbs", *model)
