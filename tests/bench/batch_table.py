@@ -3,8 +3,8 @@
     python3 tests/bench/batch_table.py BUILD_DIRECTORY [--output FILE] [--small]
 
 Compiles a model for each batch from 1 to 64 under fixed policies and each solver: nothing is run, so
-the figures are the same on every machine. Prints Markdown; --output writes it between the markers in
-that file instead."""
+the figures are the same on every machine. Prints Markdown; with --output docs/benchmarks.md it goes to
+docs/tables/batches.md, and its summary into docs/benchmarks.md."""
 import argparse
 import concurrent.futures
 import json
@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-from tables import DOES_NOT_FIT, publish
+from tables import DOES_NOT_FIT, commit, first_line, markdown, publish, read
 
+NAME = "batches"
 POLICIES = {
     "none": ["--ac-mode", "none"],
     "every 3": ["--ac-mode", "selective", "--ac-option", "3"],
@@ -105,24 +106,39 @@ class Experiment:
 def make_tables(build, small):
     with tempfile.TemporaryDirectory() as work:
         if small:
-            return Experiment(build, work, "llama-tiny", 64, "h100-sxm", 700_000_000, 4).markdown()
+            tiny = Experiment(build, work, "llama-tiny", 64, "h100-sxm", 700_000_000, 4)
+            return f"Commit {commit()}.\n\n## llama-tiny, sequence 64\n\n{tiny.markdown()}"
         one = Experiment(build, work, "llama3.2-3b", 2048, "h100-sxm", 80 * 10**9, 64)
         eight = Experiment(build, work, "llama3-8b", 2048, "h100-sxm", 91 * 10**9, 64, ranks=8)
-        return (f"### llama3.2-3b, sequence 2048, bf16, `--budget 80GB --target h100-sxm`\n\n"
+        return (f"Commit {commit()}.\n\n"
+                f"## llama3.2-3b, sequence 2048, bf16, `--budget 80GB --target h100-sxm`\n\n"
                 f"{one.markdown()}\n\n"
-                f"### llama3-8b, sequence 2048, bf16, 91 GB on each of 8 ranks\n\n"
+                f"## llama3-8b, sequence 2048, bf16, 91 GB on each of 8 ranks\n\n"
                 f"Budget {eight.budget_bytes / 1e9:.1f} GB: 91 GB and the seven eighths of the static bytes "
                 f"that the other ranks hold.\n\n{eight.markdown()}")
+
+
+def summary(text):
+    """For each model the largest batch and the most tokens/s of each policy."""
+    policies = [table for table in read(text) if "largest batch" in table.head]
+    head, rows = ["policy"], [[name] for name in POLICIES]
+    for table in policies:
+        model = table.title.split(",")[0]
+        head += [f"{model}: largest batch", "most tokens/s", "over full"]
+        for row, found in zip(rows, table.rows):
+            assert found[0].split(":")[0] == row[0], found
+            row += [found[1], found[4], found[5]]
+    return f"{first_line(text)}\n\n{markdown(head, rows)}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build")
-    parser.add_argument("--output", help="write the tables between the markers in this file")
+    parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     parser.add_argument("--small", action="store_true", help="a tiny model, to see that it works")
     arguments = parser.parse_args()
     tables = make_tables(arguments.build, arguments.small)
-    publish(__file__, tables, arguments.output)
+    publish(__file__, NAME, "Batch and recomputation by the cost model", tables, summary, arguments.output)
 
 
 if __name__ == "__main__":

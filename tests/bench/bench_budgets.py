@@ -4,9 +4,9 @@
 
 Budgets go evenly from what everything saved takes to the smallest that the ladder has a plan for. At each
 budget both plans, and the one that saves everything, are processes that live side by side and take
-turns, a step each; figures are minima over the turns. Prints Markdown; --output writes it between the
-marks in that file instead. Refuses a machine that is not idle, and says so when it was not idle during
-the run; --force measures anyway."""
+turns, a step each; figures are minima over the turns. Prints Markdown; with --output docs/benchmarks.md
+it goes to docs/tables/cpu_budgets.md, and its summary into docs/benchmarks.md. Refuses a machine that is
+not idle, and says so when it was not idle during the run; --force measures anyway."""
 import argparse
 import datetime
 import json
@@ -19,8 +19,9 @@ import tempfile
 import time
 
 from bench_step import BUSY_LIMIT, Contestant, OtherLoad, cased_bytes, idleness, processor
-from tables import publish
+from tables import markdown, publish, read
 
+NAME = "cpu_budgets"
 BUDGETS = 10
 WIDE = ["--layers", "12", "--width", "768", "--heads", "12"]
 # name: arguments of remat-graph, batch, sequence, measured turns, threads
@@ -113,7 +114,7 @@ def report(options, results, cases, seconds, other, trouble):
         _, batch, seq, turns, threads = cases[name]
         none = rows[0][1][0]
         fastest = min(times[0] for _, _, times in rows)
-        lines += [f"### {name}, fp32, batch {batch}, seq {seq}, {threads} thread{'s' if threads > 1 else ''}, "
+        lines += [f"## {name}, fp32, batch {batch}, seq {seq}, {threads} thread{'s' if threads > 1 else ''}, "
                   f"minima of {turns} turns", "",
                   f"Everything saved: predicted {none['step_ns'] / 1e6:.1f} ms, measured {fastest / 1e6:.1f} ms, "
                   f"arena {cased_bytes(none['arena_bytes'])}. Times are multiples of its own in the same turns; a "
@@ -121,10 +122,21 @@ def report(options, results, cases, seconds, other, trouble):
     return "\n".join(lines).rstrip()
 
 
+def summary(text):
+    """Step time of per-op over the ladder's at ten budgets: mean and largest measured ratio, and the predicted mean."""
+    rows = []
+    for table in read(text):
+        predicted, measured = ([float(row[column]) for row in table.rows] for column in (7, 8))
+        rows.append([table.title.split(", minima")[0], f"{sum(measured) / len(measured):.3f}",
+                     f"{sum(predicted) / len(predicted):.3f}", f"{max(measured):.3f}"])
+    said = [line for line in text.splitlines() if line.startswith(("Measured ", "**Not a measurement"))]
+    return "\n\n".join([*said, markdown(["model", "mean, measured", "mean, predicted", "largest, measured"], rows)])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--output", help="write between the marks in this file")
+    parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     parser.add_argument("--force", action="store_true", help="also when the machine is not idle")
     parser.add_argument("--small", action="store_true", help="tiny models of all families: to try it out")
     options = parser.parse_args()
@@ -143,7 +155,7 @@ def main():
     text = report(options, results, cases, time.monotonic() - start, other, trouble)
     if options.output and trouble and not options.force:
         sys.exit(f"{options.output} is not written")
-    publish(__file__, text, options.output)
+    publish(__file__, NAME, "Plans at ten budgets on the CPU", text, summary, options.output)
     return 0
 
 

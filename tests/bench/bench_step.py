@@ -4,7 +4,8 @@
 
 PyTorch (with default and with fused AdamW) and remat (nothing recomputed, everything, and a budget
 half way between) are processes that live side by side and take turns, a step each; figures are minima
-over the turns. Steps are in fp32 and bf16, operations in fp32. Prints Markdown; --output writes it between the marks in that file instead. Refuses a
+over the turns. Steps are in fp32 and bf16, operations in fp32. Prints Markdown; with --output
+docs/benchmarks.md it goes to docs/tables/cpu_steps.md, and its summary into docs/benchmarks.md. Refuses a
 machine that is not idle, and says so when it was not idle during the run; --force measures anyway."""
 import argparse
 import datetime
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 
-from tables import publish
+from tables import markdown, publish, read
 
+NAME = "cpu_steps"
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.join(os.path.dirname(HERE), "peers")
 BUSY_LIMIT, LOAD_LIMIT = 0.03, 0.5
@@ -291,11 +293,28 @@ def report(options, tables, found, seconds, other, trouble):
         lines += [f"**Not a measurement to quote: {trouble}.**", ""]
     for i, (model, *table) in enumerate(tables):
         if i == 0 or model != tables[i - 1][0]:
-            lines += [f"### The step of {model}", ""]
+            lines += [f"## {model}", ""]
         lines += step_table(*table)
     if found is not None:
-        lines += ["### Operations", ""] + operation_table(found)
-    return "\n".join(lines)
+        lines += ["## Operations", ""] + operation_table(found)
+    return "\n".join(lines).rstrip()
+
+
+def summary(text):
+    """Each step: the faster of PyTorch's two optimizers beside ours with everything saved and everything recomputed."""
+    head = ["model", "step", "PyTorch, ms", "remat, ms", "of PyTorch", "full, ms", "of PyTorch", "PyTorch, GB", "remat, GB"]
+    rows = []
+    for table in read(text):
+        ms = {row[0]: float(row[1]) for row in table.rows if "ms per step" in table.head}
+        if not ms:
+            continue
+        torch = min(("PyTorch, default AdamW", "PyTorch, fused AdamW"), key=ms.get)
+        resident = {row[0]: row[4] for row in table.rows}
+        none, full = "remat, nothing recomputed", "remat, full"
+        rows.append([table.title, table.caption.rstrip(":"), f"{ms[torch]:g}", f"{ms[none]:g}", f"{ms[none] / ms[torch]:.2f}",
+                     f"{ms[full]:g}", f"{ms[full] / ms[torch]:.2f}", resident[torch], resident[none]])
+    measured = [line for line in text.splitlines() if line.startswith(("Measured ", "**Not a measurement"))]
+    return "\n\n".join([*measured, markdown(head, rows)])
 
 
 def main():
@@ -303,7 +322,7 @@ def main():
         return torch_worker(*sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
-    parser.add_argument("--output", help="write between the marks in this file")
+    parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     parser.add_argument("--force", action="store_true", help="also when the machine is not idle")
     parser.add_argument("--small", action="store_true", help="tiny models and small shapes: to try it out")
     parser.add_argument("--models", help="only the steps of these, comma-separated, and no operations")
@@ -332,7 +351,7 @@ def main():
     text = report(options, tables, found, time.monotonic() - start, other, trouble)
     if options.output and trouble and not options.force:
         sys.exit(f"{options.output} is not written")
-    publish(__file__, text, options.output)
+    publish(__file__, NAME, "Steps and kernels on the CPU", text, summary, options.output)
     return 0
 
 

@@ -3,9 +3,11 @@
     python3 tests/bench/plan_tables.py BUILD_DIRECTORY [--output FILE] [--small] [--model NAME...]
 
 Compiles only: step times are those of the cost model, the same on every machine; CPU times of the
-compiler are measured. Prints Markdown; --output writes it between the markers in that file instead."""
+compiler are measured. Prints Markdown; with --output docs/benchmarks.md it goes to docs/tables/plans.md,
+and its summary into docs/benchmarks.md."""
 import argparse
 import concurrent.futures
+import datetime
 import json
 import os
 import re
@@ -15,8 +17,10 @@ import tempfile
 import threading
 
 import knapsack
-from tables import DOES_NOT_FIT, publish
+from bench_step import OtherLoad, processor
+from tables import DOES_NOT_FIT, commit, first_line, markdown, publish, read
 
+NAME = "plans"
 MICROBATCHES = 8
 MEMORY_BUDGETS = [step / 20 for step in range(21)]  # of the knapsack
 MODELS = {  # preset: form of attention
@@ -25,17 +29,22 @@ MODELS = {  # preset: form of attention
     "llama3.2-3b": "fused",
 }
 SMALL = {"llama-tiny": "fused"}
+TIMED_TARGET = "h100-sxm"  # of planning times and of the summary
+TIMED_PERCENT, RUNS = 30, 3
+SUMMARY_BUDGETS = ("80 %", "50 %", "20 %")
+HEAD = ["transient memory", "per-op", "gap", "none", "selective", "block k", "uniform k", "knapsack b", "full", "CPU s"]
+TIMES_HEAD = ["model", "`--curve`", "`--budget`"]
 
 
 def run(command):
-    """Exit code, standard output, standard error, user CPU seconds."""
+    """Exit code, standard output, standard error, resource usage."""
     with tempfile.TemporaryFile("w+") as errors, tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         errors.seek(0)
-        return process.returncode, output.read(), errors.read(), usage.ru_utime
+        return process.returncode, output.read(), errors.read(), usage
 
 
 class Experiment:
@@ -44,7 +53,7 @@ class Experiment:
     def __init__(self, tools, work, model, attention, seq, target):
         self.tools, self.target = tools, target
         self.graph = os.path.join(work, f"{model}-{seq}.fbs")
-        self.title = f"{model}, sequence {seq}, {target}"
+        self.name = f"{model}, sequence {seq}"
         self.compiled = {}
         context = ["--context", str(seq)] if model.startswith("gpt") else []
         subprocess.run([f"{tools}/remat-graph", model, "--dtype", "bf16", "--seq", str(seq), "--batch",
@@ -52,7 +61,7 @@ class Experiment:
                        check=True)
         self.none = self.manual("--ac-mode", "none")
         self.layers = self.none["layers"]
-        self.moves_bytes = self.none["arena_bytes"] - self.none["static_bytes"]
+        self.transient_bytes = self.none["arena_bytes"] - self.none["static_bytes"]
 
     def dump(self, view, *options):
         """A view of the plan that these options ask for."""
@@ -65,14 +74,16 @@ class Experiment:
 
     def compile(self, *options, output=None):
         plan = output or f"{self.graph}.{threading.get_ident()}.plan"
-        code, output, errors, cpu_s = run(
-            [f"{self.tools}/remat-compile", self.graph, "--microbatches", str(MICROBATCHES),
-             "--target", self.target, "--arch", "none", "--format", "json", "-o", plan, *options])
+        code, output, errors, usage = run(self.command("--format", "json", "-o", plan, *options))
         if code not in (0, DOES_NOT_FIT):
-            sys.exit(f"{self.title} {options}: {errors}")
+            sys.exit(f"{self.name}, {self.target} {options}: {errors}")
         if code == 0 and not output:
             os.remove(plan)
-        return (json.loads(output) if code == 0 else None), errors, cpu_s
+        return (json.loads(output) if code == 0 else None), errors, usage.ru_utime
+
+    def command(self, *options):
+        return [f"{self.tools}/remat-compile", self.graph, "--microbatches", str(MICROBATCHES),
+                "--target", self.target, "--arch", "none", *options]
 
     def manual(self, *options):
         """The report on a manual policy, which no budget changes."""
@@ -128,15 +139,18 @@ class Experiment:
         text = f"{100 * (step_ns / self.none['step_ns'] - 1):.2f}"
         return f"{text} ({name.split()[-1]})" if named else text
 
+    def budget_bytes(self, percent):
+        return (self.none["static_bytes"] + self.transient_bytes * percent // 100 + self.none["reserve_bytes"])
+
     def row(self, percent, knapsacks):
-        limit_bytes = self.none["static_bytes"] + self.moves_bytes * percent // 100
-        report, errors, cpu_s = self.compile("--budget", str(limit_bytes + self.none["reserve_bytes"]))
+        limit_bytes = self.budget_bytes(percent) - self.none["reserve_bytes"]
+        report, errors, cpu_s = self.compile("--budget", str(self.budget_bytes(percent)))
         if report:
             plan = f"{100 * (report['step_ns'] / self.none['step_ns'] - 1):.2f}"
             gap = f"{100 * (report['step_ns'] / report['bound_step_ns'] - 1):.2f}"
         else:
             static_bytes = self.none["static_bytes"] + self.none["reserve_bytes"]
-            needs, floor = (100 * (int(re.search(pattern, errors)[1]) - static_bytes) / self.moves_bytes
+            needs, floor = (100 * (int(re.search(pattern, errors)[1]) - static_bytes) / self.transient_bytes
                             for pattern in (r" needs (\d+) B", r"less than (\d+) B"))
             plan, gap = f"needs {needs:.1f} %", f"floor {floor:.1f} %"
         selective = self.manual("--recompute-granularity", "selective")
@@ -146,32 +160,76 @@ class Experiment:
                  self.cell(self.uniforms(), limit_bytes, True),
                  self.cell(knapsacks, limit_bytes, True),
                  self.cell([("full", self.full("uniform", 1))], limit_bytes), f"{cpu_s:.2f}"]
-        return "| " + " | ".join(cells) + " |"
+        return cells
+
+    def seconds(self, *options):
+        """User and system time of one processor, the smallest of the runs."""
+        command = ["taskset", "-c", "0", *self.command("-o", self.graph + ".timed.plan", *options)]
+        usages = [run(command)[3] for _ in range(RUNS)]
+        return min(usage.ru_utime + usage.ru_stime for usage in usages)
+
+    def times(self):
+        """A row of planning times."""
+        return [self.name, f"{self.seconds('--curve', self.graph + '.csv'):.2f}",
+                f"{self.seconds('--budget', str(self.budget_bytes(TIMED_PERCENT))):.2f}"]
 
     def markdown(self):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             knapsacks = self.knapsacks(pool)
             rows = list(pool.map(lambda percent: self.row(percent, knapsacks), range(100, 0, -10)))
         return "\n".join(
-            [f"### {self.title}", "",
-             f"{self.none['static_bytes'] / 1e9:.1f} GB static, {self.moves_bytes / 1e9:.2f} GB move; "
-             f"{self.none['step_ns'] / 1e9:.3f} s with everything saved.", "",
-             "| of what moves | per-op | gap | none | selective | block k | uniform k | knapsack b | full | "
-             "CPU s |", "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows])
+            [f"## {self.name}, {self.target}", "",
+             f"{self.none['static_bytes'] / 1e9:.1f} GB persistent, {self.transient_bytes / 1e9:.2f} GB transient; "
+             f"{self.none['step_ns'] / 1e9:.3f} s with everything saved.", "", markdown(HEAD, rows)])
 
 
 def make_tables(build, models, sequences, targets):
     tools = os.path.join(build, "tools")
     with tempfile.TemporaryDirectory() as work:
-        return "\n\n".join(Experiment(tools, work, model, attention, seq, target).markdown()
-                           for model, attention in models.items() for seq in sequences
-                           for target in targets)
+        experiments = [Experiment(tools, work, model, attention, seq, target)
+                       for model, attention in models.items() for seq in sequences for target in targets]
+        parts = [experiment.markdown() for experiment in experiments]
+        load = OtherLoad()
+        times = [experiment.times() for experiment in experiments if experiment.target == TIMED_TARGET]
+        other = load.fraction()
+    return "\n\n".join([
+        f"Commit {commit()}.", *parts, "## Planning times", f"{datetime.date.today().isoformat()}, {processor()}, of which "
+        f"others used {100 * other:.1f} %.", markdown(TIMES_HEAD, times)])
+
+
+# --- summary ---
+
+def fastest(head, row):
+    """Of the manual policies."""
+    found = [(float(cell.split()[0]), name, cell) for name, cell in zip(head, row)
+             if name in ("none", "selective", "block k", "uniform k", "full") and cell != "–"]
+    if not found:
+        return "–"
+    _, name, cell = min(found)
+    overhead, _, k = cell.partition(" (")
+    return f"{overhead} ({name[:-1] + k[:-1] if k else name})"
+
+
+def summary(text):
+    """A loose, a middle and a tight budget of each model and sequence, and the planning times."""
+    *plans, times = read(text)
+    rows = []
+    for table in plans:
+        name, target = table.title.rsplit(", ", 1)
+        if target != TIMED_TARGET:
+            continue
+        for row in (row for row in table.rows if row[0] in SUMMARY_BUDGETS):
+            rows.append([name, row[0], row[1], row[2], fastest(table.head, row), row[7]])
+            name = ""
+    return "\n\n".join([
+        first_line(text), markdown(["model", "transient memory", "per-op", "gap", "manual policy", "knapsack b"], rows),
+        f"CPU seconds, {times.caption}", markdown(times.head, times.rows)])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build")
-    parser.add_argument("--output", help="write the tables between the markers in this file")
+    parser.add_argument("--output", help="docs/benchmarks.md, which gets the summary")
     parser.add_argument("--small", action="store_true", help="a tiny model, to see that it works")
     parser.add_argument("--model", nargs="+", choices=list(MODELS), default=list(MODELS))
     arguments = parser.parse_args()
@@ -180,7 +238,7 @@ def main():
     else:
         models = {name: MODELS[name] for name in arguments.model}
         tables = make_tables(arguments.build, models, (2048, 8192), ("h100-sxm", "h200"))
-    publish(__file__, tables, arguments.output)
+    publish(__file__, NAME, "Plans beside manual policies", tables, summary, arguments.output)
 
 
 if __name__ == "__main__":

@@ -274,30 +274,41 @@ def why_of(row):
     return " ".join(row.get("why", "").replace("|", "/").split())[:160]
 
 
-def tables(rows):
-    """For docs/benchmarks.md, with its marks."""
+def head(rows):
+    """Where and how the items were run, and how many are ok."""
     about = next(row for row in rows.values() if "gpu" in row)
     copied, measured_reserve = found_of(rows, "copy"), found_of(rows, "reserve")
     done = sum(row["status"] == "ok" for row in rows.values())
-    models = [name.removeprefix("profile ") for name in rows if name.startswith("profile ")]
-    head = (f"Measured by `tools/gpu.sh first` on {about['gpu']}, driver {about['driver']}, NVRTC {about['nvrtc']}, cuBLASLt "
+    text = (f"Measured by `tools/gpu.sh first` on {about['gpu']}, driver {about['driver']}, NVRTC {about['nvrtc']}, cuBLASLt "
             f"{about['cublaslt']}, commit {about['commit']}: {done} of {len(rows)} items are ok.")
     if "--small" in about["command"]:
-        head += " Tiny models, to try the stage: nothing here is a measurement."
+        text += " Tiny models, to try the stage: nothing here is a measurement."
     if copied:
-        head += f" The driver copies {copied['copy_bytes_per_s'] / 1e12:.2f} TB/s, reads and writes counted."
+        text += f" The driver copies {copied['copy_bytes_per_s'] / 1e12:.2f} TB/s, reads and writes counted."
     if measured_reserve:
-        head += f" Beside the arena {measured_reserve['reserve_bytes']} bytes are reserved."
+        text += f" Beside the arena {measured_reserve['reserve_bytes']} bytes are reserved."
+    return text
+
+
+def tables(rows):
+    models = [name.removeprefix("profile ") for name in rows if name.startswith("profile ")]
     parts = [("Kernels of " + model, kernel_table(rows, model)) for model in models]
     parts += [("Attention", attention_table(rows)), ("Products", product_table(rows)), ("Steps", step_table(rows)),
               ("Plans", plan_table(rows)), ("Counters", counter_table(rows)), ("Not ok", state_table(rows))]
-    return "\n".join([BEGINS, "", head, "", *(f"### {title}\n\n{text}" for title, text in parts if text), ENDS])
+    return "\n".join(["# Half an hour with a GPU", "", head(rows), "",
+                      *(f"## {title}\n\n{text}" for title, text in parts if text)])
+
+
+def summary(rows):
+    """For docs/benchmarks.md: the steps and plans, with marks."""
+    found = [text for text in (step_table(rows), plan_table(rows)) if text]
+    return "\n".join([BEGINS, "", f"{head(rows)} All tables: [gpu.md](tables/gpu.md).", "", *found, ENDS])
 
 
 # --- keeping ---
 
 def keep(folder, root=ROOT):
-    """Copies description and profile from `folder` into the tree, and writes the tables; their paths."""
+    """Copies description and profile from `folder` into the tree, and writes the tables and their summary; their paths."""
     kept = []
     for path in sorted(folder.glob("*.json")):
         text = json.loads(path.read_text())
@@ -308,5 +319,7 @@ def keep(folder, root=ROOT):
     document = root / "docs/benchmarks.md"
     text = document.read_text()
     begin, end = text.index(BEGINS), text.index(ENDS) + len(ENDS)
-    replace_file(document, text[:begin] + tables(rows) + text[end:])
-    return [*kept, "docs/benchmarks.md"]
+    (root / "docs/tables").mkdir(exist_ok=True)
+    replace_file(root / "docs/tables/gpu.md", tables(rows))
+    replace_file(document, text[:begin] + summary(rows) + text[end:])
+    return [*kept, "docs/tables/gpu.md", "docs/benchmarks.md"]

@@ -15,7 +15,7 @@ stage are copied to --out (default: $OUT).
 --target     the GPU's description (default: by its name)
 --commit     whose results count, and are added to (default: the commit of the build)
 
-keep: puts the results of the stage first in FOLDER into schemas/devices and docs/benchmarks.md.
+keep: puts the results of the stage first in FOLDER into schemas/devices, docs/tables/gpu.md and docs/benchmarks.md.
 
 Exit code: 75 time ran out (the same command goes on), else 1 an item failed, 77 an item cannot run here, 0 all passed."""
 import argparse
