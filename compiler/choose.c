@@ -45,20 +45,20 @@ fail:
 remat_status remat_choose_planner(struct remat_chooser *c, struct remat_planner **out)
 {
     remat_status st = REMAT_OK;
-    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
-    struct remat_decision *pinned;
-    struct remat_arrangement *plain;
-    struct remat_notes ignored = {0};
-    REMAT_NEW(c->arena, pinned, 1);
-    REMAT_NEW(c->arena, plain, 1);
-    REMAT_TRY(remat_policy_decide(c->ground, c->arena, &none, pinned, &ignored));
-    REMAT_TRY(remat_arrange(c->ctx, c->arena, c->graph, c->statics, &c->settings->device, c->watch,
-                            plain));
+    const struct remat_kernel_list *kernels = c->evaluator->settled->kernels;
+    struct remat_price *prices;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, c->ctx);
     remat_stopwatch_start(c->watch);
-    REMAT_TRY(remat_planner_create(c->ctx, c->arena, c->graph, &plain->kernels, plain->prices,
-                                   &c->settings->device, pinned, c->statics->total_bytes, out));
+    REMAT_NEW(c->arena, prices, kernels->count);
+    for (uint32_t k = 0; k < kernels->count; k++)
+        prices[k] = remat_price_kernel(c->graph, &kernels->kernels[k], &c->settings->device);
+    REMAT_TRY(remat_price_check_list(c->ctx, c->graph, kernels, prices, &c->settings->device));
+    REMAT_TRY(remat_planner_create(c->ctx, c->arena, c->evaluator, prices, c->pinned, out));
     remat_stopwatch_lap(c->watch, REMAT_LAP_PLAN);
+    REMAT_TRY(remat_planner_price_corners(*out, &scratch));
 fail:
+    remat_arena_release(&scratch);
     return st;
 }
 
@@ -248,7 +248,6 @@ remat_status remat_choose(struct remat_chooser *c, struct remat_candidate *out)
     bool free = c->settings->has_budget && !remat_policy_given(&c->settings->policy);
     remat_arena_init(&scratch, c->ctx);
     REMAT_TRY(list_policies(c, &rungs));
-    REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     bool per_op = free && c->settings->solver == REMAT_SOLVER_PER_OP;
     if (c->settings->has_budget) {
         REMAT_TRY(remat_choose_planner(c, &planner));

@@ -26,7 +26,8 @@ struct remat_chooser {
     struct remat_notes notes;            /* for the report */
     struct remat_search_state state;     /* times are of the decided segment */
     bool over;                           /* settings->is_over has said so */
-    struct remat_policy_ground *ground;  /* private */
+    struct remat_policy_ground *ground;  /* of the graph and its pins */
+    const struct remat_decision *pinned; /* what the pins decide */
     uint32_t path_count;                 /* private; 0: not known yet */
     struct remat_rung *incumbent;        /* private: the fastest tried that fits; NULL: none yet */
     uint32_t *path_ends;                 /* private; by path, 0: not known yet; NULL: none is */
@@ -64,7 +65,7 @@ remat_status remat_choose_check_bound(struct remat_chooser *chooser, uint64_t bo
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_choose_is_over(struct remat_chooser *chooser);
 
-/* The planner for the chooser's graph and ground, which is set; it lies in the chooser's arena. */
+/* The planner for the chooser's graph and pins; it lies in the chooser's arena. */
 remat_status remat_choose_planner(struct remat_chooser *chooser, struct remat_planner **out);
 
 /* How many of the planner's paths are of use: groups of more layers need more room at once. */

@@ -239,11 +239,26 @@ static void report_laps(const struct pipeline *p)
                                p->watch.runs[lap]);
 }
 
+static remat_status find_pinned(struct pipeline *p, struct remat_policy_ground **ground,
+                                struct remat_decision **out)
+{
+    remat_status st = REMAT_OK;
+    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
+    struct remat_notes ignored = {0};
+    REMAT_NEW(p->arena, *out, 1);
+    REMAT_TRY(remat_policy_prepare(p->ctx, p->arena, p->graph, &p->settings->policy, ground));
+    REMAT_TRY(remat_policy_decide(*ground, p->arena, &none, *out, &ignored));
+fail:
+    return st;
+}
+
 /* Everything before the decision. `p` holds its first three members. */
 static remat_status start(struct pipeline *p, const struct remat_graph *graph,
                           struct remat_chooser *chooser)
 {
     remat_status st = REMAT_OK;
+    struct remat_policy_ground *ground;
+    struct remat_decision *pinned;
     p->watch.running = p->settings->pass_time != NULL;
     REMAT_TRY(remat_price_check(p->ctx, graph, &p->settings->device));
     if (p->settings->microbatches > REMAT_MICROBATCHES_MAX)
@@ -252,8 +267,9 @@ static remat_status start(struct pipeline *p, const struct remat_graph *graph,
     REMAT_TRY(remat_prepare(p->ctx, p->arena, graph, p->settings, &p->prepared));
     REMAT_TRY(arrange_fixed(p));
     set_limit(p);
+    REMAT_TRY(find_pinned(p, &ground, &pinned));
     REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, p->arena, p->graph, &p->statics,
-                                   &p->settings->device, &p->watch));
+                                   &p->settings->device, pinned, &p->watch));
     *chooser = (struct remat_chooser){.ctx = p->ctx,
                                       .arena = p->arena,
                                       .settings = p->settings,
@@ -261,6 +277,8 @@ static remat_status start(struct pipeline *p, const struct remat_graph *graph,
                                       .statics = &p->statics,
                                       .evaluator = &p->evaluator,
                                       .watch = &p->watch,
+                                      .ground = ground,
+                                      .pinned = pinned,
                                       .update = &p->update,
                                       .fixed_arena_bytes = p->fixed_arena_bytes,
                                       .fixed_live_bytes = p->fixed_live_bytes,
@@ -314,7 +332,6 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
     uint64_t decided_ns;
     *out_step_ns = 0;
     REMAT_TRY(start(&p, graph, &chooser));
-    REMAT_TRY(remat_policy_prepare(ctx, arena, p.graph, &settings->policy, &chooser.ground));
     REMAT_TRY(remat_choose_planner(&chooser, &planner));
     if (p.limit_bytes >= remat_planner_floor(planner)) {
         REMAT_TRY(remat_planner_bound(planner, p.limit_bytes, &decided_ns));

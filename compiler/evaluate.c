@@ -65,37 +65,28 @@ fail:
 }
 
 /* The kernels of the tail, from those of the whole graph with everything saved. Kernels come in
- * order of their first nodes. */
-static remat_status fuse_tail(struct remat_evaluator *e, struct remat_arena *arena)
+ * order of their last nodes. */
+static void find_tail(struct remat_evaluator *e)
 {
-    remat_status st = REMAT_OK;
-    const struct remat_clones *c = &e->clones;
-    struct remat_sequence all = {.count = c->node_count, .facts = &e->facts};
-    uint32_t *nodes, first = 0;
-    REMAT_NEW(arena, nodes, c->node_count);
-    for (uint32_t n = 0; n < c->node_count; n++)
-        nodes[n] = n;
-    all.nodes = nodes;
-    REMAT_TRY(remat_fuse_sequence(e->ctx, arena, c->graph, &all, &e->tail));
-    while (first < e->tail.count && e->tail.kernels[first].nodes[0].i < c->tail)
-        first++;
-    e->tail.kernels += first;
-    e->tail.count -= first;
+    const struct remat_kernel_list *all = e->settled->kernels;
+    uint32_t first = all->count;
+    while (first > 0 && all->kernels[first - 1].nodes[0].i >= e->clones.tail)
+        first--;
+    e->tail =
+        (struct remat_kernel_list){.count = all->count - first, .kernels = all->kernels + first};
     for (uint32_t k = 0; k < e->tail.count; k++)
         add_time(&e->tail.kernels[k], price(e, &e->tail.kernels[k]), &e->tail_cost.step_ns,
                  &e->tail_cost.times);
-fail:
-    return st;
 }
 
 static remat_status init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
     remat_status st = REMAT_OK;
     remat_arena_init(&e->scratch, e->ctx);
-    REMAT_TRY(remat_clones_create(arena, e->graph, rounds, &e->clones));
+    REMAT_TRY(remat_clones_create(arena, e->settled, rounds, &e->clones));
     REMAT_TRY(remat_fuse_facts_create(arena, e->clones.graph, &e->facts));
     REMAT_TRY(remat_kernel_memo_init(&e->memo, arena, e->clones.graph->node_count));
-    REMAT_TRY(fuse_tail(e, arena));
+    find_tail(e);
     REMAT_TRY(remat_statics_inputs(arena, e->statics, e->graph, &e->inputs));
 fail:
     return st;
@@ -105,11 +96,27 @@ remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
                                   struct remat_arena *arena, const struct remat_graph *graph,
                                   const struct remat_statics *statics,
                                   const struct remat_device_description *device,
+                                  const struct remat_decision *pinned,
                                   struct remat_stopwatch *watch)
 {
+    remat_status st = REMAT_OK;
+    struct remat_kernel_list *kernels;
+    struct remat_settled *settled;
     *e = (struct remat_evaluator){
         .ctx = ctx, .graph = graph, .statics = statics, .device = device, .watch = watch};
-    return init(e, arena, 1);
+    REMAT_NEW(arena, kernels, 1);
+    REMAT_NEW(arena, settled, 1);
+    e->settled = settled;
+    remat_stopwatch_start(watch);
+    REMAT_TRY(remat_fuse(ctx, arena, graph, kernels));
+    remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
+    REMAT_TRY(remat_settle(ctx, arena, graph, kernels, device, pinned, settled));
+    REMAT_NEW(arena, e->sums, 1);
+    REMAT_TRY(remat_times_create(arena, settled, device, e->sums));
+    REMAT_TRY(init(e, arena, 1));
+    remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
+fail:
+    return st;
 }
 
 void remat_evaluator_release(struct remat_evaluator *e)
@@ -131,6 +138,8 @@ remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_d
         REMAT_NEW(e->memo.arena, nested, 1);
         *nested = (struct remat_evaluator){.ctx = e->ctx,
                                            .graph = e->graph,
+                                           .settled = e->settled,
+                                           .sums = e->sums,
                                            .statics = e->statics,
                                            .device = e->device,
                                            .watch = e->watch};
@@ -178,6 +187,44 @@ static remat_status arrange(struct remat_evaluator *e, const struct remat_decisi
     out->live_peak_bytes = lifespans->live_peak_bytes;
     out->arena_bytes = UINT64_MAX;
     REMAT_TRY(add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out));
+    remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
+fail:
+    return st;
+}
+
+/* Prices of all kernels of the decision that the sums were asked for last. */
+static remat_status learn(struct remat_evaluator *e, const struct remat_decision *decision,
+                          struct remat_evaluation *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_kernel_list kernels;
+    REMAT_TRY(remat_evaluator_kernels(e, &e->scratch, decision, &kernels));
+    *out = e->tail_cost;
+    REMAT_TRY(add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out));
+    for (uint32_t k = 0; k < kernels.count - e->tail.count; k++)
+        REMAT_TRY(remat_times_learn(e->sums, e->clones.graph, &kernels.kernels[k],
+                                    e->times.items[kernels.kernels[k].id]));
+fail:
+    remat_arena_reset(&e->scratch);
+    return st;
+}
+
+remat_status remat_evaluate_time(struct remat_evaluator *e, const struct remat_decision *decision,
+                                 struct remat_evaluation *out, uint64_t *out_effect)
+{
+    remat_status st = REMAT_OK;
+    struct remat_times_sum sum;
+    remat_stopwatch_start(e->watch);
+    REMAT_TRY(remat_evaluator_for(e, decision, &e));
+    REMAT_TRY(remat_times_find(e->sums, decision, e->clones.rounds, &sum));
+    *out = (struct remat_evaluation){.times = sum.times};
+    for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
+        out->step_ns = remat_ns_add(out->step_ns, sum.times.ns[c]);
+    if (!sum.known) {
+        REMAT_TRY(learn(e, decision, out));
+        REMAT_TRY(remat_times_find(e->sums, decision, e->clones.rounds, &sum));
+    }
+    *out_effect = sum.effect;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
 fail:
     return st;

@@ -1,6 +1,6 @@
-/* What a decision costs, exactly: clone, fuse, schedule, lifespans, price. The same kernels come
+/* What a decision costs, exactly: clone, schedule, lifespans, price. The same kernels come
  * out as when the rewritten graph is carried through (remat_arrange), but what no decision changes
- * is done once: the clones are made and the optimizer is fused when the evaluator is created. */
+ * is done once: kernels are formed and clones are made when the evaluator is created. */
 #ifndef REMAT_EVALUATE_H
 #define REMAT_EVALUATE_H
 
@@ -12,6 +12,7 @@
 #include "price.h"
 #include "sensitivity.h"
 #include "stopwatch.h"
+#include "times.h"
 
 /* A graph carried through to a priced schedule. */
 struct remat_arrangement {
@@ -39,6 +40,8 @@ struct remat_evaluation {
 struct remat_evaluator {
     remat_context *ctx;
     const struct remat_graph *graph;
+    const struct remat_settled *settled;
+    struct remat_times *sums; /* times of decisions, of nested ones too */
     struct remat_clones clones;
     struct remat_evaluator *nested; /* with two rounds of clones; NULL until it is needed */
     struct remat_kernel_list tail;
@@ -56,13 +59,15 @@ struct remat_evaluator {
     struct remat_arena scratch; /* of one evaluation */
 };
 
-/* `graph` is what decisions are made on; all pointers outlive the evaluator, whose tables lie in
- * `arena`. Thread-compatible. Release also after a failure. Decisions with nested values are
- * evaluated on clones of their own, so that all others have half as many to look at. */
+/* `graph` is what decisions are made on; `pinned` as for remat_settle; all pointers outlive the
+ * evaluator, whose tables lie in `arena`. Thread-compatible. Release also after a failure.
+ * Decisions with nested values are evaluated on clones of their own, so that all others have half
+ * as many to look at. */
 remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
                                   struct remat_arena *arena, const struct remat_graph *graph,
                                   const struct remat_statics *statics,
                                   const struct remat_device_description *device,
+                                  const struct remat_decision *pinned,
                                   struct remat_stopwatch *watch);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
@@ -81,6 +86,11 @@ remat_status remat_evaluator_kernels(struct remat_evaluator *evaluator, struct r
  * decision. */
 remat_status remat_evaluate(struct remat_evaluator *evaluator,
                             const struct remat_decision *decision, struct remat_evaluation *out);
+
+/* The time alone; *out_effect: the same for decisions that make the same kernels. */
+remat_status remat_evaluate_time(struct remat_evaluator *evaluator,
+                                 const struct remat_decision *decision,
+                                 struct remat_evaluation *out, uint64_t *out_effect);
 
 /* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place, with
  * its guard_bytes. */

@@ -4,10 +4,10 @@
 
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
 
-static bool is_recomputable(const struct remat_border_graph *border, uint32_t item)
+static bool is_recomputable(const struct remat_model *model, uint32_t item)
 {
-    const struct remat_border_item *i = &border->likely.items[item];
-    return !i->kept && !border->likely.tasks[i->task].forbidden;
+    const struct remat_border_item *i = &model->border.items[item];
+    return !i->kept && !model->border.tasks[i->task].forbidden;
 }
 
 struct choice {
@@ -17,21 +17,19 @@ struct choice {
 };
 
 /* Layers of which something is nested: what else they come to compute again would be nested too. */
-static remat_status find_again(struct remat_arena *arena, const struct remat_border_graph *border,
+static remat_status find_again(struct remat_arena *arena, const struct remat_model *model,
                                struct choice *choice)
 {
     remat_status st = REMAT_OK;
     bool *nested;
-    REMAT_NEW(arena, nested, border->region_count);
-    for (uint32_t i = 0; i < border->item_count; i++)
-        if (!remat_is_none(border->item_region[i]))
-            nested[border->item_region[i]] |= remat_action_times(choice->actions[i]) > 1;
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        uint32_t region = border->item_region[i];
-        uint8_t action = border->item_fused[i] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
-        choice->again[i] = !remat_is_none(region) && nested[region]
-                               ? (uint8_t)remat_action_nested(action)
-                               : action;
+    REMAT_NEW(arena, nested, model->region_count);
+    for (uint32_t i = 0; i < model->item_count; i++)
+        if (!remat_is_none(model->item_region[i]))
+            nested[model->item_region[i]] |= remat_action_times(choice->actions[i]) > 1;
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        uint32_t region = model->item_region[i];
+        choice->again[i] =
+            !remat_is_none(region) && nested[region] ? REMAT_ACTION_NESTED : REMAT_ACTION_RECOMPUTE;
     }
 fail:
     return st;
@@ -39,25 +37,25 @@ fail:
 
 /* What the decision keeps. What it could keep but nothing needs is computed again where something
  * comes to need it, so that no value's alternative keeps another one in its place. */
-static remat_status find_choice(struct remat_arena *arena, const struct remat_border_graph *border,
+static remat_status find_choice(struct remat_arena *arena, const struct remat_model *model,
                                 const struct remat_decision *decision, struct choice *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border *likely = &border->likely;
+    const struct remat_border *border = &model->border;
     struct remat_border_point point = {0};
     uint8_t *times;
-    REMAT_NEW(arena, out->actions, likely->item_count);
-    REMAT_NEW(arena, out->again, likely->item_count);
-    REMAT_NEW(arena, times, likely->item_count);
-    for (uint32_t i = 0; i < likely->item_count; i++) {
-        out->actions[i] = decision->actions[border->item_value[i].i];
+    REMAT_NEW(arena, out->actions, model->item_count);
+    REMAT_NEW(arena, out->again, model->item_count);
+    REMAT_NEW(arena, times, model->item_count);
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        out->actions[i] = decision->actions[model->item_value[i].i];
         times[i] = (uint8_t)remat_action_times(out->actions[i]);
     }
-    REMAT_TRY(remat_border_follow(arena, likely, times, &point));
-    REMAT_TRY(remat_border_measure(arena, likely, &point));
-    REMAT_TRY(find_again(arena, border, out));
-    for (uint32_t i = 0; i < likely->item_count; i++) {
-        point.keep[i] |= likely->items[i].kept || likely->tasks[likely->items[i].task].forbidden;
+    REMAT_TRY(remat_border_follow(arena, border, times, &point));
+    REMAT_TRY(remat_border_measure(arena, border, &point));
+    REMAT_TRY(find_again(arena, model, out));
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        point.keep[i] |= border->items[i].kept || border->tasks[border->items[i].task].forbidden;
         if (out->actions[i] == REMAT_ACTION_SAVE && !point.keep[i])
             out->actions[i] = out->again[i];
     }
@@ -67,8 +65,7 @@ fail:
 }
 
 /* The differences of exact step times, one evaluation a value. */
-static remat_status evaluate_alternatives(struct remat_chooser *c,
-                                          const struct remat_border_graph *border,
+static remat_status evaluate_alternatives(struct remat_chooser *c, const struct remat_model *model,
                                           const struct choice *choice,
                                           const struct remat_decision *decision, int64_t *extra_ps)
 {
@@ -77,12 +74,12 @@ static remat_status evaluate_alternatives(struct remat_chooser *c,
     struct remat_evaluation as_is, changed;
     REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &other));
     memcpy(other.actions, decision->actions, c->graph->value_count * sizeof *other.actions);
-    for (uint32_t i = 0; i < border->item_count; i++)
-        other.actions[border->item_value[i].i] = choice->actions[i];
+    for (uint32_t i = 0; i < model->item_count; i++)
+        other.actions[model->item_value[i].i] = choice->actions[i];
     REMAT_TRY(remat_evaluate(c->evaluator, &other, &as_is));
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        uint8_t *action = &other.actions[border->item_value[i].i], was = *action;
-        if (!is_recomputable(border, i))
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        uint8_t *action = &other.actions[model->item_value[i].i], was = *action;
+        if (!is_recomputable(model, i))
             continue;
         *action = choice->kept[i] ? choice->again[i] : REMAT_ACTION_SAVE;
         REMAT_TRY(remat_evaluate(c->evaluator, &other, &changed));
@@ -95,18 +92,18 @@ fail:
 }
 
 static remat_status estimate_alternatives(struct remat_arena *arena,
-                                          const struct remat_border_graph *border,
+                                          const struct remat_model *model,
                                           const struct choice *choice, int64_t *extra_ps)
 {
     remat_status st = REMAT_OK;
     uint8_t *times, *otherwise;
-    REMAT_NEW(arena, times, border->item_count);
-    REMAT_NEW(arena, otherwise, border->item_count);
-    for (uint32_t i = 0; i < border->item_count; i++) {
+    REMAT_NEW(arena, times, model->item_count);
+    REMAT_NEW(arena, otherwise, model->item_count);
+    for (uint32_t i = 0; i < model->item_count; i++) {
         times[i] = choice->kept[i] ? 0 : (uint8_t)remat_action_times(choice->actions[i]);
         otherwise[i] = (uint8_t)remat_action_times(choice->again[i]);
     }
-    REMAT_TRY(remat_border_marginals(arena, &border->likely, times, otherwise, extra_ps));
+    REMAT_TRY(remat_border_marginals(arena, &model->border, times, otherwise, extra_ps));
 fail:
     return st;
 }
@@ -116,25 +113,25 @@ static remat_status find_alternatives(struct remat_chooser *c, const struct rema
                                       struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_graph border;
+    struct remat_model model;
     struct remat_decision none;
     int64_t *extra_ps;
     struct choice choice;
     REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &none));
-    REMAT_TRY(remat_extract_border(c->ctx, c->arena, c->graph, &base->kernels, base->prices,
-                                   &c->settings->device, &none, &border));
-    REMAT_NEW(c->arena, extra_ps, border.item_count);
-    REMAT_TRY(find_choice(c->arena, &border, decision, &choice));
-    REMAT_TRY(estimate_alternatives(c->arena, &border, &choice, extra_ps));
-    out->exact = (uint64_t)border.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
+    REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, base->prices,
+                                 &c->settings->device, &none, &model));
+    REMAT_NEW(c->arena, extra_ps, model.item_count);
+    REMAT_TRY(find_choice(c->arena, &model, decision, &choice));
+    REMAT_TRY(estimate_alternatives(c->arena, &model, &choice, extra_ps));
+    out->exact = (uint64_t)model.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
     if (out->exact) {
         remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
-        REMAT_TRY(evaluate_alternatives(c, &border, &choice, decision, extra_ps));
+        REMAT_TRY(evaluate_alternatives(c, &model, &choice, decision, extra_ps));
     }
-    for (uint32_t i = 0; i < border.item_count; i++) {
-        struct remat_alternative *a = &out->alternatives[border.item_value[i].i];
+    for (uint32_t i = 0; i < model.item_count; i++) {
+        struct remat_alternative *a = &out->alternatives[model.item_value[i].i];
         a->written = true;
-        a->recomputable = is_recomputable(&border, i);
+        a->recomputable = is_recomputable(&model, i);
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
     }
 fail:

@@ -14,7 +14,7 @@ struct remat_explanation {
 
 /* Of a decision on the chooser's graph, all other values as decided. Costs of single values are
  * differences of exact step times in small graphs; in large ones they are estimated: the likely
- * costs of the border problem (extract.h). */
+ * costs of the planner's problem (closure.h). */
 remat_status remat_explain(struct remat_chooser *chooser, const struct remat_decision *decision,
                            struct remat_explanation *out);
 

@@ -160,7 +160,6 @@ static remat_status survey(struct remat_survey *s, uint32_t *out_count)
     struct remat_policy *policies;
     uint32_t path_count = 0, near_count = 0, policy_count;
     size_t others;
-    REMAT_TRY(remat_policy_prepare(c->ctx, c->arena, c->graph, &c->settings->policy, &c->ground));
     REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &policy_count, &policies));
     if (c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(remat_choose_planner(c, &s->planner));

@@ -6,7 +6,6 @@
 
 #include "layers.h"
 #include "marginal.h"
-#include "named_times.h"
 #include "neighbours.h"
 #include "ops.h"
 #include "path.h"
@@ -28,7 +27,8 @@ struct remat_planner {
     remat_context *ctx;
     const struct remat_graph *graph;
     const struct remat_decision *pinned;
-    struct remat_border_graph border;
+    struct remat_evaluator *evaluator;
+    struct remat_model model;
     struct remat_border_hull single, grouped;
     struct remat_path_steps single_steps, grouped_steps;
     bool *item_between, *item_far;
@@ -37,7 +37,6 @@ struct remat_planner {
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
     uint64_t static_bytes, floor_bytes, floor_slack_ns;
-    struct remat_named_times named;
     uint32_t moment_count;
     struct moment *moments;
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
@@ -46,13 +45,13 @@ struct remat_planner {
 /* In the likely problem what is live at the loss anyway stays, and what crosses as much or more. */
 static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 {
-    struct remat_border_item *items = p->border.likely.items;
-    for (uint32_t i = 0; i < p->border.item_count; i++) {
+    struct remat_border_item *items = p->model.border.items;
+    for (uint32_t i = 0; i < p->model.item_count; i++) {
         const struct remat_border_item *at_loss =
             p->moment_count > 0 ? &p->moments[0].at.border.items[i] : NULL;
         bool live_at_loss = at_loss && at_loss->wanted && at_loss->bytes == 0;
         items[i].kept |=
-            !items[i].recomputed && (p->border.item_crossing[i] >= least || live_at_loss);
+            !items[i].recomputed && (p->model.item_crossing[i] >= least || live_at_loss);
     }
 }
 
@@ -63,8 +62,8 @@ static uint32_t find_fork(const struct remat_planner *p)
     uint32_t step = 0;
     for (; step < p->grouped_steps.count; step++) {
         const struct remat_path_step *s = &p->grouped_steps.steps[step];
-        for (uint32_t i = 0; i < p->border.item_count; i++)
-            if (p->item_between[i] && p->border.item_region[i] == s->region &&
+        for (uint32_t i = 0; i < p->model.item_count; i++)
+            if (p->item_between[i] && p->model.item_region[i] == s->region &&
                 points[s->corner].keep[i] && !points[s->corner + 1].keep[i])
                 return step;
     }
@@ -78,10 +77,10 @@ static remat_status find_hull(struct remat_planner *p, struct remat_arena *arena
     remat_status st = REMAT_OK;
     struct remat_border_network *network;
     keep_anchors(p, kept);
-    REMAT_TRY(remat_border_network(arena, &p->border.likely, &network));
+    REMAT_TRY(remat_border_network(arena, &p->model.border, &network));
     REMAT_TRY(remat_border_find_hull(network, hull));
-    REMAT_TRY(remat_path_find_steps(arena, &p->border.likely, hull, p->border.item_region,
-                                    p->border.region_count, steps));
+    REMAT_TRY(remat_path_find_steps(arena, &p->model.border, hull, p->model.item_region,
+                                    p->model.region_count, steps));
 fail:
     return st;
 }
@@ -90,8 +89,8 @@ fail:
 static remat_status find_far(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border *b = &p->border.least;
-    const uint32_t *region = p->border.item_region;
+    const struct remat_border *b = &p->model.border;
+    const uint32_t *region = p->model.item_region;
     REMAT_NEW(arena, p->item_far, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++) {
         const struct remat_border_task *task = &b->tasks[b->items[i].task];
@@ -107,10 +106,10 @@ fail:
 static remat_status find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
-    REMAT_NEW(arena, p->item_between, p->border.item_count);
-    for (uint32_t i = 0; i < p->border.item_count; i++) {
-        p->item_between[i] = p->border.item_crossing[i] == REMAT_CROSSING_BETWEEN;
-        p->tail = p->border.item_region[i] + 1 == p->border.region_count ? i + 1 : p->tail;
+    REMAT_NEW(arena, p->item_between, p->model.item_count);
+    for (uint32_t i = 0; i < p->model.item_count; i++) {
+        p->item_between[i] = p->model.item_crossing[i] == REMAT_CROSSING_BETWEEN;
+        p->tail = p->model.item_region[i] + 1 == p->model.region_count ? i + 1 : p->tail;
     }
     REMAT_TRY(find_far(p, arena));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
@@ -123,11 +122,11 @@ fail:
 static remat_status find_free(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border *likely = &p->border.likely;
-    REMAT_NEW(arena, p->free_items, likely->item_count);
-    for (uint32_t i = 0; i < likely->item_count; i++) {
-        const struct remat_border_item *item = &likely->items[i];
-        if (!item->kept && !item->recomputed && !likely->tasks[item->task].forbidden)
+    const struct remat_border *border = &p->model.border;
+    REMAT_NEW(arena, p->free_items, border->item_count);
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        const struct remat_border_item *item = &border->items[i];
+        if (!item->kept && !item->recomputed && !border->tasks[item->task].forbidden)
             p->free_items[p->free_count++] = i;
     }
 fail:
@@ -145,7 +144,6 @@ static remat_status find_near(struct remat_planner *p, struct remat_arena *arena
         for (uint32_t c = 0; c < hulls[h]->count; c++)
             for (uint32_t f = 0; f < p->free_count; f++)
                 *next++ = hulls[h]->points[c].keep[p->free_items[f]] ? REMAT_ACTION_SAVE
-                          : p->border.item_fused[p->free_items[f]]   ? REMAT_ACTION_FUSED
                                                                      : REMAT_ACTION_RECOMPUTE;
     REMAT_TRY(remat_neighbours_find(arena, p->free_count, starts,
                                     p->single.count + p->grouped.count,
@@ -175,12 +173,9 @@ static uint64_t working_set(const struct remat_graph *graph,
     return read + written;
 }
 
-static remat_status find_floor(struct remat_planner *p, struct remat_arena *arena,
-                               const struct remat_kernel_list *kernels)
+static void find_floor(struct remat_planner *p, const struct remat_kernel_list *kernels)
 {
-    remat_status st = REMAT_OK;
     uint64_t most = 0;
-    (void)arena;
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];
         uint64_t bytes = kernel->kind == REMAT_KERNEL_program ? 0 : working_set(p->graph, kernel);
@@ -191,28 +186,24 @@ static remat_status find_floor(struct remat_planner *p, struct remat_arena *aren
         most = bytes > most ? bytes : most;
     }
     p->floor_bytes = p->static_bytes + most;
-    return st;
 }
 
-/* Programs at the price of the profile, beyond the one that bounds count. */
+/* Kernels at the price of the profile, beyond the one that bounds count. */
 static void find_floor_slack(struct remat_planner *p, const struct remat_kernel_list *kernels,
-                             const struct remat_price *prices,
-                             const struct remat_device_description *device)
+                             const struct remat_price *prices)
 {
     uint64_t ns = 0;
     for (uint32_t k = 0; k < kernels->count; k++)
         ns += prices[k].ns;
-    if (device->profile && ns > p->border.least_ns)
-        p->floor_slack_ns = ns - p->border.least_ns;
+    if (p->evaluator->device->profile && ns > p->model.saved_ns)
+        p->floor_slack_ns = ns - p->model.saved_ns;
 }
 
-static remat_status find_moments(struct remat_planner *p, struct remat_arena *arena,
-                                 const struct remat_kernel_list *kernels)
+static remat_status find_moments(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
     struct remat_border_moment *moments;
-    REMAT_TRY(
-        remat_extract_moments(arena, p->graph, kernels, &p->border, &p->moment_count, &moments));
+    REMAT_TRY(remat_model_moments(arena, &p->model, &p->moment_count, &moments));
     REMAT_NEW(arena, p->moments, p->moment_count);
     for (uint32_t m = 0; m < p->moment_count; m++) {
         p->moments[m].at = moments[m];
@@ -224,29 +215,46 @@ fail:
 }
 
 remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
-                                  const struct remat_graph *graph,
-                                  const struct remat_kernel_list *kernels,
+                                  struct remat_evaluator *evaluator,
                                   const struct remat_price *prices,
-                                  const struct remat_device_description *device,
-                                  const struct remat_decision *pinned, uint64_t static_bytes,
-                                  struct remat_planner **out)
+                                  const struct remat_decision *pinned, struct remat_planner **out)
 {
     remat_status st = REMAT_OK;
     struct remat_planner *p;
+    const struct remat_kernel_list *kernels = evaluator->settled->kernels;
     REMAT_NEW(arena, p, 1);
     p->ctx = ctx;
-    p->graph = graph;
+    p->graph = evaluator->graph;
+    p->evaluator = evaluator;
     p->pinned = pinned;
-    p->static_bytes = static_bytes;
-    REMAT_TRY(remat_extract_border(ctx, arena, graph, kernels, prices, device, pinned, &p->border));
-    REMAT_TRY(remat_named_times_create(arena, graph, &p->border.facts, kernels, prices, &p->named));
-    REMAT_TRY(find_moments(p, arena, kernels));
-    REMAT_TRY(find_floor(p, arena, kernels));
-    find_floor_slack(p, kernels, prices, device);
+    p->static_bytes = evaluator->statics->total_bytes;
+    REMAT_TRY(remat_model_create(ctx, arena, evaluator->settled, prices, evaluator->device, pinned,
+                                 &p->model));
+    REMAT_TRY(find_moments(p, arena));
+    find_floor(p, kernels);
+    find_floor_slack(p, kernels, prices);
     REMAT_TRY(find_free(p, arena));
     REMAT_TRY(find_hulls(p, arena));
     REMAT_TRY(find_near(p, arena));
     *out = p;
+fail:
+    return st;
+}
+
+remat_status remat_planner_price_corners(struct remat_planner *p, struct remat_arena *scratch)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
+    struct remat_decision decision;
+    struct remat_evaluation ignored;
+    uint64_t effect;
+    for (uint32_t h = 0; h < 2; h++)
+        for (uint32_t c = 0; c < hulls[h]->count; c++) {
+            REMAT_TRY(remat_model_decide(scratch, &p->model, hulls[h]->points[c].keep, p->pinned,
+                                         &decision));
+            REMAT_TRY(remat_evaluate_time(p->evaluator, &decision, &ignored, &effect));
+            remat_arena_reset(scratch);
+        }
 fail:
     return st;
 }
@@ -257,9 +265,9 @@ static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
     bool single = path < singles;
     return (struct remat_path){.hull = single ? &p->single : &p->grouped,
                                .steps = single ? &p->single_steps : &p->grouped_steps,
-                               .item_count = p->border.item_count,
-                               .item_region = p->border.item_region,
-                               .region_count = p->border.region_count,
+                               .item_count = p->model.item_count,
+                               .item_region = p->model.item_region,
+                               .region_count = p->model.region_count,
                                .item_between = p->item_between,
                                .item_far = p->item_far,
                                .held = single ? path : 0,
@@ -270,13 +278,13 @@ static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
 
 uint32_t remat_planner_single_count(const struct remat_planner *p)
 {
-    return 1 + (p->border.region_count > HELD_MAX ? HELD_MAX : 0);
+    return 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
 }
 
 uint32_t remat_planner_path_count(const struct remat_planner *p)
 {
     return remat_planner_single_count(p) +
-           (p->fork < p->grouped_steps.count ? p->border.region_count - 1 : 0);
+           (p->fork < p->grouped_steps.count ? p->model.region_count - 1 : 0);
 }
 
 uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)
@@ -311,14 +319,14 @@ static void nest(const struct remat_planner *p, const struct remat_path *path, c
                  struct remat_decision *out)
 {
     for (uint32_t v = 0; v < out->value_count; v++) {
-        uint32_t node = p->graph->values[v].node, item = p->border.item_of[v];
-        uint32_t region = remat_is_none(node) ? REMAT_NONE : p->border.region_of_node[node];
+        uint32_t node = p->graph->values[v].node, item = p->model.item_of[v];
+        uint32_t region = remat_is_none(node) ? REMAT_NONE : p->model.region_of_node[node];
         if (out->actions[v] == REMAT_ACTION_SAVE || remat_is_none(region) || !nested[region])
             continue;
         if (!remat_is_none(item) && remat_path_ends_group(path, item))
             out->actions[v] = REMAT_ACTION_RECOMPUTE;
         else
-            out->actions[v] = remat_action_nested(out->actions[v]);
+            out->actions[v] = REMAT_ACTION_NESTED;
     }
 }
 
@@ -328,11 +336,11 @@ remat_status remat_planner_decide(const struct remat_planner *p, struct remat_ar
     remat_status st = REMAT_OK;
     struct remat_path walked = path_of(p, path);
     bool *keep, *nested;
-    REMAT_NEW(arena, keep, p->border.item_count);
-    REMAT_NEW(arena, nested, p->border.region_count);
+    REMAT_NEW(arena, keep, p->model.item_count);
+    REMAT_NEW(arena, nested, p->model.region_count);
     remat_path_nested(&walked, index, nested);
     remat_path_choice(&walked, index, nested, keep);
-    REMAT_TRY(remat_border_decide(arena, p->graph, &p->border, keep, p->pinned, out));
+    REMAT_TRY(remat_model_decide(arena, &p->model, keep, p->pinned, out));
     if (index >= remat_path_length(&walked))
         nest(p, &walked, nested, out);
 fail:
@@ -350,11 +358,11 @@ remat_status remat_planner_near(const struct remat_planner *p, struct remat_aren
     remat_status st = REMAT_OK;
     bool *keep;
     const uint8_t *actions = p->near.actions + (size_t)index * p->near.item_count;
-    REMAT_NEW(arena, keep, p->border.item_count);
-    memset(keep, true, p->border.item_count * sizeof *keep);
-    REMAT_TRY(remat_border_decide(arena, p->graph, &p->border, keep, p->pinned, out));
+    REMAT_NEW(arena, keep, p->model.item_count);
+    memset(keep, true, p->model.item_count * sizeof *keep);
+    REMAT_TRY(remat_model_decide(arena, &p->model, keep, p->pinned, out));
     for (uint32_t f = 0; f < p->free_count; f++)
-        out->actions[p->border.item_value[p->free_items[f]].i] = actions[f];
+        out->actions[p->model.item_value[p->free_items[f]].i] = actions[f];
 fail:
     return st;
 }
@@ -362,7 +370,7 @@ fail:
 /* Of a step, from the least that choices cost. */
 static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
 {
-    double ns = (double)p->border.least_ns + floor(cost_ps / 1000);
+    double ns = (double)p->model.least_ns + floor(cost_ps / 1000);
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
@@ -378,10 +386,10 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
     for (uint32_t m = 0; m < p->moment_count; m++) {
         struct moment *at = &p->moments[(p->binding + m) % p->moment_count];
         uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
-        double before_ps = (double)at->at.before_ps, ps;
-        REMAT_TRY(remat_border_bound(at->network, room, best_ps - before_ps, &ps));
-        if (ps + before_ps > best_ps) {
-            best_ps = ps + before_ps;
+        double ps;
+        REMAT_TRY(remat_border_bound(at->network, room, best_ps, &ps));
+        if (ps > best_ps) {
+            best_ps = ps;
             binding = (uint32_t)(at - p->moments);
         }
     }
@@ -391,76 +399,36 @@ fail:
     return st;
 }
 
-/* Tasks that run. What stays in its kernel and is saved counts as the item that is made of it:
- * that is `replaced`. Whether any is. */
-static bool find_run(const struct remat_planner *p, const uint8_t *rounds, bool *run,
-                     bool *replaced)
-{
-    bool any = false;
-    const struct remat_border *border = &p->border.least;
-    for (uint32_t i = 0; i < border->item_count; i++)
-        run[border->items[i].task] |= (rounds[p->border.item_value[i].i] & ~REMAT_ROUND_SAVED) != 0;
-    for (uint32_t v = 0; v < p->graph->value_count; v++) {
-        uint32_t item = p->border.made_of[v];
-        if (rounds[v] != REMAT_ROUND_SAVED || remat_is_none(item))
-            continue;
-        run[border->items[item].task] = false;
-        replaced[item] = any = true;
-    }
-    return any;
-}
-
-/* Without the launches that tasks which are replaced may share: they run. */
-static remat_status share_launches(struct remat_arena *arena, const bool *replaced,
-                                   struct remat_border *border)
+/* The fewest bytes that are live at the loss. */
+static remat_status least_bytes(const struct remat_planner *p, struct remat_arena *scratch,
+                                const struct remat_decision *decision, uint64_t *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border_task *tasks = border->tasks;
-    REMAT_NEW(arena, border->tasks, border->task_count);
-    memcpy(border->tasks, tasks, border->task_count * sizeof *tasks);
-    for (uint32_t t = 0; t < border->task_count; t++) {
-        struct remat_border_task *task = &border->tasks[t];
-        if (!remat_is_none(task->launch_with) && replaced[task->launch_with])
-            task->launch_ps = 0;
-    }
+    struct remat_border_point point = {0};
+    uint8_t *times;
+    *out = p->static_bytes;
+    if (p->moment_count == 0)
+        return REMAT_OK;
+    REMAT_NEW(scratch, times, p->model.item_count);
+    for (uint32_t i = 0; i < p->model.item_count; i++)
+        times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
+    REMAT_TRY(remat_border_follow(scratch, &p->model.border, times, &point));
+    point.again = NULL;
+    REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));
+    *out += p->moments[0].at.other_bytes + point.bytes;
 fail:
     return st;
-}
-
-/* Overwrites `rounds`. */
-static uint64_t effect_of(const struct remat_decision *decision, uint8_t *rounds)
-{
-    for (uint32_t v = 0; v < decision->value_count; v++)
-        if (rounds[v] & ~REMAT_ROUND_SAVED)
-            rounds[v] = decision->actions[v];
-    return remat_hash(rounds, decision->value_count, 0);
 }
 
 remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
                                  const struct remat_decision *decision, struct remat_least *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_point point = {0};
-    struct remat_border least = p->border.least;
-    uint8_t *rounds;
-    bool *replaced;
-    uint64_t named_ns;
-    REMAT_TRY(remat_named_times_rounds(&p->named, scratch, decision, &rounds));
-    REMAT_NEW(scratch, point.run, least.task_count);
-    REMAT_NEW(scratch, replaced, least.item_count);
-    if (find_run(p, rounds, point.run, replaced))
-        REMAT_TRY(share_launches(scratch, replaced, &least));
-    REMAT_TRY(remat_border_measure(scratch, &least, &point));
-    out->step_ns = bound_ns(p, (double)point.cost_ps) + remat_named_times_twice(&p->named, rounds);
-    out->live_bytes = p->static_bytes;
-    if (p->moment_count > 0) {
-        REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));
-        out->live_bytes += p->moments[0].at.other_bytes + point.bytes;
-    }
-    out->times = remat_named_times_of(&p->named, rounds);
-    named_ns = out->times.ns[REMAT_COST_MATMUL] + out->times.ns[REMAT_COST_ATTENTION];
-    out->times.ns[REMAT_COST_REST] = out->step_ns > named_ns ? out->step_ns - named_ns : 0;
-    out->effect = effect_of(decision, rounds);
+    struct remat_evaluation cost;
+    REMAT_TRY(remat_evaluate_time(p->evaluator, decision, &cost, &out->effect));
+    out->step_ns = cost.step_ns;
+    out->times = cost.times;
+    REMAT_TRY(least_bytes(p, scratch, decision, &out->live_bytes));
 fail:
     return st;
 }

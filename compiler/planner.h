@@ -3,22 +3,25 @@
 #ifndef REMAT_PLANNER_H
 #define REMAT_PLANNER_H
 
-#include "extract.h"
+#include "closure.h"
+#include "evaluate.h"
 #include "sensitivity.h"
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner;
 
-/* `graph` is what decisions are made on, `kernels` and `prices` are its own, nothing recomputed;
- * `pinned` holds what the pins decide. All outlive the planner. `static_bytes` live all the time.
+/* `evaluator` is of the graph that decisions are made on; `prices` are those of the kernels it was
+ * settled with, nothing recomputed; `pinned` holds what the pins decide. All outlive the planner.
  */
 remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
-                                  const struct remat_graph *graph,
-                                  const struct remat_kernel_list *kernels,
+                                  struct remat_evaluator *evaluator,
                                   const struct remat_price *prices,
-                                  const struct remat_device_description *device,
-                                  const struct remat_decision *pinned, uint64_t static_bytes,
-                                  struct remat_planner **out);
+                                  const struct remat_decision *pinned, struct remat_planner **out);
+
+/* Between corners of a hull layers are as in one or the other: what their kernels take is found for
+ * all of them at once, so that remat_planner_least knows it. */
+remat_status remat_planner_price_corners(struct remat_planner *planner,
+                                         struct remat_arena *scratch);
 
 /* Paths, each a sequence of decisions that get smaller and, but for what `likely` leaves out,
  * slower; they depend on no budget. Those up to the last single one compute each layer again from
@@ -55,11 +58,10 @@ remat_status remat_planner_near(const struct remat_planner *planner, struct rema
 remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
                                  uint64_t *out_ns);
 
-/* Bounds of one decision, from below. */
+/* What is known of one decision without a schedule: its time is exact. */
 struct remat_least {
-    uint64_t step_ns, live_bytes;
-    struct remat_class_times times; /* exact of matmul and attention; the rest is what they leave of
-                                       step_ns */
+    uint64_t step_ns, live_bytes;   /* live_bytes: a bound from below */
+    struct remat_class_times times; /* step_ns by class */
     uint64_t effect; /* a hash of what is computed again and from what: the same of decisions that
                         make the same kernels */
 };

@@ -67,7 +67,7 @@ remat_status remat_rung_carry(struct remat_chooser *c, struct remat_arena *arena
     REMAT_TRY(decide(c, arena, planner, &rung->of, notes, &out->decision));
     remat_stopwatch_start(c->watch);
     REMAT_TRY(remat_evaluator_for(c->evaluator, &out->decision, &evaluator));
-    REMAT_TRY(remat_rewrite_with(c->ctx, arena, &evaluator->clones, &out->decision, &graph));
+    REMAT_TRY(remat_rewrite(c->ctx, arena, &evaluator->clones, &out->decision, &graph));
     remat_stopwatch_lap(c->watch, REMAT_LAP_CLONE);
     REMAT_TRY(remat_arrange(c->ctx, arena, graph, c->statics, &c->settings->device, c->watch,
                             &out->arranged));

@@ -104,6 +104,7 @@ struct remat_node_info {
     const remat_value *outputs;
     const struct remat_attribute *attributes;
     uint32_t instance; /* 0: original; k: the k-th recomputation */
+    uint32_t kernel;   /* where the graph has kernels: the one that it runs in, REMAT_NONE: none */
 };
 
 /* A path such as "layers.3/attn/core". A path element "NAME.INDEX" makes a stack of layers NAME and
@@ -150,6 +151,7 @@ struct remat_graph {
     remat_value *outputs;       /* the loss first */
     struct remat_update *updates;
     struct remat_symbol *symbols; /* none in a bound graph */
+    bool has_kernels;             /* nodes say which kernel they run in */
 };
 
 /* --- building --- */

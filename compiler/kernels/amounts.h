@@ -4,7 +4,7 @@
  * remat_arrange refuses longer ones. Prices of kernels and times of decisions that are compared
  * saturate there, so 65536 microbatches and an update take less than 2^62 ns. Costs of choices are
  * whole picoseconds; all costs of a border problem, each counted once, come to at most
- * REMAT_BORDER_PS_MAX, or extraction refuses the graph, and a choice costs no more than that.
+ * REMAT_BORDER_PS_MAX, or the planner refuses the graph, and a choice costs no more than that.
  * All values of a graph together have at most REMAT_VALUES_BYTES_MAX, so with their clones less
  * than 2^62. Flops and moved bytes of a kernel saturate at 2^64 - 1; above 2^63 - 1 the graph is
  * refused. Every double in between is exact up to 2^53 and finite. */

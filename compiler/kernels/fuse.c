@@ -17,11 +17,22 @@ struct writer {
     struct word_list key;
 };
 
+/* Its first node that is not there for others to read within the kernel alone. */
+static const struct remat_node_info *name_of(const struct remat_fuser *f,
+                                             const struct remat_fuse_group *group)
+{
+    const struct remat_node_info *nodes = f->graph->nodes;
+    uint32_t n = group->first;
+    while (nodes[n].instance && nodes[n].instance % 2 == 0 && !remat_is_none(f->next[n]))
+        n = f->next[n];
+    return &nodes[n];
+}
+
 static remat_status write_kernel(struct writer *w, const struct remat_fuse_group *group,
                                  remat_node *nodes, struct remat_fused_kernel *kernel)
 {
     const struct remat_fuser *f = &w->groups;
-    const struct remat_node_info *first = &f->graph->nodes[group->first];
+    const struct remat_node_info *first = name_of(f, group);
     bool named = group->kind == REMAT_GROUP_NAMED;
     *kernel = (struct remat_fused_kernel){
         .id = REMAT_NONE,
@@ -136,7 +147,7 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
     uint32_t tail = sequence->tail ? sequence->tail->count : 0;
     if (!sequence->facts)
         REMAT_TRY(remat_fuse_facts_create(arena, graph, &facts));
-    REMAT_TRY(remat_fuse_collect(&w.groups));
+    REMAT_TRY(graph->has_kernels ? remat_fuse_take(&w.groups) : remat_fuse_collect(&w.groups));
     *out = (struct remat_kernel_list){.count = (uint32_t)w.groups.groups.count,
                                       .kernel_of_node = w.groups.group_of};
     REMAT_NEW(arena, out->kernels, out->count + tail);
@@ -160,4 +171,15 @@ remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(remat_fuse_sequence(ctx, arena, graph, &all, out));
 fail:
     return st;
+}
+
+remat_status remat_fuse_nodes(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph,
+                              const struct remat_fused_kernel *whole, remat_node *nodes,
+                              uint32_t count, const uint8_t *stored, struct remat_fused_kernel *out)
+{
+    *out = *whole;
+    out->nodes = nodes;
+    out->node_count = count;
+    return remat_program_body(ctx, arena, graph, stored, out);
 }

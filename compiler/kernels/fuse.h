@@ -1,7 +1,7 @@
 /* fuse: which nodes of an expanded graph run in one kernel, and what each kernel is.
  *
- * Pure: the kernel list is a function of the graph alone (the decision is in the graph as clones),
- * so that extraction, exact evaluation, lowering and report all see the same list. */
+ * Pure: the kernel list is a function of the graph alone. Kernels are formed once, on the graph
+ * that saves everything; a graph with clones says which kernel each node runs in. */
 #ifndef REMAT_FUSE_H
 #define REMAT_FUSE_H
 
@@ -79,6 +79,14 @@ remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_graph *graph,
                                  const struct remat_sequence *sequence,
                                  struct remat_kernel_list *out);
+
+/* A kernel of `nodes`, some of a fused kernel's in graph order: it stores what `stored` (by value)
+ * says of their results, and loads what they read of others, which `stored` has to say too. */
+remat_status remat_fuse_nodes(remat_context *ctx, struct remat_arena *arena,
+                              const struct remat_graph *graph,
+                              const struct remat_fused_kernel *whole, remat_node *nodes,
+                              uint32_t count, const uint8_t *stored,
+                              struct remat_fused_kernel *out);
 
 /* True when operand `written` may lie in the memory of operand `read`: same dtype and bytes, both
  * dense over the same space, and every element is read before it is written under the rules of

@@ -34,9 +34,8 @@ static uint64_t class_extent(enum remat_register_class class, const struct remat
     }
 }
 
-/* Of each instruction as often as it has a value; of a reduction or flag, as its argument has.
- * `needed`, by instruction: those that count; NULL: all. */
-static uint64_t program_flops(const struct remat_fused_kernel *kernel, const bool *needed)
+/* Of each instruction as often as it has a value; of a reduction or flag, as its argument has. */
+static uint64_t program_flops(const struct remat_fused_kernel *kernel)
 {
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     int64_t columns = kernel->space.rank ? kernel->space.dims[kernel->space.rank - 1] : 1;
@@ -50,8 +49,6 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel, const boo
         uint64_t each = remat_opcode_flops(in->opcode);
         if (remat_opcode_is_row_reduction(in->opcode) && columns > TEAM_COLUMNS)
             each += BLOCK_SUM_FLOPS;
-        if (needed && !needed[i])
-            continue;
         if (remat_opcode_is_column_reduction(in->opcode))
             flops = remat_add_saturated(
                 flops, remat_mul_saturated(COLUMN_FLOPS,
@@ -64,29 +61,11 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel, const boo
     return flops;
 }
 
-uint64_t remat_price_part_flops(const struct remat_fused_kernel *kernel, uint32_t value)
-{
-    const struct remat_kernel_program *program = &kernel->program;
-    bool needed[REMAT_FUSED_INSTRUCTIONS_MAX] = {0}, stored[REMAT_FUSED_INSTRUCTIONS_MAX] = {0};
-    for (uint32_t i = 0; i < program->instruction_count; i++) {
-        const struct remat_instruction *in = &program->instructions[i];
-        if (in->opcode != REMAT_INSTRUCTION_store)
-            continue;
-        bool wanted = kernel->operands[in->operand].value.i == value;
-        *(wanted ? &needed[in->args[0]] : &stored[in->args[0]]) = true;
-    }
-    for (uint32_t i = program->instruction_count; i-- > 0;)
-        for (uint32_t a = 0; needed[i] && a < remat_opcode_arity(program->instructions[i].opcode);
-             a++)
-            needed[program->instructions[i].args[a]] |= !stored[program->instructions[i].args[a]];
-    return program_flops(kernel, needed);
-}
-
 static uint64_t kernel_flops(const struct remat_graph *graph,
                              const struct remat_fused_kernel *kernel)
 {
     if (kernel->kind == REMAT_KERNEL_program)
-        return program_flops(kernel, NULL);
+        return program_flops(kernel);
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     const struct remat_op_info *op = remat_op_info(node->op);
     return op->flops ? op->flops(graph, node) : 0;
@@ -119,16 +98,17 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
     return remat_mul_saturated(touched < bytes ? touched : bytes, update && !program ? 2 : 1);
 }
 
-/* Values are told apart by where their views begin; of several views the largest counts. */
-static uint64_t moved_bytes(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel)
+/* Values are told apart by where their views begin; of several views the largest counts. `value`:
+ * REMAT_NONE for all of them. */
+static uint64_t bytes_of(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                         uint32_t value)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
         const struct remat_kernel_operand *o = &kernel->operands[i];
         uint64_t most = 0;
-        bool seen = false;
-        for (uint32_t j = 0; j < kernel->operand_count; j++) {
+        bool seen = !remat_is_none(value) && o->value.i != value;
+        for (uint32_t j = 0; j < kernel->operand_count && !seen; j++) {
             const struct remat_kernel_operand *other = &kernel->operands[j];
             if (other->value.i != o->value.i ||
                 other->view->offset_elements != o->view->offset_elements)
@@ -142,14 +122,25 @@ static uint64_t moved_bytes(const struct remat_graph *graph,
     return total;
 }
 
+static uint64_t moved_bytes(const struct remat_graph *graph,
+                            const struct remat_fused_kernel *kernel)
+{
+    return bytes_of(graph, kernel, REMAT_NONE);
+}
+
+uint64_t remat_price_value_bytes(const struct remat_graph *graph,
+                                 const struct remat_fused_kernel *kernel, uint32_t value)
+{
+    return bytes_of(graph, kernel, value);
+}
+
 struct again {
     uint64_t bytes, flops;
 };
 
 /* What a kernel of the forward pass does more than once: in rows too long for registers each pass
  * over the row loads and computes what it needs; a reduction ends a pass. Kernels of the backward
- * pass are left out, because there it depends on what they are fused with, and the planner's bound
- * needs prices that are sub-additive (docs/cost_model.md). */
+ * pass are left out, so that their prices are sub-additive (price.h). */
 static struct again done_again(const struct remat_graph *graph,
                                const struct remat_fused_kernel *kernel)
 {
@@ -267,17 +258,31 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
     }
 }
 
+static struct remat_load load_of(const struct remat_graph *graph,
+                                 const struct remat_fused_kernel *kernel, uint64_t flops,
+                                 uint64_t bytes, const struct remat_device_description *device)
+{
+    struct again again = done_again(graph, kernel);
+    return (struct remat_load){compute_ns(graph, kernel, flops, device) +
+                                   (double)again.flops / device->pointwise_flops_per_ns,
+                               ((double)bytes + (double)again.bytes) / device->memory_bytes_per_ns};
+}
+
+struct remat_load remat_price_load(const struct remat_graph *graph,
+                                   const struct remat_fused_kernel *kernel,
+                                   const struct remat_device_description *device)
+{
+    return load_of(graph, kernel, kernel_flops(graph, kernel), moved_bytes(graph, kernel), device);
+}
+
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device)
 {
     struct remat_price price = {.flops = kernel_flops(graph, kernel),
                                 .moved_bytes = moved_bytes(graph, kernel)};
-    double compute = compute_ns(graph, kernel, price.flops, device);
-    struct again again = done_again(graph, kernel);
-    compute += (double)again.flops / device->pointwise_flops_per_ns;
-    double memory = ((double)price.moved_bytes + (double)again.bytes) / device->memory_bytes_per_ns;
-    double ns = device->launch_ns + fmax(compute, memory);
+    struct remat_load load = load_of(graph, kernel, price.flops, price.moved_bytes, device);
+    double ns = device->launch_ns + fmax(load.compute_ns, load.memory_ns);
     if (device->profile)
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,
                                           price.moved_bytes, &ns);

@@ -26,12 +26,20 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand);
 
-/* Of the part of a kernel program that makes one of the values that it stores, from its loads and
- * the others that it stores. */
-uint64_t remat_price_part_flops(const struct remat_fused_kernel *kernel, uint32_t value);
+/* What it moves for all of its reads of a value, or for its writes of it. */
+uint64_t remat_price_value_bytes(const struct remat_graph *graph,
+                                 const struct remat_fused_kernel *kernel, uint32_t value);
+
+/* Both sides of the roofline. */
+struct remat_load {
+    double compute_ns, memory_ns;
+};
+struct remat_load remat_price_load(const struct remat_graph *graph,
+                                   const struct remat_fused_kernel *kernel,
+                                   const struct remat_device_description *device);
 
 /* `device` without a profile, of such rates that no kernel program costs less on `device` than on
- * this: there costs are sub-additive. Without a profile the device itself. Named kernels have their
+ * this. Without a profile the device itself. Named kernels have their
  * own prices. */
 struct remat_device_description remat_price_floor(const struct remat_device_description *device);
 /* The same of rates that make it the likely price of kernel programs that are not measured. */

@@ -1,4 +1,4 @@
-/* Source side of the cut: item "available", task "runs", read "paid for". An arc that leaves it is
+/* Source side of the cut: item "available", task "runs", extra "charged". An arc that leaves it is
  * paid, so every rule of the form "if this then that" is an unbounded arc. Capacities are integers,
  * rounded down, so that a cut proves its bound without tolerances; the unit is 1/64 ps, or coarser
  * where a high price would not fit. */
@@ -21,8 +21,7 @@ struct remat_border_network {
     struct remat_flow flow;
     uint32_t source, sink;
     uint32_t *keep_arc;              /* by item: available -> runs, the price of keeping it */
-    int64_t *certain_ps;             /* by item */
-    double total_ps;                 /* more than running every task and paying every read */
+    double total_ps;                 /* more than all costs together */
     double total_bytes, least_bytes; /* of an item that has some */
     struct {
         struct arc_capacity {
@@ -44,24 +43,19 @@ static uint32_t item_node(uint32_t item)
 {
     return item;
 }
-static uint32_t task_node(const struct remat_border *b, uint32_t task)
-{
-    return b->item_count + task;
-}
-static uint32_t read_node(const struct remat_border *b, uint32_t item)
-{
-    return b->item_count + b->task_count + item;
-}
 
 static void sum_up(struct remat_border_network *n)
 {
     const struct remat_border *b = n->border;
-    n->total_ps = 1;
+    n->total_ps = 1 + fabs((double)b->constant_ps);
     n->least_bytes = INFINITY;
     for (uint32_t t = 0; t < b->task_count; t++)
-        n->total_ps += fabs((double)b->tasks[t].cost_ps) + (double)b->tasks[t].launch_ps;
+        n->total_ps += fabs((double)b->tasks[t].cost_ps);
+    for (uint32_t e = 0; e < b->extra_count; e++)
+        n->total_ps += (double)b->extra_ps[e];
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        n->total_ps += b->arcs[a].ps > 0 ? (double)b->arcs[a].ps : 0;
     for (uint32_t i = 0; i < b->item_count; i++) {
-        n->total_ps += (double)b->read_ps[i];
         n->total_bytes += (double)b->items[i].bytes;
         if (b->items[i].bytes)
             n->least_bytes = fmin(n->least_bytes, (double)b->items[i].bytes);
@@ -94,7 +88,7 @@ static remat_status add_item(struct remat_border_network *n, uint32_t i)
 {
     remat_status st = REMAT_OK;
     const struct remat_border_item *item = &n->border->items[i];
-    uint32_t task = task_node(n->border, item->task);
+    uint32_t task = remat_border_task_node(n->border, item->task);
     if (item->wanted)
         REMAT_TRY(add_arc(n, n->source, item_node(i), INFINITY));
     if (item->kept)
@@ -111,79 +105,41 @@ static remat_status add_task(struct remat_border_network *n, uint32_t t)
     remat_status st = REMAT_OK;
     const struct remat_border *b = n->border;
     const struct remat_border_task *task = &b->tasks[t];
+    uint32_t node = remat_border_task_node(b, t);
     if (task->forbidden)
-        return add_arc(n, task_node(b, t), n->sink, INFINITY);
+        return add_arc(n, node, n->sink, INFINITY);
     if (task->cost_ps > 0)
-        REMAT_TRY(add_arc(n, task_node(b, t), n->sink, (double)task->cost_ps));
+        REMAT_TRY(add_arc(n, node, n->sink, (double)task->cost_ps));
     if (task->cost_ps < 0)
-        REMAT_TRY(add_arc(n, n->source, task_node(b, t), -(double)task->cost_ps));
-    if (task->launch_ps)
-        REMAT_TRY(add_arc(n, task_node(b, t),
-                          task->launch_with == REMAT_NONE
-                              ? n->sink
-                              : task_node(b, b->items[task->launch_with].task),
-                          (double)task->launch_ps));
+        REMAT_TRY(add_arc(n, n->source, node, -(double)task->cost_ps));
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        if (remat_border_needs(b, i))
-            REMAT_TRY(add_arc(n, task_node(b, t), item_node(b->inputs[i]), INFINITY));
-    for (uint32_t r = task->read_begin; r < task->read_end; r++)
-        REMAT_TRY(add_arc(n, task_node(b, t), read_node(b, b->reads[r].item), INFINITY));
+        REMAT_TRY(add_arc(n, node, item_node(b->inputs[i]), INFINITY));
 fail:
     return st;
 }
 
-/* By item: the part of its read_ps that is paid whichever task reads it. */
-static remat_status find_certain(struct remat_arena *arena, const struct remat_border *b,
-                                 int64_t **out)
-{
-    remat_status st = REMAT_OK;
-    REMAT_NEW(arena, *out, b->item_count);
-    memcpy(*out, b->read_ps, b->item_count * sizeof **out);
-    for (uint32_t t = 0; t < b->task_count; t++)
-        for (uint32_t r = b->tasks[t].read_begin; r < b->tasks[t].read_end; r++) {
-            uint32_t i = b->reads[r].item;
-            int64_t certain = b->reads[r].reading == REMAT_READ_ALWAYS   ? b->read_ps[i]
-                              : b->reads[r].reading == REMAT_READ_SOURCE ? b->source_ps[i]
-                                                                         : 0;
-            if (certain < (*out)[i])
-                (*out)[i] = certain;
-        }
-fail:
-    return st;
-}
-
-static remat_status add_reads(struct remat_border_network *n)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_border *b = n->border;
-    for (uint32_t i = 0; i < b->item_count; i++) {
-        uint32_t task = task_node(b, b->items[i].task);
-        int64_t certain = n->certain_ps[i], rest = b->read_ps[i] - certain;
-        REMAT_TRY(add_arc(n, read_node(b, i), n->sink, (double)certain));
-        REMAT_TRY(add_arc(n, read_node(b, i), task, (double)rest));
-    }
-fail:
-    return st;
-}
-
-remat_status remat_border_network(struct remat_arena *arena, const struct remat_border *border,
+remat_status remat_border_network(struct remat_arena *arena, const struct remat_border *b,
                                   struct remat_border_network **out)
 {
     remat_status st = REMAT_OK;
     struct remat_border_network *n;
-    uint32_t nodes = 2 * border->item_count + border->task_count;
+    uint32_t nodes = b->item_count + b->task_count + b->extra_count;
     REMAT_NEW(arena, n, 1);
     *n = (struct remat_border_network){
-        .arena = arena, .border = border, .source = nodes, .sink = nodes + 1};
+        .arena = arena, .border = b, .source = nodes, .sink = nodes + 1};
     sum_up(n);
     REMAT_TRY(remat_flow_create(arena, nodes + 2, &n->flow));
-    REMAT_NEW(arena, n->keep_arc, border->item_count);
-    REMAT_TRY(find_certain(arena, border, &n->certain_ps));
-    for (uint32_t i = 0; i < border->item_count; i++)
+    REMAT_NEW(arena, n->keep_arc, b->item_count);
+    for (uint32_t i = 0; i < b->item_count; i++)
         REMAT_TRY(add_item(n, i));
-    for (uint32_t t = 0; t < border->task_count; t++)
+    for (uint32_t t = 0; t < b->task_count; t++)
         REMAT_TRY(add_task(n, t));
-    REMAT_TRY(add_reads(n));
+    for (uint32_t e = 0; e < b->extra_count; e++)
+        if (b->extra_ps[e])
+            REMAT_TRY(add_arc(n, remat_border_extra_node(b, e), n->sink, (double)b->extra_ps[e]));
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        REMAT_TRY(add_arc(n, b->arcs[a].from, b->arcs[a].to,
+                          b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps));
     *out = n;
 fail:
     return st;
@@ -193,32 +149,33 @@ remat_status remat_border_measure(struct remat_arena *arena, const struct remat_
                                   struct remat_border_point *point)
 {
     remat_status st = REMAT_OK;
-    bool *read;
-    int64_t *certain_ps;
-    REMAT_NEW(arena, read, b->item_count);
-    REMAT_TRY(find_certain(arena, b, &certain_ps));
+    bool *holds; /* by node */
+    REMAT_NEW(arena, holds, b->item_count + b->task_count + b->extra_count);
     REMAT_NEW(arena, point->keep, b->item_count);
-    point->cost_ps = 0;
+    point->cost_ps = b->constant_ps;
     point->bytes = 0;
     for (uint32_t i = 0; i < b->item_count; i++)
-        point->keep[i] = b->items[i].wanted;
+        holds[i] = b->items[i].wanted;
     for (uint32_t t = 0; t < b->task_count; t++) {
         const struct remat_border_task *task = &b->tasks[t];
         if (!point->run[t])
             continue;
+        holds[remat_border_task_node(b, t)] = true;
         point->cost_ps += task->cost_ps + (point->again && point->again[t] ? task->again_ps : 0);
-        if (task->launch_with == REMAT_NONE || !point->run[b->items[task->launch_with].task])
-            point->cost_ps += task->launch_ps;
         for (uint32_t i = task->input_begin; i < task->input_end; i++)
-            point->keep[b->inputs[i]] |= remat_border_needs(b, i);
-        for (uint32_t r = task->read_begin; r < task->read_end; r++)
-            read[b->reads[r].item] = true;
+            holds[b->inputs[i]] = true;
     }
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        if (b->arcs[a].ps == REMAT_BORDER_RULE)
+            holds[b->arcs[a].to] |= holds[b->arcs[a].from];
+    for (uint32_t e = 0; e < b->extra_count; e++)
+        point->cost_ps += holds[remat_border_extra_node(b, e)] ? b->extra_ps[e] : 0;
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        if (b->arcs[a].ps > 0 && holds[b->arcs[a].from] && !holds[b->arcs[a].to])
+            point->cost_ps += b->arcs[a].ps;
     for (uint32_t i = 0; i < b->item_count; i++) {
-        bool again = point->run[b->items[i].task];
-        point->keep[i] = point->keep[i] && !again;
+        point->keep[i] = holds[i] && !point->run[b->items[i].task];
         point->bytes += point->keep[i] ? b->items[i].bytes : 0;
-        point->cost_ps += !read[i] ? 0 : again ? certain_ps[i] : b->read_ps[i];
     }
 fail:
     return st;
@@ -230,7 +187,7 @@ static remat_status find_cut(struct remat_border_network *n, double price,
     remat_status st = REMAT_OK;
     const struct remat_border *b = n->border;
     int64_t flow;
-    int64_t negative_ps = 0;
+    int64_t negative_ps = b->constant_ps;
     double units = UNITS_MAX / (n->total_ps + price * n->total_bytes);
     units = fmin(units, UNITS_PER_PS);
     for (size_t a = 0; a < n->arcs.count; a++) {
@@ -249,7 +206,7 @@ static remat_status find_cut(struct remat_border_network *n, double price,
     *point = (struct remat_border_point){0};
     REMAT_NEW(n->arena, point->run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
-        point->run[t] = n->flow.level[task_node(b, t)] != UINT32_MAX;
+        point->run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
     REMAT_TRY(remat_border_measure(n->arena, b, point));
 fail:
     return st;

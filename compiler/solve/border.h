@@ -21,41 +21,39 @@ struct remat_border_item {
     bool recomputed; /* must not be kept */
 };
 
-/* Reading an item costs its read_ps once, however many tasks do. When it is computed again that is
- * the least that a task which reads it pays, whether that one runs or not. */
-struct remat_border_read {
-    uint32_t item;
-    enum remat_border_reading {
-        REMAT_READ_UNLESS_FUSED, /* free when the item is computed again, in the same kernel */
-        REMAT_READ_SOURCE,       /* then what the item is made from is read: source_ps */
-        REMAT_READ_ALWAYS,
-    } reading;
-};
-
 struct remat_border_task {
-    int64_t cost_ps;      /* beside its reads */
-    int64_t again_ps;     /* of a second run, probably */
-    int64_t launch_ps;    /* of a kernel of its own, unless item launch_with is computed again */
-    uint32_t launch_with; /* REMAT_NONE: of its own in any case */
+    int64_t cost_ps;  /* of its run; below zero: it spares more */
+    int64_t again_ps; /* of a second run */
     bool forbidden;
     uint32_t input_begin, input_end; /* of border.inputs: items it needs */
-    uint32_t read_begin, read_end;   /* of border.reads */
+};
+
+/* Nodes of the problem: items, which are available or not, then tasks, which run or not, then
+ * extras, each a charge that holds or not. `from` without `to` costs ps, or is no choice. Rules
+ * lead to extras alone, and those that lead to one come before those that start from it. */
+enum { REMAT_BORDER_RULE = -1 };
+struct remat_border_arc {
+    uint32_t from, to;
+    int64_t ps; /* REMAT_BORDER_RULE: none may have `from` without `to` */
 };
 
 struct remat_border {
-    uint32_t item_count, task_count;
+    uint32_t item_count, task_count, extra_count, arc_count;
     struct remat_border_item *items;
-    int64_t *read_ps;   /* by item: of reading it once */
-    int64_t *source_ps; /* by item: at most read_ps */
     struct remat_border_task *tasks;
     uint32_t *inputs;
-    struct remat_border_read *reads;
-    bool *loose; /* by input: the task can do without; NULL: all are needed */
+    int64_t *extra_ps; /* by extra: not below zero */
+    struct remat_border_arc *arcs;
+    int64_t constant_ps; /* of every choice */
 };
 
-static inline bool remat_border_needs(const struct remat_border *border, uint32_t input)
+static inline uint32_t remat_border_task_node(const struct remat_border *border, uint32_t task)
 {
-    return !border->loose || !border->loose[input];
+    return border->item_count + task;
+}
+static inline uint32_t remat_border_extra_node(const struct remat_border *border, uint32_t extra)
+{
+    return border->item_count + border->task_count + extra;
 }
 
 /* A choice. `run` says it all: an item is kept when it is available and its task does not run. */

@@ -8,8 +8,8 @@
 
 struct remat_decision {
     uint32_t value_count;
-    uint8_t *actions; /* enum remat_action by value id. RECOMPUTE: nodes of the backward pass and of
-                         the optimizer read a clone, made just before the first of them. Only
+    uint8_t *actions; /* enum remat_action by value id. RECOMPUTE or FUSED: nodes of the backward
+                         pass and of the optimizer read a clone; NESTED: made twice. Only
                          forward values may be other than SAVE; on a value that owns no bytes (a
                          view) or that the backward pass does not need it has no effect. */
     const char **reasons; /* by value id: "policy", "pin", NULL when nobody said anything */

@@ -3,7 +3,7 @@
 
 #include "decision.h"
 
-static const uint8_t choices[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE, REMAT_ACTION_FUSED};
+static const uint8_t choices[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE};
 enum { CHOICES = sizeof choices };
 
 struct seen {

@@ -95,7 +95,9 @@ def check_smallest(curve, options):
     assert result.returncode == 3, result.stderr
     needs = int(re.search(r" needs (\d+) B", result.stderr).group(1))
     smallest = curve["points"][-1]
-    assert smallest["budget"] <= needs <= smallest["budget"] + smallest["peak"] // 200, (options, needs, smallest)
+    near = smallest["peak"] // 200
+    least = smallest["budget"] - (near if curve["seen"] < curve["candidates"] else 0)  # some were passed by
+    assert least <= needs <= smallest["budget"] + near, (options, needs, smallest)
 
 
 def check_samples():
@@ -107,7 +109,7 @@ def check_samples():
     with open("c.json", encoding="utf-8") as file:
         curve = json.load(file)
     check_staircase(curve, True)
-    assert 0 < 10 * curve["evaluated"] < curve["candidates"], curve["evaluated"]
+    assert 0 < 5 * curve["evaluated"] < curve["candidates"], (curve["evaluated"], curve["candidates"])
     points = curve["points"]
 
     def loss(budget):

@@ -8,40 +8,49 @@
 
 #include <math.h>
 
-enum { PROBLEMS = 1500, TASKS = 9, ITEMS = 12, EDGES = 48 };
+enum { PROBLEMS = 1500, TASKS = 9, ITEMS = 12, EDGES = 48, EXTRAS = 6, ARCS = 40 };
 
 struct sample {
     struct remat_border border;
     struct remat_border_item items[ITEMS];
     struct remat_border_task tasks[TASKS];
-    struct remat_border_read reads[EDGES];
     uint32_t inputs[EDGES];
-    int64_t read_ps[ITEMS], source_ps[ITEMS];
+    struct remat_border_arc arcs[ARCS];
+    int64_t extra_ps[EXTRAS];
 };
+
+/* Rules lead from tasks and earlier extras to extras; other arcs from anything to anything. */
+static void make_arcs(struct test *t, struct sample *s)
+{
+    struct remat_border *b = &s->border;
+    uint32_t nodes = b->item_count + b->task_count;
+    for (uint32_t e = 0; e < b->extra_count; e++, nodes++) {
+        s->extra_ps[e] = draw(t, 0, 20);
+        for (uint32_t k = draw(t, 1, 3); k > 0; k--)
+            s->arcs[b->arc_count++] = (struct remat_border_arc){
+                b->item_count + draw(t, 0, nodes - b->item_count - 1), nodes, REMAT_BORDER_RULE};
+    }
+    for (uint32_t k = draw(t, 0, 12); k > 0; k--) {
+        uint32_t from = draw(t, 0, nodes - 1), to = b->item_count + draw(t, 0, b->task_count - 1);
+        if (from != to)
+            s->arcs[b->arc_count++] = (struct remat_border_arc){from, to, (int64_t)draw(t, 1, 20)};
+    }
+}
 
 /* Items of task t come before those of task t + 1, so inputs are earlier items. */
 static void make_sample(struct test *t, struct sample *s)
 {
-    uint32_t input_count = 0, read_count = 0, items = 0, tasks = draw(t, 1, TASKS);
+    uint32_t input_count = 0, items = 0, tasks = draw(t, 1, TASKS), extras = draw(t, 0, EXTRAS);
     memset(s, 0, sizeof *s);
     for (uint32_t k = 0; k < tasks; k++) {
         struct remat_border_task *task = &s->tasks[k];
         task->cost_ps = (int64_t)draw(t, 0, 60) - 15;
         task->forbidden = draw(t, 0, 7) == 0;
-        task->launch_ps = draw(t, 0, 2) ? 0 : draw(t, 1, 20);
-        task->launch_with = REMAT_NONE;
         task->input_begin = input_count;
-        task->read_begin = read_count;
-        for (uint32_t i = 0; i < items; i++) {
-            if (draw(t, 0, 2) > 0 || input_count == EDGES)
-                continue;
-            s->inputs[input_count++] = i;
-            if (draw(t, 0, 1))
-                s->reads[read_count++] =
-                    (struct remat_border_read){i, (enum remat_border_reading)draw(t, 0, 2)};
-        }
+        for (uint32_t i = 0; i < items; i++)
+            if (draw(t, 0, 2) == 0 && input_count < EDGES)
+                s->inputs[input_count++] = i;
         task->input_end = input_count;
-        task->read_end = read_count;
         for (uint32_t o = draw(t, 1, 2); o > 0 && items < ITEMS; o--, items++) {
             struct remat_border_item *item = &s->items[items];
             item->bytes = draw(t, 0, 9) * 256;
@@ -49,21 +58,22 @@ static void make_sample(struct test *t, struct sample *s)
             item->wanted = draw(t, 0, 1);
             item->kept = draw(t, 0, 9) == 0;
             item->recomputed = draw(t, 0, 9) == 0;
-            s->read_ps[items] = draw(t, 0, 20);
-            s->source_ps[items] = draw(t, 0, (uint32_t)s->read_ps[items]);
         }
         if (items == ITEMS) {
             tasks = k + 1;
             break;
         }
     }
-    for (uint32_t k = 0; k < tasks; k++) {
-        uint32_t with = draw(t, 0, items);
-        if (with < items && s->items[with].task != k)
-            s->tasks[k].launch_with = with;
-    }
-    s->border = (struct remat_border){items,    tasks,     s->items, s->read_ps, s->source_ps,
-                                      s->tasks, s->inputs, s->reads, NULL};
+    s->border = (struct remat_border){.item_count = items,
+                                      .task_count = tasks,
+                                      .extra_count = extras,
+                                      .items = s->items,
+                                      .tasks = s->tasks,
+                                      .inputs = s->inputs,
+                                      .extra_ps = s->extra_ps,
+                                      .arcs = s->arcs,
+                                      .constant_ps = (int64_t)draw(t, 0, 40) - 20};
+    make_arcs(t, s);
 }
 
 static bool runs(uint32_t choice, uint32_t task)
@@ -75,39 +85,36 @@ static bool runs(uint32_t choice, uint32_t task)
 static bool price_choice(const struct sample *s, uint32_t choice, int64_t *cost, uint64_t *bytes)
 {
     const struct remat_border *b = &s->border;
-    *cost = 0;
+    bool holds[ITEMS + TASKS + EXTRAS] = {0};
+    *cost = b->constant_ps;
     *bytes = 0;
-    for (uint32_t i = 0; i < b->item_count; i++) {
-        bool available = s->items[i].wanted;
-        int64_t read = 0, certain = s->read_ps[i];
-        for (uint32_t t = 0; t < b->task_count; t++) {
-            for (uint32_t e = s->tasks[t].input_begin; e < s->tasks[t].input_end; e++)
-                available |= runs(choice, t) && s->inputs[e] == i;
-            for (uint32_t e = s->tasks[t].read_begin; e < s->tasks[t].read_end; e++) {
-                int64_t part = s->reads[e].reading == REMAT_READ_ALWAYS   ? s->read_ps[i]
-                               : s->reads[e].reading == REMAT_READ_SOURCE ? s->source_ps[i]
-                                                                          : 0;
-                if (s->reads[e].item != i)
-                    continue;
-                read |= runs(choice, t);
-                certain = part < certain ? part : certain;
-            }
-        }
-        bool again = runs(choice, s->items[i].task);
-        if ((again && s->items[i].kept) ||
-            (available && !again && s->items[i].recomputed && !s->items[i].kept))
-            return false;
-        *bytes += available && !again ? s->items[i].bytes : 0;
-        *cost += !read ? 0 : again ? certain : s->read_ps[i];
-    }
     for (uint32_t t = 0; t < b->task_count; t++) {
+        holds[b->item_count + t] = runs(choice, t);
         if (runs(choice, t) && s->tasks[t].forbidden)
             return false;
         *cost += runs(choice, t) ? s->tasks[t].cost_ps : 0;
-        uint32_t with = s->tasks[t].launch_with;
-        if (runs(choice, t) && (with == REMAT_NONE || !runs(choice, s->items[with].task)))
-            *cost += s->tasks[t].launch_ps;
     }
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        holds[i] = s->items[i].wanted;
+        for (uint32_t t = 0; t < b->task_count; t++)
+            for (uint32_t e = s->tasks[t].input_begin; e < s->tasks[t].input_end; e++)
+                holds[i] |= runs(choice, t) && s->inputs[e] == i;
+        bool again = runs(choice, s->items[i].task);
+        if ((again && s->items[i].kept) ||
+            (holds[i] && !again && s->items[i].recomputed && !s->items[i].kept))
+            return false;
+        *bytes += holds[i] && !again ? s->items[i].bytes : 0;
+    }
+    for (uint32_t e = 0; e < b->extra_count; e++) {
+        uint32_t node = b->item_count + b->task_count + e;
+        for (uint32_t a = 0; a < b->arc_count; a++)
+            holds[node] |= s->arcs[a].ps == REMAT_BORDER_RULE && s->arcs[a].to == node &&
+                           holds[s->arcs[a].from];
+        *cost += holds[node] ? s->extra_ps[e] : 0;
+    }
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        if (s->arcs[a].ps > 0 && holds[s->arcs[a].from] && !holds[s->arcs[a].to])
+            *cost += s->arcs[a].ps;
     return true;
 }
 

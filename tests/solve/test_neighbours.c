@@ -4,7 +4,7 @@
 
 #include "support.h"
 
-enum { ITEMS_MAX = 7, STARTS_MAX = 6, CHOICES = 3, ALL_MAX = 2187, ROUNDS = 2000 };
+enum { ITEMS_MAX = 7, STARTS_MAX = 6, CHOICES = 2, ALL_MAX = 128, ROUNDS = 2000 };
 
 struct sample {
     uint32_t items, starts, all; /* all: CHOICES ^ items */

@@ -107,7 +107,7 @@ static remat_status read_back(struct subject *s, const char *rows, const char *p
     REMAT_TRY(remat_profile_read(s->ctx, &s->arena, path, "p", &s->device, &s->device.profile));
     remat_evaluator_release(&s->evaluator);
     REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
-                                   &s->device, &s->watch));
+                                   &s->device, NULL, &s->watch));
 fail:
     remove(path);
     return st;

@@ -1,6 +1,8 @@
 #include "subject.h"
 
+#include "marginal.h"
 #include "prepare.h"
+#include "rewrite.h"
 
 enum { LISTS_EACH = 16 };
 
@@ -28,7 +30,7 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     s->graph = prepared.decided;
     REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, 0, &s->statics));
     REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
-                                   &s->device, &s->watch));
+                                   &s->device, NULL, &s->watch));
 fail:
     return st;
 }
@@ -50,6 +52,12 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
 {
     const struct remat_compile_settings settings = {.device = s->device, .has_budget = true};
     const struct remat_arrangement nothing = {0};
+    const struct remat_policy_settings no_pins = {0};
+    remat_status st = REMAT_OK;
+    struct remat_decision none;
+    struct remat_policy_ground *ground;
+    REMAT_TRY(remat_policy_prepare(s->ctx, arena, s->graph, &no_pins, &ground));
+    REMAT_TRY(remat_decision_create(arena, s->graph->value_count, &none));
     struct remat_chooser chooser = {.ctx = s->ctx,
                                     .arena = arena,
                                     .settings = &settings,
@@ -58,8 +66,23 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                     .evaluator = &s->evaluator,
                                     .watch = &s->watch,
                                     .update = &nothing,
+                                    .ground = ground,
+                                    .pinned = &none,
                                     .limit_bytes = limit_bytes};
     return remat_choose(&chooser, out);
+fail:
+    return st;
+}
+
+remat_status subject_rewrite(struct subject *s, struct remat_arena *arena,
+                             const struct remat_decision *decision, struct remat_graph **out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_evaluator *evaluator;
+    REMAT_TRY(remat_evaluator_for(&s->evaluator, decision, &evaluator));
+    REMAT_TRY(remat_rewrite(s->ctx, arena, &evaluator->clones, decision, out));
+fail:
+    return st;
 }
 
 remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
@@ -68,24 +91,42 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, base));
     REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, none));
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, s->graph, &base->kernels, base->prices,
-                                   &s->device, none, s->statics.total_bytes, planner));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, &s->evaluator, base->prices, none, planner));
 fail:
     return st;
 }
 
 remat_status subject_extract(struct subject *s, const struct remat_arrangement *base,
-                             const struct remat_decision *none, struct remat_border_graph *border)
+                             const struct remat_decision *none, struct remat_model *model)
 {
-    return remat_extract_border(s->ctx, &s->arena, s->graph, &base->kernels, base->prices,
-                                &s->device, none, border);
+    return remat_model_create(s->ctx, &s->arena, s->evaluator.settled, base->prices, &s->device,
+                              none, model);
+}
+
+remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,
+                             const struct remat_decision *decision, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border_point point = {0};
+    uint8_t *times;
+    REMAT_NEW(scratch, times, model->item_count);
+    for (uint32_t i = 0; i < model->item_count; i++)
+        times[i] = (uint8_t)remat_action_times(decision->actions[model->item_value[i].i]);
+    REMAT_TRY(remat_border_follow(scratch, &model->border, times, &point));
+    point.again = NULL; /* a second run is not charged */
+    REMAT_TRY(remat_border_measure(scratch, &model->border, &point));
+    *out_ns = model->least_ns;
+    if (point.cost_ps > 0)
+        *out_ns += (uint64_t)(point.cost_ps / 1000);
+fail:
+    return st;
 }
 
 remat_status subject_bench_extract(struct subject_bench *b)
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(subject_plan(&b->s, &b->base, &b->none, &b->planner));
-    REMAT_TRY(subject_extract(&b->s, &b->base, &b->none, &b->border));
+    REMAT_TRY(subject_extract(&b->s, &b->base, &b->none, &b->model));
 fail:
     return st;
 }

@@ -33,20 +33,28 @@ remat_status subject_prepare_graph(struct subject *subject, const struct remat_g
 remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
                             uint64_t limit_bytes, struct remat_candidate *out);
 
-/* The graph as it is, nothing computed again, and a planner over it; in the subject's arena. */
+/* As the compiler carries a decision through. */
+remat_status subject_rewrite(struct subject *subject, struct remat_arena *arena,
+                             const struct remat_decision *decision, struct remat_graph **out);
+
+/* The graph as it is, nothing recomputed, and a planner over it; in the subject's arena. */
 remat_status subject_plan(struct subject *subject, struct remat_arrangement *base,
                           struct remat_decision *none, struct remat_planner **planner);
 
-/* The border that such a planner is made of. */
+/* What the model charges for a decision: no more than it takes. */
+remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,
+                             const struct remat_decision *decision, uint64_t *out_ns);
+
+/* The model that such a planner is made of. */
 remat_status subject_extract(struct subject *subject, const struct remat_arrangement *base,
-                             const struct remat_decision *none, struct remat_border_graph *border);
+                             const struct remat_decision *none, struct remat_model *model);
 
 /* A prepared subject with both. */
 struct subject_bench {
     struct subject s;
     struct remat_arrangement base;
     struct remat_decision none;
-    struct remat_border_graph border;
+    struct remat_model model;
     struct remat_planner *planner;
 };
 remat_status subject_bench_extract(struct subject_bench *bench);

@@ -143,8 +143,9 @@ static void check_device(uint32_t seed, struct tally *tally)
 }
 
 /* Bytes and flops take a whole number of ns each, and so does a launch. */
-static void slow_down(struct remat_device_description *d, uint32_t shift)
+static void slow_down(struct subject *s, uint32_t shift)
 {
+    struct remat_device_description *d = &s->device;
     d->launch_ns = ldexp(1024, (int)shift);
     d->memory_bytes_per_ns = ldexp(0.25, -(int)shift);
     d->pointwise_flops_per_ns = ldexp(0.5, -(int)shift);
@@ -152,6 +153,10 @@ static void slow_down(struct remat_device_description *d, uint32_t shift)
         d->matmul_flops_per_ns[t] = ldexp(1, -(int)shift);
     d->matmul_efficiency = 1;
     d->processors = d->tile_rows = d->tile_columns = 1;
+    remat_evaluator_release(&s->evaluator); /* it keeps prices */
+    remat_status st = remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
+                                           d, NULL, &s->watch);
+    CHECK(st == REMAT_OK, "%s", remat_context_message(s->ctx));
 }
 
 static void check_scaled(uint32_t seed, struct tally *tally)
@@ -160,18 +165,13 @@ static void check_scaled(uint32_t seed, struct tally *tally)
     struct subject s;
     struct plan plain[BUDGETS + 1];
     open_subject(&s, &r);
-    slow_down(&s.device, 0);
+    slow_down(&s, 0);
     plain[0] = choose(&s, UINT64_MAX);
     for (uint32_t i = 1; i <= BUDGETS; i++)
         plain[i] = choose(&s, budget_of(&s, &plain[0], i));
     for (uint32_t shift = 8; shift <= SHIFT_MAX; shift += 8)
         for (uint32_t i = 0; i <= BUDGETS; i++) {
-            slow_down(&s.device, shift);
-            /* prices are kept by the evaluator */
-            remat_evaluator_release(&s.evaluator);
-            remat_status st = remat_evaluator_init(&s.evaluator, s.ctx, &s.arena, s.graph,
-                                                   &s.statics, &s.device, &s.watch);
-            CHECK(st == REMAT_OK, "%s", remat_context_message(s.ctx));
+            slow_down(&s, shift);
             uint64_t limit = i ? budget_of(&s, &plain[0], i) : UINT64_MAX;
             struct plan plan = choose(&s, limit);
             check_plan(&s, seed, &plan, tally);

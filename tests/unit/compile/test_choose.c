@@ -3,7 +3,6 @@
 #include <inttypes.h>
 
 #include "check.h"
-#include "rewrite.h"
 #include "subject.h"
 
 static const struct {
@@ -34,7 +33,7 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     struct remat_arrangement whole;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(remat_planner_decide(planner, &scratch, path, index, &decision));
-    REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, &decision, &rewritten));
+    REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
     REMAT_TRY(
         remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));
     REMAT_TRY(remat_place(s->ctx, &scratch, &s->statics, &whole.lifespans, 0, &out->bytes));
@@ -100,7 +99,7 @@ static remat_status check_case(struct subject *s, size_t row)
     REMAT_TRY(subject_prepare(s, &settings, 1, cases[row].device));
     REMAT_TRY(subject_plan(s, &base, &none, &planner));
     REMAT_TRY(check_paths(s, planner, cases[row].stride, &seen));
-    CHECK(seen / cases[row].stride > (cases[row].layers ? 10 : 50), "%s: only %u decisions",
+    CHECK(seen / cases[row].stride > (cases[row].layers ? 10 : 40), "%s: only %u decisions",
           s->graph->name, seen);
 fail:
     return st;

@@ -25,7 +25,7 @@ struct climb {
     struct remat_arrangement base;
     struct remat_decision none, decision;
     struct remat_planner *planner;
-    struct remat_border_graph border;
+    struct remat_model model;
     uint32_t *values, count; /* those that a decision may compute again */
     uint32_t actions;        /* that are drawn: not nested in two of three starts */
     enum { TO_BOUND, TO_LEAST_NS, TO_LEAST_BYTES, GOALS } goal;
@@ -68,11 +68,11 @@ static remat_status plan(struct climb *c)
     remat_status st = REMAT_OK;
     struct subject *s = &c->subject;
     REMAT_TRY(subject_plan(s, &c->base, &c->none, &c->planner));
-    REMAT_TRY(subject_extract(s, &c->base, &c->none, &c->border));
+    REMAT_TRY(subject_extract(s, &c->base, &c->none, &c->model));
     REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &c->decision));
     REMAT_NEW(&s->arena, c->values, s->graph->value_count);
     for (uint32_t v = 0; v < s->graph->value_count; v++)
-        if (c->border.facts.recomputable[v])
+        if (c->model.settled->facts.recomputable[v])
             c->values[c->count++] = v;
 fail:
     return st;
@@ -94,7 +94,7 @@ static remat_status report(const struct climb *c)
            d->matmul_flops_per_ns[REMAT_F32], c->microbatches, c->profile);
     for (uint32_t k = 0; k < c->count; k++)
         printf(" %s%s=%d", c->subject.graph->values[c->values[k]].name,
-               remat_is_none(c->border.item_of[c->values[k]]) ? "'" : "",
+               remat_is_none(c->model.item_of[c->values[k]]) ? "'" : "",
                c->decision.actions[c->values[k]]);
     printf(" (': no item)\n");
 fail:
@@ -109,19 +109,21 @@ static remat_status visit(struct climb *c, struct tally *y)
     struct remat_arena scratch;
     struct remat_evaluation cost;
     struct remat_least least;
-    uint64_t bound_ns;
+    uint64_t bound_ns, charged_ns;
     remat_arena_init(&scratch, c->subject.ctx);
     REMAT_TRY(remat_evaluate(&c->subject.evaluator, &c->decision, &cost));
     REMAT_TRY(remat_planner_least(c->planner, &scratch, &c->decision, &least));
     REMAT_TRY(remat_planner_bound(c->planner, cost.live_peak_bytes, &bound_ns));
+    REMAT_TRY(subject_charged(&scratch, &c->model, &c->decision, &charged_ns));
     uint64_t floor_bytes = remat_planner_floor(c->planner);
-    c->broken = bound_ns > cost.step_ns || least.step_ns > cost.step_ns ||
-                least.live_bytes > cost.live_peak_bytes || floor_bytes > cost.live_peak_bytes;
+    c->broken = bound_ns > cost.step_ns || charged_ns > cost.step_ns ||
+                least.step_ns != cost.step_ns || least.live_bytes > cost.live_peak_bytes ||
+                floor_bytes > cost.live_peak_bytes;
     CHECK(!c->broken,
-          "seed %u: %" PRIu64 " ns, %" PRIu64 " B, but bound %" PRIu64 " ns, least %" PRIu64
-          " ns, %" PRIu64 " B, floor %" PRIu64 " B",
-          c->seed, cost.step_ns, cost.live_peak_bytes, bound_ns, least.step_ns, least.live_bytes,
-          floor_bytes);
+          "seed %u: %" PRIu64 " ns, %" PRIu64 " B, but bound %" PRIu64 " ns, charged %" PRIu64
+          " ns, least %" PRIu64 " ns, %" PRIu64 " B, floor %" PRIu64 " B",
+          c->seed, cost.step_ns, cost.live_peak_bytes, bound_ns, charged_ns, least.step_ns,
+          least.live_bytes, floor_bytes);
     if (c->broken)
         REMAT_TRY(report(c));
     c->excess = c->goal == TO_BOUND      ? cost.step_ns - bound_ns
@@ -139,11 +141,10 @@ static void draw_decision(struct climb *c)
 {
     uint32_t again = 1 + random_draw(&c->random, 10);
     bool nested = random_draw(&c->random, 3) == 0;
-    c->actions = nested ? REMAT_ACTION_COUNT : REMAT_ACTION_FUSED + 1;
+    c->actions = nested ? 3 : 2;
     for (uint32_t k = 0; k < c->count; k++) {
-        uint8_t action = random_draw(&c->random, 10) >= again ? REMAT_ACTION_SAVE
-                         : random_draw(&c->random, 2)         ? REMAT_ACTION_RECOMPUTE
-                                                              : REMAT_ACTION_FUSED;
+        uint8_t action =
+            random_draw(&c->random, 10) >= again ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
         bool inner = nested && action != REMAT_ACTION_SAVE && random_draw(&c->random, 3) == 0;
         c->decision.actions[c->values[k]] = inner ? remat_action_nested(action) : action;
     }
@@ -151,7 +152,9 @@ static void draw_decision(struct climb *c)
 
 static void draw_action(struct climb *c, uint32_t v)
 {
-    c->decision.actions[v] = (uint8_t)random_draw(&c->random, c->actions);
+    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
+                                      REMAT_ACTION_NESTED};
+    c->decision.actions[v] = actions[random_draw(&c->random, c->actions)];
 }
 
 /* Other actions for one value or two, taken back where that leads away from the goal. */

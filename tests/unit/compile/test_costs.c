@@ -9,7 +9,6 @@
 #include "check.h"
 #include "facts.h"
 #include "lower.h"
-#include "rewrite.h"
 #include "subject.h"
 
 static const struct {
@@ -180,7 +179,7 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     struct remat_arrangement whole;
     struct remat_alternative *alternatives;
     uint64_t arena_bytes;
-    REMAT_TRY(remat_rewrite(b->subject.ctx, &b->scratch, b->subject.graph, decision, &rewritten));
+    REMAT_TRY(subject_rewrite(&b->subject, &b->scratch, decision, &rewritten));
     REMAT_TRY(remat_arrange(b->subject.ctx, &b->scratch, rewritten, &b->subject.statics,
                             &b->subject.device, &b->subject.watch, &whole));
     REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.statics, &whole.lifespans, 0,

@@ -4,7 +4,6 @@
 
 #include "check.h"
 #include "facts.h"
-#include "rewrite.h"
 #include "subject.h"
 
 static const struct {
@@ -59,7 +58,7 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
         remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes, guard_bytes, &packed));
     REMAT_TRY(remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes,
                                     &not_packed));
-    REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, decision, &rewritten));
+    REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
     REMAT_TRY(
         remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));

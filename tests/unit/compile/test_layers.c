@@ -99,17 +99,17 @@ static void check_named(const struct subject_bench *b, const struct family *fami
 {
     const struct remat_graph *g = b->s.graph;
     uint32_t named = 0;
-    for (uint32_t i = 0; i < b->border.item_count; i++) {
-        uint32_t v = b->border.item_value[i].i, node = g->values[v].node;
-        uint32_t expected = layer_named(g, node, family), found = b->border.item_region[i];
+    for (uint32_t i = 0; i < b->model.item_count; i++) {
+        uint32_t v = b->model.item_value[i].i, node = g->values[v].node;
+        uint32_t expected = layer_named(g, node, family), found = b->model.item_region[i];
         bool embedded = family->norm && ends_with(g->scopes[g->nodes[node].scope].path, "embed");
         CHECK(found == expected || (embedded && found % remat_graph_layers(g) == 0),
               "%s: \"%s\" is in layer %d, by its scope in %d", g->name, g->values[v].name,
               (int)found, (int)expected);
         named += !remat_is_none(expected);
     }
-    CHECK(named > b->border.item_count / 2, "%s: %u of %u items are in layers", g->name, named,
-          b->border.item_count);
+    CHECK(named > b->model.item_count / 2, "%s: %u of %u items are in layers", g->name, named,
+          b->model.item_count);
 }
 
 /* --- without scopes --- */
@@ -172,27 +172,32 @@ fail:
 
 /* --- one cut for all layers --- */
 
-/* Keeps what a layer, or what is in none, needs of another one. *shared_ps: what all of it takes to
- * read again for each layer that does, and not once. */
+/* Keeps what a layer, or what is in none, needs of another one. *shared_ps: charges that are paid
+ * once for tasks of several layers. */
 static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
 {
     remat_status st = REMAT_OK;
-    struct remat_border *likely = &b->border.likely;
-    const uint32_t *region = b->border.item_region;
-    uint32_t *reader; /* by item: the last layer that did, and 2 */
+    struct remat_border *problem = &b->model.border;
+    const uint32_t *region = b->model.item_region;
+    uint32_t *region_of_task, *charged; /* by extra: the last layer that pays, and 2 */
     *shared_ps = 0;
-    REMAT_NEW(&b->s.arena, reader, likely->item_count);
-    for (uint32_t i = 0; i < likely->item_count; i++) {
-        const struct remat_border_task *task = &likely->tasks[likely->items[i].task];
-        for (uint32_t k = task->input_begin; k < task->input_end; k++) {
-            uint32_t input = likely->inputs[k];
-            if (region[input] == region[i])
-                continue;
-            likely->items[input].kept = true;
-            if (reader[input] && reader[input] != region[i] + 2)
-                *shared_ps += (double)likely->read_ps[input];
-            reader[input] = region[i] + 2;
-        }
+    REMAT_NEW(&b->s.arena, region_of_task, problem->task_count);
+    REMAT_NEW(&b->s.arena, charged, problem->extra_count);
+    for (uint32_t i = 0; i < problem->item_count; i++) {
+        const struct remat_border_task *task = &problem->tasks[problem->items[i].task];
+        region_of_task[problem->items[i].task] = region[i];
+        for (uint32_t k = task->input_begin; k < task->input_end; k++)
+            problem->items[problem->inputs[k]].kept |= region[problem->inputs[k]] != region[i];
+    }
+    for (uint32_t a = 0; a < problem->arc_count; a++) {
+        const struct remat_border_arc *arc = &problem->arcs[a];
+        uint32_t extra = arc->to - remat_border_extra_node(problem, 0);
+        if (arc->ps != REMAT_BORDER_RULE)
+            continue;
+        uint32_t payer = region_of_task[arc->from - problem->item_count] + 2;
+        if (charged[extra] && charged[extra] != payer)
+            *shared_ps += (double)problem->extra_ps[extra];
+        charged[extra] = payer;
     }
 fail:
     return st;
@@ -204,20 +209,22 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
                               double *out_ps)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border_graph *border = &b->border;
-    struct remat_border part = border->likely;
+    const struct remat_model *model = &b->model;
+    struct remat_border part = model->border;
     struct remat_border_network *network;
-    struct remat_border_point point;
+    struct remat_border_point point, all_kept = {0};
     struct remat_arena scratch;
     double least_ps;
     remat_arena_init(&scratch, b->s.ctx);
     REMAT_NEW(&scratch, part.items, part.item_count);
-    memcpy(part.items, border->likely.items, part.item_count * sizeof *part.items);
+    memcpy(part.items, model->border.items, part.item_count * sizeof *part.items);
     for (uint32_t i = 0; i < part.item_count; i++)
-        part.items[i].kept |= !all && border->item_region[i] != layer;
+        part.items[i].kept |= !all && model->item_region[i] != layer;
     REMAT_TRY(remat_border_network(&scratch, &part, &network));
     REMAT_TRY(remat_border_cut(network, price, &point, &least_ps));
-    *out_ps = (double)point.cost_ps + price * (double)point.bytes;
+    REMAT_NEW(&scratch, all_kept.run, part.task_count);
+    REMAT_TRY(remat_border_measure(&scratch, &part, &all_kept));
+    *out_ps = (double)(point.cost_ps - all_kept.cost_ps) + price * (double)point.bytes;
     for (uint32_t i = 0; i < part.item_count; i++)
         if (part.items[i].wanted)
             *out_ps -= price * (double)part.items[i].bytes;
@@ -235,7 +242,7 @@ static remat_status check_sum(const struct subject_bench *b, double shared_ps)
         double whole_ps, sum_ps, ps;
         REMAT_TRY(find_gain(b, 0, true, price, &whole_ps));
         REMAT_TRY(find_gain(b, REMAT_NONE, false, price, &sum_ps));
-        for (uint32_t layer = 0; layer < b->border.region_count; layer++) {
+        for (uint32_t layer = 0; layer < b->model.region_count; layer++) {
             REMAT_TRY(find_gain(b, layer, false, price, &ps));
             sum_ps += ps;
         }
@@ -254,21 +261,21 @@ static remat_status check_corners(struct subject_bench *b)
     remat_status st = REMAT_OK;
     struct remat_border_network *network;
     struct remat_border_hull hull;
-    struct remat_border_graph *border = &b->border;
+    struct remat_model *model = &b->model;
     uint32_t compared = 0;
-    REMAT_TRY(remat_border_network(&b->s.arena, &border->likely, &network));
+    REMAT_TRY(remat_border_network(&b->s.arena, &model->border, &network));
     REMAT_TRY(remat_border_find_hull(network, &hull));
     CHECK(hull.count > 2, "%u corners", hull.count);
     for (uint32_t c = 0; c < hull.count; c++)
         for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)
-            for (uint32_t i = 0, j = 0; i < border->item_count; i++) {
-                if (border->item_region[i] != layer)
+            for (uint32_t i = 0, j = 0; i < model->item_count; i++) {
+                if (model->item_region[i] != layer)
                     continue;
-                while (j < border->item_count && border->item_region[j] != layer + 1)
+                while (j < model->item_count && model->item_region[j] != layer + 1)
                     j++;
-                CHECK(j < border->item_count && hull.points[c].keep[i] == hull.points[c].keep[j],
+                CHECK(j < model->item_count && hull.points[c].keep[i] == hull.points[c].keep[j],
                       "%s, corner %u: %s of layer %u", b->s.graph->name, c,
-                      b->s.graph->values[border->item_value[i].i].name, layer);
+                      b->s.graph->values[model->item_value[i].i].name, layer);
                 j++;
                 compared++;
             }
@@ -286,8 +293,8 @@ static remat_status check_family(const struct family *family)
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
         subject_init(&benches[scopes].s);
         REMAT_TRY(prepare(&benches[scopes], family, scopes));
-        CHECK(benches[scopes].border.region_count == named->border.region_count, "%s: %u layers",
-              family->preset, benches[scopes].border.region_count);
+        CHECK(benches[scopes].model.region_count == named->model.region_count, "%s: %u layers",
+              family->preset, benches[scopes].model.region_count);
     }
     check_named(named, family);
     REMAT_TRY(check_decisions(named, &benches[WITHOUT_LAYERS]));
@@ -296,7 +303,7 @@ static remat_status check_family(const struct family *family)
         REMAT_TRY(check_plans(named, &benches[NONE]));
     REMAT_TRY(keep_inputs(named, &shared_ps));
     REMAT_TRY(check_sum(named, shared_ps));
-    if (named->border.region_count == LAYERS)
+    if (named->model.region_count == LAYERS)
         REMAT_TRY(check_corners(named));
 fail:
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
@@ -401,8 +408,8 @@ static remat_status check_own(const struct own *own)
     REMAT_TRY(remat_device_description_read(b.s.ctx, &b.s.arena, "h100-sxm", &b.s.device));
     REMAT_TRY(subject_prepare_graph(&b.s, source, 0));
     REMAT_TRY(subject_bench_extract(&b));
-    CHECK(b.border.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
-          b.border.region_count, own->expected);
+    CHECK(b.model.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
+          b.model.region_count, own->expected);
 fail:
     CHECK(st == REMAT_OK, "%u: %s", own->features, remat_context_message(b.s.ctx));
     subject_release(&b.s);

@@ -1,8 +1,8 @@
-/* Small graphs at random against every decision over their items - saved, computed again, computed
- * again inside its readers - each evaluated, and packed where it matters; and against nested ones,
- * all or some of them. No decision is cheaper or smaller than the least cost says, no bound is
- * above the optimum, no floor above the smallest. Prints how often and how nearly the plan chosen
- * is the fastest that fits, and how often a nested decision is better than all others. */
+/* Small graphs at random against every decision over their items, saved or recomputed, each
+ * evaluated, and packed where it matters; and against nested ones, all or some of them. No decision
+ * is cheaper or smaller than the least cost says, no bound is above the optimum, no floor above the
+ * smallest. Prints how often and how nearly the plan chosen is the fastest that fits, and how often
+ * a nested decision is better than all others. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,10 +10,9 @@
 #include "check.h"
 #include "facts.h"
 #include "random_graph.h"
-#include "rewrite.h"
 #include "subject.h"
 
-enum { ITEMS_MAX = 9, BUDGETS = 4, ACTIONS = 3, LAYERS = 3, NESTED_MAX = 625 };
+enum { ITEMS_MAX = 9, BUDGETS = 4, ACTIONS = 2, NESTED_ACTIONS = 3, LAYERS = 3, NESTED_MAX = 625 };
 
 struct kind {
     const char *what;
@@ -25,7 +24,7 @@ struct kind {
                          what a clone reads; of 40247 the smallest plan is nested */
 };
 
-/* A decision by number: in base 3, an action for each free item. */
+/* A decision by number: in base 2, an action for each free item. */
 struct choice {
     uint32_t code;
     uint64_t ns, live_bytes, arena_bytes; /* arena: 0 until it is asked for */
@@ -37,7 +36,7 @@ struct oracle {
     struct remat_arrangement base;
     struct remat_decision none;
     struct remat_planner *planner;
-    struct remat_border_graph border;
+    struct remat_model model;
     struct remat_decision decision; /* what items that are not free get */
     uint32_t free_count, free_items[ITEMS_MAX];
     uint32_t count;
@@ -45,7 +44,7 @@ struct oracle {
 };
 
 struct tally {
-    uint32_t graphs, items, decisions, steps, too_much, budgets, optimal, refused, unfused,
+    uint32_t graphs, items, decisions, steps, too_much, budgets, optimal, refused,
         exact, /* refusals that name the smallest of all decisions that are not nested, or less */
         nested_named;                               /* less */
     uint32_t nested, nested_faster, nested_smaller; /* decisions; those that are faster than all
@@ -60,10 +59,9 @@ struct tally {
 /* Makes oracle->decision the one with that number. */
 static void decide(struct oracle *o, uint32_t code)
 {
-    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
-                                      REMAT_ACTION_FUSED};
+    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE};
     for (uint32_t f = 0; f < o->free_count; f++, code /= ACTIONS)
-        o->decision.actions[o->border.item_value[o->free_items[f]].i] = actions[code % ACTIONS];
+        o->decision.actions[o->model.item_value[o->free_items[f]].i] = actions[code % ACTIONS];
 }
 
 static int compare_choices(const void *a, const void *b)
@@ -89,7 +87,7 @@ static remat_status evaluate_all(struct oracle *o)
         REMAT_TRY(remat_evaluate(&o->subject.evaluator, &o->decision, &cost));
         struct remat_least least;
         REMAT_TRY(remat_planner_least(o->planner, &scratch, &o->decision, &least));
-        CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes,
+        CHECK(least.step_ns == cost.step_ns && least.live_bytes <= cost.live_peak_bytes,
               "%s, decision %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64
               " ns, %" PRIu64 " B",
               o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least.step_ns,
@@ -103,16 +101,14 @@ fail:
     return st;
 }
 
-/* Makes oracle->decision the one with that number in base REMAT_ACTION_COUNT; what has no item is
- * nested or not. */
-static void decide_nested(struct oracle *o, uint32_t code, bool rest)
+/* Makes oracle->decision the one with that number in base NESTED_ACTIONS. */
+static void decide_nested(struct oracle *o, uint32_t code)
 {
-    for (uint32_t v = 0; v < o->decision.value_count; v++)
-        if (o->decision.actions[v] != REMAT_ACTION_SAVE)
-            o->decision.actions[v] = rest ? REMAT_ACTION_NESTED_FUSED : REMAT_ACTION_FUSED;
-    for (uint32_t f = 0; f < o->free_count; f++, code /= REMAT_ACTION_COUNT)
-        o->decision.actions[o->border.item_value[o->free_items[f]].i] =
-            (uint8_t)(code % REMAT_ACTION_COUNT);
+    static const uint8_t actions[] = {REMAT_ACTION_SAVE, REMAT_ACTION_RECOMPUTE,
+                                      REMAT_ACTION_NESTED};
+    for (uint32_t f = 0; f < o->free_count; f++, code /= NESTED_ACTIONS)
+        o->decision.actions[o->model.item_value[o->free_items[f]].i] =
+            actions[code % NESTED_ACTIONS];
 }
 
 /* The fastest of all that are not nested and hold at most so much; UINT64_MAX: none does. */
@@ -132,11 +128,11 @@ static remat_status check_nested(struct oracle *o, uint32_t code, struct tally *
     struct remat_least least;
     uint64_t bound_ns;
     remat_arena_init(&scratch, o->subject.ctx);
-    decide_nested(o, code, code % 7 > 0);
+    decide_nested(o, code);
     REMAT_TRY(remat_evaluate(&o->subject.evaluator, &o->decision, &cost));
     REMAT_TRY(remat_planner_least(o->planner, &scratch, &o->decision, &least));
     REMAT_TRY(remat_planner_bound(o->planner, cost.live_peak_bytes, &bound_ns));
-    CHECK(least.step_ns <= cost.step_ns && least.live_bytes <= cost.live_peak_bytes,
+    CHECK(least.step_ns == cost.step_ns && least.live_bytes <= cost.live_peak_bytes,
           "%s, nested %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64
           " B",
           o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least.step_ns,
@@ -161,7 +157,7 @@ static remat_status check_all_nested(struct oracle *o, struct tally *y)
     remat_status st = REMAT_OK;
     uint32_t all = 1;
     for (uint32_t f = 0; f < o->free_count; f++)
-        all *= REMAT_ACTION_COUNT;
+        all *= NESTED_ACTIONS;
     for (uint32_t k = 0; k < all && k < NESTED_MAX; k++)
         REMAT_TRY(check_nested(o, all <= NESTED_MAX ? k : random_draw(&o->random, all), y));
 fail:
@@ -179,7 +175,7 @@ static remat_status pack(struct oracle *o, struct choice *choice)
         return REMAT_OK;
     remat_arena_init(&scratch, s->ctx);
     decide(o, choice->code);
-    REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, &o->decision, &rewritten));
+    REMAT_TRY(subject_rewrite(s, &scratch, &o->decision, &rewritten));
     REMAT_TRY(
         remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));
     REMAT_TRY(
@@ -189,22 +185,13 @@ fail:
     return st;
 }
 
-static bool is_fused(const struct choice *choice)
-{
-    for (uint32_t code = choice->code; code > 0; code /= ACTIONS)
-        if (code % ACTIONS == 2)
-            return true;
-    return false;
-}
-
 /* The fastest choice whose packed arena fits; NULL: none does. */
-static remat_status find_optimum(struct oracle *o, uint64_t limit_bytes, bool with_fused,
-                                 struct choice **out)
+static remat_status find_optimum(struct oracle *o, uint64_t limit_bytes, struct choice **out)
 {
     remat_status st = REMAT_OK;
     *out = NULL;
     for (uint32_t c = 0; c < o->count && !*out; c++) {
-        if (o->choices[c].live_bytes > limit_bytes || (!with_fused && is_fused(&o->choices[c])))
+        if (o->choices[c].live_bytes > limit_bytes)
             continue;
         REMAT_TRY(pack(o, &o->choices[c]));
         if (o->choices[c].arena_bytes <= limit_bytes)
@@ -222,12 +209,10 @@ static remat_status check_budget(struct oracle *o, uint64_t limit_bytes, struct 
     struct subject *s = &o->subject;
     struct remat_arena scratch;
     struct remat_candidate chosen;
-    struct choice *best, *unfused;
+    struct choice *best;
     remat_arena_init(&scratch, s->ctx);
-    REMAT_TRY(find_optimum(o, limit_bytes, true, &best));
-    REMAT_TRY(find_optimum(o, limit_bytes, false, &unfused));
+    REMAT_TRY(find_optimum(o, limit_bytes, &best));
     y->budgets++;
-    y->unfused += !unfused || unfused->ns > best->ns;
     st = subject_choose(s, &scratch, limit_bytes, &chosen);
     y->refused += st == REMAT_ERROR_INFEASIBLE;
     if (st == REMAT_ERROR_INFEASIBLE)
@@ -346,11 +331,11 @@ static remat_status find_items(struct oracle *o)
     bool *keep;
     REMAT_TRY(subject_plan(s, &o->base, &o->none, &o->planner));
     REMAT_TRY(remat_facts_create(&s->arena, s->graph, &facts));
-    REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->border));
-    REMAT_NEW(&s->arena, keep, o->border.item_count);
-    REMAT_TRY(remat_border_decide(&s->arena, s->graph, &o->border, keep, &o->none, &o->decision));
-    for (uint32_t i = 0; i < o->border.item_count; i++)
-        if (facts.recomputable[o->border.item_value[i].i]) {
+    REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->model));
+    REMAT_NEW(&s->arena, keep, o->model.item_count);
+    REMAT_TRY(remat_model_decide(&s->arena, &o->model, keep, &o->none, &o->decision));
+    for (uint32_t i = 0; i < o->model.item_count; i++)
+        if (facts.recomputable[o->model.item_value[i].i]) {
             if (o->free_count < ITEMS_MAX)
                 o->free_items[o->free_count] = i;
             o->free_count++;
@@ -407,10 +392,8 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
            "worst %.2f %%; the smallest named by %.1f %% of refusals, a nested one by %u\n",
            y.budgets, 100 * y.optimal / n, 100 * y.refused / n, 100 * y.excess / planned,
            100 * y.worst, 100.0 * y.exact / y.graphs, y.nested_named);
-    printf(
-        "  blind to recompute fused %.1f %% would not be; bound / optimum %.4f on average of %u, "
-        "for a byte less above it in %u\n",
-        100 * y.unfused / n, y.bound_ratio / y.steps, y.steps, y.too_much);
+    printf("  bound / optimum %.4f on average of %u, for a byte less above it in %u\n",
+           y.bound_ratio / y.steps, y.steps, y.too_much);
     printf(
         "  %u nested decisions: %u faster than every other as small, %u smaller than every other; "
         "least / exact %.4f on average\n",
@@ -418,7 +401,6 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
     CHECK(y.optimal >= 0.95 * n && y.excess <= 0.005 * planned, "%s: too much is missed",
           kind->what);
     CHECK(y.exact >= 0.95 * y.graphs, "%s: refusals name too much", kind->what);
-    CHECK(y.unfused > 0, "%s: a planner without recompute fused passes", kind->what);
     *too_much += y.too_much;
 }
 

@@ -11,7 +11,6 @@
 #include "facts.h"
 #include "marginal.h"
 #include "noisy_profile.h"
-#include "rewrite.h"
 #include "subject.h"
 
 static const struct {
@@ -44,7 +43,6 @@ struct bench {
     struct remat_planner *planner;
     double worst, sum; /* of step / bound - 1 over the planner's own decisions */
     uint32_t count;
-    uint32_t twice;                      /* decisions that run a named kernel twice */
     double estimate_error_ns, change_ns; /* summed over values */
 };
 
@@ -73,7 +71,6 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
     remat_status st = REMAT_OK;
     struct remat_evaluation cost;
     struct remat_least least;
-    struct remat_class_times times;
     uint64_t bound_ns;
     REMAT_TRY(remat_evaluate(&b->subject.evaluator, decision, &cost));
     REMAT_TRY(remat_planner_bound(b->planner, cost.live_peak_bytes, &bound_ns));
@@ -86,73 +83,18 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
           cost.live_peak_bytes, bound_ns);
     REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, decision, &least));
-    CHECK(cost.step_ns >= least.step_ns && cost.live_peak_bytes >= least.live_bytes,
+    CHECK(cost.step_ns == least.step_ns && cost.live_peak_bytes >= least.live_bytes,
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, at least %" PRIu64 " ns, %" PRIu64
           " B",
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
           cost.live_peak_bytes, least.step_ns, least.live_bytes);
-    times = least.times;
-    CHECK(cost.times.ns[REMAT_COST_MATMUL] == times.ns[REMAT_COST_MATMUL] &&
-              cost.times.ns[REMAT_COST_ATTENTION] == times.ns[REMAT_COST_ATTENTION] &&
-              cost.times.ns[REMAT_COST_REST] >= times.ns[REMAT_COST_REST],
-          "%s for %s, %s %u: %" PRIu64 " ns of matmul, %" PRIu64 " of attention and %" PRIu64
-          " of the rest, at least %" PRIu64 ", %" PRIu64 ", %" PRIu64,
-          b->subject.graph->name, b->subject.device.name, name, number,
-          cost.times.ns[REMAT_COST_MATMUL], cost.times.ns[REMAT_COST_ATTENTION],
-          cost.times.ns[REMAT_COST_REST], times.ns[REMAT_COST_MATMUL],
-          times.ns[REMAT_COST_ATTENTION], times.ns[REMAT_COST_REST]);
+    for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
+        CHECK(cost.times.ns[c] == least.times.ns[c],
+              "%s for %s, %s %u: class %u takes %" PRIu64 " ns, as a sum %" PRIu64 " ns",
+              b->subject.graph->name, b->subject.device.name, name, number, c, cost.times.ns[c],
+              least.times.ns[c]);
     *ns = cost.step_ns;
     *excess = (double)cost.step_ns / (double)bound_ns - 1;
-fail:
-    return st;
-}
-
-/* What the named kernels of a decision take, carried through. */
-static remat_status find_named(struct subject *s, const struct remat_decision *decision,
-                               uint64_t *out_ns)
-{
-    remat_status st = REMAT_OK;
-    struct remat_arena scratch;
-    struct remat_graph *rewritten;
-    struct remat_arrangement whole;
-    remat_arena_init(&scratch, s->ctx);
-    REMAT_TRY(remat_rewrite(s->ctx, &scratch, s->graph, decision, &rewritten));
-    REMAT_TRY(
-        remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));
-    *out_ns = 0;
-    for (uint32_t k = 0; k < whole.kernels.count; k++)
-        if (whole.kernels.kernels[k].kind != REMAT_KERNEL_program)
-            *out_ns += whole.prices[k].ns;
-fail:
-    remat_arena_release(&scratch);
-    return st;
-}
-
-/* Nested decisions cost at least what the same ones cost that compute nothing twice, and what the
- * second runs of named kernels take. */
-static remat_status check_twice(struct bench *b, const struct remat_decision *decision)
-{
-    remat_status st = REMAT_OK;
-    struct remat_decision once;
-    struct remat_least least, least_once;
-    uint64_t named_ns, named_once_ns;
-    REMAT_TRY(remat_decision_create(&b->subject.arena, decision->value_count, &once));
-    for (uint32_t v = 0; v < decision->value_count; v++) {
-        uint8_t action = decision->actions[v];
-        once.actions[v] = action == REMAT_ACTION_NESTED         ? REMAT_ACTION_RECOMPUTE
-                          : action == REMAT_ACTION_NESTED_FUSED ? REMAT_ACTION_FUSED
-                                                                : action;
-    }
-    REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, decision, &least));
-    REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, &once, &least_once));
-    REMAT_TRY(find_named(&b->subject, decision, &named_ns));
-    REMAT_TRY(find_named(&b->subject, &once, &named_once_ns));
-    CHECK(least.step_ns - least_once.step_ns == named_ns - named_once_ns,
-          "%s for %s: nested at least %" PRIu64 " ns, once %" PRIu64 " ns, named kernels %" PRIu64
-          " and %" PRIu64 " ns",
-          b->subject.graph->name, b->subject.device.name, least.step_ns, least_once.step_ns,
-          named_ns, named_once_ns);
-    b->twice += named_ns > named_once_ns;
 fail:
     return st;
 }
@@ -179,7 +121,6 @@ static remat_status check_random(struct bench *b, uint32_t seed)
             decision.actions[v] = (uint8_t)remat_action_nested(decision.actions[v]);
     }
     REMAT_TRY(check_decision(b, &decision, "at random", seed, &ns, &excess));
-    REMAT_TRY(check_twice(b, &decision));
 fail:
     return st;
 }
@@ -253,28 +194,28 @@ fail:
 static remat_status check_marginals(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_graph border;
+    struct remat_model model;
     struct remat_decision decision;
     int64_t *extra_ps;
     uint8_t *times, *once;
-    REMAT_TRY(subject_extract(&b->subject, &b->base, &b->none, &border));
+    REMAT_TRY(subject_extract(&b->subject, &b->base, &b->none, &model));
     REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0,
                                    remat_planner_path_length(b->planner, 0) / 2, &decision));
-    REMAT_NEW(&b->subject.arena, extra_ps, border.item_count);
-    REMAT_NEW(&b->subject.arena, times, border.item_count);
-    REMAT_NEW(&b->subject.arena, once, border.item_count);
-    memset(once, 1, border.item_count);
-    for (uint32_t i = 0; i < border.item_count; i++)
-        times[i] = (uint8_t)remat_action_times(decision.actions[border.item_value[i].i]);
-    REMAT_TRY(remat_border_marginals(&b->subject.arena, &border.likely, times, once, extra_ps));
-    for (uint32_t i = 0; i < border.item_count; i++) {
+    REMAT_NEW(&b->subject.arena, extra_ps, model.item_count);
+    REMAT_NEW(&b->subject.arena, times, model.item_count);
+    REMAT_NEW(&b->subject.arena, once, model.item_count);
+    memset(once, 1, model.item_count);
+    for (uint32_t i = 0; i < model.item_count; i++)
+        times[i] = (uint8_t)remat_action_times(decision.actions[model.item_value[i].i]);
+    REMAT_TRY(remat_border_marginals(&b->subject.arena, &model.border, times, once, extra_ps));
+    for (uint32_t i = 0; i < model.item_count; i++) {
         struct remat_evaluation with, without;
-        uint8_t *action = &decision.actions[border.item_value[i].i], was = *action;
-        if (border.likely.items[i].kept || !extra_ps[i])
+        uint8_t *action = &decision.actions[model.item_value[i].i], was = *action;
+        if (model.border.items[i].kept || !extra_ps[i])
             continue;
         *action = REMAT_ACTION_SAVE;
         REMAT_TRY(remat_evaluate(&b->subject.evaluator, &decision, &with));
-        *action = border.item_fused[i] ? REMAT_ACTION_FUSED : REMAT_ACTION_RECOMPUTE;
+        *action = REMAT_ACTION_RECOMPUTE;
         REMAT_TRY(remat_evaluate(&b->subject.evaluator, &decision, &without));
         *action = was;
         double exact_ns = (double)without.step_ns - (double)with.step_ns;
@@ -319,17 +260,14 @@ static remat_status check_explained(struct bench *b)
     REMAT_TRY(remat_explain(&chooser, &decision, &explained));
     CHECK(explained.exact, "estimated, in a small graph");
     for (uint32_t v = 0; v < s->graph->value_count; v++) {
-        int64_t saved_ns, apart_ns, fused_ns,
-            said_ns = explained.alternatives[v].recompute_extra_ns;
+        int64_t saved_ns, again_ns, said_ns = explained.alternatives[v].recompute_extra_ns;
         if (!explained.alternatives[v].recomputable)
             continue;
         REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_SAVE, &saved_ns));
-        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_RECOMPUTE, &apart_ns));
-        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_FUSED, &fused_ns));
-        CHECK(said_ns == apart_ns - saved_ns || said_ns == fused_ns - saved_ns,
-              "%s, \"%s\": %" PRId64 " ns explained, %" PRId64 " or %" PRId64 " ns evaluated",
-              s->graph->name, s->graph->values[v].name, said_ns, apart_ns - saved_ns,
-              fused_ns - saved_ns);
+        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_RECOMPUTE, &again_ns));
+        CHECK(said_ns == again_ns - saved_ns,
+              "%s, \"%s\": %" PRId64 " ns explained, %" PRId64 " ns evaluated", s->graph->name,
+              s->graph->values[v].name, said_ns, again_ns - saved_ns);
         count++;
     }
     CHECK(count > 20, "%u values explained", count);
@@ -355,7 +293,6 @@ int main(void)
         if (st == REMAT_OK && row == 0)
             st = check_explained(&b);
         CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
-        CHECK(b.twice > 0, "%s: no named kernel runs twice", cases[row].preset);
         printf(
             "%-12s %-9s%s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
             cases[row].preset, cases[row].device, cases[row].profile ? " by profile," : "", b.count,

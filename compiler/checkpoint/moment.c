@@ -1,15 +1,16 @@
 /* The forward pass and the loss run the same kernels in every plan, and named kernels are the same
  * everywhere and run in graph order (schedule.h). So when one of these runs, it is known of many
  * others whether they have. */
-#include "extract.h"
+#include "closure.h"
 
 #include "layers.h"
+#include "ops.h"
 
 struct walker {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
-    const struct remat_border_graph *border;
+    const struct remat_model *model;
     bool *before, *after; /* by node: it has run in every plan, it has not run in any */
     bool *read;           /* by root: something reads it that has not run */
     struct remat_border_moment *out;
@@ -23,11 +24,6 @@ static uint32_t read_root(const struct remat_kernel_operand *o)
                                               : o->value.i;
 }
 
-static bool is_early(const struct remat_fused_kernel *kernel)
-{
-    return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
-}
-
 static bool is_named(const struct remat_fused_kernel *kernel)
 {
     return kernel->kind != REMAT_KERNEL_program && kernel->phase != REMAT_PHASE_OPTIMIZER;
@@ -39,7 +35,7 @@ static const struct remat_fused_kernel *whole_of(const struct walker *w, uint32_
 {
     uint32_t k = w->kernels->kernel_of_node[node];
     const struct remat_fused_kernel *kernel = remat_is_none(k) ? NULL : &w->kernels->kernels[k];
-    return kernel && (is_early(kernel) || is_named(kernel)) ? kernel : NULL;
+    return kernel && (remat_is_early(kernel) || is_named(kernel)) ? kernel : NULL;
 }
 
 static void mark(const struct walker *w, bool *marks, uint32_t node)
@@ -59,7 +55,7 @@ static void find_relatives(struct walker *w)
     const struct remat_fused_kernel *at = &w->kernels->kernels[w->out->kernel];
     for (uint32_t j = 0; j < w->kernels->count; j++) {
         const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
-        if (j <= w->out->kernel && (is_early(kernel) || is_named(kernel)))
+        if (j <= w->out->kernel && (remat_is_early(kernel) || is_named(kernel)))
             mark(w, w->before, kernel->nodes[0].i);
         if (j == w->out->kernel || (j > w->out->kernel && is_named(kernel)))
             mark(w, w->after, kernel->nodes[0].i);
@@ -87,7 +83,7 @@ static void find_relatives(struct walker *w)
 static void find_read(struct walker *w)
 {
     const struct remat_graph *g = w->graph;
-    const uint32_t *root = w->border->facts.root;
+    const uint32_t *root = w->model->settled->facts.root;
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         const struct remat_fused_kernel *whole = whole_of(w, n);
@@ -106,7 +102,7 @@ static void mark_wanted(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
     for (uint32_t i = 0; i < b->item_count; i++) {
-        uint32_t root = w->border->item_value[i].i, node = w->graph->values[root].node;
+        uint32_t root = w->model->item_value[i].i, node = w->graph->values[root].node;
         bool made = w->before[node] || w->kernels->kernel_of_node[node] == w->out->kernel;
         b->items[i].wanted = made && w->read[root];
         b->items[i].bytes = made ? b->items[i].bytes : 0;
@@ -130,8 +126,8 @@ static void count_live(struct walker *w, uint32_t root, bool *seen)
     seen[root] = true;
     w->out->other_bytes +=
         remat_align_up(remat_storage_bytes(&w->graph->values[root]), REMAT_ALIGNMENT);
-    if (!remat_is_none(w->border->item_of[root]))
-        w->out->border.items[w->border->item_of[root]].bytes = 0;
+    if (!remat_is_none(w->model->item_of[root]))
+        w->out->border.items[w->model->item_of[root]].bytes = 0;
 }
 
 /* What the kernel reads and, where it cannot write in place, what it writes; and what was written
@@ -151,7 +147,7 @@ static remat_status count_others(struct walker *w)
     }
     for (uint32_t v = 0; v < w->graph->value_count; v++) {
         uint32_t node = w->graph->values[v].node;
-        if (w->read[v] && remat_is_none(w->border->item_of[v]) && !remat_is_none(node) &&
+        if (w->read[v] && remat_is_none(w->model->item_of[v]) && !remat_is_none(node) &&
             w->before[node] && !remat_is_none(w->kernels->kernel_of_node[node]))
             count_live(w, v, seen);
     }
@@ -159,78 +155,70 @@ fail:
     return st;
 }
 
-/* The kernel of the item, or that of the item with which it may share it, may have run before, or
- * of that one there may be another clone. */
-static bool may_share(const struct walker *w, uint32_t item, const struct remat_border_task *task)
-{
-    const struct remat_fused_kernel *at = &w->kernels->kernels[w->out->kernel];
-    uint32_t with = task->launch_with;
-    return !remat_is_none(with) && (w->border->item_named[item] <= at->nodes[0].i ||
-                                    !remat_is_none(w->border->item_named[with]));
-}
-
-static void adjust_tasks(struct walker *w)
+/* Behind the loss what recomputation spares may have been spared before: all of it is granted, and
+ * not offered again. */
+static void grant_before(struct walker *w)
 {
     struct remat_border *b = &w->out->border;
-    bool early = is_early(&w->kernels->kernels[w->out->kernel]);
-    for (uint32_t i = 0; i < b->item_count; i++) {
-        struct remat_border_task *task = &b->tasks[b->items[i].task];
-        if (!early && may_share(w, i, task))
-            task->launch_ps = 0;
-        if (task->cost_ps < 0 && !early) {
-            w->out->before_ps += task->cost_ps;
-            task->cost_ps = 0;
+    for (uint32_t t = 0; t < b->task_count; t++)
+        if (b->tasks[t].cost_ps < 0) {
+            b->constant_ps += b->tasks[t].cost_ps;
+            b->tasks[t].cost_ps = 0;
         }
-        w->out->wanted_bytes += b->items[i].wanted ? b->items[i].bytes : 0;
-    }
+    for (uint32_t a = 0; a < b->arc_count; a++)
+        if (b->arcs[a].from < b->item_count && b->arcs[a].ps > 0)
+            b->arcs[a].ps = 0;
 }
 
-remat_status remat_extract_moment(struct remat_arena *arena, const struct remat_graph *graph,
-                                  const struct remat_kernel_list *kernels,
-                                  const struct remat_border_graph *border, uint32_t kernel,
-                                  struct remat_border_moment *out)
+remat_status remat_model_moment(struct remat_arena *arena, const struct remat_model *model,
+                                uint32_t kernel, struct remat_border_moment *out)
 {
     remat_status st = REMAT_OK;
-    struct walker w = {
-        .arena = arena, .graph = graph, .kernels = kernels, .border = border, .out = out};
-    *out = (struct remat_border_moment){.kernel = kernel, .border = border->least};
+    const struct remat_border *border = &model->border;
+    struct walker w = {.arena = arena,
+                       .graph = model->settled->graph,
+                       .kernels = model->settled->kernels,
+                       .model = model,
+                       .out = out};
+    *out = (struct remat_border_moment){.kernel = kernel, .border = *border};
     REMAT_NEW(arena, out->border.items, border->item_count);
-    memcpy(out->border.items, border->least.items, border->item_count * sizeof *out->border.items);
-    REMAT_NEW(arena, out->border.tasks, border->least.task_count);
-    memcpy(out->border.tasks, border->least.tasks,
-           border->least.task_count * sizeof *out->border.tasks);
-    REMAT_NEW(arena, w.before, graph->node_count);
-    REMAT_NEW(arena, w.after, graph->node_count);
-    REMAT_NEW(arena, w.read, graph->value_count);
+    memcpy(out->border.items, border->items, border->item_count * sizeof *border->items);
+    REMAT_NEW(arena, out->border.tasks, border->task_count);
+    memcpy(out->border.tasks, border->tasks, border->task_count * sizeof *border->tasks);
+    REMAT_NEW(arena, out->border.arcs, border->arc_count);
+    if (border->arc_count)
+        memcpy(out->border.arcs, border->arcs, border->arc_count * sizeof *border->arcs);
+    REMAT_NEW(arena, w.before, w.graph->node_count);
+    REMAT_NEW(arena, w.after, w.graph->node_count);
+    REMAT_NEW(arena, w.read, w.graph->value_count);
     find_relatives(&w);
     find_read(&w);
     mark_wanted(&w);
     REMAT_TRY(count_others(&w));
-    adjust_tasks(&w);
+    if (!remat_is_early(&w.kernels->kernels[kernel]))
+        grant_before(&w);
 fail:
     return st;
 }
 
 /* A layer from which the kernel reads what no other one does, REMAT_NONE: there is none. */
-static uint32_t layer_read(const struct remat_border_graph *border,
-                           const struct remat_fused_kernel *kernel)
+static uint32_t layer_read(const struct remat_model *model, const struct remat_fused_kernel *kernel)
 {
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         uint32_t root = read_root(&kernel->operands[o]);
-        uint32_t item = remat_is_none(root) ? REMAT_NONE : border->item_of[root];
-        if (!remat_is_none(item) && border->item_crossing[item] == REMAT_CROSSING_NONE &&
-            !remat_is_none(border->item_region[item]))
-            return border->item_region[item];
+        uint32_t item = remat_is_none(root) ? REMAT_NONE : model->item_of[root];
+        if (!remat_is_none(item) && model->item_crossing[item] == REMAT_CROSSING_NONE &&
+            !remat_is_none(model->item_region[item]))
+            return model->item_region[item];
     }
     return REMAT_NONE;
 }
 
-remat_status remat_extract_moments(struct remat_arena *arena, const struct remat_graph *graph,
-                                   const struct remat_kernel_list *kernels,
-                                   const struct remat_border_graph *border, uint32_t *out_count,
-                                   struct remat_border_moment **out)
+remat_status remat_model_moments(struct remat_arena *arena, const struct remat_model *model,
+                                 uint32_t *out_count, struct remat_border_moment **out)
 {
     remat_status st = REMAT_OK;
+    const struct remat_kernel_list *kernels = model->settled->kernels;
     struct {
         struct remat_border_moment *items;
         size_t count, capacity;
@@ -239,15 +227,14 @@ remat_status remat_extract_moments(struct remat_arena *arena, const struct remat
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];
         bool late = kernel->phase == REMAT_PHASE_BACKWARD;
-        uint32_t layer = late ? layer_read(border, kernel) : REMAT_NONE;
+        uint32_t layer = late ? layer_read(model, kernel) : REMAT_NONE;
         if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)
             break;
         last = remat_is_none(layer) ? last : layer;
         if (kernel->phase != REMAT_PHASE_LOSS && !(late && kernel->kind != REMAT_KERNEL_program))
             continue;
         REMAT_PUSH(arena, &list, (struct remat_border_moment){0});
-        REMAT_TRY(
-            remat_extract_moment(arena, graph, kernels, border, k, &list.items[list.count - 1]));
+        REMAT_TRY(remat_model_moment(arena, model, k, &list.items[list.count - 1]));
     }
     *out_count = (uint32_t)list.count;
     *out = list.items;

@@ -1,6 +1,6 @@
 /* Stacks of layers, found by structure: no name or scope counts. */
-#ifndef REMAT_EXTRACT_STACKS_H
-#define REMAT_EXTRACT_STACKS_H
+#ifndef REMAT_STACKS_H
+#define REMAT_STACKS_H
 
 #include "graph.h"
 

@@ -12,7 +12,7 @@
 struct layers {
     struct remat_arena *arena;
     const struct remat_graph *graph;
-    struct remat_border_graph *border;
+    struct remat_model *model;
     struct remat_stacks stacks;
     uint32_t count;
     uint32_t *of_node; /* REMAT_NONE outside */
@@ -34,10 +34,10 @@ static bool ends_layer(const struct remat_stack *stack, uint32_t shift, uint32_t
 /* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
 static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, uint32_t item)
 {
-    const struct remat_border *likely = &l->border->likely;
+    const struct remat_border *border = &l->model->border;
     const struct remat_stack *stack = &l->stacks.stacks[k];
-    uint32_t v = l->border->item_value[item].i, node = l->graph->values[v].node;
-    if (l->stacks.stack_of[node] != k || likely->tasks[likely->items[item].task].forbidden)
+    uint32_t v = l->model->item_value[item].i, node = l->graph->values[v].node;
+    if (l->stacks.stack_of[node] != k || border->tasks[border->items[item].task].forbidden)
         return true;
     uint32_t stretch = l->stacks.stretch_of[node];
     return stack->waists[stretch] == v && ends_layer(stack, shift, stretch);
@@ -47,14 +47,14 @@ static remat_status measure(const struct layers *l, struct remat_arena *scratch,
                             uint32_t shift, int64_t *out_ps)
 {
     remat_status st = REMAT_OK;
-    const struct remat_border *likely = &l->border->likely;
+    const struct remat_border *border = &l->model->border;
     struct remat_border_point point = {0};
     uint8_t *times;
-    REMAT_NEW(scratch, times, likely->item_count);
-    for (uint32_t i = 0; i < likely->item_count; i++)
+    REMAT_NEW(scratch, times, border->item_count);
+    for (uint32_t i = 0; i < border->item_count; i++)
         times[i] = !is_saved(l, k, shift, i);
-    REMAT_TRY(remat_border_follow(scratch, likely, times, &point));
-    REMAT_TRY(remat_border_measure(scratch, likely, &point));
+    REMAT_TRY(remat_border_follow(scratch, border, times, &point));
+    REMAT_TRY(remat_border_measure(scratch, border, &point));
     *out_ps = point.cost_ps;
 fail:
     remat_arena_reset(scratch);
@@ -138,7 +138,7 @@ fail:
 static remat_status find_made(const struct layers *l, bool **out)
 {
     remat_status st = REMAT_OK;
-    const uint32_t *root = l->border->facts.root;
+    const uint32_t *root = l->model->settled->facts.root;
     REMAT_NEW(l->arena, *out, l->graph->value_count);
     for (uint32_t n = 0; n < l->graph->node_count; n++) {
         const struct remat_node_info *node = &l->graph->nodes[n];
@@ -163,7 +163,7 @@ static remat_status find_crossings(const struct layers *l, uint8_t **out)
     for (uint32_t n = 0; n < g->node_count; n++)
         for (uint32_t i = 0; remat_is_early_node(&g->nodes[n]) && i < g->nodes[n].input_count;
              i++) {
-            uint32_t root = l->border->facts.root[g->nodes[n].inputs[i].i];
+            uint32_t root = l->model->settled->facts.root[g->nodes[n].inputs[i].i];
             if (!made[root] || remat_is_none(g->values[root].node))
                 continue;
             uint32_t writer = l->of_node[g->values[root].node], reader = l->of_node[n];
@@ -178,30 +178,30 @@ fail:
 
 /* --- the whole --- */
 
-remat_status remat_extract_layers(struct remat_arena *arena, const struct remat_graph *g,
-                                  struct remat_border_graph *border)
+remat_status remat_model_layers(struct remat_arena *arena, const struct remat_graph *g,
+                                struct remat_model *model)
 {
     remat_status st = REMAT_OK;
-    struct layers l = {.arena = arena, .graph = g, .border = border};
+    struct layers l = {.arena = arena, .graph = g, .model = model};
     bool *written;
     uint8_t *crossing;
     REMAT_NEW(arena, written, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
-        written[v] = !remat_is_none(border->item_of[v]);
+        written[v] = !remat_is_none(model->item_of[v]);
     REMAT_NEW(arena, l.of_node, g->node_count);
     memset(l.of_node, 0xff, g->node_count * sizeof *l.of_node);
     REMAT_TRY(remat_stacks_find(arena, g, written, &l.stacks));
     REMAT_TRY(number_stacks(&l));
     REMAT_TRY(order(&l));
     REMAT_TRY(find_crossings(&l, &crossing));
-    border->region_count = l.count;
-    border->region_of_node = l.of_node;
-    REMAT_NEW(arena, border->item_region, border->item_count);
-    REMAT_NEW(arena, border->item_crossing, border->item_count);
-    for (uint32_t i = 0; i < border->item_count; i++) {
-        uint32_t v = border->item_value[i].i;
-        border->item_region[i] = l.of_node[g->values[v].node];
-        border->item_crossing[i] = crossing[v];
+    model->region_count = l.count;
+    model->region_of_node = l.of_node;
+    REMAT_NEW(arena, model->item_region, model->item_count);
+    REMAT_NEW(arena, model->item_crossing, model->item_count);
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        uint32_t v = model->item_value[i].i;
+        model->item_region[i] = l.of_node[g->values[v].node];
+        model->item_crossing[i] = crossing[v];
     }
 fail:
     return st;

@@ -1,6 +1,6 @@
 /* Which values everything goes through on the way to the loss. */
-#ifndef REMAT_EXTRACT_POST_DOMINATORS_H
-#define REMAT_EXTRACT_POST_DOMINATORS_H
+#ifndef REMAT_POST_DOMINATORS_H
+#define REMAT_POST_DOMINATORS_H
 
 #include "graph.h"
 

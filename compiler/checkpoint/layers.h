@@ -1,8 +1,8 @@
 /* The layers of a graph, and what they hand on. */
-#ifndef REMAT_EXTRACT_LAYERS_H
-#define REMAT_EXTRACT_LAYERS_H
+#ifndef REMAT_LAYERS_H
+#define REMAT_LAYERS_H
 
-#include "extract.h"
+#include "closure.h"
 
 /* How the forward pass and the loss read a value. */
 enum remat_crossing {
@@ -13,8 +13,8 @@ enum remat_crossing {
 };
 
 /* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
- * region_of_node, item_region and item_crossing of a border graph that has everything else. */
-remat_status remat_extract_layers(struct remat_arena *arena, const struct remat_graph *graph,
-                                  struct remat_border_graph *border);
+ * region_of_node, item_region and item_crossing of a model that has everything else. */
+remat_status remat_model_layers(struct remat_arena *arena, const struct remat_graph *graph,
+                                struct remat_model *model);
 
 #endif

@@ -1,6 +1,6 @@
 /* What lies between the waists of one way to the loss. */
-#ifndef REMAT_EXTRACT_STRETCHES_H
-#define REMAT_EXTRACT_STRETCHES_H
+#ifndef REMAT_STRETCHES_H
+#define REMAT_STRETCHES_H
 
 #include "post_dominators.h"
 

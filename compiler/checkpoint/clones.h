@@ -1,0 +1,65 @@
+/* All that a decision may ask to be recomputed, made once: deciding is then choosing which clones
+ * run and who reads them. Kernels stay those of the graph that saves everything (settle.h): a clone
+ * runs in the kernel that inlines it, or in the rerun of its original's kernel. */
+#ifndef REMAT_CLONES_H
+#define REMAT_CLONES_H
+
+#include "settle.h"
+
+/* An input that reads a value or, by the action on its root, a clone. */
+struct remat_clone_slot {
+    remat_value *input;
+    uint32_t root;
+    /* By times that the root is recomputed: the value, or a clone; the node that makes it. */
+    uint32_t reads[REMAT_ROUNDS_MAX + 1], makers[REMAT_ROUNDS_MAX + 1];
+};
+
+struct remat_clones {
+    /* The given graph with the same ids and, behind it, the clones (phase BACKWARD): of the reruns
+     * of round r instance 2 r - 1, of what they inline 2 r, of what kernels of the backward pass
+     * inline 2 (of the last round 2 r). The clones' ids are no order. Each node says which kernel
+     * it runs in. */
+    struct remat_graph *graph;
+    const struct remat_settled *settled;
+    uint32_t rounds;
+    uint32_t node_count, value_count; /* of the given graph */
+    uint32_t tail;                    /* nodes from here on are the same under every decision */
+    /* private */
+    uint32_t tail_kernel;
+    uint32_t *site; /* by node: its kernel, or that of a rerun; REMAT_NONE: none */
+    uint32_t site_count;
+    uint32_t *site_begin, *site_nodes; /* by site: its nodes in graph order */
+    uint32_t kept_count, *kept;        /* nodes that compute a gradient, an output or an update */
+    uint32_t *first_slot;              /* by node, and one more */
+    uint32_t *first_maker, *makers;    /* by node, and one more: of inputs that do not vary */
+    uint32_t slot_count;
+    struct remat_clone_slot *slots;
+};
+
+/* `rounds`: how often a value may be recomputed, 1 to REMAT_ROUNDS_MAX. The tail is the
+ * optimizer, if that comes last and reads nothing of the nodes before but gradients; else it is
+ * empty. `settled` outlives the result, which lies in the arena. */
+remat_status remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
+                                 uint32_t rounds, struct remat_clones *out);
+
+/* Every node of the backward pass and of the optimizer that reads a recomputed candidate reads its
+ * clone: the one in its own kernel where that inlines the value, else the one of the rerun, which
+ * runs just before the first kernel that reads something of it. A clone reads the clones of what is
+ * recomputed and the originals of what is saved. Views of recomputed values are cloned along, and
+ * so are casts that loads do.
+ *
+ * All that is in the first round. Of what is recomputed twice the backward pass and reruns of the
+ * second round read a clone of the second, reruns of the first round one of the first: when the
+ * backward pass comes to what is made of such a value, the first round passes through; the second
+ * makes it for the backward pass, from values that are saved, that the first round made and that
+ * stayed, or that are recomputed twice too. With fewer rounds than the decision asks for, the last
+ * one is the only one.
+ *
+ * Sets the inputs in clones->graph and returns the nodes of [0, end) that an output, update or
+ * gradient needs, and their clones, kernel by kernel, each after what it reads. `end` is the number
+ * of nodes or the tail. Thread-compatible: one decision at a time. */
+remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                                 const struct remat_decision *decision, uint32_t end,
+                                 uint32_t *out_count, uint32_t **out_nodes);
+
+#endif

@@ -1,0 +1,885 @@
+/* A kernel whose content a decision changes is a site: a forward kernel that stores less, a kernel
+ * of the backward pass that inlines, a rerun. What a site takes is launch + the longer of compute
+ * and memory, so no less than either side: each site counts by the side that is longer when
+ * everything is saved, a rerun when all of it runs. On that side costs add up, each value read once
+ * by a node of its own; docs/planning.md has the proof. */
+#include "closure.h"
+
+#include "amounts.h"
+#include "layers.h"
+#include "ops.h"
+
+#include <math.h>
+
+enum { ITEMS_MAX = 64 }; /* of a kernel, whose arithmetic is charged */
+
+struct need { /* a site needs a root where a task runs, for a slice of the kernel `writer` */
+    uint32_t root, task, writer;
+};
+
+struct builder {
+    remat_context *ctx;
+    struct remat_arena *arena, scratch;
+    const struct remat_settled *s;
+    const struct remat_graph *graph;
+    const struct remat_kernel_list *kernels;
+    const struct remat_price *prices;
+    struct remat_device_description device; /* that sites are priced on */
+    const struct remat_decision *pinned;
+    struct remat_model *out;
+    uint8_t *reads;           /* by item: enum reading */
+    bool *lasting;            /* by node: it runs in the forward pass of every plan */
+    uint32_t *task_of_kernel; /* of named kernels */
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } inputs;
+    struct {
+        int64_t *items;
+        size_t count, capacity;
+    } extras;
+    struct {
+        struct remat_border_arc *items;
+        size_t count, capacity;
+    } arcs;
+    struct {
+        struct need *items;
+        size_t count, capacity;
+    } needs;                      /* of the site at hand */
+    double constant_ps, saved_ps; /* of sites; saved_ps: with everything saved */
+};
+
+enum reading {                  /* who reads an item */
+               READ_EARLY = 1,  /* what of the forward pass or the loss runs in every plan, in
+                                   another kernel */
+               READ_LOADED = 2, /* a kernel of the backward pass from memory, whatever is decided */
+               READ_INLINED = 4, /* one that inlines it */
+               READ_AGAIN = 8,   /* a rerun, by way of its own kernel's slices */
+               READ_LATE = 16,   /* a kernel of the backward pass or the optimizer */
+};
+
+static const struct remat_fused_kernel *kernel_at(const struct builder *b, uint32_t k)
+{
+    return &b->kernels->kernels[k];
+}
+
+static bool is_program(const struct builder *b, uint32_t kernel)
+{
+    return kernel_at(b, kernel)->kind == REMAT_KERNEL_program;
+}
+
+static uint32_t root_of(const struct builder *b, uint32_t item)
+{
+    return b->out->item_value[item].i;
+}
+
+static uint32_t writer_of(const struct builder *b, uint32_t item)
+{
+    return remat_settled_writer(b->s, root_of(b, item));
+}
+
+static bool is_candidate(const struct builder *b, uint32_t item)
+{
+    return b->s->standing[root_of(b, item)] == REMAT_STANDING_CANDIDATE;
+}
+
+static const struct remat_slice *slice_of(const struct builder *b, uint32_t item)
+{
+    return &b->s->slices[root_of(b, item)];
+}
+
+static bool is_pinned(const struct builder *b, uint32_t v, enum remat_action action)
+{
+    return b->pinned->reasons[v] && b->pinned->actions[v] == action;
+}
+
+/* --- items and tasks --- */
+
+static remat_status find_items(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = 0;
+    struct remat_model *out = b->out;
+    bool *written;
+    REMAT_NEW(b->arena, written, b->graph->value_count);
+    for (uint32_t k = 0; k < b->kernels->count; k++)
+        for (uint32_t o = 0; o < kernel_at(b, k)->operand_count; o++)
+            if (kernel_at(b, k)->operands[o].access == REMAT_ACCESS_WRITE)
+                written[kernel_at(b, k)->operands[o].value.i] = true;
+    for (uint32_t v = 0; v < b->graph->value_count; v++) {
+        bool item = b->s->facts.forward[v] && b->s->facts.root[v] == v &&
+                    (written[v] || b->s->standing[v] == REMAT_STANDING_CANDIDATE);
+        out->item_of[v] = item ? count++ : REMAT_NONE;
+    }
+    out->item_count = count;
+    REMAT_NEW(b->arena, out->item_value, count);
+    for (uint32_t v = 0; v < b->graph->value_count; v++)
+        if (!remat_is_none(out->item_of[v]))
+            out->item_value[out->item_of[v]] = (remat_value){v};
+fail:
+    return st;
+}
+
+/* Early nodes that lead to an output or to what is no candidate and read later. Others may go where
+ * what they lead to need not be stored. */
+static remat_status find_lasting(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = b->graph;
+    bool *needed; /* by value */
+    REMAT_NEW(b->arena, b->lasting, g->node_count);
+    REMAT_NEW(b->arena, needed, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        needed[v] = b->s->facts.output[b->s->facts.root[v]];
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[n];
+        bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+        for (uint32_t o = 0; o < node->output_count; o++)
+            b->lasting[n] |= early && needed[node->outputs[o].i];
+        for (uint32_t i = 0; i < node->input_count && (!early || b->lasting[n]); i++) {
+            uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
+            bool candidate =
+                !remat_is_none(root) && b->s->standing[root] == REMAT_STANDING_CANDIDATE;
+            if (early || !candidate)
+                needed[node->inputs[i].i] = true;
+        }
+    }
+fail:
+    return st;
+}
+
+/* Items that lasting nodes of other kernels read. */
+static void find_early(struct builder *b)
+{
+    for (uint32_t n = 0; n < b->graph->node_count; n++) {
+        const struct remat_node_info *node = &b->graph->nodes[n];
+        for (uint32_t i = 0; b->lasting[n] && i < remat_op_reads(node); i++) {
+            uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
+            uint32_t item = remat_is_none(root) ? REMAT_NONE : b->out->item_of[root];
+            if (!remat_is_none(item) && writer_of(b, item) != b->kernels->kernel_of_node[n] &&
+                !remat_is_none(b->kernels->kernel_of_node[n]))
+                b->reads[item] |= READ_EARLY;
+        }
+    }
+}
+
+static remat_status find_readers(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    REMAT_NEW(b->arena, b->reads, b->out->item_count);
+    REMAT_TRY(find_lasting(b));
+    find_early(b);
+    for (uint32_t k = 0; k < b->kernels->count; k++)
+        for (uint32_t o = 0; o < kernel_at(b, k)->operand_count; o++) {
+            const struct remat_kernel_operand *operand = &kernel_at(b, k)->operands[o];
+            uint32_t item = b->out->item_of[operand->value.i];
+            if (remat_is_none(item) || (operand->access & REMAT_ACCESS_WRITE))
+                continue;
+            bool inlined = remat_settled_inlines(b->s, k, operand->value.i);
+            if (!remat_is_early(kernel_at(b, k)))
+                b->reads[item] |= READ_LATE | (inlined ? READ_INLINED : READ_LOADED);
+        }
+    for (uint32_t i = 0; i < b->out->item_count; i++) {
+        const struct remat_slice *slice = slice_of(b, i);
+        for (uint32_t r = 0; is_program(b, writer_of(b, i)) && r < slice->read_count; r++) {
+            uint32_t item = b->out->item_of[slice->reads[r].root];
+            if (!remat_is_none(item) && writer_of(b, item) == writer_of(b, i))
+                b->reads[item] |= READ_AGAIN;
+        }
+    }
+    for (uint32_t k = 0; k < b->kernels->count; k++)
+        for (uint32_t r = 0; r < b->s->inlined[k].count; r++)
+            b->reads[b->out->item_of[b->s->inlined[k].roots[r]]] |= READ_INLINED;
+fail:
+    return st;
+}
+
+/* A recomputed item is made by a rerun for certain: a kernel of the backward pass loads it, or only
+ * reruns of other kernels read it, and these do. */
+static bool is_rerun(const struct builder *b, uint32_t item)
+{
+    return !b->s->inlined_by_all[root_of(b, item)] &&
+           ((b->reads[item] & READ_LOADED) || !(b->reads[item] & (READ_INLINED | READ_AGAIN)));
+}
+
+static struct remat_border_item describe_item(const struct builder *b, uint32_t item)
+{
+    uint32_t v = root_of(b, item);
+    struct remat_border_item described = {
+        .bytes = remat_align_up(remat_storage_bytes(&b->graph->values[v]), REMAT_ALIGNMENT),
+        .kept = b->s->facts.output[v] || is_pinned(b, v, REMAT_ACTION_SAVE),
+        .recomputed = is_pinned(b, v, REMAT_ACTION_RECOMPUTE),
+        .wanted = (b->reads[item] & READ_LATE) != 0,
+    };
+    return described;
+}
+
+static remat_status push_input(struct builder *b, uint32_t root)
+{
+    remat_status st = REMAT_OK;
+    uint32_t item = b->out->item_of[root];
+    if (!remat_is_none(item))
+        REMAT_PUSH(b->arena, &b->inputs, item);
+fail:
+    return st;
+}
+
+static remat_status add_task(struct builder *b, uint32_t item, uint32_t task)
+{
+    remat_status st = REMAT_OK;
+    uint32_t writer = writer_of(b, item);
+    struct remat_border_task *made = &b->out->border.tasks[task];
+    made->input_begin = (uint32_t)b->inputs.count;
+    made->forbidden = !is_candidate(b, item);
+    made->again_ps = 1000 * (int64_t)b->prices[writer].ns;
+    if (is_program(b, writer)) {
+        for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++)
+            REMAT_TRY(push_input(b, slice_of(b, item)->reads[r].root));
+    } else {
+        const struct remat_node_info *node = &b->graph->nodes[kernel_at(b, writer)->nodes[0].i];
+        for (uint32_t i = 0; i < remat_op_reads(node); i++)
+            REMAT_TRY(push_input(b, b->s->facts.root[node->inputs[i].i]));
+        made->cost_ps = 1000 * (int64_t)b->prices[writer].ns;
+    }
+    made->input_end = (uint32_t)b->inputs.count;
+fail:
+    return st;
+}
+
+static remat_status add_tasks(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    struct remat_border *border = &b->out->border;
+    uint32_t tasks = 0, count = b->out->item_count;
+    border->item_count = count;
+    REMAT_NEW(b->arena, border->items, count);
+    REMAT_NEW(b->arena, border->tasks, count);
+    REMAT_NEW(b->arena, b->task_of_kernel, b->kernels->count);
+    memset(b->task_of_kernel, 0xff, b->kernels->count * sizeof *b->task_of_kernel);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t writer = writer_of(b, i);
+        bool named = !is_program(b, writer);
+        border->items[i] = describe_item(b, i);
+        if (named && !remat_is_none(b->task_of_kernel[writer])) {
+            border->items[i].task = b->task_of_kernel[writer];
+            continue;
+        }
+        border->items[i].task = tasks;
+        if (named)
+            b->task_of_kernel[writer] = tasks;
+        REMAT_TRY(add_task(b, i, tasks++));
+    }
+    border->task_count = tasks;
+    border->inputs = b->inputs.items;
+fail:
+    return st;
+}
+
+/* --- charges --- */
+
+/* The least of what nodes of a kernel load of a root, which it may make itself. */
+static double load_ps(const struct builder *b, uint32_t kernel, uint32_t root)
+{
+    const struct remat_fused_kernel *k = kernel_at(b, kernel);
+    uint64_t least = UINT64_MAX;
+    for (uint32_t o = 0; o < k->operand_count; o++)
+        if (k->operands[o].value.i == root) {
+            uint64_t bytes = remat_price_operand_bytes(b->graph, k, o);
+            least = bytes < least ? bytes : least;
+        }
+    return least == UINT64_MAX ? 0 : 1000 * (double)least / b->device.memory_bytes_per_ns;
+}
+
+/* What a kernel moves for a value. */
+static double moved_ps(const struct builder *b, uint32_t kernel, uint32_t root)
+{
+    return 1000 * (double)remat_price_value_bytes(b->graph, kernel_at(b, kernel), root) /
+           b->device.memory_bytes_per_ns;
+}
+
+static bool reads_root(const struct builder *b, uint32_t kernel, uint32_t root)
+{
+    const struct remat_fused_kernel *k = kernel_at(b, kernel);
+    for (uint32_t o = 0; o < k->operand_count; o++)
+        if (k->operands[o].value.i == root && !(k->operands[o].access & REMAT_ACCESS_WRITE))
+            return true;
+    return false;
+}
+
+static uint32_t task_node(const struct builder *b, uint32_t item)
+{
+    return remat_border_task_node(&b->out->border, b->out->border.items[item].task);
+}
+
+/* Extras are numbered behind the tasks. */
+static remat_status add_extra(struct builder *b, double ps, uint32_t *out_node)
+{
+    remat_status st = REMAT_OK;
+    *out_node = remat_border_extra_node(&b->out->border, (uint32_t)b->extras.count);
+    REMAT_PUSH(b->arena, &b->extras, remat_ps(floor(ps)));
+fail:
+    return st;
+}
+
+static remat_status add_arc(struct builder *b, uint32_t from, uint32_t to, int64_t ps)
+{
+    remat_status st = REMAT_OK;
+    if (ps != 0)
+        REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
+fail:
+    return st;
+}
+
+static void charge_task(struct builder *b, uint32_t item, double ps)
+{
+    struct remat_border_task *task = &b->out->border.tasks[b->out->border.items[item].task];
+    task->cost_ps += remat_ps(floor(ps));
+}
+
+/* --- what a site reads --- */
+
+/* A value that the site may make for itself in place of loading it. */
+static bool may_make(const struct builder *b, uint32_t kernel, bool rerun, uint32_t root)
+{
+    return remat_settled_inlines(b->s, kernel, root) ||
+           (rerun && remat_settled_writer(b->s, root) == kernel &&
+            b->s->standing[root] == REMAT_STANDING_CANDIDATE);
+}
+
+/* Where it needs the value, whatever else is decided: at least *ps for loading *leaf, or what is
+ * made of that. */
+static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, const struct need *need,
+                      uint32_t *leaf, double *ps)
+{
+    uint32_t item = b->out->item_of[need->root], best = REMAT_NONE;
+    double most = 0;
+    *leaf = need->root;
+    *ps = !rerun && reads_root(b, kernel, need->root) ? 0 : load_ps(b, need->writer, need->root);
+    if (*ps == 0 || remat_is_none(item) || !may_make(b, kernel, rerun, need->root))
+        return;
+    for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++) {
+        struct need of = {slice_of(b, item)->reads[r].root, need->task, writer_of(b, item)};
+        uint32_t other;
+        double other_ps;
+        find_leaf(b, kernel, rerun, &of, &other, &other_ps);
+        if (other_ps > most) {
+            most = other_ps;
+            best = other;
+        }
+    }
+    *ps = most < *ps ? most : *ps;
+    *leaf = best;
+}
+
+struct charge { /* for loading a root or what is made of it */
+    uint32_t root, node;
+    double least_ps;
+};
+
+struct charges {
+    struct charge *items;
+    size_t count, capacity;
+};
+
+static remat_status find_charge(struct builder *b, struct charges *list, uint32_t root, double ps)
+{
+    remat_status st = REMAT_OK;
+    for (size_t c = 0; c < list->count; c++)
+        if (list->items[c].root == root) {
+            list->items[c].least_ps = fmin(list->items[c].least_ps, ps);
+            return st;
+        }
+    REMAT_PUSH(b->arena, list, ((struct charge){.root = root, .least_ps = ps}));
+fail:
+    return st;
+}
+
+/* What of a need is beyond the charge for its leaf: paid where the site loads the root itself. */
+static remat_status add_rest(struct builder *b, uint32_t kernel, bool rerun,
+                             const struct need *need, double ps)
+{
+    remat_status st = REMAT_OK;
+    uint32_t own, from = remat_border_task_node(&b->out->border, need->task);
+    bool may = may_make(b, kernel, rerun, need->root);
+    REMAT_TRY(add_extra(b, may ? 0 : ps, &own));
+    REMAT_TRY(add_arc(b, from, own, REMAT_BORDER_RULE));
+    if (may)
+        REMAT_TRY(add_arc(b, own, task_node(b, b->out->item_of[need->root]), remat_ps(floor(ps))));
+    for (const struct need *n = need + 1; n < b->needs.items + b->needs.count; n++)
+        if (n->root == need->root)
+            REMAT_TRY(add_arc(b, remat_border_task_node(&b->out->border, n->task), own,
+                              REMAT_BORDER_RULE));
+fail:
+    return st;
+}
+
+/* Loads of the needs that were collected: each root is charged once, in full where the site loads
+ * it for certain. Where it may make it, that costs what making it does at least, and where it does
+ * not, the rest. */
+static remat_status add_loads(struct builder *b, uint32_t kernel, bool rerun)
+{
+    remat_status st = REMAT_OK;
+    struct charges list = {0};
+    for (size_t n = 0; n < b->needs.count; n++) {
+        uint32_t leaf;
+        double ps;
+        find_leaf(b, kernel, rerun, &b->needs.items[n], &leaf, &ps);
+        if (!remat_is_none(leaf) && ps > 0)
+            REMAT_TRY(find_charge(b, &list, leaf, ps));
+    }
+    for (size_t c = 0; c < list.count; c++)
+        REMAT_TRY(add_extra(b, list.items[c].least_ps, &list.items[c].node));
+    for (size_t n = 0; n < b->needs.count; n++) {
+        const struct need *need = &b->needs.items[n];
+        uint32_t leaf, from = remat_border_task_node(&b->out->border, need->task);
+        double ps, charged = 0, all = INFINITY;
+        bool first = true;
+        find_leaf(b, kernel, rerun, need, &leaf, &ps);
+        for (size_t c = 0; ps > 0 && c < list.count; c++)
+            if (list.items[c].root == leaf) {
+                REMAT_TRY(add_arc(b, from, list.items[c].node, REMAT_BORDER_RULE));
+                charged = list.items[c].least_ps;
+            }
+        for (size_t m = 0; m < b->needs.count; m++) {
+            const struct need *other = &b->needs.items[m];
+            if (other->root != need->root)
+                continue;
+            first &= m >= n;
+            all = fmin(all, load_ps(b, other->writer, other->root));
+        }
+        if (!rerun && reads_root(b, kernel, need->root))
+            all = 0;
+        if (first && all >= charged + 1)
+            REMAT_TRY(add_rest(b, kernel, rerun, need, all - charged));
+    }
+    b->needs.count = 0;
+fail:
+    return st;
+}
+
+static remat_status need_slice(struct builder *b, uint32_t item)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_slice *slice = slice_of(b, item);
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        REMAT_PUSH(b->arena, &b->needs,
+                   ((struct need){slice->reads[r].root, b->out->border.items[item].task,
+                                  writer_of(b, item)}));
+fail:
+    return st;
+}
+
+/* Each of the items' own share of the arithmetic that makes them all: what it alone needs. */
+static remat_status charge_flops(struct builder *b, const uint32_t *items, uint32_t count)
+{
+    remat_status st = REMAT_OK;
+    uint32_t roots[ITEMS_MAX];
+    struct remat_load all, rest;
+    if (count == 0 || count > ITEMS_MAX)
+        return REMAT_OK;
+    for (uint32_t i = 0; i < count; i++)
+        roots[i] = root_of(b, items[i]);
+    REMAT_TRY(remat_settled_load(b->ctx, &b->scratch, b->s, roots, count, &b->device, &all));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t last = roots[count - 1];
+        roots[count - 1] = roots[i];
+        roots[i] = last;
+        rest.compute_ns = 0;
+        if (count > 1)
+            REMAT_TRY(
+                remat_settled_load(b->ctx, &b->scratch, b->s, roots, count - 1, &b->device, &rest));
+        last = roots[count - 1];
+        roots[count - 1] = roots[i];
+        roots[i] = last;
+        if (all.compute_ns > rest.compute_ns)
+            charge_task(b, items[i], 1000 * (all.compute_ns - rest.compute_ns));
+    }
+fail:
+    remat_arena_reset(&b->scratch);
+    return st;
+}
+
+/* --- sites --- */
+
+static void count_site(struct builder *b, double ps)
+{
+    b->constant_ps += ps;
+    b->saved_ps += ps;
+}
+
+enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
+
+struct set { /* of what a kernel inlines of what it reads itself */
+    uint32_t count, items[INLINED_MAX];
+    double compute_ns[INLINED_MAX]; /* that each adds at least */
+};
+
+/* What the kernel takes at least when it inlines a set, by bit: what these values read may be
+ * loaded by the kernel anyway, or be one value. */
+static double least_with(const struct builder *b, uint32_t k, const struct set *set,
+                         struct remat_load load, uint32_t with)
+{
+    double most_ps = 0;
+    for (uint32_t i = 0; i < set->count; i++) {
+        const struct remat_slice *slice = slice_of(b, set->items[i]);
+        if (!(with >> i & 1))
+            continue;
+        load.compute_ns += set->compute_ns[i];
+        load.memory_ns -= moved_ps(b, k, root_of(b, set->items[i])) / 1000;
+        for (uint32_t r = 0; r < slice->read_count; r++) {
+            struct need need = {slice->reads[r].root, 0, writer_of(b, set->items[i])};
+            uint32_t leaf;
+            double ps;
+            find_leaf(b, k, false, &need, &leaf, &ps);
+            most_ps = fmax(most_ps, ps);
+        }
+    }
+    return fmax(load.compute_ns, load.memory_ns + most_ps / 1000);
+}
+
+/* What each of the set adds, so that no subset adds less than the sum: what it adds alone, less
+ * where several add less together. */
+static void charge_set(struct builder *b, uint32_t k, const struct set *set, struct remat_load load)
+{
+    double added[INLINED_MAX], base = least_with(b, k, set, load, 0);
+    for (uint32_t i = 0; i < set->count; i++)
+        added[i] = least_with(b, k, set, load, 1u << i) - base;
+    for (uint32_t with = 1; with < 1u << set->count; with++) {
+        double sum = 0, all = least_with(b, k, set, load, with) - base;
+        for (uint32_t i = 0; i < set->count; i++)
+            sum += with >> i & 1 ? added[i] : 0;
+        for (uint32_t i = 0; i < set->count && sum > all; i++)
+            added[i] -= with >> i & 1 ? (sum - all) / __builtin_popcount(with) : 0;
+    }
+    for (uint32_t i = 0; i < set->count; i++)
+        charge_task(b, set->items[i], 1000 * added[i]);
+}
+
+/* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
+static remat_status find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *all)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_inlined *list = &b->s->inlined[k];
+    *all = 0;
+    for (uint32_t r = 0; r < list->count; r++) {
+        uint32_t item = b->out->item_of[list->roots[r]];
+        struct remat_load load;
+        if (!reads_root(b, k, list->roots[r]) || (*all)++ >= INLINED_MAX)
+            continue;
+        REMAT_TRY(
+            remat_settled_load(b->ctx, &b->scratch, b->s, &list->roots[r], 1, &b->device, &load));
+        remat_arena_reset(&b->scratch);
+        for (uint32_t i = 0; i < out->count; i++)
+            if (writer_of(b, out->items[i]) == writer_of(b, item))
+                load.compute_ns = 0;
+        out->items[out->count] = item;
+        out->compute_ns[out->count++] = load.compute_ns;
+    }
+fail:
+    return st;
+}
+
+/* Kernels of the backward pass that inline. Where memory stays the longer side whatever they
+ * inline, each value read is charged by itself; else sets of values are. */
+static remat_status add_inlining(struct builder *b, uint32_t k)
+{
+    remat_status st = REMAT_OK;
+    struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
+    struct set set = {0};
+    double most = load.compute_ns, least = load.memory_ns;
+    uint32_t all;
+    count_site(b, 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns)));
+    REMAT_TRY(find_set(b, k, &set, &all));
+    for (uint32_t i = 0; i < set.count; i++) {
+        most += set.compute_ns[i];
+        least -= moved_ps(b, k, root_of(b, set.items[i])) / 1000;
+    }
+    if (most > least && all <= INLINED_MAX) {
+        charge_set(b, k, &set, load);
+        return REMAT_OK;
+    }
+    if (load.compute_ns > load.memory_ns)
+        return REMAT_OK;
+    for (uint32_t r = 0; r < b->s->inlined[k].count; r++) {
+        uint32_t root = b->s->inlined[k].roots[r];
+        if (!reads_root(b, k, root))
+            continue;
+        charge_task(b, b->out->item_of[root], -moved_ps(b, k, root));
+        REMAT_TRY(need_slice(b, b->out->item_of[root]));
+    }
+    REMAT_TRY(add_loads(b, k, false));
+fail:
+    return st;
+}
+
+enum { STORES_MAX = 4 }; /* of a kernel that may go: of all sets of them the price is known */
+
+/* Without the values of a set, by bit, and what makes only these. */
+static remat_status price_without(struct builder *b, uint32_t k, const uint32_t *roots,
+                                  uint32_t count, uint32_t without, double *out_ps)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_fused_kernel *whole = kernel_at(b, k);
+    const struct remat_graph *g = b->graph;
+    struct remat_fused_kernel part;
+    uint8_t *stored = b->s->stored;
+    uint32_t begin = whole->node_count;
+    remat_node *nodes;
+    bool *needed; /* by node of the kernel */
+    REMAT_NEW(&b->scratch, nodes, whole->node_count);
+    REMAT_NEW(&b->scratch, needed, whole->node_count);
+    for (uint32_t o = 0; o < whole->operand_count; o++)
+        stored[whole->operands[o].value.i] = 1;
+    for (uint32_t i = 0; i < count; i++)
+        stored[roots[i]] = !(without >> i & 1);
+    for (uint32_t n = whole->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[whole->nodes[n].i];
+        if (!stored[node->outputs[0].i] && !needed[n])
+            continue;
+        nodes[--begin] = whole->nodes[n];
+        for (uint32_t i = 0; i < remat_op_reads(node); i++) {
+            uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
+            for (uint32_t m = 0; !remat_is_none(root) && m < n; m++)
+                needed[m] |= whole->nodes[m].i == g->values[root].node;
+        }
+    }
+    *out_ps = 0;
+    if (begin < whole->node_count) {
+        REMAT_TRY(remat_fuse_nodes(b->ctx, &b->scratch, g, whole, nodes + begin,
+                                   whole->node_count - begin, stored, &part));
+        struct remat_load load = remat_price_load(g, &part, &b->device);
+        *out_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
+    }
+fail:
+    for (uint32_t o = 0; o < whole->operand_count; o++)
+        stored[whole->operands[o].value.i] = 0;
+    remat_arena_reset(&b->scratch);
+    return st;
+}
+
+/* What leaving out each of the values spares, so that for no set of them more is spared than the
+ * sum says. */
+static remat_status find_spared(struct builder *b, uint32_t k, const uint32_t *roots,
+                                uint32_t count, double *spared)
+{
+    remat_status st = REMAT_OK;
+    double all_ps, ps;
+    REMAT_TRY(price_without(b, k, roots, count, 0, &all_ps));
+    for (uint32_t i = 0; i < count; i++) {
+        REMAT_TRY(price_without(b, k, roots, count, 1u << i, &ps));
+        spared[i] = all_ps - ps;
+    }
+    for (uint32_t without = 1; without < 1u << count; without++) {
+        double sum = 0;
+        REMAT_TRY(price_without(b, k, roots, count, without, &ps));
+        for (uint32_t i = 0; i < count; i++)
+            sum += without >> i & 1 ? spared[i] : 0;
+        for (uint32_t i = 0; i < count && sum < all_ps - ps; i++)
+            if (without >> i & 1)
+                spared[i] += (all_ps - ps - sum) / __builtin_popcount(without);
+    }
+fail:
+    return st;
+}
+
+/* A forward kernel: what it need not store is spared. */
+static remat_status add_stores(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
+{
+    remat_status st = REMAT_OK;
+    struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
+    double all_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
+    double spared[STORES_MAX];
+    uint32_t roots[STORES_MAX], optional[STORES_MAX], found = 0;
+    count_site(b, all_ps);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t root = root_of(b, items[i]);
+        if ((b->reads[items[i]] & READ_EARLY) || b->s->facts.output[root] ||
+            moved_ps(b, k, root) == 0)
+            continue;
+        if (found == STORES_MAX) { /* as if each alone made the kernel run */
+            b->constant_ps -= ceil(all_ps);
+            REMAT_TRY(add_arc(b, items[i], task_node(b, items[i]), remat_ps(ceil(all_ps))));
+            continue;
+        }
+        roots[found] = root;
+        optional[found++] = items[i];
+    }
+    REMAT_TRY(find_spared(b, k, roots, found, spared));
+    for (uint32_t i = 0; i < found; i++) {
+        b->constant_ps -= ceil(spared[i]);
+        REMAT_TRY(add_arc(b, optional[i], task_node(b, optional[i]), remat_ps(ceil(spared[i]))));
+    }
+fail:
+    return st;
+}
+
+/* Of a rerun for all of the items that it makes for certain. */
+static remat_status is_bound_by_memory(struct builder *b, const uint32_t *items, uint32_t count,
+                                       bool *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t roots[ITEMS_MAX], made = 0;
+    struct remat_load load;
+    for (uint32_t i = 0; i < count && made < ITEMS_MAX; i++)
+        if (is_rerun(b, items[i]))
+            roots[made++] = root_of(b, items[i]);
+    *out = true;
+    if (made == 0)
+        return REMAT_OK;
+    REMAT_TRY(remat_settled_load(b->ctx, &b->scratch, b->s, roots, made, &b->device, &load));
+    *out = load.memory_ns >= load.compute_ns;
+fail:
+    remat_arena_reset(&b->scratch);
+    return st;
+}
+
+/* The rerun of a fused kernel. */
+static remat_status add_rerun(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
+{
+    remat_status st = REMAT_OK;
+    uint32_t runs, made = 0, again[ITEMS_MAX];
+    bool memory;
+    REMAT_TRY(add_extra(b, 1000 * b->device.launch_ns, &runs));
+    REMAT_TRY(is_bound_by_memory(b, items, count, &memory));
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_rerun(b, items[i]))
+            continue;
+        if (made < ITEMS_MAX)
+            again[made] = items[i];
+        made++;
+        REMAT_TRY(add_arc(b, task_node(b, items[i]), runs, REMAT_BORDER_RULE));
+        if (memory) {
+            charge_task(b, items[i], load_ps(b, k, root_of(b, items[i])));
+            REMAT_TRY(need_slice(b, items[i]));
+        }
+    }
+    if (!memory)
+        REMAT_TRY(charge_flops(b, again, made));
+    REMAT_TRY(add_loads(b, k, true));
+fail:
+    return st;
+}
+
+static bool is_lasting(const struct builder *b, uint32_t k)
+{
+    bool any = false;
+    for (uint32_t n = 0; n < kernel_at(b, k)->node_count; n++)
+        any |= b->lasting[kernel_at(b, k)->nodes[n].i];
+    return any;
+}
+
+static remat_status add_sites(struct builder *b)
+{
+    remat_status st = REMAT_OK;
+    uint32_t *items;
+    REMAT_NEW(b->arena, items, b->out->item_count);
+    for (uint32_t k = 0; k < b->kernels->count; k++) {
+        uint32_t count = 0;
+        const struct remat_fused_kernel *kernel = kernel_at(b, k);
+        for (uint32_t n = 0; n < kernel->node_count; n++)
+            for (uint32_t o = 0; o < b->graph->nodes[kernel->nodes[n].i].output_count; o++) {
+                uint32_t item = b->out->item_of[b->graph->nodes[kernel->nodes[n].i].outputs[o].i];
+                if (!remat_is_none(item) && is_candidate(b, item))
+                    items[count++] = item;
+            }
+        if (is_program(b, k) && remat_is_early(kernel) && count > 0) {
+            REMAT_TRY(add_stores(b, k, items, count));
+            REMAT_TRY(add_rerun(b, k, items, count));
+        } else if (is_program(b, k) && !remat_is_early(kernel) && b->s->inlined[k].count > 0) {
+            REMAT_TRY(add_inlining(b, k));
+        } else if (remat_is_early(kernel) && count > 0 && !is_lasting(b, k)) {
+            double ps = 1000 * (double)b->prices[k].ns;
+            b->saved_ps += ps;
+            for (uint32_t i = 0; i < count; i++)
+                REMAT_TRY(
+                    add_arc(b, items[i], task_node(b, items[i]), remat_ps(floor(ps / count))));
+        } else {
+            b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k].ns);
+        }
+    }
+    b->out->border.extra_ps = b->extras.items;
+    b->out->border.extra_count = (uint32_t)b->extras.count;
+    b->out->border.arcs = b->arcs.items;
+    b->out->border.arc_count = (uint32_t)b->arcs.count;
+    b->out->border.constant_ps = remat_ps(floor(b->constant_ps));
+    b->out->saved_ns = remat_ns_add(b->out->least_ns, remat_ns_ceil(b->saved_ps / 1000));
+fail:
+    return st;
+}
+
+/* So that no choice costs more than what 64 bits hold. */
+static remat_status check_costs(const struct builder *b, const char *device)
+{
+    const struct remat_border *border = &b->out->border;
+    double ps = fabs((double)border->constant_ps);
+    for (uint32_t t = 0; t < border->task_count; t++)
+        ps += fabs((double)border->tasks[t].cost_ps) + (double)border->tasks[t].again_ps;
+    for (uint32_t e = 0; e < border->extra_count; e++)
+        ps += (double)border->extra_ps[e];
+    for (uint32_t a = 0; a < border->arc_count; a++)
+        ps += fmax(0, (double)border->arcs[a].ps);
+    if (ps > REMAT_BORDER_PS_MAX)
+        return remat_error(b->ctx, REMAT_ERROR_USAGE,
+                           "device \"%s\": recomputing every value of the graph takes more than "
+                           "2^60 ps: planning ends there",
+                           device);
+    return REMAT_OK;
+}
+
+remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_settled *settled,
+                                const struct remat_price *prices,
+                                const struct remat_device_description *device,
+                                const struct remat_decision *pinned, struct remat_model *out)
+{
+    remat_status st = REMAT_OK;
+    struct builder b = {.ctx = ctx,
+                        .arena = arena,
+                        .s = settled,
+                        .graph = settled->graph,
+                        .kernels = settled->kernels,
+                        .prices = prices,
+                        .device = remat_price_floor(device),
+                        .pinned = pinned,
+                        .out = out};
+    *out = (struct remat_model){.settled = settled};
+    remat_arena_init(&b.scratch, ctx);
+    REMAT_NEW(arena, out->item_of, settled->graph->value_count);
+    REMAT_TRY(find_items(&b));
+    REMAT_TRY(find_readers(&b));
+    REMAT_TRY(add_tasks(&b));
+    REMAT_TRY(add_sites(&b));
+    REMAT_TRY(check_costs(&b, device->name));
+    REMAT_TRY(remat_model_layers(arena, settled->graph, out));
+fail:
+    remat_arena_release(&b.scratch);
+    return st;
+}
+
+/* --- from a choice to a decision --- */
+
+remat_status remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
+                                const bool *keep, const struct remat_decision *pinned,
+                                struct remat_decision *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_settled *s = model->settled;
+    REMAT_TRY(remat_decision_create(arena, s->graph->value_count, out));
+    for (uint32_t v = 0; v < s->graph->value_count; v++)
+        if (s->standing[v] == REMAT_STANDING_INTERNAL)
+            out->actions[v] = REMAT_ACTION_RECOMPUTE;
+    for (uint32_t i = 0; i < model->item_count; i++) {
+        uint32_t v = model->item_value[i].i;
+        out->actions[v] = keep[i] || s->standing[v] != REMAT_STANDING_CANDIDATE
+                              ? REMAT_ACTION_SAVE
+                              : REMAT_ACTION_RECOMPUTE;
+        out->reasons[v] = "planner";
+    }
+    for (uint32_t v = 0; v < s->graph->value_count; v++)
+        if (pinned->reasons[v]) {
+            out->actions[v] = pinned->actions[v];
+            out->reasons[v] = pinned->reasons[v];
+        }
+fail:
+    return st;
+}

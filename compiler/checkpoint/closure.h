@@ -1,0 +1,66 @@
+/* From a graph with its kernels to one problem of choices: the one place where solvers meet the
+ * graph. Items are the forward values that the plan without recomputation writes to memory, and
+ * what pins save beside them. No decision costs less than the problem says of it, fused kernels
+ * being what settle.h says: bounds come from it, and its hull gives the decisions to try. */
+#ifndef REMAT_CLOSURE_H
+#define REMAT_CLOSURE_H
+
+#include "border.h"
+#include "settle.h"
+
+struct remat_model {
+    uint32_t item_count, region_count;
+    const struct remat_settled *settled;
+    remat_value *item_value;  /* by item: the storage root */
+    uint32_t *item_of;        /* by value: the item, REMAT_NONE where a root is none */
+    uint32_t *item_region;    /* by item: number of its layer in order of the forward pass,
+                                 REMAT_NONE outside layers */
+    uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
+    uint8_t *item_crossing;   /* by item: enum remat_crossing (layers.h) */
+    struct remat_border border;
+    uint64_t least_ns; /* of the kernels that no decision changes; the problem has the others */
+    uint64_t saved_ns; /* with everything saved, as the problem counts */
+};
+
+/* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
+ * kernels that decisions change count at remat_price_floor. `pinned`: the decision of the pins
+ * alone; a reason marks what they decide. */
+remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
+                                const struct remat_settled *settled,
+                                const struct remat_price *prices,
+                                const struct remat_device_description *device,
+                                const struct remat_decision *pinned, struct remat_model *out);
+
+static inline const struct remat_border_task *remat_model_task(const struct remat_model *model,
+                                                               uint32_t item)
+{
+    return &model->border.tasks[model->border.items[item].task];
+}
+
+/* Forward pass or loss. */
+static inline bool remat_is_early(const struct remat_fused_kernel *kernel)
+{
+    return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
+}
+
+/* The problem as it looks from the first run of a kernel, a program point: only what is read after
+ * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
+struct remat_border_moment {
+    uint32_t kernel;
+    struct remat_border border;
+    uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
+};
+remat_status remat_model_moment(struct remat_arena *arena, const struct remat_model *model,
+                                uint32_t kernel, struct remat_border_moment *out);
+
+/* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
+ * and the last layer's backward pass. */
+remat_status remat_model_moments(struct remat_arena *arena, const struct remat_model *model,
+                                 uint32_t *out_count, struct remat_border_moment **out);
+
+/* The decision that keeps the items of `keep` and no others, on top of `pinned`. */
+remat_status remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
+                                const bool *keep, const struct remat_decision *pinned,
+                                struct remat_decision *out);
+
+#endif

@@ -1,0 +1,463 @@
+/* Candidates are settled from the last one back, so that all reads of one are known when it comes:
+ * those of kernels themselves and those of what they inline. A kernel may inline a value where the
+ * nodes that make it fit its index space, the rules of fusion and its limit of nodes, together with
+ * all that it inlines already; so every subset is legal. All readers inline a value where that
+ * takes less than a rerun; else those for which it takes no longer than to read it, and no other
+ * value has to be there. */
+#include "settle.h"
+
+#include "fuse_facts.h"
+#include "ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { NODES_MAX = 48 }; /* as many as fusion puts into a kernel (fuse_groups.c) */
+
+struct reader {
+    uint32_t kernel;
+    bool direct; /* all of its reads are */
+    bool own;    /* nodes of the kernel itself read it, not only what it inlines */
+};
+struct readers {
+    struct reader *items;
+    size_t count, capacity;
+};
+
+struct settler {
+    remat_context *ctx;
+    struct remat_arena *arena, scratch;
+    struct remat_settled *out;
+    struct remat_device_description device;
+    struct remat_fuse_facts facts;
+    struct readers *readers; /* by value */
+    uint32_t *node_count;    /* by kernel, with all that it inlines */
+    bool *runs_again; /* by kernel: for a candidate that a kernel of the backward pass loads */
+    struct remat_load *loads; /* by kernel */
+    struct root_list {
+        uint32_t *items;
+        size_t count, capacity;
+    } * lists; /* by kernel: inlined */
+};
+
+static bool has(const struct remat_graph *g, uint32_t node, uint32_t facts)
+{
+    return remat_op_has(g->nodes[node].op, facts);
+}
+
+struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value)
+{
+    const struct remat_graph *g = settled->graph;
+    struct remat_trace trace = {.root = value.i};
+    for (;;) {
+        uint32_t node = g->values[trace.root].node;
+        if (remat_is_none(node))
+            return trace;
+        bool view = has(g, node, REMAT_FACT_VIEW);
+        if (!view && !remat_is_none(settled->kernels->kernel_of_node[node]))
+            return trace;
+        if (g->nodes[node].op == REMAT_OP_constant || g->nodes[node].op == REMAT_OP_column) {
+            trace.root = REMAT_NONE;
+            return trace;
+        }
+        trace.viewed |= view;
+        trace.cast |= !view;
+        trace.root = g->nodes[node].inputs[0].i;
+    }
+}
+
+/* --- standing --- */
+
+static void mark_written(const struct remat_kernel_list *kernels, bool *written)
+{
+    for (uint32_t k = 0; k < kernels->count; k++)
+        for (uint32_t o = 0; o < kernels->kernels[k].operand_count; o++)
+            if (kernels->kernels[k].operands[o].access & REMAT_ACCESS_WRITE)
+                written[kernels->kernels[k].operands[o].value.i] = true;
+}
+
+/* In graph order, so that what a value is made of is known. A value that is made of one which its
+ * kernel keeps to itself and which may not run again may not either. */
+static remat_status find_standing(struct settler *s, const struct remat_decision *pinned)
+{
+    remat_status st = REMAT_OK;
+    struct remat_settled *out = s->out;
+    const struct remat_graph *g = out->graph;
+    bool *written;
+    REMAT_NEW(s->arena, written, g->value_count);
+    REMAT_NEW(s->arena, out->standing, g->value_count);
+    mark_written(out->kernels, written);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        bool once = false;
+        if (remat_is_none(out->kernels->kernel_of_node[n]) || has(g, n, REMAT_FACT_VIEW))
+            continue;
+        for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
+            struct remat_trace trace = remat_settled_trace(out, g->nodes[n].inputs[i]);
+            once |= !remat_is_none(trace.root) && !remat_is_none(g->values[trace.root].node) &&
+                    !written[trace.root] && out->standing[trace.root] == REMAT_STANDING_FIXED;
+        }
+        for (uint32_t o = 0; o < g->nodes[n].output_count && !once; o++) {
+            uint32_t v = g->nodes[n].outputs[o].i;
+            bool saved = pinned && pinned->reasons[v] && pinned->actions[v] == REMAT_ACTION_SAVE;
+            if (out->facts.recomputable[v])
+                out->standing[v] =
+                    written[v] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
+        }
+    }
+fail:
+    return st;
+}
+
+/* --- slices --- */
+
+static remat_status add_read(struct remat_arena *arena, struct remat_trace trace,
+                             struct remat_slice *slice, size_t *capacity)
+{
+    remat_status st = REMAT_OK;
+    struct {
+        struct remat_slice_read *items;
+        size_t count, capacity;
+    } list = {slice->reads, slice->read_count, *capacity};
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        if (slice->reads[r].root == trace.root) {
+            slice->reads[r].direct &= !trace.viewed;
+            return st;
+        }
+    REMAT_PUSH(arena, &list, ((struct remat_slice_read){trace.root, !trace.viewed}));
+    slice->reads = list.items;
+    slice->read_count = (uint32_t)list.count;
+    *capacity = list.capacity;
+fail:
+    return st;
+}
+
+/* A kernel's nodes in reverse meet readers first. */
+static remat_status find_slice(const struct remat_settled *settled, struct remat_arena *arena,
+                               uint32_t root, struct remat_slice *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = settled->graph;
+    const struct remat_fused_kernel *kernel =
+        &settled->kernels->kernels[remat_settled_writer(settled, root)];
+    size_t capacity = 0;
+    bool *needed;
+    *out = (struct remat_slice){0};
+    REMAT_NEW(arena, needed, kernel->node_count);
+    REMAT_NEW(arena, out->nodes, kernel->node_count);
+    for (uint32_t k = kernel->node_count; k-- > 0;) {
+        uint32_t n = kernel->nodes[k].i;
+        if (!(needed[k] |= g->values[root].node == n))
+            continue;
+        out->nodes[out->node_count++] = n;
+        for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
+            struct remat_trace trace = remat_settled_trace(settled, g->nodes[n].inputs[i]);
+            if (remat_is_none(trace.root))
+                continue;
+            if (settled->standing[trace.root] != REMAT_STANDING_INTERNAL) {
+                REMAT_TRY(add_read(arena, trace, out, &capacity));
+                continue;
+            }
+            for (uint32_t m = 0; m < k; m++)
+                needed[m] |= kernel->nodes[m].i == g->values[trace.root].node;
+        }
+    }
+fail:
+    return st;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+    const remat_node *x = a, *y = b;
+    return x->i < y->i ? -1 : x->i > y->i;
+}
+
+remat_status remat_settled_load(remat_context *ctx, struct remat_arena *scratch,
+                                const struct remat_settled *s, const uint32_t *roots,
+                                uint32_t count, const struct remat_device_description *device,
+                                struct remat_load *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_fused_kernel *whole =
+        &s->kernels->kernels[remat_settled_writer(s, roots[0])];
+    struct remat_fused_kernel made;
+    remat_node *nodes;
+    uint32_t node_count = 0, all = 0;
+    for (uint32_t r = 0; r < count; r++)
+        all += s->slices[roots[r]].node_count;
+    REMAT_NEW(scratch, nodes, all);
+    for (uint32_t r = 0; r < count; r++) {
+        const struct remat_slice *slice = &s->slices[roots[r]];
+        s->stored[roots[r]] = 1;
+        for (uint32_t i = 0; i < slice->read_count; i++)
+            s->stored[slice->reads[i].root] = 1;
+        for (uint32_t i = 0; i < slice->node_count; i++)
+            nodes[node_count++].i = slice->nodes[i];
+    }
+    qsort(nodes, node_count, sizeof *nodes, compare_nodes);
+    all = node_count;
+    node_count = 0;
+    for (uint32_t n = 0; n < all; n++)
+        if (n == 0 || nodes[n].i != nodes[n - 1].i)
+            nodes[node_count++] = nodes[n];
+    REMAT_TRY(remat_fuse_nodes(ctx, scratch, s->graph, whole, nodes, node_count, s->stored, &made));
+    made.phase = REMAT_PHASE_BACKWARD;
+    *out = remat_price_load(s->graph, &made, device);
+fail:
+    for (uint32_t r = 0; r < count; r++) {
+        s->stored[roots[r]] = 0;
+        for (uint32_t i = 0; i < s->slices[roots[r]].read_count; i++)
+            s->stored[s->slices[roots[r]].reads[i].root] = 0;
+    }
+    return st;
+}
+
+/* --- whether a kernel can make a value for itself --- */
+
+static bool is_program(const struct settler *s, uint32_t kernel)
+{
+    return s->out->kernels->kernels[kernel].kind == REMAT_KERNEL_program;
+}
+
+/* Its rerun is meant. */
+static bool is_early(const struct settler *s, uint32_t kernel)
+{
+    uint8_t phase = s->out->kernels->kernels[kernel].phase;
+    return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
+}
+
+static bool reduces(const struct settler *s, const uint32_t *nodes, uint32_t count, uint32_t fact)
+{
+    for (uint32_t n = 0; n < count; n++)
+        if (has(s->out->graph, nodes[n], fact))
+            return true;
+    return false;
+}
+
+static bool kernel_reduces(const struct settler *s, uint32_t kernel, uint32_t fact)
+{
+    const struct remat_fused_kernel *k = &s->out->kernels->kernels[kernel];
+    for (uint32_t n = 0; n < k->node_count; n++)
+        if (has(s->out->graph, k->nodes[n].i, fact))
+            return true;
+    return false;
+}
+
+static bool is_row_of(const struct remat_shape *shape, const struct remat_shape *space)
+{
+    if (shape->rank != space->rank || shape->dims[shape->rank - 1] != 1)
+        return false;
+    return memcmp(shape->dims, space->dims, (shape->rank - 1) * sizeof *shape->dims) == 0;
+}
+
+/* All that the node reads has one element a row. */
+static bool reads_rows(const struct settler *s, uint32_t n)
+{
+    const struct remat_graph *g = s->out->graph;
+    for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
+        const struct remat_shape *shape = &g->values[g->nodes[n].inputs[i].i].shape;
+        struct remat_trace trace = remat_settled_trace(s->out, g->nodes[n].inputs[i]);
+        if (!remat_is_none(trace.root) && shape->rank && shape->dims[shape->rank - 1] != 1)
+            return false;
+    }
+    return true;
+}
+
+static bool fits_space(const struct settler *s, uint32_t kernel, const struct remat_slice *slice)
+{
+    const struct remat_shape *space = &s->out->kernels->kernels[kernel].space;
+    bool columns = kernel_reduces(s, kernel, REMAT_FACT_COLUMN_REDUCE);
+    bool slice_rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE);
+    bool rows = slice_rows || kernel_reduces(s, kernel, REMAT_FACT_ROW_REDUCE);
+    for (uint32_t k = 0; k < slice->node_count; k++) {
+        uint32_t n = slice->nodes[k];
+        const struct remat_shape *needed = s->facts.spaces[s->facts.nodes[n].space];
+        bool same = remat_shape_equal(needed, space);
+        bool row_reduce = has(s->out->graph, n, REMAT_FACT_ROW_REDUCE);
+        if (has(s->out->graph, n, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_NAMED) ||
+            (row_reduce && (!same || columns)))
+            return false;
+        if (!same && !(rows && !columns && is_row_of(needed, space) && reads_rows(s, n)))
+            return false;
+    }
+    return true;
+}
+
+static bool may_inline(const struct settler *s, const struct reader *reader,
+                       const struct remat_slice *slice)
+{
+    const struct remat_fused_kernel *kernel = &s->out->kernels->kernels[reader->kernel];
+    return is_program(s, reader->kernel) && kernel->phase != REMAT_PHASE_OPTIMIZER &&
+           reader->direct && s->node_count[reader->kernel] + slice->node_count <= NODES_MAX &&
+           fits_space(s, reader->kernel, slice);
+}
+
+/* --- whether it should --- */
+
+static double bytes_ns(const struct settler *s, uint32_t root)
+{
+    return (double)remat_value_bytes(&s->out->graph->values[root]) / s->device.memory_bytes_per_ns;
+}
+
+static bool reads(const struct settler *s, uint32_t kernel, uint32_t root)
+{
+    const struct remat_fused_kernel *k = &s->out->kernels->kernels[kernel];
+    for (uint32_t o = 0; o < k->operand_count; o++)
+        if (k->operands[o].value.i == root && !(k->operands[o].access & REMAT_ACCESS_WRITE))
+            return true;
+    return false;
+}
+
+/* What the kernel takes beyond reading the value. */
+static double extra_ns(const struct settler *s, const struct reader *reader, uint32_t root,
+                       const struct remat_slice *slice, double compute_ns)
+{
+    struct remat_load load = s->loads[reader->kernel];
+    double memory_ns = load.memory_ns - (reader->own ? bytes_ns(s, root) : 0);
+    if (!reader->own)
+        load.memory_ns += bytes_ns(s, root);
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        if (!reads(s, reader->kernel, slice->reads[r].root))
+            memory_ns += bytes_ns(s, slice->reads[r].root);
+    return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
+}
+
+/* It takes no longer than to read it, and what it is made of the kernel reads anyway. */
+static bool is_free(const struct settler *s, const struct reader *reader, uint32_t root,
+                    const struct remat_slice *slice, double compute_ns)
+{
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        if (s->out->standing[slice->reads[r].root] == REMAT_STANDING_CANDIDATE &&
+            !reads(s, reader->kernel, slice->reads[r].root))
+            return false;
+    return extra_ns(s, reader, root, slice, compute_ns) <= 0;
+}
+
+static remat_status add_reader(struct settler *s, uint32_t root, struct reader reader)
+{
+    remat_status st = REMAT_OK;
+    struct readers *list = &s->readers[root];
+    for (size_t r = 0; r < list->count; r++)
+        if (list->items[r].kernel == reader.kernel) {
+            list->items[r].direct &= reader.direct;
+            list->items[r].own |= reader.own;
+            return st;
+        }
+    REMAT_PUSH(s->arena, list, reader);
+fail:
+    return st;
+}
+
+static remat_status inline_in(struct settler *s, uint32_t kernel, uint32_t root,
+                              const struct remat_slice *slice)
+{
+    remat_status st = REMAT_OK;
+    REMAT_PUSH(s->arena, &s->lists[kernel], root);
+    s->node_count[kernel] += slice->node_count;
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        REMAT_TRY(add_reader(s, slice->reads[r].root,
+                             (struct reader){kernel, slice->reads[r].direct, false}));
+fail:
+    return st;
+}
+
+static remat_status settle(struct settler *s, uint32_t root)
+{
+    remat_status st = REMAT_OK;
+    const struct readers *list = &s->readers[root];
+    uint32_t writer = remat_settled_writer(s->out, root);
+    const struct remat_slice *slice = &s->out->slices[root];
+    struct remat_load load;
+    double compute_ns, memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
+    bool all = true;
+    if (!is_program(s, writer))
+        return REMAT_OK;
+    REMAT_TRY(remat_settled_load(s->ctx, &s->scratch, s->out, &root, 1, &s->device, &load));
+    remat_arena_reset(&s->scratch);
+    compute_ns = load.compute_ns;
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        memory_ns += bytes_ns(s, slice->reads[r].root);
+    rerun_ns = s->runs_again[writer] ? bytes_ns(s, root)
+                                     : s->device.launch_ns + fmax(compute_ns, memory_ns);
+    for (size_t r = 0; r < list->count; r++) {
+        const struct reader *reader = &list->items[r];
+        double extra = extra_ns(s, reader, root, slice, compute_ns);
+        if (reader->kernel == writer)
+            continue;
+        all &= may_inline(s, reader, slice) && (!is_early(s, reader->kernel) || extra <= rerun_ns);
+        all_ns += is_early(s, reader->kernel) ? 0 : extra;
+    }
+    all &= all_ns < rerun_ns && list->count > 0;
+    s->out->inlined_by_all[root] = all;
+    for (size_t r = 0; r < list->count; r++) {
+        const struct reader *reader = &list->items[r];
+        if (reader->kernel != writer && may_inline(s, reader, slice) &&
+            (all || is_free(s, reader, root, slice, compute_ns)))
+            REMAT_TRY(inline_in(s, reader->kernel, root, slice));
+        else if (reader->own && !is_early(s, reader->kernel))
+            s->runs_again[writer] = true;
+    }
+fail:
+    return st;
+}
+
+/* --- the whole --- */
+
+static remat_status find_readers(struct settler *s)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = s->out->graph;
+    for (uint32_t k = 0; k < s->out->kernels->count; k++) {
+        const struct remat_fused_kernel *kernel = &s->out->kernels->kernels[k];
+        s->node_count[k] = kernel->node_count;
+        s->loads[k] = remat_price_load(g, kernel, &s->device);
+        for (uint32_t n = 0; n < kernel->node_count; n++) {
+            const struct remat_node_info *node = &g->nodes[kernel->nodes[n].i];
+            for (uint32_t i = 0; i < remat_op_reads(node); i++) {
+                struct remat_trace trace = remat_settled_trace(s->out, node->inputs[i]);
+                if (!remat_is_none(trace.root) &&
+                    s->out->standing[trace.root] == REMAT_STANDING_CANDIDATE &&
+                    remat_settled_writer(s->out, trace.root) != k)
+                    REMAT_TRY(add_reader(s, trace.root, (struct reader){k, !trace.viewed, true}));
+            }
+        }
+    }
+fail:
+    return st;
+}
+
+remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
+                          const struct remat_graph *graph, const struct remat_kernel_list *kernels,
+                          const struct remat_device_description *device,
+                          const struct remat_decision *pinned, struct remat_settled *out)
+{
+    remat_status st = REMAT_OK;
+    struct settler s = {
+        .ctx = ctx, .arena = arena, .out = out, .device = remat_price_typical(device)};
+    remat_arena_init(&s.scratch, ctx);
+    *out = (struct remat_settled){.graph = graph, .kernels = kernels};
+    REMAT_NEW(arena, out->stored, graph->value_count);
+    REMAT_TRY(remat_facts_create(arena, graph, &out->facts));
+    REMAT_TRY(remat_fuse_facts_create(arena, graph, &s.facts));
+    REMAT_NEW(arena, s.readers, graph->value_count);
+    REMAT_NEW(arena, s.node_count, kernels->count);
+    REMAT_NEW(arena, s.loads, kernels->count);
+    REMAT_NEW(arena, s.runs_again, kernels->count);
+    REMAT_NEW(arena, s.lists, kernels->count);
+    REMAT_NEW(arena, out->inlined, kernels->count);
+    REMAT_NEW(arena, out->slices, graph->value_count);
+    REMAT_NEW(arena, out->inlined_by_all, graph->value_count);
+    REMAT_TRY(find_standing(&s, pinned));
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (out->standing[v] == REMAT_STANDING_CANDIDATE)
+            REMAT_TRY(find_slice(out, arena, v, &out->slices[v]));
+    REMAT_TRY(find_readers(&s));
+    for (uint32_t n = graph->node_count; n-- > 0;)
+        for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
+            if (out->standing[graph->nodes[n].outputs[o].i] == REMAT_STANDING_CANDIDATE)
+                REMAT_TRY(settle(&s, graph->nodes[n].outputs[o].i));
+    for (uint32_t k = 0; k < kernels->count; k++)
+        out->inlined[k] = (struct remat_inlined){(uint32_t)s.lists[k].count, s.lists[k].items};
+fail:
+    remat_arena_release(&s.scratch);
+    return st;
+}

@@ -1,0 +1,92 @@
+/* How each candidate is recomputed, settled before any decision: inline, inside a fused kernel that
+ * reads it, or by a rerun, the kernel that made it run again for the outputs that are needed.
+ *
+ * A candidate is a forward value that a kernel writes to memory when everything is saved, and whose
+ * slice may run again: the nodes of that kernel that make it, down to other values in memory. A
+ * forward value that its kernel keeps to itself is recomputed with what is made of it; a pin that
+ * saves it makes it a candidate.
+ *
+ * Example: one forward kernel makes a bias sum p, gelu(p) and writes both. gelu's backward kernel
+ * reads p alone: it inlines p, the sum of a product and a bias. A product's backward pass reads
+ * gelu(p) from memory, so the kernel runs again for it. That rerun makes p for itself. */
+#ifndef REMAT_SETTLE_H
+#define REMAT_SETTLE_H
+
+#include "decision.h"
+#include "facts.h"
+#include "fuse.h"
+#include "price.h"
+
+enum remat_standing {
+    REMAT_STANDING_FIXED,     /* given, or in memory when it is read: never recomputed */
+    REMAT_STANDING_INTERNAL,  /* its kernel keeps it: recomputed with what is made of it */
+    REMAT_STANDING_CANDIDATE, /* a decision saves or recomputes it */
+};
+
+/* What a node reads: the value in memory behind views and casts that are no node of any kernel. */
+struct remat_trace {
+    uint32_t root; /* REMAT_NONE: a constant or column, made in each kernel that uses it */
+    bool viewed;   /* by way of a view */
+    bool cast;     /* by way of such a cast */
+};
+
+/* The nodes that make a candidate, and what these read from memory (each root once). */
+struct remat_slice {
+    uint32_t node_count, read_count;
+    uint32_t *nodes; /* of its kernel; the last one of the graph first */
+    struct remat_slice_read {
+        uint32_t root;
+        bool direct; /* no read of it is by way of a view */
+    } * reads;
+};
+
+struct remat_settled {
+    const struct remat_graph *graph;
+    const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
+    struct remat_facts facts;
+    uint8_t *stored;            /* by value: scratch of remat_settled_load, all 0 */
+    uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
+    bool *inlined_by_all;       /* by value: no rerun has to write it */
+    struct remat_slice *slices; /* by value: of candidates */
+    /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
+     * of a forward one. */
+    struct remat_inlined {
+        uint32_t count;
+        uint32_t *roots;
+    } * inlined;
+};
+
+/* What a kernel takes that makes and stores some candidates of a fused kernel, no others being
+ * recomputed, as a rerun does. `scratch` may be reset. */
+remat_status remat_settled_load(remat_context *ctx, struct remat_arena *scratch,
+                                const struct remat_settled *settled, const uint32_t *roots,
+                                uint32_t count, const struct remat_device_description *device,
+                                struct remat_load *out);
+
+/* `pinned`: the decision of the pins alone, a reason marks what they decide; NULL: no pins. The
+ * result lies in the arena and points to its arguments. */
+remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
+                          const struct remat_graph *graph, const struct remat_kernel_list *kernels,
+                          const struct remat_device_description *device,
+                          const struct remat_decision *pinned, struct remat_settled *out);
+
+struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value);
+
+static inline bool remat_settled_inlines(const struct remat_settled *settled, uint32_t kernel,
+                                         uint32_t root)
+{
+    const struct remat_inlined *list = &settled->inlined[kernel];
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->roots[i] == root)
+            return true;
+    return false;
+}
+
+/* The kernel that makes a value when everything is saved; REMAT_NONE: none does. */
+static inline uint32_t remat_settled_writer(const struct remat_settled *settled, uint32_t root)
+{
+    uint32_t node = settled->graph->values[root].node;
+    return remat_is_none(node) ? REMAT_NONE : settled->kernels->kernel_of_node[node];
+}
+
+#endif

@@ -1,0 +1,324 @@
+/* A walk over candidates: what a kernel of the backward pass reads is saved, made inside it, or
+ * made by a rerun, which reads in turn. So each site's content is two sets of candidates: those it
+ * makes, those it stores. Forward kernels come last, from the last one back: one that stores
+ * nothing does not run. */
+#include "times.h"
+
+#include "amounts.h"
+#include "ops.h"
+
+enum { PLACES_MAX = 64 };
+
+static uint32_t kernel_count(const struct remat_times *t)
+{
+    return t->settled->kernels->count;
+}
+
+static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, uint32_t k)
+{
+    return &t->settled->kernels->kernels[k];
+}
+
+static bool is_early(const struct remat_fused_kernel *kernel)
+{
+    return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
+}
+
+static bool is_candidate(const struct remat_times *t, uint32_t v)
+{
+    return t->settled->standing[v] == REMAT_STANDING_CANDIDATE;
+}
+
+/* `key` tells a content from what the site has when everything is saved. */
+static void add(const struct remat_times *t, uint32_t kernel, uint64_t ns, uint64_t key,
+                struct remat_times_sum *sum)
+{
+    uint64_t *class_ns = &sum->times.ns[t->classes[kernel]];
+    *class_ns = remat_ns_add(*class_ns, ns);
+    sum->effect += key * UINT64_C(0x9e3779b97f4a7c15) ^ key >> 29;
+}
+
+/* --- what no decision changes --- */
+
+static remat_status list_candidates(struct remat_times *t)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_graph *g = t->settled->graph;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } list = {0};
+    REMAT_NEW(t->arena, t->own_count, kernel_count(t));
+    REMAT_NEW(t->arena, t->list_begin, kernel_count(t) + 1);
+    REMAT_NEW(t->arena, t->place, g->value_count);
+    for (uint32_t k = 0; k < kernel_count(t); k++) {
+        const struct remat_inlined *inlined = &t->settled->inlined[k];
+        t->list_begin[k] = (uint32_t)list.count;
+        for (uint32_t n = 0; n < kernel_at(t, k)->node_count; n++) {
+            const struct remat_node_info *node = &g->nodes[kernel_at(t, k)->nodes[n].i];
+            for (uint32_t o = 0; o < node->output_count; o++)
+                if (is_candidate(t, node->outputs[o].i)) {
+                    t->place[node->outputs[o].i] = t->own_count[k]++;
+                    REMAT_PUSH(t->arena, &list, node->outputs[o].i);
+                }
+        }
+        for (uint32_t i = 0; i < inlined->count; i++)
+            REMAT_PUSH(t->arena, &list, inlined->roots[i]);
+        t->too_many |= list.count - t->list_begin[k] > PLACES_MAX;
+    }
+    t->list_begin[kernel_count(t)] = (uint32_t)list.count;
+    t->lists = list.items;
+fail:
+    return st;
+}
+
+static remat_status list_reads(struct remat_times *t)
+{
+    remat_status st = REMAT_OK;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } list = {0};
+    REMAT_NEW(t->arena, t->lasting, kernel_count(t));
+    REMAT_NEW(t->arena, t->read_begin, kernel_count(t) + 1);
+    for (uint32_t k = 0; k < kernel_count(t); k++) {
+        const struct remat_fused_kernel *kernel = kernel_at(t, k);
+        t->read_begin[k] = (uint32_t)list.count;
+        for (uint32_t o = 0; o < kernel->operand_count; o++) {
+            uint32_t v = kernel->operands[o].value.i;
+            bool write = kernel->operands[o].access & REMAT_ACCESS_WRITE;
+            t->lasting[k] |= write && !is_candidate(t, v);
+            if (!write && is_candidate(t, v) && !is_early(kernel))
+                REMAT_PUSH(t->arena, &list, v);
+        }
+    }
+    t->read_begin[kernel_count(t)] = (uint32_t)list.count;
+    t->reads = list.items;
+fail:
+    return st;
+}
+
+remat_status remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
+                                const struct remat_device_description *device,
+                                struct remat_times *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_times *t = out;
+    uint32_t count = settled->kernels->count;
+    *t = (struct remat_times){.arena = arena, .settled = settled, .entry_slots = 1024};
+    REMAT_NEW(arena, t->base_ns, count);
+    REMAT_NEW(arena, t->entries, t->entry_slots);
+    REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
+    REMAT_NEW(arena, t->needed, settled->graph->value_count);
+    REMAT_NEW(arena, t->classes, count);
+    for (uint32_t k = 0; k < count; k++) {
+        t->base_ns[k] = remat_price_kernel(settled->graph, kernel_at(t, k), device).ns;
+        t->classes[k] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
+        if (!is_early(kernel_at(t, k)) && settled->inlined[k].count == 0)
+            add(t, k, t->base_ns[k], 0, &t->same);
+    }
+    REMAT_TRY(list_candidates(t));
+    REMAT_TRY(list_reads(t));
+fail:
+    return st;
+}
+
+/* --- contents --- */
+
+static uint64_t place_of(const struct remat_times *t, uint32_t kernel, uint32_t v)
+{
+    uint32_t place = t->place[v];
+    if (remat_settled_writer(t->settled, v) != kernel)
+        for (place = t->own_count[kernel]; t->lists[t->list_begin[kernel] + place] != v;)
+            place++;
+    return UINT64_C(1) << place;
+}
+
+/* As remat_action_times, which is elsewhere: this is called for every value. */
+static inline uint32_t times_of(uint8_t action)
+{
+    return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
+}
+
+static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v);
+
+static void make(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
+{
+    uint32_t kernel = site % kernel_count(t);
+    struct remat_site_content *content = &t->sites[site];
+    uint64_t bit = place_of(t, kernel, v);
+    const struct remat_slice *slice = &t->settled->slices[v];
+    if (content->made & bit)
+        return;
+    content->made |= bit;
+    content->runs = true;
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        read_value(t, actions, site, slice->reads[r].root);
+}
+
+static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
+{
+    uint32_t kernel = site % kernel_count(t), round = site / kernel_count(t), writer, source;
+    uint32_t times = is_candidate(t, v) ? times_of(actions[v]) : 0;
+    if (times == 0) {
+        t->needed[v] = 1;
+        return;
+    }
+    writer = remat_settled_writer(t->settled, v);
+    if (writer == kernel ? t->settled->inlined_by_all[v]
+                         : remat_settled_inlines(t->settled, kernel, v)) {
+        make(t, actions, site, v);
+        return;
+    }
+    round = round ? round : t->last_round;
+    source = (times < round ? times : round) * kernel_count(t) + writer;
+    if (source != site)
+        t->sites[source].stored |= place_of(t, writer, v);
+    make(t, actions, source, v);
+}
+
+/* --- prices of contents --- */
+
+static uint64_t key_of(uint32_t site, uint64_t made, uint64_t stored)
+{
+    uint64_t words[] = {site, made, stored};
+    uint64_t key = remat_hash(words, sizeof words, 0);
+    return key ? key : 1;
+}
+
+static struct remat_times_entry *entry_at(const struct remat_times *t, uint64_t key)
+{
+    size_t at = (size_t)key & (t->entry_slots - 1);
+    while (t->entries[at].key && t->entries[at].key != key)
+        at = (at + 1) & (t->entry_slots - 1);
+    return &t->entries[at];
+}
+
+static remat_status add_entry(struct remat_times *t, struct remat_times_entry entry)
+{
+    remat_status st = REMAT_OK;
+    if (2 * (t->entry_count + 1) > t->entry_slots) {
+        struct remat_times_entry *old = t->entries;
+        size_t count = t->entry_slots;
+        t->entry_slots *= 2;
+        REMAT_NEW(t->arena, t->entries, t->entry_slots);
+        for (size_t i = 0; i < count; i++)
+            if (old[i].key)
+                *entry_at(t, old[i].key) = old[i];
+    }
+    t->entry_count++;
+    *entry_at(t, entry.key) = entry;
+fail:
+    return st;
+}
+
+static void add_content(const struct remat_times *t, uint32_t site, struct remat_times_sum *sum)
+{
+    uint32_t kernel = site % kernel_count(t);
+    const struct remat_site_content *content = &t->sites[site];
+    bool named = kernel_at(t, kernel)->kind != REMAT_KERNEL_program;
+    uint64_t key = key_of(named ? site : kernel + (site >= kernel_count(t)) * kernel_count(t),
+                          content->made, content->stored);
+    if (named) {
+        add(t, kernel, t->base_ns[kernel], key + site, sum);
+        return;
+    }
+    const struct remat_times_entry *entry = entry_at(t, key);
+    sum->known &= entry->key != 0;
+    add(t, kernel, entry->key ? entry->ns : 0, key + site, sum);
+}
+
+static uint64_t stored_in(const struct remat_times *t, uint32_t kernel)
+{
+    uint64_t stored = 0;
+    for (uint32_t i = 0; i < t->own_count[kernel]; i++)
+        if (t->needed[t->lists[t->list_begin[kernel] + i]])
+            stored |= UINT64_C(1) << i;
+    return stored;
+}
+
+static void add_forward(struct remat_times *t, uint32_t kernel, struct remat_times_sum *sum)
+{
+    uint64_t stored = stored_in(t, kernel), key = key_of(kernel, UINT64_MAX, stored);
+    const struct remat_times_entry *entry = entry_at(t, key);
+    const struct remat_fused_kernel *whole = kernel_at(t, kernel);
+    if (!stored && !t->lasting[kernel])
+        return;
+    if (whole->kind != REMAT_KERNEL_program) {
+        add(t, kernel, t->base_ns[kernel], kernel, sum);
+        for (uint32_t o = 0; o < whole->operand_count; o++)
+            if (!(whole->operands[o].access & REMAT_ACCESS_WRITE))
+                t->needed[whole->operands[o].value.i] = 1;
+        return;
+    }
+    sum->known &= entry->key != 0;
+    add(t, kernel, entry->ns, key, sum);
+    for (uint32_t l = entry->load_begin; l < entry->load_end; l++)
+        t->needed[t->loads.items[l]] = 1;
+}
+
+remat_status remat_times_find(struct remat_times *t, const struct remat_decision *decision,
+                              uint32_t rounds, struct remat_times_sum *out)
+{
+    const struct remat_graph *g = t->settled->graph;
+    uint32_t count = kernel_count(t);
+    *out = t->same;
+    out->known = !t->too_many;
+    t->last_round = rounds;
+    if (t->too_many)
+        return REMAT_OK;
+    memset(t->sites, 0, (1 + rounds) * (size_t)count * sizeof *t->sites);
+    memset(t->needed, 0, g->value_count);
+    for (uint32_t o = 0; o < g->output_count; o++)
+        t->needed[t->settled->facts.root[g->outputs[o].i]] = 1;
+    for (uint32_t k = 0; k < count; k++)
+        for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++)
+            read_value(t, decision->actions, k, t->reads[r]);
+    for (uint32_t k = 0; k < count; k++)
+        if (t->settled->inlined[k].count > 0 && !t->sites[k].made && !is_early(kernel_at(t, k)))
+            add(t, k, t->base_ns[k], 0, out);
+    for (uint32_t s = 0; s < (1 + rounds) * count; s++)
+        if (t->sites[s].runs)
+            add_content(t, s, out);
+    for (uint32_t k = count; k-- > 0;)
+        if (is_early(kernel_at(t, k)))
+            add_forward(t, k, out);
+    return REMAT_OK;
+}
+
+remat_status remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
+                               const struct remat_fused_kernel *kernel, uint64_t ns)
+{
+    remat_status st = REMAT_OK;
+    struct remat_times_entry entry = {.ns = ns, .load_begin = (uint32_t)t->loads.count};
+    uint32_t site = graph->nodes[kernel->nodes[0].i].kernel, k = site % kernel_count(t);
+    uint64_t stored = 0;
+    if (t->too_many || site >= kernel_count(t) || !is_early(kernel_at(t, k))) {
+        const struct remat_site_content *content = &t->sites[site];
+        if (t->too_many || !content->runs || kernel->kind != REMAT_KERNEL_program)
+            return REMAT_OK;
+        entry.key =
+            key_of(k + (site >= kernel_count(t)) * kernel_count(t), content->made, content->stored);
+    } else {
+        for (uint32_t o = 0; o < kernel->operand_count; o++) {
+            uint32_t v = kernel->operands[o].value.i;
+            if (!is_candidate(t, v))
+                continue;
+            if (kernel->operands[o].access & REMAT_ACCESS_WRITE)
+                stored |= UINT64_C(1) << t->place[v];
+        }
+        entry.key = key_of(k, UINT64_MAX, stored);
+    }
+    if (entry_at(t, entry.key)->key)
+        return REMAT_OK;
+    for (uint32_t o = 0; o < kernel->operand_count && site < kernel_count(t); o++) {
+        uint32_t v = kernel->operands[o].value.i;
+        if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) && is_early(kernel_at(t, k)) &&
+            is_candidate(t, v))
+            REMAT_PUSH(t->arena, &t->loads, v);
+    }
+    entry.load_end = (uint32_t)t->loads.count;
+    REMAT_TRY(add_entry(t, entry));
+fail:
+    return st;
+}

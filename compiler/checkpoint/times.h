@@ -1,0 +1,65 @@
+/* The time of a decision as a sum over kernels: what each is made of follows from the decision
+ * value by value, and of each such content the price is known once a decision with it has been
+ * carried through (evaluate.h). */
+#ifndef REMAT_TIMES_H
+#define REMAT_TIMES_H
+
+#include "sensitivity.h"
+#include "settle.h"
+
+struct remat_times_entry { /* a content of a site */
+    uint64_t key;          /* 0: empty */
+    uint64_t ns;
+    uint32_t load_begin, load_end; /* of a forward kernel: candidates that it loads */
+};
+
+struct remat_site_content { /* bits by place in the kernel's list */
+    uint64_t made, stored;
+    bool runs;
+};
+
+struct remat_times_sum {
+    struct remat_class_times times;
+    uint64_t effect; /* the same for decisions that make the same kernels */
+    bool known;      /* of all contents the price is */
+};
+
+struct remat_times {
+    struct remat_arena *arena;
+    const struct remat_settled *settled;
+    uint64_t *base_ns; /* by kernel: with everything saved */
+    uint8_t *classes;  /* by kernel: enum remat_cost_class */
+    struct remat_times_sum
+        same; /* of kernels of the backward pass that are the same in all plans */
+    /* By kernel: its own candidates, then those that it inlines. */
+    uint32_t *own_count, *list_begin, *lists;
+    uint32_t *place;              /* by value: in its own kernel's list */
+    bool *lasting;                /* by kernel: it writes what is no candidate */
+    uint32_t *read_begin, *reads; /* by kernel of the backward pass: candidates that it reads */
+    bool too_many;                /* candidates in one kernel: there is no sum */
+    struct remat_times_entry *entries; /* open addressing */
+    size_t entry_slots, entry_count;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } loads;
+    /* Of the decision that was looked up last. */
+    uint32_t last_round;
+    struct remat_site_content *sites; /* by round * kernels + kernel */
+    uint8_t *needed;                  /* by value: the original is read */
+};
+
+remat_status remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
+                                const struct remat_device_description *device,
+                                struct remat_times *out);
+
+/* `rounds`: of clones, 1 or 2. */
+remat_status remat_times_find(struct remat_times *times, const struct remat_decision *decision,
+                              uint32_t rounds, struct remat_times_sum *out);
+
+/* The kernels of that decision, in a graph whose nodes say which site they run in, and the values
+ * of the given graph that operands of forward kernels stand for are their own. */
+remat_status remat_times_learn(struct remat_times *times, const struct remat_graph *graph,
+                               const struct remat_fused_kernel *kernel, uint64_t ns);
+
+#endif
