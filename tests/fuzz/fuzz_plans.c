@@ -21,6 +21,8 @@
 
 #define ROOM           (UINT64_C(48) << 20) /* for arena and scratch */
 #define WORK_MAX       2000000              /* elements that a run touches; more is only verified */
+#define WIDE_WORK_MAX  20000000             /* of the wide seed */
+#define WIDE_EVERY     64                   /* mutations of which one is of the wide seed */
 #define GUARD_EVERY    16
 #define CHANGES_MAX    64
 #define ITEM_BYTES_MAX sizeof(struct remat_operand)
@@ -48,8 +50,21 @@ static const struct seed {
     {"bert-tiny", {SIZES, .dtype = REMAT_BF16, .dropout = 0.1}, 1, "block 1"},
     {"encdec-tiny", {SIZES, .source_seq = 4, .optimizer.clip_norm = 1}, 1, "block 1"},
     {"encdec-tiny", {SIZES, .source_seq = 4, .dtype = REMAT_BF16, .forward_only = true}, 1, "none"},
+    /* The wide one, last: rows of logits and of the table that the CPU device divides. */
+    {"gpt2-tiny",
+     {.layers = 1,
+      .width = 4,
+      .heads = 1,
+      .vocab = 33000,
+      .context = 2,
+      .batch = 1,
+      .seq = 2,
+      .dtype = REMAT_BF16,
+      .optimizer.kind = REMAT_OPTIMIZER_SGD},
+     1,
+     "none"},
 };
-enum { SEED_COUNT = sizeof seeds / sizeof *seeds };
+enum { SEED_COUNT = sizeof seeds / sizeof *seeds, WIDE = SEED_COUNT - 1 };
 
 /* --- changes, and taking them back --- */
 
@@ -67,6 +82,7 @@ struct mutant {
     uint64_t *born_bytes;      /* [command + 1], scratch of repair */
     struct change changes[CHANGES_MAX];
     uint32_t change_count;
+    uint64_t work_max;
 };
 
 static void change(struct mutant *m, void *at, const void *bytes, size_t count)
@@ -485,12 +501,14 @@ static uint64_t work_of(const struct remat_program *p, const struct remat_comman
         work += elements;
     }
     /* a product of matrices: each of its three sides against another */
-    return p->kernels[c->kernel].kind == REMAT_KERNEL_program || most > WORK_MAX ? most
-                                                                                 : work + 8 * most;
+    return p->kernels[c->kernel].kind == REMAT_KERNEL_program || most > WIDE_WORK_MAX
+               ? most
+               : work + 8 * most;
 }
 
-static bool is_short(const struct remat_program *p)
+static bool is_short(const struct mutant *m)
 {
+    const struct remat_program *p = m->program;
     uint64_t work = 0;
     if (p->arena_bytes > ROOM / 4)
         return false;
@@ -501,7 +519,7 @@ static bool is_short(const struct remat_program *p)
                 return false;
             for (uint32_t c = s->command_begin; c < s->command_end; c++)
                 work += p->calls[k].times * work_of(p, &p->commands[c]);
-            if (work > WORK_MAX)
+            if (work > m->work_max)
                 return false;
         }
     return true;
@@ -526,7 +544,7 @@ static void write_inputs(struct mutant *m, char *arena)
 }
 
 struct tally {
-    uint64_t mutations, accepted, run, refused, failed;
+    uint64_t mutations, accepted, run, wide, refused, failed;
 };
 
 static int findings;
@@ -569,6 +587,7 @@ static void execute(remat_context *ctx, struct mutant *m, struct tally *tally)
             finding("run", ctx);
     }
     tally->run += session != NULL;
+    tally->wide += session != NULL && m->work_max == WIDE_WORK_MAX;
     remat_session_destroy(&session);
 }
 
@@ -625,11 +644,17 @@ static void make_mutant(remat_context *ctx, struct remat_arena *arena, struct mu
                         const struct seed *seed)
 {
     struct remat_program *p = compile(ctx, arena, seed);
-    *m = (struct mutant){.program = p, .head = *p};
+    *m = (struct mutant){
+        .program = p, .head = *p, .work_max = seed == &seeds[WIDE] ? WIDE_WORK_MAX : WORK_MAX};
     m->live_bytes = harness_array(ctx, arena, p->command_count, sizeof *m->live_bytes);
     m->born_bytes = harness_array(ctx, arena, p->command_count + 1u, sizeof *m->born_bytes);
     for (uint32_t c = 0; c < p->command_count; c++)
         m->live_bytes[c] = p->commands[c].live_bytes;
+}
+
+static struct mutant *choose(struct mutant *mutants, uint64_t number)
+{
+    return &mutants[number % WIDE_EVERY == 0 ? WIDE : number % WIDE];
 }
 
 static void run_mutation(remat_context *ctx, struct mutant *m, struct tally *tally, uint64_t number,
@@ -645,7 +670,7 @@ static void run_mutation(remat_context *ctx, struct mutant *m, struct tally *tal
     st = st ? st : remat_program_simulate(ctx, m->program);
     if (st == REMAT_OK) {
         tally->accepted++;
-        if (is_short(m->program))
+        if (is_short(m))
             execute(ctx, m, tally);
     } else if (st != REMAT_ERROR_INVALID) {
         finding("verify", ctx);
@@ -671,13 +696,14 @@ int main(int argc, char **argv)
     for (size_t s = 0; s < SEED_COUNT; s++)
         make_mutant(ctx, &arena, &mutants[s], &seeds[s]);
     for (; tally.accepted < wanted && !findings; tally.mutations++)
-        run_mutation(ctx, &mutants[tally.mutations % SEED_COUNT], &tally, tally.mutations, seed);
-    printf(
-        "%llu mutations: %llu accepted, %llu of them run, %llu refused by the device, %llu ended "
-        "by a bad index; %.0f s of CPU\n",
-        (unsigned long long)(tally.mutations - first), (unsigned long long)tally.accepted,
-        (unsigned long long)tally.run, (unsigned long long)tally.refused,
-        (unsigned long long)tally.failed, (double)clock() / CLOCKS_PER_SEC);
+        run_mutation(ctx, choose(mutants, tally.mutations), &tally, tally.mutations, seed);
+    printf("%llu mutations: %llu accepted, %llu of them run (%llu wide), %llu refused by the "
+           "device, %llu ended "
+           "by a bad index; %.0f s of CPU\n",
+           (unsigned long long)(tally.mutations - first), (unsigned long long)tally.accepted,
+           (unsigned long long)tally.run, (unsigned long long)tally.wide,
+           (unsigned long long)tally.refused, (unsigned long long)tally.failed,
+           (double)clock() / CLOCKS_PER_SEC);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
     return findings > 0;
