@@ -8,6 +8,7 @@
  * failing, for every n. */
 #include "mutate.h"
 
+#include <errno.h>
 #include <safetensors_reader.h>
 #include <stdlib.h>
 #include <time.h>
@@ -192,10 +193,85 @@ static void fail_each_allocation(void)
     printf("each of %llu allocations failed once\n", (unsigned long long)(n - 1));
 }
 
+/* --- files that change or fail while they are read --- */
+
+struct failing { /* a stream that says it is whole, and is not */
+    const struct bytes *file;
+    uint64_t at, end; /* nothing is read from `end` on */
+    bool is_error;    /* it is an error there, not the end */
+    bool has_no_size;
+};
+
+static ssize_t read_some(void *cookie, char *out, size_t bytes)
+{
+    struct failing *f = cookie;
+    if (f->at >= f->end) {
+        errno = EIO;
+        return f->is_error ? -1 : 0;
+    }
+    if (bytes > f->end - f->at)
+        bytes = f->end - f->at;
+    memcpy(out, f->file->data + f->at, bytes);
+    f->at += bytes;
+    return (ssize_t)bytes;
+}
+
+static int seek_to(void *cookie, off64_t *offset, int whence)
+{
+    struct failing *f = cookie;
+    if (f->has_no_size) {
+        errno = ESPIPE;
+        return -1;
+    }
+    uint64_t from = whence == SEEK_END ? f->file->count : whence == SEEK_CUR ? f->at : 0;
+    f->at = from + (uint64_t)*offset;
+    *offset = (off64_t)f->at;
+    return 0;
+}
+
+static void expect_failure(struct failing f, const char *message)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct safetensors_file file = {0};
+    FILE *stream =
+        fopencookie(&f, "rb", (cookie_io_functions_t){.read = read_some, .seek = seek_to});
+    if (!ctx || !stream)
+        exit(1);
+    setvbuf(stream, NULL, _IONBF, 0);
+    remat_status st = safetensors_read_stream(ctx, "fuzz", stream, &file);
+    if (st == REMAT_OK)
+        st = use(ctx, &file, f.file->count);
+    if (st != REMAT_ERROR_IO || strcmp(remat_context_message(ctx), message) != 0)
+        report(f.end, "wrong answer of a file that cannot be read", remat_context_message(ctx));
+    safetensors_release(&file);
+    remat_context_destroy(&ctx);
+    if (json_memory.live)
+        report(f.end, "leaks", message);
+}
+
+static void fail_each_read(void)
+{
+    const uint64_t header_bytes = 8 + sizeof header - 1;
+    struct bytes file = {.data = malloc(4096), .capacity = 4096};
+    if (!file.data)
+        exit(1);
+    make_seed(&file);
+    const uint64_t ends[] = {0, 7, 8, header_bytes - 1, header_bytes, file.count - 1};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (int is_error = 0; is_error < 2; is_error++)
+            expect_failure((struct failing){.file = &file, .end = ends[i], .is_error = is_error},
+                           is_error ? "fuzz: cannot read: Input/output error"
+                                    : "fuzz: cannot read: it ends too early");
+    expect_failure((struct failing){.file = &file, .end = file.count, .has_no_size = true},
+                   "fuzz: Illegal seek");
+    free(file.data);
+}
+
 int main(int argc, char **argv)
 {
     json_set_alloc_funcs(json_take, json_give);
     fail_each_allocation();
+    fail_each_read();
     campaign(argc > 1 ? strtoull(argv[1], NULL, 10) : 200000,
              argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
     return failures > 0;

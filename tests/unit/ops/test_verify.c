@@ -63,6 +63,41 @@ static void break_dtype(struct workbench *w)
 {
     w->graph->values[0].dtype = (remat_dtype)9;
 }
+static void break_role(struct workbench *w)
+{
+    w->graph->values[0].role = REMAT_ROLE_COUNT;
+}
+static void break_pin(struct workbench *w)
+{
+    w->graph->values[3].pin = REMAT_PIN_RECOMPUTE + 1;
+}
+static void break_initializer(struct workbench *w)
+{
+    w->graph->values[0].initializer = REMAT_INIT_NORMAL + 1;
+}
+static void break_axes(struct workbench *w)
+{
+    w->graph->values[0].shape.rank = REMAT_RANK_MAX + 1;
+}
+static void break_phase(struct workbench *w)
+{
+    w->graph->nodes[1].phase = REMAT_PHASE_COUNT;
+}
+static void break_result(struct workbench *w)
+{
+    remat_value *output = remat_arena_array(&w->arena, 1, sizeof *output);
+    output->i = 99;
+    w->graph->nodes[1].outputs = output;
+}
+static void break_no_node(struct workbench *w)
+{
+    w->graph->values[0].node = 9;
+}
+static void break_not_computed(struct workbench *w)
+{
+    remat_value spare = workbench_input(w, "spare", "3");
+    w->graph->values[spare.i].node = 1;
+}
 static void break_op(struct workbench *w)
 {
     w->graph->nodes[1].op = REMAT_OP_COUNT;
@@ -143,6 +178,14 @@ static const struct {
     {break_empty, "value \"x0\": an axis is empty"},
     {break_size, "value \"x0\": the shape is too large"},
     {break_dtype, "value \"x0\": unknown type"},
+    {break_role, "value \"x0\": unknown role"},
+    {break_pin, "value \"t.exp_1\": unknown pin"},
+    {break_initializer, "value \"x0\": unknown initializer"},
+    {break_axes, "value \"x0\": too many axes"},
+    {break_phase, "node \"t.exp_1\" (exp): unknown phase"},
+    {break_result, "node \"\" (exp): output 0 is no value"},
+    {break_no_node, "value \"x0\" names no node"},
+    {break_not_computed, "value \"spare\" names a producer that does not compute it"},
     {break_op, "node \"t.exp_1\" (?): unknown op"},
     {break_arity, "node \"t.add_0\" (add): 1 inputs, expected 2"},
     {break_producer, "node \"t.exp_1\" (exp): output 0 (\"t.exp_1\") belongs to another node"},
