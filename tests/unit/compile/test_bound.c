@@ -151,7 +151,8 @@ static remat_status plan(struct graph *g)
     REMAT_NEW(&s->arena, keep, g->model.item_count);
     REMAT_TRY(remat_model_decide(&s->arena, &g->model, keep, &g->none, &g->decision));
     for (uint32_t i = 0; i < g->model.item_count; i++)
-        if (g->model.settled->facts.recomputable[g->model.item_value[i].i]) {
+        if (g->facts.recomputable[g->model.item_value[i].i] &&
+            !g->none.reasons[g->model.item_value[i].i]) {
             if (g->free_count < SAMPLE_ITEMS_MAX)
                 g->free_values[g->free_count] = g->model.item_value[i].i;
             g->free_count++;
