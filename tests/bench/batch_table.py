@@ -121,7 +121,8 @@ def make_tables(build, small):
 def summary(text):
     """For each model the largest batch and the most tokens/s of each policy."""
     policies = [table for table in read(text) if "largest batch" in table.head]
-    head, rows = ["policy"], [[name] for name in POLICIES]
+    names = [row[0].split(":")[0] for row in policies[0].rows]
+    head, rows = ["policy"], [[name] for name in names]
     for table in policies:
         model = table.title.split(",")[0]
         head += [f"{model}: largest batch", "most tokens/s", "over full"]
