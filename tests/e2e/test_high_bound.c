@@ -1,0 +1,53 @@
+/* A planner whose bound is too high, planted by the linker (--wrap), is an internal error of a
+ * compilation and of a curve; the planner's own bound is none. */
+#include "harness.h"
+
+#include "frontier.h"
+#include "planner.h"
+
+static uint64_t added_ns;
+
+remat_status __real_remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
+                                        uint64_t *out_ns);
+remat_status __wrap_remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
+                                        uint64_t *out_ns);
+remat_status __wrap_remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
+                                        uint64_t *out_ns)
+{
+    remat_status st = __real_remat_planner_bound(planner, live_bytes, out_ns);
+    *out_ns += added_ns;
+    return st;
+}
+
+static void check(remat_context *ctx, const char *what, remat_status st)
+{
+    bool right = added_ns ? st == REMAT_ERROR_INTERNAL &&
+                                strstr(remat_context_message(ctx), "is above the plan's own")
+                          : st == REMAT_OK;
+    harness_check(right, "%s, %llu ns added: %d %s", what, (unsigned long long)added_ns, st,
+                  st ? remat_context_message(ctx) : "");
+}
+
+int main(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_arena arena;
+    struct remat_program *program;
+    struct remat_frontier frontier;
+    struct remat_policy_settings policy = {0};
+    remat_arena_init(&arena, ctx);
+    struct remat_graph *graph =
+        harness_model(ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.layers = 1});
+    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    uint64_t budget_bytes = program->arena_bytes + program->reserve_bytes;
+    struct remat_compile_settings settings = {.microbatches = 1};
+    MUST(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    for (int high = 0; high < 2; high++) {
+        added_ns = high ? UINT64_C(1) << 44 : 0;
+        check(ctx, "plan", harness_compile(ctx, &arena, graph, &policy, budget_bytes, 0, &program));
+        check(ctx, "curve", remat_compile_frontier(ctx, &arena, graph, &settings, NULL, &frontier));
+    }
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+    return harness_exit();
+}
