@@ -288,6 +288,31 @@ VECTORS_OF_PAIRS(bf16, widen_low, widen_high, narrow_pair)
 VECTORS_OF_PAIRS(f16, widen_half, widen_high_half, narrow_half_pair)
 VECTORS_OF_PAIRS(word16, widen_low, widen_high, join_words)
 
+/* Of a dtype that a built-in kernel is told as a constant; a width of 1 needs no alignment. */
+enum { DTYPE_f32, DTYPE_bf16, DTYPE_f16, DTYPE_word16 };
+DEV u32 dtype_bytes(u32 dtype) { return dtype == DTYPE_f32 ? 4 : 2; }
+
+#define LOAD_OF(name)                                                                              \
+    if (dtype == DTYPE_##name && width == 1)                                                       \
+        x[0] = load_##name(p);                                                                     \
+    if (dtype == DTYPE_##name && width > 1)                                                        \
+        load_vector_##name(x, p, width, width);
+DEV void load_elements(float *x, u32 dtype, const u8 *p, u32 width)
+{
+    LOAD_OF(f32) LOAD_OF(bf16) LOAD_OF(f16) LOAD_OF(word16)
+}
+
+#define STORE_OF(name)                                                                             \
+    if (dtype == DTYPE_##name && width == 1)                                                       \
+        store_##name(p, x[0]);                                                                     \
+    if (dtype == DTYPE_##name && width > 1)                                                        \
+        store_vector_##name(p, x, width, count);
+/* The first `count` of them, of which there is one at least. */
+DEV void store_elements(u32 dtype, u8 *p, const float *x, u32 width, u32 count)
+{
+    STORE_OF(f32) STORE_OF(bf16) STORE_OF(f16) STORE_OF(word16)
+}
+
 /* --- row reductions: 64 lanes, of which a thread of a team has two or more --- */
 DEV float combine_sum(float a, float b) { return a + b; }
 DEV float combine_max(float a, float b) { return a > b ? a : b; }

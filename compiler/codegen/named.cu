@@ -47,6 +47,24 @@ DEV void four_normals(float *x, u64 seed, u64 site, u64 quarter)
     x[3] = radius_of_word(words.z) * sine;
 }
 
+/* A thread has four of the `count` elements, which are one call of Philox. */
+DEV void fill_normal(u64 item, u64 count, u8 *out, double mean, double deviation, u64 site, u64 seed,
+                     u32 dtype, u32 width)
+{
+    const u64 left = count - item * 4;
+    u8 *const to = out + item * 4 * dtype_bytes(dtype);
+    float x[4];
+    four_normals(x, seed, site, item);
+    UNROLL for (u32 e = 0; e < 4; e++) x[e] = x[e] * (float)deviation + (float)mean;
+    if (width > 1) {
+        store_elements(dtype, to, x, 4, left < 4 ? (u32)left : 4);
+        return;
+    }
+    UNROLL for (u32 e = 0; e < 4; e++)
+        if (e < left)
+            store_elements(dtype, to + e * dtype_bytes(dtype), x + e, 1, 1);
+}
+
 /* --- rotary positions: series in double, rounded once --- */
 DEV double nearest(double x) { return (double)(i64)(x < 0.0 ? x - 0.5 : x + 0.5); }
 
@@ -103,6 +121,21 @@ DEV double rope_frequency(u32 pair, u32 pairs, double theta, double factor, doub
     return (1.0 - mix) * f / factor + mix * f;
 }
 
+/* A thread has the rotation of one pair at one position. */
+DEV void rope_table(u64 item, u32 pairs, u8 *out, double theta, double factor, double low, double high,
+                    double context)
+{
+    const u32 position = (u32)(item / pairs), pair = (u32)(item % pairs);
+    double sine, cosine;
+    sine_and_cosine((double)position * rope_frequency(pair, pairs, theta, factor, low, high, context),
+                    &sine, &cosine);
+    u8 *const to = out + ((u64)position * 4 * pairs + pair) * 4;
+    store_f32(to, (float)cosine);
+    store_f32(to + (u64)pairs * 4, (float)-sine);
+    store_f32(to + (u64)pairs * 8, (float)sine);
+    store_f32(to + (u64)pairs * 12, (float)cosine);
+}
+
 /* --- AdamW --- */
 
 /* base^exponent, exponent >= 0 */
@@ -113,5 +146,43 @@ DEV double power(double base, i32 exponent)
         if (exponent & 1)
             result *= base;
     return result;
+}
+
+DEV void adamw_coefficients(const u8 *lr, const u8 *step, u8 *out, double beta1, double beta2,
+                            double weight_decay)
+{
+    const double rate = (double)load_f32(lr);
+    const i32 count = (i32)read4(step);
+    const i32 exponent = count < 1 ? 1 : count;
+    const float decay = (float)(1.0 - rate * weight_decay);
+    const float factor = (float)(rate / (1.0 - power(beta1, exponent)));
+    const float root = (float)square_root_double(1.0 - power(beta2, exponent));
+    store_f32(out, count < 1 ? NOT_A_NUMBER : decay);
+    store_f32(out + 4, count < 1 ? NOT_A_NUMBER : factor);
+    store_f32(out + 8, count < 1 ? NOT_A_NUMBER : root);
+}
+
+/* --- microbatches --- */
+
+/* A thread moves `unit` bytes of a part, which has `units` of them; there are `parts`. */
+DEV void batch_slice(u64 item, u64 units, u64 parts, const u8 *in, const u8 *index, u8 *out, u32 unit)
+{
+    const u64 part = (u64)read4(index);
+    const u8 *const from = in + (part * units + item) * unit;
+    if (unit == 2) {
+        write2(out + item * 2, part < parts ? read2(from) : 0xffffu);
+        return;
+    }
+    u32 x[4];
+    UNROLL for (u32 e = 0; e < unit / 4; e++) x[e] = 0xffffffffu;
+    if (part < parts)
+        read_words(x, from, unit / 4);
+    write_words(out + item * unit, x, unit / 4);
+}
+
+DEV void advance(u8 *index, double count)
+{
+    const i32 i = (i32)read4(index);
+    write4(index, i >= 0 && i < (i32)count - 1 ? (u32)i + 1 : 0);
 }
 #endif

@@ -147,7 +147,7 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass);
 uint64_t cuda_pointwise_blocks(const struct cuda_source *s);
 uint64_t cuda_team_blocks(const struct cuda_source *s);
 uint64_t cuda_partial_sums_blocks(const struct cuda_source *s);
-/* Named kernels that are no program (embedding.c): a row of a table for each id, and back. */
+/* A row of a table for each id, and back (embedding.cu). */
 struct cuda_embedding {
     uint64_t tokens, table_rows, columns;
     uint32_t width;      /* columns that a thread has */
