@@ -11,14 +11,9 @@
 #define OWNED_BYTES    32768
 #define STAGE_BYTES    8192
 
-/* The operands of both kernels, and where they begin. */
-static const char *const forward_names[] = {"q", "k", "v", "out", "lse", "rng"};
-static const char *const backward_names[] = {"dout", "q",  "k",  "v",  "out",
-                                             "lse",  "dq", "dk", "dv", "rng"};
-
 struct attention {
     const struct remat_operand *operands;
-    const char *const *names;
+    const char *names;
     uint32_t operand_count, q, k, lse;
     uint64_t batch, heads, kv_heads, queries, keys, head_size;
     uint32_t bytes; /* of an element */
@@ -37,7 +32,9 @@ static struct attention read_attention(const struct remat_operand *operands, uin
 {
     struct attention a = {.operands = operands,
                           .operand_count = count,
-                          .names = backward ? backward_names : forward_names,
+                          .names = remat_kernel_row(backward ? REMAT_KERNEL_attention_backward
+                                                             : REMAT_KERNEL_attention)
+                                       ->operands,
                           .q = backward,
                           .k = backward + 1u,
                           .lse = backward + 4u,
@@ -182,13 +179,15 @@ static void write_operands(struct cuda_source *s, const struct attention *a)
 {
     for (uint32_t o = 0; o < a->operand_count; o++) {
         const int64_t *strides = a->operands[o].strides;
+        int length;
+        const char *name = remat_kernel_row_name(a->names, o, &length);
         if (is_heads(a, o))
-            cuda_text(s,
-                      "const struct heads %s = heads_at(arguments.word[%u], %lldu, %lldu, %lldu);",
-                      a->names[o], 2 + o, (long long)strides[0] * a->bytes,
-                      (long long)strides[1] * a->bytes, (long long)strides[2] * a->bytes);
+            cuda_text(
+                s, "const struct heads %.*s = heads_at(arguments.word[%u], %lldu, %lldu, %lldu);",
+                length, name, 2 + o, (long long)strides[0] * a->bytes,
+                (long long)strides[1] * a->bytes, (long long)strides[2] * a->bytes);
         else
-            cuda_text(s, "u8 *const %s = (u8 *)arguments.word[%u];", a->names[o], 2 + o);
+            cuda_text(s, "u8 *const %.*s = (u8 *)arguments.word[%u];", length, name, 2 + o);
     }
     /* After the operands come the four parameters, then the workspace. */
     if (a->q == 1)

@@ -1,7 +1,7 @@
-/* Named kernels in which threads know nothing of each other: a call each of the function of its name
- * in named.cu. The arguments are the threads of use, a second count, the operands, the parameters
- * (the bits of doubles) and, for fill_normal, the session's seed. What is an error on the CPU, as
- * there is no way back from a GPU, gives NaN (and -1 in integers). */
+/* Named kernels in which threads know nothing of each other: a call each of the function of its
+ * name in named.cu. The arguments are the threads of use, a second count, the operands, the
+ * parameters (the bits of doubles) and, for fill_normal, the session's seed. What is an error on
+ * the CPU, as there is no way back from a GPU, gives NaN (and -1 in integers). */
 #include "source.h"
 
 static void write_fill_normal(struct cuda_source *s, const struct remat_operand *operands,
@@ -23,7 +23,8 @@ static void write_rope_table(struct cuda_source *s, const struct remat_operand *
     (void)alignment;
     s->columns = (uint64_t)operands[0].shape[3];
     s->rows = (uint64_t)operands[0].shape[0] * s->columns;
-    cuda_text(s, "rope_table(item, (u32)arguments.word[1], out, theta, factor, low, high, context);");
+    cuda_text(s,
+              "rope_table(item, (u32)arguments.word[1], out, theta, factor, low, high, context);");
 }
 
 static void write_adamw_coefficients(struct cuda_source *s, const struct remat_operand *operands,
@@ -46,7 +47,8 @@ static void write_batch_slice(struct cuda_source *s, const struct remat_operand 
     s->width = unit / cuda_dtype_bytes(operands[2].dtype);
     s->rows = bytes / unit;
     s->columns = (uint64_t)(operands[0].shape[0] / operands[2].shape[0]);
-    cuda_text(s, "batch_slice(item, arguments.word[0], arguments.word[1], in, index, out, %u);", unit);
+    cuda_text(s, "batch_slice(item, arguments.word[0], arguments.word[1], in, index, out, %u);",
+              unit);
 }
 
 static void write_advance(struct cuda_source *s, const struct remat_operand *operands,
@@ -58,40 +60,38 @@ static void write_advance(struct cuda_source *s, const struct remat_operand *ope
     cuda_text(s, "advance(index, count);");
 }
 
-static const struct {
-    void (*write)(struct cuda_source *s, const struct remat_operand *operands, uint32_t alignment);
-    const char *operands[4], *parameters[6]; /* their names, in order, up to a NULL */
-} kernels[REMAT_KERNEL_KIND_COUNT] = {
-    [REMAT_KERNEL_fill_normal] = {write_fill_normal,
-                                  {"out"},
-                                  {"mean", "deviation", "site_low", "site_high"}},
-    [REMAT_KERNEL_rope_table] = {write_rope_table,
-                                 {"out"},
-                                 {"theta", "factor", "low", "high", "context"}},
-    [REMAT_KERNEL_adamw_coefficients] = {write_adamw_coefficients,
-                                         {"lr", "step", "out"},
-                                         {"beta1", "beta2", "weight_decay"}},
-    [REMAT_KERNEL_batch_slice] = {write_batch_slice, {"in", "index", "out"}, {NULL}},
-    [REMAT_KERNEL_advance] = {write_advance, {"index"}, {"count"}},
+static void (*const writers[REMAT_KERNEL_KIND_COUNT])(struct cuda_source *s,
+                                                      const struct remat_operand *operands,
+                                                      uint32_t alignment) = {
+    [REMAT_KERNEL_fill_normal] = write_fill_normal,
+    [REMAT_KERNEL_rope_table] = write_rope_table,
+    [REMAT_KERNEL_adamw_coefficients] = write_adamw_coefficients,
+    [REMAT_KERNEL_batch_slice] = write_batch_slice,
+    [REMAT_KERNEL_advance] = write_advance,
 };
 
+/* Operands and parameters by the names in named_kernels.def. */
 static void write_names(struct cuda_source *s, uint32_t kind)
 {
+    const struct remat_kernel_row *row = remat_kernel_row(kind);
+    const char *name;
     uint32_t word = 2;
-    for (const char *const *name = kernels[kind].operands; *name; name++)
-        cuda_text(s, "u8 *const %s = (u8 *)arguments.word[%u];", *name, word++);
-    for (const char *const *name = kernels[kind].parameters; *name; name++)
-        cuda_text(s, "const double %s = double_of_bits(arguments.word[%u]);", *name, word++);
+    int length;
+    for (uint32_t k = 0; (name = remat_kernel_row_name(row->operands, k, &length)); k++)
+        cuda_text(s, "u8 *const %.*s = (u8 *)arguments.word[%u];", length, name, word++);
+    for (uint32_t k = 0; (name = remat_kernel_row_name(row->parameters, k, &length)); k++)
+        cuda_text(s, "const double %.*s = double_of_bits(arguments.word[%u]);", length, name,
+                  word++);
 }
 
 bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
                       uint32_t alignment)
 {
-    if (!kernels[kind].write)
+    if (!writers[kind])
         return false;
     cuda_text(s, "const u64 item = (u64)block_index() * %u + thread_index();", CUDA_THREADS);
     cuda_text(s, "if (item >= arguments.word[0]) return;");
     write_names(s, kind);
-    kernels[kind].write(s, operands, alignment);
+    writers[kind](s, operands, alignment);
     return true;
 }

@@ -89,12 +89,11 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
 {
     const struct remat_kernel_operand *o = &kernel->operands[operand];
     bool update = o->access == REMAT_ACCESS_UPDATE, program = kernel->kind == REMAT_KERNEL_program;
-    bool gather = kernel->kind == REMAT_KERNEL_embedding && operand == 0;
-    bool accumulate = kernel->kind == REMAT_KERNEL_embedding_backward && update;
-    bool part = kernel->kind == REMAT_KERNEL_batch_slice && operand == 0;
+    const struct remat_kernel_row *row = remat_kernel_row(kernel->kind);
+    bool part = !program && operand == row->touched && o->access != REMAT_ACCESS_WRITE;
     uint64_t bytes = view_bytes(graph, o), touched = UINT64_MAX;
-    if (gather || accumulate || part)
-        touched = view_bytes(graph, &kernel->operands[accumulate ? 0 : 2]);
+    if (part)
+        touched = view_bytes(graph, &kernel->operands[row->touched_like]);
     return remat_mul_saturated(touched < bytes ? touched : bytes, update && !program ? 2 : 1);
 }
 
@@ -193,7 +192,7 @@ static double distinct_ids(double tokens, double rows)
 }
 
 /* A block of eight warps for each token compares its id with the others', 8192 at a time, if it is
- * the first of its id, for each 1024 columns anew (compiler/codegen/embedding.c). */
+ * the first of its id, for each 1024 columns anew (compiler/codegen/embedding.cu). */
 static double scan_flops(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
 {
     const struct remat_kernel_operand *dout = &kernel->operands[0], *table = &kernel->operands[2];
@@ -224,10 +223,10 @@ static double matmul_ns(const struct remat_graph *graph, const struct remat_fuse
 
 /* Products, or what is done with each score: softmax and, with dropout, random bits. */
 static double attention_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
-                           uint64_t flops, const struct remat_device_description *device)
+                           bool backward, uint64_t flops,
+                           const struct remat_device_description *device)
 {
     static const double score_flops[2][2] = {{14, 42}, {62, 110}}; /* [backward][dropout] */
-    bool backward = kernel->kind == REMAT_KERNEL_attention_backward;
     const struct remat_kernel_operand *q = &kernel->operands[backward ? 1 : 0], *k = q + 1;
     bool causal = kernel->parameters[1] != 0, dropout = kernel->parameters[2] > 0;
     double queries = (double)q->view->shape[1], keys = (double)k->view->shape[1];
@@ -242,16 +241,17 @@ static double attention_ns(const struct remat_graph *graph, const struct remat_f
 static double compute_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                          uint64_t flops, const struct remat_device_description *device)
 {
-    switch (kernel->kind) {
-    case REMAT_KERNEL_matmul:
+    switch (remat_kernel_row(kernel->kind)->arithmetic) {
+    case REMAT_ARITHMETIC_MATMUL:
         return matmul_ns(graph, kernel, device);
-    case REMAT_KERNEL_attention:
-    case REMAT_KERNEL_attention_backward:
-        return attention_ns(graph, kernel, flops, device);
-    case REMAT_KERNEL_rope_table:
+    case REMAT_ARITHMETIC_ATTENTION:
+        return attention_ns(graph, kernel, false, flops, device);
+    case REMAT_ARITHMETIC_ATTENTION_BACKWARD:
+        return attention_ns(graph, kernel, true, flops, device);
+    case REMAT_ARITHMETIC_SERIES:
         return ROPE_FLOPS * (double)view_bytes(graph, &kernel->operands[0]) /
                device->pointwise_flops_per_ns;
-    case REMAT_KERNEL_embedding_backward:
+    case REMAT_ARITHMETIC_SCATTER:
         return device->cuda_arch ? scan_flops(graph, kernel) / device->pointwise_flops_per_ns : 0;
     default:
         return (double)flops / device->pointwise_flops_per_ns;

@@ -74,11 +74,12 @@ static double busy_ns(uint32_t kind, remat_dtype dtype, uint64_t flops, uint64_t
                       const struct remat_device_description *device)
 {
     double rate = device->pointwise_flops_per_ns, matmul = device->matmul_flops_per_ns[dtype];
-    if (kind == REMAT_KERNEL_matmul && matmul > 0)
+    enum remat_arithmetic arithmetic = remat_kernel_row(kind)->arithmetic;
+    if (arithmetic == REMAT_ARITHMETIC_MATMUL && matmul > 0)
         rate = matmul * device->matmul_efficiency;
-    if (kind == REMAT_KERNEL_attention && matmul > 0)
+    if (arithmetic == REMAT_ARITHMETIC_ATTENTION && matmul > 0)
         rate = matmul * device->attention_forward.efficiency;
-    if (kind == REMAT_KERNEL_attention_backward && matmul > 0)
+    if (arithmetic == REMAT_ARITHMETIC_ATTENTION_BACKWARD && matmul > 0)
         rate = matmul * device->attention_backward.efficiency;
     return fmax((double)flops / rate, (double)moved_bytes / device->memory_bytes_per_ns);
 }

@@ -4,11 +4,11 @@
 
 enum remat_cost_class remat_cost_class_of(uint32_t kernel_kind)
 {
-    switch (kernel_kind) {
-    case REMAT_KERNEL_matmul:
+    switch (remat_kernel_row(kernel_kind)->arithmetic) {
+    case REMAT_ARITHMETIC_MATMUL:
         return REMAT_COST_MATMUL;
-    case REMAT_KERNEL_attention:
-    case REMAT_KERNEL_attention_backward:
+    case REMAT_ARITHMETIC_ATTENTION:
+    case REMAT_ARITHMETIC_ATTENTION_BACKWARD:
         return REMAT_COST_ATTENTION;
     default:
         return REMAT_COST_REST;

@@ -182,27 +182,46 @@ void remat_kernel_program_print(const struct remat_kernel_program *program, stru
     }
 }
 
-static const struct {
-    const char *name;
-    uint32_t operands_min, operands_max, parameters;
-} kinds[REMAT_KERNEL_KIND_COUNT] = {
-    [REMAT_KERNEL_program] = {"program", 0, UINT16_MAX, 0},
-#define NAMED_KERNEL(name, operands_min, operands_max, parameters)                                 \
-    [REMAT_KERNEL_##name] = {#name, operands_min, operands_max, parameters},
+static const struct remat_kernel_row rows[REMAT_KERNEL_KIND_COUNT] = {
+    [REMAT_KERNEL_program] = {.name = "program",
+                              .operands_max = UINT16_MAX,
+                              .operands = "",
+                              .dtypes = "",
+                              .access = "",
+                              .parameters = ""},
+#define NAMED_KERNEL(name, ...) [REMAT_KERNEL_##name] = {#name, __VA_ARGS__},
 #include "named_kernels.def"
 #undef NAMED_KERNEL
 };
 
+const struct remat_kernel_row *remat_kernel_row(uint32_t kind)
+{
+    return &rows[kind];
+}
+
+const char *remat_kernel_row_name(const char *names, uint32_t index, int *length)
+{
+    for (; *names && index; index--) {
+        names += strcspn(names, " ");
+        names += *names == ' ';
+    }
+    *length = (int)strcspn(names, " ");
+    return *names ? names : NULL;
+}
+
 const char *remat_kernel_kind_name(uint32_t kind)
 {
-    return kind < REMAT_KERNEL_KIND_COUNT ? kinds[kind].name : NULL;
+    return kind < REMAT_KERNEL_KIND_COUNT ? rows[kind].name : NULL;
 }
 
 void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *operands_max,
                              uint32_t *parameters)
 {
     bool known = kind < REMAT_KERNEL_KIND_COUNT;
-    *operands_min = known ? kinds[kind].operands_min : 0;
-    *operands_max = known ? kinds[kind].operands_max : 0;
-    *parameters = known ? kinds[kind].parameters : 0;
+    int length;
+    *operands_min = known ? rows[kind].operands_min : 0;
+    *operands_max = known ? rows[kind].operands_max : 0;
+    *parameters = 0;
+    while (known && remat_kernel_row_name(rows[kind].parameters, *parameters, &length))
+        ++*parameters;
 }

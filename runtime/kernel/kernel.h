@@ -116,7 +116,7 @@ void remat_kernel_program_print(const struct remat_kernel_program *program, stru
  * parameters are documented row by row there. REMAT_KERNEL_program stands for a kernel program. */
 enum remat_kernel_kind {
     REMAT_KERNEL_program,
-#define NAMED_KERNEL(name, operands_min, operands_max, parameters) REMAT_KERNEL_##name,
+#define NAMED_KERNEL(name, ...) REMAT_KERNEL_##name,
 #include "named_kernels.def"
 #undef NAMED_KERNEL
     REMAT_KERNEL_KIND_COUNT
@@ -124,5 +124,28 @@ enum remat_kernel_kind {
 const char *remat_kernel_kind_name(uint32_t kind); /* "program", "matmul", ...; NULL out of range */
 void remat_kernel_kind_arity(uint32_t kind, uint32_t *operands_min, uint32_t *operands_max,
                              uint32_t *parameters);
+
+enum remat_arithmetic {
+    REMAT_ARITHMETIC_POINTWISE,
+    REMAT_ARITHMETIC_MATMUL,
+    REMAT_ARITHMETIC_ATTENTION,
+    REMAT_ARITHMETIC_ATTENTION_BACKWARD,
+    REMAT_ARITHMETIC_SCATTER, /* rows are looked for by their ids */
+    REMAT_ARITHMETIC_SERIES   /* in double */
+};
+
+/* A row of named_kernels.def, which explains the columns; names are apart by a space. */
+struct remat_kernel_row {
+    const char *name;
+    uint32_t operands_min, operands_max;
+    const char *operands, *dtypes, *access, *parameters;
+    uint32_t touched, touched_like;
+    enum remat_arithmetic arithmetic;
+};
+/* `kind` is in range; REMAT_KERNEL_program has the arithmetic and no names. */
+const struct remat_kernel_row *remat_kernel_row(uint32_t kind);
+/* The name number `index` of a row's operands or parameters, to be printed with "%.*s"; NULL behind
+ * the last. */
+const char *remat_kernel_row_name(const char *names, uint32_t index, int *length);
 
 #endif

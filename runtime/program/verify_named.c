@@ -1,4 +1,4 @@
-/* The operands of named kernels: what named_kernels.def says of their shapes, checked. */
+/* The operands of named kernels: what named_kernels.def says of them, checked. */
 #include "verify.h"
 
 struct call { /* one command under check */
@@ -16,21 +16,44 @@ static remat_status mismatch(const struct call *call, const char *what)
                               remat_kernel_kind_name(p->kernels[c->kernel].kind), what);
 }
 
-/* `dtypes` and `access` have one letter an operand: f (float), e (the dtype of the first e, float),
- * i (i32), F (f32); r, w, u. */
-static remat_status expect(const struct call *call, const char *dtypes, const char *access)
+static bool has_dtype(const struct call *call, const char *dtypes, const char *letter,
+                      uint8_t dtype)
 {
-    const char *equal = strchr(dtypes, 'e');
-    for (uint32_t k = 0; access[k]; k++) {
-        const struct remat_operand *o = &call->o[k];
-        bool dtype = dtypes[k] == 'i'   ? o->dtype == REMAT_I32
-                     : dtypes[k] == 'F' ? o->dtype == REMAT_F32
-                                        : o->dtype != REMAT_I32;
-        dtype &= dtypes[k] != 'e' || o->dtype == call->o[equal - dtypes].dtype;
-        bool right = access[k] == 'r'   ? o->access == REMAT_ACCESS_READ
-                     : access[k] == 'w' ? o->access == REMAT_ACCESS_WRITE
-                                        : o->access == REMAT_ACCESS_UPDATE;
-        if (!dtype || !right)
+    uint8_t first = call->o[strchr(dtypes, *letter) - dtypes].dtype;
+    switch (*letter) {
+    case 'i':
+        return dtype == REMAT_I32;
+    case 'F':
+        return dtype == REMAT_F32;
+    case 'f':
+        return dtype != REMAT_I32;
+    case 'e':
+        return dtype != REMAT_I32 && dtype == first;
+    case '=':
+        return dtype == first;
+    default:
+        return true;
+    }
+}
+
+static bool has_access(char letter, uint8_t access)
+{
+    bool write = access == REMAT_ACCESS_WRITE, update = access == REMAT_ACCESS_UPDATE;
+    return letter == 'r'   ? access == REMAT_ACCESS_READ
+           : letter == 'w' ? write
+           : letter == 'u' ? update
+                           : write || update;
+}
+
+static remat_status check_operands(const struct call *call, const struct remat_kernel_row *row)
+{
+    const struct remat_command *c = &call->v->program->commands[call->index];
+    uint32_t count = c->operand_end - c->operand_begin, letters = (uint32_t)strlen(row->dtypes);
+    uint32_t more = count > letters ? count - letters : 0; /* of the first one's letters */
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t letter = k < more ? 0 : k - more;
+        if (!has_dtype(call, row->dtypes, row->dtypes + letter, call->o[k].dtype) ||
+            !has_access(row->access[letter], call->o[k].access))
             return mismatch(call, "dtype or access of an operand");
     }
     return REMAT_OK;
@@ -84,7 +107,7 @@ static remat_status check_matmul(const struct call *call)
         return mismatch(call, "[m, k] [k, n] does not give [m, n]");
     if (!rows_contiguous(c) || !injective(c))
         return mismatch(call, "the rows of c are not contiguous");
-    return expect(call, "eef", c->access == REMAT_ACCESS_UPDATE ? "rru" : "rrw");
+    return REMAT_OK;
 }
 
 /* UINT64_MAX: more than fit. */
@@ -134,21 +157,16 @@ static remat_status check_dropout(const struct call *call, uint32_t operands)
 
 static remat_status check_attention(const struct call *call)
 {
-    remat_status st = REMAT_OK;
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[0], &o[1], &o[2], &o[3], &o[4]))
         return mismatch(call, "shapes of q, k, v, out, lse");
     if (!all_rows_contiguous(o, 4) || !injective(&o[3]))
         return mismatch(call, "the last axis is not contiguous");
-    REMAT_TRY(check_dropout(call, 5));
-    return expect(call, "eeeeF", "rrrww");
-fail:
-    return st;
+    return check_dropout(call, 5);
 }
 
 static remat_status check_attention_backward(const struct call *call)
 {
-    remat_status st = REMAT_OK;
     const struct remat_operand *o = call->o;
     if (!attention_shapes(&o[1], &o[2], &o[3], &o[4], &o[5]) || !same_shape(&o[0], &o[4]) ||
         !same_shape(&o[6], &o[1]) || !same_shape(&o[7], &o[2]) || !same_shape(&o[8], &o[3]))
@@ -156,10 +174,7 @@ static remat_status check_attention_backward(const struct call *call)
     if (!all_rows_contiguous(o, 5) || !all_rows_contiguous(o + 6, 3) || !injective(&o[6]) ||
         !injective(&o[7]) || !injective(&o[8]))
         return mismatch(call, "the last axis is not contiguous");
-    REMAT_TRY(check_dropout(call, 9));
-    return expect(call, "eeeeeFeee", "rrrrrrwww");
-fail:
-    return st;
+    return check_dropout(call, 9);
 }
 
 /* table [V, C], ids [..], rows [.., C]. */
@@ -176,7 +191,7 @@ static remat_status check_embedding(const struct call *call)
         return mismatch(call, "shapes of table, ids, out");
     if (!injective(&call->o[2]))
         return mismatch(call, "out is written more than once");
-    return expect(call, "eie", "rrw");
+    return REMAT_OK;
 }
 
 static remat_status check_embedding_backward(const struct call *call)
@@ -185,7 +200,9 @@ static remat_status check_embedding_backward(const struct call *call)
         return mismatch(call, "shapes of dout, ids, table");
     if (!is_whole(call->parameters[0], 2) || !injective(&call->o[2]))
         return mismatch(call, "accumulate is 0 or 1, and table's elements are distinct");
-    return expect(call, "fif", call->parameters[0] != 0 ? "rru" : "rrw");
+    if ((call->parameters[0] != 0) != (call->o[2].access == REMAT_ACCESS_UPDATE))
+        return mismatch(call, "table is updated where accumulate is 1, else written");
+    return REMAT_OK;
 }
 
 static remat_status check_adamw_coefficients(const struct call *call)
@@ -197,17 +214,15 @@ static remat_status check_adamw_coefficients(const struct call *call)
         if (elements != counts[k] || !contiguous(&call->o[k]))
             return mismatch(call, "lr [1], step [1] and out [3] are expected");
     }
-    return expect(call, "FiF", "rrw");
+    return REMAT_OK;
 }
 
 static remat_status check_copy(const struct call *call)
 {
-    if (!same_shape(&call->o[0], &call->o[1]) || call->o[0].dtype != call->o[1].dtype)
-        return mismatch(call, "shapes or dtypes differ");
+    if (!same_shape(&call->o[0], &call->o[1]))
+        return mismatch(call, "shapes differ");
     if (!injective(&call->o[1]))
         return mismatch(call, "out is written more than once");
-    if (call->o[0].access != REMAT_ACCESS_READ || call->o[1].access != REMAT_ACCESS_WRITE)
-        return mismatch(call, "access of an operand");
     return REMAT_OK;
 }
 
@@ -222,8 +237,8 @@ static remat_status check_concat(const struct call *call)
     int64_t rest = out->shape[axis];
     for (uint32_t k = 0; k < last; k++) {
         const struct remat_operand *in = &call->o[k];
-        if (in->rank != out->rank || in->dtype != out->dtype || in->access != REMAT_ACCESS_READ)
-            return mismatch(call, "rank, dtype or access of an input");
+        if (in->rank != out->rank)
+            return mismatch(call, "ranks differ");
         for (uint32_t d = 0; d < out->rank; d++)
             if (d != axis && in->shape[d] != out->shape[d])
                 return mismatch(call, "lengths differ beside the axis");
@@ -231,8 +246,8 @@ static remat_status check_concat(const struct call *call)
             return mismatch(call, "the inputs are longer than the output");
         rest -= in->shape[axis];
     }
-    if (rest != 0 || !contiguous(out) || out->access != REMAT_ACCESS_WRITE)
-        return mismatch(call, "the inputs do not fill the output, which is contiguous and written");
+    if (rest != 0 || !contiguous(out))
+        return mismatch(call, "the inputs do not fill the output, which is contiguous");
     return REMAT_OK;
 }
 
@@ -248,7 +263,7 @@ static remat_status check_pad(const struct call *call)
     if (in->shape[axis] > out->shape[axis] ||
         !is_whole(call->parameters[1], (double)(out->shape[axis] - in->shape[axis]) + 1))
         return mismatch(call, "the box leads out of the output");
-    return contiguous(out) ? expect(call, "ee", "rw") : mismatch(call, "out is not contiguous");
+    return contiguous(out) ? REMAT_OK : mismatch(call, "out is not contiguous");
 }
 
 static bool is_one(const struct remat_operand *o)
@@ -260,16 +275,13 @@ static bool is_one(const struct remat_operand *o)
 static remat_status check_batch_slice(const struct call *call)
 {
     const struct remat_operand *in = &call->o[0], *index = &call->o[1], *out = &call->o[2];
-    if (in->rank == 0 || in->rank != out->rank || in->dtype != out->dtype || !is_one(index) ||
+    if (in->rank == 0 || in->rank != out->rank || !is_one(index) ||
         memcmp(in->shape + 1, out->shape + 1, (in->rank - 1) * sizeof in->shape[0]) != 0)
         return mismatch(call, "in [N b, ..], index [1] and out [b, ..] are expected");
     if (in->shape[0] % out->shape[0] || in->shape[0] / out->shape[0] > INT32_MAX)
         return mismatch(call, "out is no whole part of in");
     if (!contiguous(in) || !contiguous(out))
         return mismatch(call, "in or out is not contiguous");
-    if (index->dtype != REMAT_I32 || in->access != REMAT_ACCESS_READ ||
-        index->access != REMAT_ACCESS_READ || out->access != REMAT_ACCESS_WRITE)
-        return mismatch(call, "dtype or access of an operand");
     return REMAT_OK;
 }
 
@@ -278,13 +290,13 @@ static remat_status check_advance(const struct call *call)
     if (!is_one(&call->o[0]) || call->parameters[0] < 1 ||
         !is_whole(call->parameters[0], 2147483648.0))
         return mismatch(call, "index [1] and a count are expected");
-    return expect(call, "i", "u");
+    return REMAT_OK;
 }
 
 static remat_status check_fill(const struct call *call)
 {
-    if (!contiguous(&call->o[0]) || call->o[0].access != REMAT_ACCESS_WRITE)
-        return mismatch(call, "out is not contiguous or not written");
+    if (!contiguous(&call->o[0]))
+        return mismatch(call, "out is not contiguous");
     double value = call->parameters[0];
     if (call->o[0].dtype == REMAT_I32 &&
         !(value >= INT32_MIN && value <= INT32_MAX && value == (double)(int32_t)value))
@@ -297,8 +309,7 @@ static remat_status check_fill_normal(const struct call *call)
     if (!is_whole(call->parameters[2], 4294967296.0) ||
         !is_whole(call->parameters[3], 4294967296.0))
         return mismatch(call, "the halves of the site are no 32-bit numbers");
-    return contiguous(&call->o[0]) ? expect(call, "f", "w")
-                                   : mismatch(call, "out is not contiguous");
+    return contiguous(&call->o[0]) ? REMAT_OK : mismatch(call, "out is not contiguous");
 }
 
 static remat_status check_rope_table(const struct call *call)
@@ -309,14 +320,13 @@ static remat_status check_rope_table(const struct call *call)
         return mismatch(call, "out is not [at most 2^20, 2, 2, pairs]");
     if (!(p[0] > 1 && p[0] < 1e300 && p[1] >= 1 && p[2] > 0 && p[3] > p[2] && p[4] >= 1))
         return mismatch(call, "parameters theta, factor, low, high or context");
-    return contiguous(out) ? expect(call, "F", "w") : mismatch(call, "out is not contiguous");
+    return contiguous(out) ? REMAT_OK : mismatch(call, "out is not contiguous");
 }
 
 remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)
 {
     static remat_status (*const checks[REMAT_KERNEL_KIND_COUNT])(const struct call *) = {
-#define NAMED_KERNEL(name, operands_min, operands_max, parameters)                                 \
-    [REMAT_KERNEL_##name] = check_##name,
+#define NAMED_KERNEL(name, ...) [REMAT_KERNEL_##name] = check_##name,
 #include "named_kernels.def"
 #undef NAMED_KERNEL
     };
@@ -327,5 +337,7 @@ remat_status remat_verify_named(struct remat_verifier *verifier, uint32_t index)
                         .o = p->operands + c->operand_begin,
                         .parameters =
                             p->parameter_count ? p->parameters + c->parameter_begin : NULL};
-    return checks[p->kernels[c->kernel].kind](&call);
+    uint32_t kind = p->kernels[c->kernel].kind;
+    remat_status st = checks[kind](&call);
+    return st ? st : check_operands(&call, remat_kernel_row(kind));
 }

@@ -85,20 +85,9 @@ bool cpu_view_movable(const struct cpu_view *in, const struct cpu_view *out)
 }
 
 static const struct cpu_named_kernel *const named_kernels[REMAT_KERNEL_KIND_COUNT] = {
-    [REMAT_KERNEL_matmul] = &cpu_named_matmul,
-    [REMAT_KERNEL_attention] = &cpu_named_attention,
-    [REMAT_KERNEL_attention_backward] = &cpu_named_attention_backward,
-    [REMAT_KERNEL_embedding] = &cpu_named_embedding,
-    [REMAT_KERNEL_embedding_backward] = &cpu_named_embedding_backward,
-    [REMAT_KERNEL_adamw_coefficients] = &cpu_named_adamw_coefficients,
-    [REMAT_KERNEL_copy] = &cpu_named_copy,
-    [REMAT_KERNEL_concat] = &cpu_named_concat,
-    [REMAT_KERNEL_pad] = &cpu_named_pad,
-    [REMAT_KERNEL_rope_table] = &cpu_named_rope_table,
-    [REMAT_KERNEL_batch_slice] = &cpu_named_batch_slice,
-    [REMAT_KERNEL_advance] = &cpu_named_advance,
-    [REMAT_KERNEL_fill] = &cpu_named_fill,
-    [REMAT_KERNEL_fill_normal] = &cpu_named_fill_normal,
+#define NAMED_KERNEL(name, ...) [REMAT_KERNEL_##name] = &cpu_named_##name,
+#include "named_kernels.def"
+#undef NAMED_KERNEL
 };
 
 const struct cpu_named_kernel *cpu_named_kernel_find(uint32_t kind)

@@ -5,11 +5,9 @@
 
 #include "cpu_device_state.h"
 
-extern const struct cpu_named_kernel cpu_named_matmul, cpu_named_attention,
-    cpu_named_attention_backward, cpu_named_embedding, cpu_named_embedding_backward,
-    cpu_named_adamw_coefficients, cpu_named_copy, cpu_named_concat, cpu_named_pad,
-    cpu_named_rope_table, cpu_named_batch_slice, cpu_named_advance, cpu_named_fill,
-    cpu_named_fill_normal;
+#define NAMED_KERNEL(name, ...) extern const struct cpu_named_kernel cpu_named_##name;
+#include "named_kernels.def"
+#undef NAMED_KERNEL
 
 double cpu_parameter(const struct cpu_device *device, const struct remat_command *command,
                      uint32_t index);

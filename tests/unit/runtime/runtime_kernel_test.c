@@ -101,6 +101,17 @@ static void test_tables(void)
     CHECK(!remat_kernel_kind_name(REMAT_KERNEL_KIND_COUNT));
     remat_kernel_kind_arity(REMAT_KERNEL_attention_backward, &least, &most, &parameters);
     CHECK(least == 9 && most == 10 && parameters == 4);
+    for (uint32_t kind = 1; kind < REMAT_KERNEL_KIND_COUNT; kind++) {
+        const struct remat_kernel_row *row = remat_kernel_row(kind);
+        int length;
+        size_t letters = strlen(row->dtypes), names = 0;
+        while (remat_kernel_row_name(row->operands, (uint32_t)names, &length))
+            CHECK(length > 0 && names++ < 10);
+        CHECK(names == letters && letters == strlen(row->access));
+        CHECK(row->operands_min <= letters && letters <= row->operands_max);
+        CHECK(strspn(row->dtypes, "feFi.=") == letters && strspn(row->access, "rwux") == letters);
+        CHECK(row->touched < row->operands_min && row->touched_like < row->operands_min);
+    }
 }
 
 /* bert-large's bias of the vocabulary and gpt2-124m's of the MLP, at the largest batches. */
