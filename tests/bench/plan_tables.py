@@ -164,14 +164,18 @@ class Experiment:
 
     def seconds(self, *options):
         """User and system time of one processor, the smallest of the runs."""
-        command = ["taskset", "-c", "0", *self.command("-o", self.graph + ".timed.plan", *options)]
-        usages = [run(command)[3] for _ in range(RUNS)]
-        return min(usage.ru_utime + usage.ru_stime for usage in usages)
+        times = []
+        for _ in range(RUNS):
+            code, _, errors, usage = run(["taskset", "-c", "0", *self.command(*options)])
+            if code not in (0, DOES_NOT_FIT):
+                sys.exit(f"{self.name}, {self.target} {options}: {errors}")
+            times.append(usage.ru_utime + usage.ru_stime)
+        return min(times)
 
     def times(self):
         """A row of planning times."""
         return [self.name, f"{self.seconds('--curve', self.graph + '.csv'):.2f}",
-                f"{self.seconds('--budget', str(self.budget_bytes(TIMED_PERCENT))):.2f}"]
+                f"{self.seconds('--budget', str(self.budget_bytes(TIMED_PERCENT)), '-o', self.graph + '.plan'):.2f}"]
 
     def markdown(self):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -185,16 +189,16 @@ class Experiment:
 
 def make_tables(build, models, sequences, targets):
     tools = os.path.join(build, "tools")
+    load = OtherLoad()
     with tempfile.TemporaryDirectory() as work:
         experiments = [Experiment(tools, work, model, attention, seq, target)
                        for model, attention in models.items() for seq in sequences for target in targets]
         parts = [experiment.markdown() for experiment in experiments]
-        load = OtherLoad()
         times = [experiment.times() for experiment in experiments if experiment.target == TIMED_TARGET]
         other = load.fraction()
     return "\n\n".join([
-        f"Commit {commit()}.", *parts, "## Planning times", f"{datetime.date.today().isoformat()}, {processor()}, of which "
-        f"others used {100 * other:.1f} %.", markdown(TIMES_HEAD, times)])
+        f"Commit {commit()}.", *parts, "## Planning times", f"{datetime.date.today().isoformat()}, {processor()}; during "
+        f"the run others used {100 * other:.1f} % of the processors.", markdown(TIMES_HEAD, times)])
 
 
 # --- summary ---
