@@ -62,7 +62,7 @@ remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_by
 struct remat_least {
     uint64_t step_ns, live_bytes;   /* live_bytes: a bound from below */
     struct remat_class_times times; /* step_ns by class */
-    uint64_t effect; /* a hash of what is computed again and from what: the same of decisions that
+    uint64_t effect; /* a hash of what is recomputed and from what: the same of decisions that
                         make the same kernels */
 };
 remat_status remat_planner_least(const struct remat_planner *planner, struct remat_arena *scratch,

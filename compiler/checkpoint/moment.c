@@ -131,7 +131,7 @@ static void count_live(struct walker *w, uint32_t root, bool *seen)
 }
 
 /* What the kernel reads and, where it cannot write in place, what it writes; and what was written
- * before, is read after, and cannot be computed again. */
+ * before, is read after, and cannot be recomputed. */
 static remat_status count_others(struct walker *w)
 {
     remat_status st = REMAT_OK;

@@ -1,7 +1,7 @@
 /* What to keep at the border between forward and backward pass.
  *
  * Items are the values that the forward pass can leave behind; whatever is not kept and is wanted
- * later is computed again by its task, from items that are kept or computed again themselves. Costs
+ * later is recomputed by its task, from items that are kept or recomputed themselves. Costs
  * are what a choice takes beyond keeping everything, so they may be negative: a value that is made
  * inside the kernel that reads it is neither written nor read.
  *
@@ -15,7 +15,7 @@
 
 struct remat_border_item {
     uint64_t bytes;
-    uint32_t task;   /* that computes it again */
+    uint32_t task;   /* that recomputes it */
     bool wanted;     /* something after the border reads it */
     bool kept;       /* must be kept */
     bool recomputed; /* must not be kept */
