@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Manual policies, decisions near the corners of the planner's hulls, and samples of its paths are
  * compared in order of the least they can cost, and only until the next one cannot be faster than
  * one that fits. */

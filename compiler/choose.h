@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which decision is carried out. Candidates do not depend on the budget, so more budget never gives
  * a slower plan:
  *   - a policy that was given is the only one;

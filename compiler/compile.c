@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* THE pipeline: passes, then the decision (choose.c), which comes back carried through to a
  * schedule and packed, then lowering. */
 #include "compile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler: training graph + budget -> plan. compile.c is the pipeline. */
 #ifndef REMAT_COMPILE_H
 #define REMAT_COMPILE_H

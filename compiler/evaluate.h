@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a decision costs, exactly: clone, schedule, lifespans, price. The same kernels come
  * out as when the rewritten graph is carried through (remat_arrange), but what no decision changes
  * is done once: kernels are formed and clones are made when the evaluator is created. */

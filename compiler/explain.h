@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan says beside what was decided: what the other action would have cost for each value,
  * and the manual policy next to it. */
 #ifndef REMAT_EXPLAIN_H

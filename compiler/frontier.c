@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Candidates are priced exactly and not packed: a point's memory is its live peak. First the paths,
  * then what is near corners, then the manual policies; evenly spaced ones of the paths where there
  * are many.

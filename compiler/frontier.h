@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Step time against memory: what the planner's paths and the ladder's policies offer. */
 #ifndef REMAT_FRONTIER_H
 #define REMAT_FRONTIER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why nothing fits: what lives at the peak of the smallest plan, and why it stays. The reasons are
  * those of `remat-dump --memory`, which has them of a plan. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A path is searched by bisection, which finds the same or an earlier decision when there is more
  * room, since whatever fits less room fits more. */
 #include "paths.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's paths, searched for what fits some room; and what is left to say when nothing does.
  */
 #ifndef REMAT_PATHS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Candidates come from the hull of the likely costs: from that with what crosses from one layer
  * into another kept, so that a layer is recomputed from its input, and from that with such
  * values free, of which paths keep those that groups of layers begin with. Bounds come from the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner: what to keep of each layer, as decisions from the fastest to the smallest, and what
  * no decision can beat. */
 #ifndef REMAT_PLANNER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A graph that trains is prepared twice: as the step, which is cut in two when it has microbatches,
  * and from the same source as an evaluation, which has no dropout. */
 #include "prepare.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The passes: from the graph as written to those that become segments. */
 #ifndef REMAT_PREPARE_H
 #define REMAT_PREPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The smallest that is found of everything that could be smallest: to be refused with, or as a last
  * resort. */
 #include "paths.h"

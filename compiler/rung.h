@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals with what they cost: what `remat_choose` compares. Functions give REMAT_OK unless
  * memory ends or something is wrong with the compiler; `scratch` comes back empty. */
 #ifndef REMAT_RUNG_H

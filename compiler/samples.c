@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Along a path what is saved gets less, but what is live at once in a group or a layer may get
  * more: live peaks have valleys. Samples are the same for all budgets, so that more room never
  * leads to something slower. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of the planner's paths. Paths do not get smaller all the way, so bisection alone passes
  * some decisions by that fit. */
 #ifndef REMAT_SAMPLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU times of the stages of compiling, for -v. */
 #ifndef REMAT_STOPWATCH_H
 #define REMAT_STOPWATCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "survey.h"
 
 enum { TIE_SHARE = 10000 }; /* hardly below: by less than this share of the time */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pricing candidates of a curve: lists of them, samples of each, and what is known of one before it
  * is priced. */
 #ifndef REMAT_SURVEY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // The only C++ file: see flatbuffers.h. Compiled twice, with REMAT_FB_READ and with REMAT_FB_WRITE,
 // because the write half needs a C++ library and the runtime shall not.
 #define FLATBUFFERS_ASSERT(condition) ((void)0) // conditions on input are the verifier's

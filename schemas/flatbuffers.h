@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The official FlatBuffers library behind plain C. Nothing here throws, prints or aborts.
  *
  * Reading: remat_fb_open_* verifies the structure of the bytes once (pointers in bounds, alignment,

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Configures where needed, then compiles: tools/build.sh [directory (default: build)] [meson options]
 set -euo pipefail
 cd "$(dirname "$0")/.."

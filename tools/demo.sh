@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # From a fresh Debian 12 to a trained model: installs, builds, plans Llama 3.2 1B for an H100, then makes
 # GPT-2 124M's training graph, compiles it under a budget that forces recomputation, and trains it on tests/data.
 #   tools/demo.sh [steps (default: 20)] [build directory (default: build)]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a stage of the tests and measurements on a GPU in less than eight minutes, and again what is left of it.
 #   tools/gpu.sh pack [FOLDER]      what the GPU's machine needs of build/, with libraries, into FOLDER (build-carried)
 #   tools/gpu.sh commit             what is built here

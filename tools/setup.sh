@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what remat needs on Debian 12, and nothing when it is there already.
 #   tools/setup.sh                 the tools that build remat
 #   tools/setup.sh --with-torch    also .venv with PyTorch (CPU use) and transformers, for the comparisons in tests/peers

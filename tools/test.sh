@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds and runs every test: with gcc, then with clang under ASan and UBSan, then what
 # uses threads under TSan.
 #   tools/test.sh            everything

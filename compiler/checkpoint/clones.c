@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The given graph is extended once by all clones. A site is a kernel of the backward pass or the
  * rerun of a forward one in a round; each clone belongs to one. A decision sets the inputs that may
  * read a clone; a walk from what is kept marks what is needed, and a walk over the kernels in order

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All that a decision may ask to be recomputed, made once: deciding is then choosing which clones
  * run and who reads them. Kernels stay those of the graph that saves everything (settle.h): a clone
  * runs in the kernel that inlines it, or in the rerun of its original's kernel. */

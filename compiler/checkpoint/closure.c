@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel whose content a decision changes is a site: a forward kernel that stores less, a kernel
  * of the backward pass that inlines, a rerun. What a site takes is launch + the longer of compute
  * and memory, so no less than either side: each site counts by the side that is longer when

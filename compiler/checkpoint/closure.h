@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a graph with its kernels to one problem of choices: the one place where solvers meet the
  * graph. Items are the forward values that the plan without recomputation writes to memory, and
  * what pins save beside them. No decision costs less than the problem says of it, fused kernels

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where in the period of a stack the layers begin is for the costs to say: at the waists that are
  * smallest, and of these the ones to compute the stack again from at least cost. So a layer with
  * its norm behind the sum begins before the norm: what that needs is the sum, and who has it need

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The layers of a graph, and what they hand on. */
 #ifndef REMAT_LAYERS_H
 #define REMAT_LAYERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The forward pass and the loss run the same kernels in every plan, and named kernels are the same
  * everywhere and run in graph order (schedule.h). So when one of these runs, it is known of many
  * others whether they have. */

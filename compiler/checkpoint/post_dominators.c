@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the last node to the first: when a node's turn comes, all its readers are in the tree, and
  * its next is their lowest common ancestor. Jump pointers find that in O(log n) steps (E. W. Myers,
  * "An applicative random-access stack", 1983). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which values everything goes through on the way to the loss. */
 #ifndef REMAT_POST_DOMINATORS_H
 #define REMAT_POST_DOMINATORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The clones that the decision asks for, and what they leave of the graph, in a graph of their own.
  */
 #include "rewrite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rematerialization rewrite: decision -> clones in the graph. */
 #ifndef REMAT_REWRITE_H
 #define REMAT_REWRITE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Candidates are settled from the last one back, so that all reads of one are known when it comes:
  * those of kernels themselves and those of what they inline. A kernel may inline a value where the
  * nodes that make it fit its index space, the rules of fusion and its limit of nodes, together with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How each candidate is recomputed, settled before any decision: inline, inside a fused kernel that
  * reads it, or by a rerun, the kernel that made it run again for the outputs that are needed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A source is where data enter the network: a graph input of floating point, or the first that is
  * made of data and parameters. Its way to the exit goes through waists, by the post-dominators;
  * masks, tables and the output of an encoder, which all layers read, lead to some place behind the

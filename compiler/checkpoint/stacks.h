@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks of layers, found by structure: no name or scope counts. */
 #ifndef REMAT_STACKS_H
 #define REMAT_STACKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over the nodes says in which stretch each lies, one more hashes them: a node's hash
  * holds those of what it reads in its stretch, so the last waist's is the stretch's. */
 #include "stretches.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What lies between the waists of one way to the loss. */
 #ifndef REMAT_STRETCHES_H
 #define REMAT_STRETCHES_H

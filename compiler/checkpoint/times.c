@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A walk over candidates: what a kernel of the backward pass reads is saved, made inside it, or
  * made by a rerun, which reads in turn. So each site's content is two sets of candidates: those it
  * makes, those it stores. Forward kernels come last, from the last one back: one that stores

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a decision as a sum over kernels: what each is made of follows from the decision
  * value by value, and of each such content the price is known once a decision with it has been
  * carried through (evaluate.h). */

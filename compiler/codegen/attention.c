@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention: how large tiles are, and the few lines around the functions of attention*.cu that say
  * it to the compiler as constants.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fused attention on tiles in shared memory, forward and backward, as runtime/kernel/named_kernels.def
  * defines it. A block owns rows of one head and visits tiles of rows of the other side in ascending
  * order: queries visit keys (out; dq), keys visit the queries of their group of heads (dk, dv). Each

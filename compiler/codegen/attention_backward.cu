@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gradient of attention: delta of each row; then dq, queries visiting the keys; then dk and dv, keys
  * visiting the queries of their group of heads. */
 #ifndef REMAT_ATTENTION_BACKWARD

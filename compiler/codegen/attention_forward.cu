@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention: queries visit the keys, exponentials against a running maximum. */
 #ifndef REMAT_ATTENTION_FORWARD
 #define REMAT_ATTENTION_FORWARD

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a plan carries the CUDA code that its commands mean. Text and cubins are programs, which
  * verification does not look into; that they are codegen's and NVRTC's own says what they do. */
 #ifndef REMAT_CODE_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands to kernels and launches. Texts are compared, so commands that differ in counts,
  * addresses and sites only share a kernel. */
 #include "prelude.h"

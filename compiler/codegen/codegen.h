@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel programs and named kernels as CUDA text, and how the commands of a plan launch it.
  *
  * The text is a subset of CUDA C over the primitives of primitives.cu and includes nothing, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Column sums in two kernels a pass: sums of blocks of rows (remat_column_block_rows), each one
  * chain in order of rows, then the blocks' sums added in order.
  *

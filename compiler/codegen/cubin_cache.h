@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cubins on disk, one file each, known by the content that they were made of. */
 #ifndef REMAT_CUBIN_CACHE_H
 #define REMAT_CUBIN_CACHE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs are taken in order and finish in any; each worker has a context and an arena of its own,
  * which live until the results are copied. */
 #include "cubins.h"

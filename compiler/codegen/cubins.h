@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The cubins of a plan: every kernel for every architecture, by several threads and a cache. */
 #ifndef REMAT_CUBINS_H
 #define REMAT_CUBINS_H

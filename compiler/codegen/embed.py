@@ -1,4 +1,5 @@
-"""CUDA sources as C strings: embed.py OUTPUT NAME INPUT.cu..."""
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA sources as C strings, without the line of their license: embed.py OUTPUT NAME INPUT.cu..."""
 import json
 import pathlib
 import sys
@@ -8,7 +9,8 @@ def main():
     output, name, *inputs = sys.argv[1:]
     lines = [json.dumps(line + "\n", ensure_ascii=True)
              for path in inputs
-             for line in pathlib.Path(path).read_text(encoding="ascii").splitlines()]
+             for line in pathlib.Path(path).read_text(encoding="ascii").splitlines()
+             if "SPDX-License-Identifier" not in line]
     pathlib.Path(output).write_text(
         "/* Made by compiler/codegen/embed.py. */\n"
         '#include "prelude.h"\n\n'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by ids, and back: the few lines around the functions of embedding.cu. */
 #include "source.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by ids, and back. Ids outside the table give a row of NaN, and add to none. */
 #ifndef REMAT_EMBEDDING
 #define REMAT_EMBEDDING

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels are written in, on top of the primitives. The elementary functions, the random numbers
  * and the order of row sums are those of runtime/kernel/kernel.h and docs/numerics.md, bit for bit. */
 #ifndef REMAT_FUNCTIONS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the elements are dealt out to threads: none of it changes a bit.
  *
  * - pointwise: a thread has `slots` vectors of `width` elements, all loaded before the first is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named kernels in which threads know nothing of each other: a call each of the function of its
  * name in named.cu. The arguments are the threads of use, a second count, the operands, the
  * parameters (the bits of doubles) and, for fill_normal, the session's seed. What is an error on

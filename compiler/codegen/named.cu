@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named kernels of a few lines, with the CPU device's bits. */
 #ifndef REMAT_NAMED
 #define REMAT_NAMED

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to compiler/codegen: the .cu files as text, made by embed.py. */
 #ifndef REMAT_CODEGEN_PRELUDE_H
 #define REMAT_CODEGEN_PRELUDE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a kernel may use of the machine. This part is CUDA; whoever defines REMAT_PRIMITIVES has put
  * another in its place (tests/emulator/primitives.h). All accesses of memory go through here. */
 #ifndef REMAT_PRIMITIVES

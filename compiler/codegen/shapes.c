@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The bodies of kernels without column sums: pointwise, tensors, team, block (layout.c). */
 #include "source.h"
 

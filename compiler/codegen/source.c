@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a command to nodes: the index space with as few axes as the strides allow, what varies with
  * what, and in which pass over the elements an instruction can run first. */
 #include "source.h"

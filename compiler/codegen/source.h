@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to compiler/codegen: one command being turned into text.
  *
  * Instructions run in passes over the elements of a row (or of a block of rows, with column sums),

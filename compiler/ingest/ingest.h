@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graph files (schemas/graph.fbs, docs/formats.md): bytes nobody trusts -> struct remat_graph, and
  * back. */
 #ifndef REMAT_INGEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "graph.h"
 
 /* An index beyond this is no layer: side arrays are indexed by layer. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The graph: what the compiler works on from ingest to fusion.
  *
  * SSA with dense typed ids. A node computes one or more values from values; its id order is a valid

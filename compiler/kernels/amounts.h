@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Amounts: how large times and costs get, so that no sum or product of them overflows.
  *
  * A segment (a step, a microbatch, an update, an evaluation) takes less than REMAT_SEGMENT_NS_MAX:

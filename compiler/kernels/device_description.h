@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device as the compiler knows it: rates, capacity, reserve. From schemas/devices/NAME.json,
  * which are built in, or from a file of the same form (docs/cost_model.md). */
 #ifndef REMAT_DEVICE_DESCRIPTION_H

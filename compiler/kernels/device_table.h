@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The descriptions in schemas/devices, built in by schemas/devices/embed.py. */
 #ifndef REMAT_DEVICE_TABLE_H
 #define REMAT_DEVICE_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From groups of nodes (fuse_groups.h) to kernels: when it is known which values are read
  * elsewhere, each group's body is written, or found among those written before. */
 #include "fuse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuse: which nodes of an expanded graph run in one kernel, and what each kernel is.
  *
  * Pure: the kernel list is a function of the graph alone. Kernels are formed once, on the graph

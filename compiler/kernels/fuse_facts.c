@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Spaces are numbered with a hash table of linear probing, at most half full. */
 #include "fuse_facts.h"
 

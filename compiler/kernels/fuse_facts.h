@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What fuse asks of every node of a graph, in few bytes: many sequences of one graph are fused.
  * Private to fuse*.c but for creating it and the index spaces. */
 #ifndef REMAT_FUSE_FACTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Greedy in graph order (rules in fuse.h). Groups are collected first, without looking at how large
  * they get; where one is too large, once more, within those. So a node that makes one group too
  * large opens no other group to nodes that it was closed to. A group is a list linked by node. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of a graph that has kernels: what each node says, with the values that leave its group. */
 #include "fuse_groups.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a kernel's operands and, for a kernel program, its instructions.
  *
  * Nodes come in graph order, so each argument is a register of the same kernel, an inline constant

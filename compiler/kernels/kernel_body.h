@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the nodes of one kernel to its operands and instructions; used by fuse.c only. */
 #ifndef REMAT_KERNEL_BODY_H
 #define REMAT_KERNEL_BODY_H

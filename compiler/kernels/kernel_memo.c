@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table with linear probing, at most half full; keys lie one after the other. */
 #include "kernel_memo.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that were written before: a decision changes few of them, so most evaluations find most
  * kernels here. Private to fuse.c but for creating one. */
 #ifndef REMAT_KERNEL_MEMO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* price: what one kernel costs on a device. Pure; the only place that says so.
  *
  * Roofline: launch + max(arithmetic, moved bytes / bandwidth), where moved bytes are those of the

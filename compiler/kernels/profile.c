@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows are found by two hashes: of what the kernel is (instructions or name, dtypes of the
  * operands) and of how large (texts of the operands, flops, bytes). Sorted by kernel and roofline
  * time, so that a kernel's sizes are neighbours. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A profile: measured times of kernels on one device (remat-profile/1, as remat-run --profile
  * writes it), and what it says of the time of another kernel. docs/cost_model.md. */
 #ifndef REMAT_PROFILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A product is cut into tiles that the processors take in waves; the last wave is rarely full and
  * tiles reach over the edges. Libraries answer with smaller tiles, which load more per product, and
  * with tiles split along k, whose partial sums go through memory; the best of these is taken

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roofline: how long arithmetic takes on a device, without memory traffic and launch; for price.c.
  * docs/cost_model.md has the formulas and where their constants come from. */
 #ifndef REMAT_ROOFLINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sensitivity: whether the fastest of several plans stays it when costs are off.
  *
  * Costs are off by class: matmul, attention and all the rest, each 20 % too low, right or 20 % too

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a value lies in the storage that it is a view of. */
 #ifndef REMAT_VIEW_H
 #define REMAT_VIEW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clones and decided values have the names of their originals, so the three are joined by name. */
 #include "decisions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The record of what was decided, for dump and report; used by lower.c only. */
 #ifndef REMAT_DECISIONS_H
 #define REMAT_DECISIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lowering is a change of tables: statics and graph values with bytes become program values,
  * kernels become commands in schedule order, views become operands; a part becomes a segment. */
 #include "lower.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a scheduled, placed and priced kernel list to the plan. */
 #ifndef REMAT_LOWER_H
 #define REMAT_LOWER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lifespans by one pass over the schedule for first and last use, a second for sharing in place;
  * then the packer (memory/pack.h). */
 #include "place.h"

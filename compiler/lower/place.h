@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where every byte lies: lifespans, sharing, offsets. */
 #ifndef REMAT_PLACE_H
 #define REMAT_PLACE_H

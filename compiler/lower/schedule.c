@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where kernels cannot run as they are listed: edges as two compressed arrays (before, after), then
  * a depth-first walk in graph order; optimizer kernels are held back from the walk and emitted when
  * the last kernel they wait for is. */

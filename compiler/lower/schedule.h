@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Order of execution of a kernel list. */
 #ifndef REMAT_SCHEDULE_H
 #define REMAT_SCHEDULE_H

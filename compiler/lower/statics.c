@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names are sorted once, so that equal ones are neighbours; the first appearance stands for all. */
 #include "statics.h"
 

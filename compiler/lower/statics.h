@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The static floor of the arena: the tensors that live through every segment of a plan. */
 #ifndef REMAT_STATICS_H
 #define REMAT_STATICS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Placed slots are kept in the order of their offsets, so that one scan sees the gaps between those
  * that overlap the next slot in time. Unlike the skyline these fill holes. */
 #include "fit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* First fit and best fit; internal to memory/. */
 #ifndef REMAT_MEMORY_FIT_H
 #define REMAT_MEMORY_FIT_H

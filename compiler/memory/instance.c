@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting the slots and compressing time to the positions where something begins or ends. */
 #include "instance.h"
 

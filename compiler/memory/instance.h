@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The slots of one packing as the packers see them; internal to memory/. */
 #ifndef REMAT_MEMORY_INSTANCE_H
 #define REMAT_MEMORY_INSTANCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Traits of slots and orders by keys. T is a range maximum: a sparse table over the live profile.
  */
 #include "order.h"

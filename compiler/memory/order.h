@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order in which a packer considers slots; internal to memory/. */
 #ifndef REMAT_MEMORY_ORDER_H
 #define REMAT_MEMORY_ORDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ladder of attempts, cheapest first; the lowest result is kept (notes/memory.md 1.3). */
 #include "pack.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets for slots in one arena such that slots that live at the same time never overlap.
  *
  * Source of the method and of the numbers: notes/memory.md, section 1. Minimising arena_bytes is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every pair of slots, and the sum of live bytes at every begin (the live bytes grow nowhere else).
  */
 #include "pack_check.h"

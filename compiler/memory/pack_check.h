@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a packing with nothing but its definition; shares no code with the packers. */
 #ifndef REMAT_PACK_CHECK_H
 #define REMAT_PACK_CHECK_H

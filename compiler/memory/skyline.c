@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Min-offset-first packing without a conflict graph (notes/memory.md 1.2).
  *
  * Segments of equal height tile the time axis. Repeatedly take the lowest segment, leftmost of

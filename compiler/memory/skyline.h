@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The skyline packer; internal to memory/. */
 #ifndef REMAT_MEMORY_SKYLINE_H
 #define REMAT_MEMORY_SKYLINE_H

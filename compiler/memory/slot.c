@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The profile is a difference array: a slot adds its bytes where it begins and takes them away
  * where it ends; the sums are taken modulo 2^64 and come out in range. */
 #include "slot.h"

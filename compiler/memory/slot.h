@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is packed: bytes that are needed during a lifespan. */
 #ifndef REMAT_SLOT_H
 #define REMAT_SLOT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scaled dot-product attention, whole: dropout(softmax(scale q k^T, masked)) v with grouped key
  * heads. Its second output, the log of each row's sum of exponentials, is all that the gradient
  * needs to compute the probabilities again. */

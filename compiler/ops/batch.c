@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step in microbatches: parts of the whole batch, by an index that the device counts. */
 #include "family.h"
 

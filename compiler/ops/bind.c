@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Binding: numbers in place of symbols. Which nodes there are does not change, and what the graph
  * records of its results is bound like all else; that the ops infer the same is then the
  * verifier's business. */

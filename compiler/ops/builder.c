@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appending nodes so that a rewrite reads like its formula. The first failure sticks, so formulas
  * need no checks in between. */
 #include "family.h"

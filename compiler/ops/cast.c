@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of dtype: where bf16 values meet f32 arithmetic. Widening is exact, so a cast that undoes
  * one is the value itself. */
 #include "family.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks that several ops share, and how shapes are written in messages. */
 #include "family.h"
 

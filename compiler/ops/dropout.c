@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dropout. Its mask is a function of (seed, step, site, index): the backward pass makes it again,
  * so it is never stored. */
 #include "family.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by index, and the sum of gradients into the rows that they came from. */
 #include "family.h"
 

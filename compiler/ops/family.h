@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the op families share: the declarations of all functions that ops.def names, and the checks
  * that their messages come from. Private to this folder. */
 #ifndef REMAT_FAMILY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash over what a graph computes. Ops enter by name, so it outlives changes of the op table. */
 #include "ops.h"
 

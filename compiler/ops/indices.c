@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which elements an op accepts of an operand that has indices: the rows of indices.def, and
  * "ignore_index". */
 #include "ops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cross entropy of logits against class indices, averaged over the rows that count. The logarithm
  * of each row's sum of exponentials is kept; with it the gradient is one pass over the logits.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The op table, and inference from a row: arity, attribute keys and kinds, the row's own shape
  * rule, sizes. */
 #include "family.h"

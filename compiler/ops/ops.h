@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The op table: everything the compiler knows about an op, one row of ops.def each. Facts live only
  * here. A row names the functions of its family file (pointwise.c, matmul.c, norm.c, ...); a
  * missing one does not link. Adding an op: docs/adding_an_op.md. */

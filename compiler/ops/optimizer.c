@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AdamW and SGD with PyTorch's formulas and order of operations. What depends on the step alone is
  * computed once by adamw_coefficients; `assign` makes each new value the new version of its state.
  */

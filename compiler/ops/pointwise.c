@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise arithmetic with operands that broadcast as in NumPy. A derivative is the formula on
  * the result's shape, then summed over the axes along which its operand was repeated. Arithmetic is
  * f32; add takes two bf16 operands, too, and rounds the sum, so that sums of gradients and

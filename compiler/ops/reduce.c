@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row reductions [.., n] -> [.., 1] and column sums [.., n] -> [n]. */
 #include "family.h"
 

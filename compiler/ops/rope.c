@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rotary positions as Hugging Face's Llama has them: element i of a head's first half and element i
  * of its second are a pair. With the table's rotations W[t, to, from, i] both halves of the result
  * are y[to] = x[0] W[to, 0] + x[1] W[to, 1] over one space [B, T, H, 2, D / 2], which one kernel

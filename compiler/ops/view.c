@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views (reshape, slice, transpose) and what undoes them (pad, concat).
  *
  * A view owns no bytes: its elements lie in its storage root at an offset with strides. Reshaping

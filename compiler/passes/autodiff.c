@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reverse-mode differentiation of the loss by every trainable parameter; nothing where there is
  * none.
  *

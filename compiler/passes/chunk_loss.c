@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cross_entropy(linear(x, w)) -> linear_cross_entropy, where nobody else reads the logits. */
 #include "rebuild.h"
 

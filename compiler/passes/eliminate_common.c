@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Merges a node with an earlier equal one: same op, inputs, attributes, scope and phase. Nodes of
  * different scopes stay apart, so that equal layers stay equal and none holds another's values
  * alive. Pointwise nodes with operands are left alone: doing them twice costs nothing inside a

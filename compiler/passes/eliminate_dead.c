@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Drops the nodes that no graph output, update or parameter gradient needs. */
 #include "rebuild.h"
 

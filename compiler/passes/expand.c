@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replaces every composite node by primitive ones. They keep its scope, phase and instance, name it
  * as their origin and share one group; its values keep their names, those inside are named after
  * the first of them. */

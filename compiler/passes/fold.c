@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peepholes over sums of gradients, each of which saves buffers and passes over memory:
  *
  *     add(x, embedding_backward(g, ids))  ->  embedding_accumulate(x, g, ids), in place

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The graph of an evaluation: without gradients and updates, and without dropout as PyTorch's
  * module.eval() has it. */
 #include "rebuild.h"

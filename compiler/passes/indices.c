@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is accepted of an input follows from those who read it, directly or through views. They come
  * after it in the order of nodes, so one pass from the last node to the first finds all of them.
  *

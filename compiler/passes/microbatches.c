@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One step as several microbatches, whose gradients are averaged.
  *
  * The index of the microbatch is a state that the graph counts itself, so its commands never

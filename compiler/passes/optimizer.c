@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Appends AdamW or SGD: the states and one node for every parameter with a gradient, in the order
  * in which the gradients are computed, and what all of them share. Updates are f32: a bf16
  * parameter is the rounded copy of a master, which is a state. Every update flags a gradient that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Passes: each a function from a graph to a new graph in `arena`; the input graph stays as it is
  * and the output may point into it (names, scopes), so both arenas live as long as the compilation.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A candidate is given its pitch, and loses it again to the first reader, writer or view that
  * cannot have it. */
 #include "passes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making a new graph from an old one node by node. Groups of nodes that came from one composite
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Making a new graph from an old one node by node: what the passes here share. Private. */
 #ifndef REMAT_REBUILD_H
 #define REMAT_REBUILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Accumulators are where the two graphs meet: in the update each stands for its newest version, and
  * what made that is dead. */
 #include "rebuild.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Policy + pins -> decision.
  *
  * A policy divides the forward nodes into groups that are replayed on their own: k layers, or one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about the values of a graph that decisions rest on. */
 #ifndef REMAT_POLICY_FACTS_H
 #define REMAT_POLICY_FACTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pins: what --save GLOB and --recompute GLOB say of each value. */
 #ifndef REMAT_POLICY_PINS_H
 #define REMAT_POLICY_PINS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings -> policy, and the ladder of policies. */
 #include "policy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Manual policies: the settings users know from Megatron-LM and torchtune/torchtitan, as rules from
  * a graph to a decision. Semantics and sources: docs/policies.md. */
 #ifndef REMAT_POLICY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "region.h"
 
 const struct remat_module_info remat_modules[REMAT_MODULE_COUNT] = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which part of the network a scope belongs to: a layer of a stack, a module of that layer. */
 #ifndef REMAT_POLICY_REGION_H
 #define REMAT_POLICY_REGION_H

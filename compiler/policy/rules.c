@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The predicates of rules.def: true when the rule is broken, with the holes of its message filled.
  */
 #include "rules.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The checks of rules.def. */
 #ifndef REMAT_POLICY_RULES_H
 #define REMAT_POLICY_RULES_H

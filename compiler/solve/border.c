@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Source side of the cut: item "available", task "runs", extra "charged". An arc that leaves it is
  * paid, so every rule of the form "if this then that" is an unbounded arc. Capacities are integers,
  * rounded down, so that a cut proves its bound without tolerances; the unit is 1/64 ps, or coarser

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What to keep at the border between forward and backward pass.
  *
  * Items are the values that the forward pass can leave behind; whatever is not kept and is wanted

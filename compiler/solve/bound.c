@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The best first run to look at: nodes spread over those under pressure, those under the most, then
  * around the best; then branch and bound on what is kept at that moment, since values are kept
  * whole. */

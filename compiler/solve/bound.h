@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A lower bound on the time of every schedule within a budget, whatever its order and however often
  * it recomputes. The proof is in docs/problems.md. */
 #ifndef REMAT_BOUND_H

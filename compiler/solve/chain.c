@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic programming over segments (a, b]: with the value of forward node a live, run the backward
  * groups b .. a + 1, where group i are the backward nodes whose last forward input is i. A segment
  * is split at j: advance from a to j without keeping anything on the way, do (j, b], then (a, j].

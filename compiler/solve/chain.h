@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chains: forward nodes that read their predecessor only, then backward nodes in an order in which
  * they read the forward values from the last to the first. Of these the fastest schedule in a class
  * that contains all checkpointing schedules is found at every budget at once. docs/problems.md. */

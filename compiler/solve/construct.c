@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Recomputation on demand: depth first over missing inputs, each value at most once after the cut.
  */
 #include "construct.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sequences from a choice of what to keep. */
 #ifndef REMAT_CONSTRUCT_H
 #define REMAT_CONSTRUCT_H

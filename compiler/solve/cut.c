@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prices are integers, rounded down, so the bound holds without tolerances. */
 #include "cut.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The network of one lower bound. At the first run of a node k nothing that descends from k has
  * run, and at most `budget` bytes are live. What the descendants read must come out of those bytes
  * or be computed again: a minimum cut prices the choice with lambda per byte, and lambda is raised

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a search has to end: asked as work is counted, so that nothing runs long without a look. */
 #ifndef REMAT_DEADLINE_H
 #define REMAT_DEADLINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "decision.h"
 
 uint32_t remat_decision_rounds(const struct remat_decision *decision)

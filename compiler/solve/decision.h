@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is saved and what is recomputed: the output of a policy or solver, the input of the rewrite.
  * Plain data over the values of the expanded graph (ids as there). */
 #ifndef REMAT_DECISION_H

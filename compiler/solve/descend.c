@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Several times from the given order down the ladder, each rung from the schedule of the one above,
  * which is a little too large for it; where annealing does not make it fit, from the fastest that
  * fits or from greedy plans. Then straight from the given order to far below, further down in

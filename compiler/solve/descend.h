@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Schedules on a fixed ladder of budgets, from the peak of the given order down to the least peak
  * found. No budget asked for has a part in it: what is found fits in every larger one. */
 #ifndef REMAT_DESCEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Uniform-cost search over states (live values, nodes that have run). The first run of a node costs
  * nothing, since every schedule pays it; a repeat costs its time. Values are evicted only to make
  * room for a run, and then a minimal set of them: any schedule can be followed with more kept than

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The fastest schedule of a small problem, by exhaustion in order of cost. */
 #ifndef REMAT_EXACT_H
 #define REMAT_EXACT_H

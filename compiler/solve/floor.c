@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The least peak of any schedule is the largest, over the nodes, of what it takes to run that node
  * starting from nothing. Backwards from a set of values that are live together: the one produced
  * last, u, was produced while the others and the inputs of u were live. So the least peak for a set

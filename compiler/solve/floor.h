@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A budget below which no schedule exists, whatever its order and however often it recomputes. */
 #ifndef REMAT_FLOOR_H
 #define REMAT_FLOOR_H

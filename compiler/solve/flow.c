@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dinic's algorithm with an explicit path instead of recursion. */
 #include "flow.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Maximum flow, minimum cut. */
 #ifndef REMAT_FLOW_H
 #define REMAT_FLOW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The rest is made as any problem, from parts. Storages of aliases are inputs in a problem already,
  * so parts need no aliases. */
 #include "idle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that no plan is about: without inputs, users, time and bytes. A problem without them has
  * the same plans, and may be small enough for exhaustion. */
 #ifndef REMAT_IDLE_H

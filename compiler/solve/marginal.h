@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What one value less, or one more, in a choice at the border would change. */
 #ifndef REMAT_MARGINAL_H
 #define REMAT_MARGINAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Breadth first from the starts, an item at a time; a table of what has been seen, by hash. */
 #include "neighbours.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions near given ones, that depend on no budget: all that differ in one item, in two and so
  * on, until there are so many; of few items that is every decision. */
 #ifndef REMAT_NEIGHBOURS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When the backward pass comes to group j of those whose inputs are saved, counted from 1, what the
  * groups behind it held is gone, and its own inner inputs are there: j + size - 1 inputs in all. So
  * the first groups may be the largest. With at most `most` inputs at once, m groups cover the sum

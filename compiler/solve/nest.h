@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of stages that are computed again twice: from a group's input that is saved, all of it is
  * passed through once, of which the inner inputs stay; then each stage is computed again by itself
  * when the backward pass comes to it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sequence of choices of what to keep, from the fastest to the smallest, that does not depend on
  * any budget: along the corners of a border problem's hull, and between two corners one region
  * after the other, the first of the forward pass first, since what the last ones keep is used up

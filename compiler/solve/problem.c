@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Validation of a problem and the arrays derived from it. */
 #include "problem.h"
 

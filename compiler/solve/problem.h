@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planning problem as plain data: a graph of nodes with a time and a size each, and what a
  * compiler has to say about them besides.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Simulated annealing on a timeline. The move that matters is `recompute_before`: drop a value
  * before one of its uses, and with it whatever its recomputation needs and cannot be kept in the
  * budget. States above the budget are allowed at a price.

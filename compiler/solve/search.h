@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Local search over sequences of runs, order and recomputation together, for one budget. */
 #ifndef REMAT_SEARCH_H
 #define REMAT_SEARCH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replays a sequence, run by run. A backward sweep finds which read of a value is the last one
  * before its next production; the forward sweep allocates at runs and frees after those reads. */
 #include "simulate.h"

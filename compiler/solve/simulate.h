@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a sequence does: the independent judge of everything that the solver claims. It shares no
  * code with the search, and plans are accepted and printed with its figures only. */
 #ifndef REMAT_SIMULATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For each budget a few annealing runs from the best sequences known; everything found at one
  * budget is a candidate at all others. The simulator has the last word on each. */
 #include "solve.h"

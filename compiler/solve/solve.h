@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner of bare problems: a fast sequence within a budget, a lower bound on every other one,
  * and a floor below which there is none. */
 #ifndef REMAT_SOLVE_H

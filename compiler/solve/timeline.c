@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Live bytes by slot, with range add and maximum as in Imanishi et al., "A fast heuristic to
  * optimize time-space tradeoff for large models" (2022), but as differences: a range changes two
  * slots, and a tree knows of each of its blocks of slots the sum of the differences and the largest

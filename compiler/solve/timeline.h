@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sequence that can be changed anywhere in logarithmic time, its peak known after every change.
  *
  * Runs lie in slots 0 .. slot_count - 1, mostly empty, so that runs can be put between others. Any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Trains a plan for a few steps from a program of one's own, in C or C++:
  * cc embed.c $(pkg-config --cflags --libs remat). Usage: embed PLAN STEPS. */
 #include <remat/remat.h>

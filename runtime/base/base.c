@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Context, error text, host memory and the arena. */
 #include "base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What every file uses: the error idiom, memory, checked sizes, hashing.
  *
  *     remat_status st = REMAT_OK;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that others wrote, as people are shown it: a terminal obeys control characters, so none
  * reaches one. What is printable stays as it is, backslashes too, so showing twice changes
  * nothing, and a message may quote another. */

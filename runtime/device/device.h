@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What executes commands: one vtable, filled by cpu/ and cuda/.
  *
  * A device object is made for one program and one session: it prepares every command at creation,

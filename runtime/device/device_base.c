@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What devices share: the object's life, and how much memory it takes. */
 #include "device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loading plans, and what a host may ask them. */
 #include "plan.h"
 

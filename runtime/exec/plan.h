@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to exec: the handle of a loaded program. */
 #ifndef REMAT_PLAN_H
 #define REMAT_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running entry points. Untraced, a device may replay an entry point as one. Traced, commands are
  * executed one by one: where what they wrote is copied the host waits for each, and else, on a
  * device whose memory the host cannot address, they run back to back and the callbacks come at the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions: memory and threads for a plan, host access to tensors, entry points, trace. */
 #include "session_state.h"
 

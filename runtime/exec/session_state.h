@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to exec: the session object, and the checks that tests can switch on. */
 #ifndef REMAT_SESSION_STATE_H
 #define REMAT_SESSION_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Checks on the memory of a session, and broken rules. The device must be the host's. */
 #include "session_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What only tests may do to a session. Hidden in the shared library; tests link the archive. */
 #ifndef REMAT_SESSION_TESTING_H
 #define REMAT_SESSION_TESTING_H

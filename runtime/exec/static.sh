@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # The static library exports what the shared one does: all objects become one, in which the hidden names are local.
 #
 #     static.sh OUTPUT OBJCOPY AR COMPILER... -- ARCHIVE...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The commit, stage by stage: flush to disk, give the temporary file a name and the old one a
  * second, move. All outputs go through one stage before any begins the next, so what is likely to
  * fail has failed before anything moves. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every file that the library or a tool writes is written here.
  *
  * A command has one set of outputs. Each output is claimed before the work begins and written

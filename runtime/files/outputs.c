@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Outputs up to the commit: claims and writing. */
 #include "outputs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A set of outputs from within. The life of one: claimed (its target is known, a temporary file is
  * open), asked for (it has a stream), then committed (commit.c). */
 #ifndef REMAT_OUTPUTS_H

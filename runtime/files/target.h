@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a path leads: a name in a folder, or something that is written to directly. */
 #ifndef REMAT_TARGET_H
 #define REMAT_TARGET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opcode and named-kernel tables, the check of untrusted kernel programs, and their text. */
 #include "kernel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a command executes: a kernel program or a named kernel. This header says what they mean; the
  * CPU device, the emitted CUDA text and the float64 reference are executors of the same definition.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_code.h"
 
 remat_status remat_cuda_source(struct remat_arena *arena, const struct remat_cuda_code *code,

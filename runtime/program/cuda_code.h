@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA code of a plan: the text of its kernels, how its commands launch them, and what NVRTC
  * made of the text where there was one. Plain data that compiler/codegen fills and a CUDA device
  * executes; a verified plan's can be trusted as far as program.h says.

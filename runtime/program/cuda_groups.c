@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands are visited in order. Some groups are open: their commands wait. A command closes the
  * groups that it must not overtake, then joins one or opens its own; a closed group's place is that
  * of its last command, which is before the one that closed it. */

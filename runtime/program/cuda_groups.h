@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which launches a device may make as one: those of commands that do the same to different tensors,
  * as AdamW does, where nothing between the first and the last command minds. What runs is what the
  * plan says; a device that shows commands one by one launches each by itself.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_read.h"
 
 static remat_status read_preludes(struct remat_reader *reader,

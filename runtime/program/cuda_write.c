@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_write.h"
 
 #define COPY_TEXT(field) REMAT_TRY(remat_writer_text(w, from->field, &in.field))

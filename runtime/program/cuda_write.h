@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of remat_program_write for CUDA code; private to this folder. */
 #ifndef REMAT_CUDA_WRITE_H
 #define REMAT_CUDA_WRITE_H

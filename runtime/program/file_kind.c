@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names the files that people give by mistake, by their first bytes. */
 #include "reader.h"
 

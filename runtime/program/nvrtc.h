@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's run-time compiler, opened with dlopen: remat needs no CUDA toolkit to build or to run,
  * and says plainly when a compilation needs one. Both the compiler and the CUDA device use it. */
 #ifndef REMAT_NVRTC_H

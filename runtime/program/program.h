@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plan in memory: what lowering fills, the runtime executes, and remat-dump prints. One
  * definition; only program_read and program_write know the file format (schemas/program.fbs).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plan file -> struct remat_program: what cannot be expressed natively is refused here, the rest by
  * remat_program_verify and remat_program_simulate. */
 #include "cuda_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The naive replay. First the arena alone, command by command: which buffers live. Then each
  * segment: for each buffer the value that it holds. It believes only lifespans, offsets and
  * accesses, and recomputes everything that the plan claims from them. */

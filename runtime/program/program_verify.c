@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What holds of every program by itself, table by table. Commands: verify_command.c. */
 #include "verify.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* struct remat_program -> plan file. The order of writing is fixed, so equal programs give equal
  * bytes. */
 #include "cuda_write.h"

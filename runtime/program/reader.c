@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The container around both formats, and what their readers share. */
 #include "reader.h"
 

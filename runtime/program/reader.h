@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What reading a graph and reading a plan have in common: recognising the file by its bytes, the
  * container (docs/formats.md), versions, text, and a bound on what a hostile file can make of
  * sharing. */

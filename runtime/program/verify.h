@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of remat_program_verify; private to this folder. */
 #ifndef REMAT_VERIFY_H
 #define REMAT_VERIFY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operands over each other. What a command writes lies apart from all else that it uses, in bytes
  * of the arena, so that neither the order of a kernel's loads and stores nor that of its threads
  * decides what it reads. The exceptions: a kernel program stores where it loads, element for

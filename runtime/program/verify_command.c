@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels, and commands against kernels, values and buffers: after this no view leads out of its
  * buffer, whatever the executor trusts. */
 #include "verify.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operands of named kernels: what named_kernels.def says of them, checked. */
 #include "verify.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names by which hosts know data: tensors', and those of gradients in a trace, which a file of
  * gradients has too. */
 #include "verify.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "writer.h"
 
 #define BLOCK_BYTES_FIRST (UINT64_C(1) << 16)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What writing a graph and writing a plan have in common: the block that the file is built in,
  * which doubles until the file fits, text written once, and the container. */
 #ifndef REMAT_WRITER_H

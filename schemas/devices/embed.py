@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device descriptions as a C table: embed.py OUTPUT INPUT.json..."""
 import json
 import pathlib

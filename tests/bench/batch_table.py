@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The largest batch that fits under each policy, and tokens a second by the cost model.
 
     python3 tests/bench/batch_table.py BUILD_DIRECTORY [--output FILE] [--small]

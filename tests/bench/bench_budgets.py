@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPU steps of plans decided value by value beside the ladder's choice, at the same ten budgets, in one run.
 
     python3 tests/bench/bench_budgets.py BUILD_DIRECTORY [--output FILE] [--force] [--small]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time of compiling large models, by stage: bench_compile [PRESET...]. Each is compiled for a
  * budget of its static bytes and half of what moves, by the ladder, also in eight microbatches, and
  * value by value; the total has everything from generating the graph to writing the plan. Figures

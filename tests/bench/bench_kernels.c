@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times single kernels on the CPU device, through the compiler and a real session: each case is a
  * small graph in text form, whose interesting node has the scope "case". Prints one JSON object a
  * line: name, threads, the fewest nanoseconds of all steps for the commands of a phase, GFLOP/s and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time of loading plans: bench_load [PRESET...]. By stage: structure and text (the FlatBuffer
  * becomes native structs), remat_program_verify, remat_program_simulate; the best of several. Then
  * the last two for plans of a few MB that nobody would compile: all buffers live at once, or one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A training step, on ids drawn by Zipf's law, for each line of standard input, so that
  * bench_step.py can take turns between processes: bench_session PLAN THREADS [DEVICE [LIBRARIES]],
  * as remat-run's --threads, --device and --cuda-libraries. Prints one JSON object a step: step_ns,

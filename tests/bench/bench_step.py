@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times training steps of GPT-2, Llama and BERT and single kernels against PyTorch CPU eager, in one run.
 
     .venv/bin/python tests/bench/bench_step.py BUILD_DIRECTORY [--output FILE] [--force] [--small]

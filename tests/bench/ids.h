@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ids to time steps with. */
 #ifndef TESTS_BENCH_IDS_H
 #define TESTS_BENCH_IDS_H

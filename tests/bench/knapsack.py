@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What PyTorch's partitioner would save under `activation_memory_budget`, at the costs of a plan.
 
 After choose_saved_values_set of torch/_functorch/partitioners.py: values that take much to compute

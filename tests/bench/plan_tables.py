@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans value by value beside manual policies, at ten budgets for each model, sequence and device.
 
     python3 tests/bench/plan_tables.py BUILD_DIRECTORY [--output FILE] [--small] [--model NAME...]

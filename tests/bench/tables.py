@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated tables. A script's tables are the file tables/NAME.md beside docs/benchmarks.md, and its summary stands
 between marks in docs/benchmarks.md. The summary is made from the text of the tables alone."""
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ids to time steps with: drawn by Zipf's law from the whole vocabulary, for remat-run --ids and bench_session.
 
     test_ids.py BUILD"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A script that generates tables, small, with its option --output on a copy of docs/benchmarks.md: it writes its tables,
 their summary between its marks, and nothing else.
 

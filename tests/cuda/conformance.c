@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every primitive of compiler/codegen/primitives.cu in a kernel of its own (conformance.def),
  * random inputs with zeros, subnormals, ties, infinities and NaN among them, run through the CUDA
  * device's loader and compared with plain arithmetic of the host.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each primitive gives for a warp, in plain arithmetic that shares nothing with the emulator's
  * text: rounding by scaling and nearbyint, sums of products in double. CLOSE: how far off a result
  * may be, as a float, 8 words after it. Compiled for a host that does not flush subnormals. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcublasLt: products in plain loops, one ascending chain of sums for each part of K, the
  * parts added in order. An algorithm is the number of its parts, so two algorithms differ in bits,
  * the alignments of addresses that it was chosen for, and the workspace that it needs. Each product

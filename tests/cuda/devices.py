@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which device remat-run takes, and the one line that it says where "cuda" cannot be had. What each says
 is in devices.txt; with REMAT_UPDATE_GOLDEN=1 in the environment that is written instead.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Doubles of NVIDIA's libraries, for tests of the CUDA device without a GPU: libcuda.so.1 runs
  * launches in the emulator (tests/emulator), libnvrtc.so.13 and .12 keep the text as their cubin,
  * libcublasLt.so.13 and .12 multiply in plain loops. The device code and the tools are what a GPU

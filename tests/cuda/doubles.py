@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the CUDA device share: tools, the doubles' folder and environment, tensors. With "-" as
 compiler there are no doubles but a GPU, and with "-" as folder the libraries are where the system's loader
 looks."""

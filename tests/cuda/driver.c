@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcuda.so.1: memory is a part of one pool, so that device addresses are host addresses; streams
  * are queues of operations; a graph is a queue kept. Here are its objects, device and context. */
 #include "driver.h"

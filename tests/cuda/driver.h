@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the double of libcuda: its state, objects and operations. */
 #ifndef REMAT_TESTS_DRIVER_H
 #define REMAT_TESTS_DRIVER_H

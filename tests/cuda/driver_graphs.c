@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Captures and graphs of libcuda's double: a graph is a queue kept. A capture ends with the first
  * call of its thread that no graph could have, as cuThreadExchangeStreamCaptureMode of cuda.h says
  * of unsafe calls. */

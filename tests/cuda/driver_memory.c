@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of libcuda's double: allocations in the pool, copies, and who may access what. */
 #include "driver.h"
 

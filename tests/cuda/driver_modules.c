@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules of libcuda's double: a cubin is text, which the C compiler makes a library of. */
 #include "driver.h"
 

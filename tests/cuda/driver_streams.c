@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events of libcuda's double: operations are performed when somebody waits for their
  * stream, or for an event on it; of other streams only what these wait for. The legacy stream waits
  * for all blocking ones at each call, and they for it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the CUDA device asks of the driver for a plan too large to run here: every launch, product
  * and fill as the double writes it down (REMAT_DOUBLE_DRY), against the plan's own numbers: blocks,
  * threads, shared memory, words, addresses, bytes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The doubles show each fault of driver_mutants.def, planted into the CUDA device, and say what it is, by host.c or,
 for what is cut in plans too large to run here, by dry.c.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A gradient that is not finite ends remat-run after its step, with exit code 8 and no weights, on the CPU and on
 doubles of NVIDIA's libraries, where steps after the first are a graph; clipped, in microbatches, in bf16.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of matrix products beside a plan: made on the first run, followed by later ones whatever
 the library would choose now, kept when other GPUs and versions add to it and not followed by these, refused when it is something else.
 Algorithms are chosen within the workspace of the plan.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loss and gradients of one step from two devices: files, and how far apart they may be.
 
 Both round and add the same values, in other orders. A rounding to a dtype of unit roundoff u is at most u; some

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // What cuda_api.h and its lists say against NVIDIA's headers, at compile time; and cuBLASLt's
 // library, where it is installed, has every function. Exit code 77 where it is not.
 #include <cublasLt.h>

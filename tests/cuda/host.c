@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A session on a stream and in memory that the host made through the driver, beside one that made
  * its own: the same bits; on the host's stream, of whatever kind, entry points return before they
  * are done, what the host has enqueued there comes before them and what it enqueues later after

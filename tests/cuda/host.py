@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A session on the host's stream and in the host's device memory (host.c), of plans with and without a workspace.
 
     host.py TOOLS LIBRARIES COMPILER PROGRAM"""

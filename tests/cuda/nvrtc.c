@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libnvrtc.so.MAJOR, which finds its builtins by name: a program's cubin is its text behind one
  * line. */
 #include "double.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libnvtx3interop.so.1: ranges go into the file REMAT_DOUBLE_NVTX, "(NAME" and ")" a line. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole training steps by remat-run --device cuda on doubles of NVIDIA's libraries: loss and gradients are
 the CPU device's to rounding, and bit-identical under every plan of one numerics_hash, launch by launch and
 as a graph.

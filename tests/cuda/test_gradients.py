@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The comparison of gradients (gradients.py) on those that the CPU device makes of the tiny models: each tensor that is
 zero, 0.9 of itself, not finite, shorter or wrong in its largest element is noticed, and rounding is not. Of made-up
 tensors, what is 1.5 times the limit is 1.5 times the limit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the commands of a Markdown document in a scratch directory and compares what they print with
 what the document shows.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """README.md and every document in docs is among those whose commands are run, and every relative link
 in them, and in CONTRIBUTING.md and CHANGELOG.md, leads somewhere.
 

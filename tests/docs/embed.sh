@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs libremat into a scratch directory, compiles docs/examples/embed.c against it with
 # pkg-config, as C and as C++, shared and static, and trains a tiny plan with each: embed.sh BUILD_DIRECTORY
 set -euo pipefail

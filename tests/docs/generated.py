@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What docs/benchmarks.md shows between marks is the summary of the tables in docs/tables.
 
     generated.py ROOT"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ranges in docs/cost_model.md are those that the readers check, row by row.
 
     ranges.py ROOT"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Trains GPT-2 124M for two steps in a process whose address space is limited to the plan's budget,
 # with hashes of all steps and the gradients of the last:
 #   address_space.sh BUILD_DIRECTORY BUDGET_BYTES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention written out gives the loss and the gradients of the fused kernel, up to rounding: every family
 in fp32 from the same initial weights, with dropout (its sites and so its masks are the same) and without,
 and for a single token, of which every axis has one element.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "boundary.h"
 
 static uint32_t first_backward(const struct remat_program *program)

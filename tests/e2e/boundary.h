@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan stores from the forward to the backward pass. */
 #ifndef TESTS_E2E_BOUNDARY_H
 #define TESTS_E2E_BOUNDARY_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-graph refuses each kind of entry of a config.json that it cannot follow, and names it.
 
     config.py BUILD_DIRECTORY"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans and graphs with some of their bytes changed, under a checksum that fits (docs/formats.md)."""
 import struct
 

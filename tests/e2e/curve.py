@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-compile --curve: a staircase that holds every plan that a budget gives, in three forms, and
 nothing on it is better than the bound.
 

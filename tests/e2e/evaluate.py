@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-run --eval: the losses of training with learning rate 0 and no dropout, their mean, and what it
 refuses.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For tests that go from model settings to training steps in one process. */
 #ifndef TESTS_E2E_HARNESS_H
 #define TESTS_E2E_HARNESS_H

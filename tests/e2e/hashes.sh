@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The user's way to check the promise: remat-run --hash prints the same hashes under different plans,
 # threads and budgets, and others for another seed. hashes.sh BUILD_DIRECTORY
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-compile --time-limit, SIGTERM and SIGHUP (tests/solve/cli.py: Ctrl-C too): the best plan so far, which says
 that it was cut short, however early they come; exit code 7 only where budgets are small, 3 only where nothing can fit;
 searches that come to their end do not depend on the limit.

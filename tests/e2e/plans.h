@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plans that the end-to-end tests compare. */
 #ifndef TESTS_E2E_PLANS_H
 #define TESTS_E2E_PLANS_H

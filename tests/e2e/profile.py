@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A plan is run, its profile compiled with: all of its time is then measured, a larger batch's
 interpolated. That the prediction comes nearer to the measurement is printed, not demanded.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a refusal says of each resident it names is what remat-dump says of it in the plan that was refused.
 
     refusal.py TOOLS"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs end well: texts of any size within the budget, losses that are not finite, ids and targets outside
 the vocabulary, signals, closed standard streams, inputs that are pipes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text that others wrote reaches a terminal with control characters shown: every reader of every tool gets them in
 names, keys, values of options and names of files.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-compile --bind SYMBOL=auto: the plan is that of the value chosen, the table is what single
 compilations say, and no value that fits is faster, also of those that were ruled out unplanned.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a plan says it stands: every plan under a budget has the same bound, which none is below, and the note
 about manual policies is what one finds who compiles each rung of the ladder, adds up its commands by kind and
 scales them. The flags it gives are those of the fastest rung that Megatron has flags for.

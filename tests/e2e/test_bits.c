@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loss and gradients have the same bits under every plan; and each switch that breaks a rule makes
  * that comparison fail. Here the shapes and the settings that test_pairs.c has not. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Budgets: equal policies make equal plans; more budget never gives a slower plan; the smallest
  * budget that a refusal names is feasible and one byte less is not. */
 #include <stdio.h>

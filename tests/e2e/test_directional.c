@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The derivative of the loss in a direction d, by finite differences at a fixed seed, against
  * gradient * d, with dropout: a mask that differs between forward and backward, or between two runs
  * of one seed and step, shows here. One tensor at a time; d is its gradient divided by its norm

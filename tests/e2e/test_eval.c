@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Entry point eval: the loss that the step after it has, with the same bits, and no parameter
  * changed, in one piece and in microbatches; without dropout, whatever the graph says of it; the
  * only entry point of a graph that trains nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The flag "not_finite": a step sets it if one element of one gradient is infinite, the next step
  * clears it, and it stays 0 otherwise; in fp32 and bf16, with every optimizer, clipped, and in
  * microbatches. What flags is ordered after what clears.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is stored from the forward to the backward pass, read off compiled plans layer by layer,
  * equals the formulas of Korthikanti et al., "Reducing Activation Recomputation in Large
  * Transformer Models" (arXiv 2205.05198, sections 4 and 5), for the four models of its table 3;

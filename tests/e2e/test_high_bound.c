@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A planner whose bound is too high, planted by the linker (--wrap), is an internal error of a
  * compilation and of a curve; the planner's own bound is none. */
 #include "harness.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan accepts of inputs that are indices, and that a session holds its host to it: element,
  * value and what is accepted are named, and nothing is written. What the host writes into the
  * session's memory by itself, the kernels find. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loss in chunks of rows against the loss at once: each row has the same bits, so has the loss,
  * in eval too, and so have all gradients but those of the head's weight and bias, which are sums
  * over rows; in one chunk they as well. The logits never exist whole. Bits and peak under every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Out of memory at any point of a compilation is an error with a message, and leaks nothing. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step in N microbatches against the same step at once: in the forward pass every token has the
  * same bits, dropout's masks included, because no row knows of the others; loss and gradients,
  * whose sums run in another order, agree to rounding, and so do parameters after steps with

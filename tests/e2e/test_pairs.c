@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bits and peak for every pair of settings: the rows below are a list in which any two settings
  * occur together, which is checked. With the argument "all", for the full product (minutes), a line
  * for each: docs/testing.md has the result. */

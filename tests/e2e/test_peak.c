@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planned peak is the measured one. */
 #include "check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Logits over 1031 ids lie in rows of 1088; a host that asks for copies of activations traces rows
  * of 1031: the loss made of these in double is the plan's. In fp32, so that nothing but the sum's
  * order differs. A host that does not ask gets no data of them. No traced run allocates. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans decided value by value, against everything that has a budget to beat, over costs, models
  * and budgets drawn at random: every manual policy, compiled by its own settings, that fits is no
  * faster; less budget is never faster; the arena is within the budget and the simulator finds the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans decided value by value against manual policies as users write them: lists of ops to save,
  * of modules, and globs of what to recompute, drawn at random and compiled by their own settings.
  * In the bytes that one needs the plan takes no longer, and no bound is above what it takes. Globs

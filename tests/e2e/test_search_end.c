@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A search that is ended at its n-th question, for every n of the first and the last, and every
  * third of the others: a plan that fits, is no slower than what the search had reported, and says
  * so; never ended, it says nothing. A plan is found however early the end comes, but for the

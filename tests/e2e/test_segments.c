@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The segment rule of docs/policies.md on plans: what a group of layers recomputes it computes from
  * values outside the group, and these are saved, nothing else, each once. In the encoder-decoder:
  * a recomputed decoder layer saves its input, all of them together the encoder's output. */

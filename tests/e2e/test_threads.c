@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What may run at once: the workers of a session, and sessions of one plan in threads of their own.
  * Parameters and outputs have the bits of a session with one thread; under ThreadSanitizer nothing
  * races.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch so large that blocks of 256 rows of a column reduction would leave more sums than a workspace holds, or that
 the deltas of attention exceed the device's: the plan has CUDA text all the same.
 

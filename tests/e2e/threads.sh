@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Plans of every family run by several threads and sessions at once. threads.sh BUILD_DIRECTORY E2E_THREADS
 set -euo pipefail
 tools=$1/tools

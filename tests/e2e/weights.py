@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-run --init: what comes back, which names are accepted, and files that must be refused, each with
 its message, exit code 4 and no file left behind. Uses no library that reads safetensors.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradient as a program of two commands, emitted, run in the emulator and
  * compared with float64. */
 #ifndef EMULATOR_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running error analysis: with each value x of float64 goes e, so that what f32 computes is within
  * e of x. An operation passes the bounds of its arguments on by its derivative and adds its own
  * rounding: u = 2^-24 of the result, for elementary functions what cpu_math.h states, for a sum

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel programs in float64, read literally from kernel.h, each value with a bound on how far the
  * same in f32 may be from it. */
 #ifndef EMULATOR_BOUNDS64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fibres: each has a stack and a saved stack pointer; the scheduler picks the next ready one. A
  * fault leaves its fibre for good, which is well since kernels own nothing. */
 #include "state.h"

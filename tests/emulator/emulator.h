@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A CPU model of a GPU's grid that runs emitted kernels (compiled with primitives.h) and finds what
  * tests on a GPU would miss: blocks run one after the other, the threads of a block are fibres that
  * switch at barriers and shuffles.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Emitted kernels made runnable: their texts, byte for byte, through the C compiler and dlopen in
  * the emulator (kernels.c), or on a GPU through NVRTC and the driver (tests/gpu/kernels_gpu.c).
  * There `compiler` is the folder of NVIDIA's libraries, or "-" where the system's loader finds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands of more than 65,535 blocks and more than 2^32 elements, and what their blocks access. */
 #ifndef EMULATOR_LARGE_H
 #define EMULATOR_LARGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The primitives of compiler/codegen/primitives.cu for a plain C compiler: emitted kernels are
  * compiled with -include primitives.h and call the emulator (emulator.h) for all that threads
  * share. */

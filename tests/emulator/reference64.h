@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel programs in float64, read literally from kernel.h; only what is bf16 is rounded. */
 #ifndef EMULATOR_REFERENCE64_H
 #define EMULATOR_REFERENCE64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Updates of many tensors as a program of a command each, and their emitted kernels in the
  * emulator: command by command and in groups they leave the CPU device's bits, and float64's to
  * rounding. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over ragged shapes: emitted kernels in the emulator, and the CPU device, against
  * float64; threads and blocks in order and in random order, and the same bits whatever a block
  * owns.

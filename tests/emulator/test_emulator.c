@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator itself: every wrong kernel of wrong_kernels.def is refused, threads and blocks in
  * order with the message of its check, and in random orders; its correct twin is not.
  *

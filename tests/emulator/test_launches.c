@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arithmetic of launches beyond 65,535 blocks and 2^32 elements: commands of such sizes are
  * emitted, the numbers of blocks compared with exact arithmetic, and a few blocks of each launch
  * run in the emulator, in memory that takes only what they touch: the first, the last, those about

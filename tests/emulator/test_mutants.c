@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults planted into the emitted text (mutants.def): each must make a sample or an update of
  * tensors fail or, where none of these has that text, attention; or the emulator, the samples and
  * the sizes prove little.

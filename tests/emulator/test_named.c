@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named kernels but attention over shapes, offsets and parameters (single.h), among them what is an
  * error on the CPU; and faults planted into their text (named_mutants.def), each of which must make
  * one of these fail.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random kernel programs over ragged spaces: emitted kernels in the emulator against kernel.h read
  * literally, bit for bit, threads and blocks in order and in random order; that against the CPU
  * device, bit for bit, and float64, within rounding. Number 0 are the elementary functions over

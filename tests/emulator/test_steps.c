@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole training steps through the runtime on an emulated device: emitted kernels run in the
  * emulator, matmul on the CPU device. After each emitted command the arena is the CPU device's, bit
  * for bit, and attention's results to rounding; of kernel programs also float64's, to rounding. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AdamW, with and without fp32 masters, and SGD of many tensors (tensors.h): lengths around
  * vectors, tiles and blocks, more tensors than a launch holds, and places that are not aligned.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dynamic shared memory, copies into it, and products of matrices in a warp's fragments, as PTX has
  * them: ldmatrix.x4, mma.m16n8k16, cp.async. */
 #include "half.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The n-th allocation of every command line fails, alone or with all that follow: exit code 6 and "out of memory",
 the old files whole and no new ones, or, where a library does without, exit code 0 and the same output.
 

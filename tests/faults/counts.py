@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command line of faults.py works, and its calls are counted.
 
     counts.py BUILD_DIRECTORY"""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The n-th write (also fsync, close) of every command line fails, by itself or with all that follow, and the n-th
 name (open, link, rename, mkdir) by itself: a message, a documented code, all old files whole, no new ones.
 allocations.py does the same with memory, of a sample; here each allocation of a command whose file has a header

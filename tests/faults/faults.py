@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command lines of every tool that are run with the n-th call of a family failing (shim.c): what they
 read, what they write, and what is checked after each run.
 

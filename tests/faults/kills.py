@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kill -9: of every command line at its n-th write, name or removal of a name, half of a write being done; of a
 compilation and of a run that saves weights at random moments. Each output is the old file or the new one.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where outputs lead: links, modes, devices, pipes, folders, file systems that lack something, outputs that are
 inputs or one another, standard output that cannot be written to, and names that no reader would accept.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded into a tool: counts the calls of a family and makes the n-th one fail, or kills the
  * process there. Configured by the environment (faults.py sets it):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An allocator that counts, bounds and, on request, fails. */
 #ifndef COUNTING_H
 #define COUNTING_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mutated graph and plan files against their readers.
  *
  *     fuzz_files [iterations (default: 200000)] [seed (default: 1)]

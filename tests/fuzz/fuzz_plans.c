@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of small models, mutated field by field, and executed where they are still accepted: the
  * arena and its scratch lie in memory between pages that nobody may touch, and in part of the runs
  * each command may change nothing but what it writes. Most of what is accepted differs from its

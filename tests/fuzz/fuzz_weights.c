@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mutated safetensors files against the reader of remat-run.
  *
  *     fuzz_weights [iterations (default: 200000)] [seed (default: 1)]

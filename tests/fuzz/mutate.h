@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Seeded mutation of files: the same seed gives the same bytes everywhere. */
 #ifndef MUTATE_H
 #define MUTATE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden test: what a command prints, against a committed file.
 
     golden.py FILE COMMAND...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stage first: half an hour with a GPU, the most valuable items first; and its results as tables.
 
 `keep` puts them into the tree: NAME.json, the GPU's description with the measured reserve; NAME.profile.json; tables."""

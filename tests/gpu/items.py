@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the stages of tools/gpu.sh do, item by item: a function takes the machine and a folder to work in, and returns
 what it found; Skip and Fault say why not."""
 import itertools

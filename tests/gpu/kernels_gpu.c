@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Emitted kernels on a GPU: kernels.h, and of emulator.h its memory, by NVRTC and the driver, so
  * that the tests of tests/emulator run on hardware as they are. The memory of a test has a twin on
  * the GPU, which is written before each command and read after it. */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine of a stage: its programs, NVIDIA's libraries, the GPU's description, the time left."""
 import contextlib
 import ctypes

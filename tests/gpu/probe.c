@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which GPU there is, and how fast the driver copies its memory. */
 #include "nvrtc.h"
 #include "worker.h"

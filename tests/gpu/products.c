@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A product of bf16 matrices by cuBLASLt: the first choice of its heuristic, which the CUDA device
  * takes, beside the fastest of eight.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcuda.so.1 of an H100 with 600 MB in use, which accepts everything and does nothing: what is
  * copied to the host is zeros, and whatever is timed takes 50 us. */
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libcublasLt.so.13, which accepts everything, offers as many algorithms as it is asked for, and
  * multiplies nothing. */
 #include "cuda_api.h"

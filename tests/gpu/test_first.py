@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The half hour with a GPU as it is typed in docs/cuda.md, on a GPU that does nothing (stub.c). The machine is bare at
 each call and returns only $OUT; two calls run out of time and one is killed. Then the parts one by one.
 

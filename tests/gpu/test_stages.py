@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every stage of tools/gpu.sh on small models and doubles of NVIDIA's libraries: it runs or says what it skips,
 what is done is not done again, and what is timed is launched on the GPU; what rankings and memory have to be.
 

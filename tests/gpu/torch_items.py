@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch beside ours, an item after the other in one process; a line of JSON each.
 
     torch_items.py serve                     for each line PATH of standard input the lines of PATH.args, as gpu_worker

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The programs of the stages in one process, which keeps the GPU's context from each to the next.
  *
  *     gpu_worker PROGRAM [ARGUMENT...]    runs one of them

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The programs of gpu_worker: their files are compiled with these names for main. */
 #ifndef TESTS_GPU_WORKER_H
 #define TESTS_GPU_WORKER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel tests share: checks that print one line when they fail, random values, and the
  * pools, scratch and instruction sets to run on. A test program returns test_end(). */
 #ifndef CHECK_H

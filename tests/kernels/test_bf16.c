@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16: every value there and back, every tie, and what lies beside it, on every instruction set;
  * and the same in the interpreter's tables with strides. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Embedding gather and scatter-add in f32 and bf16: values, fixed order, out-of-range ids. */
 #include "check.h"
 #include "cpu_embedding.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Philox against its published answers and remat_philox; normals: moments, and the same bits for
  * all instruction sets, threads and offsets. */
 #include "check.h"

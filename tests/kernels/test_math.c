@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementary functions: error against double libm over samples of the whole range, special values,
  * and equal bits over instruction sets, positions and lengths. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pool: every item once, worker numbers never shared, results visible, many short runs. */
 #include "check.h"
 

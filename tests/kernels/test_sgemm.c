@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sgemm bit for bit against its definition, and the same hash for all threads and instruction
  * sets. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The training step is simulated: a value's slot grows to each position that reads it. */
 #include "instances.h"
 

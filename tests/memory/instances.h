@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Slots to pack: random ones, and those of training steps. */
 #ifndef REMAT_TEST_INSTANCES_H
 #define REMAT_TEST_INSTANCES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packings against closed forms, against an exhaustive search, and the checker against mutations.
  */
 #include "instances.h"

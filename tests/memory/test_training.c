@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Training steps: structured plans pack at the live peak; gaps and times are printed. */
 #include "instances.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changes one thing in the CUDA code of a plan, so that it still passes verification.
  *
  *     change_plan                     lists the cases: a name and what remat-dump --check says

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-dump --check: a plan as it was compiled passes, one in which anything of its CUDA code is changed does not, on
 NVRTC's look-alike and on NVRTC where it is.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every emitted kernel of a model's plans compiles with NVRTC for all architectures, without a warning and within
 the limits of limits.csv: registers and bytes of local memory a thread, bytes of shared memory a block. Of its
 rows the first that fits counts: the model (empty: any), a pattern of the kernel's name without its hash.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A look-alike of NVRTC: its cubins are "ARCH OPTIONS\n" and the text, of sm_80 and sm_90; a line
  * with #error does not compile (#error slowly: after 20 ms), one with #warning warns. It is 13.0,
  * or 13.NVRTC_DOUBLE_MINOR of the environment. No state, so threads may share it. */

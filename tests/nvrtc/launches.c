@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a plan's commands launch, one line of JSON a command that has CUDA text: what the price of
  * the command and the instructions of its kernels can be compared by.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the tests find NVRTC: the wheel of .venv, else where the system's loader looks; without any they are
 skipped, or fail where CI=true.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which cubins a plan carries, and that its bytes do not depend on the cache.
 
     plans.py TOOLS_FOLDER

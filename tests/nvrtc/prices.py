@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prices of kernels against what their machine code takes on an H100: the largest of the time to issue the
 instructions (sass.py), to move the bytes, and to multiply the matrices, beside the launch. Within 30 % for every
 kernel of the models, but matmul, whose code is NVIDIA's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PTX that NVRTC makes of each primitive of primitives.cu against ptx.def, which says what PTX's manual asks for:
 opcode, modifiers, order of operands, masks and other constants. With --mutants each fault of ptx_mutants.def,
 planted into primitives.cu, must change a row.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many instructions a warp of a kernel issues: the control flow of SASS, run.
 
 One thread, the first of its warp, is followed through the kernel. Integers that come from the launch, the

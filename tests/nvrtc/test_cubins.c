@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cubins by threads and cache, on a look-alike of NVRTC (double.c).
  *
  *     test_cubins FOLDER_OF_DOUBLE */

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times PyTorch eager on the CPU: GPT-2's training step and single operations, fp32.
 
 Prints one JSON object a line: name, threads, min_ms, and what else describes the case. Each training

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """bf16 against PyTorch's bf16 and our own fp32, every family: loss and gradients of one step from the
 same bf16 weights, each measured by its distance from float64.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights go to Hugging Face's models and come back, and the losses agree:
 
     checkpoints.py BUILD_DIRECTORY FAMILY

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds one of our training runs against PyTorch from the same weights and text.
 
 Exit code 0: everything within its limit, 1: something is not, 77: PyTorch is absent (1 when CI=true).

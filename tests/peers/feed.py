@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What remat-run feeds a plan: the rules of tools/run/text.h, written once more."""
 import torch
 

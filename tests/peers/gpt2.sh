@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Trains a preset with our tools and with PyTorch from the same weights and text, and compares:
 #   gpt2.sh BUILD_DIRECTORY PYTHON PRESET HEADS BATCH SEQ STEPS [FAMILY [SEED [MICROBATCHES [CLIP_NORM [OPTION...]]]]]
 # CLIP_NORM 0: none; OPTION: of remat-graph.

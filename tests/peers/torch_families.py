@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Llama, BERT and the original encoder-decoder in PyTorch, fp32, eager, written from Hugging Face's
 models: parameters have their names and shapes. Data are feed.py's, training is torch_gpt2's."""
 import math

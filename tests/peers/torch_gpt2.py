@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPT-2 in PyTorch, fp32, eager: what remat's training runs are held against.
 
 Parameters have the names and shapes of Hugging Face's GPT-2 ([in, out] linear weights, head tied to

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """remat-solve on the command line: what it prints, refuses and returns.
 
     cli.py REMAT_SOLVE SLOWER

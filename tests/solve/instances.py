@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The published instances: every decision replayed here, bounds and overheads against the figures in
 ../shared/instances/README.md. Skipped, saying so, where that folder is absent.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dijkstra over pairs of sets, with a bucket for each distance. Free a value: costs nothing. Run a
  * node in some way: what the way reads is live, its value is not, and everything fits. */
 #include "oracle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exact answers for small problems, by search over (live set, done set), from what the problem is
  * made from. Shares no code with the planner. */
 #ifndef ORACLE_H

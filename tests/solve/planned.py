@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the planner's Python tests share: running remat-solve, and rules of their own to judge it by."""
 import json
 import os

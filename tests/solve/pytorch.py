@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's published expectations as problems: equal or better in every row.
 
     pytorch.py REMAT_SOLVE

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the planner's tests share: checks, problems made at random, and a simulator of the plainest
  * kind. A test program returns test_end(). */
 #ifndef SUPPORT_H

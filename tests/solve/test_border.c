@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Border problems of up to nine tasks against every choice there is, priced from the definitions:
  * the cut is the optimum at every price, its bound is never above it, the hull's corners are the
  * optimum over what they keep, and the bound for a number of bytes is never above the best choice

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chains: unit chains against a closed form, others against a straightforward dynamic program.
  *
  * Unit chains: forward nodes f_0 .. f_(l-1) of one byte, backward nodes b_l .. b_1 that take no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times that are no whole numbers, of very different sizes: sums of them are rounded, differently
  * in each order, and still no bound is above the time of a sequence that fits. */
 #include <math.h>

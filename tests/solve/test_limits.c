@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* On graphs whose nodes read many others: each phase asks whether it is over about as often as it
  * counts work, and ends soon after the answer is yes, with a valid result. By counted steps, no
  * clock. And what is done without a limit is bounded by counted work too. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small random problems, bare ones and such as a compiler makes, against an exhaustive search of
  * the tests' own: the plan is an optimum and the floor the least peak; the bound by cuts never
  * exceeds the optimum, and annealing alone is never below it. Prints how often and how close the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of a path whose hull has two corners behind the first one, eight steps before each. */
 #include "path.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each rule of the planner earns its place: on fixed problems too large for exhaustion the result
  * without it is worse than what is asserted here. And budgets agree with each other: what fits in
  * one fits in every larger one, and where nothing is found the same least peak is named. */

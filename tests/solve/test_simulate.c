@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator against the plainest one on random sequences, valid and spoiled; cases by hand. */
 #include "support.h"
 

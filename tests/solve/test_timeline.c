@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random changes of a timeline, each against the simulator; rollback restores everything. */
 #include "support.h"
 #include "timeline.h"

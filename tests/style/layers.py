@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Layer test: who may include whose headers, read from the #include lines.
 
     layers.py [ROOT]

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """Style tests over our own C and C++ files.
 
     style.py format     clang-format agrees with every file
     style.py calls      the libraries neither print, nor exit, nor read the environment
     style.py headers    every public header compiles alone, as C and as C++
+    style.py license    every source file begins with the identifier of its license
 """
 import os
 import re
@@ -65,8 +67,23 @@ def check_headers():
     return faults, len(files)
 
 
+def check_license():
+    faults = []
+    sources = (".c", ".h", ".cc", ".def", ".cu", ".fbs", ".py", ".sh", "meson.build")
+    files = ["meson.build", "meson_options.txt", ".ci/run"]
+    files += find_files("compiler", "docs", "runtime", "schemas", "tests", "tools", suffixes=sources)
+    for path in files:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as source:
+            first = source.readline()
+            first = source.readline() if first.startswith("#!") else first
+        if "SPDX-License-Identifier: Apache-2.0" not in first:
+            faults.append(f"{path}: does not begin with 'SPDX-License-Identifier: Apache-2.0'")
+    return faults, len(files)
+
+
 def main():
-    checks = {"format": check_format, "calls": check_calls, "headers": check_headers}
+    checks = {"format": check_format, "calls": check_calls, "headers": check_headers,
+              "license": check_license}
     if len(sys.argv) != 2 or sys.argv[1] not in checks:
         print(f"usage: style.py {'|'.join(checks)}")
         return 2

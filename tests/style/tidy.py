@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """clang-tidy over the product, with the checks of .clang-tidy and the flags of a build.
 
     tidy.py BUILD_DIRECTORY [FILE...]"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Without the folder tests, -Dtests=false configures, builds and installs the product and nothing else.
 #   without_tests.sh C_COMPILER CXX_COMPILER VERSION
 set -euo pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parsing by a table, over getopt_long. */
 #include "cli.h"
 #include "base.h"

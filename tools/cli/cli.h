@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the command-line tools share: options from one table, sizes, messages and exit codes.
  *
  * A tool's options are rows of tools/cli/TOOL.def; everything about them comes from there: the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Time against budget, as a table and as a picture. */
 #ifndef REMAT_TOOLS_CURVE_H
 #define REMAT_TOOLS_CURVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graph files in either form, told apart by their contents. */
 #ifndef REMAT_TOOLS_GRAPH_FILE_H
 #define REMAT_TOOLS_GRAPH_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Help, option list and man page: the option table in three shapes. */
 #include "base.h"
 #include "cli.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The frame of every tool's main: its files are claimed before it runs and moved into place behind
  * all that it says. */
 #include "base.h"

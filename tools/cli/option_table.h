@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* In a tool's main, the indices and the table of its options, from the rows of its .def:
  *
  *     #define CLI_OPTIONS "dump.def"

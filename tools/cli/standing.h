@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where a plan stands, for reports: how near the optimum it is, and what is next to it. */
 #ifndef REMAT_TOOLS_STANDING_H
 #define REMAT_TOOLS_STANDING_H

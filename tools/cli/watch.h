@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* For tools that search: the clock, interrupts and a line of progress every second. */
 #ifndef REMAT_TOOLS_WATCH_H
 #define REMAT_TOOLS_WATCH_H

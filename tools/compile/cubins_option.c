@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cubins_option.h"
 
 #include "cubins.h"

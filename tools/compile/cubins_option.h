@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --arch, --nvrtc, --cache: the cubins of a plan. */
 #ifndef REMAT_TOOLS_CUBINS_OPTION_H
 #define REMAT_TOOLS_CUBINS_OPTION_H

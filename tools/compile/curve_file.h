@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file of --curve. */
 #ifndef REMAT_TOOLS_COMPILE_CURVE_FILE_H
 #define REMAT_TOOLS_COMPILE_CURVE_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --emit-cuda: the kernels of a plan as files. */
 #ifndef REMAT_TOOLS_EMIT_CUDA_H
 #define REMAT_TOOLS_EMIT_CUDA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remat-compile: a training graph and a memory budget, or a policy, into a plan. */
 #include "cubins_option.h"
 #include "curve_file.h"

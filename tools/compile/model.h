@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The graph, and the values of its symbols. */
 #ifndef REMAT_TOOLS_COMPILE_MODEL_H
 #define REMAT_TOOLS_COMPILE_MODEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Notes that the tool adds to a plan. */
 #ifndef REMAT_TOOLS_NOTES_H
 #define REMAT_TOOLS_NOTES_H

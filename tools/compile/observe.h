@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --print-after and --verbose. */
 #ifndef REMAT_TOOLS_COMPILE_OBSERVE_H
 #define REMAT_TOOLS_COMPILE_OBSERVE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Indices of the options. */
 #ifndef REMAT_TOOLS_COMPILE_OPTIONS_H
 #define REMAT_TOOLS_COMPILE_OPTIONS_H

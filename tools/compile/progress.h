@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Searches, as they go on: progress on standard error, --time-limit, Ctrl-C. */
 #ifndef REMAT_TOOLS_COMPILE_PROGRESS_H
 #define REMAT_TOOLS_COMPILE_PROGRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What remat-compile says of the plan it has made, on standard output. */
 #ifndef REMAT_TOOLS_COMPILE_REPORT_H
 #define REMAT_TOOLS_COMPILE_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the command line asks for. */
 #ifndef REMAT_TOOLS_COMPILE_SETTINGS_H
 #define REMAT_TOOLS_COMPILE_SETTINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values are numbered 0 ... value_count - 1. Memory grows with the value, so nothing above the
  * largest that fits is tried. Throughput rises while launches and weights are spread over more
  * work, falls where recomputation sets in, and rises a little whenever one more layer recomputes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The size of a graph that gives the highest throughput within a budget: --bind batch=auto:1..64.
  */
 #ifndef REMAT_TOOLS_COMPILE_SIZES_H

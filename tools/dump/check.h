@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --check: whether a plan carries the CUDA code that its commands mean. No view, as what it says
  * depends on the NVRTC of the machine. */
 #ifndef REMAT_TOOLS_DUMP_CHECK_H

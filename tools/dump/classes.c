@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What each buffer is for, and who is live. */
 #include "dump.h"
 

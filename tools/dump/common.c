@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the views share: JSON with remembered failures, ranges, segments. */
 #include "dump.h"
 

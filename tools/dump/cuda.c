@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --kernels, second part: the CUDA kernels of a plan, and what NVRTC made of them. */
 #include "cuda_groups.h"
 #include "dump.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --decisions: for each value that the backward pass reads, saved or recomputed, and why. */
 #include "dump.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views of a plan: each as text for people and as keys of a JSON object for programs.
  *
  * A view is a pure function of the program: no clock, no paths, no order that depends on memory, so

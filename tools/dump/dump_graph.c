@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A graph in numbers. */
 #include "dump_graph.h"
 

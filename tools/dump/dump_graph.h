@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views of a graph: sizes and counts. Its text form is remat_graph_print. */
 #ifndef REMAT_TOOLS_DUMP_GRAPH_H
 #define REMAT_TOOLS_DUMP_GRAPH_H

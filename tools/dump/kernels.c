@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --kernels: each distinct kernel, the most expensive first. */
 #include "dump.h"
 

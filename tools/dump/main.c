@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remat-dump: what a plan or a graph says, for people and for programs. */
 #include "check.h"
 #include "dump_graph.h"

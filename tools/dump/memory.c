@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --memory: who lives at the peak, how much each class holds, and every buffer's place. */
 #include "dump.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --schedule: the commands in order. */
 #include "dump.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --summary: what was asked for, what it costs, where the bytes and the time go. */
 #include "dump.h"
 #include "standing.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The arena over the schedule, as a picture in letters. */
 #include "dump.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* --why: what saving and computing again would each cost, and what removing a resident would. */
 #include "dump.h"
 

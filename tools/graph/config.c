@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each key of the file is a row of config.def; a loop over the rows reads what they say, one over
  * the file's keys finds those without a row. */
 #include "config.h"

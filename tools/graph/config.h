@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Settings from a Hugging Face config.json of model type gpt2, llama, bert or marian. */
 #ifndef REMAT_MODEL_CONFIG_H
 #define REMAT_MODEL_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The original encoder-decoder (Vaswani et al., 2017) with the parameter names and layouts of
  * Hugging Face's Marian: norms after the residual sums, sines and cosines as positions, relu, one
  * embedding for source, target and head. The encoder reads "source" [batch, source_seq], the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GPT-2 with the parameter names and layouts of Hugging Face's checkpoints (its Conv1D weights are
  * [in, out]) and GPT-2's initial values: N(0, 0.02), and N(0, 0.02 / sqrt(2 layers)) for the two
  * projections of a layer that end in the residual stream. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Llama with the parameter names and layouts of Hugging Face's checkpoints and its initial values,
  * N(0, 0.02): root-mean-square norms, rotary positions, grouped key heads, gated MLP, no biases. */
 #include "model_builder.h"

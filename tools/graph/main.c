@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remat-graph: a model's training graph from a preset and sizes. */
 #include "cli.h"
 #include "config.h"

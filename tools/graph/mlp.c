@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small MLP over single tokens: embedding, layers of linear and gelu with a residual, a head. */
 #include "model_builder.h"
 

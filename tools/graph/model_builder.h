@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the families are written with. As in struct remat_builder, the first failure sticks in
  * b.status and later calls do nothing, so that a family reads like the model.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The model generator: training graphs of model families, forward and loss only, at composite
  * level. Sizes come from presets, settings or a Hugging Face config.json (config.h). A family is
  * one file (gpt2.c) and a row of the table in models.c; a preset is a row of models.def. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands as Chrome trace JSON, for chrome://tracing and ui.perfetto.dev: one slice a command, one
  * counter of live bytes. */
 #ifndef REMAT_TOOLS_RUN_CHROME_TRACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A whole output in JSON. */
 #ifndef REMAT_TOOLS_RUN_JSON_FILE_H
 #define REMAT_TOOLS_RUN_JSON_FILE_H

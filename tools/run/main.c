@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remat-run: trains a plan on a text, through libremat's public headers. */
 #include "init.h"
 #include "train.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measured times of kernels as a profile (remat-profile/1, docs/cost_model.md), which remat-compile
  * --profile reads. */
 #ifndef REMAT_TOOLS_RUN_PROFILER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Progress on stderr: one rewritten line on a terminal, else a line about every ten seconds. */
 #ifndef REMAT_TOOLS_RUN_PROGRESS_H
 #define REMAT_TOOLS_RUN_PROGRESS_H

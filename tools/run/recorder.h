@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What remat-run does with a trace: hashes, gradients to a file, Chrome trace,
  * profile. */
 #ifndef REMAT_TOOLS_RUN_RECORDER_H

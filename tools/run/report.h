@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted against measured, after the last step. */
 #ifndef REMAT_TOOLS_RUN_REPORT_H
 #define REMAT_TOOLS_RUN_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a safetensors file (8 bytes of header length, JSON header padded with spaces, data),
  * tensor by tensor in the order they arrive, holding none of their data. */
 #ifndef REMAT_TOOLS_RUN_SAFETENSORS_H

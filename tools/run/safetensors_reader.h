@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a safetensors file: 8 bytes of header length, a JSON header, data. The file is untrusted:
  * every tensor has a known dtype, lies inside the data, has the bytes that its shape needs, and the
  * tensors cover the data without gaps or overlaps, as the format demands. Messages name the file

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Training data: a byte of a text is a token id, or, without a text, ids are drawn.
  *
  * Row b of window w (both from 0) starts at byte ((w * batch + b) * seq) modulo the text's length

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop of training or evaluation: feed, run, record, print. */
 #ifndef REMAT_TOOLS_RUN_TRAIN_H
 #define REMAT_TOOLS_RUN_TRAIN_H

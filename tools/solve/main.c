@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remat-solve: the fastest way to run a graph within a memory budget. */
 #include "cli.h"
 #include "problem_json.h"

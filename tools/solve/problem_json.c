@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reader checks the form; remat_problem_create checks the meaning. */
 #include "problem_json.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads remat-problem/1 files. */
 #ifndef REMAT_TOOLS_PROBLEM_JSON_H
 #define REMAT_TOOLS_PROBLEM_JSON_H

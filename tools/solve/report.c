@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every number of a solution is the simulator's; ratios are derived here. */
 #include "report.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writes remat-decision/1 and remat-curve/1. */
 #ifndef REMAT_TOOLS_SOLVE_REPORT_H
 #define REMAT_TOOLS_SOLVE_REPORT_H

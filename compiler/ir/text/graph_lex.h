@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens and words of the graph's text form. */
 #ifndef REMAT_GRAPH_LEX_H
 #define REMAT_GRAPH_LEX_H

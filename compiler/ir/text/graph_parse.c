@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graph text, statement by statement. */
 #include "graph_parse.h"
 #include "graph_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the parser of graph text: what is being read, and what its files share. */
 #ifndef REMAT_GRAPH_PARSE_H
 #define REMAT_GRAPH_PARSE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes of graph text. */
 #include "graph_parse.h"
 #include "ops.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Values of graph text: their names, types and uses. */
 #include "graph_parse.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_lex.h"
 #include "graph_text.h"
 #include "ops.h"

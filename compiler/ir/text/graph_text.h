@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text form of a graph (docs/ir.md has its grammar): what --print-after and remat-dump show,
  * and what golden tests are written in. Printing and parsing again gives an equal graph, ids
  * included as long as values and nodes were appended in the order of the text. */

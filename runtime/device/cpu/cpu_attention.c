@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention on small serial sgemms. The unit of work is a score block: 64 queries of one head
  * against the keys [begin,end), whole rows up to 4096 keys, in the scratch behind the sgemm's.
  *

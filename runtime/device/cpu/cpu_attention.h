@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fused attention, forward and backward, causal or full, with grouped key/value heads and dropout,
  * in fp32 on f32 or bf16 tensors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16: the upper half of an f32. Integer operations only, so that subnormals convert as they are
  * whatever the thread flushes. */
 #ifndef CPU_BF16_H

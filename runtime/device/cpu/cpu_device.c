@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Creation, memory and execution of the CPU device. */
 #include "cpu_device_state.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that break a rule of docs/numerics.md on purpose: tests prove with them that they would
  * notice. Never reached unless a test asks (session_testing.h). */
 #include "cpu_device_state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to cpu_device*.c: the device object and the table of named kernels. */
 #ifndef CPU_DEVICE_STATE_H
 #define CPU_DEVICE_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Embedding rows. Gather splits over tokens; scatter-add gives each item a range of columns (of a
  * bf16 table: and of rows, whose sums lie in the scratch) and walks all tokens in order, so no
  * element is shared. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table by index: gather, and the scatter-add of their gradients. ids int32.
  *
  * Matrices are row-major and dense: table [rows, width], gathered and gradient [count, width]. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fills, in items of whole chunks of the index space, computed aside in a buffer of 256 normals so
  * that any first index and length work. */
 #include "cpu_fill.h"

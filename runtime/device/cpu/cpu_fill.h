@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Initial values: constants and normal random numbers.
  *
  * The normal at logical index i uses words of the Philox4x32-10 block i / 4 (struct cpu_functions

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of an instruction set by cpuid. */
 #include "isa.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inner loops compiled once per instruction set, and the choice between them at run time.
  *
  * The files isa_*.c are compiled several times, each time with CPU_ISA defined to the suffix of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row reductions with defined order: 64 lanes, element i of the row enters lane i mod 64, in
  * order, and at the end lanes meet in a tree 32, 16, ..., 1. A row may be fed in pieces of any
  * multiple of 64 elements, the last one of any length; the bits are those of the whole row, for

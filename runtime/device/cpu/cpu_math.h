@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementary functions in fp32 with defined bits: branch-free polynomials from additions,
  * multiplications, divisions and integer operations, each rounded once, so that a loop over them
  * vectorises and body, tail, vector width, compiler and instruction set give the same bits. They

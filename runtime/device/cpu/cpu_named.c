@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named kernels: the table, and what their preparations share. */
 #include "cpu_named.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the named kernels of the CPU device: a file for each family, its rows here, and what
  * their preparations check. A verified program keeps operands inside their buffers, no more. */
 #ifndef CPU_NAMED_H

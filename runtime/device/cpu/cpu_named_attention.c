@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradient by cpu_attention. */
 #include "cpu_named.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Embeddings and their gradient by cpu_embedding. */
 #include "cpu_named.h"
 

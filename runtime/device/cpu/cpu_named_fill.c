@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What reads no tensor: fills, the rope table, AdamW's coefficients. */
 #include "cpu_named.h"
 

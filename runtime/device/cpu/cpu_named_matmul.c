@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batched matrix products by cpu_sgemm. */
 #include "cpu_named.h"
 

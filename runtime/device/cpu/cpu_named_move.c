@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What moves elements and computes nothing: copy, pad, concat, microbatches. */
 #include "cpu_named.h"
 

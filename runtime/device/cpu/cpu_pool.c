@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Thread pool. A run is published in one 64-bit word: its number above, the next item below. A
  * claim is a compare-exchange on that word, so it also proves that the task read before belongs to
  * the run; a worker that wakes late finds nothing to claim, and nobody waits for it. Waiting spins

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A pool of threads that run numbered items, and the floating-point state they run with.
  *
  * Items are claimed one by one by N - 1 workers and the caller; which thread runs an item is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Angles and their sines in double from additions, multiplications and divisions alone, then
  * rounded to f32 once: the series are good to about 1e-15, so the f32 results are those of exact
  * arithmetic but for rare ties. */

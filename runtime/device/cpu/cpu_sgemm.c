@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocking of the sgemm. A block of A (m x 384, streamed from L2 or L3 in panels) meets a block of
  * B (384 x n, resident in L2), both packed. Threads claim rectangles of C, each with its whole k
  * loop, so nothing is shared; how C is cut follows from a small model of packing and balance. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix product with defined bits, in fp32 whatever the elements are:
  *
  *     for k0 = 0, 384, 768, ... < k:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel programs on the CPU: an interpreter whose instructions are compiled loops over tiles of
  * CPU_TILE elements.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What of a kernel program changes by row, column or element, and what each stage needs. */
 #include "cpu_tile_builder.h"
 

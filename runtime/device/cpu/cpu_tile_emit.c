@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of each stage, and where every value lies while it is needed. */
 #include "cpu_tile_builder.h"
 

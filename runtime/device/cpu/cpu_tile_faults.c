@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Deliberate faults, for tests: numerics rules 1 to 3 and 6 broken in a kernel program. */
 #include "cpu_tile_builder.h"
 

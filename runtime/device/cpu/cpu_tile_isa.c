@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One compiled loop per instruction of a kernel program; built once per instruction set. */
 #include "cpu_tile_isa.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of the tile interpreter, one per instruction, compiled once per instruction set from
  * cpu_tile_isa.c. Every table gives the same bits.
  *

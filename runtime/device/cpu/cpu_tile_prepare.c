@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a kernel program and its operands' strides to stages of steps: read, analyse, emit. */
 #include "cpu_tile_builder.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index space of a kernel program: strides of its operands over as few axes as they allow. */
 #include "cpu_tile_builder.h"
 

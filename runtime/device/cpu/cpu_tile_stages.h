@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to cpu_tile_*.c: a command as the interpreter runs it.
  *
  * Everything an instruction touches is a `ref`, an index into a table of pointers that each worker

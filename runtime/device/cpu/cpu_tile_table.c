@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter's loops by instruction set. */
 #include "cpu_tile_isa.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the isa_*.c files and cpu_isa.c: names and prototypes of one instruction set, whose
  * suffix is CPU_ISA (baseline, avx2 or avx512). */
 #ifndef ISA_H

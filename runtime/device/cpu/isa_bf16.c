@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Conversion of arrays of bf16. */
 #include "cpu_bf16.h"
 #include "isa.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elementary functions over arrays. */
 #include "cpu_math.h"
 #include "isa.h"

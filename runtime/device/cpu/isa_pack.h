@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing of blocks of one element type; isa_sgemm.c, which says how panels lie, includes this once
  * per type, with PACK_ELEMENT, PACK_NAME (a function's name for the type), PACK_VALUE (an element
  * as f32), PACK_LOAD_4 (four elements as a vector of f32) and PACK_RUN (a run of elements as f32).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Philox4x32-10 in batches of 64 blocks, each of the four words in its own array so that the
  * rounds vectorise, and standard normals by Box and Muller. */
 #include "cpu_math.h"

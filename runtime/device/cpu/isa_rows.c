@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of attention scores: softmax forward and backward, dot products. Whole chunks of 64 columns
  * are loops of constant length; the last chunk selects by column. */
 #include "cpu_lanes.h"

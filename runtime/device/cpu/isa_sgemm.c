@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing and the register tile of the sgemm (cpu_sgemm.h defines the bits).
  *
  * A is packed into panels of TILE_ROWS rows, element (i, p) at p * TILE_ROWS + i; B into panels of

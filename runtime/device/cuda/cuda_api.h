@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's libraries as the CUDA device sees them: opened with dlopen, so that remat builds and
  * starts without them. Prototypes are in driver.def and cublaslt.def; tests/cuda compares all that
  * is written here with NVIDIA's headers where these are installed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cuda_code_load.h"
 
 #include "nvrtc.h"

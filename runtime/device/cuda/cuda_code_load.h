@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan's kernels on a GPU: its cubins for the architecture, else its text through NVRTC. */
 #ifndef REMAT_CUDA_CODE_LOAD_H
 #define REMAT_CUDA_CODE_LOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Creation and memory of the CUDA device. What can be is loaded at creation, so that what the
  * driver then says is in use is, but for what libraries load late, what the arena has to fit
  * beside. */

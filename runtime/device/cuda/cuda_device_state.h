@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to cuda/: the device object. */
 #ifndef REMAT_CUDA_DEVICE_STATE_H
 #define REMAT_CUDA_DEVICE_STATE_H

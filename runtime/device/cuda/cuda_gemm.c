@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A row-major product is the column-major product of the transposes in reverse: C' = B' A'. So
  * cuBLASLt's A is operand b, its B operand a, and its D the result. Leading axes that one stride
  * covers become its batch, those left a loop of calls. */

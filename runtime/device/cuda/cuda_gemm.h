@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products by cuBLASLt. The algorithm of each distinct product is chosen once, under the
  * workspace that the plan provides, and kept in a table (gemm_table.h): all commands of one shape
  * run the same algorithm, originals and recomputed ones, in this process and the next. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Execution: commands become launches on one stream. An entry point's first untraced run goes
  * launch by launch, the second is captured, and from then on its graph is launched: all that
  * changes from step to step lies in device memory. Captures are the session's own stream's, which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A row is found by how its line begins, so lines of other devices and versions are kept as they
  * are and nothing has to be parsed but the algorithm. */
 #include "gemm_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The algorithms of matrix products as a file: JSON with one row a line, for every device, library
  * version, workspace and shape that ever ran the plan. Deleting it makes the choices be made anew.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The runtime of remat: load a plan, make a session, run its entry points.
  *
  *     remat_context *ctx = remat_context_create(NULL, NULL);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Status codes, the context, and what the host supplies to it: allocator and logger.
  *
  * Every function of the library that can fail takes a context first and returns a status; the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Command lines that must fail: their message, their exit code, and no file left behind. Each rule of
 compiler/policy/rules.def needs one that breaks it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--emit-cuda where one kernel has so many ops that their names make no file's name: every kernel of the
 plan still has a file, named as its function.
 

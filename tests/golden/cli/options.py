@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option of every tool stands in docs/cli.md, --help and --man, and in no other tool's section.
 
     options.py docs/cli.md TOOL..."""

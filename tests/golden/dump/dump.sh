@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs remat-dump on files of a tiny GPT-2, in a directory of their own so that messages name no
 # other path: dump.sh REMAT_GRAPH REMAT_COMPILE REMAT_DUMP "COMPILE OPTIONS" DUMP ARGUMENTS...
 # The files are tiny.fbs and tiny.plan. LAYERS: of the GPT-2, 3 without it.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The commands of one layer in a preset's training step with everything saved, for golden.py: phase,
 kernel key and what it computes, in the order of the schedule; what the optimizer does is left out.
 Fails when the layer has more than 10 forward or 22 backward commands.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What people are shown of text that others wrote: every control character by itself, messages and
  * log lines, and where they are cut. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that CUDA text cannot express, attention above all, each with its message, and its
  * neighbour that it can. */
 #include "check.h"

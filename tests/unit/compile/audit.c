@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes are marked in a map of the buffer, one for what is read of a value and one for what is
  * written of it, so that no rule about views is needed. */
 #include "audit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "bound_samples.h"
 
 const struct bound_sample bound_samples[] = {

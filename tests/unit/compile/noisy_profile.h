@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A profile that nobody measured: kernels of some plans of a subject, each with a time of its own.
  */
 #ifndef TESTS_UNIT_COMPILE_NOISY_PROFILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small training graphs at random: what forward passes are made of, in any order. */
 #ifndef TESTS_UNIT_COMPILE_RANDOM_GRAPH_H
 #define TESTS_UNIT_COMPILE_RANDOM_GRAPH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A model carried through the passes, with what decisions on it are evaluated by. */
 #ifndef TESTS_UNIT_COMPILE_SUBJECT_H
 #define TESTS_UNIT_COMPILE_SUBJECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times at the ends of what device descriptions may say. Random graphs on devices whose numbers are
  * each at an end of its range, or anywhere between, under several budgets: prices are positive, no
  * bound is above the plan's own time, and what takes too long is refused by name. On a device whose

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certified bound against small graphs that are made to break it: kernel programs between
  * bound by arithmetic and bound by memory, values of single rows, broadcasts, views, equal layers,
  * microbatches and profiles. Every decision over their items that is not nested, and some that

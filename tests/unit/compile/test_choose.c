@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plan chosen for the bytes of a decision of the planner's paths is no slower than it: neither
  * times nor bytes fall all the way along a path. In the last graph not every decision is tried. */
 #include <inttypes.h>

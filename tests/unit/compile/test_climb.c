@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The certified bound against decisions that are looked for: random graphs in f32 and bf16, with
  * casts, and from decisions at random walks that keep what comes nearer to a bound: the step to the
  * one for its own live peak, the step to the least cost, or the live peak to that. No decision on

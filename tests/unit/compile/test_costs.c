@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the planner prices is what is lowered, kernel by kernel: the evaluated kernels of a decision
  * and the commands of its plan are launched equally often, each with the same flops, bytes, time
  * and source; and of each command these are what the plan itself says (audit.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An evaluation equals the rewritten graph carried through: for every rung of the ladder and for
  * decisions drawn at random, value by value. */
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layers found by structure. For all families they are those that the scopes name, but that a norm
  * behind a residual sum begins the next layer; without any scopes the plans are the same. In graphs
  * of one's own nothing that crosses many layers hides them, and only what is the same is a stack.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many equal layers in little room, beside the closed form of revolve (Griewank and Walther): a
  * backward pass over n layers that finds room for the contents of one layer and for m inputs runs
  * the forward pass of n - m layers more than with room for all inputs, if m (m + 1) / 2 >= n. With

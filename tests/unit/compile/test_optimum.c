@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small graphs at random against every decision over their items, saved or recomputed, each
  * evaluated, and packed where it matters; and against nested ones, all or some of them. No decision
  * is cheaper or smaller than the least cost says, no bound is above the optimum, no floor above the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's bounds against plans: decisions of its own, of the ladder and at random are carried
  * through, and none is faster than the least cost says, or than the bound for its own live peak, or
  * smaller than the floor; what computes named kernels twice costs that much more at least. How near

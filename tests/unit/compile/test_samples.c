@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of the paths of a graph of which not every decision is tried: the last decision of each
  * path is one, and what bisection finds behind a sample is the fastest that fits. */
 #include <inttypes.h>

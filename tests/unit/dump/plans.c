@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "plans.h"
 
 /* Arena, in units of 256 bytes: w 0, m 1, ids 2 (static), then h0 3, h1 4, loss 5, g 6. h0 of layer

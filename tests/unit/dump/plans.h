@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan made by hand: two layers, one value of layer 0 recomputed. */
 #ifndef PLANS_H
 #define PLANS_H

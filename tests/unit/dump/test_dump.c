@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The views of a plan made by hand: what they say, as text and as JSON. */
 #include "dump.h"
 #include "plans.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A set of outputs by itself: what is asked for is written at the commit and nothing else, a commit
  * that fails half-way is undone, each allocation in turn fails; no descriptor is left open. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small graph by hand, with every kind of attribute, an optimizer, pins, layers and a view. */
 #ifndef SAMPLE_GRAPH_H
 #define SAMPLE_GRAPH_H

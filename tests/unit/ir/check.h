@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A check prints one line when it fails; a test program returns failures > 0. */
 #ifndef CHECK_H
 #define CHECK_H

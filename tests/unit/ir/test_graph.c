@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The graph: scopes, building, copying, attributes, hash. Ops are mere numbers here. */
 #include "check.h"
 #include "graph.h"

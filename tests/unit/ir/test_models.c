@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The generator: published sizes, settings that are refused, failing allocations. */
 #include "check.h"
 #include "models.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The text form: print and parse are inverses; refusals have their messages; mutated and truncated
  * text is refused or read, never more. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prices: sub-additive over kernel programs, however they are cut; of products and attention as
  * published measurements have them; nothing for dtypes that a device lacks. */
 #include "price.h"

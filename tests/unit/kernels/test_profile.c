@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles: exact at measured sizes, between them as the logarithms have it; other kernels
  * modelled; no program below the floor; each fault in a file has its message, and no damage is more
  * than a message. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sensitivity: cases counted by hand. */
 #include "sensitivity.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A float64 reference of every op, written from the definitions: which function evaluates an op,
  * and what the definitions share. */
 #include "reference_call.h"

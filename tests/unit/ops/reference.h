@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A float64 reference of every op, primitive and composite: plain loops over indices, which share
  * no code with compiler/ops. Tests only. */
 #ifndef REFERENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the reference: a node being evaluated, and what the definitions of ops share. */
 #ifndef REFERENCE_CALL_H
 #define REFERENCE_CALL_H

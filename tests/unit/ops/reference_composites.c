@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Composite ops in float64: norms, losses, optimizers and the rest. */
 #include "reference_call.h"
 

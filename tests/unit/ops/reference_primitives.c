@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Primitive ops, products, tables and microbatches in float64. */
 #include "reference_call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step divided into microbatches and the update, evaluated in float64: after N microbatches and
  * the update, loss, gradients, parameters and states are those of the step at once, whatever the
  * accumulators held before. */

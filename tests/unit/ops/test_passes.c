@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each pass alone: what autodiff orders and names, what the optimizer appends, what common, dead
  * and folded nodes are and are not. */
 #include "reference.h"

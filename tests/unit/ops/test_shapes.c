@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What inference says of bad nodes, and a few good results. */
 #include "workbench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remat_graph_verify: a good graph passes; each way of breaking it has its message. */
 #include "workbench.h"
 

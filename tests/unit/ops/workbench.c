@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs for tests, written in short texts. */
 #include "workbench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of ops and passes share: a graph under construction written in short texts, its
  * random float64 inputs, and a count of failed checks. */
 #ifndef WORKBENCH_H

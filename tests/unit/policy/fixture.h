@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GPT-2-like graph as policies see it: expanded, with its backward pass. */
 #ifndef POLICY_FIXTURE_H
 #define POLICY_FIXTURE_H

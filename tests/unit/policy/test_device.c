@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device descriptions: the built-in ones agree with published figures, and each fault in a file has
  * its message. */
 #include "check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions of every policy on gpt2-tiny. */
 #include "check.h"
 #include "fixture.h"

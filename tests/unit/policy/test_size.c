@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes as --budget takes them. */
 #include "check.h"
 #include "cli.h"

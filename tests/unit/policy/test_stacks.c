@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two stacks of layers of unequal length, an encoder and a decoder whose layers all read its
  * output: each is counted on its own, and N is checked against the longer. */
 #include "check.h"

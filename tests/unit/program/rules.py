@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every message of a source is one that a test provokes: a rule without a case fails.
 
 rules.py SOURCE... -- TEST...     (each TEST run with the argument "messages" prints those it gets)

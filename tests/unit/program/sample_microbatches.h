@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A program by hand whose train runs a segment three times: part `index` of a batch, then the next
  * index, modulo 3.
  *

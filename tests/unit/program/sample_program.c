@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sample_program.h"
 
 static struct remat_program_value matrix(const char *name, uint8_t role, int64_t rows,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small program by hand: two init commands, a step of four, an update in place, a reused buffer.
  *
  *     0 init  w  = normal            buffer 0, persistent        commands 2-5 are the segment

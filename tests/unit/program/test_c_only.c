@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linked as C: fails to build when the read half needs more than libc. */
 #include <program.h>
 

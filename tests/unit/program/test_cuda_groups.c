@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which commands share a launch: small programs, each command a letter, and what has to come of
  * them. */
 #include "cuda_groups.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier against broken commands of every named kernel: one command, each operand in a buffer
  * of its own. */
 #include "../ir/check.h"

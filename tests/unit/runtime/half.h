@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* f16 by arithmetic in double: what conversions are held against. */
 #ifndef TESTS_HALF_H
 #define TESTS_HALF_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Commands on bf16 tensors and with random numbers, through verification and the device: named
  * kernels against their definition, bits over threads, what is refused, and the switches that break
  * rules 1 and 6. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Assertions that print where and go on; `main` returns the number of failures. */
 #ifndef RUNTIME_CHECK_H
 #define RUNTIME_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The check and the text of kernel programs; the tables. */
 #include "kernel.h"
 #include "runtime_check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts, parts of a batch and the index that the device counts; what is refused of them. */
 #include "runtime_check.h"
 #include "sample_microbatches.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions over a small program made by hand: a linear layer whose weight is drawn at init, a loss,
  * and AdamW's coefficients; plus errors, the trace, memory, and the switches of session_testing.h.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random kernel programs over ragged spaces: the tile interpreter against kernel.h read literally,
  * bit for bit, for every instruction set and 1 to 3 threads. */
 #include "cpu_tile.h"

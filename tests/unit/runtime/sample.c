@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sample.h"
 
 #include "cpu_bf16.h"

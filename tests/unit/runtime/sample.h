@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Random kernel programs over ragged spaces, and kernel.h read literally: what executors are held
  * against. */
 #ifndef TESTS_SAMPLE_H
