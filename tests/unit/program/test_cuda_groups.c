@@ -209,6 +209,33 @@ static void check_joint(void)
     remat_context_destroy(&ctx);
 }
 
+/* Beyond the 65,535 blocks of a grid's second axis. */
+static void check_many_blocks(void)
+{
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    struct remat_arena arena;
+    struct remat_cuda_groups groups;
+    struct remat_cuda_joint joint;
+    struct subject *s = make("aaa");
+    for (uint32_t l = 0; l < 3; l++)
+        s->launches[l].blocks = 70000;
+    remat_arena_init(&arena, ctx);
+    bool right =
+        remat_cuda_groups_find(&arena, &s->program, &groups) == REMAT_OK && groups.count == 1;
+    if (right) {
+        remat_cuda_groups_join(&s->program.cuda, &groups, 0, &joint);
+        right = joint.blocks == 210000;
+        for (uint32_t t = 0; t < 3; t++) /* the first word of a tensor is its first block */
+            right &= joint.words[2 + TENSOR_WORDS * t].value == 70000 * (uint64_t)t;
+    }
+    if (!right) {
+        printf("FAILED 210,000 blocks\n");
+        failures++;
+    }
+    remat_arena_release(&arena);
+    remat_context_destroy(&ctx);
+}
+
 int main(void)
 {
     check("", "");
@@ -236,6 +263,7 @@ int main(void)
     check_words(2, 254); /* 4 + 254 * 2 = 512 */
     check_words(3, 169); /* 3 + 170 * 3 = 513 is one too many */
     check_joint();
+    check_many_blocks();
     printf("%u failures\n", failures);
     return failures != 0;
 }
