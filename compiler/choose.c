@@ -21,8 +21,8 @@ fail:
     return st;
 }
 
-/* The policies to choose from: the one that was given, or the ladder when there is only a budget.
- */
+/* The policies to choose from: the one that was given, or all manual ones when there is only a
+ * budget. */
 static remat_status list_policies(struct remat_chooser *c, struct remat_rungs *out)
 {
     remat_status st = REMAT_OK;
@@ -30,7 +30,7 @@ static remat_status list_policies(struct remat_chooser *c, struct remat_rungs *o
     struct remat_policy *policies;
     uint32_t count = 1;
     if (c->settings->has_budget && !remat_policy_given(given)) {
-        REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &count, &policies));
+        REMAT_TRY(remat_manual_policies(c->ctx, c->arena, c->graph, &count, &policies));
     } else {
         REMAT_NEW(c->arena, policies, 1);
         REMAT_TRY(remat_policy_resolve(c->ctx, c->arena, c->graph, given, policies));
@@ -135,20 +135,19 @@ static remat_status note_manual(struct remat_chooser *c, struct remat_arena *scr
             times[count++] = times_of(c, rung->cost.times);
     }
     struct remat_sensitivity s = remat_sensitivity_of(times, count, 0);
-    const char *rival = "the plan is a policy of the ladder";
+    const char *rival = "the plan is a manual policy";
     if (!chosen->of.policy)
-        rival = remat_arena_format(
-            c->arena, "the fastest policy of the ladder that fits is \"%s\", %.2f %% slower",
-            manual->of.name, 100 * slower);
+        rival = remat_arena_format(c->arena,
+                                   "the fastest manual policy that fits is \"%s\", %.2f %% slower",
+                                   manual->of.name, 100 * slower);
     if (!rival)
         return REMAT_ERROR_MEMORY;
-    const char *note =
-        remat_arena_format(c->arena,
-                           "%s; with costs of matmul, attention or the rest 20 %% "
-                           "off no %sthat fits is faster in %u of "
-                           "%u cases",
-                           rival, chosen->of.policy ? "other " : "policy of the ladder ", s.held,
-                           REMAT_SENSITIVITY_CASES);
+    const char *note = remat_arena_format(c->arena,
+                                          "%s; with costs of matmul, attention or the rest 20 %% "
+                                          "off no %sthat fits is faster in %u of "
+                                          "%u cases",
+                                          rival, chosen->of.policy ? "other " : "manual policy ",
+                                          s.held, REMAT_SENSITIVITY_CASES);
     REMAT_PUSH(c->arena, &c->notes, note);
 fail:
     return st;

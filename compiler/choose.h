@@ -2,7 +2,7 @@
 /* Which decision is carried out. Candidates do not depend on the budget, so more budget never gives
  * a slower plan:
  *   - a policy that was given is the only one;
- *   - solver ladder: the fastest manual policy whose packed arena fits;
+ *   - solver manual: the fastest manual policy whose packed arena fits;
  *   - solver per-op: the first decision of the planner's paths whose packed arena fits; or what
  * lies near the corners of its hulls, or the fastest manual policy that fits, where that is faster.
  */

@@ -10,7 +10,7 @@
 
 enum remat_solver {                      /* who decides when there is a budget and no policy */
                     REMAT_SOLVER_PER_OP, /* the planner, value by value */
-                    REMAT_SOLVER_LADDER, /* the fastest manual policy */
+                    REMAT_SOLVER_MANUAL, /* the fastest manual policy */
 };
 
 /* What a search has found by now. Times are of a step; 0: not known yet. */
@@ -72,7 +72,7 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
 /* Step time against memory, from the largest to the smallest and, strictly, from the fastest to the
  * slowest. Bytes are live peaks: an arena may need more. */
 struct remat_frontier_point {
-    const char *policy; /* of the ladder, or "per-op" */
+    const char *policy; /* a manual policy, or "per-op" */
     uint64_t live_peak_bytes;
     uint64_t step_ns;
     uint64_t bound_ns; /* that no plan with this live peak beats; 0: unless `bounded` */

@@ -161,7 +161,7 @@ static remat_status survey(struct remat_survey *s, uint32_t *out_count)
     struct remat_policy *policies;
     uint32_t path_count = 0, near_count = 0, policy_count;
     size_t others;
-    REMAT_TRY(remat_policy_ladder(c->ctx, c->arena, c->graph, &policy_count, &policies));
+    REMAT_TRY(remat_manual_policies(c->ctx, c->arena, c->graph, &policy_count, &policies));
     if (c->settings->solver == REMAT_SOLVER_PER_OP) {
         REMAT_TRY(remat_choose_planner(c, &s->planner));
         REMAT_TRY(remat_choose_path_count(c, &s->scratch, s->planner, &path_count));

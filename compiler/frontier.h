@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Step time against memory: what the planner's paths and the ladder's policies offer. */
+/* Step time against memory: what the planner's paths and the manual policies offer. */
 #ifndef REMAT_FRONTIER_H
 #define REMAT_FRONTIER_H
 
@@ -7,7 +7,7 @@
 #include "compile.h"
 
 /* Prices, with the solver per-op, decisions of each path, and of those near corners and of the
- * policies of the ladder what could be better; samples of them in large graphs, all in
+ * manual policies what could be better; samples of them in large graphs, all in
  * small ones. Keeps what nothing else is as small and as fast as. `plan`, which may be NULL, is one
  * more candidate. Times are those of the chooser's graph, bytes those of all segments; the points
  * lie in the chooser's arena. */

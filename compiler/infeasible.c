@@ -139,7 +139,7 @@ remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candid
     const struct remat_arrangement *c = &smallest->arranged;
     struct remat_text residents = {.arena = p->arena};
     const char *what = p->over ? "the smallest policy that was tried before the search was ended"
-                               : "the smallest policy of the ladder";
+                               : "the smallest manual policy";
     struct remat_text proven = {.arena = p->arena};
     if (remat_policy_given(&p->settings->policy))
         what = "this policy";

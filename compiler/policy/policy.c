@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings -> policy, and the ladder of policies. */
+/* Settings -> policy, and the manual policies to choose from. */
 #include "policy.h"
 
 #include "ops.h"
@@ -256,9 +256,9 @@ fail:
     return st;
 }
 
-remat_status remat_policy_ladder(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph, uint32_t *out_count,
-                                 struct remat_policy **out_policies)
+remat_status remat_manual_policies(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_graph *graph, uint32_t *out_count,
+                                   struct remat_policy **out_policies)
 {
     (void)ctx;
     remat_status st = REMAT_OK;

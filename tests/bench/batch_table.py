@@ -22,7 +22,7 @@ POLICIES = {
     "every 3": ["--ac-mode", "selective", "--ac-option", "3"],
     "every 2": ["--ac-mode", "selective", "--ac-option", "2"],
     "full": ["--ac-mode", "full"],
-    "ladder": ["--solver", "ladder"],
+    "manual": ["--solver", "manual"],
     "per-op": ["--solver", "per-op"],
 }
 SHOWN = [1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64]
@@ -92,7 +92,7 @@ class Experiment:
                  "| --- | --- | --- | --- | --- | --- |"]
         lines += [self.policy_row(policy, full_best) for policy in POLICIES]
         shown = [batch for batch in SHOWN if ("full", batch) in self.reports or
-                 ("ladder", batch) in self.reports]
+                 ("manual", batch) in self.reports]
         lines += ["", "Tokens/s by batch:", "",
                   "| policy | " + " | ".join(map(str, shown)) + " |", "| --- |" + " --- |" * len(shown)]
         for policy in POLICIES:

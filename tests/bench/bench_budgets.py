@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU steps of plans decided value by value beside the ladder's choice, at the same ten budgets, in one run.
+"""CPU steps of plans decided value by value beside the best manual policies, at the same ten budgets, in one run.
 
     python3 tests/bench/bench_budgets.py BUILD_DIRECTORY [--output FILE] [--force] [--small]
 
-Budgets go evenly from what everything saved takes to the smallest that the ladder has a plan for. At each
+Budgets go evenly from what everything saved takes to the smallest that a manual policy has a plan for. At each
 budget both plans, and the one that saves everything, are processes that live side by side and take
 turns, a step each; figures are minima over the turns. Prints Markdown; with --output docs/benchmarks.md
 it goes to docs/tables/cpu_budgets.md, and its summary into docs/benchmarks.md. Refuses a machine that is
@@ -50,8 +50,8 @@ class Planner:
         return json.loads(done.stdout)
 
     def smallest(self):
-        """The smallest budget of the ladder."""
-        done = subprocess.run([self.tools + "compile", self.graph, "--budget", "1", "--solver", "ladder", "-o",
+        """The smallest budget of a manual policy."""
+        done = subprocess.run([self.tools + "compile", self.graph, "--budget", "1", "--solver", "manual", "-o",
                                os.path.join(self.work, "none.plan")], stderr=subprocess.PIPE, encoding="utf-8")
         return int(re.search(r" needs (\d+) B", done.stderr)[1])
 
@@ -71,7 +71,7 @@ def measure(build, reports, turns, threads):
 
 
 def bench_model(build, name, arguments, batch, seq, turns, threads):
-    """Rows: share of what lies between the budgets, reports of everything saved, ladder and per-op, their
+    """Rows: share of what lies between the budgets, reports of everything saved, manual and per-op, their
     measured ns."""
     with tempfile.TemporaryDirectory() as work:
         planner = Planner(build, work, arguments, batch, seq)
@@ -83,7 +83,7 @@ def bench_model(build, name, arguments, batch, seq, turns, threads):
             budget = least + round((most - least) * share)
             print(f"{name}, budget {cased_bytes(budget)}", file=sys.stderr)
             reports = [none] + [planner.compile("--budget", str(budget), "--solver", solver)
-                                for solver in ("ladder", "per-op")]
+                                for solver in ("manual", "per-op")]
             rows.append((share, reports, measure(build, reports, turns, threads)))
         return rows
 
@@ -91,17 +91,17 @@ def bench_model(build, name, arguments, batch, seq, turns, threads):
 # --- Markdown ---
 
 def table(rows):
-    lines = ["| budget | arena, MB | ladder's policy | ladder: predicted | measured | per-op: predicted | measured |"
-             " per-op of ladder: predicted | measured |", "| --- " * 9 + "|"]
+    lines = ["| budget | arena, MB | manual policy | manual: predicted | measured | per-op: predicted | measured |"
+             " per-op of manual: predicted | measured |", "| --- " * 9 + "|"]
     ratios, predicted = [], []
-    for share, (none, ladder, per_op), (none_ns, ladder_ns, per_op_ns) in rows:
-        ratios.append(per_op_ns / ladder_ns)
-        predicted.append(per_op["step_ns"] / ladder["step_ns"])
-        times = (ladder["step_ns"] / none["step_ns"], ladder_ns / none_ns, per_op["step_ns"] / none["step_ns"],
+    for share, (none, manual, per_op), (none_ns, manual_ns, per_op_ns) in rows:
+        ratios.append(per_op_ns / manual_ns)
+        predicted.append(per_op["step_ns"] / manual["step_ns"])
+        times = (manual["step_ns"] / none["step_ns"], manual_ns / none_ns, per_op["step_ns"] / none["step_ns"],
                  per_op_ns / none_ns, predicted[-1], ratios[-1])
-        lines.append(f"| {100 * share:.0f} % | {per_op['arena_bytes'] / 1e6:.1f} | {ladder['policy']} | " +
+        lines.append(f"| {100 * share:.0f} % | {per_op['arena_bytes'] / 1e6:.1f} | {manual['policy']} | " +
                      " | ".join(f"{multiple:.3f}" for multiple in times) + " |")
-    return lines + ["", f"per-op takes {sum(ratios) / len(ratios):.3f} of the ladder's time on average, predicted "
+    return lines + ["", f"per-op takes {sum(ratios) / len(ratios):.3f} of the manual policy's time on average, predicted "
                     f"{sum(predicted) / len(predicted):.3f}; the largest ratio measured is {max(ratios):.3f}.", ""]
 
 
@@ -119,12 +119,12 @@ def report(options, results, cases, seconds, other, trouble):
                   f"minima of {turns} turns", "",
                   f"Everything saved: predicted {none['step_ns'] / 1e6:.1f} ms, measured {fastest / 1e6:.1f} ms, "
                   f"arena {cased_bytes(none['arena_bytes'])}. Times are multiples of its own in the same turns; a "
-                  "budget of 0 % is the ladder's smallest, one of 100 % this one's.", "", *table(rows)]
+                  "budget of 0 % is the manual policies' smallest, one of 100 % this one's.", "", *table(rows)]
     return "\n".join(lines).rstrip()
 
 
 def summary(text):
-    """Step time of per-op over the ladder's at ten budgets: mean and largest measured ratio, and the predicted mean."""
+    """Step time of per-op over the manual policy's at ten budgets: mean and largest measured ratio, and the predicted mean."""
     rows = []
     for table in read(text):
         predicted, measured = ([float(row[column]) for row in table.rows] for column in (7, 8))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time of compiling large models, by stage: bench_compile [PRESET...]. Each is compiled for a
- * budget of its static bytes and half of what moves, by the ladder, also in eight microbatches, and
- * value by value; the total has everything from generating the graph to writing the plan. Figures
- * are of one run. */
+ * budget of its static bytes and half of transient memory, by manual policies, also in eight
+ * microbatches, and value by value; the total has everything from generating the graph to writing
+ * the plan. Figures are of one run. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
@@ -72,7 +72,7 @@ static remat_status measure(remat_context *ctx, const char *preset, enum remat_s
     REMAT_TRY(generate(ctx, &devices, preset, &graph));
     REMAT_TRY(find_budget(ctx, graph, &settings));
     printf("%s, solver %s, microbatches %" PRIu32 ", arena %" PRIu64 " B at most\n", preset,
-           solver == REMAT_SOLVER_LADDER ? "ladder" : "per-op", microbatches,
+           solver == REMAT_SOLVER_MANUAL ? "manual" : "per-op", microbatches,
            settings.budget_bytes);
     settings.pass_time = print_stage;
     double begin = cpu_ms();
@@ -91,8 +91,8 @@ fail:
 static remat_status measure_preset(remat_context *ctx, const char *preset)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(measure(ctx, preset, REMAT_SOLVER_LADDER, 1));
-    REMAT_TRY(measure(ctx, preset, REMAT_SOLVER_LADDER, 8));
+    REMAT_TRY(measure(ctx, preset, REMAT_SOLVER_MANUAL, 1));
+    REMAT_TRY(measure(ctx, preset, REMAT_SOLVER_MANUAL, 8));
     REMAT_TRY(measure(ctx, preset, REMAT_SOLVER_PER_OP, 1));
 fail:
     return st;

@@ -104,15 +104,15 @@ def check_early_end():
     early = ["large.fbs", *LARGE, "--time-limit", "1ms"]
     report = json.loads(call("compile", *early, "--curve", "c.json"))
     assert report["curve"]["cut_short"] and report["curve"]["points"] == 1, report
-    for arguments in (["--solver", "ladder"], ["--bind", "batch=auto:1..4"]):
+    for arguments in (["--solver", "manual"], ["--bind", "batch=auto:1..4"]):
         assert is_cut_short(json.loads(call("compile", *early, "--budget", "3000GB", "-o", "e.plan", *arguments)))
     os.remove("e.plan")
     too_small = ["--budget", "1GB", "-o", "e.plan"]
-    for arguments in ([], ["--solver", "ladder"], ["--bind", "batch=auto:1..4"]):
+    for arguments in ([], ["--solver", "manual"], ["--bind", "batch=auto:1..4"]):
         message = call("compile", *early, *too_small, *arguments, code=3)
         assert "Proven: no choice" in message, message
     floor = int(re.search(r"less than (\d+) B", message)[1])
-    for arguments in ([], ["--solver", "ladder"], ["--bind", "batch=auto:1..4"]):
+    for arguments in ([], ["--solver", "manual"], ["--bind", "batch=auto:1..4"]):
         message = call("compile", *early, "--budget", str(floor), "-o", "e.plan", *arguments, code=7)
         assert "error: the search was ended before it found a plan" in message, message
     assert not os.path.exists("e.plan")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a plan says it stands: every plan under a budget has the same bound, which none is below, and the note
-about manual policies is what one finds who compiles each rung of the ladder, adds up its commands by kind and
+about manual policies is what one finds who compiles each manual policy, adds up its commands by kind and
 scales them. The flags it gives are those of the fastest rung that Megatron has flags for.
 
     standing.py BUILD_DIRECTORY"""
@@ -24,7 +24,7 @@ def call(tool, *arguments, codes=(0,)):
     return json.loads(result.stdout) if result.returncode == 0 and result.stdout else None
 
 
-def ladder():
+def manual_policies():
     """Options of each rung, as docs/policies.md lists them."""
     uniform = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers"]
     block = ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers"]
@@ -96,13 +96,13 @@ def main():
         for share in (0.2, 0.4, 0.6, 0.8, 1):
             given = common + ["--budget", str(int(most["peak_bytes"] + most["reserve_bytes"] - (1 - share) * moves))]
             rungs = []
-            for rung in ladder():
+            for rung in manual_policies():
                 if plan := compile_plan(given + rung):
                     plan[0]["is_megatron"] = rung[0].startswith("--recompute")
                     rungs.append(plan)
             reports = sorted((r for r, _ in rungs), key=lambda r: r["step_ns"])
             other += any(r["is_megatron"] for r in reports) and not reports[0]["is_megatron"]
-            free = {solver: compile_plan(given + ["--solver", solver]) for solver in ("per-op", "ladder")}
+            free = {solver: compile_plan(given + ["--solver", solver]) for solver in ("per-op", "manual")}
             bounds = {plan[0].get("bound_step_ns") for plan in (*rungs, *free.values()) if plan}
             assert bounds == set() or (len(bounds) == 1 and bounds != {None}), (share, bounds)
             for solver, plan in free.items():

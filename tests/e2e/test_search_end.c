@@ -162,7 +162,7 @@ int main(void)
         ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.batch = 4, .seq = 128});
     test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 1);
     test_ends(ctx, graph, REMAT_SOLVER_PER_OP, 4);
-    test_ends(ctx, graph, REMAT_SOLVER_LADDER, 1);
+    test_ends(ctx, graph, REMAT_SOLVER_MANUAL, 1);
     graph = harness_model(ctx, &arena, "gpt2-tiny",
                           (struct remat_model_settings){.layers = 10, .batch = 2});
     test_nested(ctx, graph);

@@ -97,7 +97,7 @@ static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
         REMAT_NEW(arena, policies, 1);
         REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policies));
     } else
-        REMAT_TRY(remat_policy_ladder(ctx, arena, graph, &count, &policies));
+        REMAT_TRY(remat_manual_policies(ctx, arena, graph, &count, &policies));
     for (uint32_t i = 0; i < count && !*out; i++)
         if (strcmp(policies[i].name, program->policy) == 0)
             *out = &policies[i];

@@ -133,29 +133,29 @@ fail:
 }
 
 /* Of lists of ops some. */
-static void thin_out(struct subject_ladder *ladder)
+static void thin_out(struct subject_manual *listed)
 {
     uint32_t kept = 0, lists = 0;
-    for (uint32_t i = 0; i < ladder->count; i++)
-        if (!ladder->policies[i].save_ops || lists++ % LISTS_EACH == 0)
-            ladder->policies[kept++] = ladder->policies[i];
-    ladder->count = kept;
+    for (uint32_t i = 0; i < listed->count; i++)
+        if (!listed->policies[i].save_ops || lists++ % LISTS_EACH == 0)
+            listed->policies[kept++] = listed->policies[i];
+    listed->count = kept;
 }
 
-remat_status subject_ladder(struct subject *s, struct subject_ladder *out)
+remat_status subject_manual(struct subject *s, struct subject_manual *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_policy_settings no_pins = {0};
     REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->ground));
-    REMAT_TRY(remat_policy_ladder(s->ctx, &s->arena, s->graph, &out->count, &out->policies));
+    REMAT_TRY(remat_manual_policies(s->ctx, &s->arena, s->graph, &out->count, &out->policies));
     thin_out(out);
 fail:
     return st;
 }
 
-remat_status subject_ladder_decide(const struct subject_ladder *ladder, struct remat_arena *arena,
+remat_status subject_manual_decide(const struct subject_manual *listed, struct remat_arena *arena,
                                    uint32_t rung, struct remat_decision *out)
 {
     struct remat_notes notes = {0};
-    return remat_policy_decide(ladder->ground, arena, &ladder->policies[rung], out, &notes);
+    return remat_policy_decide(listed->ground, arena, &listed->policies[rung], out, &notes);
 }

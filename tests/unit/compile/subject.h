@@ -60,15 +60,15 @@ struct subject_bench {
 };
 remat_status subject_bench_extract(struct subject_bench *bench);
 
-/* The manual policies in the ladder's order, of lists of ops every 16th, without pins; what one of
+/* The manual policies in their order, of lists of ops every 16th, without pins; what one of
  * them decides, in `arena`. */
-struct subject_ladder {
+struct subject_manual {
     uint32_t count;
     struct remat_policy *policies;
     struct remat_policy_ground *ground;
 };
-remat_status subject_ladder(struct subject *subject, struct subject_ladder *out);
-remat_status subject_ladder_decide(const struct subject_ladder *ladder, struct remat_arena *arena,
+remat_status subject_manual(struct subject *subject, struct subject_manual *out);
+remat_status subject_manual_decide(const struct subject_manual *listed, struct remat_arena *arena,
                                    uint32_t rung, struct remat_decision *out);
 
 #endif

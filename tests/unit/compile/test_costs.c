@@ -239,16 +239,16 @@ fail:
 
 /* --- decisions --- */
 
-static remat_status check_ladder(struct bench *b)
+static remat_status check_manual(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    struct subject_ladder ladder;
-    REMAT_TRY(subject_ladder(&b->subject, &ladder));
+    struct subject_manual listed;
+    REMAT_TRY(subject_manual(&b->subject, &listed));
     for (uint32_t r = 0; r < RUNGS; r++) {
-        uint32_t rung = r * (ladder.count - 1) / (RUNGS - 1);
+        uint32_t rung = r * (listed.count - 1) / (RUNGS - 1);
         struct remat_decision decision;
-        REMAT_TRY(subject_ladder_decide(&ladder, &b->subject.arena, rung, &decision));
-        REMAT_TRY(check_decision(b, &decision, ladder.policies[rung].name));
+        REMAT_TRY(subject_manual_decide(&listed, &b->subject.arena, rung, &decision));
+        REMAT_TRY(check_decision(b, &decision, listed.policies[rung].name));
     }
 fail:
     return st;
@@ -298,7 +298,7 @@ int main(void)
         remat_arena_init(&b.scratch, b.subject.ctx);
         remat_status st = prepare(&b, row);
         if (st == REMAT_OK)
-            st = check_ladder(&b);
+            st = check_manual(&b);
         if (st == REMAT_OK)
             st = check_per_op(&b);
         for (uint32_t seed = 0; seed < RANDOM && st == REMAT_OK; seed++)

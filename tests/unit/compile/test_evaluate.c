@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An evaluation equals the rewritten graph carried through: for every rung of the ladder and for
+/* An evaluation equals the rewritten graph carried through: for every manual policy and for
  * decisions drawn at random, value by value. */
 #include <inttypes.h>
 
@@ -80,15 +80,15 @@ fail:
     return st;
 }
 
-static remat_status check_ladder(struct subject *s)
+static remat_status check_manual(struct subject *s)
 {
     remat_status st = REMAT_OK;
-    struct subject_ladder ladder;
-    REMAT_TRY(subject_ladder(s, &ladder));
-    for (uint32_t i = 0; i < ladder.count; i++) {
+    struct subject_manual listed;
+    REMAT_TRY(subject_manual(s, &listed));
+    for (uint32_t i = 0; i < listed.count; i++) {
         struct remat_decision decision;
-        REMAT_TRY(subject_ladder_decide(&ladder, &s->arena, i, &decision));
-        REMAT_TRY(check_decision(s, &decision, ladder.policies[i].name));
+        REMAT_TRY(subject_manual_decide(&listed, &s->arena, i, &decision));
+        REMAT_TRY(check_decision(s, &decision, listed.policies[i].name));
     }
 fail:
     return st;
@@ -124,7 +124,7 @@ static remat_status check_case(struct subject *s, size_t row)
     CHECK((s->evaluator.tail.count > 0) == updates,
           "%s: %u kernels of %u are the same under every decision", s->graph->name,
           s->evaluator.tail.count, s->graph->node_count);
-    REMAT_TRY(check_ladder(s));
+    REMAT_TRY(check_manual(s));
     for (uint32_t seed = 0; seed < 24; seed++)
         REMAT_TRY(check_random(s, seed));
 fail:

@@ -106,7 +106,7 @@ fail:
     return st;
 }
 
-static remat_status check_policy(struct bench *b, const struct subject_ladder *ladder,
+static remat_status check_policy(struct bench *b, const struct subject_manual *listed,
                                  uint32_t rung)
 {
     remat_status st = REMAT_OK;
@@ -115,12 +115,12 @@ static remat_status check_policy(struct bench *b, const struct subject_ladder *l
     struct remat_evaluation manual;
     struct remat_candidate chosen;
     remat_arena_init(&scratch, b->s.ctx);
-    REMAT_TRY(subject_ladder_decide(ladder, &scratch, rung, &decision));
+    REMAT_TRY(subject_manual_decide(listed, &scratch, rung, &decision));
     REMAT_TRY(remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX, 0, &manual));
     REMAT_TRY(subject_choose(&b->s, &scratch, manual.arena_bytes, &chosen));
     CHECK(chosen.arranged.step_ns <= manual.step_ns,
           "%s: %s takes %" PRIu64 " ns, %s %" PRIu64 " ns in %" PRIu64 " B", b->s.graph->name,
-          chosen.name, chosen.arranged.step_ns, ladder->policies[rung].name, manual.step_ns,
+          chosen.name, chosen.arranged.step_ns, listed->policies[rung].name, manual.step_ns,
           manual.arena_bytes);
 fail:
     remat_arena_release(&scratch);
@@ -130,12 +130,12 @@ fail:
 static remat_status check_uniform(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    struct subject_ladder ladder;
+    struct subject_manual listed;
     uint32_t uniform = 0;
-    REMAT_TRY(subject_ladder(&b->s, &ladder));
-    for (uint32_t i = 0; i < ladder.count; i++)
-        if (ladder.policies[i].granularity == REMAT_POLICY_LAYERS && ladder.policies[i].group > 1) {
-            REMAT_TRY(check_policy(b, &ladder, i));
+    REMAT_TRY(subject_manual(&b->s, &listed));
+    for (uint32_t i = 0; i < listed.count; i++)
+        if (listed.policies[i].granularity == REMAT_POLICY_LAYERS && listed.policies[i].group > 1) {
+            REMAT_TRY(check_policy(b, &listed, i));
             uniform++;
         }
     CHECK(uniform == LAYERS - 1, "%u policies", uniform);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner's bounds against plans: decisions of its own, of the ladder and at random are carried
- * through, and none is faster than the least cost says, or than the bound for its own live peak, or
- * smaller than the floor; what computes named kernels twice costs that much more at least. How near
- * they come is printed. The estimates of what one value more or
- * less would change are compared with the exact step times. */
+/* The planner's bounds against plans: decisions of its own, of manual policies and at random are
+ * carried through, and none is faster than the least cost says, or than the bound for its own live
+ * peak, or smaller than the floor; what computes named kernels twice costs that much more at least.
+ * How near they come is printed. The estimates of what one value more or less would change are
+ * compared with the exact step times. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -126,17 +126,17 @@ fail:
     return st;
 }
 
-static remat_status check_ladder(struct bench *b)
+static remat_status check_manual(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    struct subject_ladder ladder;
-    REMAT_TRY(subject_ladder(&b->subject, &ladder));
-    for (uint32_t i = 0; i < ladder.count; i++) {
+    struct subject_manual listed;
+    REMAT_TRY(subject_manual(&b->subject, &listed));
+    for (uint32_t i = 0; i < listed.count; i++) {
         struct remat_decision decision;
         uint64_t ns;
         double excess;
-        REMAT_TRY(subject_ladder_decide(&ladder, &b->subject.arena, i, &decision));
-        REMAT_TRY(check_decision(b, &decision, ladder.policies[i].name, i, &ns, &excess));
+        REMAT_TRY(subject_manual_decide(&listed, &b->subject.arena, i, &decision));
+        REMAT_TRY(check_decision(b, &decision, listed.policies[i].name, i, &ns, &excess));
     }
 fail:
     return st;
@@ -284,7 +284,7 @@ int main(void)
         subject_init(&b.subject);
         remat_status st = prepare(&b, row);
         if (st == REMAT_OK)
-            st = check_ladder(&b);
+            st = check_manual(&b);
         for (uint32_t seed = 0; seed < RANDOM && st == REMAT_OK; seed++)
             st = check_random(&b, seed);
         if (st == REMAT_OK)

@@ -225,7 +225,7 @@ static void test_pins(void)
 }
 
 /* gpt2-tiny's layers have five ops here: two lists of them, of none and of all, are no rungs. */
-static void test_ladder(void)
+static void test_manual_policies(void)
 {
     struct remat_policy *rungs;
     uint32_t count;
@@ -233,7 +233,7 @@ static void test_ladder(void)
     struct remat_policy_settings no_pins = {0};
     struct remat_policy_ground *ground;
     CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "ground");
-    CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "ladder");
+    CHECK(remat_manual_policies(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "manual policies");
     CHECK(count == by_layer + 1 + lists, "%u rungs", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
@@ -294,12 +294,13 @@ static void check_flags(struct remat_policy *of)
 /* The flags of a rung ask for its decision; Megatron-LM has none for every n and for ops. */
 static void test_megatron_flags(void)
 {
-    struct remat_policy *ladder;
+    struct remat_policy *policies;
     uint32_t count;
-    CHECK(remat_policy_ladder(ctx, &arena, graph, &count, &ladder) == REMAT_OK, "ladder");
+    CHECK(remat_manual_policies(ctx, &arena, graph, &count, &policies) == REMAT_OK,
+          "manual policies");
     for (uint32_t i = 0; i < count; i++)
-        if (!strstr(ladder[i].name, "every") && !strstr(ladder[i].name, "ops"))
-            check_flags(&ladder[i]);
+        if (!strstr(policies[i].name, "every") && !strstr(policies[i].name, "ops"))
+            check_flags(&policies[i]);
     decide(every("1"));
     check_flags(&policy);
     decide(every("2"));
@@ -329,7 +330,7 @@ int main(void)
     test_selective();
     test_ops();
     test_pins();
-    test_ladder();
+    test_manual_policies();
     test_megatron_flags();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
