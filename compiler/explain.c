@@ -17,7 +17,7 @@ struct choice {
     bool *kept;       /* by item */
 };
 
-/* Layers of which something is nested: what else they come to compute again would be nested too. */
+/* Layers of which something is nested: what else they come to recompute would be nested too. */
 static remat_status find_again(struct remat_arena *arena, const struct remat_model *model,
                                struct choice *choice)
 {
@@ -36,7 +36,7 @@ fail:
     return st;
 }
 
-/* What the decision keeps. What it could keep but nothing needs is computed again where something
+/* What the decision keeps. What it could keep but nothing needs is recomputed where something
  * comes to need it, so that no value's alternative keeps another one in its place. */
 static remat_status find_choice(struct remat_arena *arena, const struct remat_model *model,
                                 const struct remat_decision *decision, struct choice *out)

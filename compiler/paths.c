@@ -110,7 +110,7 @@ fail:
     return st;
 }
 
-/* The group that is computed again at once grows with its layers, what is saved between groups gets
+/* The group that is recomputed at once grows with its layers, what is saved between groups gets
  * less. Groups that need more than those before are the last ones: on the way to them there may be
  * something smaller yet. */
 remat_status remat_choose_path_count(struct remat_chooser *c, struct remat_arena *scratch,

@@ -2,7 +2,7 @@
 /* Candidates come from the hull of the likely costs: from that with what crosses from one layer
  * into another kept, so that a layer is recomputed from its input, and from that with such
  * values free, of which paths keep those that groups of layers begin with. Bounds come from the
- * least costs, at several moments of the step. */
+ * least costs, at several program points. */
 #include "planner.h"
 
 #include "layers.h"
@@ -18,8 +18,8 @@ enum {
     NODES_NEAR = 1000000, /* for all decisions near corners together */
 };
 
-struct moment {
-    struct remat_border_moment at;
+struct bounded_point {
+    struct remat_program_point at;
     struct remat_border_network *network;
     uint64_t least_bytes; /* that any choice keeps */
 };
@@ -38,8 +38,8 @@ struct remat_planner {
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
     uint64_t static_bytes, floor_bytes, floor_slack_ns;
-    uint32_t moment_count;
-    struct moment *moments;
+    uint32_t point_count;
+    struct bounded_point *points;
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };
 
@@ -49,7 +49,7 @@ static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
     struct remat_border_item *items = p->model.border.items;
     for (uint32_t i = 0; i < p->model.item_count; i++) {
         const struct remat_border_item *at_loss =
-            p->moment_count > 0 ? &p->moments[0].at.border.items[i] : NULL;
+            p->point_count > 0 ? &p->points[0].at.border.items[i] : NULL;
         bool live_at_loss = at_loss && at_loss->wanted && at_loss->bytes == 0;
         items[i].kept |=
             !items[i].recomputed && (p->model.item_crossing[i] >= least || live_at_loss);
@@ -182,8 +182,8 @@ static void find_floor(struct remat_planner *p, const struct remat_kernel_list *
         uint64_t bytes = kernel->kind == REMAT_KERNEL_program ? 0 : working_set(p->graph, kernel);
         most = bytes > most ? bytes : most;
     }
-    for (uint32_t m = 0; m < p->moment_count; m++) {
-        uint64_t bytes = p->moments[m].at.other_bytes + p->moments[m].least_bytes;
+    for (uint32_t m = 0; m < p->point_count; m++) {
+        uint64_t bytes = p->points[m].at.other_bytes + p->points[m].least_bytes;
         most = bytes > most ? bytes : most;
     }
     p->floor_bytes = p->static_bytes + most;
@@ -200,16 +200,16 @@ static void find_floor_slack(struct remat_planner *p, const struct remat_kernel_
         p->floor_slack_ns = ns - p->model.saved_ns;
 }
 
-static remat_status find_moments(struct remat_planner *p, struct remat_arena *arena)
+static remat_status find_points(struct remat_planner *p, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_moment *moments;
-    REMAT_TRY(remat_model_moments(arena, &p->model, &p->moment_count, &moments));
-    REMAT_NEW(arena, p->moments, p->moment_count);
-    for (uint32_t m = 0; m < p->moment_count; m++) {
-        p->moments[m].at = moments[m];
-        REMAT_TRY(remat_border_network(arena, &p->moments[m].at.border, &p->moments[m].network));
-        REMAT_TRY(remat_border_least_bytes(p->moments[m].network, &p->moments[m].least_bytes));
+    struct remat_program_point *points;
+    REMAT_TRY(remat_model_points(arena, &p->model, &p->point_count, &points));
+    REMAT_NEW(arena, p->points, p->point_count);
+    for (uint32_t m = 0; m < p->point_count; m++) {
+        p->points[m].at = points[m];
+        REMAT_TRY(remat_border_network(arena, &p->points[m].at.border, &p->points[m].network));
+        REMAT_TRY(remat_border_least_bytes(p->points[m].network, &p->points[m].least_bytes));
     }
 fail:
     return st;
@@ -231,7 +231,7 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     p->static_bytes = evaluator->statics->total_bytes;
     REMAT_TRY(remat_model_create(ctx, arena, evaluator->settled, prices, evaluator->device, pinned,
                                  &p->model));
-    REMAT_TRY(find_moments(p, arena));
+    REMAT_TRY(find_points(p, arena));
     find_floor(p, kernels);
     find_floor_slack(p, kernels, prices);
     REMAT_TRY(find_free(p, arena));
@@ -384,14 +384,14 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
         *out_ns = UINT64_MAX;
         return REMAT_OK;
     }
-    for (uint32_t m = 0; m < p->moment_count; m++) {
-        struct moment *at = &p->moments[(p->binding + m) % p->moment_count];
+    for (uint32_t m = 0; m < p->point_count; m++) {
+        struct bounded_point *at = &p->points[(p->binding + m) % p->point_count];
         uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
         double ps;
         REMAT_TRY(remat_border_bound(at->network, room, best_ps, &ps));
         if (ps > best_ps) {
             best_ps = ps;
-            binding = (uint32_t)(at - p->moments);
+            binding = (uint32_t)(at - p->points);
         }
     }
     p->binding = binding;
@@ -408,15 +408,15 @@ static remat_status least_bytes(const struct remat_planner *p, struct remat_aren
     struct remat_border_point point = {0};
     uint8_t *times;
     *out = p->static_bytes;
-    if (p->moment_count == 0)
+    if (p->point_count == 0)
         return REMAT_OK;
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
     REMAT_TRY(remat_border_follow(scratch, &p->model.border, times, &point));
     point.again = NULL;
-    REMAT_TRY(remat_border_measure(scratch, &p->moments[0].at.border, &point));
-    *out += p->moments[0].at.other_bytes + point.bytes;
+    REMAT_TRY(remat_border_measure(scratch, &p->points[0].at.border, &point));
+    *out += p->points[0].at.other_bytes + point.bytes;
 fail:
     return st;
 }

@@ -189,15 +189,15 @@ fail:
 /* --- rooms --- */
 
 /* What lies on a path between two samples of which only the second fits. */
-struct stretch {
+struct span {
     const struct remat_survey_list *list;
     struct remat_survey_sample above, fits;
 };
 
 /* The one that ends in the fastest sample that fits; none: list NULL. */
-static struct stretch find_stretch(const struct remat_survey *s, uint64_t room_bytes)
+static struct span find_span(const struct remat_survey *s, uint64_t room_bytes)
 {
-    struct stretch best = {0};
+    struct span best = {0};
     for (size_t l = 0; l < s->lists.count; l++) {
         const struct remat_survey_list *list = &s->lists.items[l];
         const struct remat_survey_sample *above = NULL;
@@ -207,7 +207,7 @@ static struct stretch find_stretch(const struct remat_survey *s, uint64_t room_b
                 continue;
             if (above && above->live_peak_bytes > room_bytes && at->live_peak_bytes <= room_bytes &&
                 (!best.list || at->step_ns < best.fits.step_ns))
-                best = (struct stretch){list, *above, *at};
+                best = (struct span){list, *above, *at};
             above = at;
         }
     }
@@ -215,20 +215,20 @@ static struct stretch find_stretch(const struct remat_survey *s, uint64_t room_b
 }
 
 /* Bisection: what a decision takes beyond its least bytes is what the one that fits does. */
-static remat_status search_stretch(struct remat_survey *s, const struct stretch *stretch,
-                                   uint64_t room_bytes, struct remat_survey_sample *out)
+static remat_status search_span(struct remat_survey *s, const struct span *span,
+                                uint64_t room_bytes, struct remat_survey_sample *out)
 {
     remat_status st = REMAT_OK;
-    uint32_t low = stretch->above.index + 1;
-    *out = stretch->fits;
+    uint32_t low = span->above.index + 1;
+    *out = span->fits;
     while (low < out->index) {
         uint64_t bytes = UINT64_MAX, ns = UINT64_MAX;
         struct remat_survey_sample middle = {.index = low + (out->index - low) / 2};
         struct remat_decision decision;
-        REMAT_TRY(decide(s, stretch->list, middle.index, &decision));
+        REMAT_TRY(decide(s, span->list, middle.index, &decision));
         REMAT_TRY(remat_planner_least(s->planner, &s->scratch, &decision, &middle.least));
         remat_arena_reset(&s->scratch);
-        lessen(&stretch->fits, &bytes, &ns);
+        lessen(&span->fits, &bytes, &ns);
         if (middle.least.live_bytes + bytes <= room_bytes)
             *out = middle;
         else
@@ -241,15 +241,15 @@ fail:
 remat_status remat_survey_fill(struct remat_survey *s, uint64_t room_bytes)
 {
     remat_status st = REMAT_OK;
-    struct stretch stretch = find_stretch(s, room_bytes);
+    struct span span = find_span(s, room_bytes);
     struct remat_survey_sample sample;
     struct remat_decision decision;
-    if (!stretch.list || remat_choose_is_over(s->chooser))
+    if (!span.list || remat_choose_is_over(s->chooser))
         return REMAT_OK;
-    REMAT_TRY(search_stretch(s, &stretch, room_bytes, &sample));
+    REMAT_TRY(search_span(s, &span, room_bytes, &sample));
     if (sample.priced)
         return REMAT_OK;
-    REMAT_TRY(decide(s, stretch.list, sample.index, &decision));
+    REMAT_TRY(decide(s, span.list, sample.index, &decision));
     REMAT_TRY(price(s, "per-op", &decision, &sample));
 fail:
     remat_arena_reset(&s->scratch);

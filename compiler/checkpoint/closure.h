@@ -46,18 +46,18 @@ static inline bool remat_is_early(const struct remat_fused_kernel *kernel)
 
 /* The problem as it looks from the first run of a kernel, a program point: only what is read after
  * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
-struct remat_border_moment {
+struct remat_program_point {
     uint32_t kernel;
     struct remat_border border;
     uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
 };
-remat_status remat_model_moment(struct remat_arena *arena, const struct remat_model *model,
-                                uint32_t kernel, struct remat_border_moment *out);
+remat_status remat_model_point(struct remat_arena *arena, const struct remat_model *model,
+                               uint32_t kernel, struct remat_program_point *out);
 
 /* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
  * and the last layer's backward pass. */
-remat_status remat_model_moments(struct remat_arena *arena, const struct remat_model *model,
-                                 uint32_t *out_count, struct remat_border_moment **out);
+remat_status remat_model_points(struct remat_arena *arena, const struct remat_model *model,
+                                uint32_t *out_count, struct remat_program_point **out);
 
 /* The decision that keeps the items of `keep` and no others, on top of `pinned`. */
 remat_status remat_model_decide(struct remat_arena *arena, const struct remat_model *model,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where in the period of a stack the layers begin is for the costs to say: at the waists that are
- * smallest, and of these the ones to compute the stack again from at least cost. So a layer with
- * its norm behind the sum begins before the norm: what that needs is the sum, and who has it need
- * not compute the product before it again. */
+/* Where in the period of a stack the layers begin is for the costs to say: at the bottlenecks that
+ * are smallest, and of these the ones to compute the stack again from at least cost. So a layer
+ * with its norm behind the sum begins before the norm: what that needs is the sum, and who has it
+ * need not compute the product before it again. */
 #include "layers.h"
 
 #include "marginal.h"
@@ -21,15 +21,15 @@ struct layers {
 
 /* --- where layers begin --- */
 
-/* Number of a stretch's layer in its stack, where the first whole layer begins with `shift`. */
-static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, uint32_t stretch)
+/* Number of a span's layer in its stack, where the first whole layer begins with `shift`. */
+static uint32_t layer_at(const struct remat_stack *stack, uint32_t shift, uint32_t span)
 {
-    return shift == 0 ? stretch / stack->period : (stretch + stack->period - shift) / stack->period;
+    return shift == 0 ? span / stack->period : (span + stack->period - shift) / stack->period;
 }
 
-static bool ends_layer(const struct remat_stack *stack, uint32_t shift, uint32_t stretch)
+static bool ends_layer(const struct remat_stack *stack, uint32_t shift, uint32_t span)
 {
-    return layer_at(stack, shift, stretch) != layer_at(stack, shift, stretch + 1);
+    return layer_at(stack, shift, span) != layer_at(stack, shift, span + 1);
 }
 
 /* Of the stack, what ends layers is saved and nothing else; elsewhere all is. */
@@ -40,8 +40,8 @@ static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, uint32_
     uint32_t v = l->model->item_value[item].i, node = l->graph->values[v].node;
     if (l->stacks.stack_of[node] != k || border->tasks[border->items[item].task].forbidden)
         return true;
-    uint32_t stretch = l->stacks.stretch_of[node];
-    return stack->waists[stretch] == v && ends_layer(stack, shift, stretch);
+    uint32_t span = l->stacks.span_of[node];
+    return stack->bottlenecks[span] == v && ends_layer(stack, shift, span);
 }
 
 static remat_status measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
@@ -71,8 +71,8 @@ static remat_status find_shift(const struct layers *l, uint32_t k, uint32_t *out
     int64_t least_ps = INT64_MAX;
     remat_arena_init(&scratch, l->arena->ctx);
     for (uint32_t shift = 0; shift < stack->period; shift++) {
-        uint32_t waist = stack->waists[(shift + stack->period - 1) % stack->period];
-        uint64_t bytes = remat_storage_bytes(&l->graph->values[waist]);
+        uint32_t bottleneck = stack->bottlenecks[(shift + stack->period - 1) % stack->period];
+        uint64_t bytes = remat_storage_bytes(&l->graph->values[bottleneck]);
         int64_t ps;
         if (bytes > least_bytes)
             continue;
@@ -99,15 +99,15 @@ static remat_status number_stacks(struct layers *l)
         REMAT_TRY(find_shift(l, k, &shift));
         for (uint32_t n = 0; n < l->graph->node_count; n++)
             if (l->stacks.stack_of[n] == k)
-                l->of_node[n] = l->count + layer_at(stack, shift, l->stacks.stretch_of[n]);
+                l->of_node[n] = l->count + layer_at(stack, shift, l->stacks.span_of[n]);
         l->count += layer_at(stack, shift, stack->length - 1) + 1;
     }
 fail:
     return st;
 }
 
-/* In the order of their last nodes, which are waists. What lies before the first whole layer and
- * behind the last is one only where it has a product. */
+/* In the order of their last nodes, which are bottlenecks. What lies before the first whole layer
+ * and behind the last is one only where it has a product. */
 static remat_status order(struct layers *l)
 {
     remat_status st = REMAT_OK;

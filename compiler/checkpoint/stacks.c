@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A source is where data enter the network: a graph input of floating point, or the first that is
- * made of data and parameters. Its way to the exit goes through waists, by the post-dominators;
- * masks, tables and the output of an encoder, which all layers read, lead to some place behind the
- * last of them, so their own ways have no waists between layers, and they hide none. Runs that
- * repeat with some period are looked for among the hashes of the stretches, and then compared node
- * by node.
+ * made of data and parameters. Its way to the exit goes through bottlenecks, by the
+ * post-dominators; masks, tables and the output of an encoder, which all layers read, lead to some
+ * place behind the last of them, so their own ways have no bottlenecks between layers, and they
+ * hide none. Runs that repeat with some period are looked for among the hashes of the spans, and
+ * then compared node by node.
  *
  * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
- * takes O(inputs of all nodes + waists^2). */
+ * takes O(inputs of all nodes + bottlenecks^2). */
 #include "stacks.h"
 
-#include "stretches.h"
+#include "spans.h"
 
 struct finder {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const bool *written;
     struct remat_post_dominators tree;
-    struct remat_stretches way; /* of the source that was followed last */
+    struct remat_spans way; /* of the source that was followed last */
     uint32_t source;
     bool *flows; /* by value in the tree */
     struct remat_stacks *out;
@@ -89,7 +89,7 @@ static bool is_source(const struct finder *f, uint32_t v)
 
 /* --- runs --- */
 
-/* Nothing is the same as this stretch. */
+/* Nothing is the same as this span. */
 static void set_apart(struct finder *f, uint32_t s)
 {
     f->way.items[s].hash = s;
@@ -98,7 +98,7 @@ static void set_apart(struct finder *f, uint32_t s)
 /* As far as hashes say. */
 static struct run find_run(const struct finder *f)
 {
-    const struct remat_stretch *s = f->way.items;
+    const struct remat_span *s = f->way.items;
     uint32_t count = f->way.count;
     struct run best = {0};
     for (uint32_t period = 1; period <= count / 2; period++)
@@ -120,13 +120,13 @@ static struct run find_run(const struct finder *f)
     return best;
 }
 
-/* *same: each period is what the one before is; else the stretch that is not is set apart. */
+/* *same: each period is what the one before is; else the span that is not is set apart. */
 static remat_status check_run(struct finder *f, const struct run *run, bool *same)
 {
     remat_status st = REMAT_OK;
     *same = true;
     for (uint32_t s = run->begin + run->period; s < run->begin + run->length && *same; s++) {
-        REMAT_TRY(remat_stretches_compare(&f->way, s - run->period, s, same));
+        REMAT_TRY(remat_spans_compare(&f->way, s - run->period, s, same));
         if (!*same)
             set_apart(f, s);
     }
@@ -141,7 +141,7 @@ static remat_status follow(struct finder *f, uint32_t source, uint32_t *nodes)
     *nodes = 0;
     f->source = source;
     f->runs.count = 0;
-    REMAT_TRY(remat_stretches_follow(&f->way, &f->tree, f->written, source));
+    REMAT_TRY(remat_spans_follow(&f->way, &f->tree, f->written, source));
     for (uint32_t n = 0; n < f->graph->node_count; n++)
         if (!remat_is_none(f->way.in[n]) && !remat_is_none(f->out->stack_of[n]))
             set_apart(f, f->way.in[n]);
@@ -182,15 +182,15 @@ static remat_status take_run(struct finder *f, const struct run *run)
 {
     remat_status st = REMAT_OK;
     struct remat_stack stack = {.period = run->period, .length = run->length};
-    REMAT_NEW(f->arena, stack.waists, run->length);
+    REMAT_NEW(f->arena, stack.bottlenecks, run->length);
     for (uint32_t s = 0; s < run->length; s++)
-        stack.waists[s] = f->way.items[run->begin + s].end;
+        stack.bottlenecks[s] = f->way.items[run->begin + s].end;
     for (uint32_t n = 0; n < f->graph->node_count; n++) {
         uint32_t s = f->way.in[n];
         if (remat_is_none(s) || s < run->begin || s - run->begin >= run->length)
             continue;
         f->out->stack_of[n] = (uint32_t)f->stacks.count;
-        f->out->stretch_of[n] = s - run->begin;
+        f->out->span_of[n] = s - run->begin;
     }
     REMAT_PUSH(f->arena, &f->stacks, stack);
 fail:
@@ -205,11 +205,11 @@ remat_status remat_stacks_find(struct remat_arena *arena, const struct remat_gra
     uint32_t source, nodes;
     *out = (struct remat_stacks){0};
     REMAT_NEW(arena, out->stack_of, graph->node_count);
-    REMAT_NEW(arena, out->stretch_of, graph->node_count);
+    REMAT_NEW(arena, out->span_of, graph->node_count);
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
-    memset(out->stretch_of, 0xff, graph->node_count * sizeof *out->stretch_of);
+    memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
     REMAT_TRY(remat_post_dominators_find(arena, graph, &f.tree));
-    REMAT_TRY(remat_stretches_init(arena, graph, &f.way));
+    REMAT_TRY(remat_spans_init(arena, graph, &f.way));
     REMAT_TRY(find_flow(&f));
     REMAT_TRY(find_best(&f, &source));
     while (!remat_is_none(source)) {

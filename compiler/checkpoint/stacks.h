@@ -5,24 +5,24 @@
 
 #include "graph.h"
 
-/* A *waist* of a value's way to the loss is a value that the whole way goes through. Between two
- * waists lies a *stretch*: what the first one leads to, up to and with the second, and what nothing
- * else reads. Stretches that repeat with some period, and have a product in it, are a stack. Two
- * are the same if their nodes are, in ops, attributes (but for the numbers of random sites), types,
- * and who reads what. Where in the period a layer begins is not said. */
+/* A *bottleneck* of a value's way to the loss is a value that the whole way goes through. Between
+ * two bottlenecks lies a *span*: what the first one leads to, up to and with the second, and what
+ * nothing else reads. Spans that repeat with some period, and have a product in it, are a stack.
+ * Two are the same if their nodes are, in ops, attributes (but for the numbers of random sites),
+ * types, and who reads what. Where in the period a layer begins is not said. */
 struct remat_stack {
-    uint32_t period, length; /* in stretches; at least two periods, and perhaps a part of one */
-    uint32_t *waists;        /* by stretch: the value that it leads to */
+    uint32_t period, length; /* in spans; at least two periods, and perhaps a part of one */
+    uint32_t *bottlenecks;   /* by span: the value that it leads to */
 };
 
 struct remat_stacks {
     uint32_t count;
     struct remat_stack *stacks;
-    uint32_t *stack_of, *stretch_of; /* by node: which stack, which of its stretches; REMAT_NONE
+    uint32_t *stack_of, *span_of; /* by node: which stack, which of its spans; REMAT_NONE
                                         outside stacks, and behind the loss */
 };
 
-/* `written`, by value: no other is a waist. The result lies in the arena. */
+/* `written`, by value: no other is a bottleneck. The result lies in the arena. */
 remat_status remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
                                const bool *written, struct remat_stacks *out);
 

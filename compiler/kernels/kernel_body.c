@@ -391,7 +391,7 @@ fail:
 /* --- sharing memory between an operand that is read and one that is written ---
  *
  * Executors run a program in stages, one per depth of row reductions, over tiles of a row; an
- * element that a later stage needs is computed again from its loads. So the written operand may lie
+ * element that a later stage needs is recomputed from its loads. So the written operand may lie
  * over the read one when (a) each instruction that depends on the load, other than through the
  * stored register, comes no later (by stage, then position) than the instruction that makes the
  * stored register, and (b) nothing that depends on the load is needed per element in a later stage.

@@ -23,7 +23,7 @@ struct remat_part {
 struct remat_alternative {
     bool written;               /* the forward pass writes it when everything is saved */
     bool recomputable;          /* both saving and computing again are possible */
-    int64_t recompute_extra_ns; /* of one run: computed again minus saved */
+    int64_t recompute_extra_ns; /* of one run: recomputed minus saved */
 };
 
 struct remat_lowering {

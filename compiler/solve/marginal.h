@@ -5,14 +5,14 @@
 
 #include "border.h"
 
-/* Which tasks run by how often each item is computed again at most, `times` (0: it is saved, up to
+/* Which tasks run by how often each item is recomputed at most, `times` (0: it is saved, up to
  * 2): the tasks of what is wanted in the last round that its item has, and in the same round or the
  * last one before that its item has, the tasks of what a running one needs. Sets run and again of
  * *point, in the arena. */
 remat_status remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
                                  const uint8_t *times, struct remat_border_point *point);
 
-/* extra_ps[item]: what the choice costs with this item computed again, `otherwise` (by item) times,
+/* extra_ps[item]: what the choice costs with this item recomputed, `otherwise` (by item) times,
  * beyond what it costs with it saved, all others as in `times`. Below zero where saving takes
  * longer; 0 where the item's task runs in either case or in none. O(items x size of the border). */
 remat_status remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of stages that are computed again twice: from a group's input that is saved, all of it is
- * passed through once, of which the inner inputs stay; then each stage is computed again by itself
+/* Groups of stages that are recomputed twice: from a group's input that is saved, all of it is
+ * passed through once, of which the inner inputs stay; then each stage is recomputed by itself
  * when the backward pass comes to it. */
 #ifndef REMAT_NEST_H
 #define REMAT_NEST_H

@@ -4,7 +4,7 @@
  * after the other, the first of the forward pass first, since what the last ones keep is used up
  * soonest. Where a region changes several large items, these change one after the other.
  *
- * A value between two regions that is dropped makes them one group, which is computed again at
+ * A value between two regions that is dropped makes them one group, which is recomputed at
  * once: of such values every group-th one is kept, whatever the corners say. */
 #ifndef REMAT_PATH_H
 #define REMAT_PATH_H
@@ -41,7 +41,7 @@ struct remat_path {
     uint32_t held; /* so many of the last regions stay as the first corner has them; if any do, what
                       comes behind as well */
     uint32_t tail; /* items from here on come behind the last region */
-    uint32_t group;       /* at most so many regions are computed again at once, at least 1 */
+    uint32_t group;       /* at most so many regions are recomputed at once, at least 1 */
     uint32_t first;       /* the step that the path begins before */
     const bool *item_far; /* read by more than the next region: no group's input is dropped there */
 };

@@ -150,16 +150,16 @@ struct remat_tensor {
 
 enum remat_action {
     REMAT_ACTION_SAVE = 0,
-    REMAT_ACTION_RECOMPUTE = 1, /* computed again and written */
-    REMAT_ACTION_FUSED = 2,     /* computed again inside the kernels that read it: never written */
-    /* Computed again twice: for what is made of it on the way to a later layer's input, and for the
+    REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */
+    REMAT_ACTION_FUSED = 2,     /* recomputed inside the kernels that read it: never written */
+    /* Recomputed twice: for what is made of it on the way to a later layer's input, and for the
      * backward pass, then as RECOMPUTE or as FUSED. */
     REMAT_ACTION_NESTED = 3,
     REMAT_ACTION_NESTED_FUSED = 4,
 };
 enum { REMAT_ACTION_COUNT = REMAT_ACTION_NESTED_FUSED + 1 };
 const char *remat_action_name(uint32_t action); /* "recompute fused"; NULL when out of range */
-uint32_t remat_action_times(uint32_t action);   /* how often it has a value computed again */
+uint32_t remat_action_times(uint32_t action);   /* how often it has a value recomputed */
 uint32_t remat_action_nested(uint32_t action);  /* RECOMPUTE and FUSED: the same nested */
 
 /* What was decided for a forward value that the backward pass needs. */
@@ -173,7 +173,7 @@ struct remat_decision_record {
     uint64_t recompute_ns; /* time of the commands that recompute it; 0 when saved or fused */
     uint32_t saved_begin, saved_end; /* commands that it lives through when saved, in this order */
     bool recomputable;               /* saving and computing it again are both possible */
-    int64_t recompute_extra_ns;      /* time of a step with it computed again minus with it saved,
+    int64_t recompute_extra_ns;      /* time of a step with it recomputed minus with it saved,
                                         all else as decided; 0 when not recomputable */
 };
 

@@ -9,7 +9,7 @@ struct check_model {
     const char *name; /* for messages */
     const struct remat_graph *graph;
     const char *policy; /* must be among the plans that check_bits compares; NULL: any */
-    bool nested;        /* so must one in which values are computed again twice */
+    bool nested;        /* so must one in which values are recomputed twice */
     bool pitch;         /* check_peak: of every plan some buffer must have rows with a pitch */
 };
 

@@ -142,7 +142,7 @@ static void add_manuals(struct drawn *d)
 /* --- one budget --- */
 
 struct outcome {
-    bool fits, nested; /* nested: some values are computed again twice */
+    bool fits, nested; /* nested: some values are recomputed twice */
     uint64_t budget_bytes, step_ns, bound_ns;
 };
 

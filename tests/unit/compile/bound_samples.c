@@ -46,7 +46,7 @@ const struct bound_sample bound_samples[] = {
              "%z2 : f32[128,64] = add %x %m\n"
              "%z = reshape %z2 { shape = [2, 64, 64] }\n",
      .flops_per_ns = 0.1},
-    /* two column reductions are in one kernel only where %s is computed again */
+    /* two column reductions are in one kernel only where %s is recomputed */
     {.text = "parameter %w1 : f32[64,64]\n"
              "parameter %w2 : f32[64,64]\n"
              "parameter %gain : f32[64]\n"

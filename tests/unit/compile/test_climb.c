@@ -27,7 +27,7 @@ struct climb {
     struct remat_decision none, decision;
     struct remat_planner *planner;
     struct remat_model model;
-    uint32_t *values, count; /* those that a decision may compute again */
+    uint32_t *values, count; /* those that a decision may recompute */
     uint32_t actions;        /* that are drawn: not nested in two of three starts */
     enum { TO_BOUND, TO_LEAST_NS, TO_LEAST_BYTES, GOALS } goal;
     uint64_t excess;   /* of the decision, over the goal */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of layers that are computed again from one input: between two inputs that a path's
+/* Groups of layers that are recomputed from one input: between two inputs that a path's
  * decision saves lie no more layers than the path says, and fewer inputs make a smaller plan than
  * recomputing each layer by itself. In the bytes of every manual policy that does the same with
  * groups of one size, no plan is slower. */

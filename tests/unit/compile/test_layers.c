@@ -205,7 +205,7 @@ fail:
 }
 
 /* The least cost + price * bytes, beyond keeping everything, where only items of one layer, or of
- * none, may be computed again; `all`: any item. */
+ * none, may be recomputed; `all`: any item. */
 static remat_status find_gain(const struct subject_bench *b, uint32_t layer, bool all, double price,
                               double *out_ps)
 {

@@ -64,7 +64,7 @@ static uint32_t fewest_inputs(void)
 }
 
 /* Room for m inputs, and one more. `single` has all but the first one, which is the sum of two
- * embeddings: nothing is easier to compute again. */
+ * embeddings: nothing is easier to recompute. */
 static uint64_t room_for(const struct bench *b, uint32_t m)
 {
     return b->single.live_peak_bytes - (LAYERS - 1 - m - 1) * b->input_bytes;

@@ -100,7 +100,7 @@ fail:
     return st;
 }
 
-/* Saved by a share that goes from few to most: any set of values, computed again apart or fused,
+/* Saved by a share that goes from few to most: any set of values, recomputed apart or fused,
  * nested or not. */
 static remat_status check_random(struct bench *b, uint32_t seed)
 {
@@ -191,7 +191,7 @@ fail:
     return st;
 }
 
-/* Each value that matters saved and computed again, the others as in the middle of a path. */
+/* Each value that matters saved and recomputed, the others as in the middle of a path. */
 static remat_status check_marginals(struct bench *b)
 {
     remat_status st = REMAT_OK;

@@ -2,7 +2,7 @@
 #include "plans.h"
 
 /* Arena, in units of 256 bytes: w 0, m 1, ids 2 (static), then h0 3, h1 4, loss 5, g 6. h0 of layer
- * 0 is freed after the forward pass of layer 1 and computed again at 4. */
+ * 0 is freed after the forward pass of layer 1 and recomputed at 4. */
 static const struct remat_buffer buffers[] = {
     {.offset_bytes = 0, .bytes = 256, .end = 8, .persistent = true},
     {.offset_bytes = 256, .bytes = 256, .end = 8, .persistent = true},

@@ -175,7 +175,7 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
     check_holds(csv.items, "\n6,4,7,256,768\n");
 }
 
-/* At the peak h.0.act is computed again for commands 5 and 6, and h.1.act lives no more. */
+/* At the peak h.0.act is recomputed for commands 5 and 6, and h.1.act lives no more. */
 static void test_why(struct remat_arena *arena, const struct remat_program *program)
 {
     struct remat_text text = {.arena = arena};

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over the nodes says in which stretch each lies, one more hashes them: a node's hash
- * holds those of what it reads in its stretch, so the last waist's is the stretch's. */
-#include "stretches.h"
+/* One pass over the nodes says in which span each lies, one more hashes them: a node's hash
+ * holds those of what it reads in its span, so the last bottleneck's is the span's. */
+#include "spans.h"
 
 #include "ops.h"
 
 enum { UNREAD = REMAT_NONE - 1 };
 
-static const struct remat_node_info *node_at(const struct remat_stretches *f, uint32_t n)
+static const struct remat_node_info *node_at(const struct remat_spans *f, uint32_t n)
 {
     return &f->graph->nodes[n];
 }
 
-static bool is_early(const struct remat_stretches *f, uint32_t n)
+static bool is_early(const struct remat_spans *f, uint32_t n)
 {
     return remat_is_early_node(node_at(f, n));
 }
 
-remat_status remat_stretches_init(struct remat_arena *arena, const struct remat_graph *graph,
-                                  struct remat_stretches *out)
+remat_status remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph,
+                              struct remat_spans *out)
 {
     remat_status st = REMAT_OK;
-    *out = (struct remat_stretches){.arena = arena, .graph = graph};
+    *out = (struct remat_spans){.arena = arena, .graph = graph};
     REMAT_NEW(arena, out->place, graph->value_count);
     REMAT_NEW(arena, out->in, graph->node_count);
     REMAT_NEW(arena, out->home, graph->node_count);
@@ -34,20 +34,21 @@ fail:
 
 /* --- which nodes they have --- */
 
-static remat_status find_waists(struct remat_stretches *f, const struct remat_post_dominators *tree,
-                                const bool *written, uint32_t source)
+static remat_status find_bottlenecks(struct remat_spans *f,
+                                     const struct remat_post_dominators *tree, const bool *written,
+                                     uint32_t source)
 {
     remat_status st = REMAT_OK;
-    uint32_t waist = source;
+    uint32_t bottleneck = source;
     f->count = 0;
     REMAT_NEW(f->arena, f->items, tree->depth[tree->next[source]] + 1);
     memset(f->place, 0xff, f->graph->value_count * sizeof *f->place);
     f->place[source] = 0;
-    while (waist != tree->exit) {
-        waist = tree->next[waist];
-        if (waist == tree->exit || written[waist]) {
-            f->items[f->count++].end = waist;
-            f->place[waist] = f->count;
+    while (bottleneck != tree->exit) {
+        bottleneck = tree->next[bottleneck];
+        if (bottleneck == tree->exit || written[bottleneck]) {
+            f->items[f->count++].end = bottleneck;
+            f->place[bottleneck] = f->count;
         }
     }
 fail:
@@ -55,7 +56,7 @@ fail:
 }
 
 /* Nodes that the source does not lead to: each is where all that reads it is. */
-static void adopt(struct remat_stretches *f)
+static void adopt(struct remat_spans *f)
 {
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++)
@@ -75,8 +76,8 @@ static void adopt(struct remat_stretches *f)
     }
 }
 
-/* What a waist leads to, and no later one, is in the stretch that begins with it. */
-static void divide(struct remat_stretches *f)
+/* What a bottleneck leads to, and no later one, is in the span that begins with it. */
+static void divide(struct remat_spans *f)
 {
     const struct remat_graph *g = f->graph;
     for (uint32_t n = 0; n < g->node_count; n++) {
@@ -102,14 +103,14 @@ static void divide(struct remat_stretches *f)
 
 /* --- whether two are the same --- */
 
-enum operand { FIRST_WAIST, INSIDE, PARAMETER, OUTSIDE };
+enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 
-/* What an input of a node of stretch `s` is. */
-static enum operand operand_kind(const struct remat_stretches *f, uint32_t s, uint32_t v)
+/* What an input of a node of span `s` is. */
+static enum operand operand_kind(const struct remat_spans *f, uint32_t s, uint32_t v)
 {
     const struct remat_value_info *value = &f->graph->values[v];
     if (f->place[remat_representative(f->graph, v)] == s)
-        return FIRST_WAIST;
+        return FIRST_BOTTLENECK;
     if (!remat_is_none(value->node) && f->in[value->node] == s)
         return INSIDE;
     return value->role == REMAT_ROLE_PARAMETER ? PARAMETER : OUTSIDE;
@@ -128,7 +129,7 @@ static uint64_t hash_type(uint64_t h, const struct remat_value_info *value)
     return remat_hash(value->shape.dims, value->shape.rank * sizeof value->shape.dims[0], h);
 }
 
-static uint64_t hash_node(const struct remat_stretches *f, uint32_t n)
+static uint64_t hash_node(const struct remat_spans *f, uint32_t n)
 {
     const struct remat_node_info *node = node_at(f, n);
     uint64_t h = remat_hash(&node->op, sizeof node->op, 0);
@@ -147,7 +148,7 @@ static uint64_t hash_node(const struct remat_stretches *f, uint32_t n)
     return h;
 }
 
-static void hash_stretches(struct remat_stretches *f)
+static void hash_spans(struct remat_spans *f)
 {
     for (uint32_t n = 0; n < f->graph->node_count; n++)
         if (!remat_is_none(f->in[n]))
@@ -176,7 +177,7 @@ static bool same_attributes(const struct remat_node_info *a, const struct remat_
 }
 
 /* Two nodes are twins of each other only. */
-static remat_status pair(struct remat_stretches *f, uint32_t a, uint32_t b, bool *same)
+static remat_status pair(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
 {
     remat_status st = REMAT_OK;
     if (remat_is_none(f->twin[a]) && remat_is_none(f->twin[b])) {
@@ -190,7 +191,7 @@ fail:
     return st;
 }
 
-static remat_status compare_nodes(struct remat_stretches *f, uint32_t a, uint32_t b, bool *same)
+static remat_status compare_nodes(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
 {
     remat_status st = REMAT_OK;
     const struct remat_node_info *p = node_at(f, a), *q = node_at(f, b);
@@ -210,7 +211,7 @@ fail:
     return st;
 }
 
-remat_status remat_stretches_compare(struct remat_stretches *f, uint32_t s, uint32_t t, bool *same)
+remat_status remat_spans_compare(struct remat_spans *f, uint32_t s, uint32_t t, bool *same)
 {
     remat_status st = REMAT_OK;
     const struct remat_value_info *values = f->graph->values;
@@ -224,14 +225,13 @@ fail:
     return st;
 }
 
-remat_status remat_stretches_follow(struct remat_stretches *f,
-                                    const struct remat_post_dominators *tree, const bool *written,
-                                    uint32_t source)
+remat_status remat_spans_follow(struct remat_spans *f, const struct remat_post_dominators *tree,
+                                const bool *written, uint32_t source)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(find_waists(f, tree, written, source));
+    REMAT_TRY(find_bottlenecks(f, tree, written, source));
     divide(f);
-    hash_stretches(f);
+    hash_spans(f);
 fail:
     return st;
 }

@@ -14,7 +14,7 @@ struct walker {
     const struct remat_model *model;
     bool *before, *after; /* by node: it has run in every plan, it has not run in any */
     bool *read;           /* by root: something reads it that has not run */
-    struct remat_border_moment *out;
+    struct remat_program_point *out;
 };
 
 /* The root that an operand reads, REMAT_NONE where it only writes. */
@@ -171,8 +171,8 @@ static void grant_before(struct walker *w)
             b->arcs[a].ps = 0;
 }
 
-remat_status remat_model_moment(struct remat_arena *arena, const struct remat_model *model,
-                                uint32_t kernel, struct remat_border_moment *out)
+remat_status remat_model_point(struct remat_arena *arena, const struct remat_model *model,
+                               uint32_t kernel, struct remat_program_point *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_border *border = &model->border;
@@ -181,7 +181,7 @@ remat_status remat_model_moment(struct remat_arena *arena, const struct remat_mo
                        .kernels = model->settled->kernels,
                        .model = model,
                        .out = out};
-    *out = (struct remat_border_moment){.kernel = kernel, .border = *border};
+    *out = (struct remat_program_point){.kernel = kernel, .border = *border};
     REMAT_NEW(arena, out->border.items, border->item_count);
     memcpy(out->border.items, border->items, border->item_count * sizeof *border->items);
     REMAT_NEW(arena, out->border.tasks, border->task_count);
@@ -215,13 +215,13 @@ static uint32_t layer_read(const struct remat_model *model, const struct remat_f
     return REMAT_NONE;
 }
 
-remat_status remat_model_moments(struct remat_arena *arena, const struct remat_model *model,
-                                 uint32_t *out_count, struct remat_border_moment **out)
+remat_status remat_model_points(struct remat_arena *arena, const struct remat_model *model,
+                                uint32_t *out_count, struct remat_program_point **out)
 {
     remat_status st = REMAT_OK;
     const struct remat_kernel_list *kernels = model->settled->kernels;
     struct {
-        struct remat_border_moment *items;
+        struct remat_program_point *items;
         size_t count, capacity;
     } list = {0};
     uint32_t last = REMAT_NONE; /* the layer that the backward pass reaches first */
@@ -234,8 +234,8 @@ remat_status remat_model_moments(struct remat_arena *arena, const struct remat_m
         last = remat_is_none(layer) ? last : layer;
         if (kernel->phase != REMAT_PHASE_LOSS && !(late && kernel->kind != REMAT_KERNEL_program))
             continue;
-        REMAT_PUSH(arena, &list, (struct remat_border_moment){0});
-        REMAT_TRY(remat_model_moment(arena, model, k, &list.items[list.count - 1]));
+        REMAT_PUSH(arena, &list, (struct remat_program_point){0});
+        REMAT_TRY(remat_model_point(arena, model, k, &list.items[list.count - 1]));
     }
     *out_count = (uint32_t)list.count;
     *out = list.items;
