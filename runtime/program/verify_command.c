@@ -162,7 +162,7 @@ static remat_status verify_operand(struct remat_verifier *v, uint32_t index, uin
         return remat_verify_error(v, "commands", index, c->name,
                                   "operand %u: its shape of rank %u is not valid", k, o->rank);
     for (uint32_t d = 0; d < o->rank; d++)
-        if (o->strides[d] < 0 || (uint64_t)o->strides[d] > REMAT_ELEMENTS_MAX)
+        if ((uint64_t)o->strides[d] > REMAT_ELEMENTS_MAX)
             return remat_verify_error(v, "commands", index, c->name,
                                       "operand %u: stride %lld is negative or too large", k,
                                       (long long)o->strides[d]);

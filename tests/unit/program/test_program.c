@@ -396,6 +396,19 @@ static struct remat_call *many_calls(void)
     return calls;
 }
 
+/* One more than a launch may have. */
+static struct remat_cuda_word *many_words(void)
+{
+    static struct remat_cuda_word words[REMAT_CUDA_WORDS_MAX + 1];
+    return words;
+}
+
+static void ones(int64_t dims[REMAT_RANK_MAX])
+{
+    for (uint32_t d = 0; d < REMAT_RANK_MAX; d++)
+        dims[d] = 1;
+}
+
 #define FAULT(name, statement)                                                                     \
     static void name(struct sample *s)                                                             \
     {                                                                                              \
@@ -413,6 +426,16 @@ static const struct fault broken[] = {
 #undef BROKEN
 };
 
+#define VALID(name, statement) FAULT(name, statement)
+#include "valid_programs.def"
+#undef VALID
+
+static void (*const valid[])(struct sample *s) = {
+#define VALID(name, statement) name,
+#include "valid_programs.def"
+#undef VALID
+};
+
 static void test_verify(void)
 {
     struct sample s;
@@ -425,6 +448,11 @@ static void test_verify(void)
         CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), broken[k].message),
               "expected \"%s\", got %d \"%s\"", broken[k].message, st, remat_context_message(ctx));
         list_message();
+    }
+    for (size_t k = 0; k < sizeof valid / sizeof *valid; k++) {
+        sample_program(&s);
+        valid[k](&s);
+        CHECK(remat_program_verify(ctx, &s.program) == REMAT_OK, "%s", remat_context_message(ctx));
     }
 }
 
