@@ -98,6 +98,7 @@ struct hostile {
     struct remat_operand operands[HOSTILE];
     struct remat_command commands[HOSTILE];
     struct remat_tensor tensors[HOSTILE];
+    char names[HOSTILE][8];
     struct remat_segment segments[SEGMENTS];
     struct remat_kernel kernel;
     double parameters[1];
@@ -129,7 +130,8 @@ static void make(struct hostile *h, bool chain)
                                                 .name = "c",
                                                 .scope = "",
                                                 .live_bytes = 256 * (uint64_t)(chain ? 1 : i + 1)};
-        h->tensors[i] = (struct remat_tensor){.name = "t"};
+        snprintf(h->names[i], sizeof h->names[i], "t%" PRIu32, i);
+        h->tensors[i] = (struct remat_tensor){.name = h->names[i]};
     }
     h->parameters[0] = 1;
     h->kernel =
