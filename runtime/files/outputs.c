@@ -2,7 +2,6 @@
 /* Outputs up to the commit: claims and writing. */
 #include "outputs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -41,17 +40,13 @@ static void close_file(struct output *o)
     o->file = NO_FILE;
 }
 
-static void remove_folder(int folder, const char *name)
+static void remove_folder(struct output *o)
 {
-    int files = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *listing = files < 0 ? NULL : fdopendir(files);
-    for (struct dirent *entry; listing && (entry = readdir(listing));)
-        unlinkat(files, entry->d_name, 0); /* fails for "." and ".." */
-    if (listing)
-        closedir(listing);
-    else if (files >= 0)
-        close(files);
-    unlinkat(folder, name, AT_REMOVEDIR);
+    if (o->listing)
+        rewinddir(o->listing);
+    for (struct dirent *entry; o->listing && (entry = readdir(o->listing));)
+        unlinkat(dirfd(o->listing), entry->d_name, 0); /* fails for "." and ".." */
+    unlinkat(o->target.folder, o->temporary, AT_REMOVEDIR);
 }
 
 void output_release(struct output *o)
@@ -60,9 +55,11 @@ void output_release(struct output *o)
     if (*o->old)
         unlinkat(o->target.folder, o->old, 0);
     if (*o->temporary && o->is_folder && !o->moved)
-        remove_folder(o->target.folder, o->temporary);
+        remove_folder(o);
     else if (*o->temporary && !o->moved)
         unlinkat(o->target.folder, o->temporary, 0);
+    if (o->listing)
+        closedir(o->listing);
     target_close(&o->target);
 }
 
@@ -353,8 +350,12 @@ static remat_status open_folder(struct remat_outputs *set, struct output *o)
     o->asked_for = true;
     o->file = target_above_standard(
         openat(o->target.folder, o->temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (o->file < 0 || (o->target.exists && fchmod(o->file, output_mode(o, 0)) != 0))
+    int listed = o->file < 0 ? -1 : openat(o->file, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    o->listing = listed < 0 ? NULL : fdopendir(listed);
+    if (!o->listing || (o->target.exists && fchmod(o->file, output_mode(o, 0)) != 0))
         st = remat_file_error(set->ctx, o->path, "", errno);
+    if (listed >= 0 && !o->listing)
+        close(listed);
 fail:
     return st;
 }

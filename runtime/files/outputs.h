@@ -4,6 +4,8 @@
 #ifndef REMAT_OUTPUTS_H
 #define REMAT_OUTPUTS_H
 
+#include <dirent.h>
+
 #include "files.h"
 #include "target.h"
 
@@ -12,6 +14,7 @@ struct output {
     struct target target;
     int file;     /* the temporary file or folder, or what is written to directly; NO_FILE */
     FILE *stream; /* owns `file` from then on */
+    DIR *listing; /* of the temporary folder, opened with it: to remove its files takes no memory */
     bool is_folder, asked_for, moved;
     bool rename_old; /* there are no hard links: the old file has no other name than `old` */
     char temporary[NAME_MAX + 1], old[NAME_MAX + 1]; /* names in target.folder; "": none */

@@ -378,6 +378,8 @@ def check_names(place):
 
 
 def main():
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell's "&" and nohup have some ignored
+        signal.signal(number, signal.SIG_DFL)
     checks = [check_links, check_modes, check_distinct, check_devices, check_pipes, check_standard_output, check_limits, check_folders,
               check_file_systems, check_signals, check_replaceable, check_lost_output,
               check_interrupts, check_unwritable_parameters, check_names]
