@@ -20,6 +20,7 @@ EXPORT size_t cublasLtGetVersion(void);
 #define MAGIC         0x616c676f72697468u
 #define VERSION       130100
 #define INVALID_VALUE 7
+#define NOT_SUPPORTED 15
 
 enum kind { LIBRARY, DESCRIPTION, LAYOUT, PREFERENCE };
 static const char *const kind_names[] = {"handle", "description", "layout", "preference"};
@@ -274,14 +275,17 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *description, void *a, voi
     find(handle, LIBRARY, __func__);
     if (refuse(__func__)) /* as cuBLASLt of CUDA 13.3 fails */
         return 1;
-    if (given->reductions != CUBLASLT_REDUCTION_COMPUTE_TYPE || c != d || wanted < 2 ||
+    if (given->reductions != CUBLASLT_REDUCTION_COMPUTE_TYPE || c != d || wanted < 3 ||
         !shapes_agree(description, a, b, d, __func__))
         return INVALID_VALUE;
-    *count = 2;
-    /* One that takes more than it may, as real heuristics never give: it has to be left out. The
-     * other takes all that it may, so that what the caller has must be what it said here. */
+    *count = 3;
+    /* Two that have to be left out: one that takes more than it may, as real heuristics never give,
+     * and one that its state says is none, and no product takes. The last takes all that it may, so
+     * that what the caller has must be what it said here. */
     choices[0] = choice_of(given, 3, given->workspace_bytes + 1);
-    choices[1] = choice_of(given, splits ? (uint64_t)atoi(splits) : 1, given->workspace_bytes);
+    choices[1] = choice_of(given, 0, 0);
+    choices[1].state = NOT_SUPPORTED;
+    choices[2] = choice_of(given, splits ? (uint64_t)atoi(splits) : 1, given->workspace_bytes);
     return 0;
 }
 
@@ -291,7 +295,8 @@ int cublasLtMatmulAlgoCheck(void *handle, void *description, void *a, void *b, v
     (void)c;
     find(handle, LIBRARY, __func__);
     *out = (struct cublaslt_choice){.algorithm = *algorithm,
-                                    .workspace_bytes = algorithm->data[WORKSPACE_BYTES]};
+                                    .workspace_bytes = algorithm->data[WORKSPACE_BYTES],
+                                    .state = algorithm->data[SPLITS] ? 0 : NOT_SUPPORTED};
     return algorithm->data[MAGIC_WORD] == MAGIC && shapes_agree(description, a, b, d, __func__)
                ? 0
                : INVALID_VALUE;
@@ -375,6 +380,24 @@ static bool is_aligned(const struct cublaslt_algorithm *algorithm, const void *a
     return true;
 }
 
+static bool only_says(const struct product *p)
+{
+    const char *dry = getenv("REMAT_DOUBLE_DRY");
+    const struct layout *layouts[] = {&p->a, &p->b, &p->d};
+    const char *data[] = {p->a_data, p->b_data, p->d_data};
+    FILE *said = dry ? fopen(dry, "a") : NULL;
+    if (!said)
+        return false;
+    fprintf(said, "product %llu %llu %d", (unsigned long long)p->d.rows,
+            (unsigned long long)p->d.columns, p->d.batch);
+    for (int side = 0; side < 3; side++)
+        fprintf(said, " %llx %lld %lld", (unsigned long long)(uintptr_t)data[side],
+                (long long)layouts[side]->leading, (long long)layouts[side]->stride);
+    fprintf(said, "\n");
+    fclose(said);
+    return true;
+}
+
 int cublasLtMatmul(void *handle, void *description, const void *alpha, const void *a,
                    void *a_layout, const void *b, void *b_layout, const void *beta, const void *c,
                    void *c_layout, void *d, void *d_layout,
@@ -401,15 +424,8 @@ int cublasLtMatmul(void *handle, void *description, const void *alpha, const voi
         return INVALID_VALUE;
     if (!load_kernels())
         return CUBLASLT_ALLOC_FAILED;
-    const char *dry = getenv("REMAT_DOUBLE_DRY");
-    FILE *said = dry ? fopen(dry, "a") : NULL;
-    if (said) {
-        fprintf(said, "product %llx %llx %llx %llu %llu\n", (unsigned long long)(uintptr_t)a,
-                (unsigned long long)(uintptr_t)b, (unsigned long long)(uintptr_t)d,
-                (unsigned long long)product.d.rows, (unsigned long long)product.d.columns);
-        fclose(said);
+    if (only_says(&product))
         return 0;
-    }
     check_layout(&product.a, a, "A of a product");
     check_layout(&product.b, b, "B of a product");
     check_layout(&product.d, d, "D of a product");

@@ -26,7 +26,8 @@
  *     REMAT_DOUBLE_PRODUCT     bytes that cuBLASLt takes at its first product (65536)
  *     REMAT_DOUBLE_GRAPH       bytes that an executable graph takes (65536)
  *     REMAT_DOUBLE_LEAK        bytes that each launch of a graph loses (0)
- *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so
+ *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so,
+ *                              and the thread's captures with it
  *     REMAT_DOUBLE_BLOCKING    1: blocking streams may be made, and captured
  *     REMAT_DOUBLE_DRY         a file: launches, products and fills are only written there, a line
  *                              each (dry.c); kernels are not compiled, memory is not touched

@@ -117,8 +117,10 @@ int driver_failure(const char *function)
 {
     const char *set = getenv("REMAT_DOUBLE_FAIL");
     size_t length = strlen(function);
-    return set && strncmp(set, function, length) == 0 && set[length] == ':' ? atoi(set + length + 1)
-                                                                            : SUCCESS;
+    if (!set || strncmp(set, function, length) != 0 || set[length] != ':')
+        return SUCCESS;
+    driver_refuse(function);
+    return atoi(set + length + 1);
 }
 
 /* --- the device --- */

@@ -123,7 +123,7 @@ struct driver {
 extern struct driver driver;
 
 int driver_setting(const char *name, int otherwise); /* of the environment */
-/* What REMAT_DOUBLE_FAIL=FUNCTION:RESULT says of the function. */
+/* What REMAT_DOUBLE_FAIL=FUNCTION:RESULT says of the function; a failure spoils captures. */
 int driver_failure(const char *function);
 /* A line to the file of REMAT_DOUBLE_DRY; false without one. */
 bool driver_only_says(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -144,10 +144,12 @@ bool driver_is_queued(const struct object *module); /* a launch of one of its ke
  * would have it. The capture is lost then, as with the real one. */
 int driver_refuse(const char *call);
 
-#define NEEDS_CONTEXT                                                                              \
+#define NEEDS_CURRENT                                                                              \
     if (driver.broken || driver.depth == 0)                                                        \
         return driver.broken ? driver.broken                                                       \
-                             : driver_fault(INVALID_CONTEXT, __func__, " without a context");      \
+                             : driver_fault(INVALID_CONTEXT, __func__, " without a context");
+#define NEEDS_CONTEXT                                                                              \
+    NEEDS_CURRENT                                                                                  \
     if (driver_failure(__func__))                                                                  \
         return driver_failure(__func__);
 

@@ -43,9 +43,11 @@ int cuStreamBeginCapture_v2(void *handle, int mode)
     return SUCCESS;
 }
 
+/* Ends it also where it fails. */
 int cuStreamEndCapture(void *handle, void **graph)
 {
-    NEEDS_CONTEXT
+    NEEDS_CURRENT
+    int failure = driver_failure(__func__);
     struct object *stream = driver_stream(handle, __func__);
     if (!stream->capture)
         return driver_fault(INVALID_VALUE, __func__, " without a capture");
@@ -57,13 +59,15 @@ int cuStreamEndCapture(void *handle, void **graph)
     *graph = capture.invalid ? NULL : capture.graph;
     if (capture.invalid)
         driver_drop(capture.graph, GRAPH, __func__);
-    return capture.invalid ? CAPTURE_INVALIDATED : SUCCESS;
+    return failure ? failure : capture.invalid ? CAPTURE_INVALIDATED : SUCCESS;
 }
 
+/* Where it fails, what it leaves in *out is no executable graph. */
 int cuGraphInstantiateWithFlags(void **out, void *handle, unsigned long long flags)
 {
-    NEEDS_CONTEXT
     struct object *graph = driver_find(handle, GRAPH, __func__);
+    *out = graph;
+    NEEDS_CONTEXT
     if (flags)
         return INVALID_VALUE;
     long bytes = driver_setting("REMAT_DOUBLE_GRAPH", 1 << 16);

@@ -128,6 +128,18 @@ static int check_capture(struct object *kernel, void *stream)
     return SUCCESS;
 }
 
+static bool says_launch(const struct operation *o, const struct object *kernel)
+{
+    char words[17 * REMAT_CUDA_TENSORS_MAX + 1];
+    int at = 0;
+    if (!driver_only_says("%s", ""))
+        return false;
+    for (size_t w = 0; w < kernel->argument_bytes / 8; w++)
+        at += sprintf(words + at, " %llx", o->launch.arguments.word[w]);
+    return driver_only_says("launch %u %u %u%s\n", o->launch.blocks, o->launch.threads,
+                            o->launch.shared_bytes, words);
+}
+
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads,
                    unsigned threads_y, unsigned threads_z, unsigned shared_bytes, void *stream,
                    void **arguments, void **extra)
@@ -146,11 +158,5 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     if (refused)
         return refused;
     memcpy(&o.launch.arguments, arguments[0], kernel->argument_bytes);
-    if (driver_only_says("launch %u %u %u", x, threads, shared_bytes)) {
-        for (size_t w = 0; w < REMAT_CUDA_WORDS_MAX; w++)
-            driver_only_says(" %llx", o.launch.arguments.word[w]);
-        driver_only_says("\n");
-        return SUCCESS;
-    }
-    return driver_enqueue(stream, &o, __func__);
+    return says_launch(&o, kernel) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }

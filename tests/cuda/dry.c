@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the CUDA device asks of the driver for a plan too large to run here: every launch, product
  * and fill as the double writes it down (REMAT_DOUBLE_DRY), against the plan's own numbers: blocks,
- * threads, shared memory, words, addresses, bytes.
+ * threads, shared memory, words, addresses, bytes. A step runs command by command, then with its
+ * updates in groups.
  *
  *     dry PLAN LIBRARIES LOG */
 #include "cuda_api.h"
+#include "cuda_groups.h"
 #include "plan.h"
 
 #include <remat/remat.h>
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#define LINE_MAX (32 + 17 * REMAT_CUDA_TENSORS_MAX)
 
 static int faults;
 
@@ -31,83 +35,147 @@ static int look(void *user, const remat_trace_event *event)
 /* The next line must be `expected`. */
 static void check(FILE *log, const char *expected, const char *what)
 {
-    char line[2048] = "nothing\n";
+    char line[LINE_MAX] = "nothing\n";
     if (!fgets(line, sizeof line, log) || strcmp(line, expected) != 0) {
         if (faults++ == 0)
             printf("FAILED %s: %sand should be %s", what, line, expected);
     }
 }
 
-static void check_launch(FILE *log, const struct remat_program *p, uint64_t arena, uint32_t l,
-                         const char *what)
+struct expected {
+    const struct remat_program *program;
+    uint64_t arena;                         /* its address */
+    const struct remat_cuda_groups *groups; /* NULL: each command by itself */
+    uint32_t most_blocks;
+    long long most_stride; /* of a batch */
+    uint64_t blocks;       /* of all launches */
+};
+
+static void check_launch(FILE *log, struct expected *e, uint32_t kernel, uint64_t blocks,
+                         const struct remat_cuda_word *words, uint32_t count, const char *what)
 {
-    const struct remat_cuda_launch *launch = &p->cuda.launches[l];
-    const struct remat_cuda_kernel *kernel = &p->cuda.kernels[launch->kernel];
+    const struct remat_program *p = e->program;
     const uint64_t bases[] = {[REMAT_CUDA_VALUE] = 0,
-                              [REMAT_CUDA_ARENA] = arena,
-                              [REMAT_CUDA_WORKSPACE] = arena + p->static_bytes - p->workspace_bytes,
+                              [REMAT_CUDA_ARENA] = e->arena,
+                              [REMAT_CUDA_WORKSPACE] =
+                                  e->arena + p->static_bytes - p->workspace_bytes,
                               [REMAT_CUDA_SEED] = 7};
-    char line[2048];
-    int at = snprintf(line, sizeof line, "launch %u %u %u", launch->blocks, kernel->threads,
-                      kernel->shared_bytes);
-    for (uint32_t w = 0; w < REMAT_CUDA_WORDS_MAX; w++) {
-        bool given = launch->word_begin + w < launch->word_end;
-        const struct remat_cuda_word *word = &p->cuda.words[launch->word_begin + (given ? w : 0)];
+    uint32_t words_max =
+        p->cuda.kernels[kernel].tensor_words ? REMAT_CUDA_TENSORS_MAX : REMAT_CUDA_WORDS_MAX;
+    char line[LINE_MAX];
+    int at = snprintf(line, sizeof line, "launch %llu %u %u", (unsigned long long)blocks,
+                      p->cuda.kernels[kernel].threads, p->cuda.kernels[kernel].shared_bytes);
+    for (uint32_t w = 0; w < words_max; w++)
         at += snprintf(line + at, sizeof line - (size_t)at, " %llx",
-                       given ? (unsigned long long)(bases[word->kind] + word->value) : 0);
-    }
+                       w < count ? (unsigned long long)(bases[words[w].kind] + words[w].value) : 0);
     strcpy(line + at, "\n");
     check(log, line, what);
+    e->blocks += blocks;
+    if (blocks > e->most_blocks)
+        e->most_blocks = (uint32_t)blocks;
+}
+
+/* What cuBLASLt must be told of an operand: its address, and the elements from row to row and from
+ * matrix to matrix of a batch, which has one axis longer than 1. */
+struct matrices {
+    unsigned long long address;
+    long long leading, stride;
+};
+
+static struct matrices matrices_of(const struct expected *e, const struct remat_operand *o)
+{
+    const struct remat_program *p = e->program;
+    uint32_t rows = o->rank - 2u, columns = o->rank - 1u;
+    struct matrices m = {.address = e->arena + p->buffers[p->values[o->value].buffer].offset_bytes +
+                                    o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype),
+                         .leading = o->strides[o->strides[columns] == 1 ? rows : columns]};
+    for (uint32_t k = 0; k < rows; k++)
+        if (o->shape[k] > 1)
+            m.stride = o->strides[k];
+    return m;
 }
 
 /* Operands of a matmul: two that are read, then the one that is written. cuBLASLt's matrices are by
- * columns, so the first of ours may be its second. */
-static void check_product(FILE *log, const struct remat_program *p, uint64_t arena,
-                          const struct remat_command *command)
+ * columns, so the first of ours is its second. */
+static void check_product(FILE *log, struct expected *e, const struct remat_command *command)
 {
-    uint64_t address[3];
-    unsigned long long a = 0, b = 0, d = 0, rows = 0, columns = 0, results = 1;
-    const struct remat_operand *o = &p->operands[command->operand_begin];
-    for (uint32_t i = 0; i < 3; i++)
-        address[i] = arena + p->buffers[p->values[o[i].value].buffer].offset_bytes +
-                     o[i].offset_elements * remat_dtype_bytes((remat_dtype)o[i].dtype);
-    for (uint32_t k = 0; k < o[2].rank; k++)
-        results *= (unsigned long long)o[2].shape[k];
-    bool read = fscanf(log, "product %llx %llx %llx %llu %llu\n", &a, &b, &d, &rows, &columns) == 5;
-    bool same = read && d == address[2] && rows * columns == results &&
-                ((a == address[0] && b == address[1]) || (a == address[1] && b == address[0]));
-    if (!same && faults++ == 0)
-        printf("FAILED %s: a product of %llx and %llx to %llx, %llu x %llu\n", command->name, a, b,
-               d, rows, columns);
+    const struct remat_operand *o = &e->program->operands[command->operand_begin];
+    const uint32_t sides[] = {1, 0, 2};
+    uint32_t rows = o[2].rank - 2u;
+    long long batch = 1;
+    char line[LINE_MAX];
+    for (uint32_t k = 0; k < rows; k++)
+        batch *= o[2].shape[k];
+    int at = snprintf(line, sizeof line, "product %lld %lld %lld", (long long)o[2].shape[rows + 1],
+                      (long long)o[2].shape[rows], batch);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct matrices m = matrices_of(e, &o[sides[i]]);
+        at += snprintf(line + at, sizeof line - (size_t)at, " %llx %lld %lld", m.address, m.leading,
+                       m.stride);
+        if (m.stride > e->most_stride)
+            e->most_stride = m.stride;
+    }
+    strcpy(line + at, "\n");
+    check(log, line, command->name);
 }
 
-static void check_segment(FILE *log, const struct remat_program *p, uint64_t arena,
-                          const struct remat_segment *segment, uint32_t *most_blocks)
+static void check_command(FILE *log, struct expected *e, uint32_t c)
 {
-    for (uint32_t c = segment->command_begin; c < segment->command_end; c++) {
-        const struct remat_command *command = &p->commands[c];
-        if (p->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
-            check_product(log, p, arena, command);
-        for (uint32_t l = p->cuda.launch_begin[c]; l < p->cuda.launch_begin[c + 1]; l++) {
-            check_launch(log, p, arena, l, command->name);
-            if (p->cuda.launches[l].blocks > *most_blocks)
-                *most_blocks = p->cuda.launches[l].blocks;
+    const struct remat_program *p = e->program;
+    const struct remat_command *command = &p->commands[c];
+    const struct remat_cuda_groups *groups = e->groups;
+    uint32_t group = groups ? groups->group[c] : REMAT_NONE;
+    struct remat_cuda_joint joint;
+    if (p->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
+        check_product(log, e, command);
+    if (group == REMAT_NONE) {
+        for (uint32_t i = p->cuda.launch_begin[c]; i < p->cuda.launch_begin[c + 1]; i++) {
+            const struct remat_cuda_launch *l = &p->cuda.launches[i];
+            check_launch(log, e, l->kernel, l->blocks, &p->cuda.words[l->word_begin],
+                         l->word_end - l->word_begin, command->name);
         }
+    } else if (groups->commands[groups->begin[group + 1] - 1] == c) { /* the last of the group */
+        remat_cuda_groups_join(&p->cuda, groups, group, &joint);
+        check_launch(log, e, joint.kernel, joint.blocks, joint.words, joint.word_count,
+                     command->name);
     }
 }
 
-static void check_log(FILE *log, const struct remat_program *p, uint32_t *most_blocks)
+static void check_step(FILE *log, struct expected *e)
+{
+    const struct remat_program *p = e->program;
+    const struct remat_entry *train = &p->entries[0];
+    while (strcmp(train->name, "train") != 0)
+        train++;
+    for (uint32_t k = train->call_begin; k < train->call_end; k++) {
+        const struct remat_segment *segment = &p->segments[p->calls[k].segment];
+        for (uint32_t t = 0; t < p->calls[k].times; t++)
+            for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
+                check_command(log, e, c);
+    }
+    if (e->most_blocks <= 65535 || e->most_stride >> 32 == 0)
+        printf("FAILED launches of at most %u blocks, strides of at most %lld\n", e->most_blocks,
+               e->most_stride),
+            faults++;
+}
+
+static void check_log(FILE *log, const struct remat_program *p, struct remat_arena *scratch)
 {
     unsigned long long arena = 0, bytes = 0;
     char fill[128];
+    struct remat_cuda_groups groups;
     if (fscanf(log, "allocation %llx %llu\n", &arena, &bytes) != 2 || bytes != p->arena_bytes)
         printf("FAILED an arena of %llu bytes\n", bytes), faults++;
     snprintf(fill, sizeof fill, "fill %llx %llu\n", arena, (unsigned long long)p->arena_bytes);
     check(log, fill, "bind");
-    for (uint32_t e = 0; e < p->entry_count; e++)
-        for (uint32_t k = p->entries[e].call_begin;
-             strcmp(p->entries[e].name, "train") == 0 && k < p->entries[e].call_end; k++)
-            check_segment(log, p, arena, &p->segments[p->calls[k].segment], most_blocks);
+    struct expected single = {.program = p, .arena = arena}, grouped = single;
+    check_step(log, &single);
+    grouped.groups = remat_cuda_groups_find(scratch, p, &groups) ? NULL : &groups;
+    check_step(log, &grouped);
+    if (grouped.blocks != single.blocks || !grouped.groups || groups.count == 0)
+        printf("FAILED %llu blocks in groups, %llu by themselves\n",
+               (unsigned long long)grouped.blocks, (unsigned long long)single.blocks),
+            faults++;
     if (fgetc(log) != EOF)
         printf("FAILED more than the plan has\n"), faults++;
 }
@@ -118,7 +186,7 @@ int main(int argc, char **argv)
     remat_plan *plan;
     remat_session *session;
     remat_session_params params;
-    uint32_t most_blocks = 0;
+    struct remat_arena scratch;
     if (argc < 4)
         return 2;
     remove(argv[3]);
@@ -128,19 +196,23 @@ int main(int argc, char **argv)
     params.device = "cuda";
     params.cuda_libraries = argv[2];
     params.seed = 7;
-    params.trace = look; /* each command by itself */
+    params.trace = look;
     must(ctx, remat_session_create(ctx, plan, &params, &session));
     remat_session_set_trace_data(session, 0);
-    must(ctx, remat_session_run(session, "train"));
+    must(ctx, remat_session_run(session, "train")); /* each command by itself */
+    remat_session_set_trace(session, NULL, NULL);
+    must(ctx, remat_session_run(session, "train")); /* in groups */
     remat_session_destroy(&session);
+    remat_arena_init(&scratch, ctx);
     FILE *log = fopen(argv[3], "r");
     if (log) {
-        check_log(log, plan->program, &most_blocks);
+        check_log(log, plan->program, &scratch);
         fclose(log);
     }
-    printf("an arena of %llu bytes, launches of up to %u blocks: %d faults\n",
-           (unsigned long long)plan->program->arena_bytes, most_blocks, faults);
-    faults += most_blocks <= 65535 || plan->program->arena_bytes >> 32 == 0;
+    printf("an arena of %llu bytes: %d faults\n", (unsigned long long)plan->program->arena_bytes,
+           faults);
+    faults += plan->program->arena_bytes >> 32 == 0;
+    remat_arena_release(&scratch);
     remat_plan_destroy(&plan);
     remat_context_destroy(&ctx);
     return faults != 0 || !log;

@@ -69,12 +69,14 @@ with folder() as work:
     check("cuBLASLt refuses the algorithm" in again.stderr, again.stderr)
     check(table.read_text() == made, "a refused algorithm stays in the table")
 
-    # So is one that needs more workspace than there is, the last of the four words that cublaslt.c uses.
+    # So is one that needs more workspace than there is, the last of the four words that cublaslt.c uses, and one
+    # whose state says that it is none, of no parts, the second.
     needs = rows[0]["algorithm"]
-    table.write_text(made.replace(needs, f"{needs[:48]}{rows[0]['workspace_bytes'] + 1:016x}{needs[64:]}"))
-    again = run()
-    check(hashes(again) == first, "an algorithm with too much workspace: other bits")
-    check("cuBLASLt refuses the algorithm" in again.stderr, again.stderr)
+    for wrong in [f"{needs[:48]}{rows[0]['workspace_bytes'] + 1:016x}{needs[64:]}", f"{needs[:16]}{0:016x}{needs[32:]}"]:
+        table.write_text(made.replace(needs, wrong))
+        again = run()
+        check(hashes(again) == first, f"{wrong}: other bits")
+        check("cuBLASLt refuses the algorithm" in again.stderr, f"{wrong}: {again.stderr}")
 
     for wrong in ["hello\n", "", made[:-4], "\x1b[31m\x9b\n"]:
         table.write_text(wrong)

@@ -178,14 +178,17 @@ remat_status cuda_execute(struct remat_device *device, uint32_t index)
     return st;
 }
 
+/* A command that failed has said why; the capture it was in is lost. */
 static remat_status end_capture(struct cuda_device *cuda)
 {
     remat_status st = REMAT_OK;
-    void *graph = NULL;
-    TRY(cuda, cuStreamEndCapture, cuda->own_stream, &graph);
+    void *graph = NULL, *made = NULL;
+    int result = cuda->driver.cuStreamEndCapture(cuda->own_stream, &graph);
     if (cuda->failed)
         goto fail;
-    TRY(cuda, cuGraphInstantiateWithFlags, &cuda->capturing->graph, graph, 0);
+    REMAT_TRY(cuda_check(cuda->base.ctx, &cuda->driver, result, "cuStreamEndCapture"));
+    TRY(cuda, cuGraphInstantiateWithFlags, &made, graph, 0);
+    cuda->capturing->graph = made;
     REMAT_TRY(launch_graph(cuda, cuda->capturing));
 fail:
     if (graph)
