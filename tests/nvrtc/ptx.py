@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PTX that NVRTC makes of each primitive of primitives.cu against ptx.def, which says what PTX's manual asks for:
-opcode, modifiers, order of operands, masks and other constants. With --mutants each fault of ptx_mutants.def,
-planted into primitives.cu, must change a row.
+opcode, modifiers, order of operands, masks and other constants; and inline assembly that is not of registers alone
+is volatile and says that it uses memory. With --mutants each fault of ptx_mutants.def, planted into primitives.cu,
+must change a row or break that rule.
 
     ptx.py [--mutants] [--show]"""
 import ctypes
@@ -65,6 +66,28 @@ class Nvrtc:
         if result:
             raise SyntaxError(found.value.decode())
         return found.value.decode()
+
+
+# --- inline assembly ---
+
+OF_REGISTERS = {"cvt", "ex2", "mma"}  # what the compiler may move, merge and leave out
+
+
+def statements(text):
+    """Every inline assembly: (volatile or not, its first opcode, its text)."""
+    for match in re.finditer(r"\b(?:__)?asm(?:__)?\b([\s\w]*)\(", text):
+        depth, end = 1, match.end()
+        while depth:
+            token = re.compile(r'"(?:[^"\\]|\\.)*"|[()]').search(text, end)
+            depth, end = depth + {"(": 1, ")": -1}.get(token.group(), 0), token.end()
+        statement = text[match.start():end]
+        yield "volatile" in match.group(1), re.search(r'"\s*([a-z0-9]*)', statement).group(1), statement
+
+
+def movable(text):
+    """Those that the compiler might leave out, or move past accesses of memory, and must not."""
+    return [statement for volatile, opcode, statement in statements(text) if opcode not in OF_REGISTERS and
+            not (volatile and (not opcode or '"memory"' in statement))]
 
 
 # --- reading PTX ---
@@ -175,8 +198,13 @@ def main():
     faults = [f"{name}: no row in ptx.def" for name in sorted(names_in(primitives) - set(rows))]
     for name, (expected, found) in differing(nvrtc, primitives, flags, rows).items():
         faults.append("\n    ".join([f"{name}:", *(found or ["no kernel"]), "and should be", *expected]))
-    mutants = read("ptx_mutants.def", "MUTANT", "OPTION_MUTANT") if "--mutants" in sys.argv else []
+    for path in sorted(PRIMITIVES.parent.glob("*.c*")):
+        faults += [f"{path.name}: {statement}" for statement in movable(path.read_text())]
+    mutants = read("ptx_mutants.def", "MUTANT", "OPTION_MUTANT", "ASM_MUTANT") if "--mutants" in sys.argv else []
     for kind, (what, find, replacement) in mutants:
+        if kind == "ASM_MUTANT":
+            faults += [] if movable(primitives.replace(find, replacement)) else [f"{what}: NOT FOUND"]
+            continue
         of_options = kind == "OPTION_MUTANT"
         changed = differing(nvrtc, primitives if of_options else primitives.replace(find, replacement),
                             [replacement if flag == find else flag for flag in flags] if of_options else flags, rows)
