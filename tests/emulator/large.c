@@ -74,7 +74,7 @@ static void begin(struct large *c, uint32_t kind, uint64_t rows, uint64_t column
 
 static void make_pointwise(struct large *c) /* x + bias */
 {
-    begin(c, REMAT_KERNEL_program, 70003, 65601);
+    begin(c, REMAT_KERNEL_program, 1000003, 65601);
     add_2d(c, REMAT_ACCESS_READ, REMAT_BF16, 65608, 1);
     add_2d(c, REMAT_ACCESS_READ, REMAT_BF16, 0, 1);
     add_2d(c, REMAT_ACCESS_WRITE, REMAT_BF16, 65608, 1);
@@ -99,12 +99,12 @@ static void make_rows(struct large *c, uint64_t rows, uint64_t columns) /* x - m
 
 static void make_team(struct large *c)
 {
-    make_rows(c, 4300003, 1000);
+    make_rows(c, 550000003, 40);
 }
 
 static void make_block(struct large *c)
 {
-    make_rows(c, 70003, 65600);
+    make_rows(c, 17000003, 8200);
 }
 
 static void make_sums(struct large *c, uint64_t rows, uint64_t columns)
@@ -125,6 +125,11 @@ static void make_columns(struct large *c)
 static void make_tall(struct large *c)
 {
     make_sums(c, 70000003, 64);
+}
+
+static void make_wide(struct large *c)
+{
+    make_sums(c, 8, 1100000008);
 }
 
 static void make_tensors(struct large *c) /* y += x */
@@ -227,7 +232,7 @@ static void add_sums(struct large *c, uint8_t access)
 
 static void begin_attention(struct large *c, uint32_t kind)
 {
-    begin(c, kind, 70001 * LARGE_HEADS, 1); /* a row: a head */
+    begin(c, kind, 1050001 * LARGE_HEADS, 1); /* a row: a head */
     c->parameters[0] = 0.125;
     c->of_heads = true;
 }
@@ -256,9 +261,9 @@ const struct large_maker large_makers[] = {
     {                                                                                              \
 #name, make_##name                                                                         \
     }
-    CASE(pointwise), CASE(team),    CASE(block),   CASE(columns), CASE(tall),
-    CASE(tensors),   CASE(gather),  CASE(scatter), CASE(normal),  CASE(slice),
-    CASE(attention), CASE(gradient)
+    CASE(pointwise), CASE(team),      CASE(block),   CASE(columns), CASE(tall),
+    CASE(wide),      CASE(tensors),   CASE(gather),  CASE(scatter), CASE(normal),
+    CASE(slice),     CASE(attention), CASE(gradient)
 #undef CASE
 };
 const uint32_t large_count = sizeof large_makers / sizeof *large_makers;

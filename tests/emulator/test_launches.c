@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of launches beyond 65,535 blocks and 2^32 elements: commands of such sizes are
- * emitted, the numbers of blocks compared with exact arithmetic, and a few blocks of each launch
- * run in the emulator, in memory that takes only what they touch: the first, the last, those about
- * 65,536 and those where offsets pass 2^31 and 2^32. Each may access exactly the bytes that follow
- * from the shape and from what block 0 has. Then faults are planted (launch_mutants.def).
+/* The arithmetic of launches beyond 65,535 and 2^24 blocks and 2^32 elements: commands of such
+ * sizes are emitted, the numbers of blocks compared with exact arithmetic, and a few blocks of each
+ * launch run in the emulator, in memory that takes only what they touch: the first, the last, those
+ * about 65,536 and those where offsets pass 2^31 and 2^32. Each may access exactly the bytes that
+ * follow from the shape and from what block 0 has. Then faults are planted (launch_mutants.def).
  *
  *     test_launches COMPILER */
 #include "large.h"
