@@ -7,10 +7,12 @@
  * then compared node by node.
  *
  * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
- * takes O(inputs of all nodes + bottlenecks^2). */
+ * takes O(inputs of all nodes), and one search for a run O(bottlenecks log^2 bottlenecks). */
 #include "stacks.h"
 
 #include "spans.h"
+
+#define BASE UINT64_C(0x9e3779b97f4a7c15)
 
 struct finder {
     struct remat_arena *arena;
@@ -18,6 +20,10 @@ struct finder {
     const bool *written;
     struct remat_post_dominators tree;
     struct remat_spans way; /* of the source that was followed last */
+    struct sum {
+        uint64_t hash, power;
+        uint32_t nodes, products;
+    } * sums; /* by span of the way: of those before it */
     uint32_t source;
     bool *flows; /* by value in the tree */
     struct remat_stacks *out;
@@ -95,26 +101,63 @@ static void set_apart(struct finder *f, uint32_t s)
     f->way.items[s].hash = s;
 }
 
-/* As far as hashes say. */
+/* What spans before each one have together, and hashes of them as one number to the base BASE. */
+static void sum_up(struct finder *f)
+{
+    f->sums[0] = (struct sum){.power = 1};
+    for (uint32_t i = 0; i < f->way.count; i++) {
+        const struct remat_span *span = &f->way.items[i];
+        const struct sum *sum = &f->sums[i];
+        f->sums[i + 1] = (struct sum){.hash = sum->hash * BASE + span->hash,
+                                      .power = sum->power * BASE,
+                                      .nodes = sum->nodes + span->nodes,
+                                      .products = sum->products + span->product};
+    }
+}
+
+/* The spans [a, a + length) and [b, b + length). */
+static bool same_hashes(const struct finder *f, uint32_t a, uint32_t b, uint32_t length)
+{
+    const struct sum *s = f->sums;
+    return s[a + length].hash - s[a].hash * s[length].power ==
+           s[b + length].hash - s[b].hash * s[length].power;
+}
+
+/* How many spans from a on, or before it, are those from b on, or before it; at most `most`. */
+static uint32_t count_same(const struct finder *f, uint32_t a, uint32_t b, uint32_t most,
+                           bool before)
+{
+    uint32_t same = 0, step = 1;
+    for (bool grows = true; step > 0; step = grows ? 2 * step : step / 2) {
+        bool fits = step <= most - same;
+        uint32_t back = before ? same + step : 0, on = before ? 0 : same;
+        if (fits && same_hashes(f, a - back + on, b - back + on, step))
+            same += step;
+        else
+            grows = false;
+    }
+    return same;
+}
+
+/* The run with the most nodes that has a product, as far as hashes say. One with a period has a
+ * span at a multiple of the period that is as the one a period later. */
 static struct run find_run(const struct finder *f)
 {
     const struct remat_span *s = f->way.items;
     uint32_t count = f->way.count;
     struct run best = {0};
     for (uint32_t period = 1; period <= count / 2; period++)
-        for (uint32_t begin = 0, end; begin + period < count; begin = end + 1) {
-            struct run run = {.begin = begin, .period = period};
-            bool product = false;
-            for (end = begin; end + period < count && s[end].hash == s[end + period].hash;)
-                end++;
+        for (uint32_t at = 0, end; at + period < count; at = end / period * period + period) {
+            end = at;
+            if (s[at].hash != s[at + period].hash)
+                continue;
+            end += count_same(f, at, at + period, count - period - at, false);
+            uint32_t begin = at - count_same(f, at, at + period, at, true);
             if (end < begin + period)
                 continue;
-            run.length = end + period - begin;
-            for (uint32_t i = begin; i < begin + run.length; i++) {
-                run.nodes += s[i].nodes;
-                product |= s[i].product;
-            }
-            if (product && run.nodes > best.nodes)
+            struct run run = {.begin = begin, .period = period, .length = end + period - begin};
+            run.nodes = f->sums[end + period].nodes - f->sums[begin].nodes;
+            if (f->sums[end + period].products > f->sums[begin].products && run.nodes > best.nodes)
                 best = run;
         }
     return best;
@@ -142,11 +185,16 @@ static remat_status follow(struct finder *f, uint32_t source, uint32_t *nodes)
     f->source = source;
     f->runs.count = 0;
     REMAT_TRY(remat_spans_follow(&f->way, &f->tree, f->written, source));
+    REMAT_NEW(f->arena, f->sums, (size_t)f->way.count + 1);
     for (uint32_t n = 0; n < f->graph->node_count; n++)
         if (!remat_is_none(f->way.in[n]) && !remat_is_none(f->out->stack_of[n]))
             set_apart(f, f->way.in[n]);
-    for (struct run run = find_run(f); run.length > 0; run = find_run(f)) {
+    for (;;) {
         bool same;
+        sum_up(f);
+        struct run run = find_run(f);
+        if (run.length == 0)
+            break;
         REMAT_TRY(check_run(f, &run, &same));
         if (!same)
             continue;

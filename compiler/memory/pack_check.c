@@ -1,7 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every pair of slots, and the sum of live bytes at every begin (the live bytes grow nowhere else).
- */
+/* A sweep over time keeps the live slots in order of their offsets. They do not overlap, so one
+ * that begins can overlap its neighbours only, or none. Live bytes are largest where something
+ * begins. */
 #include "pack_check.h"
+
+#include <stdlib.h>
+
+enum { LEVELS = 6, NONE = UINT32_MAX }; /* 64 ^ 6 > 2 ^ 32 */
+
+struct keyed {
+    uint64_t key;
+    uint32_t slot;
+};
+
+struct sweep {
+    const struct remat_slot *slots;
+    const struct remat_packing *packing;
+    uint32_t count;              /* slots that need memory */
+    struct keyed *begins, *ends; /* in order of time */
+    struct keyed *offsets;       /* in order of offsets: ranks */
+    uint32_t *rank;              /* by slot */
+    uint64_t *live[LEVELS]; /* ranks: a bit set; each level has a bit for a word of the one below */
+};
 
 static bool needs_memory(const struct remat_slot *slot)
 {
@@ -44,6 +64,94 @@ static remat_status check_pair(remat_context *ctx, const struct remat_slot *slot
                        (unsigned long long)b->bytes, (unsigned long long)offsets[j]);
 }
 
+static int compare_keyed(const void *left, const void *right)
+{
+    const struct keyed *a = left, *b = right;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+static remat_status sweep_create(struct remat_arena *arena, const struct remat_slot *slots,
+                                 uint32_t count, const struct remat_packing *packing,
+                                 struct sweep *s)
+{
+    remat_status st = REMAT_OK;
+    uint64_t words = count;
+    *s = (struct sweep){.slots = slots, .packing = packing};
+    REMAT_NEW(arena, s->begins, count);
+    REMAT_NEW(arena, s->ends, count);
+    REMAT_NEW(arena, s->offsets, count);
+    REMAT_NEW(arena, s->rank, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!needs_memory(&slots[i]))
+            continue;
+        s->begins[s->count] = (struct keyed){slots[i].begin, i};
+        s->ends[s->count] = (struct keyed){slots[i].end, i};
+        s->offsets[s->count++] = (struct keyed){packing->offsets[i], i};
+    }
+    qsort(s->begins, s->count, sizeof *s->begins, compare_keyed);
+    qsort(s->ends, s->count, sizeof *s->ends, compare_keyed);
+    qsort(s->offsets, s->count, sizeof *s->offsets, compare_keyed);
+    for (uint32_t r = 0; r < s->count; r++)
+        s->rank[s->offsets[r].slot] = r;
+    for (int level = 0; level < LEVELS; level++) {
+        words = words / 64 + 1;
+        REMAT_NEW(arena, s->live[level], words);
+    }
+fail:
+    return st;
+}
+
+static void insert(struct sweep *s, uint32_t rank)
+{
+    for (int level = 0; level < LEVELS; level++, rank /= 64)
+        s->live[level][rank / 64] |= UINT64_C(1) << rank % 64;
+}
+
+static void erase(struct sweep *s, uint32_t rank)
+{
+    for (int level = 0; level < LEVELS; level++, rank /= 64) {
+        s->live[level][rank / 64] &= ~(UINT64_C(1) << rank % 64);
+        if (s->live[level][rank / 64])
+            break;
+    }
+}
+
+/* The nearest live rank behind this one, or before it; NONE. */
+static uint32_t neighbour(const struct sweep *s, uint32_t rank, bool behind)
+{
+    for (int level = 0; level < LEVELS; level++, rank /= 64) {
+        uint64_t bit = UINT64_C(1) << rank % 64, word = s->live[level][rank / 64];
+        word &= behind ? ~(bit | (bit - 1)) : bit - 1;
+        if (!word)
+            continue;
+        rank = rank / 64 * 64;
+        for (;; word = s->live[level][rank], rank *= 64) {
+            rank += (uint32_t)(behind ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
+            if (level-- == 0)
+                return rank;
+        }
+    }
+    return NONE;
+}
+
+static remat_status begin(remat_context *ctx, struct sweep *s, uint32_t slot)
+{
+    remat_status st = REMAT_OK;
+    for (int behind = 0; behind < 2; behind++) {
+        uint32_t other = neighbour(s, s->rank[slot], behind);
+        if (other == NONE)
+            continue;
+        other = s->offsets[other].slot;
+        REMAT_TRY(check_pair(ctx, s->slots, slot > other ? slot : other,
+                             slot > other ? other : slot, s->packing->offsets));
+    }
+    insert(s, s->rank[slot]);
+fail:
+    return st;
+}
+
 static uint64_t live_bytes_at(const struct remat_slot *slots, uint32_t count, uint32_t position)
 {
     uint64_t bytes = 0;
@@ -53,40 +161,44 @@ static uint64_t live_bytes_at(const struct remat_slot *slots, uint32_t count, ui
     return bytes;
 }
 
-static remat_status check_peak(remat_context *ctx, const struct remat_slot *slots, uint32_t count,
-                               const struct remat_packing *packing)
+static remat_status check_pairs(remat_context *ctx, struct sweep *s, uint64_t *peak_bytes)
 {
-    uint64_t peak_bytes = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i > 0 && slots[i].begin == slots[i - 1].begin)
-            continue;
-        uint64_t bytes = live_bytes_at(slots, count, slots[i].begin);
-        if (bytes > peak_bytes)
-            peak_bytes = bytes;
+    remat_status st = REMAT_OK;
+    uint64_t live_bytes = 0;
+    *peak_bytes = 0;
+    for (uint32_t b = 0, e = 0; b < s->count; b++) {
+        for (; s->ends[e].key <= s->begins[b].key; e++) {
+            erase(s, s->rank[s->ends[e].slot]);
+            live_bytes -= rounded(s->slots[s->ends[e].slot].bytes);
+        }
+        REMAT_TRY(begin(ctx, s, s->begins[b].slot));
+        live_bytes += rounded(s->slots[s->begins[b].slot].bytes);
+        *peak_bytes = live_bytes > *peak_bytes ? live_bytes : *peak_bytes;
     }
-    uint64_t there_bytes = live_bytes_at(slots, count, packing->peak_position);
-    if (packing->live_peak_bytes != peak_bytes || there_bytes != peak_bytes)
-        return remat_error(ctx, REMAT_ERROR_INTERNAL,
-                           "live peak: %llu bytes claimed, %llu at position %u, %llu at most",
-                           (unsigned long long)packing->live_peak_bytes,
-                           (unsigned long long)there_bytes, packing->peak_position,
-                           (unsigned long long)peak_bytes);
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots, uint32_t count,
                               const struct remat_packing *packing)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!needs_memory(&slots[i]))
-            continue;
-        REMAT_TRY(check_slot(ctx, slots, i, packing));
-        for (uint32_t j = 0; j < i; j++)
-            if (needs_memory(&slots[j]))
-                REMAT_TRY(check_pair(ctx, slots, i, j, packing->offsets));
-    }
-    REMAT_TRY(check_peak(ctx, slots, count, packing));
+    struct remat_arena arena;
+    struct sweep sweep;
+    uint64_t peak_bytes;
+    remat_arena_init(&arena, ctx);
+    for (uint32_t i = 0; i < count; i++)
+        if (needs_memory(&slots[i]))
+            REMAT_TRY(check_slot(ctx, slots, i, packing));
+    REMAT_TRY(sweep_create(&arena, slots, count, packing, &sweep));
+    REMAT_TRY(check_pairs(ctx, &sweep, &peak_bytes));
+    uint64_t there_bytes = live_bytes_at(slots, count, packing->peak_position);
+    if (packing->live_peak_bytes != peak_bytes || there_bytes != peak_bytes)
+        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL,
+                   "live peak: %llu bytes claimed, %llu at position %u, %llu at most",
+                   (unsigned long long)packing->live_peak_bytes, (unsigned long long)there_bytes,
+                   packing->peak_position, (unsigned long long)peak_bytes);
 fail:
+    remat_arena_release(&arena);
     return st;
 }

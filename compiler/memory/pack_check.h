@@ -8,7 +8,7 @@
 /* REMAT_OK when no two slots overlap in time and in bytes, every offset is a multiple of
  * REMAT_ALIGNMENT, arena_bytes covers every slot, and live_peak_bytes is the live peak at
  * peak_position; otherwise REMAT_ERROR_INTERNAL with a message that names the slots. The slots are
- * those that were packed. O(N^2): 10 s at 60,000 slots. */
+ * those that were packed. O(N log N). */
 remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots, uint32_t count,
                               const struct remat_packing *packing);
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Marginals: a choice as counts of what asks for each node, so that one item more or less changes
+ * what depends on it and no more. Counts of demands are exact, since no task needs what it makes.
+ */
 #include "marginal.h"
 
 #include "decision.h"
@@ -42,16 +45,172 @@ fail:
     return st;
 }
 
-static remat_status cost_of(struct remat_arena *scratch, const struct remat_border *border,
-                            const uint8_t *times, int64_t *out_ps)
+struct change { /* of a count, by one */
+    uint32_t node;
+    uint32_t round; /* of a demand for an item; 0: the node holds */
+    bool more;
+};
+
+struct counts {
+    struct remat_arena *arena;
+    const struct remat_border *border;
+    uint8_t *times;                      /* by item */
+    uint32_t *demands[REMAT_ROUNDS_MAX]; /* by item: that it is there in the round, of tasks */
+    uint32_t *askers[REMAT_ROUNDS_MAX];  /* by task: demands that come to its run in the round */
+    uint32_t *holders;                   /* by node: what makes it hold */
+    uint32_t *arc_begin, *arcs;          /* by node: those that start there or lead there */
+    int64_t cost_ps;
+    struct {
+        struct change *items;
+        size_t count, capacity;
+    } pending;
+};
+
+static remat_status push(struct counts *c, uint32_t node, uint32_t round, bool more)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_point point = {0};
-    REMAT_TRY(remat_border_follow(scratch, border, times, &point));
-    REMAT_TRY(remat_border_measure(scratch, border, &point));
-    *out_ps = point.cost_ps;
+    REMAT_PUSH(c->arena, &c->pending, ((struct change){node, round, more}));
 fail:
-    remat_arena_reset(scratch);
+    return st;
+}
+
+/* *count one more or less; whether it comes from 0 or gets there. */
+static bool turns(uint32_t *count, bool more)
+{
+    return more ? (*count)++ == 0 : --*count == 0;
+}
+
+static void charge(struct counts *c, int64_t ps, bool more)
+{
+    c->cost_ps += more ? ps : -ps;
+}
+
+static remat_status change_holder(struct counts *c, uint32_t node, bool more)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *b = c->border;
+    if (!turns(&c->holders[node], more))
+        return REMAT_OK;
+    if (node >= b->item_count + b->task_count)
+        charge(c, b->extra_ps[node - b->item_count - b->task_count], more);
+    else if (node >= b->item_count)
+        charge(c, b->tasks[node - b->item_count].cost_ps, more);
+    for (uint32_t a = c->arc_begin[node]; a < c->arc_begin[node + 1]; a++) {
+        const struct remat_border_arc *arc = &b->arcs[c->arcs[a]];
+        if (arc->ps > 0 && arc->from == node && c->holders[arc->to] == 0)
+            charge(c, arc->ps, more);
+        if (arc->ps > 0 && arc->to == node && c->holders[arc->from] > 0)
+            charge(c, arc->ps, !more);
+        if (arc->ps == REMAT_BORDER_RULE && arc->from == node)
+            REMAT_TRY(push(c, arc->to, 0, more));
+    }
+fail:
+    return st;
+}
+
+/* Of a task's run in a round. */
+static remat_status change_asker(struct counts *c, uint32_t task, uint32_t round, bool more)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border_task *t = &c->border->tasks[task];
+    if (!turns(&c->askers[round - 1][task], more))
+        return REMAT_OK;
+    bool other = c->askers[REMAT_ROUNDS_MAX - round][task] > 0;
+    if (other)
+        charge(c, t->again_ps, more);
+    else
+        REMAT_TRY(push(c, remat_border_task_node(c->border, task), 0, more));
+    for (uint32_t e = t->input_begin; e < t->input_end; e++) {
+        REMAT_TRY(push(c, c->border->inputs[e], round, more));
+        if (!other)
+            REMAT_TRY(push(c, c->border->inputs[e], 0, more));
+    }
+fail:
+    return st;
+}
+
+static uint32_t round_of(const struct counts *c, uint32_t item, uint32_t round)
+{
+    return c->times[item] < round ? c->times[item] : round;
+}
+
+static remat_status settle(struct counts *c)
+{
+    remat_status st = REMAT_OK;
+    while (c->pending.count > 0) {
+        struct change change = c->pending.items[--c->pending.count];
+        if (change.round == 0) {
+            REMAT_TRY(change_holder(c, change.node, change.more));
+            continue;
+        }
+        c->demands[change.round - 1][change.node] += change.more ? 1 : UINT32_MAX;
+        uint32_t round = round_of(c, change.node, change.round);
+        if (round > 0)
+            REMAT_TRY(change_asker(c, c->border->items[change.node].task, round, change.more));
+    }
+fail:
+    return st;
+}
+
+/* The item is recomputed `times` times at most from now on. */
+static remat_status change_times(struct counts *c, uint32_t item, uint8_t times)
+{
+    remat_status st = REMAT_OK;
+    uint32_t task = c->border->items[item].task;
+    for (int more = 0; more < 2; more++) {
+        for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
+            for (uint32_t d = 0; round_of(c, item, r) > 0 && d < c->demands[r - 1][item]; d++)
+                REMAT_TRY(change_asker(c, task, round_of(c, item, r), more));
+        if (!more)
+            c->times[item] = times;
+    }
+    REMAT_TRY(settle(c));
+fail:
+    return st;
+}
+
+static remat_status index_arcs(struct counts *c, uint32_t nodes)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_border *b = c->border;
+    REMAT_NEW(c->arena, c->arc_begin, (size_t)nodes + 2);
+    REMAT_NEW(c->arena, c->arcs, 2 * (size_t)b->arc_count);
+    for (uint32_t a = 0; a < b->arc_count; a++) {
+        c->arc_begin[b->arcs[a].from + 2]++;
+        c->arc_begin[b->arcs[a].to + 2]++;
+    }
+    for (uint32_t n = 0; n < nodes; n++)
+        c->arc_begin[n + 2] += c->arc_begin[n + 1];
+    for (uint32_t a = 0; a < b->arc_count; a++) {
+        c->arcs[c->arc_begin[b->arcs[a].from + 1]++] = a;
+        c->arcs[c->arc_begin[b->arcs[a].to + 1]++] = a;
+    }
+fail:
+    return st;
+}
+
+static remat_status count_all(struct remat_arena *arena, const struct remat_border *border,
+                              const uint8_t *times, struct counts *c)
+{
+    remat_status st = REMAT_OK;
+    uint32_t nodes = border->item_count + border->task_count + border->extra_count;
+    *c = (struct counts){.arena = arena, .border = border, .cost_ps = border->constant_ps};
+    REMAT_NEW(arena, c->times, border->item_count);
+    memcpy(c->times, times, border->item_count * sizeof *times);
+    for (uint32_t r = 0; r < REMAT_ROUNDS_MAX; r++) {
+        REMAT_NEW(arena, c->demands[r], border->item_count);
+        REMAT_NEW(arena, c->askers[r], border->task_count);
+    }
+    REMAT_NEW(arena, c->holders, nodes);
+    REMAT_TRY(index_arcs(c, nodes));
+    for (uint32_t i = 0; i < border->item_count; i++) {
+        if (!border->items[i].wanted)
+            continue;
+        REMAT_TRY(push(c, i, 0, true));
+        REMAT_TRY(push(c, i, REMAT_ROUNDS_MAX, true));
+    }
+    REMAT_TRY(settle(c));
+fail:
     return st;
 }
 
@@ -61,17 +220,15 @@ remat_status remat_border_marginals(struct remat_arena *arena, const struct rema
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
-    uint8_t *other;
-    int64_t as_is_ps, changed_ps;
+    struct counts counts;
     remat_arena_init(&scratch, arena->ctx);
-    REMAT_NEW(arena, other, border->item_count);
-    memcpy(other, times, border->item_count * sizeof *other);
-    REMAT_TRY(cost_of(&scratch, border, times, &as_is_ps));
+    REMAT_TRY(count_all(&scratch, border, times, &counts));
+    int64_t as_is_ps = counts.cost_ps;
     for (uint32_t i = 0; i < border->item_count; i++) {
-        other[i] = times[i] ? 0 : otherwise[i];
-        REMAT_TRY(cost_of(&scratch, border, other, &changed_ps));
+        REMAT_TRY(change_times(&counts, i, times[i] ? 0 : otherwise[i]));
+        int64_t changed_ps = counts.cost_ps;
         extra_ps[i] = times[i] ? as_is_ps - changed_ps : changed_ps - as_is_ps;
-        other[i] = times[i];
+        REMAT_TRY(change_times(&counts, i, times[i]));
     }
 fail:
     remat_arena_release(&scratch);

@@ -14,7 +14,8 @@ remat_status remat_border_follow(struct remat_arena *arena, const struct remat_b
 
 /* extra_ps[item]: what the choice costs with this item recomputed, `otherwise` (by item) times,
  * beyond what it costs with it saved, all others as in `times`. Below zero where saving takes
- * longer; 0 where the item's task runs in either case or in none. O(items x size of the border). */
+ * longer; 0 where the item's task runs in either case or in none. Time: what each of
+ * these changes makes run, or not run. */
 remat_status remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
                                     const uint8_t *times, const uint8_t *otherwise,
                                     int64_t *extra_ps);

@@ -9,6 +9,7 @@ struct builder {
     const struct remat_border *border;
     const struct remat_border_hull *hull;
     const uint32_t *item_region;
+    uint32_t *begin, *items; /* by region, those in none last */
     uint8_t *part;
     struct {
         struct remat_path_step *items;
@@ -16,10 +17,10 @@ struct builder {
     } steps;
 };
 
-static bool changes(const struct builder *b, uint32_t corner, uint32_t region, uint32_t i)
+static bool changes(const struct builder *b, uint32_t corner, uint32_t i)
 {
     const struct remat_border_point *now = &b->hull->points[corner];
-    return b->item_region[i] == region && now->keep[i] != now[1].keep[i];
+    return now->keep[i] != now[1].keep[i];
 }
 
 /* Half the size of the largest item that the region drops; none where it keeps another one, which
@@ -27,8 +28,9 @@ static bool changes(const struct builder *b, uint32_t corner, uint32_t region, u
 static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t region)
 {
     uint64_t most = 0;
-    for (uint32_t i = 0; i < b->border->item_count; i++) {
-        if (!changes(b, corner, region, i))
+    for (uint32_t k = b->begin[region]; k < b->begin[region + 1]; k++) {
+        uint32_t i = b->items[k];
+        if (!changes(b, corner, i))
             continue;
         if (b->hull->points[corner + 1].keep[i])
             return UINT64_MAX;
@@ -38,15 +40,17 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
 }
 
 /* A large item begins a part unless the one before has the same task; small ones go along. */
-static remat_status add_region(struct builder *b, uint32_t corner, uint32_t region)
+static remat_status add_region(struct builder *b, uint32_t corner, uint32_t region,
+                               uint32_t region_count)
 {
     remat_status st = REMAT_OK;
     uint64_t large = large_bytes(b, corner, region);
     uint32_t task = REMAT_NONE, part = 0;
     bool any = false;
-    for (uint32_t i = 0; i < b->border->item_count; i++) {
+    for (uint32_t k = b->begin[region]; k < b->begin[region + 1]; k++) {
+        uint32_t i = b->items[k];
         const struct remat_border_item *item = &b->border->items[i];
-        if (!changes(b, corner, region, i))
+        if (!changes(b, corner, i))
             continue;
         if (item->bytes > large && item->task != task && part < UINT8_MAX) {
             part += task != REMAT_NONE;
@@ -56,7 +60,29 @@ static remat_status add_region(struct builder *b, uint32_t corner, uint32_t regi
         any = true;
     }
     for (uint32_t p = 0; any && p <= part; p++)
-        REMAT_PUSH(b->arena, &b->steps, ((struct remat_path_step){corner, region, p}));
+        REMAT_PUSH(
+            b->arena, &b->steps,
+            ((struct remat_path_step){corner, region < region_count ? region : REMAT_NONE, p}));
+fail:
+    return st;
+}
+
+static remat_status sort_items(struct builder *b, uint32_t region_count)
+{
+    remat_status st = REMAT_OK;
+    uint32_t count = b->border->item_count;
+    REMAT_NEW(b->arena, b->begin, (size_t)region_count + 3);
+    REMAT_NEW(b->arena, b->items, count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t region = b->item_region[i];
+        b->begin[(region < region_count ? region : region_count) + 2]++;
+    }
+    for (uint32_t r = 0; r <= region_count; r++)
+        b->begin[r + 2] += b->begin[r + 1];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t region = b->item_region[i];
+        b->items[b->begin[(region < region_count ? region : region_count) + 1]++] = i;
+    }
 fail:
     return st;
 }
@@ -69,10 +95,11 @@ remat_status remat_path_find_steps(struct remat_arena *arena, const struct remat
     remat_status st = REMAT_OK;
     struct builder b = {.arena = arena, .border = border, .hull = hull, .item_region = item_region};
     REMAT_NEW(arena, b.part, (size_t)hull->count * border->item_count);
+    REMAT_TRY(sort_items(&b, region_count));
     for (uint32_t corner = 0; corner + 1 < hull->count; corner++) {
-        REMAT_TRY(add_region(&b, corner, REMAT_NONE));
+        REMAT_TRY(add_region(&b, corner, region_count, region_count));
         for (uint32_t region = 0; region < region_count; region++)
-            REMAT_TRY(add_region(&b, corner, region));
+            REMAT_TRY(add_region(&b, corner, region, region_count));
     }
     *out = (struct remat_path_steps){(uint32_t)b.steps.count, b.steps.items, b.part};
 fail:

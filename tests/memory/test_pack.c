@@ -185,7 +185,8 @@ static void test_checker_finds_faults(struct remat_arena *arena)
     uint32_t faults = 0;
     for (uint32_t k = 0; k < 3000; k++) {
         struct slots slots = {.arena = arena};
-        random_slots(&slots, &seed, 2 + (uint32_t)draw(&seed, 30), 20, 50);
+        random_slots(&slots, &seed, k % 599 ? 2 + (uint32_t)draw(&seed, 30) : 6000,
+                     k % 599 ? 20 : 900, 50);
         struct remat_packing packing = pack(&slots, 0);
         if (mutate(&slots, &seed, k % 6, &packing)) {
             faults++;

@@ -2,8 +2,11 @@
 /* Border problems of up to nine tasks against every choice there is, priced from the definitions:
  * the cut is the optimum at every price, its bound is never above it, the hull's corners are the
  * optimum over what they keep, and the bound for a number of bytes is never above the best choice
- * that keeps so little.*/
+ * that keeps so little. What each item changes in a choice is the difference of two whole choices.
+ */
 #include "border.h"
+#include "decision.h"
+#include "marginal.h"
 #include "program.h"
 #include "support.h"
 
@@ -46,6 +49,7 @@ static void make_sample(struct test *t, struct sample *s)
     for (uint32_t k = 0; k < tasks; k++) {
         struct remat_border_task *task = &s->tasks[k];
         task->cost_ps = (int64_t)draw(t, 0, 60) - 15;
+        task->again_ps = (int64_t)draw(t, 0, 20);
         task->forbidden = draw(t, 0, 7) == 0;
         task->input_begin = input_count;
         for (uint32_t i = 0; i < items; i++)
@@ -187,6 +191,38 @@ static void check_bounds(struct test *t, const struct sample *s,
     }
 }
 
+static int64_t cost_of(struct test *t, const struct remat_border *b, const uint8_t *times)
+{
+    struct remat_border_point point = {0};
+    CHECK(t, remat_border_follow(&t->arena, b, times, &point) == REMAT_OK, "follow");
+    CHECK(t, remat_border_measure(&t->arena, b, &point) == REMAT_OK, "measure");
+    return point.cost_ps;
+}
+
+static void check_marginals(struct test *t, const struct sample *s)
+{
+    const struct remat_border *b = &s->border;
+    uint8_t times[ITEMS], otherwise[ITEMS];
+    int64_t extra_ps[ITEMS];
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        times[i] = (uint8_t)draw(t, 0, REMAT_ROUNDS_MAX);
+        otherwise[i] = (uint8_t)draw(t, 1, REMAT_ROUNDS_MAX);
+    }
+    CHECK(t, remat_border_marginals(&t->arena, b, times, otherwise, extra_ps) == REMAT_OK,
+          "marginals");
+    for (uint32_t i = 0; i < b->item_count; i++) {
+        uint8_t was = times[i];
+        int64_t saved_ps, recomputed_ps;
+        times[i] = 0;
+        saved_ps = cost_of(t, b, times);
+        times[i] = was ? was : otherwise[i];
+        recomputed_ps = cost_of(t, b, times);
+        times[i] = was;
+        CHECK(t, extra_ps[i] == recomputed_ps - saved_ps, "item %u: %ld, not %ld", i,
+              (long)extra_ps[i], (long)(recomputed_ps - saved_ps));
+    }
+}
+
 int main(void)
 {
     struct test t;
@@ -197,6 +233,7 @@ int main(void)
     for (int i = 0; i < PROBLEMS; i++) {
         struct remat_border_network *network;
         make_sample(&t, &s);
+        check_marginals(&t, &s);
         if (isinf(least(&s, 0, UINT64_MAX))) { /* pins that nothing can meet */
             infeasible++;
             continue;
