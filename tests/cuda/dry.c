@@ -48,6 +48,7 @@ struct expected {
     const struct remat_cuda_groups *groups; /* NULL: each command by itself */
     uint32_t most_blocks;
     long long most_stride; /* of a batch */
+    bool repeated;         /* a product took several calls */
     uint64_t blocks;       /* of all launches */
 };
 
@@ -75,48 +76,63 @@ static void check_launch(FILE *log, struct expected *e, uint32_t kernel, uint64_
         e->most_blocks = (uint32_t)blocks;
 }
 
-/* What cuBLASLt must be told of an operand: its address, and the elements from row to row and from
- * matrix to matrix of a batch, which has one axis longer than 1. */
-struct matrices {
+struct matrices { /* what cuBLASLt is told of an operand */
     unsigned long long address;
-    long long leading, stride;
+    long long leading, stride; /* elements from row to row, and from matrix to matrix of a batch */
+};
+struct product {
+    long long columns, rows, batch;
+    struct matrices sides[3];
 };
 
-static struct matrices matrices_of(const struct expected *e, const struct remat_operand *o)
+static uint64_t address_of(const struct expected *e, const struct remat_operand *o, long long index)
 {
     const struct remat_program *p = e->program;
-    uint32_t rows = o->rank - 2u, columns = o->rank - 1u;
-    struct matrices m = {.address = e->arena + p->buffers[p->values[o->value].buffer].offset_bytes +
-                                    o->offset_elements * remat_dtype_bytes((remat_dtype)o->dtype),
-                         .leading = o->strides[o->strides[columns] == 1 ? rows : columns]};
-    for (uint32_t k = 0; k < rows; k++)
-        if (o->shape[k] > 1)
-            m.stride = o->strides[k];
-    return m;
+    uint64_t elements = o->offset_elements;
+    for (uint32_t k = o->rank - 2u; k-- > 0; index /= o->shape[k])
+        elements += (uint64_t)(index % o->shape[k] * o->strides[k]);
+    return e->arena + p->buffers[p->values[o->value].buffer].offset_bytes +
+           elements * remat_dtype_bytes((remat_dtype)o->dtype);
+}
+
+static bool read_product(FILE *log, struct product *p)
+{
+    struct matrices *m = p->sides;
+    int count = fscanf(log, "product %lld %lld %lld", &p->columns, &p->rows, &p->batch);
+    for (int side = 0; side < 3; side++)
+        count +=
+            fscanf(log, " %llx %lld %lld", &m[side].address, &m[side].leading, &m[side].stride);
+    return count == 12 && fgetc(log) == '\n';
 }
 
 /* Operands of a matmul: two that are read, then the one that is written. cuBLASLt's matrices are by
- * columns, so the first of ours is its second. */
-static void check_product(FILE *log, struct expected *e, const struct remat_command *command)
+ * columns, so the first of ours is its second. However many calls there are: one matrix after the
+ * other, in order. */
+static bool are_products(FILE *log, struct expected *e, const struct remat_operand *o)
 {
-    const struct remat_operand *o = &e->program->operands[command->operand_begin];
-    const uint32_t sides[] = {1, 0, 2};
-    uint32_t rows = o[2].rank - 2u;
-    long long batch = 1;
-    char line[LINE_MAX];
-    for (uint32_t k = 0; k < rows; k++)
-        batch *= o[2].shape[k];
-    int at = snprintf(line, sizeof line, "product %lld %lld %lld", (long long)o[2].shape[rows + 1],
-                      (long long)o[2].shape[rows], batch);
-    for (uint32_t i = 0; i < 3; i++) {
-        struct matrices m = matrices_of(e, &o[sides[i]]);
-        at += snprintf(line + at, sizeof line - (size_t)at, " %llx %lld %lld", m.address, m.leading,
-                       m.stride);
-        if (m.stride > e->most_stride)
-            e->most_stride = m.stride;
+    const uint32_t sides[] = {1, 0, 2}, row = o[2].rank - 2u;
+    struct product p = {0};
+    long long total = 1;
+    bool same = true;
+    for (uint32_t k = 0; k < row; k++)
+        total *= o[2].shape[k];
+    for (long long done = 0; same && done < total; done += p.batch) {
+        same = read_product(log, &p) && p.rows == o[2].shape[row] &&
+               p.columns == o[2].shape[row + 1] && p.batch > 0 && p.batch <= total - done;
+        for (uint32_t i = 0; same && i < 3; i++) {
+            const struct remat_operand *operand = &o[sides[i]];
+            const struct matrices *m = &p.sides[i];
+            const int64_t *strides = &operand->strides[row];
+            same = m->leading == strides[strides[1] == 1 ? 0 : 1];
+            for (long long z = 0; z < p.batch; z++)
+                same &= address_of(e, operand, done + z) ==
+                        m->address + (uint64_t)(z * m->stride) *
+                                         remat_dtype_bytes((remat_dtype)operand->dtype);
+            e->most_stride = m->stride > e->most_stride ? m->stride : e->most_stride;
+        }
+        e->repeated |= done > 0;
     }
-    strcpy(line + at, "\n");
-    check(log, line, command->name);
+    return same;
 }
 
 static void check_command(FILE *log, struct expected *e, uint32_t c)
@@ -126,8 +142,9 @@ static void check_command(FILE *log, struct expected *e, uint32_t c)
     const struct remat_cuda_groups *groups = e->groups;
     uint32_t group = groups ? groups->group[c] : REMAT_NONE;
     struct remat_cuda_joint joint;
-    if (p->kernels[command->kernel].kind == REMAT_KERNEL_matmul)
-        check_product(log, e, command);
+    if (p->kernels[command->kernel].kind == REMAT_KERNEL_matmul &&
+        !are_products(log, e, &p->operands[command->operand_begin]) && faults++ == 0)
+        printf("FAILED %s: another product\n", command->name);
     if (group == REMAT_NONE) {
         for (uint32_t i = p->cuda.launch_begin[c]; i < p->cuda.launch_begin[c + 1]; i++) {
             const struct remat_cuda_launch *l = &p->cuda.launches[i];
@@ -153,9 +170,9 @@ static void check_step(FILE *log, struct expected *e)
             for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
                 check_command(log, e, c);
     }
-    if (e->most_blocks <= 65535 || e->most_stride >> 32 == 0)
-        printf("FAILED launches of at most %u blocks, strides of at most %lld\n", e->most_blocks,
-               e->most_stride),
+    if (e->most_blocks <= 65535 || e->most_stride >> 32 == 0 || !e->repeated)
+        printf("FAILED launches of at most %u blocks, strides of at most %lld, %s\n",
+               e->most_blocks, e->most_stride, e->repeated ? "several calls" : "one call each"),
             faults++;
 }
 

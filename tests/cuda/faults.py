@@ -18,7 +18,7 @@ DEVICE, HERE = SOURCES / "runtime/device/cuda", pathlib.Path(__file__).resolve()
 LIMIT_S = 60
 PROGRAMS = {  # of each kind of fault: the program, its arguments after the libraries, what the doubles are told
     "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
-    "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log"], {"REMAT_DOUBLE_MEMORY": str(128 * 10**9)})}
+    "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
 
 
 def read(path):
@@ -70,7 +70,7 @@ with folder() as work:
     graph(work, "gpt2-tiny", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "256", "--batch", "1", "--seq",
           "4", "--context", "4", "--dropout", "0.1")
     plan(work, "small.plan", "--target", small_target(work))
-    graph(work, "llama", "--layers", "1", "--width", "2048", "--heads", "1", "--hidden", "4096", "--vocab", "70000",
+    graph(work, "llama", "--layers", "1", "--width", "2048", "--heads", "2", "--hidden", "4096", "--vocab", "70000",
           "--batch", "4", "--seq", "65600", "--context", "65600", "--attention", "written-out")
     plan(work, "large.plan", "--target", "h200", "--microbatches", "2")
     for kind, (source, *_) in PROGRAMS.items():

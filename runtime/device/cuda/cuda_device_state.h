@@ -9,7 +9,7 @@
 #include "cuda_groups.h"
 
 struct cuda_entry { /* of the program's entry points */
-    bool warm;      /* it has run, launch by launch */
+    bool warm;      /* it has run to its end, launch by launch */
     void *graph;    /* executable; NULL before it was captured */
 };
 
@@ -33,8 +33,8 @@ struct cuda_device {
     uint64_t address, workspace; /* of the arena, and of what commands may use while they run */
     uint64_t owned;              /* address to free, 0 without */
     struct cuda_entry *entries;
-    struct cuda_entry *capturing; /* NULL without */
-    bool failed;                  /* a command since begin did */
+    struct cuda_entry *warming, *capturing; /* since begin; NULL without */
+    bool failed;                            /* a command since begin did */
     struct {
         void **items;
         size_t count, capacity;

@@ -58,7 +58,7 @@ void cuda_leave(struct cuda_device *cuda)
 remat_status cuda_begin(struct remat_device *device)
 {
     struct cuda_device *cuda = (struct cuda_device *)device;
-    cuda->capturing = NULL;
+    cuda->warming = cuda->capturing = NULL;
     cuda->failed = cuda->grouped = false;
     return cuda_enter(cuda);
 }
@@ -97,8 +97,9 @@ remat_status cuda_replay(struct remat_device *device, uint32_t index, bool *done
     } else if (entry->warm) {
         TRY(cuda, cuStreamBeginCapture_v2, cuda->own_stream, CUDA_STREAM_CAPTURE_MODE_THREAD_LOCAL);
         cuda->capturing = entry;
+    } else {
+        cuda->warming = entry;
     }
-    entry->warm = true;
 fail:
     return st;
 }
@@ -205,6 +206,8 @@ remat_status cuda_end(struct remat_device *device)
                         cuda->driver.cuStreamSynchronize(cuda->stream), "the GPU stopped");
     if (!st && cuda->is_legacy)
         st = order(cuda, cuda->stream, cuda->step_reached, CUDA_STREAM_LEGACY);
+    if (cuda->warming)
+        cuda->warming->warm = !cuda->failed;
     cuda->capturing = NULL;
     cuda_leave(cuda);
     return st;
