@@ -29,8 +29,9 @@
  *     REMAT_DOUBLE_FAIL        FUNCTION:RESULT: that function of the driver or cuBLASLt fails so,
  *                              and the thread's captures with it
  *     REMAT_DOUBLE_BLOCKING    1: blocking streams may be made, and captured
- *     REMAT_DOUBLE_DRY         a file: launches, products and fills are only written there, a line
- *                              each (dry.c); kernels are not compiled, memory is not touched
+ *     REMAT_DOUBLE_DRY         a file: launches, products, fills and copies are only written
+ *                              there, a line each (dry.c); kernels are not compiled, memory is
+ *                              not touched
  *     REMAT_DOUBLE_NVTX        a file that gets the ranges of NVTX's double
  *     REMAT_DOUBLE_LOG         a file that gets a line for each launch of a graph */
 #ifndef TESTS_CUDA_DOUBLE_H

@@ -46,6 +46,12 @@ int cuMemGetInfo_v2(size_t *available, size_t *total)
     return SUCCESS;
 }
 
+static bool says(const char *what, uint64_t address, size_t bytes)
+{
+    return driver_only_says("%s %llx %llu\n", what, (unsigned long long)address,
+                            (unsigned long long)bytes);
+}
+
 int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 {
     NEEDS_NO_CAPTURE
@@ -57,8 +63,7 @@ int cuMemAlloc_v2(uint64_t *out, size_t bytes)
     object->begin = driver.pool + driver.pool_used;
     object->bytes = bytes;
     driver.pool_used += taken;
-    if (!driver_only_says("allocation %llx %llu\n", (unsigned long long)(uintptr_t)object->begin,
-                          (unsigned long long)bytes))
+    if (!says("allocation", (uintptr_t)object->begin, bytes))
         memset(object->begin, 0xff, bytes);
     *out = (uintptr_t)object->begin;
     return SUCCESS;
@@ -77,24 +82,21 @@ int cuMemsetD8Async(uint64_t address, unsigned char byte, size_t bytes, void *st
 {
     struct operation o = {.type = SET, .set = {(void *)(uintptr_t)address, byte, bytes}};
     double_check(o.set.to, bytes, __func__);
-    if (driver_only_says("fill %llx %llu\n", (unsigned long long)address,
-                         (unsigned long long)bytes))
-        return SUCCESS;
-    return driver_enqueue(stream, &o, __func__);
+    return says("fill", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }
 
 int cuMemcpyHtoDAsync_v2(uint64_t address, const void *from, size_t bytes, void *stream)
 {
     struct operation o = {.type = COPY, .copy = {(void *)(uintptr_t)address, from, bytes}};
     double_check(o.copy.to, bytes, __func__);
-    return driver_enqueue(stream, &o, __func__);
+    return says("write", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t address, size_t bytes, void *stream)
 {
     struct operation o = {.type = COPY, .copy = {to, (const void *)(uintptr_t)address, bytes}};
     double_check(o.copy.from, bytes, __func__);
-    return driver_enqueue(stream, &o, __func__);
+    return says("read", address, bytes) ? SUCCESS : driver_enqueue(stream, &o, __func__);
 }
 
 /* Of tests alone; remat copies by kernels. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the CUDA device asks of the driver for a plan too large to run here: every launch, product
- * and fill as the double writes it down (REMAT_DOUBLE_DRY), against the plan's own numbers: blocks,
- * threads, shared memory, words, addresses, bytes. A step runs command by command, then with its
- * updates in groups.
+/* What the CUDA device asks of the driver for plans too large to run here: every launch, product,
+ * fill and copy as the double writes it down (REMAT_DOUBLE_DRY), against the plan's own numbers:
+ * blocks, threads, shared memory, words, addresses, bytes. A step runs with its updates in groups,
+ * then command by command. Together the plans must pass 16 and 32 bits where these could be cut.
  *
- *     dry PLAN LIBRARIES LOG */
+ *     dry PLAN LIBRARIES LOG [PLAN] */
 #include "cuda_api.h"
 #include "cuda_groups.h"
 #include "plan.h"
@@ -16,7 +16,16 @@
 
 #define LINE_MAX (32 + 17 * REMAT_CUDA_TENSORS_MAX)
 
+#define SEED (7 + (3ull << 32))
+
 static int faults;
+
+static struct {                    /* of all plans */
+    uint32_t blocks, shared_bytes; /* of a launch */
+    uint64_t offset_bytes;         /* in the arena, of a copy */
+    long long stride;              /* of a batch */
+    bool repeated;                 /* a product took several calls */
+} most;
 
 static void must(remat_context *ctx, remat_status status)
 {
@@ -46,10 +55,7 @@ struct expected {
     const struct remat_program *program;
     uint64_t arena;                         /* its address */
     const struct remat_cuda_groups *groups; /* NULL: each command by itself */
-    uint32_t most_blocks;
-    long long most_stride; /* of a batch */
-    bool repeated;         /* a product took several calls */
-    uint64_t blocks;       /* of all launches */
+    uint64_t blocks;                        /* of all launches */
 };
 
 static void check_launch(FILE *log, struct expected *e, uint32_t kernel, uint64_t blocks,
@@ -60,7 +66,7 @@ static void check_launch(FILE *log, struct expected *e, uint32_t kernel, uint64_
                               [REMAT_CUDA_ARENA] = e->arena,
                               [REMAT_CUDA_WORKSPACE] =
                                   e->arena + p->static_bytes - p->workspace_bytes,
-                              [REMAT_CUDA_SEED] = 7};
+                              [REMAT_CUDA_SEED] = SEED};
     uint32_t words_max =
         p->cuda.kernels[kernel].tensor_words ? REMAT_CUDA_TENSORS_MAX : REMAT_CUDA_WORDS_MAX;
     char line[LINE_MAX];
@@ -72,8 +78,10 @@ static void check_launch(FILE *log, struct expected *e, uint32_t kernel, uint64_
     strcpy(line + at, "\n");
     check(log, line, what);
     e->blocks += blocks;
-    if (blocks > e->most_blocks)
-        e->most_blocks = (uint32_t)blocks;
+    if (blocks > most.blocks)
+        most.blocks = (uint32_t)blocks;
+    if (p->cuda.kernels[kernel].shared_bytes > most.shared_bytes)
+        most.shared_bytes = p->cuda.kernels[kernel].shared_bytes;
 }
 
 struct matrices { /* what cuBLASLt is told of an operand */
@@ -108,7 +116,7 @@ static bool read_product(FILE *log, struct product *p)
 /* Operands of a matmul: two that are read, then the one that is written. cuBLASLt's matrices are by
  * columns, so the first of ours is its second. However many calls there are: one matrix after the
  * other, in order. */
-static bool are_products(FILE *log, struct expected *e, const struct remat_operand *o)
+static bool are_products(FILE *log, const struct expected *e, const struct remat_operand *o)
 {
     const uint32_t sides[] = {1, 0, 2}, row = o[2].rank - 2u;
     struct product p = {0};
@@ -128,9 +136,9 @@ static bool are_products(FILE *log, struct expected *e, const struct remat_opera
                 same &= address_of(e, operand, done + z) ==
                         m->address + (uint64_t)(z * m->stride) *
                                          remat_dtype_bytes((remat_dtype)operand->dtype);
-            e->most_stride = m->stride > e->most_stride ? m->stride : e->most_stride;
+            most.stride = m->stride > most.stride ? m->stride : most.stride;
         }
-        e->repeated |= done > 0;
+        most.repeated |= done > 0;
     }
     return same;
 }
@@ -158,79 +166,117 @@ static void check_command(FILE *log, struct expected *e, uint32_t c)
     }
 }
 
-static void check_step(FILE *log, struct expected *e)
+static void check_run(FILE *log, struct expected *e, const char *name)
 {
     const struct remat_program *p = e->program;
-    const struct remat_entry *train = &p->entries[0];
-    while (strcmp(train->name, "train") != 0)
-        train++;
-    for (uint32_t k = train->call_begin; k < train->call_end; k++) {
+    const struct remat_entry *entry = &p->entries[0];
+    while (strcmp(entry->name, name) != 0)
+        entry++;
+    for (uint32_t k = entry->call_begin; k < entry->call_end; k++) {
         const struct remat_segment *segment = &p->segments[p->calls[k].segment];
         for (uint32_t t = 0; t < p->calls[k].times; t++)
             for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
                 check_command(log, e, c);
     }
-    if (e->most_blocks <= 65535 || e->most_stride >> 32 == 0 || !e->repeated)
-        printf("FAILED launches of at most %u blocks, strides of at most %lld, %s\n",
-               e->most_blocks, e->most_stride, e->repeated ? "several calls" : "one call each"),
-            faults++;
+}
+
+static uint64_t offset_of(const struct remat_program *p, const struct remat_tensor *tensor)
+{
+    return p->buffers[p->values[tensor->value].buffer].offset_bytes;
+}
+
+static const struct remat_tensor *last_tensor(const struct remat_program *p)
+{
+    const struct remat_tensor *last = &p->tensors[0];
+    for (uint32_t t = 0; t < p->tensor_count; t++)
+        if (offset_of(p, &p->tensors[t]) > offset_of(p, last))
+            last = &p->tensors[t];
+    return last;
 }
 
 static void check_log(FILE *log, const struct remat_program *p, struct remat_arena *scratch)
 {
-    unsigned long long arena = 0, bytes = 0;
-    char fill[128];
+    unsigned long long arena = 0, bytes = 0, offset = offset_of(p, last_tensor(p));
+    char line[128];
     struct remat_cuda_groups groups;
     if (fscanf(log, "allocation %llx %llu\n", &arena, &bytes) != 2 || bytes != p->arena_bytes)
         printf("FAILED an arena of %llu bytes\n", bytes), faults++;
-    snprintf(fill, sizeof fill, "fill %llx %llu\n", arena, (unsigned long long)p->arena_bytes);
-    check(log, fill, "bind");
+    snprintf(line, sizeof line, "fill %llx %llu\n", arena, (unsigned long long)p->arena_bytes);
+    check(log, line, "bind");
+    snprintf(line, sizeof line, "write %llx 4\n", arena + offset);
+    check(log, line, "write");
+    snprintf(line, sizeof line, "read %llx 4\n", arena + offset);
+    check(log, line, "read");
+    most.offset_bytes = offset > most.offset_bytes ? offset : most.offset_bytes;
     struct expected single = {.program = p, .arena = arena}, grouped = single;
-    check_step(log, &single);
     grouped.groups = remat_cuda_groups_find(scratch, p, &groups) ? NULL : &groups;
-    check_step(log, &grouped);
+    check_run(log, &grouped, "train");
+    check_run(log, &single, "train");
     if (grouped.blocks != single.blocks || !grouped.groups || groups.count == 0)
         printf("FAILED %llu blocks in groups, %llu by themselves\n",
                (unsigned long long)grouped.blocks, (unsigned long long)single.blocks),
             faults++;
+    check_run(log, &single, "init");
     if (fgetc(log) != EOF)
         printf("FAILED more than the plan has\n"), faults++;
+}
+
+static void run(remat_context *ctx, const remat_plan *plan, const char *libraries)
+{
+    const char *last = last_tensor(plan->program)->name;
+    int32_t word = 0;
+    remat_session *session;
+    remat_session_params params;
+    remat_session_params_init(&params);
+    params.device = "cuda";
+    params.cuda_libraries = libraries;
+    params.seed = SEED;
+    must(ctx, remat_session_create(ctx, plan, &params, &session));
+    must(ctx, remat_session_write_part(session, last, 0, &word, sizeof word));
+    must(ctx, remat_session_read_part(session, last, 0, &word, sizeof word));
+    must(ctx, remat_session_run(session, "train"));
+    remat_session_set_trace(session, look, NULL);
+    remat_session_set_trace_data(session, 0);
+    must(ctx, remat_session_run(session, "train"));
+    must(ctx, remat_session_run(session, "init"));
+    remat_session_destroy(&session);
+}
+
+static void check_plan(remat_context *ctx, const char *name, const char *libraries,
+                       const char *path)
+{
+    remat_plan *plan;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, ctx);
+    remove(path);
+    must(ctx, remat_plan_load_file(ctx, name, &plan));
+    run(ctx, plan, libraries);
+    FILE *log = fopen(path, "r");
+    if (log) {
+        check_log(log, plan->program, &scratch);
+        fclose(log);
+    }
+    faults += !log;
+    remat_arena_release(&scratch);
+    remat_plan_destroy(&plan);
 }
 
 int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
-    remat_plan *plan;
-    remat_session *session;
-    remat_session_params params;
-    struct remat_arena scratch;
     if (argc < 4)
         return 2;
-    remove(argv[3]);
     setenv("REMAT_DOUBLE_DRY", argv[3], 1);
-    must(ctx, remat_plan_load_file(ctx, argv[1], &plan));
-    remat_session_params_init(&params);
-    params.device = "cuda";
-    params.cuda_libraries = argv[2];
-    params.seed = 7;
-    params.trace = look;
-    must(ctx, remat_session_create(ctx, plan, &params, &session));
-    remat_session_set_trace_data(session, 0);
-    must(ctx, remat_session_run(session, "train")); /* each command by itself */
-    remat_session_set_trace(session, NULL, NULL);
-    must(ctx, remat_session_run(session, "train")); /* in groups */
-    remat_session_destroy(&session);
-    remat_arena_init(&scratch, ctx);
-    FILE *log = fopen(argv[3], "r");
-    if (log) {
-        check_log(log, plan->program, &scratch);
-        fclose(log);
-    }
-    printf("an arena of %llu bytes: %d faults\n", (unsigned long long)plan->program->arena_bytes,
-           faults);
-    faults += plan->program->arena_bytes >> 32 == 0;
-    remat_arena_release(&scratch);
-    remat_plan_destroy(&plan);
+    check_plan(ctx, argv[1], argv[2], argv[3]);
+    if (argc > 4)
+        check_plan(ctx, argv[4], argv[2], argv[3]);
     remat_context_destroy(&ctx);
-    return faults != 0 || !log;
+    printf(
+        "at most %u blocks, %u bytes of shared memory, a copy at %llu bytes, a stride of %lld%s: "
+        "%d faults\n",
+        most.blocks, most.shared_bytes, (unsigned long long)most.offset_bytes, most.stride,
+        most.repeated ? ", products of several calls" : "", faults);
+    bool large = most.blocks > 65535 && most.shared_bytes > 65535 && most.offset_bytes >> 32 &&
+                 most.stride >> 32 && most.repeated;
+    return faults != 0 || !large;
 }

@@ -18,7 +18,7 @@ DEVICE, HERE = SOURCES / "runtime/device/cuda", pathlib.Path(__file__).resolve()
 LIMIT_S = 60
 PROGRAMS = {  # of each kind of fault: the program, its arguments after the libraries, what the doubles are told
     "MUTANT": ("host.c", "small.plan", ["--doubles"], {}),
-    "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
+    "DRY_MUTANT": ("dry.c", "large.plan", ["{name}.log", "wide.plan"], {"REMAT_DOUBLE_MEMORY": str(512 * 10**9)})}
 
 
 def read(path):
@@ -73,6 +73,9 @@ with folder() as work:
     graph(work, "llama", "--layers", "1", "--width", "2048", "--heads", "2", "--hidden", "4096", "--vocab", "70000",
           "--batch", "4", "--seq", "65600", "--context", "65600", "--attention", "written-out")
     plan(work, "large.plan", "--target", "h200", "--microbatches", "2")
+    graph(work, "gpt2", "--layers", "1", "--width", "512", "--heads", "4", "--vocab", "256", "--batch", "2",
+          "--seq", "1024")
+    plan(work, "wide.plan", "--target", "h200")  # heads of 128 elements
     for kind, (source, *_) in PROGRAMS.items():
         compiled(work, source, HERE / source)
         code, output = run(work, kind, source)

@@ -125,30 +125,34 @@ static void write_ids(struct host *host, remat_session *session, const char *nam
     free(ids);
 }
 
-/* What steps are to write anew: all behind the static part, which init has written. */
-static void paint(struct host *host, uint64_t address)
+static void paint(struct host *host, uint64_t begin)
 {
-    const struct remat_program *program = host->plan->program;
     must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    must_cuda(host->driver.cuMemsetD8Async(address + program->static_bytes, PAINT,
-                                           program->arena_bytes - program->static_bytes,
-                                           host->stream));
+    must_cuda(host->driver.cuMemsetD8Async(host->address + begin, PAINT,
+                                           host->plan->program->arena_bytes - begin, host->stream));
     must_cuda(host->driver.cuStreamSynchronize(host->stream));
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
 }
 
-static void check_peak(struct host *host, uint64_t address)
+/* Where the host's memory ends that has another byte than `byte`. */
+static uint64_t end_of_others(struct host *host, unsigned char byte)
 {
-    const struct remat_program *program = host->plan->program;
-    uint64_t end = program->arena_bytes;
+    uint64_t end = host->plan->program->arena_bytes;
     unsigned char *arena = malloc(end);
     must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    must_cuda(host->driver.cuMemcpyDtoHAsync_v2(arena, address, end, host->stream));
+    must_cuda(host->driver.cuMemcpyDtoHAsync_v2(arena, host->address, end, host->stream));
     must_cuda(host->driver.cuStreamSynchronize(host->stream));
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
-    while (end > program->static_bytes && arena[end - 1] == PAINT)
+    while (end > 0 && arena[end - 1] == byte)
         end--;
     free(arena);
+    return end;
+}
+
+static void check_peak(struct host *host)
+{
+    const struct remat_program *program = host->plan->program;
+    uint64_t end = end_of_others(host, PAINT);
     if (end != program->touched_bytes)
         printf("%llu bytes of the arena are used, %llu planned\n", (unsigned long long)end,
                (unsigned long long)program->touched_bytes);
@@ -164,10 +168,13 @@ static int look(void *seen, const remat_trace_event *event)
 static remat_session *create(struct host *host, const remat_session_params *params)
 {
     remat_session *session;
+    if (params->memory)
+        paint(host, 0);
     must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    check(!params->memory || end_of_others(host, 0) == 0, "the host's memory was not cleared");
     must(host->ctx, remat_session_run(session, "init"));
     if (params->memory)
-        paint(host, (uintptr_t)params->memory);
+        paint(host, host->plan->program->static_bytes); /* the rest is for steps to write anew */
     write_ids(host, session, "tokens");
     write_ids(host, session, "targets");
     return session;
@@ -228,7 +235,7 @@ static void train(struct host *host, const remat_session_params *params, float *
                            : "a run on the session's own stream was not done on return");
     }
     if (params->memory)
-        check_peak(host, (uintptr_t)params->memory);
+        check_peak(host);
     remat_session_destroy(&session);
 }
 
