@@ -3,6 +3,8 @@
  * room, since whatever fits less room fits more. */
 #include "paths.h"
 
+enum { NODES_TRIED = 20000000 }; /* between two corners: in all graphs together */
+
 remat_status remat_paths_bisect(struct remat_chooser *c, struct remat_arena *scratch,
                                 const struct remat_planner *planner, uint32_t path, uint32_t low,
                                 uint32_t high, uint64_t limit_bytes, struct remat_rung *best,
@@ -95,7 +97,10 @@ static remat_status try_corners(struct remat_chooser *c, struct remat_arena *scr
     uint32_t path = best->of.path, length = remat_planner_path_length(planner, path);
     uint32_t corner = remat_planner_path_corner(planner, path, best->of.step + 1);
     bool groups = path >= remat_planner_single_count(planner);
-    for (uint32_t next = best->of.step + 1; next < length && !remat_choose_is_over(c); next++) {
+    uint64_t nodes = (uint64_t)(corner - best->of.step) * c->graph->node_count;
+    uint32_t stride = 1 + (uint32_t)(nodes / NODES_TRIED);
+    for (uint32_t next = best->of.step + 1; next < length && !remat_choose_is_over(c);
+         next += next + stride <= corner ? stride : 1) {
         if (!groups || next > corner)
             next = remat_planner_path_corner(planner, path, next);
         struct remat_rung rung = {.of = {"per-op", NULL, path, next}};

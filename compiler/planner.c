@@ -14,8 +14,9 @@
 #include <math.h>
 
 enum {
-    HELD_MAX = 1,         /* paths leave so many of the last layers as they are, and none */
-    NODES_NEAR = 1000000, /* for all decisions near corners together */
+    HELD_MAX = 1,            /* paths leave so many of the last layers as they are, and none */
+    NODES_NEAR = 1000000,    /* for all decisions near corners together */
+    NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
 };
 
 struct bounded_point {
@@ -35,6 +36,7 @@ struct remat_planner {
     bool *item_between, *item_far;
     uint32_t tail; /* items from here on come behind the last layer */
     uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
+    uint32_t group_count, *groups;    /* sizes of groups, of which there are paths */
     uint32_t free_count, *free_items; /* what a decision may keep or not */
     struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
     uint64_t static_bytes, floor_bytes, floor_slack_ns;
@@ -116,6 +118,17 @@ static remat_status find_hulls(struct remat_planner *p, struct remat_arena *aren
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
     REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps));
     p->fork = find_fork(p);
+fail:
+    return st;
+}
+
+static remat_status find_groups(struct remat_planner *p, struct remat_arena *arena)
+{
+    remat_status st = REMAT_OK;
+    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4;
+    REMAT_NEW(arena, p->groups, p->model.region_count + 1);
+    for (uint32_t size = 2; size <= p->model.region_count; size += 1 + size / all)
+        p->groups[p->group_count++] = size;
 fail:
     return st;
 }
@@ -236,6 +249,7 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     find_floor_slack(p, kernels, prices);
     REMAT_TRY(find_free(p, arena));
     REMAT_TRY(find_hulls(p, arena));
+    REMAT_TRY(find_groups(p, arena));
     REMAT_TRY(find_near(p, arena));
     *out = p;
 fail:
@@ -273,7 +287,7 @@ static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
                                .item_far = p->item_far,
                                .held = single ? path : 0,
                                .tail = p->tail,
-                               .group = single ? 1 : path - singles + 2,
+                               .group = single ? 1 : p->groups[path - singles],
                                .first = single ? 0 : p->fork};
 }
 
@@ -284,8 +298,7 @@ uint32_t remat_planner_single_count(const struct remat_planner *p)
 
 uint32_t remat_planner_path_count(const struct remat_planner *p)
 {
-    return remat_planner_single_count(p) +
-           (p->fork < p->grouped_steps.count ? p->model.region_count - 1 : 0);
+    return remat_planner_single_count(p) + (p->fork < p->grouped_steps.count ? p->group_count : 0);
 }
 
 uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)

@@ -479,6 +479,15 @@ struct chooser {
     uint8_t *placed; /* by node */
     uint32_t *nodes, *stack;
     uint32_t count;
+    struct remat_arena *arena;
+    struct {
+        struct frame { /* a site, or a node in none */
+            uint32_t site, node;
+            uint32_t at;    /* of the site's nodes: the one whose inputs are placed */
+            uint32_t input; /* the next one: slots, then makers */
+        } * items;
+        size_t count, capacity;
+    } frames;
 };
 
 static void push_needed(struct chooser *w, uint32_t *count, uint32_t node)
@@ -513,49 +522,72 @@ static void mark_needed(struct chooser *w, uint32_t node)
     }
 }
 
-static void place(struct chooser *w, uint32_t node);
-
-static void place_before(struct chooser *w, uint32_t node, uint32_t site)
-{
-    if (!w->placed[node] && (remat_is_none(site) || w->c->site[node] != site))
-        place(w, node);
-}
-
-static void place_inputs(struct chooser *w, uint32_t n, uint32_t site)
-{
-    const struct remat_clones *c = w->c;
-    for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++)
-        place_before(w, c->slots[s].makers[times_of(w, &c->slots[s])], site);
-    for (uint32_t m = c->first_maker[n]; m < c->first_maker[n + 1]; m++)
-        place_before(w, c->makers[m], site);
-}
-
-/* Of a site all that is needed, after what it reads. */
-static void place_site(struct chooser *w, uint32_t site)
-{
-    const struct remat_clones *c = w->c;
-    for (uint32_t i = c->site_begin[site]; i < c->site_begin[site + 1]; i++)
-        if (w->needed[c->site_nodes[i]])
-            place_inputs(w, c->site_nodes[i], site);
-    for (uint32_t i = c->site_begin[site]; i < c->site_begin[site + 1]; i++) {
-        uint32_t n = c->site_nodes[i];
-        if (!w->needed[n] || w->placed[n])
-            continue;
-        w->placed[n] = 1;
-        w->nodes[w->count++] = n;
-    }
-}
-
 static void place(struct chooser *w, uint32_t node)
 {
-    uint32_t site = w->c->site[node];
-    if (!remat_is_none(site)) {
-        place_site(w, site);
-        return;
-    }
-    place_inputs(w, node, REMAT_NONE);
     w->placed[node] = 1;
     w->nodes[w->count++] = node;
+}
+
+static void place_needed(struct chooser *w, uint32_t site)
+{
+    for (uint32_t i = w->c->site_begin[site]; i < w->c->site_begin[site + 1]; i++)
+        if (w->needed[w->c->site_nodes[i]] && !w->placed[w->c->site_nodes[i]])
+            place(w, w->c->site_nodes[i]);
+}
+
+static remat_status enter(struct chooser *w, uint32_t site, uint32_t node)
+{
+    remat_status st = REMAT_OK;
+    struct frame frame = {.site = site, .node = node};
+    frame.at = remat_is_none(site) ? 0 : w->c->site_begin[site];
+    REMAT_PUSH(w->arena, &w->frames, frame);
+fail:
+    return st;
+}
+
+/* The next node that makes an input of what the frame places, REMAT_NONE: there is no other. */
+static uint32_t next_maker(struct chooser *w, struct frame *f)
+{
+    const struct remat_clones *c = w->c;
+    bool alone = remat_is_none(f->site);
+    for (uint32_t end = alone ? 1 : c->site_begin[f->site + 1]; f->at < end; f->at++) {
+        uint32_t n = alone ? f->node : c->site_nodes[f->at];
+        uint32_t slots = c->first_slot[n + 1] - c->first_slot[n], i = f->input++;
+        if (alone || w->needed[n]) {
+            if (i < slots) {
+                const struct remat_clone_slot *slot = &c->slots[c->first_slot[n] + i];
+                return slot->makers[times_of(w, slot)];
+            }
+            if (i - slots < c->first_maker[n + 1] - c->first_maker[n])
+                return c->makers[c->first_maker[n] + i - slots];
+        }
+        f->input = 0;
+    }
+    return REMAT_NONE;
+}
+
+/* A node, or of a site all that is needed, after what it reads. */
+static remat_status place_all(struct chooser *w, uint32_t site, uint32_t node)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_clones *c = w->c;
+    REMAT_TRY(enter(w, site, node));
+    while (w->frames.count > 0) {
+        struct frame *f = &w->frames.items[w->frames.count - 1];
+        uint32_t maker = next_maker(w, f);
+        if (!remat_is_none(maker)) {
+            if (!w->placed[maker] && (remat_is_none(f->site) || c->site[maker] != f->site))
+                REMAT_TRY(enter(w, c->site[maker], maker));
+            continue;
+        }
+        if (remat_is_none(f->site))
+            place(w, f->node);
+        else
+            place_needed(w, f->site);
+        w->frames.count--;
+    }
+fail:
+    return st;
 }
 
 remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
@@ -564,7 +596,7 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
 {
     remat_status st = REMAT_OK;
     const struct remat_graph *g = clones->graph;
-    struct chooser w = {.c = clones, .actions = decision->actions, .end = end};
+    struct chooser w = {.c = clones, .actions = decision->actions, .end = end, .arena = arena};
     REMAT_NEW(arena, w.needed, g->node_count);
     REMAT_NEW(arena, w.placed, g->node_count);
     REMAT_NEW(arena, w.nodes, g->node_count);
@@ -574,10 +606,10 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
     for (uint32_t k = 0;
          k < (end == clones->node_count ? clones->settled->kernels->count : clones->tail_kernel);
          k++)
-        place_site(&w, k);
+        REMAT_TRY(place_all(&w, k, REMAT_NONE));
     for (uint32_t k = 0; k < clones->kept_count; k++)
         if (w.needed[clones->kept[k]] && !w.placed[clones->kept[k]])
-            place(&w, clones->kept[k]);
+            REMAT_TRY(place_all(&w, clones->site[clones->kept[k]], clones->kept[k]));
     *out_nodes = w.nodes;
     *out_count = w.count;
 fail:

@@ -141,41 +141,53 @@ static inline uint32_t times_of(uint8_t action)
     return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
 }
 
-static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v);
-
-static void make(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
+static remat_status make(struct remat_times *t, uint32_t site, uint32_t v)
 {
-    uint32_t kernel = site % kernel_count(t);
+    remat_status st = REMAT_OK;
     struct remat_site_content *content = &t->sites[site];
-    uint64_t bit = place_of(t, kernel, v);
+    uint64_t bit = place_of(t, site % kernel_count(t), v);
     const struct remat_slice *slice = &t->settled->slices[v];
     if (content->made & bit)
-        return;
+        return REMAT_OK;
     content->made |= bit;
     content->runs = true;
     for (uint32_t r = 0; r < slice->read_count; r++)
-        read_value(t, actions, site, slice->reads[r].root);
+        REMAT_PUSH(t->arena, &t->demands,
+                   ((struct remat_times_demand){site, slice->reads[r].root}));
+fail:
+    return st;
 }
 
-static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
+static remat_status read_value(struct remat_times *t, const uint8_t *actions, uint32_t site,
+                               uint32_t v)
 {
     uint32_t kernel = site % kernel_count(t), round = site / kernel_count(t), writer, source;
     uint32_t times = is_candidate(t, v) ? times_of(actions[v]) : 0;
     if (times == 0) {
         t->needed[v] = 1;
-        return;
+        return REMAT_OK;
     }
     writer = remat_settled_writer(t->settled, v);
     if (writer == kernel ? t->settled->inlined_by_all[v]
-                         : remat_settled_inlines(t->settled, kernel, v)) {
-        make(t, actions, site, v);
-        return;
-    }
+                         : remat_settled_inlines(t->settled, kernel, v))
+        return make(t, site, v);
     round = round ? round : t->last_round;
     source = (times < round ? times : round) * kernel_count(t) + writer;
     if (source != site)
         t->sites[source].stored |= place_of(t, writer, v);
-    make(t, actions, source, v);
+    return make(t, source, v);
+}
+
+/* What a site reads, and all that this asks for. */
+static remat_status read_all(struct remat_times *t, const uint8_t *actions, uint32_t site,
+                             uint32_t v)
+{
+    remat_status st = read_value(t, actions, site, v);
+    while (st == REMAT_OK && t->demands.count > 0) {
+        struct remat_times_demand d = t->demands.items[--t->demands.count];
+        st = read_value(t, actions, d.site, d.value);
+    }
+    return st;
 }
 
 /* --- prices of contents --- */
@@ -261,6 +273,7 @@ static void add_forward(struct remat_times *t, uint32_t kernel, struct remat_tim
 remat_status remat_times_find(struct remat_times *t, const struct remat_decision *decision,
                               uint32_t rounds, struct remat_times_sum *out)
 {
+    remat_status st = REMAT_OK;
     const struct remat_graph *g = t->settled->graph;
     uint32_t count = kernel_count(t);
     *out = t->same;
@@ -274,7 +287,7 @@ remat_status remat_times_find(struct remat_times *t, const struct remat_decision
         t->needed[t->settled->facts.root[g->outputs[o].i]] = 1;
     for (uint32_t k = 0; k < count; k++)
         for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++)
-            read_value(t, decision->actions, k, t->reads[r]);
+            REMAT_TRY(read_all(t, decision->actions, k, t->reads[r]));
     for (uint32_t k = 0; k < count; k++)
         if (t->settled->inlined[k].count > 0 && !t->sites[k].made && !is_early(kernel_at(t, k)))
             add(t, k, t->base_ns[k], 0, out);
@@ -284,7 +297,8 @@ remat_status remat_times_find(struct remat_times *t, const struct remat_decision
     for (uint32_t k = count; k-- > 0;)
         if (is_early(kernel_at(t, k)))
             add_forward(t, k, out);
-    return REMAT_OK;
+fail:
+    return st;
 }
 
 remat_status remat_times_learn(struct remat_times *t, const struct remat_graph *graph,

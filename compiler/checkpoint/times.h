@@ -47,7 +47,13 @@ struct remat_times {
     /* Of the decision that was looked up last. */
     uint32_t last_round;
     struct remat_site_content *sites; /* by round * kernels + kernel */
-    uint8_t *needed;                  /* by value: the original is read */
+    struct {
+        struct remat_times_demand {
+            uint32_t site, value;
+        } * items;
+        size_t count, capacity;
+    } demands;       /* of sites for values, to be looked at */
+    uint8_t *needed; /* by value: the original is read */
 };
 
 remat_status remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,

@@ -17,7 +17,9 @@ enum {
     SELECTIVE_MAX = 7,
     LISTED_OPS = 63,
     LISTED_NODES = 32000000, /* for all lists of ops together */
-    LISTS_MIN = 1022,        /* all of ten ops, however many nodes */
+    LISTS_MIN = 1022,        /* all of ten ops, unless that is more than NODES_MOST */
+    NODES_MOST = 50000000,   /* for all policies of a kind together */
+    MOST_MIN = 16,
 };
 
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
@@ -206,6 +208,19 @@ fail:
     return st;
 }
 
+/* Of one kind. */
+static uint32_t most_policies(const struct remat_graph *graph)
+{
+    return NODES_MOST / (graph->node_count + 1) + MOST_MIN;
+}
+
+/* Of numbers of layers in a group: each one up to half as many as `most`, then at distances that
+ * grow so that as many again reach 99,999, the most that scopes can tell. */
+static uint32_t next_group(uint32_t group, uint32_t most)
+{
+    return group + 1 + (group > most / 2 ? (group - most / 2) * 16 / most : 0);
+}
+
 /* Lists of the layers' ops, by bits. */
 struct op_lists {
     uint16_t ops[REMAT_OP_COUNT]; /* those that take long come last */
@@ -229,6 +244,7 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
         return;
     out->first = (UINT64_C(1) << out->op_count) - 2;
     most = most < LISTS_MIN ? LISTS_MIN : most;
+    most = most < most_policies(graph) ? most : most_policies(graph);
     out->count = out->first < most ? out->first : most;
 }
 
@@ -264,6 +280,7 @@ remat_status remat_manual_policies(remat_context *ctx, struct remat_arena *arena
     remat_status st = REMAT_OK;
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
     uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
+    uint32_t most = most_policies(graph);
     struct remat_policy *policies;
     struct op_lists lists;
     find_lists(graph, &lists);
@@ -271,11 +288,11 @@ remat_status remat_manual_policies(remat_context *ctx, struct remat_arena *arena
     REMAT_TRY(create_none(arena, layers, &policies[count++]));
     if (layers > 0)
         REMAT_TRY(push_selective(arena, graph, layers, policies, &count));
-    for (uint32_t k = 1; k < layers; k++)
+    for (uint32_t k = 1; k < layers; k += 1 + layers / most)
         REMAT_TRY(create_block(arena, layers, k, &policies[count++]));
-    for (uint32_t k = 2; k <= layers; k++)
+    for (uint32_t k = 2; k <= layers; k = next_group(k, most))
         REMAT_TRY(create_uniform(arena, layers, k, &policies[count++]));
-    for (uint32_t n = 2; n <= layers; n++)
+    for (uint32_t n = 2; n <= layers; n = next_group(n, most))
         REMAT_TRY(create_every(arena, layers, n, &policies[count++]));
     if (layers > 0) {
         REMAT_TRY(create_full(arena, layers, &policies[count++]));
