@@ -85,10 +85,10 @@ const char *remat_policy_megatron_flags(struct remat_arena *arena,
 /* The manual policies that a budget chooses from: none, selective of every set of modules that the
  * graph has, block 1 ... L - 1, uniform 2 ... L, every 2 ... L, full, save ops by default, and of
  * every list of the layers' ops; where these are more than ten, and lists times nodes above
- * 32,000,000, of those lists that save most of what takes long, 1022 at least. Where policies of one
- * kind times nodes are above 50,000,000, of block, uniform and every some numbers, and fewer lists.
- * Lists may decide the same, as each other and as other policies. Block L, uniform 1 and every 1 are
- * full. Without layers: none alone. */
+ * 32,000,000, of those lists that save most of what takes long, 1022 at least. Where policies of
+ * one kind times nodes are above 50,000,000, of block, uniform and every some numbers, and fewer
+ * lists. Lists may decide the same, as each other and as other policies. Block L, uniform 1 and
+ * every 1 are full. Without layers: none alone. */
 remat_status remat_manual_policies(remat_context *ctx, struct remat_arena *arena,
                                    const struct remat_graph *graph, uint32_t *out_count,
                                    struct remat_policy **out_policies);
