@@ -76,16 +76,33 @@ static void show(const struct preparation *p, const char *pass, const struct rem
         p->settings->after_pass(p->settings->after_pass_user, pass, graph);
 }
 
+/* The result of a pass alone, in `kept`: what else it made goes, and what `kept` had before. */
+static remat_status keep_result(const struct preparation *p, struct remat_arena *made,
+                                struct remat_arena *kept, struct remat_graph **graph)
+{
+    struct remat_arena moved;
+    remat_arena_init(&moved, p->ctx);
+    remat_status st = remat_graph_deep_copy(p->ctx, &moved, *graph, graph);
+    remat_arena_release(kept);
+    remat_arena_release(made);
+    *kept = moved;
+    return st;
+}
+
 /* Each pass makes *graph anew, the last result is verified; `shown`: times and results are handed
  * out. */
 static remat_status run_passes(const struct preparation *p, const struct named_pass *passes,
                                size_t count, bool shown, const struct remat_graph **graph)
 {
     remat_status st = REMAT_OK;
+    struct remat_graph *result;
+    struct remat_arena made, kept;
+    remat_arena_init(&made, p->ctx);
+    remat_arena_init(&kept, p->ctx);
     for (size_t i = 0; i < count; i++) {
-        struct remat_graph *result;
         uint64_t start = start_clock(p);
-        REMAT_TRY(passes[i].function(p->ctx, p->arena, *graph, &result));
+        REMAT_TRY(passes[i].function(p->ctx, &made, *graph, &result));
+        REMAT_TRY(keep_result(p, &made, &kept, &result));
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);
@@ -93,7 +110,11 @@ static remat_status run_passes(const struct preparation *p, const struct named_p
         }
     }
     REMAT_TRY(remat_graph_verify(p->ctx, *graph));
+    REMAT_TRY(remat_graph_deep_copy(p->ctx, p->arena, *graph, &result));
+    *graph = result;
 fail:
+    remat_arena_release(&made);
+    remat_arena_release(&kept);
     return st;
 }
 

@@ -209,7 +209,7 @@ static remat_status enlarge(struct remat_arena *arena, void **items, size_t coun
 {
     if (wanted <= *capacity)
         return REMAT_OK;
-    void *grown = remat_arena_array(arena, wanted, size);
+    void *grown = remat_arena_room(arena, wanted, size);
     if (!grown)
         return REMAT_ERROR_MEMORY;
     if (count)
@@ -322,6 +322,68 @@ remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
     *out = copy;
     return REMAT_OK;
 fail:
+    return st;
+}
+
+static remat_status copy_strings(struct remat_arena *arena, struct remat_graph *graph)
+{
+    remat_status st = REMAT_OK;
+    size_t bytes = 0;
+    char *text;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        bytes += strlen(graph->values[v].name) + 1;
+    REMAT_NEW(arena, text, bytes);
+    for (uint32_t v = 0; v < graph->value_count; v++) {
+        size_t length = strlen(graph->values[v].name) + 1;
+        graph->values[v].name = memcpy(text, graph->values[v].name, length);
+        text += length;
+    }
+    for (uint32_t s = 0; s < graph->scope_count; s++) {
+        struct remat_scope *scope = &graph->scopes[s];
+        DUPLICATE(arena, scope->path, strlen(scope->path) + 1);
+        if (scope->stack)
+            DUPLICATE(arena, scope->stack, strlen(scope->stack) + 1);
+    }
+    DUPLICATE(arena, graph->name, strlen(graph->name) + 1);
+fail:
+    return st;
+}
+
+static remat_status copy_lists(struct remat_arena *arena, struct remat_graph *graph)
+{
+    remat_status st = REMAT_OK;
+    size_t count = 0;
+    remat_value *ids;
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        count += (size_t)graph->nodes[n].input_count + graph->nodes[n].output_count;
+    REMAT_NEW(arena, ids, count);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        struct remat_node_info *node = &graph->nodes[n];
+        if (node->input_count)
+            memcpy(ids, node->inputs, node->input_count * sizeof *ids);
+        node->inputs = ids;
+        ids += node->input_count;
+        if (node->output_count)
+            memcpy(ids, node->outputs, node->output_count * sizeof *ids);
+        node->outputs = ids;
+        ids += node->output_count;
+        if (node->attribute_count)
+            REMAT_TRY(copy_attributes(arena, node));
+        else
+            node->attributes = NULL;
+    }
+fail:
+    return st;
+}
+
+remat_status remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_graph *graph, struct remat_graph **out)
+{
+    remat_status st = remat_graph_copy(ctx, arena, graph, out);
+    if (st == REMAT_OK)
+        st = copy_strings(arena, *out);
+    if (st == REMAT_OK)
+        st = copy_lists(arena, *out);
     return st;
 }
 

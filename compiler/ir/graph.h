@@ -185,6 +185,9 @@ remat_status remat_graph_append_node(struct remat_arena *arena, struct remat_gra
  * strings, attributes and the nodes' id lists stay shared with the original. */
 remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out);
+/* The same that shares nothing with the original but the keys of attributes. */
+remat_status remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
+                                   const struct remat_graph *graph, struct remat_graph **out);
 
 /* --- reading --- */
 /* NULL when the graph has no such symbol. */

@@ -170,6 +170,12 @@ void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size)
     return result ? memset(result, 0, bytes) : NULL;
 }
 
+void *remat_arena_room(struct remat_arena *arena, size_t count, size_t size)
+{
+    uint64_t bytes;
+    return take(arena, count, size, &bytes);
+}
+
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length)
 {
     char *copy = remat_arena_array(arena, length + 1, 1);

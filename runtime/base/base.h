@@ -70,6 +70,8 @@ void remat_arena_reset(struct remat_arena *arena);
 /* Zeroed memory of count * size bytes, or NULL (message set) when that overflows or memory is out.
  * count 0 yields a valid pointer. */
 void *remat_arena_array(struct remat_arena *arena, size_t count, size_t size);
+/* The same memory as it is: what nothing writes takes no room of the machine. */
+void *remat_arena_room(struct remat_arena *arena, size_t count, size_t size);
 /* Copies a string of `length` bytes and terminates it; NULL when out of memory. */
 char *remat_arena_string(struct remat_arena *arena, const char *text, size_t length);
 char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REMAT_PRINTF(2, 3);
