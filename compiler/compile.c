@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* THE pipeline: passes, then the decision (choose.c), which comes back carried through to a
+/* THE pipeline: passes, then the decision (search/), which comes back carried through to a
  * schedule and packed, then lowering. */
 #include "compile.h"
 
 #include <inttypes.h>
 
 #include "amounts.h"
-#include "choose.h"
 #include "codegen.h"
 #include "explain.h"
-#include "frontier.h"
+#include "front.h"
 #include "lower.h"
 #include "prepare.h"
 
@@ -107,7 +106,7 @@ static bool has_pins(const struct remat_decision *decision)
 }
 
 /* The manual policy next to the plan, where Megatron has flags for it; it has none for pins. */
-static void describe_manual(struct pipeline *p, const struct remat_candidate *c,
+static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
                             struct remat_program *out)
 {
     const char *flags = !c->manual || has_pins(&c->decision)
@@ -121,8 +120,7 @@ static void describe_manual(struct pipeline *p, const struct remat_candidate *c,
 
 /* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
  * express a command, a note says so, and no GPU can run the plan, or it is an error. */
-static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
-                         struct remat_program *out)
+static remat_status emit(struct pipeline *p, struct remat_search *search, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
@@ -142,13 +140,13 @@ static remat_status emit(struct pipeline *p, struct remat_chooser *chooser,
             p->ctx, REMAT_ERROR_INVALID,
             "%s: without --arch and --emit-cuda there is a plan, which no GPU can run", note);
     st = REMAT_OK;
-    REMAT_PUSH(p->arena, &chooser->notes, note);
+    REMAT_PUSH(p->arena, &search->notes, note);
 fail:
     return st;
 }
 
 static remat_status describe(struct pipeline *p, const struct remat_graph *input,
-                             struct remat_chooser *chooser, const struct remat_candidate *c,
+                             struct remat_search *search, const struct remat_chosen *c,
                              uint64_t base_ns, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
@@ -178,9 +176,9 @@ static remat_status describe(struct pipeline *p, const struct remat_graph *input
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    REMAT_TRY(emit(p, chooser, out));
-    out->notes = chooser->notes.items;
-    out->note_count = (uint32_t)chooser->notes.count;
+    REMAT_TRY(emit(p, search, out));
+    out->notes = search->notes.items;
+    out->note_count = (uint32_t)search->notes.count;
 fail:
     return st;
 }
@@ -204,7 +202,7 @@ static struct remat_part part_of(const struct remat_arrangement *c, const char *
 
 /* The segments of the plan: a step, whole or as microbatches and their update, and an evaluation.
  */
-static remat_status lower(struct pipeline *p, const struct remat_candidate *decided,
+static remat_status lower(struct pipeline *p, const struct remat_chosen *decided,
                           const struct remat_explanation *explanation, struct remat_program *out)
 {
     struct remat_part parts[3];
@@ -255,7 +253,7 @@ fail:
 
 /* Everything before the decision. `p` holds its first three members. */
 static remat_status start(struct pipeline *p, const struct remat_graph *graph,
-                          struct remat_chooser *chooser)
+                          struct remat_search *search)
 {
     remat_status st = REMAT_OK;
     struct remat_policy_ground *ground;
@@ -271,20 +269,20 @@ static remat_status start(struct pipeline *p, const struct remat_graph *graph,
     REMAT_TRY(find_pinned(p, &ground, &pinned));
     REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, p->arena, p->graph, &p->statics,
                                    &p->settings->device, pinned, &p->watch));
-    *chooser = (struct remat_chooser){.ctx = p->ctx,
-                                      .arena = p->arena,
-                                      .settings = p->settings,
-                                      .graph = p->graph,
-                                      .statics = &p->statics,
-                                      .evaluator = &p->evaluator,
-                                      .watch = &p->watch,
-                                      .ground = ground,
-                                      .pinned = pinned,
-                                      .update = &p->update,
-                                      .fixed_arena_bytes = p->fixed_arena_bytes,
-                                      .fixed_live_bytes = p->fixed_live_bytes,
-                                      .reserve_bytes = p->reserve_bytes,
-                                      .limit_bytes = p->limit_bytes};
+    *search = (struct remat_search){.ctx = p->ctx,
+                                    .arena = p->arena,
+                                    .settings = p->settings,
+                                    .graph = p->graph,
+                                    .statics = &p->statics,
+                                    .evaluator = &p->evaluator,
+                                    .watch = &p->watch,
+                                    .ground = ground,
+                                    .pinned = pinned,
+                                    .update = &p->update,
+                                    .fixed_arena_bytes = p->fixed_arena_bytes,
+                                    .fixed_live_bytes = p->fixed_live_bytes,
+                                    .reserve_bytes = p->reserve_bytes,
+                                    .limit_bytes = p->limit_bytes};
 fail:
     return st;
 }
@@ -296,20 +294,20 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
-    struct remat_chooser chooser;
-    struct remat_candidate best;
+    struct remat_search search;
+    struct remat_chosen best;
     struct remat_explanation explanation;
-    REMAT_TRY(start(&p, graph, &chooser));
-    REMAT_TRY(remat_choose(&chooser, &best));
+    REMAT_TRY(start(&p, graph, &search));
+    REMAT_TRY(remat_choose(&search, &best));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
     REMAT_TRY(remat_graph_verify(ctx, best.arranged.graph));
 
     REMAT_NEW(arena, *out, 1);
-    REMAT_TRY(remat_explain(&chooser, &best.decision, &explanation));
+    REMAT_TRY(remat_explain(&search, &best.decision, &explanation));
     REMAT_TRY(lower(&p, &best, &explanation, *out));
     (*out)->exact_extras = explanation.exact;
-    REMAT_TRY(describe(&p, graph, &chooser, &best, explanation.base_step_ns, *out));
+    REMAT_TRY(describe(&p, graph, &search, &best, explanation.base_step_ns, *out));
     REMAT_TRY(remat_program_verify(ctx, *out));
     st = remat_program_simulate(ctx, *out);
     if (st == REMAT_ERROR_INVALID)
@@ -328,12 +326,12 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
-    struct remat_chooser chooser;
+    struct remat_search search;
     struct remat_planner *planner;
     uint64_t decided_ns;
     *out_step_ns = 0;
-    REMAT_TRY(start(&p, graph, &chooser));
-    REMAT_TRY(remat_choose_planner(&chooser, &planner));
+    REMAT_TRY(start(&p, graph, &search));
+    REMAT_TRY(remat_search_planner(&search, &planner));
     if (p.limit_bytes >= remat_planner_floor(planner)) {
         REMAT_TRY(remat_planner_bound(planner, p.limit_bytes, &decided_ns));
         *out_step_ns = decided_ns * remat_microbatches(settings) + p.update.step_ns;
@@ -363,15 +361,15 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
 {
     remat_status st = REMAT_OK;
     struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
-    struct remat_chooser chooser;
+    struct remat_search search;
     struct remat_frontier_point point;
-    REMAT_TRY(start(&p, graph, &chooser));
+    REMAT_TRY(start(&p, graph, &search));
     if (plan)
         point = (struct remat_frontier_point){.policy = plan->policy,
                                               .live_peak_bytes = plan->peak_bytes,
                                               .step_ns = (plan->step_ns - p.update.step_ns) /
                                                          remat_microbatches(settings)};
-    REMAT_TRY(remat_choose_frontier(&chooser, plan ? &point : NULL, out));
+    REMAT_TRY(remat_search_front(&search, plan ? &point : NULL, out));
     complete_frontier(&p, out);
     report_laps(&p);
 fail:

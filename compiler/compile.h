@@ -49,7 +49,7 @@ struct remat_compile_settings {
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it
- * is applied; with a budget alone the solver decides (choose.h). Entry
+ * is applied; with a budget alone the solver decides (search/search.h). Entry
  * points: init; train, which is absent where nothing is trained; eval, without dropout. With
  * several microbatches the decision is about one of them, and train and eval read inputs of the
  * whole batch and average over it (passes.h). The result lies in `arena` and has passed the
@@ -90,7 +90,7 @@ struct remat_frontier {
     uint64_t reserve_bytes; /* beside the live peak in a budget */
 };
 
-/* What remat_compile would choose from at any budget, by live peak (compiler/frontier.h); budget
+/* What remat_compile would choose from at any budget, by live peak (search/front.h); budget
  * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
  * candidate. The points lie in `arena`; there is one at least, however early the search is ended.
  * Thread-compatible; deterministic unless it is ended. */

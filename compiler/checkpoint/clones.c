@@ -268,6 +268,16 @@ static void resolve_alone(struct extension *x, uint32_t n, uint32_t value, uint3
     }
 }
 
+/* Of the input of a column index only the shape counts: the value of the forward pass that the
+ * backward pass casts has it too, and is there whatever is decided. */
+static remat_value shape_source(const struct remat_graph *g, remat_value like)
+{
+    uint32_t node = g->values[like.i].node;
+    if (remat_is_none(node) || is_early(&g->nodes[node]) || g->nodes[node].op != REMAT_OP_cast)
+        return like;
+    return shape_source(g, g->nodes[node].inputs[0]);
+}
+
 static remat_status add_slots(struct extension *x, uint32_t n)
 {
     remat_status st = REMAT_OK;
@@ -281,6 +291,8 @@ static remat_status add_slots(struct extension *x, uint32_t n)
     REMAT_NEW(x->arena, inputs, g->nodes[n].input_count);
     memcpy(inputs, g->nodes[n].inputs, g->nodes[n].input_count * sizeof *inputs);
     g->nodes[n].inputs = inputs;
+    if (g->nodes[n].op == REMAT_OP_column)
+        inputs[0] = shape_source(g, inputs[0]);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t root, reads[REMAT_ROUNDS_MAX + 1] = {0}, clone;
         bool varies = false;

@@ -120,62 +120,6 @@ uint32_t remat_path_corner(const struct remat_path *path, uint32_t index)
     return done - path->first;
 }
 
-struct way { /* by choice: where it lies on the hull */
-    double *bytes, *cost_ps;
-};
-
-/* Steps between two corners take equal shares of what lies between them. */
-static remat_status find_way(struct remat_arena *arena, const struct remat_path *path,
-                             struct way *out)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_path_steps *steps = path->steps;
-    REMAT_NEW(arena, out->bytes, steps->count + 1);
-    REMAT_NEW(arena, out->cost_ps, steps->count + 1);
-    for (uint32_t begin = 0, end = 0; begin < steps->count; begin = end) {
-        const struct remat_border_point *from = &path->hull->points[steps->steps[begin].corner];
-        while (end < steps->count && steps->steps[end].corner == steps->steps[begin].corner)
-            end++;
-        for (uint32_t done = begin; done <= end; done++) {
-            double share = (double)(done - begin) / (end - begin);
-            out->bytes[done] = (1 - share) * (double)from->bytes + share * (double)from[1].bytes;
-            out->cost_ps[done] =
-                (1 - share) * (double)from->cost_ps + share * (double)from[1].cost_ps;
-        }
-    }
-fail:
-    return st;
-}
-
-/* 0 to 1, from the choice after `first` steps to the one after `last` steps. */
-static double progress(const struct way *way, uint32_t first, uint32_t last, uint32_t done)
-{
-    double bytes = way->bytes[first] - way->bytes[last];
-    double ps = way->cost_ps[last] - way->cost_ps[first];
-    return (bytes > 0 ? (way->bytes[first] - way->bytes[done]) / bytes : 0) / 2 +
-           (ps > 0 ? (way->cost_ps[done] - way->cost_ps[first]) / ps : 0) / 2;
-}
-
-remat_status remat_path_samples(struct remat_arena *arena, const struct remat_path *path,
-                                uint32_t most, uint32_t *out_count, uint32_t **out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t first = path->first, last = path->steps->count, count = 0, next = 0;
-    struct way way;
-    REMAT_TRY(find_way(arena, path, &way));
-    REMAT_NEW(arena, *out, last - first + 1);
-    for (uint32_t done = first; done <= last; done++) {
-        uint32_t reached = (uint32_t)((most - 1) * progress(&way, first, last, done));
-        if (last - first >= most && done < last && (reached < next || reached + 1 >= most))
-            continue;
-        (*out)[count++] = done - first;
-        next = reached + 1;
-    }
-    *out_count = count;
-fail:
-    return st;
-}
-
 /* Whether the item is as the corner behind the last step that was made has it. */
 static bool is_changed(const struct remat_path *path, const struct remat_path_step *last,
                        uint32_t i)

@@ -60,12 +60,6 @@ void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nest
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* At most `most` (at least 2) choices in order, the first and the last among them; all where there
- * are no more. Else they are spread evenly over half of the bytes and half of the cost that the
- * hull gives and takes along the path. The result lies in the arena. */
-remat_status remat_path_samples(struct remat_arena *arena, const struct remat_path *path,
-                                uint32_t most, uint32_t *out_count, uint32_t **out);
-
 /* keep[item] of choice `index`, which has these regions nested. */
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
                        bool *keep);

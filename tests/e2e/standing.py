@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a plan says it stands: every plan under a budget has the same bound, which none is below, and the note
 about manual policies is what one finds who compiles each manual policy, adds up its commands by kind and
-scales them. The flags it gives are those of the fastest rung that Megatron has flags for.
+scales them. The flags it gives are those of the fastest policy that Megatron has flags for.
 
     standing.py BUILD_DIRECTORY"""
 import itertools
@@ -25,7 +25,7 @@ def call(tool, *arguments, codes=(0,)):
 
 
 def manual_policies():
-    """Options of each rung, as docs/policies.md lists them."""
+    """Options of each policy, as docs/policies.md lists them."""
     uniform = ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers"]
     block = ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers"]
     yield ["--recompute-granularity", "none"]
@@ -95,24 +95,24 @@ def main():
         moves = most["peak_bytes"] - most["static_bytes"]
         for share in (0.2, 0.4, 0.6, 0.8, 1):
             given = common + ["--budget", str(int(most["peak_bytes"] + most["reserve_bytes"] - (1 - share) * moves))]
-            rungs = []
-            for rung in manual_policies():
-                if plan := compile_plan(given + rung):
-                    plan[0]["is_megatron"] = rung[0].startswith("--recompute")
-                    rungs.append(plan)
-            reports = sorted((r for r, _ in rungs), key=lambda r: r["step_ns"])
+            policies = []
+            for policy in manual_policies():
+                if plan := compile_plan(given + policy):
+                    plan[0]["is_megatron"] = policy[0].startswith("--recompute")
+                    policies.append(plan)
+            reports = sorted((r for r, _ in policies), key=lambda r: r["step_ns"])
             other += any(r["is_megatron"] for r in reports) and not reports[0]["is_megatron"]
             free = {solver: compile_plan(given + ["--solver", solver]) for solver in ("per-op", "manual")}
-            bounds = {plan[0].get("bound_step_ns") for plan in (*rungs, *free.values()) if plan}
+            bounds = {plan[0].get("bound_step_ns") for plan in (*policies, *free.values()) if plan}
             assert bounds == set() or (len(bounds) == 1 and bounds != {None}), (share, bounds)
             for solver, plan in free.items():
                 if plan:
                     assert plan[0]["step_ns"] >= plan[0]["bound_step_ns"]
-                    check(*plan, rungs, solver)
+                    check(*plan, policies, solver)
                     loose += any("20 % off" in n and "in 26 of" not in n for n in plan[0]["notes"])
-            print(f"{microbatches} microbatches, {100 * share:.0f} %: {len(rungs)} rungs fit, bound {bounds}")
+            print(f"{microbatches} microbatches, {100 * share:.0f} %: {len(policies)} policies fit, bound {bounds}")
     assert loose, "no plan's standing depends on the costs"
-    assert other, "Megatron has flags for the fastest rung everywhere"
+    assert other, "Megatron has flags for the fastest policy everywhere"
 
 
 main()

@@ -3,7 +3,7 @@
  * compilation and of a curve; the planner's own bound is none. */
 #include "harness.h"
 
-#include "frontier.h"
+#include "compile.h"
 #include "planner.h"
 
 static uint64_t added_ns;

@@ -36,6 +36,13 @@ fail:
     return st;
 }
 
+remat_status subject_reprice(struct subject *s)
+{
+    remat_evaluator_release(&s->evaluator);
+    return remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device,
+                                NULL, &s->watch);
+}
+
 remat_status subject_prepare(struct subject *s, const struct remat_model_settings *settings,
                              uint32_t microbatches, const char *device)
 {
@@ -49,7 +56,7 @@ fail:
 }
 
 remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64_t limit_bytes,
-                            struct remat_candidate *out)
+                            struct remat_chosen *out)
 {
     const struct remat_compile_settings settings = {.device = s->device, .has_budget = true};
     const struct remat_arrangement nothing = {0};
@@ -59,18 +66,18 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     struct remat_policy_ground *ground;
     REMAT_TRY(remat_policy_prepare(s->ctx, arena, s->graph, &no_pins, &ground));
     REMAT_TRY(remat_decision_create(arena, s->graph->value_count, &none));
-    struct remat_chooser chooser = {.ctx = s->ctx,
-                                    .arena = arena,
-                                    .settings = &settings,
-                                    .graph = s->graph,
-                                    .statics = &s->statics,
-                                    .evaluator = &s->evaluator,
-                                    .watch = &s->watch,
-                                    .update = &nothing,
-                                    .ground = ground,
-                                    .pinned = &none,
-                                    .limit_bytes = limit_bytes};
-    return remat_choose(&chooser, out);
+    struct remat_search search = {.ctx = s->ctx,
+                                  .arena = arena,
+                                  .settings = &settings,
+                                  .graph = s->graph,
+                                  .statics = &s->statics,
+                                  .evaluator = &s->evaluator,
+                                  .watch = &s->watch,
+                                  .update = &nothing,
+                                  .ground = ground,
+                                  .pinned = &none,
+                                  .limit_bytes = limit_bytes};
+    return remat_choose(&search, out);
 fail:
     return st;
 }
@@ -154,8 +161,8 @@ fail:
 }
 
 remat_status subject_manual_decide(const struct subject_manual *listed, struct remat_arena *arena,
-                                   uint32_t rung, struct remat_decision *out)
+                                   uint32_t policy, struct remat_decision *out)
 {
     struct remat_notes notes = {0};
-    return remat_policy_decide(listed->ground, arena, &listed->policies[rung], out, &notes);
+    return remat_policy_decide(listed->ground, arena, &listed->policies[policy], out, &notes);
 }

@@ -3,10 +3,10 @@
 #ifndef TESTS_UNIT_COMPILE_SUBJECT_H
 #define TESTS_UNIT_COMPILE_SUBJECT_H
 
-#include "choose.h"
 #include "models.h"
 #include "planner.h"
 #include "policy.h"
+#include "search.h"
 
 struct subject {
     remat_context *ctx;
@@ -30,9 +30,12 @@ remat_status subject_prepare(struct subject *subject, const struct remat_model_s
 remat_status subject_prepare_graph(struct subject *subject, const struct remat_graph *source,
                                    uint32_t microbatches);
 
+/* After another device description: subject->device has changed. */
+remat_status subject_reprice(struct subject *subject);
+
 /* What the solver per-op chooses when an arena may have so many bytes; it lies in `arena`. */
 remat_status subject_choose(struct subject *subject, struct remat_arena *arena,
-                            uint64_t limit_bytes, struct remat_candidate *out);
+                            uint64_t limit_bytes, struct remat_chosen *out);
 
 /* As the compiler carries a decision through. */
 remat_status subject_rewrite(struct subject *subject, struct remat_arena *arena,
@@ -69,6 +72,6 @@ struct subject_manual {
 };
 remat_status subject_manual(struct subject *subject, struct subject_manual *out);
 remat_status subject_manual_decide(const struct subject_manual *listed, struct remat_arena *arena,
-                                   uint32_t rung, struct remat_decision *out);
+                                   uint32_t policy, struct remat_decision *out);
 
 #endif

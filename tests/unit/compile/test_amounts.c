@@ -71,7 +71,7 @@ static struct plan choose(struct subject *s, uint64_t limit_bytes)
 {
     struct plan plan = {0};
     struct remat_arena arena;
-    struct remat_candidate c;
+    struct remat_chosen c;
     remat_arena_init(&arena, s->ctx);
     plan.status = subject_choose(s, &arena, limit_bytes, &c);
     if (plan.status == REMAT_OK) {
@@ -133,6 +133,7 @@ static void check_device(uint32_t seed, struct tally *tally)
     struct subject s;
     open_subject(&s, &r);
     draw_device(&r, &s.device);
+    CHECK(subject_reprice(&s) == REMAT_OK, "%s", remat_context_message(s.ctx));
     struct plan free = choose(&s, UINT64_MAX);
     check_plan(&s, seed, &free, tally);
     for (uint32_t i = 1, last = free.step_ns > 0; last && i <= BUDGETS; i++) {
@@ -154,10 +155,7 @@ static void slow_down(struct subject *s, uint32_t shift)
         d->matmul_flops_per_ns[t] = ldexp(1, -(int)shift);
     d->matmul_efficiency = 1;
     d->processors = d->tile_rows = d->tile_columns = 1;
-    remat_evaluator_release(&s->evaluator); /* it keeps prices */
-    remat_status st = remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
-                                           d, NULL, &s->watch);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(s->ctx));
+    CHECK(subject_reprice(s) == REMAT_OK, "%s", remat_context_message(s->ctx));
 }
 
 static void check_scaled(uint32_t seed, struct tally *tally)
@@ -238,10 +236,10 @@ static void check_graph(const char *text, const char *said)
 /* What stands before every certificate and every point of a curve. */
 static void check_bound_refused(void)
 {
-    struct remat_chooser c = {.ctx = remat_context_create(NULL, NULL)};
-    CHECK(remat_choose_check_bound(&c, 7, 7) == REMAT_OK, "a bound that is met");
+    struct remat_search c = {.ctx = remat_context_create(NULL, NULL)};
+    CHECK(remat_search_check_bound(&c, 7, 7) == REMAT_OK, "a bound that is met");
     CHECK(
-        remat_choose_check_bound(&c, 8, 7) == REMAT_ERROR_INTERNAL &&
+        remat_search_check_bound(&c, 8, 7) == REMAT_ERROR_INTERNAL &&
             strstr(remat_context_message(c.ctx), "the bound of 8 ns is above the plan's own 7 ns"),
         "a bound above: %s", remat_context_message(c.ctx));
     remat_context_destroy(&c.ctx);

@@ -48,7 +48,7 @@ static remat_status check_decision(struct subject *s, const struct measured *dec
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
-    struct remat_candidate chosen;
+    struct remat_chosen chosen;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(subject_choose(s, &scratch, decision->bytes, &chosen));
     CHECK(chosen.arena_bytes <= decision->bytes && chosen.arranged.step_ns <= decision->ns,

@@ -31,7 +31,7 @@ static const struct {
     {"gpt2-tiny", REMAT_F32, 0.1, false, 1, "cpu", 64},
     {"llama-tiny", REMAT_BF16, 0, false, 2, "h100-sxm", 100},
 };
-enum { ROWS = 256, RUNGS = 8, PER_OP = 6, RANDOM = 3 }; /* decisions a case */
+enum { ROWS = 256, POLICIES = 8, PER_OP = 6, RANDOM = 3 }; /* decisions a case */
 
 struct bench {
     struct subject subject;
@@ -244,11 +244,11 @@ static remat_status check_manual(struct bench *b)
     remat_status st = REMAT_OK;
     struct subject_manual listed;
     REMAT_TRY(subject_manual(&b->subject, &listed));
-    for (uint32_t r = 0; r < RUNGS; r++) {
-        uint32_t rung = r * (listed.count - 1) / (RUNGS - 1);
+    for (uint32_t r = 0; r < POLICIES; r++) {
+        uint32_t policy = r * (listed.count - 1) / (POLICIES - 1);
         struct remat_decision decision;
-        REMAT_TRY(subject_manual_decide(&listed, &b->subject.arena, rung, &decision));
-        REMAT_TRY(check_decision(b, &decision, listed.policies[rung].name));
+        REMAT_TRY(subject_manual_decide(&listed, &b->subject.arena, policy, &decision));
+        REMAT_TRY(check_decision(b, &decision, listed.policies[policy].name));
     }
 fail:
     return st;

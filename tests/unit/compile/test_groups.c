@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 #include "check.h"
-#include "choose.h"
+#include "search.h"
 #include "subject.h"
 
 enum { LAYERS = 12 };
@@ -37,6 +37,7 @@ static remat_status prepare(struct bench *b, size_t row)
     settings.written_out = cases[row].written_out;
     REMAT_TRY(subject_prepare(&b->s, &settings, 2, cases[row].device));
     b->s.device.launch_ns = 0; /* a small model stands for a large one */
+    REMAT_TRY(subject_reprice(&b->s));
     REMAT_NEW(&b->s.arena, base, 1);
     REMAT_TRY(subject_plan(&b->s, base, &b->none, &b->planner));
 fail:
@@ -107,20 +108,20 @@ fail:
 }
 
 static remat_status check_policy(struct bench *b, const struct subject_manual *listed,
-                                 uint32_t rung)
+                                 uint32_t policy)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
     struct remat_decision decision;
     struct remat_evaluation manual;
-    struct remat_candidate chosen;
+    struct remat_chosen chosen;
     remat_arena_init(&scratch, b->s.ctx);
-    REMAT_TRY(subject_manual_decide(listed, &scratch, rung, &decision));
+    REMAT_TRY(subject_manual_decide(listed, &scratch, policy, &decision));
     REMAT_TRY(remat_evaluate_packed(&b->s.evaluator, &decision, UINT64_MAX, 0, &manual));
     REMAT_TRY(subject_choose(&b->s, &scratch, manual.arena_bytes, &chosen));
     CHECK(chosen.arranged.step_ns <= manual.step_ns,
           "%s: %s takes %" PRIu64 " ns, %s %" PRIu64 " ns in %" PRIu64 " B", b->s.graph->name,
-          chosen.name, chosen.arranged.step_ns, listed->policies[rung].name, manual.step_ns,
+          chosen.name, chosen.arranged.step_ns, listed->policies[policy].name, manual.step_ns,
           manual.arena_bytes);
 fail:
     remat_arena_release(&scratch);

@@ -153,7 +153,7 @@ static remat_status check_plans(struct subject_bench *a, struct subject_bench *b
     REMAT_TRY(remat_evaluate(&a->s.evaluator, &a->none, &all));
     uint64_t least = remat_planner_floor(a->planner), moved = all.live_peak_bytes - least;
     for (uint32_t part = 3; part <= 9; part += 2) {
-        struct remat_candidate with, without;
+        struct remat_chosen with, without;
         remat_status fits = subject_choose(&a->s, &scratch, least + moved * part / 10, &with);
         remat_status other = subject_choose(&b->s, &scratch, least + moved * part / 10, &without);
         if (fits == REMAT_OK && other == REMAT_OK && strcmp(with.name, "per-op") == 0) {

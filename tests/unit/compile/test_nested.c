@@ -74,7 +74,7 @@ static remat_status check_room(struct bench *b, uint32_t m)
 {
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
-    struct remat_candidate chosen;
+    struct remat_chosen chosen;
     uint64_t most_ns = b->single.step_ns + (LAYERS - m) * b->layer_ns;
     remat_arena_init(&scratch, b->s.ctx);
     REMAT_TRY(subject_choose(&b->s, &scratch, room_for(b, m), &chosen));
@@ -165,7 +165,7 @@ static remat_status check_sizes(struct subject *s)
     for (uint32_t i = 0; i < sizes.count; i += 5) {
         uint64_t arena_bytes = sizes.nested[i].cost.arena_bytes;
         const struct nested *best = fastest(&sizes, arena_bytes);
-        struct remat_candidate chosen;
+        struct remat_chosen chosen;
         REMAT_TRY(subject_choose(s, &scratch, arena_bytes, &chosen));
         CHECK(chosen.arranged.step_ns <= best->cost.step_ns,
               "%" PRIu64 " B: %" PRIu64 " ns, path %u nests for %" PRIu64 " ns", arena_bytes,

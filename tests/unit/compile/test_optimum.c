@@ -209,7 +209,7 @@ static remat_status check_budget(struct oracle *o, uint64_t limit_bytes, struct 
     remat_status st = REMAT_OK;
     struct subject *s = &o->subject;
     struct remat_arena scratch;
-    struct remat_candidate chosen;
+    struct remat_chosen chosen;
     struct choice *best;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(find_optimum(o, limit_bytes, &best));
@@ -256,7 +256,7 @@ static remat_status check_refusal(struct oracle *o, struct tally *y)
     remat_status st = REMAT_OK;
     struct subject *s = &o->subject;
     struct remat_arena scratch;
-    struct remat_candidate chosen;
+    struct remat_chosen chosen;
     uint64_t smallest, named = 0;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(find_smallest(o, &smallest));

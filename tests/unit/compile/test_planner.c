@@ -29,6 +29,7 @@ static const struct {
     {"llama-tiny", REMAT_BF16, 0, false, 8, 0, "a100-80", 0},
     {"llama-tiny", REMAT_F32, 0, true, 8, 4, "rtx-4090", 0},
     {"bert-tiny", REMAT_F32, 0.1, false, 4, 0, "v100", 0},
+    {"bert-tiny", REMAT_BF16, 0.1, false, 4, 0, "a100-80", 0},
     {"encdec-tiny", REMAT_BF16, 0.1, true, 4, 0, "b200", 0},
     {"encdec-tiny", REMAT_F32, 0, false, 4, 2, "cpu", 0},
     {"gpt2-tiny", REMAT_F32, 0.1, true, 4, 0, "cpu", 1},
@@ -246,19 +247,19 @@ static remat_status check_explained(struct bench *b)
     remat_status st = REMAT_OK;
     struct subject *s = &b->subject;
     struct remat_compile_settings settings = {.device = s->device};
-    struct remat_chooser chooser = {.ctx = s->ctx,
-                                    .arena = &s->arena,
-                                    .settings = &settings,
-                                    .graph = s->graph,
-                                    .statics = &s->statics,
-                                    .evaluator = &s->evaluator,
-                                    .watch = &s->watch};
+    struct remat_search search = {.ctx = s->ctx,
+                                  .arena = &s->arena,
+                                  .settings = &settings,
+                                  .graph = s->graph,
+                                  .statics = &s->statics,
+                                  .evaluator = &s->evaluator,
+                                  .watch = &s->watch};
     struct remat_decision decision;
     struct remat_explanation explained;
     uint32_t count = 0;
     REMAT_TRY(remat_planner_decide(b->planner, &s->arena, 0,
                                    remat_planner_path_length(b->planner, 0) / 2, &decision));
-    REMAT_TRY(remat_explain(&chooser, &decision, &explained));
+    REMAT_TRY(remat_explain(&search, &decision, &explained));
     CHECK(explained.exact, "estimated, in a small graph");
     for (uint32_t v = 0; v < s->graph->value_count; v++) {
         int64_t saved_ns, again_ns, said_ns = explained.alternatives[v].recompute_extra_ns;

@@ -224,32 +224,34 @@ static void test_pins(void)
     graph->values[find("h.2.mlp.act")].pin = REMAT_PIN_NONE;
 }
 
-/* gpt2-tiny's layers have five ops here: two lists of them, of none and of all, are no rungs. */
+/* gpt2-tiny's layers have five ops here: two lists of them, of none and of all, are no policies. */
 static void test_manual_policies(void)
 {
-    struct remat_policy *rungs;
+    struct remat_policy *policies;
     uint32_t count;
     const uint32_t by_layer = 1 + 7 + 3 * (LAYERS - 1) + 1, lists = (1 << 5) - 2;
     struct remat_policy_settings no_pins = {0};
     struct remat_policy_ground *ground;
     CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "ground");
-    CHECK(remat_manual_policies(ctx, &arena, graph, &count, &rungs) == REMAT_OK, "manual policies");
-    CHECK(count == by_layer + 1 + lists, "%u rungs", count);
+    CHECK(remat_manual_policies(ctx, &arena, graph, &count, &policies) == REMAT_OK,
+          "manual policies");
+    CHECK(count == by_layer + 1 + lists, "%u policies", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_notes ignored = {0};
-        CHECK(remat_policy_decide(ground, &arena, &rungs[i], &decisions[i], &ignored) == REMAT_OK,
+        CHECK(remat_policy_decide(ground, &arena, &policies[i], &decisions[i], &ignored) ==
+                  REMAT_OK,
               "%s", remat_context_message(ctx));
         for (uint32_t j = 0; j < i && i <= by_layer; j++)
-            CHECK(!same(&decisions[i], &decisions[j]), "%s equals %s", rungs[i].name,
-                  rungs[j].name);
+            CHECK(!same(&decisions[i], &decisions[j]), "%s equals %s", policies[i].name,
+                  policies[j].name);
         for (uint32_t j = by_layer + 1; j < i; j++)
-            CHECK(strcmp(rungs[i].name, rungs[j].name) != 0, "%s twice", rungs[i].name);
+            CHECK(strcmp(policies[i].name, policies[j].name) != 0, "%s twice", policies[i].name);
     }
     for (uint32_t i = by_layer + 1; i < by_layer + (1 << 3); i++)
-        CHECK(strstr(rungs[i].name, "linear") && strstr(rungs[i].name, "attention"),
-              "%s comes before lists that save all that takes long", rungs[i].name);
-    CHECK(strcmp(rungs[0].name, "none") == 0 && strcmp(rungs[by_layer - 1].name, "full") == 0,
+        CHECK(strstr(policies[i].name, "linear") && strstr(policies[i].name, "attention"),
+              "%s comes before lists that save all that takes long", policies[i].name);
+    CHECK(strcmp(policies[0].name, "none") == 0 && strcmp(policies[by_layer - 1].name, "full") == 0,
           "ends");
 }
 
@@ -291,7 +293,7 @@ static void check_flags(struct remat_policy *of)
     CHECK(same(&meant, &said), "%s is not \"%s\"", of->name, found);
 }
 
-/* The flags of a rung ask for its decision; Megatron-LM has none for every n and for ops. */
+/* The flags of a policy ask for its decision; Megatron-LM has none for every n and for ops. */
 static void test_megatron_flags(void)
 {
     struct remat_policy *policies;

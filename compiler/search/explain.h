@@ -4,8 +4,8 @@
 #ifndef REMAT_EXPLAIN_H
 #define REMAT_EXPLAIN_H
 
-#include "choose.h"
 #include "lower.h"
+#include "search.h"
 
 struct remat_explanation {
     uint64_t base_step_ns;                  /* of the decided segment with everything saved */
@@ -13,10 +13,10 @@ struct remat_explanation {
     bool exact;                             /* what they cost; else estimated */
 };
 
-/* Of a decision on the chooser's graph, all other values as decided. Costs of single values are
+/* Of a decision on the search's graph, all other values as decided. Costs of single values are
  * differences of exact step times in small graphs; in large ones they are estimated: the likely
  * costs of the planner's problem (closure.h). */
-remat_status remat_explain(struct remat_chooser *chooser, const struct remat_decision *decision,
+remat_status remat_explain(struct remat_search *search, const struct remat_decision *decision,
                            struct remat_explanation *out);
 
 #endif

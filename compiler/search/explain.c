@@ -66,7 +66,7 @@ fail:
 }
 
 /* The differences of exact step times, one evaluation a value. */
-static remat_status evaluate_alternatives(struct remat_chooser *c, const struct remat_model *model,
+static remat_status evaluate_alternatives(struct remat_search *c, const struct remat_model *model,
                                           const struct choice *choice,
                                           const struct remat_decision *decision, int64_t *extra_ps)
 {
@@ -109,7 +109,7 @@ fail:
     return st;
 }
 
-static remat_status find_alternatives(struct remat_chooser *c, const struct remat_arrangement *base,
+static remat_status find_alternatives(struct remat_search *c, const struct remat_arrangement *base,
                                       const struct remat_decision *decision,
                                       struct remat_explanation *out)
 {
@@ -139,7 +139,7 @@ fail:
     return st;
 }
 
-remat_status remat_explain(struct remat_chooser *c, const struct remat_decision *decision,
+remat_status remat_explain(struct remat_search *c, const struct remat_decision *decision,
                            struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "choose.h"
 #include "explain.h"
+#include "infeasible.h"
 #include "prepare.h"
 
 #define RESIDENTS_NAMED 5
@@ -74,7 +74,7 @@ static bool is_between(const struct remat_arrangement *c, uint32_t root)
 
 /* The value of the decided graph that a value which the forward pass writes is; REMAT_NONE: it is
  * none of that. */
-static uint32_t find_decided(const struct remat_chooser *p, const struct remat_graph *graph,
+static uint32_t find_decided(const struct remat_search *p, const struct remat_graph *graph,
                              uint32_t value)
 {
     const struct remat_value_info *info = &graph->values[value];
@@ -88,7 +88,7 @@ static uint32_t find_decided(const struct remat_chooser *p, const struct remat_g
 }
 
 /* What computing it again would cost a step, or why it stays. */
-static void append_removal(const struct remat_chooser *p, const struct remat_arrangement *c,
+static void append_removal(const struct remat_search *p, const struct remat_arrangement *c,
                            const struct remat_decision *decision,
                            const struct remat_alternative *alternatives, uint32_t value,
                            struct remat_text *text)
@@ -112,7 +112,7 @@ static void append_removal(const struct remat_chooser *p, const struct remat_arr
 }
 
 /* "\"a\" (5 B): static, ..." : the largest buffers that live at the peak. */
-static remat_status append_residents(struct remat_chooser *p, const struct remat_arrangement *c,
+static remat_status append_residents(struct remat_search *p, const struct remat_arrangement *c,
                                      const struct remat_decision *decision, struct remat_text *text)
 {
     remat_status st = REMAT_OK;
@@ -132,15 +132,20 @@ fail:
     return st;
 }
 
-remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candidate *smallest,
-                              uint64_t arena_bytes, uint64_t floor_bytes)
+remat_status remat_infeasible(struct remat_search *p, const struct remat_planner *planner,
+                              const struct remat_proposal *proposal)
 {
     remat_status st = REMAT_OK;
-    const struct remat_arrangement *c = &smallest->arranged;
+    struct remat_chosen smallest;
+    struct remat_notes ignored = {0};
+    uint64_t arena_bytes = proposal->cost.arena_bytes;
+    uint64_t floor_bytes = planner ? remat_planner_floor(planner) : 0;
+    const struct remat_arrangement *c = &smallest.arranged;
     struct remat_text residents = {.arena = p->arena};
     const char *what = p->over ? "the smallest policy that was tried before the search was ended"
                                : "the smallest manual policy";
     struct remat_text proven = {.arena = p->arena};
+    REMAT_TRY(remat_proposal_carry(p, p->arena, planner, proposal, &ignored, &smallest));
     if (remat_policy_given(&p->settings->policy))
         what = "this policy";
     else if (p->settings->solver == REMAT_SOLVER_PER_OP)
@@ -154,7 +159,7 @@ remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candid
         c = p->update;
     const struct remat_lifespans *l = &c->lifespans;
     uint32_t k = c->order[l->peak_position];
-    REMAT_TRY(append_residents(p, c, &smallest->decision, &residents));
+    REMAT_TRY(append_residents(p, c, &smallest.decision, &residents));
     st = remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                      "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
                      " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
@@ -166,4 +171,19 @@ remat_status remat_infeasible(struct remat_chooser *p, const struct remat_candid
                      residents.items ? residents.items : "none", proven.items ? proven.items : "");
 fail:
     return st;
+}
+
+remat_status remat_infeasible_cut_short(const struct remat_search *p,
+                                        const struct remat_planner *planner)
+{
+    uint64_t floor_bytes = remat_planner_floor(planner), budget_bytes = p->settings->budget_bytes;
+    if (p->limit_bytes < floor_bytes)
+        return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
+                           "budget %" PRIu64 " B is too small. Proven: no choice of what to "
+                           "recompute needs less than %" PRIu64 " B",
+                           budget_bytes, floor_bytes + p->reserve_bytes);
+    return remat_error(p->ctx, REMAT_ERROR_CUT_SHORT,
+                       "the search was ended before it found a plan for %" PRIu64
+                       " B; there may be one",
+                       budget_bytes);
 }

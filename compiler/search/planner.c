@@ -313,14 +313,6 @@ uint32_t remat_planner_path_corner(const struct remat_planner *p, uint32_t path,
     return remat_path_corner(&walked, index);
 }
 
-remat_status remat_planner_path_samples(const struct remat_planner *p, struct remat_arena *arena,
-                                        uint32_t path, uint32_t most, uint32_t *out_count,
-                                        uint32_t **out)
-{
-    struct remat_path walked = path_of(p, path);
-    return remat_path_samples(arena, &walked, most, out_count, out);
-}
-
 uint32_t remat_planner_nested_count(const struct remat_planner *p, uint32_t path)
 {
     struct remat_path walked = path_of(p, path);

@@ -34,12 +34,6 @@ uint32_t remat_planner_single_count(const struct remat_planner *planner);
 uint32_t remat_planner_path_length(const struct remat_planner *planner, uint32_t path);
 uint32_t remat_planner_path_corner(const struct remat_planner *planner, uint32_t path,
                                    uint32_t index);
-/* At most `most` (at least 2) decisions of a path, spread evenly over what the likely costs say of
- * bytes and time, with the first and the last one; all where there are no more. */
-remat_status remat_planner_path_samples(const struct remat_planner *planner,
-                                        struct remat_arena *arena, uint32_t path, uint32_t most,
-                                        uint32_t *out_count, uint32_t **out);
-
 /* Further decisions behind the last of a path, of its groups: one input after the other is computed
  * again too, and what leads to it a second time (nested). They get slower, and smaller up to where
  * what is held at once within groups is more than what is saved between them. */

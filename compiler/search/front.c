@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Proposals are taken by time. Each that is priced lowers the limit for those behind it, which are
+ * slower: in small graphs to just below its live peak, else to the next of evenly spaced rooms. */
+#include "front.h"
+
+#include "amounts.h"
+
+#include <stdlib.h>
+
+#include "queue.h"
+
+enum {
+    NODES_PRICED = 1000000, /* small: all graphs of all proposals together */
+    ROOMS = 40,             /* between static memory and what everything saved takes */
+    LAST_ROOMS = 20,        /* that the last one is divided into */
+};
+
+struct points {
+    struct remat_frontier_point *items;
+    size_t count, capacity;
+};
+
+struct walk {
+    struct remat_search *search;
+    struct remat_planner *planner;
+    struct remat_arena scratch;
+    struct remat_queue queue;
+    struct points points;
+    uint32_t evaluated_count;
+    bool all; /* every proposal that could be a point is priced */
+    uint64_t room_bytes;
+};
+
+/* Larger first; of equal ones the fastest first. */
+static int compare_points(const void *a, const void *b)
+{
+    const struct remat_frontier_point *x = a, *y = b;
+    if (x->live_peak_bytes != y->live_peak_bytes)
+        return x->live_peak_bytes > y->live_peak_bytes ? -1 : 1;
+    if (x->step_ns != y->step_ns)
+        return x->step_ns < y->step_ns ? -1 : 1;
+    return strcmp(x->policy, y->policy);
+}
+
+/* Sorts, and drops points that another one is as small and as fast as. Times saturate, and what
+ * takes that long is no plan: remat_arrange refuses it. */
+static void sort_points(struct points *points)
+{
+    struct remat_frontier_point *items = points->items;
+    size_t kept = 0;
+    if (points->count > 0)
+        qsort(items, points->count, sizeof *items, compare_points);
+    for (size_t i = 0; i < points->count; i++) {
+        const struct remat_frontier_point point = items[i];
+        if (point.step_ns >= REMAT_SEGMENT_NS_MAX ||
+            (kept > 0 && items[kept - 1].live_peak_bytes == point.live_peak_bytes))
+            continue;
+        while (kept > 0 && items[kept - 1].step_ns >= point.step_ns)
+            kept--;
+        items[kept++] = point;
+    }
+    points->count = kept;
+}
+
+static remat_status price(struct walk *w, struct remat_proposal *proposal)
+{
+    remat_status st = REMAT_OK;
+    struct remat_search *s = w->search;
+    REMAT_TRY(remat_proposal_evaluate(s, &w->scratch, w->planner, proposal, 0));
+    struct remat_evaluation *cost = &proposal->cost;
+    if (cost->live_peak_bytes < s->fixed_live_bytes)
+        cost->live_peak_bytes = s->fixed_live_bytes;
+    REMAT_PUSH(s->arena, &w->points,
+               ((struct remat_frontier_point){.policy = proposal->name,
+                                              .live_peak_bytes = cost->live_peak_bytes,
+                                              .step_ns = cost->step_ns}));
+    w->evaluated_count++;
+    if (!s->state.best_ns || cost->step_ns < s->state.best_ns)
+        s->state.best_ns = cost->step_ns;
+    if (!s->state.least_bytes || cost->live_peak_bytes < s->state.least_bytes)
+        s->state.least_bytes = cost->live_peak_bytes;
+fail:
+    return st;
+}
+
+/* Everything saved is priced first: it says how far apart rooms are. */
+static remat_status begin(struct walk *w)
+{
+    remat_status st = REMAT_OK;
+    struct remat_search *s = w->search;
+    struct remat_proposals policies = {0};
+    REMAT_TRY(remat_search_planner(s, &w->planner));
+    w->queue = (struct remat_queue){.search = s,
+                                    .planner = w->planner,
+                                    .scratch = &w->scratch,
+                                    .order = REMAT_FASTEST_FIRST,
+                                    .covered_bytes = UINT64_MAX};
+    REMAT_TRY(remat_search_policies(s, true, &policies));
+    for (size_t i = 0; i < policies.count; i++)
+        if (policies.items[i].policy->granularity == REMAT_POLICY_NONE)
+            REMAT_TRY(price(w, &policies.items[i]));
+    REMAT_TRY(remat_proposals_bound(s, &w->scratch, w->planner, &policies));
+    for (size_t i = 0; i < policies.count; i++)
+        REMAT_TRY(remat_queue_add(&w->queue, &policies.items[i]));
+    if (s->settings->solver == REMAT_SOLVER_PER_OP)
+        REMAT_TRY(remat_queue_add_planned(&w->queue));
+    w->all = (uint64_t)w->queue.added_count * s->graph->node_count <= NODES_PRICED;
+    w->room_bytes = (s->state.least_bytes - s->statics->total_bytes) / ROOMS + 1;
+    s->state.to_see_count = w->queue.added_count;
+fail:
+    return st;
+}
+
+/* What is slower than one with that live peak is of use if it needs no more than this. */
+static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
+{
+    uint64_t static_bytes = w->search->statics->total_bytes, below = live_peak_bytes - 1;
+    uint64_t moving = below > static_bytes ? below - static_bytes : 0;
+    if (w->all)
+        return below;
+    if (moving >= w->room_bytes)
+        return static_bytes + moving / w->room_bytes * w->room_bytes;
+    return below > w->room_bytes / LAST_ROOMS ? below - w->room_bytes / LAST_ROOMS : 0;
+}
+
+static remat_status walk(struct walk *w)
+{
+    remat_status st = REMAT_OK;
+    struct remat_proposal proposal;
+    uint64_t limit_bytes = UINT64_MAX;
+    bool any;
+    for (;;) {
+        REMAT_TRY(remat_queue_take(&w->queue, limit_bytes, &proposal, &any));
+        if (!any)
+            break;
+        REMAT_TRY(price(w, &proposal));
+        if (!w->all)
+            REMAT_TRY(remat_queue_learn(&w->queue, &proposal));
+        w->search->state.seen_count = w->evaluated_count;
+        w->queue.covered_bytes = w->search->state.least_bytes;
+        if (proposal.cost.live_peak_bytes <= limit_bytes)
+            limit_bytes = lower(w, proposal.cost.live_peak_bytes);
+    }
+fail:
+    return st;
+}
+
+remat_status remat_search_front(struct remat_search *s, const struct remat_frontier_point *plan,
+                                struct remat_frontier *out)
+{
+    remat_status st = REMAT_OK;
+    struct walk w = {.search = s};
+    remat_arena_init(&w.scratch, s->ctx);
+    REMAT_TRY(begin(&w));
+    REMAT_TRY(walk(&w));
+    if (plan)
+        REMAT_PUSH(s->arena, &w.points, *plan);
+    sort_points(&w.points);
+    *out = (struct remat_frontier){.points = w.points.items,
+                                   .count = (uint32_t)w.points.count,
+                                   .candidate_count = w.queue.added_count,
+                                   .seen_count = w.queue.added_count - w.queue.passed_count,
+                                   .evaluated_count = w.evaluated_count,
+                                   .cut_short = s->over,
+                                   .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
+    if (out->bounded)
+        out->floor_bytes = remat_planner_floor(w.planner);
+    for (uint32_t i = 0; i < out->count && out->bounded; i++) {
+        struct remat_frontier_point *point = &out->points[i];
+        REMAT_TRY(remat_planner_bound(w.planner, point->live_peak_bytes, &point->bound_ns));
+        REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
+    }
+    REMAT_TRY(remat_search_base(s, &out->base_ns));
+fail:
+    remat_arena_release(&w.scratch);
+    return st;
+}

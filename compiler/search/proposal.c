@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proposal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "rewrite.h"
+
+static remat_status decide(struct remat_search *s, struct remat_arena *arena,
+                           const struct remat_planner *planner,
+                           const struct remat_proposal *proposal, struct remat_notes *notes,
+                           struct remat_decision *out)
+{
+    remat_stopwatch_start(s->watch);
+    remat_status st =
+        proposal->policy ? remat_policy_decide(s->ground, arena, proposal->policy, out, notes)
+        : remat_is_none(proposal->path)
+            ? remat_planner_near(planner, arena, proposal->step, out)
+            : remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
+    remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
+    return st;
+}
+
+remat_status remat_proposal_find_least(struct remat_search *s, struct remat_arena *scratch,
+                                       const struct remat_planner *planner,
+                                       struct remat_proposal *proposal)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_notes ignored = {0};
+    REMAT_TRY(decide(s, scratch, planner, proposal, &ignored, &decision));
+    REMAT_TRY(remat_planner_least(planner, scratch, &decision, &proposal->least));
+fail:
+    remat_arena_reset(scratch);
+    return st;
+}
+
+remat_status remat_proposal_evaluate(struct remat_search *s, struct remat_arena *scratch,
+                                     const struct remat_planner *planner,
+                                     struct remat_proposal *proposal, uint64_t limit_bytes)
+{
+    remat_status st = REMAT_OK;
+    struct remat_decision decision;
+    struct remat_notes ignored = {0};
+    REMAT_TRY(decide(s, scratch, planner, proposal, &ignored, &decision));
+    REMAT_TRY(remat_evaluate_packed(s->evaluator, &decision, limit_bytes, s->settings->guard_bytes,
+                                    &proposal->cost));
+    if (proposal->cost.arena_bytes < s->fixed_arena_bytes)
+        proposal->cost.arena_bytes = s->fixed_arena_bytes;
+fail:
+    remat_arena_reset(scratch);
+    return st;
+}
+
+static int compare_least(const void *a, const void *b)
+{
+    const struct remat_proposal *x = a, *y = b;
+    if (x->least.step_ns != y->least.step_ns)
+        return x->least.step_ns < y->least.step_ns ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+/* Lists of ops often come to the same. */
+static void drop_twins(struct remat_proposals *proposals)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < proposals->count; i++) {
+        const struct remat_proposal proposal = proposals->items[i];
+        bool twin = false;
+        for (size_t k = kept; k-- > 0 && !twin;) {
+            if (proposals->items[k].least.step_ns != proposal.least.step_ns)
+                break;
+            twin = proposals->items[k].least.effect == proposal.least.effect;
+        }
+        if (!twin)
+            proposals->items[kept++] = proposal;
+    }
+    proposals->count = kept;
+}
+
+/* Nothing and full recomputation, one of which is likely to do. */
+static bool is_extreme(const struct remat_policy *policy, uint32_t most_layers)
+{
+    return policy->granularity == REMAT_POLICY_NONE ||
+           (policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 &&
+            policy->layer_count == most_layers);
+}
+
+remat_status remat_proposals_bound(struct remat_search *s, struct remat_arena *scratch,
+                                   const struct remat_planner *planner,
+                                   struct remat_proposals *policies)
+{
+    remat_status st = REMAT_OK;
+    size_t kept = 0;
+    uint32_t most_layers = 0;
+    for (size_t i = 0; i < policies->count; i++)
+        if (policies->items[i].policy->layer_count > most_layers)
+            most_layers = policies->items[i].policy->layer_count;
+    for (size_t i = 0; i < policies->count; i++) {
+        struct remat_proposal policy = policies->items[i];
+        if (!is_extreme(policy.policy, most_layers) && remat_search_is_over(s))
+            continue;
+        REMAT_TRY(remat_proposal_find_least(s, scratch, planner, &policy));
+        policies->items[kept++] = policy;
+    }
+    policies->count = kept;
+    qsort(policies->items, policies->count, sizeof *policies->items, compare_least);
+    drop_twins(policies);
+fail:
+    return st;
+}
+
+remat_status remat_proposal_carry(struct remat_search *s, struct remat_arena *arena,
+                                  const struct remat_planner *planner,
+                                  const struct remat_proposal *proposal, struct remat_notes *notes,
+                                  struct remat_chosen *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_evaluator *evaluator;
+    struct remat_graph *graph;
+    *out = (struct remat_chosen){.name = proposal->name};
+    REMAT_TRY(decide(s, arena, planner, proposal, notes, &out->decision));
+    remat_stopwatch_start(s->watch);
+    REMAT_TRY(remat_evaluator_for(s->evaluator, &out->decision, &evaluator));
+    REMAT_TRY(remat_rewrite(s->ctx, arena, &evaluator->clones, &out->decision, &graph));
+    remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
+    REMAT_TRY(remat_arrange(s->ctx, arena, graph, s->statics, &s->settings->device, s->watch,
+                            &out->arranged));
+    remat_stopwatch_start(s->watch);
+    REMAT_TRY(remat_place(s->ctx, arena, s->statics, &out->arranged.lifespans,
+                          s->settings->guard_bytes, &out->arena_bytes));
+    remat_stopwatch_lap(s->watch, REMAT_LAP_PLACE);
+    if (out->arena_bytes < s->fixed_arena_bytes)
+        out->arena_bytes = s->fixed_arena_bytes;
+    if (out->arranged.step_ns != proposal->cost.step_ns ||
+        out->arena_bytes != proposal->cost.arena_bytes)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_INTERNAL,
+                   "policy \"%s\": evaluated to %" PRIu64 " ns and an arena of %" PRIu64
+                   " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
+                   proposal->name, proposal->cost.step_ns, proposal->cost.arena_bytes,
+                   out->arranged.step_ns, out->arena_bytes);
+fail:
+    return st;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decisions that a search compares, before they are carried out: where each comes from and what is
+ * known of its cost. Functions give REMAT_OK unless memory ends or something is wrong with the
+ * compiler; `scratch` comes back empty. */
+#ifndef REMAT_PROPOSAL_H
+#define REMAT_PROPOSAL_H
+
+#include "search.h"
+
+struct remat_proposal {
+    const char *name;                  /* of the policy, or "per-op" */
+    const struct remat_policy *policy; /* NULL: the planner's */
+    uint32_t path, step;               /* path REMAT_NONE: step is the number of one near corners */
+    uint32_t index;                    /* decides between equals */
+    struct remat_least least;          /* the exact time, and a bound of its bytes */
+    struct remat_evaluation cost;      /* step_ns 0: not evaluated */
+};
+
+struct remat_proposals {
+    struct remat_proposal *items;
+    size_t count, capacity;
+};
+
+/* The policy that was given; `manual`: all manual policies. They lie in the search's arena. */
+remat_status remat_search_policies(struct remat_search *search, bool manual,
+                                   struct remat_proposals *out);
+
+/* Fills proposal->least. */
+remat_status remat_proposal_find_least(struct remat_search *search, struct remat_arena *scratch,
+                                       const struct remat_planner *planner,
+                                       struct remat_proposal *proposal);
+
+/* Fills proposal->cost; packed where the live peak is at most limit_bytes. */
+remat_status remat_proposal_evaluate(struct remat_search *search, struct remat_arena *scratch,
+                                     const struct remat_planner *planner,
+                                     struct remat_proposal *proposal, uint64_t limit_bytes);
+
+/* Finds the least costs of policies, sorts by time, and keeps one of those that make the same
+ * kernels, the one with the least index. A search that is over looks at nothing and full
+ * recomputation alone. */
+remat_status remat_proposals_bound(struct remat_search *search, struct remat_arena *scratch,
+                                   const struct remat_planner *planner,
+                                   struct remat_proposals *policies);
+
+/* Decide, clone, arrange, place. REMAT_ERROR_INTERNAL if that is not what was evaluated. */
+remat_status remat_proposal_carry(struct remat_search *search, struct remat_arena *arena,
+                                  const struct remat_planner *planner,
+                                  const struct remat_proposal *proposal, struct remat_notes *notes,
+                                  struct remat_chosen *out);
+
+#endif

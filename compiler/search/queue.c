@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "queue.h"
+
+enum {
+    PASSED_MAX = 15,        /* of a kind, one after the other */
+    NODES_LISTED = 2000000, /* in all graphs together whose least costs are found at once */
+};
+
+/* --- the heap --- */
+
+static bool comes_before(const struct remat_queue_entry *a, const struct remat_queue_entry *b)
+{
+    return a->key != b->key ? a->key < b->key : a->last.index < b->last.index;
+}
+
+static remat_status push(struct remat_queue *q, struct remat_queue_entry entry)
+{
+    remat_status st = REMAT_OK;
+    REMAT_PUSH(q->search->arena, &q->heap, entry);
+    size_t at = q->heap.count - 1;
+    for (; at > 0 && comes_before(&entry, &q->heap.items[(at - 1) / 2]); at = (at - 1) / 2)
+        q->heap.items[at] = q->heap.items[(at - 1) / 2];
+    q->heap.items[at] = entry;
+fail:
+    return st;
+}
+
+static struct remat_queue_entry pop(struct remat_queue *q)
+{
+    struct remat_queue_entry *items = q->heap.items;
+    const struct remat_queue_entry top = items[0], last = items[--q->heap.count];
+    size_t at = 0, child;
+    while ((child = 2 * at + 1) < q->heap.count) {
+        if (child + 1 < q->heap.count && comes_before(&items[child + 1], &items[child]))
+            child++;
+        if (!comes_before(&items[child], &last))
+            break;
+        items[at] = items[child];
+        at = child;
+    }
+    items[at] = last;
+    return top;
+}
+
+static uint64_t key_of(const struct remat_queue *q, const struct remat_proposal *proposal)
+{
+    return q->order == REMAT_FASTEST_FIRST ? proposal->least.step_ns : proposal->least.live_bytes;
+}
+
+/* --- paths --- */
+
+struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
+{
+    return (struct remat_proposal){.name = "per-op", .path = path, .step = step};
+}
+
+static remat_status live_peak(struct remat_queue *q, uint32_t path, uint32_t step, uint64_t *out)
+{
+    struct remat_proposal proposal = remat_queue_step(path, step);
+    remat_status st = remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, 0);
+    *out = proposal.cost.live_peak_bytes;
+    return st;
+}
+
+/* How many paths are of use. The group that is recomputed at once grows with its layers, what is
+ * saved between groups gets less. Groups that need more than those before are the last ones: on the
+ * way to them there may be something smaller yet. */
+static remat_status find_path_count(struct remat_queue *q, uint32_t *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_search *s = q->search;
+    uint32_t path = remat_planner_single_count(q->planner);
+    uint32_t count = remat_planner_path_count(q->planner);
+    uint64_t least_bytes = UINT64_MAX, bytes = 0;
+    while (s->path_count == 0 && path < count && bytes < least_bytes && !remat_search_is_over(s)) {
+        least_bytes = bytes ? bytes : least_bytes;
+        REMAT_TRY(live_peak(q, path, remat_planner_path_length(q->planner, path) - 1, &bytes));
+        path++;
+    }
+    if (s->path_count == 0)
+        s->path_count = path;
+    *out = s->path_count;
+fail:
+    return st;
+}
+
+/* --- entries --- */
+
+remat_status remat_queue_add(struct remat_queue *q, const struct remat_proposal *proposal)
+{
+    struct remat_queue_entry entry = {*proposal, proposal->step, key_of(q, proposal)};
+    entry.last.index = q->added_count++;
+    return push(q, entry);
+}
+
+/* At a corner the last decision may be a launch faster than those before it. */
+static uint64_t range_key(const struct remat_queue *q, uint32_t first,
+                          const struct remat_proposal *last, uint64_t before_ns)
+{
+    uint64_t key = key_of(q, last);
+    return q->order == REMAT_FASTEST_FIRST && first < last->step && before_ns < key ? before_ns
+                                                                                    : key;
+}
+
+static remat_status push_range(struct remat_queue *q, uint32_t first,
+                               const struct remat_proposal *last, uint64_t before_ns)
+{
+    return push(q, (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
+}
+
+static remat_status halve(struct remat_queue *q, const struct remat_queue_entry *entry)
+{
+    remat_status st = REMAT_OK;
+    uint32_t middle = entry->first + (entry->last.step - entry->first) / 2;
+    struct remat_proposal left = remat_queue_step(entry->last.path, middle);
+    left.index = entry->last.index;
+    REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &left));
+    REMAT_TRY(push_range(q, entry->first, &left, entry->key));
+    st = push_range(q, middle + 1, &entry->last, left.least.step_ns);
+fail:
+    return st;
+}
+
+/* Ranges of at most `stride` decisions, none with a corner before its end. */
+static remat_status add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
+{
+    remat_status st = REMAT_OK;
+    uint32_t plain = remat_planner_path_length(q->planner, path);
+    uint32_t count = plain + remat_planner_nested_count(q->planner, path);
+    uint64_t before_ns = 0;
+    for (uint32_t first = 0, end; first < count && !remat_search_is_over(q->search); first = end) {
+        end = first < plain ? remat_planner_path_corner(q->planner, path, first) + 1 : count;
+        end = end - first > stride ? first + stride : end;
+        struct remat_proposal last = remat_queue_step(path, end - 1);
+        last.index = q->added_count;
+        REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &last));
+        REMAT_TRY(push_range(q, first, &last, before_ns));
+        before_ns = last.least.step_ns;
+        q->added_count += end - first;
+    }
+fail:
+    return st;
+}
+
+static remat_status add_near(struct remat_queue *q, uint32_t i)
+{
+    remat_status st = REMAT_OK;
+    struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
+    REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &near));
+    st = remat_queue_add(q, &near);
+fail:
+    return st;
+}
+
+remat_status remat_queue_add_planned(struct remat_queue *q)
+{
+    remat_status st = REMAT_OK;
+    uint32_t path_count;
+    uint64_t decisions = 0, stride;
+    for (uint32_t i = 0; i < remat_planner_near_count(q->planner); i++)
+        REMAT_TRY(add_near(q, i));
+    REMAT_TRY(find_path_count(q, &path_count));
+    for (uint32_t path = 0; path < path_count; path++)
+        decisions += remat_planner_path_length(q->planner, path) +
+                     remat_planner_nested_count(q->planner, path);
+    stride = decisions * q->search->graph->node_count / NODES_LISTED + 1;
+    for (uint32_t path = 0; path < path_count; path++)
+        REMAT_TRY(add_path(q, path, (uint32_t)stride));
+fail:
+    return st;
+}
+
+/* --- taking --- */
+
+static uint32_t kind_of(const struct remat_proposal *proposal)
+{
+    const struct remat_policy *policy = proposal->policy;
+    return policy ? 2 * (2 * (uint32_t)policy->granularity + (policy->group > 1)) + 1
+                  : 2 * proposal->path;
+}
+
+static struct remat_queue_kind *find_kind(const struct remat_queue *q,
+                                          const struct remat_proposal *proposal)
+{
+    for (size_t i = 0; i < q->kinds.count; i++)
+        if (q->kinds.items[i].id == kind_of(proposal))
+            return &q->kinds.items[i];
+    return NULL;
+}
+
+remat_status remat_queue_learn(struct remat_queue *q, const struct remat_proposal *proposal)
+{
+    remat_status st = REMAT_OK;
+    struct remat_queue_kind kind = {.id = kind_of(proposal),
+                                    .beyond_bytes = proposal->cost.live_peak_bytes -
+                                                    proposal->least.live_bytes};
+    struct remat_queue_kind *known = find_kind(q, proposal);
+    if (known)
+        *known = kind;
+    else
+        REMAT_PUSH(q->search->arena, &q->kinds, kind);
+fail:
+    return st;
+}
+
+static bool needs_more(struct remat_queue *q, const struct remat_proposal *proposal,
+                       uint64_t limit_bytes)
+{
+    uint64_t bytes = proposal->least.live_bytes;
+    struct remat_queue_kind *kind = find_kind(q, proposal);
+    if (bytes > limit_bytes)
+        return true;
+    return kind && bytes + kind->beyond_bytes > limit_bytes && kind->passed_count++ < PASSED_MAX;
+}
+
+static bool has_twin(const struct remat_queue *q, const struct remat_proposal *proposal)
+{
+    for (size_t i = q->taken.count; i-- > 0;)
+        if (q->taken.items[i].least.effect == proposal->least.effect &&
+            q->taken.items[i].least.step_ns == proposal->least.step_ns)
+            return true;
+    return false;
+}
+
+remat_status remat_queue_take(struct remat_queue *q, uint64_t limit_bytes,
+                              struct remat_proposal *out, bool *any)
+{
+    remat_status st = REMAT_OK;
+    *any = false;
+    while (!*any && q->heap.count > 0 && !remat_search_is_over(q->search)) {
+        const struct remat_queue_entry entry = pop(q);
+        if (needs_more(q, &entry.last, limit_bytes)) {
+            if (entry.last.least.live_bytes < q->covered_bytes)
+                q->passed_count += entry.last.step - entry.first + 1;
+            continue;
+        }
+        if (entry.first < entry.last.step) {
+            REMAT_TRY(halve(q, &entry));
+        } else if (!has_twin(q, &entry.last)) {
+            REMAT_PUSH(q->search->arena, &q->taken, entry.last);
+            *out = entry.last;
+            *any = true;
+        }
+    }
+fail:
+    return st;
+}
+
+/* Faster, or as fast and smaller. */
+static bool is_better(const struct remat_evaluation *a, const struct remat_evaluation *b)
+{
+    return a->step_ns != b->step_ns ? a->step_ns < b->step_ns
+                                    : a->live_peak_bytes < b->live_peak_bytes;
+}
+
+remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
+                                 struct remat_proposal *best, bool *found)
+{
+    remat_status st = REMAT_OK;
+    struct remat_proposal proposal;
+    bool any;
+    for (;;) {
+        REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
+        if (!any || (*found && proposal.least.step_ns > best->cost.step_ns))
+            break;
+        REMAT_TRY(
+            remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, limit_bytes));
+        if (proposal.cost.arena_bytes > limit_bytes ||
+            (*found && !is_better(&proposal.cost, &best->cost)))
+            continue;
+        *best = proposal;
+        *found = true;
+        q->search->state.best_ns = proposal.cost.step_ns;
+    }
+fail:
+    return st;
+}
+
+remat_status remat_queue_smallest(struct remat_queue *q, struct remat_proposal *out, bool *found)
+{
+    remat_status st = REMAT_OK;
+    struct remat_proposal proposal;
+    uint64_t limit_bytes = UINT64_MAX - 1;
+    bool any = true;
+    *found = false;
+    while (any) {
+        REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
+        if (any)
+            REMAT_TRY(
+                remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, limit_bytes));
+        if (any && proposal.cost.arena_bytes <= limit_bytes) {
+            *out = proposal;
+            *found = true;
+            limit_bytes = proposal.cost.arena_bytes - 1;
+        }
+    }
+fail:
+    return st;
+}

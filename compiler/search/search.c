@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search.h"
+
+#include <inttypes.h>
+
+#include "compare.h"
+#include "infeasible.h"
+#include "prepare.h"
+#include "queue.h"
+
+uint64_t remat_search_step_ns(const struct remat_search *s, uint64_t ns)
+{
+    return ns ? ns * remat_microbatches(s->settings) + s->update->step_ns : 0;
+}
+
+bool remat_search_is_over(struct remat_search *s)
+{
+    const struct remat_compile_settings *settings = s->settings;
+    struct remat_search_state state = s->state;
+    state.best_ns = remat_search_step_ns(s, state.best_ns);
+    state.bound_ns = remat_search_step_ns(s, state.bound_ns);
+    if (!s->over && settings->is_over)
+        s->over = settings->is_over(settings->is_over_user, &state);
+    return s->over;
+}
+
+static remat_status note_end(struct remat_search *s)
+{
+    remat_status st = REMAT_OK;
+    if (s->over)
+        REMAT_PUSH(s->arena, &s->notes,
+                   "the search was cut short: what was found by then depends on the machine");
+fail:
+    return st;
+}
+
+remat_status remat_search_policies(struct remat_search *s, bool manual, struct remat_proposals *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_policy_settings *given = &s->settings->policy;
+    struct remat_policy *policies;
+    uint32_t count = 1;
+    if (manual) {
+        REMAT_TRY(remat_manual_policies(s->ctx, s->arena, s->graph, &count, &policies));
+    } else {
+        REMAT_NEW(s->arena, policies, 1);
+        REMAT_TRY(remat_policy_resolve(s->ctx, s->arena, s->graph, given, policies));
+    }
+    for (uint32_t i = 0; i < count; i++)
+        REMAT_PUSH(
+            s->arena, out,
+            ((struct remat_proposal){
+                .name = policies[i].name, .policy = &policies[i], .path = REMAT_NONE, .index = i}));
+fail:
+    return st;
+}
+
+remat_status remat_search_planner(struct remat_search *s, struct remat_planner **out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_kernel_list *kernels = s->evaluator->settled->kernels;
+    struct remat_price *prices;
+    struct remat_arena scratch;
+    remat_arena_init(&scratch, s->ctx);
+    remat_stopwatch_start(s->watch);
+    REMAT_NEW(s->arena, prices, kernels->count);
+    for (uint32_t k = 0; k < kernels->count; k++)
+        prices[k] = remat_price_kernel(s->graph, &kernels->kernels[k], &s->settings->device);
+    REMAT_TRY(remat_price_check_list(s->ctx, s->graph, kernels, prices, &s->settings->device));
+    REMAT_TRY(remat_planner_create(s->ctx, s->arena, s->evaluator, prices, s->pinned, out));
+    remat_stopwatch_lap(s->watch, REMAT_LAP_PLAN);
+    REMAT_TRY(remat_planner_price_corners(*out, &scratch));
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns, uint64_t step_ns)
+{
+    if (bound_ns <= step_ns)
+        return REMAT_OK;
+    return remat_error(s->ctx, REMAT_ERROR_INTERNAL,
+                       "the bound of %" PRIu64 " ns is above the plan's own %" PRIu64 " ns",
+                       bound_ns, step_ns);
+}
+
+remat_status remat_search_base(struct remat_search *s, uint64_t *out_ns)
+{
+    remat_status st = REMAT_OK;
+    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
+    static const struct remat_policy_settings no_pins = {0};
+    struct remat_arena scratch;
+    struct remat_policy_ground *ground;
+    struct remat_decision decision;
+    struct remat_evaluation cost;
+    struct remat_notes ignored = {0};
+    remat_arena_init(&scratch, s->ctx);
+    REMAT_TRY(remat_policy_prepare(s->ctx, &scratch, s->graph, &no_pins, &ground));
+    REMAT_TRY(remat_policy_decide(ground, &scratch, &none, &decision, &ignored));
+    REMAT_TRY(remat_evaluate(s->evaluator, &decision, &cost));
+    *out_ns = cost.step_ns;
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}
+
+/* --- one budget --- */
+
+struct run {
+    struct remat_search *search;
+    struct remat_arena *scratch;
+    struct remat_planner *planner; /* NULL: a policy was given, and there is no budget */
+    struct remat_proposals policies;
+    bool per_op; /* the planner's decisions are proposals */
+};
+
+static struct remat_queue queue_of(const struct run *r, enum remat_queue_order order)
+{
+    return (struct remat_queue){
+        .search = r->search, .planner = r->planner, .scratch = r->scratch, .order = order};
+}
+
+/* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
+static remat_status find_manual(const struct run *r, bool with_flags, struct remat_proposal *out,
+                                bool *found)
+{
+    remat_status st = REMAT_OK;
+    struct remat_queue queue = queue_of(r, REMAT_FASTEST_FIRST);
+    for (size_t i = 0; i < r->policies.count; i++)
+        if (!with_flags ||
+            remat_policy_megatron_flags(r->search->arena, r->policies.items[i].policy))
+            REMAT_TRY(remat_queue_add(&queue, &r->policies.items[i]));
+    st = remat_queue_fastest(&queue, r->search->limit_bytes, out, found);
+fail:
+    return st;
+}
+
+static remat_status refuse(const struct run *r)
+{
+    remat_status st = REMAT_OK;
+    struct remat_queue queue = queue_of(r, REMAT_SMALLEST_FIRST);
+    struct remat_proposal smallest;
+    bool found;
+    for (size_t i = 0; i < r->policies.count; i++)
+        REMAT_TRY(remat_queue_add(&queue, &r->policies.items[i]));
+    if (r->per_op)
+        REMAT_TRY(remat_queue_add_planned(&queue));
+    REMAT_TRY(remat_queue_smallest(&queue, &smallest, &found));
+    st = found ? remat_infeasible(r->search, r->per_op ? r->planner : NULL, &smallest)
+               : remat_infeasible_cut_short(r->search, r->planner);
+fail:
+    return st;
+}
+
+/* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
+static remat_status find_smallest_nested(const struct run *r, struct remat_proposal *out)
+{
+    remat_status st = REMAT_OK;
+    uint32_t low = remat_planner_path_length(r->planner, 0) - 1;
+    uint32_t high = low + remat_planner_nested_count(r->planner, 0);
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        struct remat_proposal here = remat_queue_step(0, middle);
+        struct remat_proposal next = remat_queue_step(0, middle + 1);
+        REMAT_TRY(remat_proposal_evaluate(r->search, r->scratch, r->planner, &here, 0));
+        REMAT_TRY(remat_proposal_evaluate(r->search, r->scratch, r->planner, &next, 0));
+        if (next.cost.live_peak_bytes < here.cost.live_peak_bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *out = remat_queue_step(0, low);
+fail:
+    return st;
+}
+
+static remat_status try(const struct run *r, const struct remat_proposal *proposal,
+                        struct remat_proposal *out, bool *found)
+{
+    *out = *proposal;
+    remat_status st =
+        remat_proposal_evaluate(r->search, r->scratch, r->planner, out, r->search->limit_bytes);
+    *found = st == REMAT_OK && out->cost.arena_bytes <= r->search->limit_bytes;
+    return st;
+}
+
+/* When the search was ended with nothing found, without a look at the clock: everything saved, full
+ * recomputation, the end of the first path, and the smallest of what it nests. */
+static remat_status rescue(const struct run *r, struct remat_proposal *out)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_proposal *full = &r->policies.items[0];
+    struct remat_proposal step;
+    bool found = false;
+    if (r->search->limit_bytes < remat_planner_floor(r->planner))
+        return remat_infeasible_cut_short(r->search, r->planner);
+    for (size_t i = 0; i < r->policies.count && !found; i++) {
+        const struct remat_proposal *policy = &r->policies.items[i];
+        if (policy->policy->granularity == REMAT_POLICY_NONE)
+            REMAT_TRY(try(r, policy, out, &found));
+        if (policy->policy->granularity == REMAT_POLICY_LAYERS && policy->policy->group == 1)
+            full = policy; /* the slowest comes last */
+    }
+    if (!found)
+        REMAT_TRY(try(r, full, out, &found));
+    if (!found && r->per_op) {
+        step = remat_queue_step(0, remat_planner_path_length(r->planner, 0) - 1);
+        REMAT_TRY(try(r, &step, out, &found));
+    }
+    if (!found && r->per_op) {
+        REMAT_TRY(find_smallest_nested(r, &step));
+        REMAT_TRY(try(r, &step, out, &found));
+    }
+    if (!found)
+        st = remat_infeasible_cut_short(r->search, r->planner);
+fail:
+    return st;
+}
+
+/* The fastest of all proposals. *manual: the fastest policy that fits, if possible of those that
+ * Megatron has flags for; policy NULL where none does. */
+static remat_status choose_freely(struct run *r, struct remat_proposal *best,
+                                  struct remat_proposal *manual)
+{
+    remat_status st = REMAT_OK;
+    struct remat_search *s = r->search;
+    struct remat_queue queue = queue_of(r, REMAT_FASTEST_FIRST);
+    bool found = false, by_hand, by_flags = false;
+    REMAT_TRY(find_manual(r, false, manual, &found));
+    by_hand = found;
+    *best = *manual;
+    if (r->per_op) {
+        REMAT_TRY(remat_queue_add_planned(&queue));
+        REMAT_TRY(remat_queue_fastest(&queue, s->limit_bytes, best, &found));
+    }
+    if (!found)
+        return s->over ? rescue(r, best) : refuse(r);
+    if (!by_hand || s->over)
+        return REMAT_OK;
+    REMAT_TRY(remat_compare_manual(s, r->scratch, r->planner, &r->policies, best, manual));
+    if (!remat_policy_megatron_flags(s->arena, manual->policy))
+        REMAT_TRY(find_manual(r, true, manual, &by_flags));
+fail:
+    return st;
+}
+
+static remat_status choose_given(const struct run *r, struct remat_proposal *best)
+{
+    remat_status st = REMAT_OK;
+    *best = r->policies.items[0];
+    REMAT_TRY(remat_proposal_evaluate(r->search, r->scratch, NULL, best, UINT64_MAX));
+    if (best->cost.arena_bytes > r->search->limit_bytes)
+        st = remat_infeasible(r->search, NULL, best);
+fail:
+    return st;
+}
+
+remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
+{
+    remat_status st = REMAT_OK;
+    struct remat_arena scratch;
+    struct run r = {.search = s, .scratch = &scratch};
+    struct remat_proposal best, manual = {0};
+    bool free = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
+    r.per_op = free && s->settings->solver == REMAT_SOLVER_PER_OP;
+    remat_arena_init(&scratch, s->ctx);
+    REMAT_TRY(remat_search_policies(s, free, &r.policies));
+    if (s->settings->has_budget) {
+        REMAT_TRY(remat_search_planner(s, &r.planner));
+        if (s->limit_bytes >= remat_planner_floor(r.planner))
+            REMAT_TRY(remat_planner_bound(r.planner, s->limit_bytes, &s->state.bound_ns));
+    }
+    if (free) {
+        REMAT_TRY(remat_proposals_bound(s, &scratch, r.planner, &r.policies));
+        REMAT_TRY(choose_freely(&r, &best, &manual));
+    } else {
+        REMAT_TRY(choose_given(&r, &best));
+        manual = best;
+    }
+    REMAT_TRY(note_end(s));
+    REMAT_TRY(remat_proposal_carry(s, s->arena, r.planner, &best, &s->notes, out));
+    out->manual = manual.policy;
+    out->manual_ns = manual.cost.step_ns;
+    out->bound_ns = s->state.bound_ns;
+    out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(r.planner) : 0;
+    out->floor_bytes = r.per_op ? remat_planner_floor(r.planner) : 0;
+    REMAT_TRY(remat_search_check_bound(s, out->bound_ns, out->arranged.step_ns));
+fail:
+    remat_arena_release(&scratch);
+    return st;
+}

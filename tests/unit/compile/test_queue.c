@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A queue of which most decisions lie in ranges, against every decision of every path one by one:
+ * at several limits it finds one as fast as the fastest that fits, and one as small as any. */
+#include <inttypes.h>
+
+#include "check.h"
+#include "queue.h"
+#include "subject.h"
+
+enum { LIMITS = 40, STRIDE = 7 }; /* every 7th decision is measured */
+
+struct fixture {
+    struct subject_bench bench;
+    struct remat_compile_settings settings;
+    struct remat_arrangement nothing;
+    struct remat_arena scratch;
+    struct remat_search search;
+    struct remat_proposals all;
+};
+
+static remat_status prepare(struct fixture *f)
+{
+    remat_status st = REMAT_OK;
+    struct subject *s = &f->bench.s;
+    struct remat_model_settings model;
+    REMAT_TRY(remat_model_preset(s->ctx, "encdec-tiny", &model));
+    model.layers = 12;
+    model.batch = 4;
+    REMAT_TRY(subject_prepare(s, &model, 1, "a100-80"));
+    REMAT_TRY(subject_bench_extract(&f->bench));
+    f->settings = (struct remat_compile_settings){.device = s->device, .has_budget = true};
+    f->search = (struct remat_search){.ctx = s->ctx,
+                                      .arena = &s->arena,
+                                      .settings = &f->settings,
+                                      .graph = s->graph,
+                                      .statics = &s->statics,
+                                      .evaluator = &s->evaluator,
+                                      .watch = &s->watch,
+                                      .update = &f->nothing,
+                                      .limit_bytes = UINT64_MAX};
+fail:
+    return st;
+}
+
+static remat_status measure_all(struct fixture *f)
+{
+    remat_status st = REMAT_OK;
+    const struct remat_planner *planner = f->bench.planner;
+    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
+        uint32_t count =
+            remat_planner_path_length(planner, path) + remat_planner_nested_count(planner, path);
+        for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
+            struct remat_proposal proposal = remat_queue_step(path, step);
+            REMAT_TRY(
+                remat_proposal_evaluate(&f->search, &f->scratch, planner, &proposal, UINT64_MAX));
+            REMAT_PUSH(&f->bench.s.arena, &f->all, proposal);
+        }
+    }
+fail:
+    return st;
+}
+
+static remat_status fill(struct fixture *f, enum remat_queue_order order, struct remat_queue *queue)
+{
+    *queue = (struct remat_queue){
+        .search = &f->search, .planner = f->bench.planner, .scratch = &f->scratch, .order = order};
+    return remat_queue_add_planned(queue);
+}
+
+/* The limit is what decision `of` needs. */
+static remat_status check_fastest(struct fixture *f, const struct remat_proposal *of)
+{
+    remat_status st = REMAT_OK;
+    struct remat_queue queue;
+    struct remat_proposal best = {0};
+    bool found = false;
+    REMAT_TRY(fill(f, REMAT_FASTEST_FIRST, &queue));
+    REMAT_TRY(remat_queue_fastest(&queue, of->cost.arena_bytes, &best, &found));
+    CHECK(found, "path %u, step %u: nothing fits", of->path, of->step);
+    for (size_t i = 0; i < f->all.count; i++) {
+        const struct remat_proposal *other = &f->all.items[i];
+        CHECK(other->cost.arena_bytes > of->cost.arena_bytes ||
+                  best.cost.step_ns <= other->cost.step_ns,
+              "%" PRIu64 " B: step %u of path %u takes %" PRIu64 " ns, step %u of path %u %" PRIu64
+              " ns",
+              of->cost.arena_bytes, best.step, best.path, best.cost.step_ns, other->step,
+              other->path, other->cost.step_ns);
+    }
+fail:
+    return st;
+}
+
+static remat_status check_smallest(struct fixture *f)
+{
+    remat_status st = REMAT_OK;
+    struct remat_queue queue;
+    struct remat_proposal smallest = {0};
+    bool found = false;
+    REMAT_TRY(fill(f, REMAT_SMALLEST_FIRST, &queue));
+    REMAT_TRY(remat_queue_smallest(&queue, &smallest, &found));
+    CHECK(found, "nothing is smallest");
+    for (size_t i = 0; i < f->all.count; i++)
+        CHECK(smallest.cost.arena_bytes <= f->all.items[i].cost.arena_bytes,
+              "step %u of path %u is smaller: %" PRIu64 " B, live %" PRIu64
+              ", than step %u of path %u, %" PRIu64 " live %" PRIu64,
+              f->all.items[i].step, f->all.items[i].path, f->all.items[i].cost.arena_bytes,
+              f->all.items[i].cost.live_peak_bytes, smallest.step, smallest.path,
+              smallest.cost.arena_bytes, smallest.cost.live_peak_bytes);
+fail:
+    return st;
+}
+
+/* Times do not fall, and no two make the same kernels. */
+static remat_status check_order(struct fixture *f)
+{
+    remat_status st = REMAT_OK;
+    struct remat_queue queue;
+    struct remat_proposal proposal;
+    uint64_t before_ns = 0, before_effect = 0;
+    uint32_t count = 0;
+    bool any;
+    REMAT_TRY(fill(f, REMAT_FASTEST_FIRST, &queue));
+    CHECK(queue.heap.count < queue.added_count / 2, "few ranges");
+    for (;; count++) {
+        REMAT_TRY(remat_queue_take(&queue, UINT64_MAX, &proposal, &any));
+        if (!any)
+            break;
+        CHECK(proposal.least.step_ns + 10000 >= before_ns, "%" PRIu64 " ns behind %" PRIu64 " ns",
+              proposal.least.step_ns, before_ns);
+        CHECK(proposal.least.step_ns != before_ns || proposal.least.effect != before_effect,
+              "the same kernels twice");
+        before_ns = proposal.least.step_ns;
+        before_effect = proposal.least.effect;
+    }
+    CHECK(count > LIMITS, "only %u", count);
+fail:
+    return st;
+}
+
+static remat_status check_queue(struct fixture *f)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(prepare(f));
+    REMAT_TRY(measure_all(f));
+    for (uint32_t i = 0; i < LIMITS; i++)
+        REMAT_TRY(check_fastest(f, &f->all.items[i * (f->all.count - 1) / (LIMITS - 1)]));
+    REMAT_TRY(check_smallest(f));
+    REMAT_TRY(check_order(f));
+fail:
+    return st;
+}
+
+int main(void)
+{
+    struct fixture f = {0};
+    subject_init(&f.bench.s);
+    remat_arena_init(&f.scratch, f.bench.s.ctx);
+    remat_status st = check_queue(&f);
+    CHECK(st == REMAT_OK, "%s", remat_context_message(f.bench.s.ctx));
+    remat_arena_release(&f.scratch);
+    subject_release(&f.bench.s);
+    return failures > 0;
+}
