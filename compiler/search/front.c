@@ -99,6 +99,7 @@ static remat_status begin(struct walk *w)
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE)
             REMAT_TRY(price(w, &policies.items[i]));
+    s->state.to_see_count = (uint32_t)policies.count; /* by now */
     REMAT_TRY(remat_proposals_bound(s, &w->scratch, w->planner, &policies));
     for (size_t i = 0; i < policies.count; i++)
         REMAT_TRY(remat_queue_add(&w->queue, &policies.items[i]));
