@@ -143,11 +143,26 @@ fail:
     return st;
 }
 
-static void tell(const struct remat_solve_options *o, uint32_t budget,
-                 const struct remat_solution *best)
+static remat_status check_bound(remat_context *ctx, const struct remat_solution *best)
 {
+    remat_status st = REMAT_OK;
+    if (best->fits && best->result.time < best->lower_bound)
+        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL,
+                   "the bound of %.17g is above the time of a sequence that fits, %.17g",
+                   best->lower_bound, best->result.time);
+fail:
+    return st;
+}
+
+static remat_status tell(remat_context *ctx, const struct remat_solve_options *o, uint32_t budget,
+                         const struct remat_solution *best)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(check_bound(ctx, best));
     if (o->progress)
         o->progress(o->user, budget, best);
+fail:
+    return st;
 }
 
 /* Schedules on a ladder of budgets, made when first asked for. */
@@ -184,7 +199,7 @@ static remat_status try_greedy(struct remat_arena *arena, struct call *c, uint64
                                          &sequence, &ok));
         if (ok)
             REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
-        tell(o, index, best);
+        REMAT_TRY(tell(arena->ctx, o, index, best));
     }
 fail:
     return st;
@@ -342,7 +357,7 @@ static remat_status start(struct remat_arena *arena, struct call *c, uint64_t bu
     REMAT_TRY(
         remat_bound_time(arena, p, budget, CUTS + CUTS_WORK / p->node_count, o->deadline, bound));
     best->lower_bound = bound->time;
-    tell(o, i, best);
+    REMAT_TRY(tell(arena->ctx, o, i, best));
     REMAT_TRY(try_cuts(arena, p, budget, bound, o->deadline, best));
     if (bound->keep_less && !remat_deadline_expired(o->deadline)) {
         REMAT_TRY(try_greedy(arena, c, budget, bound->keep_less, i, best));
@@ -350,7 +365,7 @@ static remat_status start(struct remat_arena *arena, struct call *c, uint64_t bu
     }
     REMAT_TRY(try_chain(arena, p, budget, o->deadline, &c->chain, best));
     REMAT_TRY(try_exact(arena, p, budget, STATES_FEW, o->deadline, best));
-    tell(o, i, best);
+    REMAT_TRY(tell(arena->ctx, o, i, best));
 fail:
     return st;
 }
@@ -367,9 +382,9 @@ static remat_status solve_one(struct remat_arena *arena, struct call *c, uint64_
     REMAT_TRY(start(arena, c, budget, i, &bound, best));
     if (!best->fits)
         REMAT_TRY(try_ladder(arena, p, budget, c->given, o->deadline, &c->ladder, best));
-    tell(o, i, best);
+    REMAT_TRY(tell(arena->ctx, o, i, best));
     REMAT_TRY(anneal(arena, p, &some, c->given, NULL, budget, o, best));
-    tell(o, i, best);
+    REMAT_TRY(tell(arena->ctx, o, i, best));
     if (p->node_count > LADDER_NODES_MAX)
         REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
     REMAT_TRY(try_branches(arena, p, budget, &bound, o, best));
@@ -377,7 +392,7 @@ static remat_status solve_one(struct remat_arena *arena, struct call *c, uint64_
         REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
     if (!c->chain.found) /* its table has the schedules for every budget already */
         REMAT_TRY(search_on_ladder(arena, p, budget, c->given, &c->ladder, o, best));
-    tell(o, i, best);
+    REMAT_TRY(tell(arena->ctx, o, i, best));
     REMAT_TRY(try_exact(arena, p, budget, o->effort * STATES_MANY, o->deadline, best));
 fail:
     return st;
@@ -422,10 +437,7 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
         REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
     }
     for (uint32_t i = 0; i < budget_count; i++)
-        if (out[i].fits && out[i].result.time < out[i].lower_bound)
-            REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL,
-                       "the bound of %.17g is above the time of a sequence that fits, %.17g",
-                       out[i].lower_bound, out[i].result.time);
+        REMAT_TRY(check_bound(arena->ctx, &out[i]));
 fail:
     return st;
 }

@@ -32,7 +32,9 @@ double remat_solve_effort(const struct remat_problem *problem, double seconds);
 remat_status remat_solve_given_order(struct remat_arena *arena, const struct remat_problem *problem,
                                      struct remat_solution *out);
 
-/* Budgets descend. The solutions are monotone: never slower at a larger budget of the same call. */
+/* Budgets descend. The solutions are monotone: never slower at a larger budget of the same call.
+ * A bound above the time of a sequence that fits is REMAT_ERROR_INTERNAL before progress is told.
+ */
 remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *problem,
                          const uint64_t *budgets, uint32_t budget_count,
                          const struct remat_solve_options *options, struct remat_solution *out);
