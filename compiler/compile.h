@@ -19,7 +19,7 @@ struct remat_search_state {
     uint64_t bound_ns; /* no plan that fits beats this */
     /* Of a curve alone. */
     uint64_t least_bytes;              /* smallest live peak */
-    uint32_t seen_count, to_see_count; /* candidates priced or found to be no better; of how many */
+    uint32_t seen_count, to_see_count; /* candidates priced; of how many */
 };
 
 struct remat_compile_settings {

@@ -26,7 +26,6 @@ struct walk {
     struct remat_arena scratch;
     struct remat_queue queue;
     struct points points;
-    uint32_t evaluated_count;
     bool all; /* every proposal that could be a point is priced */
     uint64_t room_bytes;
 };
@@ -74,7 +73,7 @@ static remat_status price(struct walk *w, struct remat_proposal *proposal)
                ((struct remat_frontier_point){.policy = proposal->name,
                                               .live_peak_bytes = cost->live_peak_bytes,
                                               .step_ns = cost->step_ns}));
-    w->evaluated_count++;
+    s->state.seen_count++;
     if (!s->state.best_ns || cost->step_ns < s->state.best_ns)
         s->state.best_ns = cost->step_ns;
     if (!s->state.least_bytes || cost->live_peak_bytes < s->state.least_bytes)
@@ -99,15 +98,16 @@ static remat_status begin(struct walk *w)
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE)
             REMAT_TRY(price(w, &policies.items[i]));
-    s->state.to_see_count = (uint32_t)policies.count; /* by now */
+    s->state.to_see_count = (uint32_t)policies.count;
     REMAT_TRY(remat_proposals_bound(s, &w->scratch, w->planner, &policies));
     for (size_t i = 0; i < policies.count; i++)
         REMAT_TRY(remat_queue_add(&w->queue, &policies.items[i]));
+    uint32_t added = w->queue.added_count;
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
         REMAT_TRY(remat_queue_add_planned(&w->queue));
     w->all = (uint64_t)w->queue.added_count * s->graph->node_count <= NODES_PRICED;
     w->room_bytes = (s->state.least_bytes - s->statics->total_bytes) / ROOMS + 1;
-    s->state.to_see_count = w->queue.added_count;
+    s->state.to_see_count += w->queue.added_count - added;
 fail:
     return st;
 }
@@ -137,7 +137,6 @@ static remat_status walk(struct walk *w)
         REMAT_TRY(price(w, &proposal));
         if (!w->all)
             REMAT_TRY(remat_queue_learn(&w->queue, &proposal));
-        w->search->state.seen_count = w->evaluated_count;
         w->queue.covered_bytes = w->search->state.least_bytes;
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
@@ -157,13 +156,14 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
     if (plan)
         REMAT_PUSH(s->arena, &w.points, *plan);
     sort_points(&w.points);
-    *out = (struct remat_frontier){.points = w.points.items,
-                                   .count = (uint32_t)w.points.count,
-                                   .candidate_count = w.queue.added_count,
-                                   .seen_count = w.queue.added_count - w.queue.passed_count,
-                                   .evaluated_count = w.evaluated_count,
-                                   .cut_short = s->over,
-                                   .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
+    *out = (struct remat_frontier){
+        .points = w.points.items,
+        .count = (uint32_t)w.points.count,
+        .candidate_count = s->state.to_see_count,
+        .seen_count = s->over ? s->state.seen_count : s->state.to_see_count - w.queue.passed_count,
+        .evaluated_count = s->state.seen_count,
+        .cut_short = s->over,
+        .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
     if (out->bounded)
         out->floor_bytes = remat_planner_floor(w.planner);
     for (uint32_t i = 0; i < out->count && out->bounded; i++) {
