@@ -15,6 +15,7 @@
 struct pipeline {
     remat_context *ctx;
     struct remat_arena *arena;
+    struct remat_arena planning; /* of what is not needed once there is a decision */
     const struct remat_compile_settings *settings;
     struct remat_prepared prepared;
     const struct remat_graph *graph; /* what decisions are made on */
@@ -238,6 +239,13 @@ static void report_laps(const struct pipeline *p)
                                p->watch.runs[lap]);
 }
 
+static void end_planning(struct pipeline *p)
+{
+    remat_evaluator_release(&p->evaluator);
+    remat_arena_release(&p->planning);
+    p->evaluator = (struct remat_evaluator){0};
+}
+
 static remat_status find_pinned(struct pipeline *p, struct remat_policy_ground **ground,
                                 struct remat_decision **out)
 {
@@ -267,10 +275,11 @@ static remat_status start(struct pipeline *p, const struct remat_graph *graph,
     REMAT_TRY(arrange_fixed(p));
     set_limit(p);
     REMAT_TRY(find_pinned(p, &ground, &pinned));
-    REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, p->arena, p->graph, &p->statics,
+    REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, &p->planning, p->graph, &p->statics,
                                    &p->settings->device, pinned, &p->watch));
     *search = (struct remat_search){.ctx = p->ctx,
                                     .arena = p->arena,
+                                    .planning = &p->planning,
                                     .settings = p->settings,
                                     .graph = p->graph,
                                     .statics = &p->statics,
@@ -293,7 +302,8 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            struct remat_program **out)
 {
     remat_status st = REMAT_OK;
-    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
+    struct pipeline p = {
+        .ctx = ctx, .arena = arena, .planning = {.ctx = ctx}, .settings = settings};
     struct remat_search search;
     struct remat_chosen best;
     struct remat_explanation explanation;
@@ -305,6 +315,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
 
     REMAT_NEW(arena, *out, 1);
     REMAT_TRY(remat_explain(&search, &best.decision, &explanation));
+    end_planning(&p);
     REMAT_TRY(lower(&p, &best, &explanation, *out));
     (*out)->exact_extras = explanation.exact;
     REMAT_TRY(describe(&p, graph, &search, &best, explanation.base_step_ns, *out));
@@ -315,7 +326,7 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(st);
     report_laps(&p);
 fail:
-    remat_evaluator_release(&p.evaluator);
+    end_planning(&p);
     return st;
 }
 
@@ -325,7 +336,8 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  uint64_t *out_step_ns)
 {
     remat_status st = REMAT_OK;
-    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
+    struct pipeline p = {
+        .ctx = ctx, .arena = arena, .planning = {.ctx = ctx}, .settings = settings};
     struct remat_search search;
     struct remat_planner *planner;
     uint64_t decided_ns;
@@ -337,7 +349,7 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
         *out_step_ns = decided_ns * remat_microbatches(settings) + p.update.step_ns;
     }
 fail:
-    remat_evaluator_release(&p.evaluator);
+    end_planning(&p);
     return st;
 }
 
@@ -360,7 +372,8 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
                                     const struct remat_program *plan, struct remat_frontier *out)
 {
     remat_status st = REMAT_OK;
-    struct pipeline p = {.ctx = ctx, .arena = arena, .settings = settings};
+    struct pipeline p = {
+        .ctx = ctx, .arena = arena, .planning = {.ctx = ctx}, .settings = settings};
     struct remat_search search;
     struct remat_frontier_point point;
     REMAT_TRY(start(&p, graph, &search));
@@ -373,6 +386,6 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
     complete_frontier(&p, out);
     report_laps(&p);
 fail:
-    remat_evaluator_release(&p.evaluator);
+    end_planning(&p);
     return st;
 }

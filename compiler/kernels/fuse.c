@@ -14,6 +14,7 @@ struct word_list {
 
 struct writer {
     remat_context *ctx;
+    struct remat_arena *arena; /* of kernels; what is not needed later lies in that of the groups */
     struct remat_fuser groups;
     struct word_list key;
 };
@@ -46,9 +47,9 @@ static remat_status write_kernel(struct writer *w, const struct remat_fuse_group
         .name = first->outputs[0],
     };
     if (named)
-        return remat_named_body(w->ctx, f->arena, f->graph, kernel);
+        return remat_named_body(w->ctx, w->arena, f->graph, kernel);
     kernel->space = *f->facts->spaces[group->space];
-    return remat_program_body(w->ctx, f->arena, f->graph, f->stored, kernel);
+    return remat_program_body(w->ctx, w->arena, f->graph, f->stored, kernel);
 }
 
 /* Whether it is stored lies in the low bits, and its root follows where that is another value. */
@@ -99,7 +100,7 @@ static remat_status find_kernel(struct writer *w, const struct remat_fuse_group 
         *out = *found;
     } else {
         REMAT_TRY(write_kernel(w, group, nodes, out));
-        REMAT_TRY(remat_kernel_list_shared(f->arena, f->graph, out));
+        REMAT_TRY(remat_kernel_list_shared(w->arena, f->graph, out));
         REMAT_TRY(remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, out));
     }
 fail:
@@ -111,7 +112,7 @@ static remat_status find_kernels(struct writer *w, struct remat_fused_kernel *ou
     remat_status st = REMAT_OK;
     const struct remat_fuser *f = &w->groups;
     remat_node *nodes;
-    REMAT_NEW(f->arena, nodes, f->sequence->count);
+    REMAT_NEW(w->arena, nodes, f->sequence->count);
     for (size_t g = 0; g < f->groups.count; g++) {
         uint32_t count = 0;
         for (uint32_t n = f->groups.items[g].first; !remat_is_none(n); n = f->next[n])
@@ -133,21 +134,22 @@ static void append_tail(const struct remat_kernel_list *tail, struct remat_kerne
     }
 }
 
-remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph,
-                                 const struct remat_sequence *sequence,
-                                 struct remat_kernel_list *out)
+static remat_status fuse(remat_context *ctx, struct remat_arena *arena, struct remat_arena *scratch,
+                         const struct remat_graph *graph, const struct remat_sequence *sequence,
+                         struct remat_kernel_list *out)
 {
     remat_status st = REMAT_OK;
     struct remat_fuse_facts facts;
     struct writer w = {.ctx = ctx,
-                       .groups = {.arena = arena,
+                       .arena = arena,
+                       .groups = {.arena = scratch,
                                   .graph = graph,
                                   .sequence = sequence,
                                   .facts = sequence->facts ? sequence->facts : &facts}};
     uint32_t tail = sequence->tail ? sequence->tail->count : 0;
+    REMAT_NEW(arena, w.groups.group_of, graph->node_count);
     if (!sequence->facts)
-        REMAT_TRY(remat_fuse_facts_create(arena, graph, &facts));
+        REMAT_TRY(remat_fuse_facts_create(scratch, graph, &facts));
     REMAT_TRY(graph->has_kernels ? remat_fuse_take(&w.groups) : remat_fuse_collect(&w.groups));
     *out = (struct remat_kernel_list){.count = (uint32_t)w.groups.groups.count,
                                       .kernel_of_node = w.groups.group_of};
@@ -159,18 +161,29 @@ fail:
     return st;
 }
 
+remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
+                                 const struct remat_graph *graph,
+                                 const struct remat_sequence *sequence,
+                                 struct remat_kernel_list *out)
+{
+    return fuse(ctx, arena, arena, graph, sequence, out);
+}
+
 remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
                         const struct remat_graph *graph, struct remat_kernel_list *out)
 {
     remat_status st = REMAT_OK;
     struct remat_sequence all = {.count = graph->node_count};
+    struct remat_arena scratch;
     uint32_t *nodes;
-    REMAT_NEW(arena, nodes, graph->node_count);
+    remat_arena_init(&scratch, ctx);
+    REMAT_NEW(&scratch, nodes, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         nodes[n] = n;
     all.nodes = nodes;
-    REMAT_TRY(remat_fuse_sequence(ctx, arena, graph, &all, out));
+    REMAT_TRY(fuse(ctx, arena, &scratch, graph, &all, out));
 fail:
+    remat_arena_release(&scratch);
     return st;
 }
 

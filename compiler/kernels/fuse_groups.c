@@ -411,7 +411,6 @@ remat_status remat_fuse_collect(struct remat_fuser *f)
         full |= f->groups.items[g].node_count >= GROUP_NODES_MAX;
     if (full)
         REMAT_TRY(divide(f));
-    REMAT_NEW(f->arena, f->group_of, node_count);
     memset(f->group_of, 0xff, node_count * sizeof *f->group_of);
     REMAT_TRY(compact(f));
     for (uint32_t l = 0; l < f->facts->lasting_count; l++)

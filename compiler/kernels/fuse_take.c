@@ -96,7 +96,6 @@ remat_status remat_fuse_take(struct remat_fuser *f)
     REMAT_NEW(f->arena, f->values, f->graph->value_count);
     REMAT_NEW(f->arena, f->stored, f->graph->value_count);
     REMAT_NEW(f->arena, f->next, f->graph->node_count);
-    REMAT_NEW(f->arena, f->group_of, f->graph->node_count);
     memset(f->group_of, 0xff, f->graph->node_count * sizeof *f->group_of);
     find_roots(f);
     REMAT_TRY(collect(f));

@@ -70,6 +70,7 @@ remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_conte
                                   const struct remat_device_description *device,
                                   const struct remat_decision *pinned,
                                   struct remat_stopwatch *watch);
+/* Gives back the memory of evaluations, of which more can follow. */
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
 /* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */

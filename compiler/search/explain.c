@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 
+#include "amounts.h"
 #include "marginal.h"
 
 enum { NODES_EVALUATED = 250000 }; /* for all values together; beyond it costs are estimated */
@@ -109,7 +110,7 @@ fail:
     return st;
 }
 
-static remat_status find_alternatives(struct remat_search *c, const struct remat_arrangement *base,
+static remat_status find_alternatives(struct remat_search *c, const struct remat_price *prices,
                                       const struct remat_decision *decision,
                                       struct remat_explanation *out)
 {
@@ -119,7 +120,7 @@ static remat_status find_alternatives(struct remat_search *c, const struct remat
     int64_t *extra_ps;
     struct choice choice;
     REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &none));
-    REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, base->prices,
+    REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, prices,
                                  &c->settings->device, &none, &model));
     REMAT_NEW(c->arena, extra_ps, model.item_count);
     REMAT_TRY(find_choice(c->arena, &model, decision, &choice));
@@ -143,13 +144,18 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
                            struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_arrangement base;
+    const struct remat_kernel_list *kernels = c->evaluator->settled->kernels;
+    struct remat_price *prices;
     REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
-    REMAT_TRY(remat_arrange(c->ctx, c->arena, c->graph, c->statics, &c->settings->device, c->watch,
-                            &base));
-    out->base_step_ns = base.step_ns;
+    REMAT_NEW(c->arena, prices, kernels->count);
+    out->base_step_ns = 0;
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        prices[k] = remat_price_kernel(c->graph, &kernels->kernels[k], &c->settings->device);
+        out->base_step_ns = remat_ns_add(out->base_step_ns, prices[k].ns);
+    }
+    REMAT_TRY(remat_price_check_list(c->ctx, c->graph, kernels, prices, &c->settings->device));
     remat_stopwatch_start(c->watch);
-    REMAT_TRY(find_alternatives(c, &base, decision, out));
+    REMAT_TRY(find_alternatives(c, prices, decision, out));
     remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
 fail:
     return st;

@@ -63,11 +63,11 @@ remat_status remat_search_planner(struct remat_search *s, struct remat_planner *
     struct remat_arena scratch;
     remat_arena_init(&scratch, s->ctx);
     remat_stopwatch_start(s->watch);
-    REMAT_NEW(s->arena, prices, kernels->count);
+    REMAT_NEW(s->planning, prices, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
         prices[k] = remat_price_kernel(s->graph, &kernels->kernels[k], &s->settings->device);
     REMAT_TRY(remat_price_check_list(s->ctx, s->graph, kernels, prices, &s->settings->device));
-    REMAT_TRY(remat_planner_create(s->ctx, s->arena, s->evaluator, prices, s->pinned, out));
+    REMAT_TRY(remat_planner_create(s->ctx, s->planning, s->evaluator, prices, s->pinned, out));
     remat_stopwatch_lap(s->watch, REMAT_LAP_PLAN);
     REMAT_TRY(remat_planner_price_corners(*out, &scratch));
 fail:
@@ -278,6 +278,7 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
         manual = best;
     }
     REMAT_TRY(note_end(s));
+    remat_evaluator_release(s->evaluator);
     REMAT_TRY(remat_proposal_carry(s, s->arena, r.planner, &best, &s->notes, out));
     out->manual = manual.policy;
     out->manual_ns = manual.cost.step_ns;

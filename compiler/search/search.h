@@ -13,6 +13,7 @@
 struct remat_search {
     remat_context *ctx;
     struct remat_arena *arena;
+    struct remat_arena *planning; /* of the planner */
     const struct remat_compile_settings *settings;
     const struct remat_graph *graph; /* what decisions are made on */
     const struct remat_statics *statics;

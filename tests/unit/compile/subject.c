@@ -68,6 +68,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     REMAT_TRY(remat_decision_create(arena, s->graph->value_count, &none));
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = arena,
+                                  .planning = arena,
                                   .settings = &settings,
                                   .graph = s->graph,
                                   .statics = &s->statics,
