@@ -227,7 +227,8 @@ remat_status remat_queue_take(struct remat_queue *q, uint64_t limit_bytes,
 {
     remat_status st = REMAT_OK;
     *any = false;
-    while (!*any && q->heap.count > 0 && !remat_search_is_over(q->search)) {
+    while (!*any && q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
+           !remat_search_is_over(q->search)) {
         const struct remat_queue_entry entry = pop(q);
         if (needs_more(q, &entry.last, limit_bytes)) {
             if (entry.last.least.live_bytes < q->covered_bytes)
@@ -260,8 +261,9 @@ remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
     struct remat_proposal proposal;
     bool any;
     for (;;) {
+        q->last_key = *found ? best->cost.step_ns : 0;
         REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
-        if (!any || (*found && proposal.least.step_ns > best->cost.step_ns))
+        if (!any)
             break;
         REMAT_TRY(
             remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, limit_bytes));

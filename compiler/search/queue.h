@@ -44,6 +44,7 @@ struct remat_queue {
         struct remat_queue_kind *items;
         size_t count, capacity;
     } kinds;                /* empty: bounds alone count */
+    uint64_t last_key;      /* entries with a larger key are left; 0: none are */
     uint32_t added_count;   /* decisions, those of ranges included */
     uint64_t covered_bytes; /* something as small has been taken; 0: not known */
     uint32_t passed_count;  /* that were beyond a limit, and might need less than covered_bytes */
@@ -59,7 +60,7 @@ remat_status remat_queue_add_planned(struct remat_queue *queue);
 struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
 
 /* The next proposal that, by its bound, needs at most limit_bytes, and that does not make the same
- * kernels as one before. *any false: there is none, or the search is to end. */
+ * kernels as one before. *any false: there is none up to last_key, or the search is to end. */
 remat_status remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes,
                               struct remat_proposal *out, bool *any);
 
