@@ -78,7 +78,10 @@ with folder() as work:
         check(hashes(again) == first, f"{wrong}: other bits")
         check("cuBLASLt refuses the algorithm" in again.stderr, f"{wrong}: {again.stderr}")
 
-    for wrong in ["hello\n", "", made[:-4], "\x1b[31m\x9b\n"]:
+    # Damage of rows: cut, twice.
+    cut, first_row = made.replace(needs, needs[:-1], 1), made.splitlines()[1]
+    twice = made.replace(first_row, first_row.rstrip(",") + ",\n" + first_row)
+    for wrong in ["hello\n", "", made[:-4], "\x1b[31m\x9b\n", made + "more\n", cut, twice]:
         table.write_text(wrong)
         done = run()
         check("\x1b" not in done.stderr and "\x9b" not in done.stderr, f"{done.stderr!r}: not shown")

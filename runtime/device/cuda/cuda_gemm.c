@@ -268,22 +268,26 @@ fail:
 }
 
 /* What the table has, where the library still takes it. */
-static bool recall(struct cuda_gemms *g, const struct gemm_table *table, struct gemm *gemm)
+static remat_status recall(struct cuda_gemms *g, const struct gemm_table *table, struct gemm *gemm,
+                           bool *out)
 {
+    remat_status st = REMAT_OK;
     struct cublaslt_choice verdict = {0};
     void **l = gemm->layouts;
-    if (!gemm_table_find(table, gemm->key, &gemm->algorithm))
-        return false;
+    REMAT_TRY(gemm_table_find(table, gemm->key, &gemm->algorithm, out));
+    if (!*out)
+        return REMAT_OK;
     int result =
         g->library.cublasLtMatmulAlgoCheck(g->handle, gemm->description, l[SIDE_A], l[SIDE_B],
                                            l[SIDE_D], l[SIDE_D], &gemm->algorithm, &verdict);
-    if (result == 0 && is_usable(g, &verdict))
-        return true;
-    remat_log(g->ctx, REMAT_SEVERITY_WARNING,
-              "cuBLASLt refuses the algorithm that the table has for %s: another is chosen, bits "
-              "may differ from earlier runs",
-              gemm->key);
-    return false;
+    *out = result == 0 && is_usable(g, &verdict);
+    if (!*out)
+        remat_log(g->ctx, REMAT_SEVERITY_WARNING,
+                  "cuBLASLt refuses the algorithm that the table has for %s: another is chosen, "
+                  "bits may differ from earlier runs",
+                  gemm->key);
+fail:
+    return st;
 }
 
 static remat_status add_product(struct cuda_gemms *g, struct gemm_table *table, uint32_t c)
@@ -291,6 +295,7 @@ static remat_status add_product(struct cuda_gemms *g, struct gemm_table *table, 
     remat_status st = REMAT_OK;
     struct shape shape;
     struct gemm gemm = {0};
+    bool recalled;
     struct product *product = &g->products[c];
     REMAT_TRY(read_shape(g, &g->program->commands[c], &shape, product));
     if (!(gemm.key = key_of(g, &shape)))
@@ -301,7 +306,8 @@ static remat_status add_product(struct cuda_gemms *g, struct gemm_table *table, 
     REMAT_PUSH(&g->arena, &g->gemms, gemm); /* first, so that destroy finds it */
     struct gemm *added = &g->gemms.items[product->gemm];
     REMAT_TRY(describe(g, &shape, added));
-    if (recall(g, table, added))
+    REMAT_TRY(recall(g, table, added, &recalled));
+    if (recalled)
         return REMAT_OK;
     REMAT_TRY(choose(g, &shape, added));
     REMAT_TRY(gemm_table_add(table, added->key, &added->algorithm));

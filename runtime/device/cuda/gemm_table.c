@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A row is found by how its line begins, so lines of other devices and versions are kept as they
- * are and nothing has to be parsed but the algorithm. */
+ * are and nothing has to be parsed but the algorithm: digits of a fixed number, up to the row's
+ * end.
+ */
 #include "gemm_table.h"
 
 #include "files.h"
 
+#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#define BEGIN "{\"schema\": \"remat-gemm/1\", \"rows\": ["
-#define END   "]}"
-#define WORDS 8 /* of an algorithm, 16 digits each */
+#define BEGIN     "{\"schema\": \"remat-gemm/1\", \"rows\": ["
+#define END       "]}"
+#define ALGORITHM "\", \"algorithm\": \"" /* after the shape */
+#define ROW_END   "\"}"
+
+enum { WORDS = 8, DIGITS = 16 }; /* of an algorithm; of a word */
 
 /* A name within JSON's quotes. */
 static const char *plain(struct remat_arena *arena, const char *text)
@@ -23,24 +28,27 @@ static const char *plain(struct remat_arena *arena, const char *text)
     return copy;
 }
 
-static remat_status read_rows(struct gemm_table *table, char *data)
+static remat_status read_rows(struct gemm_table *table, char *data, size_t bytes)
 {
     remat_status st = REMAT_OK;
     bool ended = false;
-    char *rest = NULL, *line = strtok_r(data, "\n", &rest);
+    char *rest = NULL, *line = strlen(data) == bytes ? strtok_r(data, "\n", &rest) : NULL;
     if (!line || strcmp(line, BEGIN) != 0)
         REMAT_FAIL(table->ctx, REMAT_ERROR_INVALID,
                    "%s is no table of matrix products: move it away", table->path);
-    while ((line = strtok_r(NULL, "\n", &rest)) && !ended) {
+    while (!ended && (line = strtok_r(NULL, "\n", &rest))) {
         size_t length = strlen(line);
         ended = strcmp(line, END) == 0;
-        if (length && line[length - 1] == ',')
+        if (line[length - 1] == ',')
             line[length - 1] = 0;
         if (!ended)
             REMAT_PUSH(table->arena, &table->rows, line);
     }
     if (!ended)
-        st = remat_error(table->ctx, REMAT_ERROR_INVALID, "%s ends early: delete it", table->path);
+        REMAT_FAIL(table->ctx, REMAT_ERROR_INVALID, "%s ends early: delete it", table->path);
+    if (strtok_r(NULL, "\n", &rest))
+        REMAT_FAIL(table->ctx, REMAT_ERROR_INVALID, "%s goes on after the table: move it away",
+                   table->path);
 fail:
     return st;
 }
@@ -64,7 +72,7 @@ remat_status gemm_table_open(remat_context *ctx, struct remat_arena *arena, cons
     if (!path || access(path, F_OK) != 0)
         return REMAT_OK;
     REMAT_TRY(remat_file_read(ctx, path, arena, &data, &bytes));
-    REMAT_TRY(read_rows(out, data));
+    REMAT_TRY(read_rows(out, data, bytes));
 fail:
     return st;
 }
@@ -79,21 +87,40 @@ static const char *row_of(const struct gemm_table *table, size_t index, const ch
     return found ? row + begin + length : NULL;
 }
 
-bool gemm_table_find(const struct gemm_table *table, const char *key,
-                     struct cublaslt_algorithm *out)
+/* What follows the shape, whole and as gemm_table_add writes it. */
+static bool read_algorithm(const char *text, struct cublaslt_algorithm *out)
 {
+    if (strncmp(text, ALGORITHM, strlen(ALGORITHM)) != 0)
+        return false;
+    text += strlen(ALGORITHM);
+    if (strspn(text, "0123456789abcdef") != WORDS * DIGITS ||
+        strcmp(text + WORDS * DIGITS, ROW_END) != 0)
+        return false;
+    for (uint32_t k = 0; k < WORDS; k++)
+        sscanf(text + k * DIGITS, "%16" SCNx64, &out->data[k]);
+    return true;
+}
+
+remat_status gemm_table_find(const struct gemm_table *table, const char *key,
+                             struct cublaslt_algorithm *out, bool *found)
+{
+    remat_status st = REMAT_OK;
+    *found = false;
     for (size_t r = 0; r < table->rows.count; r++) {
-        unsigned long long w[WORDS];
         const char *rest = row_of(table, r, key);
-        if (!rest ||
-            sscanf(rest, "\", \"algorithm\": \"%16llx%16llx%16llx%16llx%16llx%16llx%16llx%16llx",
-                   &w[0], &w[1], &w[2], &w[3], &w[4], &w[5], &w[6], &w[7]) != WORDS)
+        if (!rest)
             continue;
-        for (uint32_t k = 0; k < WORDS; k++)
-            out->data[k] = w[k];
-        return true;
+        if (*found)
+            REMAT_FAIL(table->ctx, REMAT_ERROR_INVALID, "%s: two rows for %s: delete one",
+                       table->path, key);
+        if (!read_algorithm(rest, out))
+            REMAT_FAIL(table->ctx, REMAT_ERROR_INVALID,
+                       "%s: the row for %s has no algorithm of %d digits: delete the row",
+                       table->path, key, WORDS * DIGITS);
+        *found = true;
     }
-    return false;
+fail:
+    return st;
 }
 
 remat_status gemm_table_add(struct gemm_table *table, const char *key,
@@ -101,10 +128,10 @@ remat_status gemm_table_add(struct gemm_table *table, const char *key,
 {
     remat_status st = REMAT_OK;
     struct remat_text row = {.arena = table->arena};
-    remat_text_append(&row, "%s%s\", \"algorithm\": \"", table->row_begin, key);
+    remat_text_append(&row, "%s%s" ALGORITHM, table->row_begin, key);
     for (uint32_t k = 0; k < WORDS; k++)
-        remat_text_append(&row, "%016llx", (unsigned long long)algorithm->data[k]);
-    remat_text_append(&row, "\"}");
+        remat_text_append(&row, "%016" PRIx64, algorithm->data[k]);
+    remat_text_append(&row, ROW_END);
     if (row.failed)
         return REMAT_ERROR_MEMORY;
     table->changed = true;

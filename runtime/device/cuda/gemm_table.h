@@ -24,8 +24,9 @@ struct gemm_table {
 remat_status gemm_table_open(remat_context *ctx, struct remat_arena *arena, const char *path,
                              const char *device, uint64_t library_version, uint64_t workspace_bytes,
                              struct gemm_table *out);
-bool gemm_table_find(const struct gemm_table *table, const char *key,
-                     struct cublaslt_algorithm *out);
+/* REMAT_ERROR_INVALID for a row that is not as gemm_table_add writes it, and for two of one key. */
+remat_status gemm_table_find(const struct gemm_table *table, const char *key,
+                             struct cublaslt_algorithm *out, bool *found);
 /* Replaces the row of that key, if there is one. */
 remat_status gemm_table_add(struct gemm_table *table, const char *key,
                             const struct cublaslt_algorithm *algorithm);
