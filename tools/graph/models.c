@@ -59,16 +59,6 @@ static const struct size {
 
 /* --- presets --- */
 
-uint32_t remat_model_preset_count(void)
-{
-    return PRESET_COUNT;
-}
-
-const char *remat_model_preset_name(uint32_t preset)
-{
-    return presets[preset].name;
-}
-
 static remat_status fail_unknown(remat_context *ctx, const char *name)
 {
     char known[512] = "";

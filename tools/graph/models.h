@@ -46,8 +46,6 @@ remat_status remat_model_preset(remat_context *ctx, const char *name,
                                 struct remat_model_settings *out);
 /* What a preset leaves: batch 1, AdamW with PyTorch's defaults, f32. */
 void remat_model_defaults(struct remat_model_settings *settings);
-uint32_t remat_model_preset_count(void);
-const char *remat_model_preset_name(uint32_t preset);
 
 /* What is not given, from what is. */
 void remat_model_complete(struct remat_model_settings *settings);
