@@ -19,6 +19,8 @@ bool remat_search_is_over(struct remat_search *s)
     struct remat_search_state state = s->state;
     state.best_ns = remat_search_step_ns(s, state.best_ns);
     state.bound_ns = remat_search_step_ns(s, state.bound_ns);
+    if (state.best_ns && state.bound_ns > state.best_ns)
+        state.bound_ns = 0; /* never shown: remat_choose fails for it */
     if (!s->over && settings->is_over)
         s->over = settings->is_over(settings->is_over_user, &state);
     return s->over;
