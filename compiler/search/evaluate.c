@@ -57,7 +57,7 @@ static remat_status add_kernels(struct remat_evaluator *e, const struct remat_fu
     for (uint32_t k = 0; k < count; k++) {
         uint32_t id = kernels[k].id;
         if (id == e->times.count)
-            REMAT_PUSH(e->memo.arena, &e->times, price(e, &kernels[k]));
+            REMAT_PUSH(&e->known, &e->times, price(e, &kernels[k]));
         add_time(&kernels[k], remat_is_none(id) ? price(e, &kernels[k]) : e->times.items[id],
                  &cost->step_ns, &cost->times);
     }
@@ -84,9 +84,9 @@ static remat_status init(struct remat_evaluator *e, struct remat_arena *arena, u
 {
     remat_status st = REMAT_OK;
     remat_arena_init(&e->scratch, e->ctx);
+    remat_arena_init(&e->known, e->ctx);
     REMAT_TRY(remat_clones_create(arena, e->settled, rounds, &e->clones));
     REMAT_TRY(remat_fuse_facts_create(arena, e->clones.graph, &e->facts));
-    REMAT_TRY(remat_kernel_memo_init(&e->memo, arena, e->clones.graph->node_count));
     find_tail(e);
     REMAT_TRY(remat_statics_inputs(arena, e->statics, e->graph, &e->inputs));
 fail:
@@ -123,8 +123,11 @@ fail:
 void remat_evaluator_release(struct remat_evaluator *e)
 {
     if (e->nested)
-        remat_arena_release(&e->nested->scratch);
+        remat_evaluator_release(e->nested);
     remat_arena_release(&e->scratch);
+    remat_arena_release(&e->known);
+    e->memo = (struct remat_kernel_memo){0};
+    e->times = (struct remat_kernel_times){0};
 }
 
 remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_decision *decision,
@@ -136,7 +139,7 @@ remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_d
     if (remat_decision_rounds(decision) <= e->clones.rounds)
         return REMAT_OK;
     if (!e->nested) {
-        REMAT_NEW(e->memo.arena, nested, 1);
+        REMAT_NEW(e->sums->arena, nested, 1);
         *nested = (struct remat_evaluator){.ctx = e->ctx,
                                            .graph = e->graph,
                                            .settled = e->settled,
@@ -145,7 +148,7 @@ remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_d
                                            .device = e->device,
                                            .watch = e->watch};
         e->nested = nested;
-        REMAT_TRY(init(nested, e->memo.arena, REMAT_ROUNDS_MAX));
+        REMAT_TRY(init(nested, e->sums->arena, REMAT_ROUNDS_MAX));
     }
     *out = e->nested;
 fail:
@@ -160,6 +163,8 @@ remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_are
     struct remat_clones *c = &e->clones;
     struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo, .facts = &e->facts};
     uint32_t *nodes;
+    if (!e->memo.slots)
+        REMAT_TRY(remat_kernel_memo_init(&e->memo, &e->known, c->graph->node_count));
     remat_stopwatch_start(e->watch);
     REMAT_TRY(remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes));
     sequence.nodes = nodes;

@@ -57,6 +57,7 @@ struct remat_evaluator {
     struct remat_static_inputs inputs;
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
+    struct remat_arena known;   /* of the memo and its times */
     struct remat_arena scratch; /* of one evaluation */
 };
 
@@ -70,7 +71,7 @@ remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_conte
                                   const struct remat_device_description *device,
                                   const struct remat_decision *pinned,
                                   struct remat_stopwatch *watch);
-/* Gives back the memory of evaluations, of which more can follow. */
+/* Gives back the memory of evaluations, and what is known from them; more can follow. */
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
 /* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */
