@@ -22,6 +22,41 @@ struct remat_search_state {
     uint32_t seen_count, to_see_count; /* candidates priced; of how many */
 };
 
+/* A proposal that a search has scheduled. */
+struct remat_tried {
+    const char *policy;       /* a manual policy, or "per-op": the planner's */
+    uint32_t path, step;      /* of the planner's; path REMAT_NONE: neighbour number `step` */
+    uint64_t step_ns;         /* exact before it is scheduled */
+    uint64_t least_bytes;     /* lower bound of the live peak; 0: not known */
+    uint64_t live_peak_bytes; /* of the segment that is decided */
+    uint64_t arena_bytes;     /* UINT64_MAX: not packed */
+    bool fits;                /* the arena, within the budget */
+};
+
+/* Those of one queue, in the order in which they were scheduled. */
+struct remat_tried_list {
+    const char *name;
+    uint32_t proposal_count, count; /* in the queue; of them were scheduled */
+    const struct remat_tried *items;
+};
+
+/* Where the bound of a budget is found ("The bound" in docs/planning.md): the first run of a
+ * kernel, and a minimum cut there. */
+struct remat_binding {
+    uint64_t bound_ns; /* of a step */
+    const char *kernel, *phase;
+    uint64_t static_bytes, other_bytes; /* live there in every plan */
+    uint64_t room_bytes;                /* the rest of the arena */
+    uint64_t kept_bytes;                /* of what the cut keeps */
+    double price_ps;                    /* of a byte */
+    uint32_t kept_count;
+    const struct remat_kept {
+        const char *value;
+        uint32_t layer; /* REMAT_NONE: in none */
+        uint64_t bytes;
+    } * kept; /* largest first */
+};
+
 struct remat_compile_settings {
     bool has_budget, has_reserve;
     uint64_t budget_bytes;
@@ -42,6 +77,12 @@ struct remat_compile_settings {
      * the plan then says. NULL: searches end by themselves. */
     bool (*is_over)(void *user, const struct remat_search_state *state);
     void *is_over_user;
+    /* Show a search, for --print-plan; NULL: not called. `tried` is called at the end of each
+     * queue, then, where there is a bound, `bounded`, then `tried` with what is carried out as the
+     * only proposal of a list. What they get is valid during the call. */
+    void (*bounded)(void *user, const struct remat_binding *binding);
+    void (*tried)(void *user, const struct remat_tried_list *list);
+    void *search_user;
     bool needs_cuda;       /* a command without CUDA text is an error, not a note */
     uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
     uint32_t loss_chunk;   /* rows of logits at once, as in struct remat_graph; 0: all */

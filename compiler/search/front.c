@@ -61,11 +61,11 @@ static void sort_points(struct points *points)
     points->count = kept;
 }
 
-static remat_status price(struct walk *w, struct remat_proposal *proposal)
+/* Of a proposal that has been evaluated. */
+static remat_status add_point(struct walk *w, struct remat_proposal *proposal)
 {
     remat_status st = REMAT_OK;
     struct remat_search *s = w->search;
-    REMAT_TRY(remat_proposal_evaluate(s, &w->scratch, w->planner, proposal, 0));
     struct remat_evaluation *cost = &proposal->cost;
     if (cost->live_peak_bytes < s->fixed_live_bytes)
         cost->live_peak_bytes = s->fixed_live_bytes;
@@ -90,14 +90,17 @@ static remat_status begin(struct walk *w)
     struct remat_proposals policies = {0};
     REMAT_TRY(remat_search_planner(s, &w->planner));
     w->queue = (struct remat_queue){.search = s,
+                                    .name = "the curve, fastest first",
                                     .planner = w->planner,
                                     .scratch = &w->scratch,
                                     .order = REMAT_FASTEST_FIRST,
                                     .covered_bytes = UINT64_MAX};
     REMAT_TRY(remat_search_policies(s, true, &policies));
     for (size_t i = 0; i < policies.count; i++)
-        if (policies.items[i].policy->granularity == REMAT_POLICY_NONE)
-            REMAT_TRY(price(w, &policies.items[i]));
+        if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
+            REMAT_TRY(remat_proposal_evaluate(s, &w->scratch, w->planner, &policies.items[i], 0));
+            REMAT_TRY(add_point(w, &policies.items[i]));
+        }
     s->state.to_see_count = (uint32_t)policies.count;
     REMAT_TRY(remat_proposals_bound(s, &w->scratch, w->planner, &policies));
     for (size_t i = 0; i < policies.count; i++)
@@ -134,13 +137,15 @@ static remat_status walk(struct walk *w)
         REMAT_TRY(remat_queue_take(&w->queue, limit_bytes, &proposal, &any));
         if (!any)
             break;
-        REMAT_TRY(price(w, &proposal));
+        REMAT_TRY(remat_queue_evaluate(&w->queue, &proposal, 0));
+        REMAT_TRY(add_point(w, &proposal));
         if (!w->all)
             REMAT_TRY(remat_queue_learn(&w->queue, &proposal));
         w->queue.covered_bytes = w->search->state.least_bytes;
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
+    st = remat_queue_show(&w->queue);
 fail:
     return st;
 }

@@ -12,6 +12,7 @@
 #include "path.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum {
     HELD_MAX = 1,            /* paths leave so many of the last layers as they are, and none */
@@ -401,6 +402,48 @@ remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, u
     }
     p->binding = binding;
     *out_ns = bound_ns(p, best_ps);
+fail:
+    return st;
+}
+
+static int compare_kept(const void *a, const void *b)
+{
+    const struct remat_kept *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    if (x->layer != y->layer)
+        return x->layer < y->layer ? -1 : 1;
+    return strcmp(x->value, y->value);
+}
+
+remat_status remat_planner_binding(const struct remat_planner *p, struct remat_arena *arena,
+                                   uint64_t live_bytes, struct remat_binding *out)
+{
+    remat_status st = REMAT_OK;
+    const struct bounded_point *at;
+    const struct remat_fused_kernel *kernel;
+    struct remat_border_point cut;
+    struct remat_kept *kept;
+    *out = (struct remat_binding){0};
+    if (p->point_count == 0)
+        return REMAT_OK;
+    at = &p->points[p->binding];
+    kernel = &p->evaluator->settled->kernels->kernels[at->at.kernel];
+    *out = (struct remat_binding){.kernel = p->graph->values[kernel->name.i].name,
+                                  .phase = remat_phase_name(kernel->phase),
+                                  .static_bytes = p->static_bytes,
+                                  .other_bytes = at->at.other_bytes,
+                                  .room_bytes = live_bytes - p->static_bytes - at->at.other_bytes};
+    remat_border_binding_cut(at->network, out->room_bytes, &cut, &out->price_ps);
+    out->kept_bytes = cut.bytes;
+    REMAT_NEW(arena, kept, p->model.item_count);
+    for (uint32_t i = 0; i < p->model.item_count; i++)
+        if (cut.keep[i] && at->at.border.items[i].bytes)
+            kept[out->kept_count++] =
+                (struct remat_kept){p->graph->values[p->model.item_value[i].i].name,
+                                    p->model.item_region[i], at->at.border.items[i].bytes};
+    qsort(kept, out->kept_count, sizeof *kept, compare_kept);
+    out->kept = kept;
 fail:
     return st;
 }

@@ -5,6 +5,7 @@
 #define REMAT_PLANNER_H
 
 #include "closure.h"
+#include "compile.h"
 #include "evaluate.h"
 #include "sensitivity.h"
 
@@ -52,6 +53,11 @@ remat_status remat_planner_near(const struct remat_planner *planner, struct rema
  * UINT64_MAX: there is none at all. Proof: docs/planning.md. */
 remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
                                  uint64_t *out_ns);
+
+/* Where the bound that was asked for last is found, `live_bytes` as then, but for bound_ns. There
+ * is a program point wherever there is a loss: else out->kernel is NULL. */
+remat_status remat_planner_binding(const struct remat_planner *planner, struct remat_arena *arena,
+                                   uint64_t live_bytes, struct remat_binding *out);
 
 /* What is known of one decision without a schedule: its time is exact. */
 struct remat_least {

@@ -52,6 +52,34 @@ fail:
     return st;
 }
 
+remat_status remat_proposals_show(struct remat_search *s, const char *name, uint32_t all,
+                                  const struct remat_proposal *proposals, size_t count)
+{
+    remat_status st = REMAT_OK;
+    struct remat_tried_list list = {.name = name, .proposal_count = all};
+    struct remat_tried *tried;
+    if (!s->settings->tried)
+        return REMAT_OK;
+    REMAT_NEW(s->planning, tried, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct remat_proposal *p = &proposals[i];
+        if (p->cost.step_ns)
+            tried[list.count++] = (struct remat_tried){
+                .policy = p->name,
+                .path = p->path,
+                .step = p->step,
+                .step_ns = remat_search_step_ns(s, p->cost.step_ns),
+                .least_bytes = p->least.live_bytes,
+                .live_peak_bytes = p->cost.live_peak_bytes,
+                .arena_bytes = p->cost.arena_bytes,
+                .fits = p->cost.arena_bytes != UINT64_MAX && p->cost.arena_bytes <= s->limit_bytes};
+    }
+    list.items = tried;
+    s->settings->tried(s->settings->search_user, &list);
+fail:
+    return st;
+}
+
 static int compare_least(const void *a, const void *b)
 {
     const struct remat_proposal *x = a, *y = b;

@@ -247,6 +247,20 @@ fail:
     return st;
 }
 
+remat_status remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
+                                  uint64_t limit_bytes)
+{
+    remat_status st =
+        remat_proposal_evaluate(q->search, q->scratch, q->planner, proposal, limit_bytes);
+    q->taken.items[q->taken.count - 1].cost = proposal->cost;
+    return st;
+}
+
+remat_status remat_queue_show(const struct remat_queue *q)
+{
+    return remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
+}
+
 /* Faster, or as fast and smaller. */
 static bool is_better(const struct remat_evaluation *a, const struct remat_evaluation *b)
 {
@@ -265,8 +279,7 @@ remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
         REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
         if (!any)
             break;
-        REMAT_TRY(
-            remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, limit_bytes));
+        REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
         if (proposal.cost.arena_bytes > limit_bytes ||
             (*found && !is_better(&proposal.cost, &best->cost)))
             continue;
@@ -274,6 +287,7 @@ remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
         *found = true;
         q->search->state.best_ns = proposal.cost.step_ns;
     }
+    st = remat_queue_show(q);
 fail:
     return st;
 }
@@ -288,14 +302,14 @@ remat_status remat_queue_smallest(struct remat_queue *q, struct remat_proposal *
     while (any) {
         REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
         if (any)
-            REMAT_TRY(
-                remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, limit_bytes));
+            REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
         if (any && proposal.cost.arena_bytes <= limit_bytes) {
             *out = proposal;
             *found = true;
             limit_bytes = proposal.cost.arena_bytes - 1;
         }
     }
+    st = remat_queue_show(q);
 fail:
     return st;
 }

@@ -29,6 +29,7 @@ struct remat_queue_kind {
 /* Lies in the search's arena. */
 struct remat_queue {
     struct remat_search *search;
+    const char *name;                    /* for --print-plan */
     const struct remat_planner *planner; /* NULL: policies alone */
     struct remat_arena *scratch;
     enum remat_queue_order order;
@@ -63,6 +64,13 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
  * kernels as one before. *any false: there is none up to last_key, or the search is to end. */
 remat_status remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes,
                               struct remat_proposal *out, bool *any);
+
+/* Evaluates the proposal that was taken last; packed where its live peak is at most limit_bytes. */
+remat_status remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *proposal,
+                                  uint64_t limit_bytes);
+
+/* Has settings->tried see what was evaluated. */
+remat_status remat_queue_show(const struct remat_queue *queue);
 
 /* From now on proposals of that kind need as much beyond their bound as this one, which has been
  * priced; every 16th that is passed by for that is taken nevertheless. */

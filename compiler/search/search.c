@@ -116,10 +116,29 @@ struct run {
     bool per_op; /* the planner's decisions are proposals */
 };
 
-static struct remat_queue queue_of(const struct run *r, enum remat_queue_order order)
+static struct remat_queue queue_of(const struct run *r, const char *name,
+                                   enum remat_queue_order order)
 {
-    return (struct remat_queue){
-        .search = r->search, .planner = r->planner, .scratch = r->scratch, .order = order};
+    return (struct remat_queue){.search = r->search,
+                                .name = name,
+                                .planner = r->planner,
+                                .scratch = r->scratch,
+                                .order = order};
+}
+
+static remat_status show_bound(const struct run *r)
+{
+    remat_status st = REMAT_OK;
+    struct remat_search *s = r->search;
+    struct remat_binding binding;
+    if (!s->settings->bounded || !s->state.bound_ns)
+        return REMAT_OK;
+    REMAT_TRY(remat_planner_binding(r->planner, s->planning, s->limit_bytes, &binding));
+    binding.bound_ns = remat_search_step_ns(s, s->state.bound_ns);
+    if (binding.kernel)
+        s->settings->bounded(s->settings->search_user, &binding);
+fail:
+    return st;
 }
 
 /* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
@@ -127,7 +146,9 @@ static remat_status find_manual(const struct run *r, bool with_flags, struct rem
                                 bool *found)
 {
     remat_status st = REMAT_OK;
-    struct remat_queue queue = queue_of(r, REMAT_FASTEST_FIRST);
+    struct remat_queue queue = queue_of(
+        r, with_flags ? "manual policies with Megatron flags" : "manual policies, fastest first",
+        REMAT_FASTEST_FIRST);
     for (size_t i = 0; i < r->policies.count; i++)
         if (!with_flags ||
             remat_policy_megatron_flags(r->search->arena, r->policies.items[i].policy))
@@ -140,7 +161,8 @@ fail:
 static remat_status refuse(const struct run *r)
 {
     remat_status st = REMAT_OK;
-    struct remat_queue queue = queue_of(r, REMAT_SMALLEST_FIRST);
+    struct remat_queue queue =
+        queue_of(r, "nothing fits: all, smallest bound first", REMAT_SMALLEST_FIRST);
     struct remat_proposal smallest;
     bool found;
     for (size_t i = 0; i < r->policies.count; i++)
@@ -226,7 +248,8 @@ static remat_status choose_freely(struct run *r, struct remat_proposal *best,
 {
     remat_status st = REMAT_OK;
     struct remat_search *s = r->search;
-    struct remat_queue queue = queue_of(r, REMAT_FASTEST_FIRST);
+    struct remat_queue queue =
+        queue_of(r, "paths and neighbours, fastest first", REMAT_FASTEST_FIRST);
     bool found = false, by_hand, by_flags = false;
     REMAT_TRY(find_manual(r, false, manual, &found));
     by_hand = found;
@@ -280,6 +303,9 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
         manual = best;
     }
     REMAT_TRY(note_end(s));
+    REMAT_TRY(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
+    REMAT_TRY(show_bound(&r));
+    REMAT_TRY(remat_proposals_show(s, "the plan", 1, &best, 1));
     remat_evaluator_release(s->evaluator);
     REMAT_TRY(remat_proposal_carry(s, s->arena, r.planner, &best, &s->notes, out));
     out->manual = manual.policy;
@@ -287,7 +313,6 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->bound_ns = s->state.bound_ns;
     out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(r.planner) : 0;
     out->floor_bytes = r.per_op ? remat_planner_floor(r.planner) : 0;
-    REMAT_TRY(remat_search_check_bound(s, out->bound_ns, out->arranged.step_ns));
 fail:
     remat_arena_release(&scratch);
     return st;

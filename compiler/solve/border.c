@@ -325,3 +325,18 @@ remat_status remat_border_bound(struct remat_border_network *network, uint64_t b
 fail:
     return st;
 }
+
+void remat_border_binding_cut(const struct remat_border_network *n, uint64_t bytes,
+                              struct remat_border_point *point, double *price)
+{
+    double best_ps = -INFINITY;
+    for (size_t c = 0; c < n->cuts.count; c++) {
+        const struct cut *cut = &n->cuts.items[c];
+        double ps = cut->least_ps - cut->price * (double)bytes;
+        if (ps > best_ps) {
+            best_ps = ps;
+            *point = cut->point;
+            *price = cut->price;
+        }
+    }
+}

@@ -100,4 +100,9 @@ remat_status remat_border_find_hull(struct remat_border_network *network,
 remat_status remat_border_bound(struct remat_border_network *network, uint64_t bytes,
                                 double enough_ps, double *out_ps);
 
+/* Of the cuts that the network has been asked for, the one that gives the highest bound for
+ * `bytes`, and its price; there is one at least. *point's arrays are the network's. */
+void remat_border_binding_cut(const struct remat_border_network *network, uint64_t bytes,
+                              struct remat_border_point *point, double *price);
+
 #endif

@@ -63,8 +63,8 @@ static remat_status claim_plan(struct remat_arena *arena, const struct cli_argum
 
 static void print_report(const struct cli_arguments *args, const struct report *report)
 {
-    if (cli_has(args, OPTION_print_after)) /* graphs are all that was asked for */
-        return;
+    if (cli_has(args, OPTION_print_after) || cli_has(args, OPTION_print_plan))
+        return; /* that is all that was asked for */
     if (cli_choice(args, OPTION_format, 0) == 0)
         report_print_text(report);
     else

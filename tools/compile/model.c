@@ -103,6 +103,8 @@ static remat_status plan(const struct attempts *a, struct remat_arena *scratch,
     uint64_t bound_ns = 0;
     settings.after_pass = NULL;
     settings.pass_time = NULL;
+    settings.bounded = NULL;
+    settings.tried = NULL;
     if (rate_to_beat > 0 && !remat_policy_given(&settings.policy))
         REMAT_TRY(remat_compile_bound(a->ctx, scratch, graph, &settings, &bound_ns));
     trial->slower = bound_ns && work * 1e9 / (double)bound_ns < rate_to_beat;

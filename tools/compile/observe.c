@@ -3,6 +3,7 @@
 
 #include "graph_text.h"
 #include "options.h"
+#include "print_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,6 +68,11 @@ remat_status observe(remat_context *ctx, struct remat_arena *arena,
     if (cli_has(args, OPTION_print_after)) {
         settings->after_pass = print_graph;
         settings->after_pass_user = observer;
+    }
+    if (cli_has(args, OPTION_print_plan)) {
+        settings->bounded = print_plan_bound;
+        settings->tried = print_plan_tried;
+        settings->search_user = &observer->search_begun;
     }
     if (cli_has(args, OPTION_verbose))
         settings->pass_time = print_time;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --print-after and --verbose. */
+/* --print-after, --print-plan and --verbose. */
 #ifndef REMAT_TOOLS_COMPILE_OBSERVE_H
 #define REMAT_TOOLS_COMPILE_OBSERVE_H
 
@@ -10,6 +10,7 @@ struct observer {
     remat_context *ctx;
     const struct cli_arguments *args;
     remat_status status; /* the first failure of printing */
+    bool search_begun;   /* something of a search has been printed */
 };
 
 /* Has graphs and times printed as the options say. The observer outlives the compilation.

@@ -39,8 +39,9 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
     for (uint32_t i = 0; i < args->given_count; i++) {
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
-            option == OPTION_print_after || option == OPTION_emit_cuda || option == OPTION_arch ||
-            option == OPTION_nvrtc || option == OPTION_cache || option == OPTION_curve)
+            option == OPTION_print_after || option == OPTION_print_plan ||
+            option == OPTION_emit_cuda || option == OPTION_arch || option == OPTION_nvrtc ||
+            option == OPTION_cache || option == OPTION_curve)
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){args->tool->options[option].name,
