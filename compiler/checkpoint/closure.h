@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a graph with its kernels to one problem of choices: the one place where solvers meet the
  * graph. Items are the forward values that the plan without recomputation writes to memory, and
- * what pins save beside them. No decision costs less than the problem says of it, fused kernels
- * being what settle.h says: bounds come from it, and its hull gives the decisions to try. */
+ * what pins save beside them. No decision costs less than the problem says of it, with the fused
+ * kernels of settle.h: bounds come from it, and its hull gives the decisions to try. */
 #ifndef REMAT_CLOSURE_H
 #define REMAT_CLOSURE_H
 

@@ -401,7 +401,8 @@ static remat_status emit_items(struct emitter *e, const struct remat_command *co
         s.rows *= (uint64_t)last->shape[k];
     if (!cuda_write_items(&s, e->program->kernels[command->kernel].kind, operand_of(e, command, 0),
                           alignment_of(e, command)))
-        return REMAT_OK;
+        return remat_error(e->ctx, REMAT_ERROR_INVALID, "kernel %s has no CUDA text",
+                           remat_kernel_kind_name(e->program->kernels[command->kernel].kind));
     REMAT_TRY(add_launch(e, &s, (s.rows + CUDA_THREADS - 1) / CUDA_THREADS));
     REMAT_TRY(add_words_of(e, command));
 fail:
@@ -489,6 +490,8 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
         return emit_attention(e, command, CUDA_FORWARD);
     case REMAT_KERNEL_attention_backward:
         return emit_attention_backward(e, command);
+    case REMAT_KERNEL_matmul: /* cuBLASLt's */
+        return REMAT_OK;
     default:
         return emit_items(e, command);
     }

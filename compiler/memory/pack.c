@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ladder of attempts, cheapest first; the lowest result is kept (notes/memory.md 1.3). */
+/* A ladder of attempts, cheapest first; the lowest result is kept. */
 #include "pack.h"
 
 #include "fit.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets for slots in one arena such that slots that live at the same time never overlap.
  *
- * Source of the method and of the numbers: notes/memory.md, section 1. Minimising arena_bytes is
- * NP-complete; the live peak is a lower bound, which structured plans reach. */
+ * Minimising arena_bytes is NP-complete (dynamic storage allocation, Garey and Johnson SR2); the
+ * live peak is a lower bound, which structured plans reach. */
 #ifndef REMAT_PACK_H
 #define REMAT_PACK_H
 
@@ -28,7 +28,7 @@ struct remat_packing {
  *
  * The limit cuts the sequence short and never changes it. So "the slots fit in limit_bytes" is
  * monotone in the limit, and equals what limit 0 finds; but arena_bytes and offsets may depend on
- * the limit. Pass 0 where a plan must not depend on the budget (design 5). A limit below the live
+ * the limit. Pass 0 where a plan must not depend on the budget. A limit below the live
  * peak cannot be met and costs the whole sequence: compare with the live peak first.
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Min-offset-first packing without a conflict graph (notes/memory.md 1.2).
+/* Min-offset-first packing without a conflict graph.
  *
  * Segments of equal height tile the time axis. Repeatedly take the lowest segment, leftmost of
  * equals, and put on it the first slot in order whose lifespan lies within it; when none does, the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates come from the hull of the likely costs: from that with what crosses from one layer
- * into another kept, so that a layer is recomputed from its input, and from that with such
- * values free, of which paths keep those that groups of layers begin with. Bounds come from the
- * least costs, at several program points. */
+/* Decisions come from two hulls of the problem (closure.h): one with what crosses from one layer
+ * into another kept, so that a layer is recomputed from its input, and one with such values free,
+ * of which paths keep those that groups of layers begin with. Bounds come from the same problem at
+ * several program points. */
 #include "planner.h"
 
 #include "layers.h"
@@ -46,7 +46,8 @@ struct remat_planner {
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };
 
-/* In the likely problem what is live at the loss anyway stays, and what crosses as much or more. */
+/* For a hull what is live at the loss anyway stays saved, and so does what crosses as much or more.
+ */
 static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 {
     struct remat_border_item *items = p->model.border.items;

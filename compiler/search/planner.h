@@ -25,11 +25,12 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
 remat_status remat_planner_price_corners(struct remat_planner *planner,
                                          struct remat_arena *scratch);
 
-/* Paths, each a sequence of decisions that get smaller and, but for what `likely` leaves out,
- * slower; they depend on no budget. Those up to the last single one compute each layer again from
- * its own input; those behind compute groups of layers again from one input, of 2 layers, of 3 and
- * so on: they begin where the first layer's input goes. Corner: the first decision from `index` on
- * at which every layer is decided by the same price of a byte; the last decision is one. */
+/* Paths, each a sequence of decisions that get smaller and, as far as the problem's costs are
+ * exact, slower; they depend on no budget. Those up to the last single one recompute each layer
+ * from its own input; those behind recompute groups of layers from one input, of 2 layers, of 3 and
+ * so on: they begin where the first layer's input is no longer saved. Corner: the first decision
+ * from `index` on at which every layer is decided by the same price of a byte; the last decision is
+ * one. */
 uint32_t remat_planner_path_count(const struct remat_planner *planner);
 uint32_t remat_planner_single_count(const struct remat_planner *planner);
 uint32_t remat_planner_path_length(const struct remat_planner *planner, uint32_t path);

@@ -2,8 +2,8 @@
 /* The network of one lower bound. At the first run of a node k nothing that descends from k has
  * run, and at most `budget` bytes are live. What the descendants read must come out of those bytes
  * or be recomputed: a minimum cut prices the choice with lambda per byte, and lambda is raised
- * by Newton's method on the concave dual. docs/problems.md has the argument, design.md and
- * notes/planning.md (3.7) its origin. */
+ * by Newton's method on the concave dual (docs/problems.md). For remat-solve; the planner's cut is
+ * border.h's. */
 #ifndef REMAT_CUT_H
 #define REMAT_CUT_H
 

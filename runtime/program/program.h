@@ -148,6 +148,10 @@ struct remat_tensor {
 };
 #define REMAT_INDEX_BOUND_MAX (UINT32_C(1) << 31) /* as many as i32 can tell apart */
 
+/* In the order of how often a value is recomputed, which remat_action_times relies on. A decision
+ * may hold any; whether a value is recomputed in its readers' kernels alone is known after
+ * lowering.
+ */
 enum remat_action {
     REMAT_ACTION_SAVE = 0,
     REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */

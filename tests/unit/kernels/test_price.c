@@ -156,8 +156,8 @@ static double tera_flops(const char *device_name, const char *op, const char *in
 }
 
 /* What these kernels are expected to reach on an H100, from the code that is made of them and from
- * FlashAttention-2's, which uses the same instructions (225 and 306 TFLOP/s forward, 166 backward):
- * ../shared/notes/gpu_review.md. Flops are counted as 4 S S d a head and 2.5 times that backward,
+ * FlashAttention-2's, which uses the same instructions (225 and 306 TFLOP/s forward, 166 backward).
+ * Flops are counted as 4 S S d a head and 2.5 times that backward,
  * half of it as these are causal. */
 static const struct {
     uint32_t batch, keys, heads, depth;
