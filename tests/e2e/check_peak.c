@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "check.h"
+#include "check_model.h"
 #include "plans.h"
 
 /* A buffer is as large as the largest tensor in it: size claimed for nothing would pass for a peak.

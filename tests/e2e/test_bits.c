@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loss and gradients have the same bits under every plan; and each switch that breaks a rule makes
  * that comparison fail. Here the shapes and the settings that test_pairs.c has not. */
-#include "check.h"
+#include "check_model.h"
 
 enum { DEEP = 10 }; /* layers, from which on the smallest plan nests */
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "check_model.h"
 
 #define GRADIENTS_MAX 128
 

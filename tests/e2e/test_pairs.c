@@ -4,7 +4,7 @@
  * for each: docs/testing.md has the result. */
 #include <stdio.h>
 
-#include "check.h"
+#include "check_model.h"
 #include "plans.h"
 
 enum { FAMILY, DTYPE, DROPOUT, ATTENTION, MICROBATCHES, FACTOR_COUNT };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planned peak is the measured one. */
-#include "check.h"
+#include "check_model.h"
 
 static void test_model(remat_context *ctx, const char *preset, struct remat_model_settings sizes,
                        uint32_t microbatches, bool nested, bool pitch)

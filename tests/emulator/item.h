@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sample of tests/unit/runtime as a program of one command, with its emitted kernels. */
+/* A sample of tests/unit/device as a program of one command, with its emitted kernels. */
 #ifndef EMULATOR_ITEM_H
 #define EMULATOR_ITEM_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Round trip of a graph; the reader against files that are something else and graphs that are
  * wrong, which are written by hand through the schemas' write half. */
-#include "../ir/check.h"
+#include "check.h"
 #include "ops.h"
 #include "sample_graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier on one kernel program whose operands lie over each other: what is in place, its
  * nearest neighbour that is not, and what the difference is. All operands are of one buffer. */
-#include "../ir/check.h"
+#include "check.h"
 
 #include <program.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier against broken commands of every named kernel: one command, each operand in a buffer
  * of its own. */
-#include "../ir/check.h"
+#include "check.h"
 
 #include <math.h>
 #include <program.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Round trip of a plan, the verifier against a table of broken programs, the simulator against
  * planted faults. */
-#include "../ir/check.h"
+#include "check.h"
 #include "reader.h"
 #include "sample_program.h"
 

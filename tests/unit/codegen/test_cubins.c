@@ -2,7 +2,7 @@
 /* Cubins by threads and cache, on a look-alike of NVRTC (double.c).
  *
  *     test_cubins FOLDER_OF_DOUBLE */
-#include "../unit/ir/check.h"
+#include "check.h"
 
 #include <cubin_cache.h>
 #include <cubins.h>

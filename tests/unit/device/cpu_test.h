@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel tests share: checks that print one line when they fail, random values, and the
  * pools, scratch and instruction sets to run on. A test program returns test_end(). */
-#ifndef CHECK_H
-#define CHECK_H
+#ifndef CPU_TEST_H
+#define CPU_TEST_H
 
 #include "cpu_isa.h"
 #include "cpu_pool.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward and backward, f32 and bf16, with and without dropout: against float64, and the
  * same bits over threads, instruction sets and strides; its mask against a kernel program's. */
-#include "check.h"
 #include "cpu_attention.h"
+#include "cpu_test.h"
 #include "cpu_tile.h"
 
 #include <math.h>

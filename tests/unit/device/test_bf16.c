@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bf16: every value there and back, every tie, and what lies beside it, on every instruction set;
  * and the same in the interpreter's tables with strides. */
-#include "check.h"
+#include "cpu_test.h"
 #include "cpu_tile_isa.h"
 
 enum { VALUES = 65536, OFFSETS = 7, COUNT = VALUES * OFFSETS };

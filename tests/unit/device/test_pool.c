@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pool: every item once, worker numbers never shared, results visible, many short runs. */
-#include "check.h"
+#include "cpu_test.h"
 
 #include <stdatomic.h>
 #include <unistd.h>

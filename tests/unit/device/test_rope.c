@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of rotary positions against long double, for short and long contexts and Llama 3's
  * scaling; the same bits for any number of threads. */
-#include "check.h"
 #include "cpu_rope.h"
+#include "cpu_test.h"
 
 #include <math.h>
 

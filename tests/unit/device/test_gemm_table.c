@@ -4,7 +4,7 @@
  * written here by hand. */
 #include <gemm_table.h>
 
-#include <check.h>
+#include "check.h"
 #include <counting.h>
 #include <stdlib.h>
 #include <sys/stat.h>

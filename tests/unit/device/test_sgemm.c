@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sgemm bit for bit against its definition, and the same hash for all threads and instruction
  * sets. */
-#include "check.h"
+#include "cpu_test.h"
 
 #include <math.h>
 

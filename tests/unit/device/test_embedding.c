@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Embedding gather and scatter-add in f32 and bf16: values, fixed order, out-of-range ids. */
-#include "check.h"
 #include "cpu_embedding.h"
+#include "cpu_test.h"
 
 enum { ROWS = 500, TOKENS = 1000, MANY_ROWS = 20000 };
 

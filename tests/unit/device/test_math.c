@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementary functions: error against double libm over samples of the whole range, special values,
  * and equal bits over instruction sets, positions and lengths. */
-#include "check.h"
 #include "cpu_math.h"
+#include "cpu_test.h"
 
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Philox against its published answers and remat_philox; normals: moments, and the same bits for
  * all instruction sets, threads and offsets. */
-#include "check.h"
 #include "cpu_fill.h"
+#include "cpu_test.h"
 
 #include <math.h>
 
