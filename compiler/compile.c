@@ -15,8 +15,13 @@
 struct pipeline {
     remat_context *ctx;
     struct remat_arena *arena;
-    struct remat_arena planning; /* of what is not needed once there is a decision */
+    struct remat_arena *planning; /* of what is not needed once there is a decision */
     const struct remat_compile_settings *settings;
+    const struct remat_graph *input;
+    struct remat_program **program; /* the results: one of these three */
+    uint64_t *bound_ns;
+    struct remat_frontier *frontier;
+    const struct remat_program *compared; /* to be a point of the frontier, or NULL */
     struct remat_prepared prepared;
     const struct remat_graph *graph; /* what decisions are made on */
     struct remat_statics statics;
@@ -132,33 +137,29 @@ static remat_status emit(struct pipeline *p, struct remat_search *search, struct
     if (st != REMAT_ERROR_INVALID)
         return st;
     out->cuda = (struct remat_cuda_code){0};
-    const char *note =
-        remat_arena_format(p->arena, REMAT_CUDA_NOTE "%s", remat_context_message(p->ctx));
-    if (!note)
-        return REMAT_ERROR_MEMORY;
+    const char *note = REMAT_FORMAT(p->arena, REMAT_CUDA_NOTE "%s", remat_context_message(p->ctx));
     if (p->settings->needs_cuda)
         return remat_error(
             p->ctx, REMAT_ERROR_INVALID,
             "%s: without --arch and --emit-cuda there is a plan, which no GPU can run", note);
     st = REMAT_OK;
     REMAT_PUSH(p->arena, &search->notes, note);
-fail:
     return st;
 }
 
-static remat_status describe(struct pipeline *p, const struct remat_graph *input,
-                             struct remat_search *search, const struct remat_chosen *c,
-                             uint64_t base_ns, struct remat_program *out)
+static remat_status describe(struct pipeline *p, struct remat_search *search,
+                             const struct remat_chosen *c, uint64_t base_ns,
+                             struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_compile_settings *s = p->settings;
     uint32_t microbatches = remat_microbatches(s);
     struct remat_setting *settings;
     out->producer = "remat " REMAT_VERSION;
-    out->graph_name = input->name;
+    out->graph_name = p->input->name;
     out->target = s->device.name;
     out->policy = c->name;
-    out->graph_hash = remat_graph_hash(input);
+    out->graph_hash = remat_graph_hash(p->input);
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->prepared.numerics_hash);
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
     out->reserve_bytes = p->reserve_bytes;
@@ -203,8 +204,8 @@ static struct remat_part part_of(const struct remat_arrangement *c, const char *
 
 /* The segments of the plan: a step, whole or as microbatches and their update, and an evaluation.
  */
-static remat_status lower(struct pipeline *p, const struct remat_chosen *decided,
-                          const struct remat_explanation *explanation, struct remat_program *out)
+static void lower(struct pipeline *p, const struct remat_chosen *decided,
+                  const struct remat_explanation *explanation, struct remat_program *out)
 {
     struct remat_part parts[3];
     uint32_t count = 0;
@@ -227,9 +228,8 @@ static remat_status lower(struct pipeline *p, const struct remat_chosen *decided
         .alternatives = explanation->alternatives,
     };
     remat_stopwatch_start(&p->watch);
-    remat_status st = remat_lower(p->ctx, p->arena, &lowering, out);
+    remat_lower(p->ctx, p->arena, &lowering, out);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
-    return st;
 }
 
 static void report_laps(const struct pipeline *p)
@@ -242,8 +242,7 @@ static void report_laps(const struct pipeline *p)
 static void end_planning(struct pipeline *p)
 {
     remat_evaluator_release(&p->evaluator);
-    remat_arena_release(&p->planning);
-    p->evaluator = (struct remat_evaluator){0};
+    remat_scratch_close(p->planning);
 }
 
 static remat_status find_pinned(struct pipeline *p, struct remat_policy_ground **ground,
@@ -254,32 +253,32 @@ static remat_status find_pinned(struct pipeline *p, struct remat_policy_ground *
     struct remat_notes ignored = {0};
     REMAT_NEW(p->arena, *out, 1);
     REMAT_TRY(remat_policy_prepare(p->ctx, p->arena, p->graph, &p->settings->policy, ground));
-    REMAT_TRY(remat_policy_decide(*ground, p->arena, &none, *out, &ignored));
+    remat_policy_decide(*ground, p->arena, &none, *out, &ignored);
 fail:
     return st;
 }
 
-/* Everything before the decision. `p` holds its first three members. */
-static remat_status start(struct pipeline *p, const struct remat_graph *graph,
-                          struct remat_search *search)
+/* Everything before the decision. */
+static remat_status start(struct pipeline *p, struct remat_search *search)
 {
     remat_status st = REMAT_OK;
     struct remat_policy_ground *ground;
     struct remat_decision *pinned;
+    p->planning = remat_scratch_open(p->ctx);
     p->watch.running = p->settings->pass_time != NULL;
-    REMAT_TRY(remat_price_check(p->ctx, graph, &p->settings->device));
+    REMAT_TRY(remat_price_check(p->ctx, p->input, &p->settings->device));
     if (p->settings->microbatches > REMAT_MICROBATCHES_MAX)
         REMAT_FAIL(p->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
                    p->settings->microbatches, REMAT_MICROBATCHES_MAX);
-    REMAT_TRY(remat_prepare(p->ctx, p->arena, graph, p->settings, &p->prepared));
+    REMAT_TRY(remat_prepare(p->ctx, p->arena, p->input, p->settings, &p->prepared));
     REMAT_TRY(arrange_fixed(p));
     set_limit(p);
     REMAT_TRY(find_pinned(p, &ground, &pinned));
-    REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, &p->planning, p->graph, &p->statics,
+    REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, p->planning, p->graph, &p->statics,
                                    &p->settings->device, pinned, &p->watch));
     *search = (struct remat_search){.ctx = p->ctx,
                                     .arena = p->arena,
-                                    .planning = &p->planning,
+                                    .planning = p->planning,
                                     .settings = p->settings,
                                     .graph = p->graph,
                                     .statics = &p->statics,
@@ -296,37 +295,65 @@ fail:
     return st;
 }
 
+/* --- what is asked for --- */
+
+static remat_status make_plan(void *user)
+{
+    remat_status st = REMAT_OK;
+    struct pipeline *p = user;
+    const struct remat_compile_settings *settings = p->settings;
+    struct remat_search search;
+    struct remat_chosen best;
+    struct remat_explanation explanation;
+    struct remat_program *program;
+    REMAT_TRY(start(p, &search));
+    REMAT_TRY(remat_choose(&search, &best));
+    if (settings->after_pass)
+        settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
+    REMAT_TRY(remat_graph_verify(p->ctx, best.arranged.graph));
+
+    REMAT_NEW(p->arena, program, 1);
+    REMAT_TRY(remat_explain(&search, &best.decision, &explanation));
+    end_planning(p);
+    lower(p, &best, &explanation, program);
+    program->exact_extras = explanation.exact;
+    REMAT_TRY(describe(p, &search, &best, explanation.base_step_ns, program));
+    REMAT_TRY(remat_program_verify(p->ctx, program));
+    st = remat_program_simulate(p->ctx, program);
+    if (st == REMAT_ERROR_INVALID)
+        st = REMAT_ERROR_INTERNAL; /* it is our own */
+    REMAT_TRY(st);
+    *p->program = program;
+    report_laps(p);
+fail:
+    return st;
+}
+
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out)
 {
-    remat_status st = REMAT_OK;
     struct pipeline p = {
-        .ctx = ctx, .arena = arena, .planning = {.ctx = ctx}, .settings = settings};
-    struct remat_search search;
-    struct remat_chosen best;
-    struct remat_explanation explanation;
-    REMAT_TRY(start(&p, graph, &search));
-    REMAT_TRY(remat_choose(&search, &best));
-    if (settings->after_pass)
-        settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
-    REMAT_TRY(remat_graph_verify(ctx, best.arranged.graph));
+        .ctx = ctx, .arena = arena, .input = graph, .settings = settings, .program = out};
+    return remat_guard(ctx, make_plan, &p);
+}
 
-    REMAT_NEW(arena, *out, 1);
-    REMAT_TRY(remat_explain(&search, &best.decision, &explanation));
-    end_planning(&p);
-    REMAT_TRY(lower(&p, &best, &explanation, *out));
-    (*out)->exact_extras = explanation.exact;
-    REMAT_TRY(describe(&p, graph, &search, &best, explanation.base_step_ns, *out));
-    REMAT_TRY(remat_program_verify(ctx, *out));
-    st = remat_program_simulate(ctx, *out);
-    if (st == REMAT_ERROR_INVALID)
-        st = REMAT_ERROR_INTERNAL; /* it is our own */
-    REMAT_TRY(st);
-    report_laps(&p);
+static remat_status find_bound(void *user)
+{
+    remat_status st = REMAT_OK;
+    struct pipeline *p = user;
+    struct remat_search search;
+    struct remat_planner *planner;
+    *p->bound_ns = 0;
+    REMAT_TRY(start(p, &search));
+    REMAT_TRY(remat_search_planner(&search, &planner));
+    if (p->limit_bytes >= remat_planner_floor(planner))
+        *p->bound_ns =
+            remat_planner_bound(planner, p->limit_bytes) * remat_microbatches(p->settings) +
+            p->update.step_ns;
+    end_planning(p);
 fail:
-    end_planning(&p);
     return st;
 }
 
@@ -335,22 +362,9 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_compile_settings *settings,
                                  uint64_t *out_step_ns)
 {
-    remat_status st = REMAT_OK;
     struct pipeline p = {
-        .ctx = ctx, .arena = arena, .planning = {.ctx = ctx}, .settings = settings};
-    struct remat_search search;
-    struct remat_planner *planner;
-    uint64_t decided_ns;
-    *out_step_ns = 0;
-    REMAT_TRY(start(&p, graph, &search));
-    REMAT_TRY(remat_search_planner(&search, &planner));
-    if (p.limit_bytes >= remat_planner_floor(planner)) {
-        REMAT_TRY(remat_planner_bound(planner, p.limit_bytes, &decided_ns));
-        *out_step_ns = decided_ns * remat_microbatches(settings) + p.update.step_ns;
-    }
-fail:
-    end_planning(&p);
-    return st;
+        .ctx = ctx, .arena = arena, .input = graph, .settings = settings, .bound_ns = out_step_ns};
+    return remat_guard(ctx, find_bound, &p);
 }
 
 /* From the decided segment to the whole step. */
@@ -366,26 +380,37 @@ static void complete_frontier(const struct pipeline *p, struct remat_frontier *f
     f->reserve_bytes = p->reserve_bytes;
 }
 
+static remat_status find_frontier(void *user)
+{
+    remat_status st = REMAT_OK;
+    struct pipeline *p = user;
+    const struct remat_program *plan = p->compared;
+    struct remat_search search;
+    struct remat_frontier_point point;
+    REMAT_TRY(start(p, &search));
+    if (plan)
+        point = (struct remat_frontier_point){.policy = plan->policy,
+                                              .live_peak_bytes = plan->peak_bytes,
+                                              .step_ns = (plan->step_ns - p->update.step_ns) /
+                                                         remat_microbatches(p->settings)};
+    REMAT_TRY(remat_search_front(&search, plan ? &point : NULL, p->frontier));
+    complete_frontier(p, p->frontier);
+    report_laps(p);
+    end_planning(p);
+fail:
+    return st;
+}
+
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,
                                     const struct remat_graph *graph,
                                     const struct remat_compile_settings *settings,
                                     const struct remat_program *plan, struct remat_frontier *out)
 {
-    remat_status st = REMAT_OK;
-    struct pipeline p = {
-        .ctx = ctx, .arena = arena, .planning = {.ctx = ctx}, .settings = settings};
-    struct remat_search search;
-    struct remat_frontier_point point;
-    REMAT_TRY(start(&p, graph, &search));
-    if (plan)
-        point = (struct remat_frontier_point){.policy = plan->policy,
-                                              .live_peak_bytes = plan->peak_bytes,
-                                              .step_ns = (plan->step_ns - p.update.step_ns) /
-                                                         remat_microbatches(settings)};
-    REMAT_TRY(remat_search_front(&search, plan ? &point : NULL, out));
-    complete_frontier(&p, out);
-    report_laps(&p);
-fail:
-    end_planning(&p);
-    return st;
+    struct pipeline p = {.ctx = ctx,
+                         .arena = arena,
+                         .input = graph,
+                         .settings = settings,
+                         .compared = plan,
+                         .frontier = out};
+    return remat_guard(ctx, find_frontier, &p);
 }

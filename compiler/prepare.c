@@ -77,16 +77,14 @@ static void show(const struct preparation *p, const char *pass, const struct rem
 }
 
 /* The result of a pass alone, in `kept`: what else it made goes, and what `kept` had before. */
-static remat_status keep_result(const struct preparation *p, struct remat_arena *made,
-                                struct remat_arena *kept, struct remat_graph **graph)
+static void keep_result(const struct preparation *p, struct remat_arena *made,
+                        struct remat_arena **kept, struct remat_graph **graph)
 {
-    struct remat_arena moved;
-    remat_arena_init(&moved, p->ctx);
-    remat_status st = remat_graph_deep_copy(p->ctx, &moved, *graph, graph);
-    remat_arena_release(kept);
+    struct remat_arena *moved = remat_scratch_open(p->ctx);
+    *graph = remat_graph_deep_copy(p->ctx, moved, *graph);
+    remat_scratch_close(*kept);
     remat_arena_release(made);
     *kept = moved;
-    return st;
 }
 
 /* Each pass makes *graph anew, the last result is verified; `shown`: times and results are handed
@@ -96,13 +94,11 @@ static remat_status run_passes(const struct preparation *p, const struct named_p
 {
     remat_status st = REMAT_OK;
     struct remat_graph *result;
-    struct remat_arena made, kept;
-    remat_arena_init(&made, p->ctx);
-    remat_arena_init(&kept, p->ctx);
+    struct remat_arena *made = remat_scratch_open(p->ctx), *kept = remat_scratch_open(p->ctx);
     for (size_t i = 0; i < count; i++) {
         uint64_t start = start_clock(p);
-        REMAT_TRY(passes[i].function(p->ctx, &made, *graph, &result));
-        REMAT_TRY(keep_result(p, &made, &kept, &result));
+        REMAT_TRY(passes[i].function(p->ctx, made, *graph, &result));
+        keep_result(p, made, &kept, &result);
         *graph = result;
         if (shown) {
             stop_clock(p, passes[i].name, start);
@@ -110,11 +106,11 @@ static remat_status run_passes(const struct preparation *p, const struct named_p
         }
     }
     REMAT_TRY(remat_graph_verify(p->ctx, *graph));
-    REMAT_TRY(remat_graph_deep_copy(p->ctx, p->arena, *graph, &result));
+    result = remat_graph_deep_copy(p->ctx, p->arena, *graph);
     *graph = result;
 fail:
-    remat_arena_release(&made);
-    remat_arena_release(&kept);
+    remat_scratch_close(made);
+    remat_scratch_close(kept);
     return st;
 }
 
@@ -132,7 +128,7 @@ static remat_status split(const struct preparation *p, struct remat_prepared *ou
     remat_status st = REMAT_OK;
     struct remat_graph *microbatch, *update;
     uint64_t start = start_clock(p);
-    REMAT_TRY(remat_split(p->ctx, p->arena, out->decided, &microbatch, &update));
+    remat_split(p->ctx, p->arena, out->decided, &microbatch, &update);
     stop_clock(p, "split", start);
     show(p, "split", microbatch);
     REMAT_TRY(remat_graph_verify(p->ctx, microbatch));

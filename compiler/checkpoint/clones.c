@@ -67,20 +67,19 @@ static uint32_t round_of_site(const struct extension *x, uint32_t site)
 
 /* --- clones --- */
 
-static remat_status add_clone(struct extension *x, uint32_t n, uint32_t site, uint32_t instance,
-                              uint32_t *out)
+static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32_t instance)
 {
-    remat_status st = REMAT_OK;
+    uint32_t out;
     struct remat_graph *g = x->c->graph;
     struct remat_node_info clone = g->nodes[n];
     remat_value *outputs, *inputs;
-    *out = g->node_count;
+    out = g->node_count;
     REMAT_NEW(x->arena, outputs, clone.output_count);
     REMAT_NEW(x->arena, inputs, clone.input_count);
     memcpy(inputs, clone.inputs, clone.input_count * sizeof *inputs);
     for (uint32_t o = 0; o < clone.output_count; o++) {
         struct remat_value_info value = g->values[clone.outputs[o].i];
-        REMAT_TRY(remat_graph_add_value(x->arena, g, &value, &outputs[o]));
+        outputs[o] = remat_graph_add_value(x->arena, g, &value);
     }
     clone.inputs = inputs;
     clone.outputs = outputs;
@@ -88,11 +87,10 @@ static remat_status add_clone(struct extension *x, uint32_t n, uint32_t site, ui
     clone.instance = instance;
     if (!remat_is_none(clone.kernel))
         clone.kernel = site;
-    REMAT_TRY(remat_graph_append_node(x->arena, g, &clone, NULL));
+    remat_graph_append_node(x->arena, g, &clone);
     REMAT_PUSH(x->arena, &x->site, site);
     REMAT_PUSH(x->arena, &x->original, n);
-fail:
-    return st;
+    return out;
 }
 
 static size_t slot_of(const struct extension *x, uint32_t site, uint32_t n)
@@ -105,43 +103,37 @@ static size_t slot_of(const struct extension *x, uint32_t site, uint32_t n)
     return at;
 }
 
-static remat_status grow_table(struct extension *x)
+static void grow_table(struct extension *x)
 {
-    remat_status st = REMAT_OK;
     struct inline_clone *old = x->table.items;
     size_t count = x->table.slot_count;
     if (2 * (x->table.count + 1) < count)
-        return st;
+        return;
     x->table.slot_count = count ? 2 * count : 1024;
     REMAT_NEW(x->arena, x->table.items, x->table.slot_count);
     for (size_t i = 0; i < count; i++)
         if (old[i].clone)
             x->table.items[slot_of(x, old[i].site, old[i].original)] = old[i];
-fail:
-    return st;
 }
 
 /* The clone of a forward node in a site that makes it for itself. */
-static remat_status own_clone(struct extension *x, uint32_t site, uint32_t n, uint32_t *out)
+static uint32_t own_clone(struct extension *x, uint32_t site, uint32_t n)
 {
-    remat_status st = REMAT_OK;
+    uint32_t out;
     uint32_t round = round_of_site(x, site), last = round ? round : x->c->rounds;
     uint32_t rerun = round ? x->rerun_of[round - 1][n] : REMAT_NONE;
     size_t at;
     if (!remat_is_none(rerun) && x->site.items[rerun] == site) {
-        *out = rerun;
-        return REMAT_OK;
+        return rerun;
     }
-    REMAT_TRY(grow_table(x));
+    grow_table(x);
     at = slot_of(x, site, n);
     if (!x->table.items[at].clone) {
         x->table.count++;
-        REMAT_TRY(add_clone(x, n, site, 2 * last, out));
-        x->table.items[at] = (struct inline_clone){site, n, *out};
+        out = add_clone(x, n, site, 2 * last);
+        x->table.items[at] = (struct inline_clone){site, n, out};
     }
-    *out = x->table.items[at].clone;
-fail:
-    return st;
+    return x->table.items[at].clone;
 }
 
 /* A view may be cloned, and a cast that loads do, of what may be. */
@@ -176,9 +168,8 @@ static uint32_t home_of(const struct extension *x, uint32_t n)
     return x->site.items[producer];
 }
 
-static remat_status add_reruns(struct extension *x)
+static void add_reruns(struct extension *x)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t n = 0; n < x->c->node_count; n++) {
         REMAT_PUSH(x->arena, &x->site, home_of(x, n));
         REMAT_PUSH(x->arena, &x->original, n);
@@ -189,13 +180,10 @@ static remat_status add_reruns(struct extension *x)
             uint32_t home = x->site.items[n];
             x->rerun_of[r][n] = REMAT_NONE;
             if (is_cloned(x, n))
-                REMAT_TRY(add_clone(x, n,
-                                    remat_is_none(home) ? REMAT_NONE : rerun_site(x, home, r + 1),
-                                    2 * r + 1, &x->rerun_of[r][n]));
+                x->rerun_of[r][n] = add_clone(
+                    x, n, remat_is_none(home) ? REMAT_NONE : rerun_site(x, home, r + 1), 2 * r + 1);
         }
     }
-fail:
-    return st;
 }
 
 /* --- who reads what --- */
@@ -214,10 +202,9 @@ static uint32_t in_round(const struct extension *x, uint32_t value, uint32_t rou
 
 /* Sets `reads` of an input that a node of the site reads; false: it is the same whatever is
  * decided, reads[0]. */
-static remat_status resolve(struct extension *x, uint32_t site, uint32_t value, uint32_t *root,
-                            uint32_t *reads, bool *varies)
+static void resolve(struct extension *x, uint32_t site, uint32_t value, uint32_t *root,
+                    uint32_t *reads, bool *varies)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = x->c->graph;
     struct remat_trace trace = remat_settled_trace(x->s, (remat_value){value});
     uint32_t node = g->values[value].node, kernel = kernel_of_site(x, site);
@@ -226,7 +213,7 @@ static remat_status resolve(struct extension *x, uint32_t site, uint32_t value, 
     *varies = false;
     reads[0] = value;
     if (remat_is_none(trace.root) || x->s->standing[trace.root] == REMAT_STANDING_FIXED)
-        return REMAT_OK;
+        return;
     bool cast_later = trace.cast && !is_early(&g->nodes[node]) &&
                       !remat_op_has(g->nodes[node].op, REMAT_FACT_VIEW);
     uint32_t writer = g->nodes[g->values[trace.root].node].kernel;
@@ -234,7 +221,7 @@ static remat_status resolve(struct extension *x, uint32_t site, uint32_t value, 
     bool own = kernel == writer ? x->s->inlined_by_all[trace.root]
                                 : remat_settled_inlines(x->s, kernel, trace.root);
     if (internal || own) {
-        REMAT_TRY(own_clone(x, site, node, &clone));
+        clone = own_clone(x, site, node);
         clone = output_of(x, clone, value);
         reads[internal ? 0 : 1] = reads[2] = clone;
         *varies = !internal;
@@ -243,8 +230,6 @@ static remat_status resolve(struct extension *x, uint32_t site, uint32_t value, 
         reads[1] = in_round(x, value, 1);
         reads[2] = in_round(x, value, last);
     }
-fail:
-    return st;
 }
 
 /* Of a view or a cast of a round: its own round's clone. Of a later cast: the last round's. */
@@ -278,16 +263,15 @@ static remat_value shape_source(const struct remat_graph *g, remat_value like)
     return shape_source(g, g->nodes[node].inputs[0]);
 }
 
-static remat_status add_slots(struct extension *x, uint32_t n)
+static void add_slots(struct extension *x, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     struct remat_graph *g = x->c->graph;
     uint32_t site = x->site.items[n], count = remat_op_reads(&g->nodes[n]);
     bool absorbed = remat_is_none(g->nodes[n].kernel), own = absorbed && !remat_is_none(site);
     remat_value *inputs;
     REMAT_PUSH(x->arena, &x->first_slot, (uint32_t)x->slots.count);
     if (is_early(&g->nodes[n]) || (own && !g->nodes[n].instance))
-        return REMAT_OK;
+        return;
     REMAT_NEW(x->arena, inputs, g->nodes[n].input_count);
     memcpy(inputs, g->nodes[n].inputs, g->nodes[n].input_count * sizeof *inputs);
     g->nodes[n].inputs = inputs;
@@ -297,12 +281,12 @@ static remat_status add_slots(struct extension *x, uint32_t n)
         uint32_t root, reads[REMAT_ROUNDS_MAX + 1] = {0}, clone;
         bool varies = false;
         if (own) { /* of what its site makes for itself */
-            REMAT_TRY(own_clone(x, site, g->values[inputs[i].i].node, &clone));
+            clone = own_clone(x, site, g->values[inputs[i].i].node);
             reads[0] = output_of(x, clone, inputs[i].i);
         } else if (absorbed) {
             resolve_alone(x, n, inputs[i].i, &root, reads, &varies);
         } else {
-            REMAT_TRY(resolve(x, site, inputs[i].i, &root, reads, &varies));
+            resolve(x, site, inputs[i].i, &root, reads, &varies);
         }
         if (varies)
             REMAT_PUSH(
@@ -311,8 +295,6 @@ static remat_status add_slots(struct extension *x, uint32_t n)
         else
             inputs[i].i = reads[0];
     }
-fail:
-    return st;
 }
 
 /* --- the tail --- */
@@ -358,9 +340,8 @@ static uint32_t find_tail_kernel(const struct extension *x)
 
 /* --- the whole --- */
 
-static remat_status find_kept(struct extension *x)
+static void find_kept(struct extension *x)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = x->s->graph;
     struct id_list kept = {0};
     bool *seen;
@@ -375,14 +356,11 @@ static remat_status find_kept(struct extension *x)
             REMAT_PUSH(x->arena, &kept, g->values[v].node);
     x->c->kept = kept.items;
     x->c->kept_count = (uint32_t)kept.count;
-fail:
-    return st;
 }
 
 /* Who makes what each node reads. */
-static remat_status list_makers(struct extension *x)
+static void list_makers(struct extension *x)
 {
-    remat_status st = REMAT_OK;
     struct remat_clones *c = x->c;
     const struct remat_graph *g = c->graph;
     struct id_list makers = {0};
@@ -403,8 +381,6 @@ static remat_status list_makers(struct extension *x)
     for (uint32_t s = 0; s < c->slot_count; s++)
         for (uint32_t t = 0; t <= REMAT_ROUNDS_MAX; t++)
             c->slots[s].makers[t] = g->values[c->slots[s].reads[t]].node;
-fail:
-    return st;
 }
 
 struct site_node {
@@ -421,9 +397,8 @@ static int compare_nodes(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-static remat_status list_sites(struct extension *x)
+static void list_sites(struct extension *x)
 {
-    remat_status st = REMAT_OK;
     struct remat_clones *c = x->c;
     struct site_node *list;
     uint32_t count = 0;
@@ -442,14 +417,11 @@ static remat_status list_sites(struct extension *x)
     }
     for (uint32_t s = 0; s < c->site_count; s++)
         c->site_begin[s + 1] += c->site_begin[s];
-fail:
-    return st;
 }
 
-remat_status remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
-                                 uint32_t rounds, struct remat_clones *out)
+void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
+                         uint32_t rounds, struct remat_clones *out)
 {
-    remat_status st = REMAT_OK;
     struct extension x = {.arena = arena, .c = out, .s = settled};
     const struct remat_graph *graph = settled->graph;
     *out = (struct remat_clones){.settled = settled,
@@ -460,25 +432,23 @@ remat_status remat_clones_create(struct remat_arena *arena, const struct remat_s
     *out->graph = *graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
-    REMAT_TRY(remat_graph_reserve(arena, out->graph, (2 + rounds) * (size_t)graph->value_count,
-                                  (2 + rounds) * (size_t)graph->node_count));
+    remat_graph_reserve(arena, out->graph, (2 + rounds) * (size_t)graph->value_count,
+                        (2 + rounds) * (size_t)graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         out->graph->nodes[n].kernel = settled->kernels->kernel_of_node[n];
-    REMAT_TRY(add_reruns(&x));
+    add_reruns(&x);
     for (uint32_t n = 0; n < out->graph->node_count; n++) /* which adds clones */
-        REMAT_TRY(add_slots(&x, n));
+        add_slots(&x, n);
     REMAT_PUSH(arena, &x.first_slot, (uint32_t)x.slots.count);
     out->site = x.site.items;
     out->first_slot = x.first_slot.items;
     out->slots = x.slots.items;
     out->slot_count = (uint32_t)x.slots.count;
-    REMAT_TRY(list_makers(&x));
+    list_makers(&x);
     out->tail = find_tail(&x);
     out->tail_kernel = find_tail_kernel(&x);
-    REMAT_TRY(list_sites(&x));
-    REMAT_TRY(find_kept(&x));
-fail:
-    return st;
+    list_sites(&x);
+    find_kept(&x);
 }
 
 /* --- choosing --- */
@@ -547,14 +517,11 @@ static void place_needed(struct chooser *w, uint32_t site)
             place(w, w->c->site_nodes[i]);
 }
 
-static remat_status enter(struct chooser *w, uint32_t site, uint32_t node)
+static void enter(struct chooser *w, uint32_t site, uint32_t node)
 {
-    remat_status st = REMAT_OK;
     struct frame frame = {.site = site, .node = node};
     frame.at = remat_is_none(site) ? 0 : w->c->site_begin[site];
     REMAT_PUSH(w->arena, &w->frames, frame);
-fail:
-    return st;
 }
 
 /* The next node that makes an input of what the frame places, REMAT_NONE: there is no other. */
@@ -579,17 +546,16 @@ static uint32_t next_maker(struct chooser *w, struct frame *f)
 }
 
 /* A node, or of a site all that is needed, after what it reads. */
-static remat_status place_all(struct chooser *w, uint32_t site, uint32_t node)
+static void place_all(struct chooser *w, uint32_t site, uint32_t node)
 {
-    remat_status st = REMAT_OK;
     const struct remat_clones *c = w->c;
-    REMAT_TRY(enter(w, site, node));
+    enter(w, site, node);
     while (w->frames.count > 0) {
         struct frame *f = &w->frames.items[w->frames.count - 1];
         uint32_t maker = next_maker(w, f);
         if (!remat_is_none(maker)) {
             if (!w->placed[maker] && (remat_is_none(f->site) || c->site[maker] != f->site))
-                REMAT_TRY(enter(w, c->site[maker], maker));
+                enter(w, c->site[maker], maker);
             continue;
         }
         if (remat_is_none(f->site))
@@ -598,15 +564,12 @@ static remat_status place_all(struct chooser *w, uint32_t site, uint32_t node)
             place_needed(w, f->site);
         w->frames.count--;
     }
-fail:
-    return st;
 }
 
-remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                 const struct remat_decision *decision, uint32_t end,
-                                 uint32_t *out_count, uint32_t **out_nodes)
+void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                         const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
+                         uint32_t **out_nodes)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = clones->graph;
     struct chooser w = {.c = clones, .actions = decision->actions, .end = end, .arena = arena};
     REMAT_NEW(arena, w.needed, g->node_count);
@@ -618,12 +581,10 @@ remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena
     for (uint32_t k = 0;
          k < (end == clones->node_count ? clones->settled->kernels->count : clones->tail_kernel);
          k++)
-        REMAT_TRY(place_all(&w, k, REMAT_NONE));
+        place_all(&w, k, REMAT_NONE);
     for (uint32_t k = 0; k < clones->kept_count; k++)
         if (w.needed[clones->kept[k]] && !w.placed[clones->kept[k]])
-            REMAT_TRY(place_all(&w, clones->site[clones->kept[k]], clones->kept[k]));
+            place_all(&w, clones->site[clones->kept[k]], clones->kept[k]);
     *out_nodes = w.nodes;
     *out_count = w.count;
-fail:
-    return st;
 }

@@ -40,8 +40,8 @@ struct remat_clones {
 /* `rounds`: how often a value may be recomputed, 1 to REMAT_ROUNDS_MAX. The tail is the
  * optimizer, if that comes last and reads nothing of the nodes before but gradients; else it is
  * empty. `settled` outlives the result, which lies in the arena. */
-remat_status remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
-                                 uint32_t rounds, struct remat_clones *out);
+void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
+                         uint32_t rounds, struct remat_clones *out);
 
 /* Every node of the backward pass and of the optimizer that reads a recomputed candidate reads its
  * clone: the one in its own kernel where that inlines the value, else the one of the rerun, which
@@ -59,8 +59,8 @@ remat_status remat_clones_create(struct remat_arena *arena, const struct remat_s
  * Sets the inputs in clones->graph and returns the nodes of [0, end) that an output, update or
  * gradient needs, and their clones, kernel by kernel, each after what it reads. `end` is the number
  * of nodes or the tail. Thread-compatible: one decision at a time. */
-remat_status remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
-                                 const struct remat_decision *decision, uint32_t end,
-                                 uint32_t *out_count, uint32_t **out_nodes);
+void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
+                         const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
+                         uint32_t **out_nodes);
 
 #endif

@@ -20,7 +20,7 @@ struct need { /* a site needs a root where a task runs, for a slice of the kerne
 
 struct builder {
     remat_context *ctx;
-    struct remat_arena *arena, scratch;
+    struct remat_arena *arena, *scratch;
     const struct remat_settled *s;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
@@ -96,9 +96,8 @@ static bool is_pinned(const struct builder *b, uint32_t v, enum remat_action act
 
 /* --- items and tasks --- */
 
-static remat_status find_items(struct builder *b)
+static void find_items(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     uint32_t count = 0;
     struct remat_model *out = b->out;
     bool *written;
@@ -117,15 +116,12 @@ static remat_status find_items(struct builder *b)
     for (uint32_t v = 0; v < b->graph->value_count; v++)
         if (!remat_is_none(out->item_of[v]))
             out->item_value[out->item_of[v]] = (remat_value){v};
-fail:
-    return st;
 }
 
 /* Early nodes that lead to an output or to what is no candidate and read later. Others may go where
  * what they lead to need not be stored. */
-static remat_status find_lasting(struct builder *b)
+static void find_lasting(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = b->graph;
     bool *needed; /* by value */
     REMAT_NEW(b->arena, b->lasting, g->node_count);
@@ -145,8 +141,6 @@ static remat_status find_lasting(struct builder *b)
                 needed[node->inputs[i].i] = true;
         }
     }
-fail:
-    return st;
 }
 
 /* Items that lasting nodes of other kernels read. */
@@ -164,11 +158,10 @@ static void find_early(struct builder *b)
     }
 }
 
-static remat_status find_readers(struct builder *b)
+static void find_readers(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(b->arena, b->reads, b->out->item_count);
-    REMAT_TRY(find_lasting(b));
+    find_lasting(b);
     find_early(b);
     for (uint32_t k = 0; k < b->kernels->count; k++)
         for (uint32_t o = 0; o < kernel_at(b, k)->operand_count; o++) {
@@ -191,8 +184,6 @@ static remat_status find_readers(struct builder *b)
     for (uint32_t k = 0; k < b->kernels->count; k++)
         for (uint32_t r = 0; r < b->s->inlined[k].count; r++)
             b->reads[b->out->item_of[b->s->inlined[k].roots[r]]] |= READ_INLINED;
-fail:
-    return st;
 }
 
 /* A recomputed item is made by a rerun for certain: a kernel of the backward pass loads it, or only
@@ -215,19 +206,15 @@ static struct remat_border_item describe_item(const struct builder *b, uint32_t 
     return described;
 }
 
-static remat_status push_input(struct builder *b, uint32_t root)
+static void push_input(struct builder *b, uint32_t root)
 {
-    remat_status st = REMAT_OK;
     uint32_t item = b->out->item_of[root];
     if (!remat_is_none(item))
         REMAT_PUSH(b->arena, &b->inputs, item);
-fail:
-    return st;
 }
 
-static remat_status add_task(struct builder *b, uint32_t item, uint32_t task)
+static void add_task(struct builder *b, uint32_t item, uint32_t task)
 {
-    remat_status st = REMAT_OK;
     uint32_t writer = writer_of(b, item);
     struct remat_border_task *made = &b->out->border.tasks[task];
     made->input_begin = (uint32_t)b->inputs.count;
@@ -235,21 +222,18 @@ static remat_status add_task(struct builder *b, uint32_t item, uint32_t task)
     made->again_ps = 1000 * (int64_t)b->prices[writer].ns;
     if (is_program(b, writer)) {
         for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++)
-            REMAT_TRY(push_input(b, slice_of(b, item)->reads[r].root));
+            push_input(b, slice_of(b, item)->reads[r].root);
     } else {
         const struct remat_node_info *node = &b->graph->nodes[kernel_at(b, writer)->nodes[0].i];
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
-            REMAT_TRY(push_input(b, b->s->facts.root[node->inputs[i].i]));
+            push_input(b, b->s->facts.root[node->inputs[i].i]);
         made->cost_ps = 1000 * (int64_t)b->prices[writer].ns;
     }
     made->input_end = (uint32_t)b->inputs.count;
-fail:
-    return st;
 }
 
-static remat_status add_tasks(struct builder *b)
+static void add_tasks(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     struct remat_border *border = &b->out->border;
     uint32_t tasks = 0, count = b->out->item_count;
     border->item_count = count;
@@ -268,12 +252,10 @@ static remat_status add_tasks(struct builder *b)
         border->items[i].task = tasks;
         if (named)
             b->task_of_kernel[writer] = tasks;
-        REMAT_TRY(add_task(b, i, tasks++));
+        add_task(b, i, tasks++);
     }
     border->task_count = tasks;
     border->inputs = b->inputs.items;
-fail:
-    return st;
 }
 
 /* --- charges --- */
@@ -313,22 +295,17 @@ static uint32_t task_node(const struct builder *b, uint32_t item)
 }
 
 /* Extras are numbered behind the tasks. */
-static remat_status add_extra(struct builder *b, double ps, uint32_t *out_node)
+static uint32_t add_extra(struct builder *b, double ps)
 {
-    remat_status st = REMAT_OK;
-    *out_node = remat_border_extra_node(&b->out->border, (uint32_t)b->extras.count);
+    uint32_t out_node = remat_border_extra_node(&b->out->border, (uint32_t)b->extras.count);
     REMAT_PUSH(b->arena, &b->extras, remat_ps(floor(ps)));
-fail:
-    return st;
+    return out_node;
 }
 
-static remat_status add_arc(struct builder *b, uint32_t from, uint32_t to, int64_t ps)
+static void add_arc(struct builder *b, uint32_t from, uint32_t to, int64_t ps)
 {
-    remat_status st = REMAT_OK;
     if (ps != 0)
         REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
-fail:
-    return st;
 }
 
 static void charge_task(struct builder *b, uint32_t item, double ps)
@@ -382,54 +359,46 @@ struct charges {
     size_t count, capacity;
 };
 
-static remat_status find_charge(struct builder *b, struct charges *list, uint32_t root, double ps)
+static void find_charge(struct builder *b, struct charges *list, uint32_t root, double ps)
 {
-    remat_status st = REMAT_OK;
     for (size_t c = 0; c < list->count; c++)
         if (list->items[c].root == root) {
             list->items[c].least_ps = fmin(list->items[c].least_ps, ps);
-            return st;
+            return;
         }
     REMAT_PUSH(b->arena, list, ((struct charge){.root = root, .least_ps = ps}));
-fail:
-    return st;
 }
 
 /* What of a need is beyond the charge for its leaf: paid where the site loads the root itself. */
-static remat_status add_rest(struct builder *b, uint32_t kernel, bool rerun,
-                             const struct need *need, double ps)
+static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struct need *need,
+                     double ps)
 {
-    remat_status st = REMAT_OK;
     uint32_t own, from = remat_border_task_node(&b->out->border, need->task);
     bool may = may_make(b, kernel, rerun, need->root);
-    REMAT_TRY(add_extra(b, may ? 0 : ps, &own));
-    REMAT_TRY(add_arc(b, from, own, REMAT_BORDER_RULE));
+    own = add_extra(b, may ? 0 : ps);
+    add_arc(b, from, own, REMAT_BORDER_RULE);
     if (may)
-        REMAT_TRY(add_arc(b, own, task_node(b, b->out->item_of[need->root]), remat_ps(floor(ps))));
+        add_arc(b, own, task_node(b, b->out->item_of[need->root]), remat_ps(floor(ps)));
     for (const struct need *n = need + 1; n < b->needs.items + b->needs.count; n++)
         if (n->root == need->root)
-            REMAT_TRY(add_arc(b, remat_border_task_node(&b->out->border, n->task), own,
-                              REMAT_BORDER_RULE));
-fail:
-    return st;
+            add_arc(b, remat_border_task_node(&b->out->border, n->task), own, REMAT_BORDER_RULE);
 }
 
 /* Loads of the needs that were collected: each root is charged once, in full where the site loads
  * it for certain. Where it may make it, that costs what making it does at least, and where it does
  * not, the rest. */
-static remat_status add_loads(struct builder *b, uint32_t kernel, bool rerun)
+static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
 {
-    remat_status st = REMAT_OK;
     struct charges list = {0};
     for (size_t n = 0; n < b->needs.count; n++) {
         uint32_t leaf;
         double ps;
         find_leaf(b, kernel, rerun, &b->needs.items[n], &leaf, &ps);
         if (!remat_is_none(leaf) && ps > 0)
-            REMAT_TRY(find_charge(b, &list, leaf, ps));
+            find_charge(b, &list, leaf, ps);
     }
     for (size_t c = 0; c < list.count; c++)
-        REMAT_TRY(add_extra(b, list.items[c].least_ps, &list.items[c].node));
+        list.items[c].node = add_extra(b, list.items[c].least_ps);
     for (size_t n = 0; n < b->needs.count; n++) {
         const struct need *need = &b->needs.items[n];
         uint32_t leaf, from = remat_border_task_node(&b->out->border, need->task);
@@ -438,7 +407,7 @@ static remat_status add_loads(struct builder *b, uint32_t kernel, bool rerun)
         find_leaf(b, kernel, rerun, need, &leaf, &ps);
         for (size_t c = 0; ps > 0 && c < list.count; c++)
             if (list.items[c].root == leaf) {
-                REMAT_TRY(add_arc(b, from, list.items[c].node, REMAT_BORDER_RULE));
+                add_arc(b, from, list.items[c].node, REMAT_BORDER_RULE);
                 charged = list.items[c].least_ps;
             }
         for (size_t m = 0; m < b->needs.count; m++) {
@@ -451,23 +420,18 @@ static remat_status add_loads(struct builder *b, uint32_t kernel, bool rerun)
         if (!rerun && reads_root(b, kernel, need->root))
             all = 0;
         if (first && all >= charged + 1)
-            REMAT_TRY(add_rest(b, kernel, rerun, need, all - charged));
+            add_rest(b, kernel, rerun, need, all - charged);
     }
     b->needs.count = 0;
-fail:
-    return st;
 }
 
-static remat_status need_slice(struct builder *b, uint32_t item)
+static void need_slice(struct builder *b, uint32_t item)
 {
-    remat_status st = REMAT_OK;
     const struct remat_slice *slice = slice_of(b, item);
     for (uint32_t r = 0; r < slice->read_count; r++)
         REMAT_PUSH(b->arena, &b->needs,
                    ((struct need){slice->reads[r].root, b->out->border.items[item].task,
                                   writer_of(b, item)}));
-fail:
-    return st;
 }
 
 /* Each of the items' own share of the arithmetic that makes them all: what it alone needs. */
@@ -480,7 +444,7 @@ static remat_status charge_flops(struct builder *b, const uint32_t *items, uint3
         return REMAT_OK;
     for (uint32_t i = 0; i < count; i++)
         roots[i] = root_of(b, items[i]);
-    REMAT_TRY(remat_settled_load(b->ctx, &b->scratch, b->s, roots, count, &b->device, &all));
+    REMAT_TRY(remat_settled_load(b->ctx, b->scratch, b->s, roots, count, &b->device, &all));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t last = roots[count - 1];
         roots[count - 1] = roots[i];
@@ -488,7 +452,7 @@ static remat_status charge_flops(struct builder *b, const uint32_t *items, uint3
         rest.compute_ns = 0;
         if (count > 1)
             REMAT_TRY(
-                remat_settled_load(b->ctx, &b->scratch, b->s, roots, count - 1, &b->device, &rest));
+                remat_settled_load(b->ctx, b->scratch, b->s, roots, count - 1, &b->device, &rest));
         last = roots[count - 1];
         roots[count - 1] = roots[i];
         roots[i] = last;
@@ -496,7 +460,7 @@ static remat_status charge_flops(struct builder *b, const uint32_t *items, uint3
             charge_task(b, items[i], 1000 * (all.compute_ns - rest.compute_ns));
     }
 fail:
-    remat_arena_reset(&b->scratch);
+    remat_arena_reset(b->scratch);
     return st;
 }
 
@@ -568,8 +532,8 @@ static remat_status find_set(struct builder *b, uint32_t k, struct set *out, uin
         if (!reads_root(b, k, list->roots[r]) || (*all)++ >= INLINED_MAX)
             continue;
         REMAT_TRY(
-            remat_settled_load(b->ctx, &b->scratch, b->s, &list->roots[r], 1, &b->device, &load));
-        remat_arena_reset(&b->scratch);
+            remat_settled_load(b->ctx, b->scratch, b->s, &list->roots[r], 1, &b->device, &load));
+        remat_arena_reset(b->scratch);
         for (uint32_t i = 0; i < out->count; i++)
             if (writer_of(b, out->items[i]) == writer_of(b, item))
                 load.compute_ns = 0;
@@ -606,9 +570,9 @@ static remat_status add_inlining(struct builder *b, uint32_t k)
         if (!reads_root(b, k, root))
             continue;
         charge_task(b, b->out->item_of[root], -moved_ps(b, k, root));
-        REMAT_TRY(need_slice(b, b->out->item_of[root]));
+        need_slice(b, b->out->item_of[root]);
     }
-    REMAT_TRY(add_loads(b, k, false));
+    add_loads(b, k, false);
 fail:
     return st;
 }
@@ -627,8 +591,8 @@ static remat_status price_without(struct builder *b, uint32_t k, const uint32_t 
     uint32_t begin = whole->node_count;
     remat_node *nodes;
     bool *needed; /* by node of the kernel */
-    REMAT_NEW(&b->scratch, nodes, whole->node_count);
-    REMAT_NEW(&b->scratch, needed, whole->node_count);
+    REMAT_NEW(b->scratch, nodes, whole->node_count);
+    REMAT_NEW(b->scratch, needed, whole->node_count);
     for (uint32_t o = 0; o < whole->operand_count; o++)
         stored[whole->operands[o].value.i] = 1;
     for (uint32_t i = 0; i < count; i++)
@@ -646,7 +610,7 @@ static remat_status price_without(struct builder *b, uint32_t k, const uint32_t 
     }
     *out_ps = 0;
     if (begin < whole->node_count) {
-        REMAT_TRY(remat_fuse_nodes(b->ctx, &b->scratch, g, whole, nodes + begin,
+        REMAT_TRY(remat_fuse_nodes(b->ctx, b->scratch, g, whole, nodes + begin,
                                    whole->node_count - begin, stored, &part));
         struct remat_load load = remat_price_load(g, &part, &b->device);
         *out_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
@@ -654,7 +618,7 @@ static remat_status price_without(struct builder *b, uint32_t k, const uint32_t 
 fail:
     for (uint32_t o = 0; o < whole->operand_count; o++)
         stored[whole->operands[o].value.i] = 0;
-    remat_arena_reset(&b->scratch);
+    remat_arena_reset(b->scratch);
     return st;
 }
 
@@ -699,7 +663,7 @@ static remat_status add_stores(struct builder *b, uint32_t k, const uint32_t *it
             continue;
         if (found == STORES_MAX) { /* as if each alone made the kernel run */
             b->constant_ps -= ceil(all_ps);
-            REMAT_TRY(add_arc(b, items[i], task_node(b, items[i]), remat_ps(ceil(all_ps))));
+            add_arc(b, items[i], task_node(b, items[i]), remat_ps(ceil(all_ps)));
             continue;
         }
         roots[found] = root;
@@ -708,7 +672,7 @@ static remat_status add_stores(struct builder *b, uint32_t k, const uint32_t *it
     REMAT_TRY(find_spared(b, k, roots, found, spared));
     for (uint32_t i = 0; i < found; i++) {
         b->constant_ps -= ceil(spared[i]);
-        REMAT_TRY(add_arc(b, optional[i], task_node(b, optional[i]), remat_ps(ceil(spared[i]))));
+        add_arc(b, optional[i], task_node(b, optional[i]), remat_ps(ceil(spared[i])));
     }
 fail:
     return st;
@@ -727,10 +691,10 @@ static remat_status is_bound_by_memory(struct builder *b, const uint32_t *items,
     *out = true;
     if (made == 0)
         return REMAT_OK;
-    REMAT_TRY(remat_settled_load(b->ctx, &b->scratch, b->s, roots, made, &b->device, &load));
+    REMAT_TRY(remat_settled_load(b->ctx, b->scratch, b->s, roots, made, &b->device, &load));
     *out = load.memory_ns >= load.compute_ns;
 fail:
-    remat_arena_reset(&b->scratch);
+    remat_arena_reset(b->scratch);
     return st;
 }
 
@@ -740,7 +704,7 @@ static remat_status add_rerun(struct builder *b, uint32_t k, const uint32_t *ite
     remat_status st = REMAT_OK;
     uint32_t runs, made = 0, again[ITEMS_MAX];
     bool memory;
-    REMAT_TRY(add_extra(b, 1000 * b->device.launch_ns, &runs));
+    runs = add_extra(b, 1000 * b->device.launch_ns);
     REMAT_TRY(is_bound_by_memory(b, items, count, &memory));
     for (uint32_t i = 0; i < count; i++) {
         if (!is_rerun(b, items[i]))
@@ -748,15 +712,15 @@ static remat_status add_rerun(struct builder *b, uint32_t k, const uint32_t *ite
         if (made < ITEMS_MAX)
             again[made] = items[i];
         made++;
-        REMAT_TRY(add_arc(b, task_node(b, items[i]), runs, REMAT_BORDER_RULE));
+        add_arc(b, task_node(b, items[i]), runs, REMAT_BORDER_RULE);
         if (memory) {
             charge_task(b, items[i], load_ps(b, k, root_of(b, items[i])));
-            REMAT_TRY(need_slice(b, items[i]));
+            need_slice(b, items[i]);
         }
     }
     if (!memory)
         REMAT_TRY(charge_flops(b, again, made));
-    REMAT_TRY(add_loads(b, k, true));
+    add_loads(b, k, true);
 fail:
     return st;
 }
@@ -792,8 +756,7 @@ static remat_status add_sites(struct builder *b)
             double ps = 1000 * (double)b->prices[k].ns;
             b->saved_ps += ps;
             for (uint32_t i = 0; i < count; i++)
-                REMAT_TRY(
-                    add_arc(b, items[i], task_node(b, items[i]), remat_ps(floor(ps / count))));
+                add_arc(b, items[i], task_node(b, items[i]), remat_ps(floor(ps / count)));
         } else {
             b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k].ns);
         }
@@ -844,28 +807,27 @@ remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
                         .pinned = pinned,
                         .out = out};
     *out = (struct remat_model){.settled = settled};
-    remat_arena_init(&b.scratch, ctx);
+    b.scratch = remat_scratch_open(ctx);
     REMAT_NEW(arena, out->item_of, settled->graph->value_count);
-    REMAT_TRY(find_items(&b));
-    REMAT_TRY(find_readers(&b));
-    REMAT_TRY(add_tasks(&b));
+    find_items(&b);
+    find_readers(&b);
+    add_tasks(&b);
     REMAT_TRY(add_sites(&b));
     REMAT_TRY(check_costs(&b, device->name));
-    REMAT_TRY(remat_model_layers(arena, settled->graph, out));
+    remat_model_layers(arena, settled->graph, out);
 fail:
-    remat_arena_release(&b.scratch);
+    remat_scratch_close(b.scratch);
     return st;
 }
 
 /* --- from a choice to a decision --- */
 
-remat_status remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                                const bool *keep, const struct remat_decision *pinned,
-                                struct remat_decision *out)
+void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
+                        const bool *keep, const struct remat_decision *pinned,
+                        struct remat_decision *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_settled *s = model->settled;
-    REMAT_TRY(remat_decision_create(arena, s->graph->value_count, out));
+    remat_decision_create(arena, s->graph->value_count, out);
     for (uint32_t v = 0; v < s->graph->value_count; v++)
         if (s->standing[v] == REMAT_STANDING_INTERNAL)
             out->actions[v] = REMAT_ACTION_RECOMPUTE;
@@ -881,6 +843,4 @@ remat_status remat_model_decide(struct remat_arena *arena, const struct remat_mo
             out->actions[v] = pinned->actions[v];
             out->reasons[v] = pinned->reasons[v];
         }
-fail:
-    return st;
 }

@@ -51,17 +51,17 @@ struct remat_program_point {
     struct remat_border border;
     uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
 };
-remat_status remat_model_point(struct remat_arena *arena, const struct remat_model *model,
-                               uint32_t kernel, struct remat_program_point *out);
+void remat_model_point(struct remat_arena *arena, const struct remat_model *model, uint32_t kernel,
+                       struct remat_program_point *out);
 
 /* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
  * and the last layer's backward pass. */
-remat_status remat_model_points(struct remat_arena *arena, const struct remat_model *model,
-                                uint32_t *out_count, struct remat_program_point **out);
+void remat_model_points(struct remat_arena *arena, const struct remat_model *model,
+                        uint32_t *out_count, struct remat_program_point **out);
 
 /* The decision that keeps the items of `keep` and no others, on top of `pinned`. */
-remat_status remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                                const bool *keep, const struct remat_decision *pinned,
-                                struct remat_decision *out);
+void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
+                        const bool *keep, const struct remat_decision *pinned,
+                        struct remat_decision *out);
 
 #endif

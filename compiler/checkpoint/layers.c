@@ -44,73 +44,66 @@ static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, uint32_
     return stack->bottlenecks[span] == v && ends_layer(stack, shift, span);
 }
 
-static remat_status measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
-                            uint32_t shift, int64_t *out_ps)
+static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
+                       uint32_t shift)
 {
-    remat_status st = REMAT_OK;
+    int64_t out_ps;
     const struct remat_border *border = &l->model->border;
     struct remat_border_point point = {0};
     uint8_t *times;
     REMAT_NEW(scratch, times, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         times[i] = !is_saved(l, k, shift, i);
-    REMAT_TRY(remat_border_follow(scratch, border, times, &point));
-    REMAT_TRY(remat_border_measure(scratch, border, &point));
-    *out_ps = point.cost_ps;
-fail:
+    remat_border_follow(scratch, border, times, &point);
+    remat_border_measure(scratch, border, &point);
+    out_ps = point.cost_ps;
     remat_arena_reset(scratch);
-    return st;
+    return out_ps;
 }
 
-static remat_status find_shift(const struct layers *l, uint32_t k, uint32_t *out)
+static uint32_t find_shift(const struct layers *l, uint32_t k)
 {
-    remat_status st = REMAT_OK;
+    uint32_t out;
     const struct remat_stack *stack = &l->stacks.stacks[k];
-    struct remat_arena scratch;
     uint64_t least_bytes = UINT64_MAX;
     int64_t least_ps = INT64_MAX;
-    remat_arena_init(&scratch, l->arena->ctx);
+    struct remat_arena *scratch = remat_scratch_open(l->arena->ctx);
     for (uint32_t shift = 0; shift < stack->period; shift++) {
         uint32_t bottleneck = stack->bottlenecks[(shift + stack->period - 1) % stack->period];
         uint64_t bytes = remat_storage_bytes(&l->graph->values[bottleneck]);
         int64_t ps;
         if (bytes > least_bytes)
             continue;
-        REMAT_TRY(measure(l, &scratch, k, shift, &ps));
+        ps = measure(l, scratch, k, shift);
         if (bytes < least_bytes || ps < least_ps) {
-            *out = shift;
+            out = shift;
             least_ps = ps;
         }
         least_bytes = bytes;
     }
-fail:
-    remat_arena_release(&scratch);
-    return st;
+    remat_scratch_close(scratch);
+    return out;
 }
 
 /* --- which nodes they have --- */
 
-static remat_status number_stacks(struct layers *l)
+static void number_stacks(struct layers *l)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t k = 0; k < l->stacks.count; k++) {
         const struct remat_stack *stack = &l->stacks.stacks[k];
         uint32_t shift = 0;
-        REMAT_TRY(find_shift(l, k, &shift));
+        shift = find_shift(l, k);
         for (uint32_t n = 0; n < l->graph->node_count; n++)
             if (l->stacks.stack_of[n] == k)
                 l->of_node[n] = l->count + layer_at(stack, shift, l->stacks.span_of[n]);
         l->count += layer_at(stack, shift, stack->length - 1) + 1;
     }
-fail:
-    return st;
 }
 
 /* In the order of their last nodes, which are bottlenecks. What lies before the first whole layer
  * and behind the last is one only where it has a product. */
-static remat_status order(struct layers *l)
+static void order(struct layers *l)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = l->graph;
     uint32_t *last, *number, count = 0;
     bool *product;
@@ -129,38 +122,35 @@ static remat_status order(struct layers *l)
         if (!remat_is_none(l->of_node[n]))
             l->of_node[n] = number[l->of_node[n]];
     l->count = count;
-fail:
-    return st;
 }
 
 /* --- what they hand on --- */
 
 /* By root: a layer computes it, or something that it is made of. */
-static remat_status find_made(const struct layers *l, bool **out)
+static bool *find_made(const struct layers *l)
 {
-    remat_status st = REMAT_OK;
+    bool *out;
     const uint32_t *root = l->model->settled->facts.root;
-    REMAT_NEW(l->arena, *out, l->graph->value_count);
+    REMAT_NEW(l->arena, out, l->graph->value_count);
     for (uint32_t n = 0; n < l->graph->node_count; n++) {
         const struct remat_node_info *node = &l->graph->nodes[n];
         bool made = !remat_is_none(l->of_node[n]);
         for (uint32_t i = 0; i < node->input_count; i++)
-            made |= (*out)[root[node->inputs[i].i]];
+            made |= out[root[node->inputs[i].i]];
         for (uint32_t o = 0; o < node->output_count; o++)
-            (*out)[root[node->outputs[o].i]] |= made;
+            out[root[node->outputs[o].i]] |= made;
     }
-fail:
-    return st;
+    return out;
 }
 
 /* *out: enum remat_crossing by root; how the forward pass and the loss read it. */
-static remat_status find_crossings(const struct layers *l, uint8_t **out)
+static uint8_t *find_crossings(const struct layers *l)
 {
-    remat_status st = REMAT_OK;
+    uint8_t *out;
     const struct remat_graph *g = l->graph;
     bool *made;
-    REMAT_NEW(l->arena, *out, g->value_count);
-    REMAT_TRY(find_made(l, &made));
+    REMAT_NEW(l->arena, out, g->value_count);
+    made = find_made(l);
     for (uint32_t n = 0; n < g->node_count; n++)
         for (uint32_t i = 0; remat_is_early_node(&g->nodes[n]) && i < g->nodes[n].input_count;
              i++) {
@@ -170,19 +160,17 @@ static remat_status find_crossings(const struct layers *l, uint8_t **out)
             uint32_t writer = l->of_node[g->values[root].node], reader = l->of_node[n];
             bool beyond = remat_is_none(writer) || remat_is_none(reader);
             uint8_t crossing = beyond ? REMAT_CROSSING_BEYOND : REMAT_CROSSING_BETWEEN;
-            if (writer != reader && crossing > (*out)[root])
-                (*out)[root] = crossing;
+            if (writer != reader && crossing > out[root])
+                out[root] = crossing;
         }
-fail:
-    return st;
+    return out;
 }
 
 /* --- the whole --- */
 
-remat_status remat_model_layers(struct remat_arena *arena, const struct remat_graph *g,
-                                struct remat_model *model)
+void remat_model_layers(struct remat_arena *arena, const struct remat_graph *g,
+                        struct remat_model *model)
 {
-    remat_status st = REMAT_OK;
     struct layers l = {.arena = arena, .graph = g, .model = model};
     bool *written;
     uint8_t *crossing;
@@ -191,10 +179,10 @@ remat_status remat_model_layers(struct remat_arena *arena, const struct remat_gr
         written[v] = !remat_is_none(model->item_of[v]);
     REMAT_NEW(arena, l.of_node, g->node_count);
     memset(l.of_node, 0xff, g->node_count * sizeof *l.of_node);
-    REMAT_TRY(remat_stacks_find(arena, g, written, &l.stacks));
-    REMAT_TRY(number_stacks(&l));
-    REMAT_TRY(order(&l));
-    REMAT_TRY(find_crossings(&l, &crossing));
+    remat_stacks_find(arena, g, written, &l.stacks);
+    number_stacks(&l);
+    order(&l);
+    crossing = find_crossings(&l);
     model->region_count = l.count;
     model->region_of_node = l.of_node;
     REMAT_NEW(arena, model->item_region, model->item_count);
@@ -204,6 +192,4 @@ remat_status remat_model_layers(struct remat_arena *arena, const struct remat_gr
         model->item_region[i] = l.of_node[g->values[v].node];
         model->item_crossing[i] = crossing[v];
     }
-fail:
-    return st;
 }

@@ -15,7 +15,7 @@ enum remat_crossing {
 
 /* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
  * region_of_node, item_region and item_crossing of a model that has everything else. */
-remat_status remat_model_layers(struct remat_arena *arena, const struct remat_graph *graph,
-                                struct remat_model *model);
+void remat_model_layers(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_model *model);
 
 #endif

@@ -44,17 +44,16 @@ static uint32_t common(const struct remat_post_dominators *t, uint32_t a, uint32
     return a;
 }
 
-remat_status remat_post_dominators_find(struct remat_arena *arena, const struct remat_graph *g,
-                                        struct remat_post_dominators *out)
+void remat_post_dominators_find(struct remat_arena *arena, const struct remat_graph *g,
+                                struct remat_post_dominators *out)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(arena, out->next, g->value_count);
     REMAT_NEW(arena, out->depth, g->value_count);
     REMAT_NEW(arena, out->jump, g->value_count);
     memset(out->next, 0xff, g->value_count * sizeof *out->next);
     out->exit = find_exit(g);
     if (remat_is_none(out->exit))
-        return REMAT_OK;
+        return;
     out->jump[out->exit] = out->exit;
     for (uint32_t n = g->values[out->exit].node + 1; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
@@ -68,6 +67,4 @@ remat_status remat_post_dominators_find(struct remat_arena *arena, const struct 
             *next = remat_is_none(*next) ? v : common(out, *next, v);
         }
     }
-fail:
-    return st;
 }

@@ -17,8 +17,8 @@ struct remat_post_dominators {
 };
 
 /* In O(n log n), n: inputs of all nodes. The result lies in the arena. */
-remat_status remat_post_dominators_find(struct remat_arena *arena, const struct remat_graph *graph,
-                                        struct remat_post_dominators *out);
+void remat_post_dominators_find(struct remat_arena *arena, const struct remat_graph *graph,
+                                struct remat_post_dominators *out);
 
 /* The value that stands for this one in the tree. */
 static inline uint32_t remat_representative(const struct remat_graph *graph, uint32_t value)

@@ -133,9 +133,8 @@ static void count_live(struct walker *w, uint32_t root, bool *seen)
 
 /* What the kernel reads and, where it cannot write in place, what it writes; and what was written
  * before, is read after, and cannot be recomputed. */
-static remat_status count_others(struct walker *w)
+static void count_others(struct walker *w)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fused_kernel *kernel = &w->kernels->kernels[w->out->kernel];
     bool *seen;
     REMAT_NEW(w->arena, seen, w->graph->value_count);
@@ -152,8 +151,6 @@ static remat_status count_others(struct walker *w)
             w->before[node] && !remat_is_none(w->kernels->kernel_of_node[node]))
             count_live(w, v, seen);
     }
-fail:
-    return st;
 }
 
 /* Behind the loss what recomputation spares may have been spared before: all of it is granted, and
@@ -171,10 +168,9 @@ static void grant_before(struct walker *w)
             b->arcs[a].ps = 0;
 }
 
-remat_status remat_model_point(struct remat_arena *arena, const struct remat_model *model,
-                               uint32_t kernel, struct remat_program_point *out)
+void remat_model_point(struct remat_arena *arena, const struct remat_model *model, uint32_t kernel,
+                       struct remat_program_point *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *border = &model->border;
     struct walker w = {.arena = arena,
                        .graph = model->settled->graph,
@@ -195,11 +191,9 @@ remat_status remat_model_point(struct remat_arena *arena, const struct remat_mod
     find_relatives(&w);
     find_read(&w);
     mark_wanted(&w);
-    REMAT_TRY(count_others(&w));
+    count_others(&w);
     if (!remat_is_early(&w.kernels->kernels[kernel]))
         grant_before(&w);
-fail:
-    return st;
 }
 
 /* A layer from which the kernel reads what no other one does, REMAT_NONE: there is none. */
@@ -215,10 +209,9 @@ static uint32_t layer_read(const struct remat_model *model, const struct remat_f
     return REMAT_NONE;
 }
 
-remat_status remat_model_points(struct remat_arena *arena, const struct remat_model *model,
-                                uint32_t *out_count, struct remat_program_point **out)
+void remat_model_points(struct remat_arena *arena, const struct remat_model *model,
+                        uint32_t *out_count, struct remat_program_point **out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_kernel_list *kernels = model->settled->kernels;
     struct {
         struct remat_program_point *items;
@@ -235,10 +228,8 @@ remat_status remat_model_points(struct remat_arena *arena, const struct remat_mo
         if (kernel->phase != REMAT_PHASE_LOSS && !(late && kernel->kind != REMAT_KERNEL_program))
             continue;
         REMAT_PUSH(arena, &list, (struct remat_program_point){0});
-        REMAT_TRY(remat_model_point(arena, model, k, &list.items[list.count - 1]));
+        remat_model_point(arena, model, k, &list.items[list.count - 1]);
     }
     *out_count = (uint32_t)list.count;
     *out = list.items;
-fail:
-    return st;
 }

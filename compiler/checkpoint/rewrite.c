@@ -5,19 +5,18 @@
 
 #include "rebuild.h"
 
-remat_status remat_rewrite(remat_context *ctx, struct remat_arena *arena,
-                           struct remat_clones *clones, const struct remat_decision *decision,
-                           struct remat_graph **out)
+struct remat_graph *remat_rewrite(remat_context *ctx, struct remat_arena *arena,
+                                  struct remat_clones *clones,
+                                  const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
+    struct remat_graph *out;
     struct remat_rebuild r;
     uint32_t count, *nodes;
-    REMAT_TRY(remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes));
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, clones->graph));
+    remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes);
+    remat_rebuild_begin(&r, ctx, arena, clones->graph);
     for (uint32_t k = 0; k < count; k++)
-        REMAT_TRY(remat_rebuild_copy(&r, nodes[k]));
-    REMAT_TRY(remat_rebuild_finish(&r, out));
-    (*out)->has_kernels = true;
-fail:
-    return st;
+        remat_rebuild_copy(&r, nodes[k]);
+    out = remat_rebuild_finish(&r);
+    out->has_kernels = true;
+    return out;
 }

@@ -7,8 +7,8 @@
 
 /* The graph with the clones of clones.h that the decision asks for, without the nodes that nobody
  * needs any more. Nodes come kernel by kernel and say which one they run in. */
-remat_status remat_rewrite(remat_context *ctx, struct remat_arena *arena,
-                           struct remat_clones *clones, const struct remat_decision *decision,
-                           struct remat_graph **out);
+struct remat_graph *remat_rewrite(remat_context *ctx, struct remat_arena *arena,
+                                  struct remat_clones *clones,
+                                  const struct remat_decision *decision);
 
 #endif

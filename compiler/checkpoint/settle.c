@@ -27,7 +27,7 @@ struct readers {
 
 struct settler {
     remat_context *ctx;
-    struct remat_arena *arena, scratch;
+    struct remat_arena *arena, *scratch;
     struct remat_settled *out;
     struct remat_device_description device;
     struct remat_fuse_facts facts;
@@ -79,9 +79,8 @@ static void mark_written(const struct remat_kernel_list *kernels, bool *written)
 
 /* In graph order, so that what a value is made of is known. A value that is made of one which its
  * kernel keeps to itself and which may not run again may not either. */
-static remat_status find_standing(struct settler *s, const struct remat_decision *pinned)
+static void find_standing(struct settler *s, const struct remat_decision *pinned)
 {
-    remat_status st = REMAT_OK;
     struct remat_settled *out = s->out;
     const struct remat_graph *g = out->graph;
     bool *written;
@@ -105,16 +104,13 @@ static remat_status find_standing(struct settler *s, const struct remat_decision
                     written[v] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
         }
     }
-fail:
-    return st;
 }
 
 /* --- slices --- */
 
-static remat_status add_read(struct remat_arena *arena, struct remat_trace trace,
-                             struct remat_slice *slice, size_t *capacity)
+static void add_read(struct remat_arena *arena, struct remat_trace trace, struct remat_slice *slice,
+                     size_t *capacity)
 {
-    remat_status st = REMAT_OK;
     struct {
         struct remat_slice_read *items;
         size_t count, capacity;
@@ -122,21 +118,18 @@ static remat_status add_read(struct remat_arena *arena, struct remat_trace trace
     for (uint32_t r = 0; r < slice->read_count; r++)
         if (slice->reads[r].root == trace.root) {
             slice->reads[r].direct &= !trace.viewed;
-            return st;
+            return;
         }
     REMAT_PUSH(arena, &list, ((struct remat_slice_read){trace.root, !trace.viewed}));
     slice->reads = list.items;
     slice->read_count = (uint32_t)list.count;
     *capacity = list.capacity;
-fail:
-    return st;
 }
 
 /* A kernel's nodes in reverse meet readers first. */
-static remat_status find_slice(const struct remat_settled *settled, struct remat_arena *arena,
-                               uint32_t root, struct remat_slice *out)
+static void find_slice(const struct remat_settled *settled, struct remat_arena *arena,
+                       uint32_t root, struct remat_slice *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = settled->graph;
     const struct remat_fused_kernel *kernel =
         &settled->kernels->kernels[remat_settled_writer(settled, root)];
@@ -155,15 +148,13 @@ static remat_status find_slice(const struct remat_settled *settled, struct remat
             if (remat_is_none(trace.root))
                 continue;
             if (settled->standing[trace.root] != REMAT_STANDING_INTERNAL) {
-                REMAT_TRY(add_read(arena, trace, out, &capacity));
+                add_read(arena, trace, out, &capacity);
                 continue;
             }
             for (uint32_t m = 0; m < k; m++)
                 needed[m] |= kernel->nodes[m].i == g->values[trace.root].node;
         }
     }
-fail:
-    return st;
 }
 
 static int compare_nodes(const void *a, const void *b)
@@ -333,32 +324,25 @@ static bool is_free(const struct settler *s, const struct reader *reader, uint32
     return extra_ns(s, reader, root, slice, compute_ns) <= 0;
 }
 
-static remat_status add_reader(struct settler *s, uint32_t root, struct reader reader)
+static void add_reader(struct settler *s, uint32_t root, struct reader reader)
 {
-    remat_status st = REMAT_OK;
     struct readers *list = &s->readers[root];
     for (size_t r = 0; r < list->count; r++)
         if (list->items[r].kernel == reader.kernel) {
             list->items[r].direct &= reader.direct;
             list->items[r].own |= reader.own;
-            return st;
+            return;
         }
     REMAT_PUSH(s->arena, list, reader);
-fail:
-    return st;
 }
 
-static remat_status inline_in(struct settler *s, uint32_t kernel, uint32_t root,
-                              const struct remat_slice *slice)
+static void inline_in(struct settler *s, uint32_t kernel, uint32_t root,
+                      const struct remat_slice *slice)
 {
-    remat_status st = REMAT_OK;
     REMAT_PUSH(s->arena, &s->lists[kernel], root);
     s->node_count[kernel] += slice->node_count;
     for (uint32_t r = 0; r < slice->read_count; r++)
-        REMAT_TRY(add_reader(s, slice->reads[r].root,
-                             (struct reader){kernel, slice->reads[r].direct, false}));
-fail:
-    return st;
+        add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
 }
 
 static remat_status settle(struct settler *s, uint32_t root)
@@ -372,8 +356,8 @@ static remat_status settle(struct settler *s, uint32_t root)
     bool all = true;
     if (!is_program(s, writer))
         return REMAT_OK;
-    REMAT_TRY(remat_settled_load(s->ctx, &s->scratch, s->out, &root, 1, &s->device, &load));
-    remat_arena_reset(&s->scratch);
+    REMAT_TRY(remat_settled_load(s->ctx, s->scratch, s->out, &root, 1, &s->device, &load));
+    remat_arena_reset(s->scratch);
     compute_ns = load.compute_ns;
     for (uint32_t r = 0; r < slice->read_count; r++)
         memory_ns += bytes_ns(s, slice->reads[r].root);
@@ -393,7 +377,7 @@ static remat_status settle(struct settler *s, uint32_t root)
         const struct reader *reader = &list->items[r];
         if (reader->kernel != writer && may_inline(s, reader, slice) &&
             (all || is_free(s, reader, root, slice, compute_ns)))
-            REMAT_TRY(inline_in(s, reader->kernel, root, slice));
+            inline_in(s, reader->kernel, root, slice);
         else if (reader->own && !is_early(s, reader->kernel))
             s->runs_again[writer] = true;
     }
@@ -403,9 +387,8 @@ fail:
 
 /* --- the whole --- */
 
-static remat_status find_readers(struct settler *s)
+static void find_readers(struct settler *s)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = s->out->graph;
     for (uint32_t k = 0; k < s->out->kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &s->out->kernels->kernels[k];
@@ -418,12 +401,10 @@ static remat_status find_readers(struct settler *s)
                 if (!remat_is_none(trace.root) &&
                     s->out->standing[trace.root] == REMAT_STANDING_CANDIDATE &&
                     remat_settled_writer(s->out, trace.root) != k)
-                    REMAT_TRY(add_reader(s, trace.root, (struct reader){k, !trace.viewed, true}));
+                    add_reader(s, trace.root, (struct reader){k, !trace.viewed, true});
             }
         }
     }
-fail:
-    return st;
 }
 
 remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
@@ -434,11 +415,11 @@ remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct settler s = {
         .ctx = ctx, .arena = arena, .out = out, .device = remat_price_typical(device)};
-    remat_arena_init(&s.scratch, ctx);
+    s.scratch = remat_scratch_open(ctx);
     *out = (struct remat_settled){.graph = graph, .kernels = kernels};
     REMAT_NEW(arena, out->stored, graph->value_count);
-    REMAT_TRY(remat_facts_create(arena, graph, &out->facts));
-    REMAT_TRY(remat_fuse_facts_create(arena, graph, &s.facts));
+    remat_facts_create(arena, graph, &out->facts);
+    remat_fuse_facts_create(arena, graph, &s.facts);
     REMAT_NEW(arena, s.readers, graph->value_count);
     REMAT_NEW(arena, s.node_count, kernels->count);
     REMAT_NEW(arena, s.loads, kernels->count);
@@ -447,11 +428,11 @@ remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, out->inlined, kernels->count);
     REMAT_NEW(arena, out->slices, graph->value_count);
     REMAT_NEW(arena, out->inlined_by_all, graph->value_count);
-    REMAT_TRY(find_standing(&s, pinned));
+    find_standing(&s, pinned);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (out->standing[v] == REMAT_STANDING_CANDIDATE)
-            REMAT_TRY(find_slice(out, arena, v, &out->slices[v]));
-    REMAT_TRY(find_readers(&s));
+            find_slice(out, arena, v, &out->slices[v]);
+    find_readers(&s);
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (out->standing[graph->nodes[n].outputs[o].i] == REMAT_STANDING_CANDIDATE)
@@ -459,6 +440,6 @@ remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t k = 0; k < kernels->count; k++)
         out->inlined[k] = (struct remat_inlined){(uint32_t)s.lists[k].count, s.lists[k].items};
 fail:
-    remat_arena_release(&s.scratch);
+    remat_scratch_close(s.scratch);
     return st;
 }

@@ -17,10 +17,9 @@ static bool is_early(const struct remat_spans *f, uint32_t n)
     return remat_is_early_node(node_at(f, n));
 }
 
-remat_status remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph,
-                              struct remat_spans *out)
+void remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph,
+                      struct remat_spans *out)
 {
-    remat_status st = REMAT_OK;
     *out = (struct remat_spans){.arena = arena, .graph = graph};
     REMAT_NEW(arena, out->place, graph->value_count);
     REMAT_NEW(arena, out->in, graph->node_count);
@@ -28,17 +27,13 @@ remat_status remat_spans_init(struct remat_arena *arena, const struct remat_grap
     REMAT_NEW(arena, out->hash, graph->node_count);
     REMAT_NEW(arena, out->twin, graph->node_count);
     memset(out->twin, 0xff, graph->node_count * sizeof *out->twin);
-fail:
-    return st;
 }
 
 /* --- which nodes they have --- */
 
-static remat_status find_bottlenecks(struct remat_spans *f,
-                                     const struct remat_post_dominators *tree, const bool *written,
-                                     uint32_t source)
+static void find_bottlenecks(struct remat_spans *f, const struct remat_post_dominators *tree,
+                             const bool *written, uint32_t source)
 {
-    remat_status st = REMAT_OK;
     uint32_t bottleneck = source;
     f->count = 0;
     REMAT_NEW(f->arena, f->items, tree->depth[tree->next[source]] + 1);
@@ -51,8 +46,6 @@ static remat_status find_bottlenecks(struct remat_spans *f,
             f->place[bottleneck] = f->count;
         }
     }
-fail:
-    return st;
 }
 
 /* Nodes that the source does not lead to: each is where all that reads it is. */
@@ -177,9 +170,8 @@ static bool same_attributes(const struct remat_node_info *a, const struct remat_
 }
 
 /* Two nodes are twins of each other only. */
-static remat_status pair(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
+static void pair(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
 {
-    remat_status st = REMAT_OK;
     if (remat_is_none(f->twin[a]) && remat_is_none(f->twin[b])) {
         f->twin[a] = b;
         f->twin[b] = a;
@@ -187,13 +179,10 @@ static remat_status pair(struct remat_spans *f, uint32_t a, uint32_t b, bool *sa
         REMAT_PUSH(f->arena, &f->pairs, b);
     }
     *same = f->twin[a] == b && f->twin[b] == a;
-fail:
-    return st;
 }
 
-static remat_status compare_nodes(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
+static void compare_nodes(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
 {
-    remat_status st = REMAT_OK;
     const struct remat_node_info *p = node_at(f, a), *q = node_at(f, b);
     const struct remat_value_info *values = f->graph->values;
     *same = p->op == q->op && p->output_count == q->output_count &&
@@ -205,33 +194,25 @@ static remat_status compare_nodes(struct remat_spans *f, uint32_t a, uint32_t b,
         enum operand kind = operand_kind(f, f->in[a], u);
         *same = kind == operand_kind(f, f->in[b], v) && same_type(&values[u], &values[v]);
         if (*same && kind == INSIDE)
-            REMAT_TRY(pair(f, values[u].node, values[v].node, same));
+            pair(f, values[u].node, values[v].node, same);
     }
-fail:
-    return st;
 }
 
-remat_status remat_spans_compare(struct remat_spans *f, uint32_t s, uint32_t t, bool *same)
+void remat_spans_compare(struct remat_spans *f, uint32_t s, uint32_t t, bool *same)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *values = f->graph->values;
     for (size_t i = 0; i < f->pairs.count; i++)
         f->twin[f->pairs.items[i]] = REMAT_NONE;
     f->pairs.count = 0;
-    REMAT_TRY(pair(f, values[f->items[s].end].node, values[f->items[t].end].node, same));
+    pair(f, values[f->items[s].end].node, values[f->items[t].end].node, same);
     for (size_t i = 0; *same && i < f->pairs.count; i += 2)
-        REMAT_TRY(compare_nodes(f, f->pairs.items[i], f->pairs.items[i + 1], same));
-fail:
-    return st;
+        compare_nodes(f, f->pairs.items[i], f->pairs.items[i + 1], same);
 }
 
-remat_status remat_spans_follow(struct remat_spans *f, const struct remat_post_dominators *tree,
-                                const bool *written, uint32_t source)
+void remat_spans_follow(struct remat_spans *f, const struct remat_post_dominators *tree,
+                        const bool *written, uint32_t source)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(find_bottlenecks(f, tree, written, source));
+    find_bottlenecks(f, tree, written, source);
     divide(f);
     hash_spans(f);
-fail:
-    return st;
 }

@@ -30,17 +30,17 @@ struct remat_spans {
 };
 
 /* Belongs to one thread; memory is the arena's. */
-remat_status remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph,
-                              struct remat_spans *out);
+void remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph,
+                      struct remat_spans *out);
 
 /* Those on the way from `source`, a value that leads to the exit of the tree. Bottlenecks are what
  * the whole way goes through and `written`, by value, says; and the source, and the exit. O(inputs
  * of all nodes). */
-remat_status remat_spans_follow(struct remat_spans *spans, const struct remat_post_dominators *tree,
-                                const bool *written, uint32_t source);
+void remat_spans_follow(struct remat_spans *spans, const struct remat_post_dominators *tree,
+                        const bool *written, uint32_t source);
 
 /* *same: the nodes that their last bottlenecks are made of are the same in ops, attributes (but for
  * the numbers of random sites), types, and who reads what. */
-remat_status remat_spans_compare(struct remat_spans *spans, uint32_t a, uint32_t b, bool *same);
+void remat_spans_compare(struct remat_spans *spans, uint32_t a, uint32_t b, bool *same);
 
 #endif

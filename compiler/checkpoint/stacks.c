@@ -51,9 +51,8 @@ static bool is_float(const struct remat_value_info *value)
     return value->dtype != REMAT_I32;
 }
 
-static remat_status find_flow(struct finder *f)
+static void find_flow(struct finder *f)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = f->graph;
     bool *data, *parameter; /* by value: depends on some */
     REMAT_NEW(f->arena, f->flows, g->value_count);
@@ -74,8 +73,6 @@ static remat_status find_flow(struct finder *f)
         }
         f->flows[v] |= data[v] && parameter[v];
     }
-fail:
-    return st;
 }
 
 /* What enters a stack that is known leads to no other one. */
@@ -164,27 +161,23 @@ static struct run find_run(const struct finder *f)
 }
 
 /* *same: each period is what the one before is; else the span that is not is set apart. */
-static remat_status check_run(struct finder *f, const struct run *run, bool *same)
+static void check_run(struct finder *f, const struct run *run, bool *same)
 {
-    remat_status st = REMAT_OK;
     *same = true;
     for (uint32_t s = run->begin + run->period; s < run->begin + run->length && *same; s++) {
-        REMAT_TRY(remat_spans_compare(&f->way, s - run->period, s, same));
+        remat_spans_compare(&f->way, s - run->period, s, same);
         if (!*same)
             set_apart(f, s);
     }
-fail:
-    return st;
 }
 
 /* *nodes: how many the runs on the source's way have. */
-static remat_status follow(struct finder *f, uint32_t source, uint32_t *nodes)
+static void follow(struct finder *f, uint32_t source, uint32_t *nodes)
 {
-    remat_status st = REMAT_OK;
     *nodes = 0;
     f->source = source;
     f->runs.count = 0;
-    REMAT_TRY(remat_spans_follow(&f->way, &f->tree, f->written, source));
+    remat_spans_follow(&f->way, &f->tree, f->written, source);
     REMAT_NEW(f->arena, f->sums, (size_t)f->way.count + 1);
     for (uint32_t n = 0; n < f->graph->node_count; n++)
         if (!remat_is_none(f->way.in[n]) && !remat_is_none(f->out->stack_of[n]))
@@ -195,7 +188,7 @@ static remat_status follow(struct finder *f, uint32_t source, uint32_t *nodes)
         struct run run = find_run(f);
         if (run.length == 0)
             break;
-        REMAT_TRY(check_run(f, &run, &same));
+        check_run(f, &run, &same);
         if (!same)
             continue;
         *nodes += run.nodes;
@@ -203,32 +196,26 @@ static remat_status follow(struct finder *f, uint32_t source, uint32_t *nodes)
         for (uint32_t s = 0; s < run.length; s++)
             set_apart(f, run.begin + s);
     }
-fail:
-    return st;
 }
 
 /* --- the whole --- */
 
-static remat_status find_best(struct finder *f, uint32_t *source)
+static void find_best(struct finder *f, uint32_t *source)
 {
-    remat_status st = REMAT_OK;
     uint32_t most = 0, nodes;
     *source = REMAT_NONE;
     for (uint32_t v = 0; v < f->graph->value_count; v++) {
         if (!is_source(f, v))
             continue;
-        REMAT_TRY(follow(f, v, &nodes));
+        follow(f, v, &nodes);
         if (nodes > most)
             *source = v;
         most = nodes > most ? nodes : most;
     }
-fail:
-    return st;
 }
 
-static remat_status take_run(struct finder *f, const struct run *run)
+static void take_run(struct finder *f, const struct run *run)
 {
-    remat_status st = REMAT_OK;
     struct remat_stack stack = {.period = run->period, .length = run->length};
     REMAT_NEW(f->arena, stack.bottlenecks, run->length);
     for (uint32_t s = 0; s < run->length; s++)
@@ -241,14 +228,11 @@ static remat_status take_run(struct finder *f, const struct run *run)
         f->out->span_of[n] = s - run->begin;
     }
     REMAT_PUSH(f->arena, &f->stacks, stack);
-fail:
-    return st;
 }
 
-remat_status remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
-                               const bool *written, struct remat_stacks *out)
+void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
+                       const bool *written, struct remat_stacks *out)
 {
-    remat_status st = REMAT_OK;
     struct finder f = {.arena = arena, .graph = graph, .written = written, .out = out};
     uint32_t source, nodes;
     *out = (struct remat_stacks){0};
@@ -256,19 +240,17 @@ remat_status remat_stacks_find(struct remat_arena *arena, const struct remat_gra
     REMAT_NEW(arena, out->span_of, graph->node_count);
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
-    REMAT_TRY(remat_post_dominators_find(arena, graph, &f.tree));
-    REMAT_TRY(remat_spans_init(arena, graph, &f.way));
-    REMAT_TRY(find_flow(&f));
-    REMAT_TRY(find_best(&f, &source));
+    remat_post_dominators_find(arena, graph, &f.tree);
+    remat_spans_init(arena, graph, &f.way);
+    find_flow(&f);
+    find_best(&f, &source);
     while (!remat_is_none(source)) {
         if (f.source != source)
-            REMAT_TRY(follow(&f, source, &nodes));
+            follow(&f, source, &nodes);
         for (size_t r = 0; r < f.runs.count; r++)
-            REMAT_TRY(take_run(&f, &f.runs.items[r]));
-        REMAT_TRY(find_best(&f, &source));
+            take_run(&f, &f.runs.items[r]);
+        find_best(&f, &source);
     }
     out->count = (uint32_t)f.stacks.count;
     out->stacks = f.stacks.items;
-fail:
-    return st;
 }

@@ -23,7 +23,7 @@ struct remat_stacks {
 };
 
 /* `written`, by value: no other is a bottleneck. The result lies in the arena. */
-remat_status remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
-                               const bool *written, struct remat_stacks *out);
+void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
+                       const bool *written, struct remat_stacks *out);
 
 #endif

@@ -41,9 +41,8 @@ static void add(const struct remat_times *t, uint32_t kernel, uint64_t ns, uint6
 
 /* --- what no decision changes --- */
 
-static remat_status list_candidates(struct remat_times *t)
+static void list_candidates(struct remat_times *t)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = t->settled->graph;
     struct {
         uint32_t *items;
@@ -69,13 +68,10 @@ static remat_status list_candidates(struct remat_times *t)
     }
     t->list_begin[kernel_count(t)] = (uint32_t)list.count;
     t->lists = list.items;
-fail:
-    return st;
 }
 
-static remat_status list_reads(struct remat_times *t)
+static void list_reads(struct remat_times *t)
 {
-    remat_status st = REMAT_OK;
     struct {
         uint32_t *items;
         size_t count, capacity;
@@ -95,15 +91,11 @@ static remat_status list_reads(struct remat_times *t)
     }
     t->read_begin[kernel_count(t)] = (uint32_t)list.count;
     t->reads = list.items;
-fail:
-    return st;
 }
 
-remat_status remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
-                                const struct remat_device_description *device,
-                                struct remat_times *out)
+void remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
+                        const struct remat_device_description *device, struct remat_times *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_times *t = out;
     uint32_t count = settled->kernels->count;
     *t = (struct remat_times){.arena = arena, .settled = settled, .entry_slots = 1024};
@@ -118,10 +110,8 @@ remat_status remat_times_create(struct remat_arena *arena, const struct remat_se
         if (!is_early(kernel_at(t, k)) && settled->inlined[k].count == 0)
             add(t, k, t->base_ns[k], 0, &t->same);
     }
-    REMAT_TRY(list_candidates(t));
-    REMAT_TRY(list_reads(t));
-fail:
-    return st;
+    list_candidates(t);
+    list_reads(t);
 }
 
 /* --- contents --- */
@@ -141,53 +131,49 @@ static inline uint32_t times_of(uint8_t action)
     return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
 }
 
-static remat_status make(struct remat_times *t, uint32_t site, uint32_t v)
+static void make(struct remat_times *t, uint32_t site, uint32_t v)
 {
-    remat_status st = REMAT_OK;
     struct remat_site_content *content = &t->sites[site];
     uint64_t bit = place_of(t, site % kernel_count(t), v);
     const struct remat_slice *slice = &t->settled->slices[v];
     if (content->made & bit)
-        return REMAT_OK;
+        return;
     content->made |= bit;
     content->runs = true;
     for (uint32_t r = 0; r < slice->read_count; r++)
         REMAT_PUSH(t->arena, &t->demands,
                    ((struct remat_times_demand){site, slice->reads[r].root}));
-fail:
-    return st;
 }
 
-static remat_status read_value(struct remat_times *t, const uint8_t *actions, uint32_t site,
-                               uint32_t v)
+static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
 {
     uint32_t kernel = site % kernel_count(t), round = site / kernel_count(t), writer, source;
     uint32_t times = is_candidate(t, v) ? times_of(actions[v]) : 0;
     if (times == 0) {
         t->needed[v] = 1;
-        return REMAT_OK;
+        return;
     }
     writer = remat_settled_writer(t->settled, v);
     if (writer == kernel ? t->settled->inlined_by_all[v]
-                         : remat_settled_inlines(t->settled, kernel, v))
-        return make(t, site, v);
+                         : remat_settled_inlines(t->settled, kernel, v)) {
+        make(t, site, v);
+        return;
+    }
     round = round ? round : t->last_round;
     source = (times < round ? times : round) * kernel_count(t) + writer;
     if (source != site)
         t->sites[source].stored |= place_of(t, writer, v);
-    return make(t, source, v);
+    make(t, source, v);
 }
 
 /* What a site reads, and all that this asks for. */
-static remat_status read_all(struct remat_times *t, const uint8_t *actions, uint32_t site,
-                             uint32_t v)
+static void read_all(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
 {
-    remat_status st = read_value(t, actions, site, v);
-    while (st == REMAT_OK && t->demands.count > 0) {
+    read_value(t, actions, site, v);
+    while (t->demands.count > 0) {
         struct remat_times_demand d = t->demands.items[--t->demands.count];
-        st = read_value(t, actions, d.site, d.value);
+        read_value(t, actions, d.site, d.value);
     }
-    return st;
 }
 
 /* --- prices of contents --- */
@@ -207,9 +193,8 @@ static struct remat_times_entry *entry_at(const struct remat_times *t, uint64_t 
     return &t->entries[at];
 }
 
-static remat_status add_entry(struct remat_times *t, struct remat_times_entry entry)
+static void add_entry(struct remat_times *t, struct remat_times_entry entry)
 {
-    remat_status st = REMAT_OK;
     if (2 * (t->entry_count + 1) > t->entry_slots) {
         struct remat_times_entry *old = t->entries;
         size_t count = t->entry_slots;
@@ -221,8 +206,6 @@ static remat_status add_entry(struct remat_times *t, struct remat_times_entry en
     }
     t->entry_count++;
     *entry_at(t, entry.key) = entry;
-fail:
-    return st;
 }
 
 static void add_content(const struct remat_times *t, uint32_t site, struct remat_times_sum *sum)
@@ -270,24 +253,23 @@ static void add_forward(struct remat_times *t, uint32_t kernel, struct remat_tim
         t->needed[t->loads.items[l]] = 1;
 }
 
-remat_status remat_times_find(struct remat_times *t, const struct remat_decision *decision,
-                              uint32_t rounds, struct remat_times_sum *out)
+void remat_times_find(struct remat_times *t, const struct remat_decision *decision, uint32_t rounds,
+                      struct remat_times_sum *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = t->settled->graph;
     uint32_t count = kernel_count(t);
     *out = t->same;
     out->known = !t->too_many;
     t->last_round = rounds;
     if (t->too_many)
-        return REMAT_OK;
+        return;
     memset(t->sites, 0, (1 + rounds) * (size_t)count * sizeof *t->sites);
     memset(t->needed, 0, g->value_count);
     for (uint32_t o = 0; o < g->output_count; o++)
         t->needed[t->settled->facts.root[g->outputs[o].i]] = 1;
     for (uint32_t k = 0; k < count; k++)
         for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++)
-            REMAT_TRY(read_all(t, decision->actions, k, t->reads[r]));
+            read_all(t, decision->actions, k, t->reads[r]);
     for (uint32_t k = 0; k < count; k++)
         if (t->settled->inlined[k].count > 0 && !t->sites[k].made && !is_early(kernel_at(t, k)))
             add(t, k, t->base_ns[k], 0, out);
@@ -297,21 +279,18 @@ remat_status remat_times_find(struct remat_times *t, const struct remat_decision
     for (uint32_t k = count; k-- > 0;)
         if (is_early(kernel_at(t, k)))
             add_forward(t, k, out);
-fail:
-    return st;
 }
 
-remat_status remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
-                               const struct remat_fused_kernel *kernel, uint64_t ns)
+void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
+                       const struct remat_fused_kernel *kernel, uint64_t ns)
 {
-    remat_status st = REMAT_OK;
     struct remat_times_entry entry = {.ns = ns, .load_begin = (uint32_t)t->loads.count};
     uint32_t site = graph->nodes[kernel->nodes[0].i].kernel, k = site % kernel_count(t);
     uint64_t stored = 0;
     if (t->too_many || site >= kernel_count(t) || !is_early(kernel_at(t, k))) {
         const struct remat_site_content *content = &t->sites[site];
         if (t->too_many || !content->runs || kernel->kind != REMAT_KERNEL_program)
-            return REMAT_OK;
+            return;
         entry.key =
             key_of(k + (site >= kernel_count(t)) * kernel_count(t), content->made, content->stored);
     } else {
@@ -325,7 +304,7 @@ remat_status remat_times_learn(struct remat_times *t, const struct remat_graph *
         entry.key = key_of(k, UINT64_MAX, stored);
     }
     if (entry_at(t, entry.key)->key)
-        return REMAT_OK;
+        return;
     for (uint32_t o = 0; o < kernel->operand_count && site < kernel_count(t); o++) {
         uint32_t v = kernel->operands[o].value.i;
         if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) && is_early(kernel_at(t, k)) &&
@@ -333,7 +312,5 @@ remat_status remat_times_learn(struct remat_times *t, const struct remat_graph *
             REMAT_PUSH(t->arena, &t->loads, v);
     }
     entry.load_end = (uint32_t)t->loads.count;
-    REMAT_TRY(add_entry(t, entry));
-fail:
-    return st;
+    add_entry(t, entry);
 }

@@ -56,17 +56,16 @@ struct remat_times {
     uint8_t *needed; /* by value: the original is read */
 };
 
-remat_status remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
-                                const struct remat_device_description *device,
-                                struct remat_times *out);
+void remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
+                        const struct remat_device_description *device, struct remat_times *out);
 
 /* `rounds`: of clones, 1 or 2. */
-remat_status remat_times_find(struct remat_times *times, const struct remat_decision *decision,
-                              uint32_t rounds, struct remat_times_sum *out);
+void remat_times_find(struct remat_times *times, const struct remat_decision *decision,
+                      uint32_t rounds, struct remat_times_sum *out);
 
 /* The kernels of that decision, in a graph whose nodes say which site they run in, and the values
  * of the given graph that operands of forward kernels stand for are their own. */
-remat_status remat_times_learn(struct remat_times *times, const struct remat_graph *graph,
-                               const struct remat_fused_kernel *kernel, uint64_t ns);
+void remat_times_learn(struct remat_times *times, const struct remat_graph *graph,
+                       const struct remat_fused_kernel *kernel, uint64_t ns);
 
 #endif

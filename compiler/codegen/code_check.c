@@ -2,6 +2,7 @@
 #include "code_check.h"
 
 #include "cubins.h"
+#include "unwind.h"
 
 typedef unsigned long long ull;
 
@@ -185,28 +186,27 @@ fail:
     return st;
 }
 
-static remat_status list_architectures(struct remat_arena *arena,
-                                       const struct remat_cuda_code *code, const char ***out)
+static const char **list_architectures(struct remat_arena *arena,
+                                       const struct remat_cuda_code *code)
 {
-    remat_status st = REMAT_OK;
     uint32_t count = 0;
-    REMAT_NEW(arena, *out, (size_t)code->cubin_count + 1);
+    const char **out;
+    REMAT_NEW(arena, out, (size_t)code->cubin_count + 1);
     for (uint32_t c = 0; c < code->cubin_count; c++) {
         uint32_t a = 0;
-        while (a < count && strcmp((*out)[a], code->cubins[c].arch) != 0)
+        while (a < count && strcmp(out[a], code->cubins[c].arch) != 0)
             a++;
         if (a == count)
-            (*out)[count++] = code->cubins[c].arch;
+            out[count++] = code->cubins[c].arch;
     }
-fail:
-    return st;
+    return out;
 }
 
 static const char *explain_version(struct remat_arena *arena, uint32_t have, uint32_t this)
 {
-    return have ? remat_arena_format(arena, "NVRTC %u.%u made them, and this one is %u.%u",
-                                     have / 1000, have % 1000 / 10, this / 1000, this % 1000 / 10)
-                : remat_arena_format(arena, "the plan does not say which NVRTC made them");
+    return have ? REMAT_FORMAT(arena, "NVRTC %u.%u made them, and this one is %u.%u", have / 1000,
+                               have % 1000 / 10, this / 1000, this % 1000 / 10)
+                : REMAT_FORMAT(arena, "the plan does not say which NVRTC made them");
 }
 
 remat_status remat_cuda_check_cubins(remat_context *ctx, struct remat_arena *arena,
@@ -217,16 +217,15 @@ remat_status remat_cuda_check_cubins(remat_context *ctx, struct remat_arena *are
     const struct remat_cuda_code *have = &program->cuda;
     struct remat_cuda_code want = *have;
     struct remat_cubin_counts counts;
-    const char **architectures;
+    const char **architectures = list_architectures(arena, have);
     *incomparable = NULL;
     if (have->nvrtc_version != remat_nvrtc_number(nvrtc)) {
         *incomparable = explain_version(arena, have->nvrtc_version, remat_nvrtc_number(nvrtc));
-        return *incomparable ? REMAT_OK : REMAT_ERROR_MEMORY;
+        return REMAT_OK;
     }
-    REMAT_TRY(list_architectures(arena, have, &architectures));
     for (const char **arch = architectures; *arch && !*incomparable; arch++)
         if (remat_nvrtc_check(nvrtc, *arch) != REMAT_OK)
-            *incomparable = remat_arena_format(arena, "%s", remat_context_message(ctx));
+            *incomparable = REMAT_FORMAT(arena, "%s", remat_context_message(ctx));
     if (*incomparable)
         return REMAT_OK;
     struct remat_cubin_settings settings = {.architectures = architectures, .threads = threads};

@@ -3,12 +3,13 @@
  * addresses and sites only share a kernel. */
 #include "prelude.h"
 #include "source.h"
+#include "unwind.h"
 
 enum { SYMBOL_OPS_MAX = 160 }; /* characters */
 
 struct emitter {
     remat_context *ctx;
-    struct remat_arena *arena, scratch;
+    struct remat_arena *arena, *scratch;
     const struct remat_program *program;
     const struct remat_cuda_settings *settings;
     struct remat_cuda_code *code;
@@ -42,9 +43,9 @@ static char *printable_key(struct emitter *e, const struct cuda_source *s, uint6
 {
     const char *key = e->program->kernels[s->command->kernel].key;
     size_t length = strcspn(key, "#");
-    return remat_arena_format(e->arena, "%.*s.%s%s.v%u#%016llx",
-                              (int)(length < most ? length : most), key, shape_names[s->shape],
-                              s->totals ? "_totals" : "", s->width, (unsigned long long)hash);
+    return REMAT_FORMAT(e->arena, "%.*s.%s%s.v%u#%016llx", (int)(length < most ? length : most),
+                        key, shape_names[s->shape], s->totals ? "_totals" : "", s->width,
+                        (unsigned long long)hash);
 }
 
 /* The key as a C identifier, cut so that it can be a file's name. */
@@ -58,10 +59,9 @@ static const char *symbol_of(struct emitter *e, const struct cuda_source *s, uin
     return symbol;
 }
 
-static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, uint64_t hash,
-                               const char *body)
+static void add_kernel(struct emitter *e, const struct cuda_source *s, uint64_t hash,
+                       const char *body)
 {
-    remat_status st = REMAT_OK;
     bool tensors = s->shape == CUDA_TENSORS;
     struct remat_cuda_kernel kernel = {.key = printable_key(e, s, hash, INT32_MAX),
                                        .symbol = symbol_of(e, s, hash),
@@ -70,22 +70,16 @@ static remat_status add_kernel(struct emitter *e, const struct cuda_source *s, u
                                        .prelude = s->shape >= CUDA_FORWARD,
                                        .tensor_words = tensors ? cuda_tensor_words(s) : 0};
     struct remat_text text = {.arena = e->arena};
-    if (!kernel.key || !kernel.symbol)
-        return REMAT_ERROR_MEMORY;
     remat_text_append(&text, "\n/* %s */\n%sKERNEL(%s, %u)\n{\n%s}\n", kernel.key,
                       tensors ? "TENSORS_" : "", kernel.symbol, kernel.threads, body);
-    if (text.failed)
-        return REMAT_ERROR_MEMORY;
+    remat_text_complete(&text);
     kernel.text = text.items;
     REMAT_PUSH(e->arena, &e->kernels, kernel);
     REMAT_PUSH(e->arena, &e->hashes, hash);
-fail:
-    return st;
 }
 
-static remat_status add_words(struct emitter *e, const struct cuda_source *s)
+static void add_words(struct emitter *e, const struct cuda_source *s)
 {
-    remat_status st = REMAT_OK;
     bool tensors = s->shape == CUDA_TENSORS;
     uint32_t head = tensors ? cuda_head_words(s) : 0;
     uint32_t count = 2 + s->operand_count + s->site_count;
@@ -109,8 +103,6 @@ static remat_status add_words(struct emitter *e, const struct cuda_source *s)
         words[count++] = (struct remat_cuda_word){REMAT_CUDA_WORKSPACE, 0};
     for (uint32_t w = 0; w < count; w++)
         REMAT_PUSH(e->arena, &e->words, words[w]);
-fail:
-    return st;
 }
 
 /* The kernel whose body has just been written, and a launch of it. */
@@ -119,8 +111,7 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_
     remat_status st = REMAT_OK;
     struct remat_cuda_launch launch = {.blocks = (uint32_t)blocks,
                                        .word_begin = (uint32_t)e->words.count};
-    if (s->out->failed)
-        return REMAT_ERROR_MEMORY;
+    remat_text_complete(s->out);
     if (blocks > INT32_MAX)
         REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID,
                    "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
@@ -130,8 +121,8 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_
     while (launch.kernel < e->hashes.count && e->hashes.items[launch.kernel] != hash)
         launch.kernel++;
     if (launch.kernel == e->hashes.count)
-        REMAT_TRY(add_kernel(e, s, hash, s->out->items));
-    REMAT_TRY(add_words(e, s));
+        add_kernel(e, s, hash, s->out->items);
+    add_words(e, s);
     launch.word_end = (uint32_t)e->words.count;
     REMAT_PUSH(e->arena, &e->launches, launch);
     s->out->count = 0;
@@ -183,8 +174,8 @@ static remat_status emit_command(struct emitter *e, const struct remat_command *
 {
     remat_status st = REMAT_OK;
     struct cuda_source s;
-    struct remat_text text = {.arena = &e->scratch};
-    REMAT_TRY(cuda_source_read(e->ctx, &e->scratch, e->program, command, &s));
+    struct remat_text text = {.arena = e->scratch};
+    REMAT_TRY(cuda_source_read(e->ctx, e->scratch, e->program, command, &s));
     cuda_choose_layout(&s, e->settings);
     s.out = &text;
     s.indent = 1;
@@ -311,7 +302,7 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
     const struct remat_operand *table = operand_of(e, command, operands[0]),
                                *ids = operand_of(e, command, operands[1]),
                                *rows = operand_of(e, command, operands[2]);
-    struct remat_text text = {.arena = &e->scratch};
+    struct remat_text text = {.arena = e->scratch};
     struct cuda_embedding embedding = {1,
                                        (uint64_t)table->shape[0],
                                        (uint64_t)table->shape[1],
@@ -323,7 +314,7 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
     for (uint32_t k = 0; k < ids->rank; k++)
         embedding.tokens *= (uint64_t)ids->shape[k];
     struct cuda_source s = {.ctx = e->ctx,
-                            .arena = &e->scratch,
+                            .arena = e->scratch,
                             .command = command,
                             .shape = shape,
                             .width = embedding.width,
@@ -353,9 +344,8 @@ fail:
 }
 
 /* Words of its own behind those that every launch has. */
-static remat_status add_words_of(struct emitter *e, const struct remat_command *command)
+static void add_words_of(struct emitter *e, const struct remat_command *command)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
         struct remat_cuda_word word = {REMAT_CUDA_ARENA, bytes_at(e, &e->program->operands[o])};
         REMAT_PUSH(e->arena, &e->words, word);
@@ -370,8 +360,6 @@ static remat_status add_words_of(struct emitter *e, const struct remat_command *
         REMAT_PUSH(e->arena, &e->words, word);
     }
     e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
-fail:
-    return st;
 }
 
 /* Of where the operands begin, at most 16 bytes. */
@@ -387,9 +375,9 @@ static uint32_t alignment_of(const struct emitter *e, const struct remat_command
 static remat_status emit_items(struct emitter *e, const struct remat_command *command)
 {
     remat_status st = REMAT_OK;
-    struct remat_text text = {.arena = &e->scratch};
+    struct remat_text text = {.arena = e->scratch};
     struct cuda_source s = {.ctx = e->ctx,
-                            .arena = &e->scratch,
+                            .arena = e->scratch,
                             .command = command,
                             .shape = CUDA_ITEMS,
                             .width = 1,
@@ -404,45 +392,41 @@ static remat_status emit_items(struct emitter *e, const struct remat_command *co
         return remat_error(e->ctx, REMAT_ERROR_INVALID, "kernel %s has no CUDA text",
                            remat_kernel_kind_name(e->program->kernels[command->kernel].kind));
     REMAT_TRY(add_launch(e, &s, (s.rows + CUDA_THREADS - 1) / CUDA_THREADS));
-    REMAT_TRY(add_words_of(e, command));
+    add_words_of(e, command);
 fail:
     return st;
 }
 
 /* What all kernels begin with, and what some go on with. */
-static remat_status add_prelude(struct emitter *e, const char *const *more)
+static void add_prelude(struct emitter *e, const char *const *more)
 {
-    remat_status st = REMAT_OK;
     struct remat_text text = {.arena = e->arena};
     for (const char *const *piece = cuda_prelude; *piece; piece++)
         remat_text_append(&text, "%s", *piece);
     for (const char *const *piece = more; piece && *piece; piece++)
         remat_text_append(&text, "%s", *piece);
-    if (text.failed)
-        return REMAT_ERROR_MEMORY;
+    remat_text_complete(&text);
     if (!e->code->preludes)
         REMAT_NEW(e->arena, e->code->preludes, 2);
     e->code->preludes[e->code->prelude_count++] = text.items;
-fail:
-    return st;
 }
 
 static remat_status emit_attention(struct emitter *e, const struct remat_command *command,
                                    enum cuda_shape shape)
 {
     remat_status st = REMAT_OK;
-    struct remat_text text = {.arena = &e->scratch};
+    struct remat_text text = {.arena = e->scratch};
     struct cuda_source s = {
         .ctx = e->ctx, .command = command, .shape = shape, .out = &text, .indent = 1};
     uint64_t blocks;
     if (e->code->prelude_count == 1)
-        REMAT_TRY(add_prelude(e, cuda_attention));
+        add_prelude(e, cuda_attention);
     REMAT_TRY(cuda_write_attention(&s, operand_of(e, command, 0),
                                    command->operand_end - command->operand_begin,
                                    &e->program->parameters[command->parameter_begin],
                                    alignment_of(e, command), e->settings, &blocks));
     REMAT_TRY(add_launch(e, &s, blocks));
-    REMAT_TRY(add_words_of(e, command));
+    add_words_of(e, command);
     if (shape != CUDA_FORWARD) {
         REMAT_PUSH(e->arena, &e->words, ((struct remat_cuda_word){.kind = REMAT_CUDA_WORKSPACE}));
         e->launches.items[e->launches.count - 1].word_end++;
@@ -506,19 +490,19 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
     struct emitter e = {
         .ctx = ctx, .arena = arena, .program = program, .settings = settings, .code = out};
     *out = (struct remat_cuda_code){0};
-    remat_arena_init(&e.scratch, ctx);
-    REMAT_TRY(add_prelude(&e, NULL));
+    e.scratch = remat_scratch_open(ctx);
+    add_prelude(&e, NULL);
     REMAT_NEW(arena, out->launch_begin, program->command_count + 1);
     for (uint32_t c = 0; c < program->command_count; c++) {
         out->launch_begin[c] = (uint32_t)e.launches.count;
         REMAT_TRY(emit_kernel_of(&e, &program->commands[c]));
-        remat_arena_reset(&e.scratch);
+        remat_arena_reset(e.scratch);
     }
     out->launch_begin[program->command_count] = (uint32_t)e.launches.count;
     out->kernels = e.kernels.items, out->kernel_count = (uint32_t)e.kernels.count;
     out->launches = e.launches.items, out->launch_count = (uint32_t)e.launches.count;
     out->words = e.words.items, out->word_count = (uint32_t)e.words.count;
 fail:
-    remat_arena_release(&e.scratch);
+    remat_scratch_close(e.scratch);
     return st;
 }

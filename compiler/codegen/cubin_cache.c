@@ -2,6 +2,7 @@
 #include "cubin_cache.h"
 
 #include "files.h"
+#include "unwind.h"
 
 #include <stddef.h>
 
@@ -28,9 +29,9 @@ const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat
     int major, minor;
     remat_nvrtc_version(nvrtc, &major, &minor);
     uint64_t seed = (uint64_t)major << 32 | (uint32_t)minor;
-    return remat_arena_format(arena, "%s/%016llx%016llx.cubin", folder,
-                              (unsigned long long)hash_content(text, options, seed),
-                              (unsigned long long)hash_content(text, options, ~seed));
+    return REMAT_FORMAT(arena, "%s/%016llx%016llx.cubin", folder,
+                        (unsigned long long)hash_content(text, options, seed),
+                        (unsigned long long)hash_content(text, options, ~seed));
 }
 
 static uint64_t hash_entry(const char *data, size_t bytes)
@@ -65,7 +66,6 @@ bool remat_cubin_cache_read(struct remat_arena *arena, const char *path, struct 
 remat_status remat_cubin_cache_write(struct remat_arena *arena, const char *path,
                                      const struct remat_cubin *cubin)
 {
-    remat_status st = REMAT_OK;
     struct header header = {.warnings_bytes = strlen(cubin->warnings) + 1,
                             .cubin_bytes = cubin->bytes,
                             .registers = cubin->registers,
@@ -80,7 +80,5 @@ remat_status remat_cubin_cache_write(struct remat_arena *arena, const char *path
     memcpy(data + sizeof header + header.warnings_bytes, cubin->data, cubin->bytes);
     header.hash = hash_entry(data, bytes);
     memcpy(data, &header, sizeof header);
-    REMAT_TRY(remat_file_write(arena->ctx, path, data, bytes));
-fail:
-    return st;
+    return remat_file_write(arena->ctx, path, data, bytes);
 }

@@ -6,7 +6,7 @@
 #include "nvrtc.h"
 
 /* The file of what this NVRTC makes of the text with the options: `folder`/HASH.cubin, the 128
- * bits being of text, options and version. NULL when out of memory. */
+ * bits being of text, options and version. */
 const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
                                    const char *folder, const char *text,
                                    const struct remat_nvrtc_options *options);

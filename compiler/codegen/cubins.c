@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs are taken in order and finish in any; each worker has a context and an arena of its own,
- * which live until the results are copied. */
+/* Jobs are taken in order and finish in any; each worker has a context with a guard and an arena of
+ * its own, which live until the results are copied. The function that holds them must not unwind.
+ */
 #include "cubins.h"
 
 #include "cubin_cache.h"
+#include "unwind.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ struct worker {
     remat_context *ctx;
     struct remat_arena arena;
     remat_status status;
-    uint32_t failed_job;
+    uint32_t job; /* the last one; it failed unless the status is REMAT_OK */
     struct remat_cubin_counts counts;
 };
 
@@ -42,16 +44,18 @@ static bool take(struct queue *queue, uint32_t *job)
     return taken;
 }
 
-static remat_status make(struct worker *w, struct remat_cubin *cubin)
+static remat_status make(void *user)
 {
     remat_status st = REMAT_OK;
+    struct worker *w = user;
     const struct queue *queue = w->queue;
+    struct remat_cubin *cubin = &queue->code->cubins[w->job];
     const char *cache = queue->settings->cache, *path = NULL, *text;
     struct remat_nvrtc_options options;
     remat_nvrtc_options(cubin->arch, &options);
     REMAT_TRY(remat_cuda_source(&w->arena, queue->code, cubin->kernel, &text));
-    if (cache && !(path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, &options)))
-        return REMAT_ERROR_MEMORY;
+    if (cache)
+        path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, &options);
     if (path && remat_cubin_cache_read(&w->arena, path, cubin)) {
         w->counts.cached++;
         return REMAT_OK;
@@ -60,7 +64,7 @@ static remat_status make(struct worker *w, struct remat_cubin *cubin)
                                   text, cubin->arch, cubin));
     w->counts.compiled++;
     if (path && !w->counts.unwritten && remat_cubin_cache_write(&w->arena, path, cubin) != REMAT_OK)
-        w->counts.unwritten = remat_arena_format(&w->arena, "%s", remat_context_message(w->ctx));
+        w->counts.unwritten = REMAT_FORMAT(&w->arena, "%s", remat_context_message(w->ctx));
 fail:
     return st;
 }
@@ -68,12 +72,10 @@ fail:
 static void *work(void *user)
 {
     struct worker *w = user;
-    uint32_t job;
-    while (take(w->queue, &job)) {
-        w->status = make(w, &w->queue->code->cubins[job]);
+    while (take(w->queue, &w->job)) {
+        w->status = remat_guard(w->ctx, make, w);
         if (w->status == REMAT_OK)
             continue;
-        w->failed_job = job;
         pthread_mutex_lock(&w->queue->lock);
         w->queue->failed = true;
         pthread_mutex_unlock(&w->queue->lock);
@@ -96,13 +98,13 @@ static remat_status make_jobs(struct remat_arena *arena, const struct remat_nvrt
     const char **sorted;
     while (architectures[given])
         REMAT_TRY(remat_nvrtc_check(nvrtc, architectures[given++]));
-    REMAT_NEW(arena, sorted, given);
+    REMAT_TRY_NEW(arena, sorted, given);
     memcpy(sorted, architectures, given * sizeof *sorted);
     qsort(sorted, given, sizeof *sorted, by_name);
     for (uint32_t a = 0; a < given; a++)
         if (count == 0 || strcmp(sorted[count - 1], sorted[a]) != 0)
             sorted[count++] = sorted[a];
-    REMAT_NEW(arena, code->cubins, (size_t)code->kernel_count * count);
+    REMAT_TRY_NEW(arena, code->cubins, (size_t)code->kernel_count * count);
     code->cubin_count = 0;
     for (uint32_t k = 0; k < code->kernel_count; k++)
         for (uint32_t a = 0; a < count; a++)
@@ -135,7 +137,7 @@ static remat_status first_error(remat_context *ctx, const struct worker *workers
 {
     const struct worker *first = NULL;
     for (uint32_t w = 0; w < count; w++)
-        if (workers[w].status != REMAT_OK && (!first || workers[w].failed_job < first->failed_job))
+        if (workers[w].status != REMAT_OK && (!first || workers[w].job < first->job))
             first = &workers[w];
     return first ? remat_error(ctx, first->status, "%s", remat_context_message(first->ctx))
                  : REMAT_OK;
@@ -147,7 +149,7 @@ static remat_status copy_results(struct remat_arena *arena, struct remat_cuda_co
     for (uint32_t c = 0; c < code->cubin_count; c++) {
         struct remat_cubin *cubin = &code->cubins[c];
         char *data;
-        REMAT_NEW(arena, data, cubin->bytes);
+        REMAT_TRY_NEW(arena, data, cubin->bytes);
         memcpy(data, cubin->data, cubin->bytes);
         cubin->data = data;
         cubin->warnings = remat_arena_string(arena, cubin->warnings, strlen(cubin->warnings));
@@ -181,7 +183,7 @@ remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(make_jobs(arena, nvrtc, settings->architectures, code));
     queue.count = code->cubin_count;
     count = count > queue.count && queue.count ? queue.count : count;
-    REMAT_NEW(arena, workers, count);
+    REMAT_TRY_NEW(arena, workers, count);
     for (uint32_t w = 0; w < count; w++)
         workers[w].queue = &queue;
     pthread_mutex_init(&queue.lock, NULL);

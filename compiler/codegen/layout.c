@@ -10,6 +10,7 @@
  *   in vectors so narrow that the tiles of all sums fit
  */
 #include "source.h"
+#include "unwind.h"
 
 #define LOADS_AHEAD  4    /* 16-byte loads of a thread in flight, about */
 #define TEAM_COLUMNS 1024 /* rows up to this long are a team's even if nothing can be kept */
@@ -85,7 +86,7 @@ static uint32_t find_kept(struct cuda_source *s)
     struct life {
         bool done;
         uint32_t first, last; /* passes */
-    } *lives = remat_arena_array(s->arena, s->count, sizeof *lives);
+    } *lives = remat_array(s->arena, s->count, sizeof *lives);
     if (!lives)
         return UINT32_MAX;
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {

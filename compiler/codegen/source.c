@@ -2,6 +2,7 @@
 /* From a command to nodes: the index space with as few axes as the strides allow, what varies with
  * what, and in which pass over the elements an instruction can run first. */
 #include "source.h"
+#include "unwind.h"
 
 uint32_t cuda_dtype_bytes(uint8_t dtype)
 {

@@ -58,8 +58,7 @@ static remat_status read_scopes(struct ingest *in)
         const char *path;
         remat_fb_read_graph_Scope(in->root.scopes, i, &from);
         REMAT_TRY(remat_reader_text(r, from.path, "scopes", i, &path));
-        if ((in->scopes[i] = remat_graph_scope(r->arena, in->graph, path)) == REMAT_NONE)
-            return REMAT_ERROR_MEMORY;
+        in->scopes[i] = remat_graph_scope(r->arena, in->graph, path);
     }
 fail:
     return st;
@@ -137,7 +136,6 @@ static remat_status read_value(struct ingest *in, uint32_t i)
     remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
     struct remat_fb_graph_Value from;
-    remat_value id;
     remat_fb_read_graph_Value(in->root.values, i, &from);
     struct remat_value_info info = {.dtype = (remat_dtype)from.dtype,
                                     .role = from.role,
@@ -161,7 +159,7 @@ static remat_status read_value(struct ingest *in, uint32_t i)
                    "%s: values[%u] \"%.200s\": an initial value is not finite", r->name, i,
                    info.name);
     REMAT_TRY(read_shape(in, i, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
-    REMAT_TRY(remat_graph_add_value(r->arena, in->graph, &info, &id));
+    remat_graph_add_value(r->arena, in->graph, &info);
 fail:
     return st;
 }
@@ -360,15 +358,14 @@ static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
     info.outputs = outputs;
     info.attributes = attributes;
     REMAT_TRY(check_order(in, n, &from, &info, given));
-    REMAT_TRY(remat_graph_add_node(in->reader.arena, in->graph, &info, NULL));
+    remat_graph_add_node(in->reader.arena, in->graph, &info);
 fail:
     return st;
 }
 
 /* given[v]: no node lists v among its outputs. */
-static remat_status find_given(struct ingest *in, bool **out)
+static void find_given(struct ingest *in, bool **out)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(in->reader.arena, *out, in->graph->value_count);
     memset(*out, 1, in->graph->value_count);
     for (uint32_t n = 0; n < in->root.nodes.count; n++) {
@@ -380,8 +377,6 @@ static remat_status find_given(struct ingest *in, bool **out)
                 (*out)[v] = false;
         }
     }
-fail:
-    return st;
 }
 
 static remat_status read_nodes(struct ingest *in)
@@ -389,7 +384,7 @@ static remat_status read_nodes(struct ingest *in)
     remat_status st = REMAT_OK;
     bool *given;
     REMAT_TRY(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
-    REMAT_TRY(find_given(in, &given));
+    find_given(in, &given);
     for (uint32_t n = 0; n < in->root.nodes.count; n++)
         REMAT_TRY(read_node(in, n, given));
 fail:
@@ -477,8 +472,7 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_TRY(remat_reader_versions(r, in.root.producer, in.root.format_version,
                                     in.root.min_reader_version, in.root.required_features, 0));
     REMAT_TRY(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
-    if (!(in.graph = remat_graph_create(ctx, arena, graph_name)))
-        return REMAT_ERROR_MEMORY;
+    in.graph = remat_graph_create(ctx, arena, graph_name);
     REMAT_TRY(read_opcodes(&in));
     REMAT_TRY(read_symbols(&in));
     REMAT_TRY(read_scopes(&in));

@@ -14,7 +14,7 @@ static remat_status write_opcodes(struct remat_writer *w, const struct remat_gra
     bool used[REMAT_OP_COUNT] = {false};
     uint32_t *ids;
     uint32_t count = 0;
-    REMAT_NEW(w->scratch, ids, REMAT_OP_COUNT);
+    REMAT_TRY_NEW(w->scratch, ids, REMAT_OP_COUNT);
     for (uint32_t n = 0; n < graph->node_count; n++)
         used[graph->nodes[n].op] = used[graph->nodes[n].origin] = true;
     for (uint16_t op = 0; op < REMAT_OP_COUNT; op++) {
@@ -87,7 +87,7 @@ static remat_status write_updates(struct remat_writer *w, const struct remat_gra
 {
     remat_status st = REMAT_OK;
     struct remat_fb_update *updates;
-    REMAT_NEW(w->scratch, updates, graph->update_count);
+    REMAT_TRY_NEW(w->scratch, updates, graph->update_count);
     for (uint32_t i = 0; i < graph->update_count; i++)
         updates[i] = (struct remat_fb_update){(int32_t)graph->updates[i].state.i,
                                               (int32_t)graph->updates[i].value.i};
@@ -107,7 +107,7 @@ static remat_status write_optimizer(struct remat_writer *w, const struct remat_o
                                           .epsilon = from->epsilon,
                                           .weight_decay = from->weight_decay,
                                           .clip_norm = from->clip_norm};
-    REMAT_NEW(w->scratch, ids, 1);
+    REMAT_TRY_NEW(w->scratch, ids, 1);
     ids[0] = remat_fb_write_graph_Optimizer(w->builder, &in);
     *out = (struct remat_fb_tables){ids, 1};
 fail:

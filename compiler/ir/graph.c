@@ -5,7 +5,7 @@
 #define LAYER_DIGITS_MAX 5
 #define SYMBOL_NAME_MAX  31
 
-/* The array with room for one more item, or NULL when out of memory. */
+/* The array with room for one more item. */
 static void *reserve(struct remat_arena *arena, void *items, uint32_t count, size_t *capacity,
                      size_t size)
 {
@@ -13,26 +13,13 @@ static void *reserve(struct remat_arena *arena, void *items, uint32_t count, siz
         return items;
     if (count >= REMAT_NONE - 1) {
         remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: more than %u items", count);
-        return NULL;
+        remat_unwind(arena->ctx);
     }
-    return remat_arena_grow(arena, items, count, capacity, size);
-}
-
-static void *duplicate(struct remat_arena *arena, const void *items, size_t count, size_t size)
-{
-    void *copy = remat_arena_array(arena, count, size);
-    if (copy && count)
-        memcpy(copy, items, count * size);
-    return copy;
+    return remat_have(arena->ctx, remat_arena_grow(arena, items, count, capacity, size));
 }
 
 #define DUPLICATE(arena, pointer, count)                                                           \
-    do {                                                                                           \
-        if (!((pointer) = duplicate((arena), (pointer), (count), sizeof *(pointer)))) {            \
-            st = REMAT_ERROR_MEMORY;                                                               \
-            goto fail;                                                                             \
-        }                                                                                          \
-    } while (0)
+    ((pointer) = remat_copy((arena), (pointer), (count), sizeof *(pointer)))
 
 /* --- shapes --- */
 
@@ -82,22 +69,17 @@ static int32_t parse_layer(const char *element, size_t length, size_t *out_name)
     return layer;
 }
 
-static bool scope_init(struct remat_arena *arena, const char *path, struct remat_scope *out)
+static void scope_init(struct remat_arena *arena, const char *path, struct remat_scope *out)
 {
     *out = (struct remat_scope){.layer = -1};
-    out->path = remat_arena_string(arena, path, strlen(path));
-    if (!out->path)
-        return false;
+    out->path = remat_string(arena, path, strlen(path));
     for (const char *element = path; *element && out->layer < 0;) {
         size_t length = strcspn(element, "/"), name = 0;
         out->layer = parse_layer(element, length, &name);
-        if (out->layer >= 0) {
-            out->stack = remat_arena_string(arena, path, (size_t)(element - path) + name);
-            return out->stack != NULL;
-        }
+        if (out->layer >= 0)
+            out->stack = remat_string(arena, path, (size_t)(element - path) + name);
         element += length + (element[length] == '/');
     }
-    return true;
 }
 
 uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path)
@@ -106,13 +88,9 @@ uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph,
     for (uint32_t s = graph->scope_count; s-- > 0;)
         if (strcmp(graph->scopes[s].path, path) == 0)
             return s;
-    void *scopes = reserve(arena, graph->scopes, graph->scope_count, &graph->scope_capacity,
-                           sizeof *graph->scopes);
-    if (!scopes)
-        return REMAT_NONE;
-    graph->scopes = scopes;
-    if (!scope_init(arena, path, &graph->scopes[graph->scope_count]))
-        return REMAT_NONE;
+    graph->scopes = reserve(arena, graph->scopes, graph->scope_count, &graph->scope_capacity,
+                            sizeof *graph->scopes);
+    scope_init(arena, path, &graph->scopes[graph->scope_count]);
     return graph->scope_count++;
 }
 
@@ -195,61 +173,47 @@ struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *a
                                        const char *name)
 {
     (void)ctx;
-    struct remat_graph *graph = remat_arena_array(arena, 1, sizeof *graph);
-    if (!graph)
-        return NULL;
-    graph->name = remat_arena_string(arena, name, strlen(name));
-    if (!graph->name || remat_graph_scope(arena, graph, "") == REMAT_NONE)
-        return NULL;
+    struct remat_graph *graph = remat_array(arena, 1, sizeof *graph);
+    graph->name = remat_string(arena, name, strlen(name));
+    remat_graph_scope(arena, graph, "");
     return graph;
 }
 
-static remat_status enlarge(struct remat_arena *arena, void **items, size_t count, size_t *capacity,
-                            size_t wanted, size_t size)
+static void enlarge(struct remat_arena *arena, void **items, size_t count, size_t *capacity,
+                    size_t wanted, size_t size)
 {
     if (wanted <= *capacity)
-        return REMAT_OK;
-    void *grown = remat_arena_room(arena, wanted, size);
-    if (!grown)
-        return REMAT_ERROR_MEMORY;
+        return;
+    void *grown = remat_have(arena->ctx, remat_arena_room(arena, wanted, size));
     if (count)
         memcpy(grown, *items, count * size);
     *items = grown;
     *capacity = wanted;
-    return REMAT_OK;
 }
 
-remat_status remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph,
-                                 size_t value_count, size_t node_count)
+void remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph, size_t value_count,
+                         size_t node_count)
 {
-    remat_status st = REMAT_OK;
     void *values = graph->values, *nodes = graph->nodes;
-    REMAT_TRY(enlarge(arena, &values, graph->value_count, &graph->value_capacity, value_count,
-                      sizeof *graph->values));
+    enlarge(arena, &values, graph->value_count, &graph->value_capacity, value_count,
+            sizeof *graph->values);
     graph->values = values;
-    REMAT_TRY(enlarge(arena, &nodes, graph->node_count, &graph->node_capacity, node_count,
-                      sizeof *graph->nodes));
+    enlarge(arena, &nodes, graph->node_count, &graph->node_capacity, node_count,
+            sizeof *graph->nodes);
     graph->nodes = nodes;
-fail:
-    return st;
 }
 
-remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
-                                   const struct remat_value_info *info, remat_value *out)
+remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
+                                  const struct remat_value_info *info)
 {
-    void *values = reserve(arena, graph->values, graph->value_count, &graph->value_capacity,
-                           sizeof *graph->values);
-    if (!values)
-        return REMAT_ERROR_MEMORY;
-    graph->values = values;
+    graph->values = reserve(arena, graph->values, graph->value_count, &graph->value_capacity,
+                            sizeof *graph->values);
     graph->values[graph->value_count] = *info;
-    *out = (remat_value){graph->value_count++};
-    return REMAT_OK;
+    return (remat_value){graph->value_count++};
 }
 
-static remat_status copy_attributes(struct remat_arena *arena, struct remat_node_info *node)
+static void copy_attributes(struct remat_arena *arena, struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     const struct remat_attribute *from = node->attributes;
     struct remat_attribute *to;
     REMAT_NEW(arena, to, node->attribute_count);
@@ -259,19 +223,13 @@ static remat_status copy_attributes(struct remat_arena *arena, struct remat_node
             DUPLICATE(arena, to[a].ints, to[a].count);
     }
     node->attributes = to;
-    return REMAT_OK;
-fail:
-    return st;
 }
 
-remat_status remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
-                                     const struct remat_node_info *info, remat_node *out)
+remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
+                                   const struct remat_node_info *info)
 {
-    void *nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
-                          sizeof *graph->nodes);
-    if (!nodes)
-        return REMAT_ERROR_MEMORY;
-    graph->nodes = nodes;
+    graph->nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
+                           sizeof *graph->nodes);
 
     uint32_t id = graph->node_count++;
     struct remat_node_info *node = &graph->nodes[id];
@@ -284,29 +242,23 @@ remat_status remat_graph_append_node(struct remat_arena *arena, struct remat_gra
         graph->values[node->outputs[k].i].node = id;
         graph->values[node->outputs[k].i].result = k;
     }
-    if (out)
-        *out = (remat_node){id};
-    return REMAT_OK;
+    return (remat_node){id};
 }
 
-remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
-                                  const struct remat_node_info *info, remat_node *out)
+remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
+                                const struct remat_node_info *info)
 {
-    remat_status st = REMAT_OK;
     struct remat_node_info node = *info;
     DUPLICATE(arena, node.inputs, node.input_count);
     DUPLICATE(arena, node.outputs, node.output_count);
-    REMAT_TRY(copy_attributes(arena, &node));
-    REMAT_TRY(remat_graph_append_node(arena, graph, &node, out));
-fail:
-    return st;
+    copy_attributes(arena, &node);
+    return remat_graph_append_node(arena, graph, &node);
 }
 
-remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph, struct remat_graph **out)
+struct remat_graph *remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
+                                     const struct remat_graph *graph)
 {
     (void)ctx;
-    remat_status st = REMAT_OK;
     struct remat_graph *copy;
     REMAT_NEW(arena, copy, 1);
     *copy = *graph;
@@ -319,15 +271,11 @@ remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
     copy->value_capacity = copy->value_count;
     copy->node_capacity = copy->node_count;
     copy->scope_capacity = copy->scope_count;
-    *out = copy;
-    return REMAT_OK;
-fail:
-    return st;
+    return copy;
 }
 
-static remat_status copy_strings(struct remat_arena *arena, struct remat_graph *graph)
+static void copy_strings(struct remat_arena *arena, struct remat_graph *graph)
 {
-    remat_status st = REMAT_OK;
     size_t bytes = 0;
     char *text;
     for (uint32_t v = 0; v < graph->value_count; v++)
@@ -345,13 +293,10 @@ static remat_status copy_strings(struct remat_arena *arena, struct remat_graph *
             DUPLICATE(arena, scope->stack, strlen(scope->stack) + 1);
     }
     DUPLICATE(arena, graph->name, strlen(graph->name) + 1);
-fail:
-    return st;
 }
 
-static remat_status copy_lists(struct remat_arena *arena, struct remat_graph *graph)
+static void copy_lists(struct remat_arena *arena, struct remat_graph *graph)
 {
-    remat_status st = REMAT_OK;
     size_t count = 0;
     remat_value *ids;
     for (uint32_t n = 0; n < graph->node_count; n++)
@@ -368,23 +313,19 @@ static remat_status copy_lists(struct remat_arena *arena, struct remat_graph *gr
         node->outputs = ids;
         ids += node->output_count;
         if (node->attribute_count)
-            REMAT_TRY(copy_attributes(arena, node));
+            copy_attributes(arena, node);
         else
             node->attributes = NULL;
     }
-fail:
-    return st;
 }
 
-remat_status remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *graph, struct remat_graph **out)
+struct remat_graph *remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
+                                          const struct remat_graph *graph)
 {
-    remat_status st = remat_graph_copy(ctx, arena, graph, out);
-    if (st == REMAT_OK)
-        st = copy_strings(arena, *out);
-    if (st == REMAT_OK)
-        st = copy_lists(arena, *out);
-    return st;
+    struct remat_graph *out = remat_graph_copy(ctx, arena, graph);
+    copy_strings(arena, out);
+    copy_lists(arena, out);
+    return out;
 }
 
 /* --- reading --- */

@@ -10,8 +10,8 @@
 #ifndef REMAT_GRAPH_H
 #define REMAT_GRAPH_H
 
-#include "base.h"
 #include "program.h" /* enum remat_role, enum remat_phase, enum remat_initializer, REMAT_RANK_MAX */
+#include "unwind.h"
 
 typedef struct remat_value {
     uint32_t i;
@@ -158,7 +158,7 @@ struct remat_graph {
 /* --- building --- */
 struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *arena,
                                        const char *name);
-/* Finds or adds a scope; REMAT_NONE when out of memory. */
+/* Finds or adds a scope. */
 uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path);
 /* Adds a symbol; `name` must live in `arena`. `value` 0: none. The message names what is wrong. */
 remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *arena,
@@ -168,26 +168,26 @@ remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *aren
 remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *graph, const char *name,
                                     int64_t value);
 /* Room for so many values and nodes in all, so that adding them moves nothing. */
-remat_status remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph,
-                                 size_t value_count, size_t node_count);
+void remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph, size_t value_count,
+                         size_t node_count);
 /* Appends a value (node and result as given in `info`); pointers in `info` must live in `arena`. */
-remat_status remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
-                                   const struct remat_value_info *info, remat_value *out);
+remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
+                                  const struct remat_value_info *info);
 /* Appends a node; sets node/result of its outputs, which must already be values of the graph. Id
  * lists, attributes and their ints are copied, keys are not. origin_group REMAT_NONE: the node's
  * own id, and origin its own op. `out` may be NULL. */
-remat_status remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
-                                  const struct remat_node_info *info, remat_node *out);
+remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *graph,
+                                const struct remat_node_info *info);
 /* The same without copies: what the lists point to lives as long as the graph. */
-remat_status remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
-                                     const struct remat_node_info *info, remat_node *out);
+remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
+                                   const struct remat_node_info *info);
 /* A copy into another arena, same ids and contents, whose tables can be changed and appended to;
  * strings, attributes and the nodes' id lists stay shared with the original. */
-remat_status remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph, struct remat_graph **out);
+struct remat_graph *remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
+                                     const struct remat_graph *graph);
 /* The same that shares nothing with the original but the keys of attributes. */
-remat_status remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *graph, struct remat_graph **out);
+struct remat_graph *remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
+                                          const struct remat_graph *graph);
 
 /* --- reading --- */
 /* NULL when the graph has no such symbol. */

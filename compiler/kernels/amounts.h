@@ -12,7 +12,7 @@
 #ifndef REMAT_AMOUNTS_H
 #define REMAT_AMOUNTS_H
 
-#include "base.h"
+#include "unwind.h"
 
 #include <math.h>
 

@@ -165,7 +165,6 @@ fail:
 static remat_status read_gpus(const struct reader *r, struct remat_arena *arena, json_t *object,
                               struct remat_device_description *out)
 {
-    remat_status st = REMAT_OK;
     json_t *gpus = json_object_get(object, "gpus");
     if (json_array_size(gpus) == 0)
         return fail_key(r, "gpus", "must be an array of names, not empty");
@@ -174,13 +173,10 @@ static remat_status read_gpus(const struct reader *r, struct remat_arena *arena,
         json_t *name = json_array_get(gpus, g);
         if (!json_is_string(name))
             return fail_key(r, "gpus", "must be an array of names, not empty");
-        out->gpus[g] = remat_arena_string(arena, json_string_value(name), json_string_length(name));
-        if (!out->gpus[g])
-            return REMAT_ERROR_MEMORY;
+        out->gpus[g] = remat_string(arena, json_string_value(name), json_string_length(name));
         out->gpu_count++;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* {"arch": "sm_90", "gpus": [names], "workspace_bytes": of the arena}; devices other than CUDA's
@@ -198,8 +194,7 @@ static remat_status read_cuda(const struct reader *r, struct remat_arena *arena,
     const char *arch = json_string_value(json_object_get(object, "arch"));
     if (!arch || strncmp(arch, "sm_", 3) != 0)
         return fail_key(&inner, "arch", "must be a string as \"sm_90\"");
-    if (!(out->cuda_arch = remat_arena_string(arena, arch, strlen(arch))))
-        return REMAT_ERROR_MEMORY;
+    out->cuda_arch = remat_string(arena, arch, strlen(arch));
     REMAT_TRY(read_gpus(&inner, arena, object, out));
     REMAT_TRY(read_bytes(&inner, object, "workspace_bytes", &out->workspace_bytes));
 fail:
@@ -222,9 +217,7 @@ static remat_status read_description(const struct reader *r, struct remat_arena 
     if (!json_is_string(json_object_get(root, "source")))
         return fail_key(r, "source", "must be a string");
     *out = (struct remat_device_description){
-        .name = remat_arena_string(arena, json_string_value(name), json_string_length(name))};
-    if (!out->name)
-        return REMAT_ERROR_MEMORY;
+        .name = remat_string(arena, json_string_value(name), json_string_length(name))};
     REMAT_TRY(read_bytes(r, root, "capacity_bytes", &out->capacity_bytes));
     REMAT_TRY(read_bytes(r, root, "reserve_bytes", &out->reserve_bytes));
     REMAT_TRY(read_number(r, root, "launch_ns", &out->launch_ns));

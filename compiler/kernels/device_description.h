@@ -4,7 +4,7 @@
 #ifndef REMAT_DEVICE_DESCRIPTION_H
 #define REMAT_DEVICE_DESCRIPTION_H
 
-#include "base.h"
+#include "unwind.h"
 
 /* One direction of attention: its share of the matmul rate where sequences and heads are long. */
 struct remat_attention_rate {

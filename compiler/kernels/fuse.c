@@ -55,33 +55,27 @@ static remat_status write_kernel(struct writer *w, const struct remat_fuse_group
 /* Whether it is stored lies in the low bits, and its root follows where that is another value. */
 #define KEY_VALUES_MAX (1u << 30)
 
-static inline remat_status push_value(struct writer *w, uint32_t v)
+static inline void push_value(struct writer *w, uint32_t v)
 {
-    remat_status st = REMAT_OK;
     uint32_t root = w->groups.values[v].root;
     REMAT_PUSH(w->groups.arena, &w->key, v << 2 | (uint32_t)(root != v) << 1 | w->groups.stored[v]);
     if (root != v)
         REMAT_PUSH(w->groups.arena, &w->key, root);
-fail:
-    return st;
 }
 
 /* All that the bodies above depend on and a sequence can change: the nodes, where their inputs come
  * from, and which values are stored. */
-static remat_status write_key(struct writer *w, const remat_node *nodes, uint32_t count)
+static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fuser *f = &w->groups;
     w->key.count = 0;
     for (uint32_t n = 0; n < count; n++) {
         const struct remat_fuse_node *node = &f->facts->nodes[nodes[n].i];
-        REMAT_TRY(push_value(w, node->output)); /* which names the node */
+        push_value(w, node->output); /* which names the node */
         for (uint32_t i = 0; i < node->input_count; i++)
             for (uint32_t v = node->inputs[i].i; !remat_is_none(v); v = f->values[v].narrow)
-                REMAT_TRY(push_value(w, v));
+                push_value(w, v);
     }
-fail:
-    return st;
 }
 
 static remat_status find_kernel(struct writer *w, const struct remat_fuse_group *group,
@@ -94,14 +88,14 @@ static remat_status find_kernel(struct writer *w, const struct remat_fuse_group 
     uint64_t hash;
     if (!memo || f->graph->value_count > KEY_VALUES_MAX)
         return write_kernel(w, group, nodes, out);
-    REMAT_TRY(write_key(w, nodes, group->node_count));
+    write_key(w, nodes, group->node_count);
     found = remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count, &hash);
     if (found) {
         *out = *found;
     } else {
         REMAT_TRY(write_kernel(w, group, nodes, out));
-        REMAT_TRY(remat_kernel_list_shared(w->arena, f->graph, out));
-        REMAT_TRY(remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, out));
+        remat_kernel_list_shared(w->arena, f->graph, out);
+        remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, out);
     }
 fail:
     return st;
@@ -149,8 +143,11 @@ static remat_status fuse(remat_context *ctx, struct remat_arena *arena, struct r
     uint32_t tail = sequence->tail ? sequence->tail->count : 0;
     REMAT_NEW(arena, w.groups.group_of, graph->node_count);
     if (!sequence->facts)
-        REMAT_TRY(remat_fuse_facts_create(scratch, graph, &facts));
-    REMAT_TRY(graph->has_kernels ? remat_fuse_take(&w.groups) : remat_fuse_collect(&w.groups));
+        remat_fuse_facts_create(scratch, graph, &facts);
+    if (graph->has_kernels)
+        remat_fuse_take(&w.groups);
+    else
+        remat_fuse_collect(&w.groups);
     *out = (struct remat_kernel_list){.count = (uint32_t)w.groups.groups.count,
                                       .kernel_of_node = w.groups.group_of};
     REMAT_NEW(arena, out->kernels, out->count + tail);
@@ -174,16 +171,15 @@ remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_sequence all = {.count = graph->node_count};
-    struct remat_arena scratch;
     uint32_t *nodes;
-    remat_arena_init(&scratch, ctx);
-    REMAT_NEW(&scratch, nodes, graph->node_count);
+    struct remat_arena *scratch = remat_scratch_open(ctx);
+    REMAT_NEW(scratch, nodes, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         nodes[n] = n;
     all.nodes = nodes;
-    REMAT_TRY(fuse(ctx, arena, &scratch, graph, &all, out));
+    REMAT_TRY(fuse(ctx, arena, scratch, graph, &all, out));
 fail:
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }
 

@@ -29,10 +29,9 @@ static const struct remat_shape *space_of(const struct remat_graph *g,
     return shape->rank ? shape : &scalar;
 }
 
-static remat_status find_lasting(struct remat_arena *arena, const struct remat_graph *graph,
-                                 struct remat_fuse_facts *out)
+static void find_lasting(struct remat_arena *arena, const struct remat_graph *graph,
+                         struct remat_fuse_facts *out)
 {
-    remat_status st = REMAT_OK;
     struct {
         uint32_t *items;
         size_t count, capacity;
@@ -46,8 +45,6 @@ static remat_status find_lasting(struct remat_arena *arena, const struct remat_g
             REMAT_PUSH(arena, &list, v);
     out->lasting = list.items;
     out->lasting_count = (uint32_t)list.count;
-fail:
-    return st;
 }
 
 /* Forward and loss may mix; nothing else does. */
@@ -56,10 +53,9 @@ static uint8_t bucket_of(const struct remat_node_info *node)
     return node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase;
 }
 
-remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                     struct remat_fuse_facts *out)
+void remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                             struct remat_fuse_facts *out)
 {
-    remat_status st = REMAT_OK;
     size_t slot_count = 16;
     uint32_t *slots, count = 0; /* number of a space + 1, 0 where empty */
     while (slot_count < 2 * (size_t)graph->node_count)
@@ -88,7 +84,5 @@ remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct rem
                                                  .output_count = node->output_count,
                                                  .bucket = bucket_of(node)};
     }
-    REMAT_TRY(find_lasting(arena, graph, out));
-fail:
-    return st;
+    find_lasting(arena, graph, out);
 }

@@ -35,7 +35,7 @@ struct remat_fuse_facts {
 
 /* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
  * they lie, to others of the same shape. */
-remat_status remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                     struct remat_fuse_facts *out);
+void remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                             struct remat_fuse_facts *out);
 
 #endif

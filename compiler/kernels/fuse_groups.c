@@ -51,9 +51,8 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
 /* Instructions read the f32 of a bf16 value from the value itself: loads widen, and a register
  * holds an f32 anyway. Such a cast is no node of any kernel unless a view or a named kernel reads
  * it. */
-static remat_status find_read(struct remat_fuser *f)
+static void find_read(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     struct {
         uint32_t *items;
         size_t count, capacity;
@@ -84,8 +83,6 @@ static remat_status find_read(struct remat_fuser *f)
         if (!remat_is_none(producer))
             f->in_memory[producer] = 1;
     }
-fail:
-    return st;
 }
 
 /* --- whether a node may join --- */
@@ -323,9 +320,8 @@ static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *n
     }
 }
 
-static remat_status place_node(struct remat_fuser *f, uint32_t n)
+static void place_node(struct remat_fuser *f, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fuse_node *node = node_of(f, n);
     uint32_t id = REMAT_NONE;
     if (!has(node, REMAT_FACT_NAMED)) {
@@ -343,27 +339,21 @@ static remat_status place_node(struct remat_fuser *f, uint32_t n)
     }
     append(f, n, id);
     mark_consumed(f, node, id);
-fail:
-    return st;
 }
 
-static remat_status place_nodes(struct remat_fuser *f)
+static void place_nodes(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     f->groups.count = 0;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         uint32_t n = f->sequence->nodes[k];
         if (f->in_memory[n] || !remat_fuse_is_absorbed(f, node_of(f, n)))
-            REMAT_TRY(place_node(f, n));
+            place_node(f, n);
     }
-fail:
-    return st;
 }
 
 /* Drops the groups that merging has emptied and renumbers in order of last nodes. */
-static remat_status compact(struct remat_fuser *f)
+static void compact(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     struct remat_fuse_groups ordered = {0};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         uint32_t group = f->values[remat_fuse_node_at(f, k)->output].group;
@@ -374,14 +364,11 @@ static remat_status compact(struct remat_fuser *f)
         for (uint32_t n = ordered.items[g].first; !remat_is_none(n); n = f->next[n])
             f->group_of[n] = (uint32_t)g;
     f->groups = ordered;
-fail:
-    return st;
 }
 
 /* Once more, within the groups that there are. */
-static remat_status divide(struct remat_fuser *f)
+static void divide(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(f->arena, f->within, f->graph->node_count);
     for (size_t g = 0; g < f->groups.count; g++)
         for (uint32_t n = f->groups.items[g].first; !remat_is_none(n); n = f->next[n])
@@ -389,14 +376,11 @@ static remat_status divide(struct remat_fuser *f)
     for (uint32_t v = 0; v < f->graph->value_count; v++)
         f->values[v].group = REMAT_NONE;
     memset(f->stored, 0, f->graph->value_count * sizeof *f->stored);
-    REMAT_TRY(place_nodes(f));
-fail:
-    return st;
+    place_nodes(f);
 }
 
-remat_status remat_fuse_collect(struct remat_fuser *f)
+void remat_fuse_collect(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     size_t node_count = f->graph->node_count;
     bool full = false;
     REMAT_NEW(f->arena, f->values, f->graph->value_count);
@@ -404,17 +388,15 @@ remat_status remat_fuse_collect(struct remat_fuser *f)
     REMAT_NEW(f->arena, f->position, node_count);
     REMAT_NEW(f->arena, f->next, node_count);
     REMAT_NEW(f->arena, f->in_memory, node_count);
-    REMAT_TRY(find_read(f));
-    REMAT_TRY(place_nodes(f));
+    find_read(f);
+    place_nodes(f);
     for (size_t g = 0; g < f->groups.count;
          g++) /* or so large that a column reduction stayed out */
         full |= f->groups.items[g].node_count >= GROUP_NODES_MAX;
     if (full)
-        REMAT_TRY(divide(f));
+        divide(f);
     memset(f->group_of, 0xff, node_count * sizeof *f->group_of);
-    REMAT_TRY(compact(f));
+    compact(f);
     for (uint32_t l = 0; l < f->facts->lasting_count; l++)
         f->stored[f->values[f->facts->lasting[l]].root] = 1;
-fail:
-    return st;
 }

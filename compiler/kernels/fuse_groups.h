@@ -71,10 +71,10 @@ static inline bool remat_fuse_is_absorbed(const struct remat_fuser *f,
 /* The first four members and group_of are given, the latter with room for all nodes; fills the
  * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
  * graph order. */
-remat_status remat_fuse_collect(struct remat_fuser *f);
+void remat_fuse_collect(struct remat_fuser *f);
 
 /* The same of a graph whose nodes say which kernel they run in: groups come as the sequence has
  * them, each in one piece. */
-remat_status remat_fuse_take(struct remat_fuser *f);
+void remat_fuse_take(struct remat_fuser *f);
 
 #endif

@@ -46,9 +46,8 @@ static void append(struct remat_fuser *f, struct remat_fuse_group *group, uint32
     f->next[n] = REMAT_NONE;
 }
 
-static remat_status collect(struct remat_fuser *f)
+static void collect(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     uint32_t kernel = REMAT_NONE;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         uint32_t n = f->sequence->nodes[k];
@@ -68,8 +67,6 @@ static remat_status collect(struct remat_fuser *f)
         for (uint32_t o = 0; o < node->output_count; o++)
             f->values[f->graph->nodes[n].outputs[o].i].group = f->group_of[n];
     }
-fail:
-    return st;
 }
 
 /* What a kernel reads of another is stored. */
@@ -90,16 +87,13 @@ static void find_stored(struct remat_fuser *f)
         f->stored[f->values[f->facts->lasting[l]].root] = 1;
 }
 
-remat_status remat_fuse_take(struct remat_fuser *f)
+void remat_fuse_take(struct remat_fuser *f)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(f->arena, f->values, f->graph->value_count);
     REMAT_NEW(f->arena, f->stored, f->graph->value_count);
     REMAT_NEW(f->arena, f->next, f->graph->node_count);
     memset(f->group_of, 0xff, f->graph->node_count * sizeof *f->group_of);
     find_roots(f);
-    REMAT_TRY(collect(f));
+    collect(f);
     find_stored(f);
-fail:
-    return st;
 }

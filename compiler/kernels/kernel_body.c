@@ -5,6 +5,8 @@
  * or column index, or a load of another kernel's value. Stores come last. */
 #include "kernel_body.h"
 
+#include <assert.h>
+
 #include "ops.h"
 
 struct instruction_list {
@@ -47,14 +49,11 @@ static uint16_t bound(const struct body *b, remat_value v)
     return REMAT_NO_REGISTER;
 }
 
-static remat_status emit(struct body *b, struct remat_instruction instruction, uint32_t value)
+static void emit(struct body *b, struct remat_instruction instruction, uint32_t value)
 {
-    remat_status st = REMAT_OK;
     struct binding binding = {value, (uint16_t)b->instructions.count};
     REMAT_PUSH(b->arena, &b->instructions, instruction);
     REMAT_PUSH(b->arena, &b->bindings, binding);
-fail:
-    return st;
 }
 
 static struct remat_instruction instruction(uint16_t opcode)
@@ -72,16 +71,16 @@ static remat_status load(struct body *b, remat_value v)
     REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
     operand.value = view.root;
     operand.view = over;
-    if (!remat_view_broadcast(&view, &b->kernel->space, over))
-        REMAT_FAIL(b->ctx, REMAT_ERROR_INTERNAL, "node \"%s\": operand does not fit its kernel",
-                   b->graph->values[v.i].name);
+    bool fits = remat_view_broadcast(&view, &b->kernel->space, over);
+    assert(fits);
+    (void)fits;
     struct remat_instruction i = instruction(
         over->strides[over->rank - 1] == 0 ? REMAT_INSTRUCTION_load_row : REMAT_INSTRUCTION_load);
     if (b->kernel->space.dims[b->kernel->space.rank - 1] == 1)
         i.opcode = REMAT_INSTRUCTION_load;
     i.operand = (uint16_t)b->operands.count;
     REMAT_PUSH(b->arena, &b->operands, operand);
-    REMAT_TRY(emit(b, i, v.i));
+    emit(b, i, v.i);
 fail:
     return st;
 }
@@ -103,9 +102,9 @@ static remat_status argument(struct body *b, remat_value v, uint16_t *out)
     if (root && root->op == REMAT_OP_constant) {
         struct remat_instruction i = instruction(REMAT_INSTRUCTION_constant);
         i.immediate = (float)remat_node_float(root, "value", 0);
-        REMAT_TRY(emit(b, i, v.i));
+        emit(b, i, v.i);
     } else if (node && node->op == REMAT_OP_column) {
-        REMAT_TRY(emit(b, instruction(REMAT_INSTRUCTION_column), v.i));
+        emit(b, instruction(REMAT_INSTRUCTION_column), v.i);
     } else if (remat_is_widening(b->graph, v) && !b->stored[v.i]) {
         struct binding binding = {v.i, REMAT_NO_REGISTER};
         REMAT_TRY(argument(b, node->inputs[0], &binding.reg));
@@ -152,7 +151,7 @@ static remat_status random_numbers(struct body *b, const struct remat_node_info 
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_random);
     i.immediate = (float)remat_node_int(node, "site", 0);
     REMAT_TRY(whole_operand(b, node->inputs[0], REMAT_ACCESS_READ, &i.operand));
-    REMAT_TRY(emit(b, i, node->outputs[0].i));
+    emit(b, i, node->outputs[0].i);
 fail:
     return st;
 }
@@ -196,12 +195,14 @@ static remat_status node_instruction(struct body *b, const struct remat_node_inf
         return random_numbers(b, node);
     for (uint32_t a = 0; a < node->input_count; a++)
         REMAT_TRY(argument(b, node->inputs[a], &i.args[a]));
-    if (node->op == REMAT_OP_cast || is_f32)
-        return emit(b, i, node->outputs[0].i);
+    if (node->op == REMAT_OP_cast || is_f32) {
+        emit(b, i, node->outputs[0].i);
+        return REMAT_OK;
+    }
     struct remat_instruction round = instruction(REMAT_INSTRUCTION_round_bf16);
     round.args[0] = (uint16_t)b->instructions.count;
     REMAT_PUSH(b->arena, &b->instructions, i);
-    REMAT_TRY(emit(b, round, node->outputs[0].i));
+    emit(b, round, node->outputs[0].i);
 fail:
     return st;
 }
@@ -220,9 +221,9 @@ static remat_status store(struct body *b, const struct remat_node_info *node, re
         operand.previous = remat_storage_root(b->graph, node->inputs[0]);
     }
     REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
-    if (!remat_view_broadcast(&view, &b->kernel->space, over))
-        REMAT_FAIL(b->ctx, REMAT_ERROR_INTERNAL, "node \"%s\": result does not fit its kernel",
-                   b->graph->values[v.i].name);
+    bool fits = remat_view_broadcast(&view, &b->kernel->space, over);
+    assert(fits);
+    (void)fits;
     i.args[0] = bound(b, v);
     i.operand = (uint16_t)b->operands.count;
     REMAT_PUSH(b->arena, &b->operands, operand);
@@ -289,10 +290,9 @@ static double number(const struct remat_node_info *node, const char *key, double
     return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
 }
 
-static remat_status parameters(struct remat_arena *arena, const struct remat_graph *graph,
-                               const struct remat_node_info *node, struct parameter_list *out)
+static void parameters(struct remat_arena *arena, const struct remat_graph *graph,
+                       const struct remat_node_info *node, struct parameter_list *out)
 {
-    remat_status st = REMAT_OK;
     for (size_t row = 0; row < sizeof named_parameters / sizeof named_parameters[0]; row++)
         for (int k = 0; named_parameters[row].op == node->op && k < NAMED_PARAMETERS_MAX; k++)
             if (named_parameters[row].keys[k]) {
@@ -306,8 +306,6 @@ static remat_status parameters(struct remat_arena *arena, const struct remat_gra
         REMAT_PUSH(arena, out, 0.0);
     if (node->op == REMAT_OP_embedding_accumulate)
         REMAT_PUSH(arena, out, 1.0);
-fail:
-    return st;
 }
 
 static void swap_last_axes(struct remat_view *view)
@@ -380,7 +378,7 @@ remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
             remat_storage_root(graph, node->inputs[0]);
     for (uint32_t i = count; i < node->input_count; i++)
         REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, false, NULL));
-    REMAT_TRY(parameters(arena, graph, node, &list));
+    parameters(arena, graph, node, &list);
     take_operands(&b, kernel);
     kernel->parameters = list.items;
     kernel->parameter_count = (uint32_t)list.count;
@@ -497,10 +495,9 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
     return read_before_written(&kernel->program, read, written);
 }
 
-remat_status remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
-                                      struct remat_fused_kernel *kernel)
+void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
+                              struct remat_fused_kernel *kernel)
 {
-    remat_status st = REMAT_OK;
     struct {
         struct remat_shared_operands *items;
         size_t count, capacity;
@@ -511,8 +508,6 @@ remat_status remat_kernel_list_shared(struct remat_arena *arena, const struct re
                 REMAT_PUSH(arena, &list, ((struct remat_shared_operands){r, w}));
     kernel->shared = list.items;
     kernel->shared_count = (uint32_t)list.count;
-fail:
-    return st;
 }
 
 bool remat_kernel_may_share(const struct remat_graph *graph,

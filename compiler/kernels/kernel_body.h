@@ -14,7 +14,7 @@ remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_fused_kernel *kernel);
 
 /* Fills `shared`. */
-remat_status remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
-                                      struct remat_fused_kernel *kernel);
+void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
+                              struct remat_fused_kernel *kernel);
 
 #endif

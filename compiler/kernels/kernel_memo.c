@@ -4,15 +4,12 @@
 
 #define SLOTS_FIRST 1024
 
-remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
-                                    uint32_t node_count)
+void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
+                            uint32_t node_count)
 {
-    remat_status st = REMAT_OK;
     *memo = (struct remat_kernel_memo){.arena = arena, .slot_count = SLOTS_FIRST};
     REMAT_NEW(arena, memo->slots, memo->slot_count);
     REMAT_NEW(arena, memo->latest, node_count);
-fail:
-    return st;
 }
 
 static bool is_key(const struct remat_kernel_memo *memo, uint32_t kernel, const uint32_t *words,
@@ -49,19 +46,16 @@ static void fill_slot(struct remat_kernel_memo *memo, uint32_t kernel)
     memo->slots[s] = kernel + 1;
 }
 
-static remat_status grow_slots(struct remat_kernel_memo *memo)
+static void grow_slots(struct remat_kernel_memo *memo)
 {
-    remat_status st = REMAT_OK;
     uint32_t *slots;
     if (2 * (size_t)memo->count < memo->slot_count)
-        return st;
+        return;
     REMAT_NEW(memo->arena, slots, 2 * memo->slot_count);
     memo->slots = slots;
     memo->slot_count *= 2;
     for (uint32_t k = 0; k < memo->count; k++)
         fill_slot(memo, k);
-fail:
-    return st;
 }
 
 #define COPY(arena, pointer, count)                                                                \
@@ -72,9 +66,8 @@ fail:
             memcpy(pointer, from_, (count) * sizeof *(pointer));                                   \
     } while (0)
 
-static remat_status copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *kernel)
+static void copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *kernel)
 {
-    remat_status st = REMAT_OK;
     struct remat_instruction *instructions;
     struct remat_view *views;
     COPY(arena, kernel->nodes, kernel->node_count);
@@ -91,14 +84,11 @@ static remat_status copy_kernel(struct remat_arena *arena, struct remat_fused_ke
         memcpy(instructions, kernel->program.instructions,
                kernel->program.instruction_count * sizeof *instructions);
     kernel->program.instructions = instructions;
-fail:
-    return st;
 }
 
-static remat_status add_key(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
-                            uint64_t hash)
+static void add_key(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
+                    uint64_t hash)
 {
-    remat_status st = REMAT_OK;
     struct {
         uint32_t *items;
         size_t count, capacity;
@@ -115,27 +105,22 @@ static remat_status add_key(struct remat_kernel_memo *memo, const uint32_t *word
     memo->word_capacity = list.capacity;
     memo->keys = keys.items;
     memo->key_capacity = keys.capacity;
-fail:
-    return st;
 }
 
-remat_status remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words,
-                                   uint32_t count, uint64_t hash, struct remat_fused_kernel *kernel)
+void remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
+                           uint64_t hash, struct remat_fused_kernel *kernel)
 {
-    remat_status st = REMAT_OK;
     struct {
         struct remat_fused_kernel *items;
         size_t count, capacity;
     } list = {memo->kernels, memo->count, memo->kernel_capacity};
     kernel->id = memo->count;
-    REMAT_TRY(copy_kernel(memo->arena, kernel));
-    REMAT_TRY(add_key(memo, words, count, hash));
+    copy_kernel(memo->arena, kernel);
+    add_key(memo, words, count, hash);
     REMAT_PUSH(memo->arena, &list, *kernel);
     memo->kernels = list.items;
     memo->kernel_capacity = list.capacity;
     fill_slot(memo, memo->count++);
     memo->latest[kernel->nodes[0].i] = memo->count;
-    REMAT_TRY(grow_slots(memo));
-fail:
-    return st;
+    grow_slots(memo);
 }

@@ -25,8 +25,8 @@ struct remat_kernel_memo {
 };
 
 /* Of one graph. Thread-compatible. */
-remat_status remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
-                                    uint32_t node_count);
+void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
+                            uint32_t node_count);
 
 /* The kernel of that key, NULL when there is none; then *out_hash is for remat_kernel_memo_add.
  * `first` is its first node: what was last found for that is tried before others. */
@@ -35,8 +35,7 @@ const struct remat_fused_kernel *remat_kernel_memo_find(struct remat_kernel_memo
                                                         uint32_t count, uint64_t *out_hash);
 
 /* Copies the kernel and all it points to, and gives it the next id. */
-remat_status remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words,
-                                   uint32_t count, uint64_t hash,
-                                   struct remat_fused_kernel *kernel);
+void remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
+                           uint64_t hash, struct remat_fused_kernel *kernel);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef REMAT_SENSITIVITY_H
 #define REMAT_SENSITIVITY_H
 
-#include "base.h"
+#include "unwind.h"
 
 enum remat_cost_class {
     REMAT_COST_MATMUL,

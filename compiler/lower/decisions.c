@@ -126,9 +126,8 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
     }
 }
 
-static remat_status join(struct remat_arena *arena, struct joiner *j)
+static void join(struct remat_arena *arena, struct joiner *j)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = j->part->graph, *decided = j->in->decided;
     uint32_t *read_end;
     REMAT_NEW(arena, j->originals, g->value_count);
@@ -147,8 +146,6 @@ static remat_status join(struct remat_arena *arena, struct joiner *j)
     qsort(j->decided, decided->value_count, sizeof *j->decided, compare_named);
     follow_clones(j);
     follow_reads(j, read_end);
-fail:
-    return st;
 }
 
 static bool is_decided(const struct joiner *j, uint32_t v, const struct remat_alternative *other)
@@ -199,9 +196,8 @@ static void add_alternative(const struct joiner *j, uint32_t decided,
     record->recompute_extra_ns = other->recompute_extra_ns * j->part->times;
 }
 
-static remat_status add_layers(struct remat_arena *arena, struct remat_program *out)
+static void add_layers(struct remat_arena *arena, struct remat_program *out)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(arena, out->recomputed_layers, out->layer_count + 1);
     for (uint32_t layer = 0; layer < out->layer_count; layer++)
         for (uint32_t d = 0; d < out->decision_count; d++)
@@ -210,18 +206,15 @@ static remat_status add_layers(struct remat_arena *arena, struct remat_program *
                 out->recomputed_layers[out->recomputed_layer_count++] = layer;
                 break;
             }
-fail:
-    return st;
 }
 
-remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
-                                   uint32_t first_command, const char *const *root_name,
-                                   struct remat_program *out)
+void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
+                           uint32_t first_command, const char *const *root_name,
+                           struct remat_program *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = lowering->parts[0].graph;
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
-    REMAT_TRY(join(arena, &j));
+    join(arena, &j);
     REMAT_NEW(arena, out->decisions, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
         if (!is_forward(g, v) || remat_storage_root(g, (remat_value){v}).i != v)
@@ -235,7 +228,5 @@ remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat
             add_alternative(&j, decided, made);
     }
     out->layer_count = remat_graph_layers(g);
-    REMAT_TRY(add_layers(arena, out));
-fail:
-    return st;
+    add_layers(arena, out);
 }

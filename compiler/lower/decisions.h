@@ -9,8 +9,8 @@
  * original, RECOMPUTE when a clone owns bytes, FUSED when there are clones and none does. What
  * never leaves its kernel when everything is saved has no record. Fills decisions and
  * recomputed_layers; `first_command` is the segment's. */
-remat_status remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
-                                   uint32_t first_command, const char *const *root_name,
-                                   struct remat_program *out);
+void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowering *lowering,
+                           uint32_t first_command, const char *const *root_name,
+                           struct remat_program *out);
 
 #endif

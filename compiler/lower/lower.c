@@ -69,9 +69,8 @@ static void lower_statics(struct lowerer *l)
 
 /* A root takes the name and role of the output or gradient that is a view of it; a new version of a
  * tensor that the host reads, the name that the host knows. */
-static remat_status name_roots(struct lowerer *l)
+static void name_roots(struct lowerer *l)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = l->part->graph;
     REMAT_NEW(l->arena, l->root_name, g->value_count);
     REMAT_NEW(l->arena, l->root_role, g->value_count);
@@ -96,8 +95,6 @@ static remat_status name_roots(struct lowerer *l)
         l->root_name[root.i] = g->values[g->outputs[o].i].name;
         l->root_role[root.i] = REMAT_ROLE_OUTPUT;
     }
-fail:
-    return st;
 }
 
 static void lower_value(struct lowerer *l, uint32_t v)
@@ -123,9 +120,8 @@ static void lower_value(struct lowerer *l, uint32_t v)
     l->value_of[v] = l->out->value_count++;
 }
 
-static remat_status lower_values(struct lowerer *l)
+static void lower_values(struct lowerer *l)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *g = l->part->graph;
     REMAT_NEW(l->arena, l->value_of, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++)
@@ -135,18 +131,14 @@ static remat_status lower_values(struct lowerer *l)
             l->value_of[v] = REMAT_NONE;
         else
             lower_value(l, v);
-fail:
-    return st;
 }
 
 /* --- commands --- */
 
 /* The composite ops that the kernel's nodes came from, in order, and the hash of its instructions.
  */
-static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kernel *kernel,
-                               const char **out)
+static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel *kernel)
 {
-    remat_status st = REMAT_OK;
     struct remat_text text = {.arena = l->arena};
     uint16_t previous = UINT16_MAX;
     uint32_t group = REMAT_NONE;
@@ -162,34 +154,30 @@ static remat_status kernel_key(struct lowerer *l, const struct remat_fused_kerne
         group = node->origin_group;
     }
     remat_text_append(&text, "#%08x", remat_kernel_key_hash(kernel));
-    if (text.failed)
-        st = REMAT_ERROR_MEMORY;
-    *out = text.items;
-    return st;
+    remat_text_complete(&text);
+    return text.items;
 }
 
 /* Finds or adds the kernel; `source` is NULL for named kernels. */
-static remat_status intern_kernel(struct lowerer *l, uint32_t kind,
-                                  const struct remat_fused_kernel *source, uint32_t *out)
+static uint32_t intern_kernel(struct lowerer *l, uint32_t kind,
+                              const struct remat_fused_kernel *source)
 {
-    remat_status st = REMAT_OK;
+    uint32_t out;
     bool program = kind == REMAT_KERNEL_program;
     uint64_t hash = remat_kernel_hash(kind, program ? &source->program : NULL);
     for (uint32_t k = 0; k < l->out->kernel_count; k++)
         if (l->kernel_hashes[k] == hash) {
-            *out = k;
-            return REMAT_OK;
+            return k;
         }
     struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
     if (program) {
         kernel.program = source->program;
-        REMAT_TRY(kernel_key(l, source, &kernel.key));
+        kernel.key = kernel_key(l, source);
     }
-    *out = l->out->kernel_count++;
-    l->out->kernels[*out] = kernel;
-    l->kernel_hashes[*out] = hash;
-fail:
-    return st;
+    out = l->out->kernel_count++;
+    l->out->kernels[out] = kernel;
+    l->kernel_hashes[out] = hash;
+    return out;
 }
 
 /* A master copy gets the random values of its parameter. */
@@ -201,9 +189,8 @@ static uint64_t site_of(const struct remat_value_info *info)
     return remat_hash(info->name, length - (master ? suffix : 0), 0);
 }
 
-static remat_status init_command(struct lowerer *l, uint32_t i)
+static void init_command(struct lowerer *l, uint32_t i)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *info = l->in->statics->items[i].info;
     bool normal = info->initializer == REMAT_INIT_NORMAL;
     uint64_t site = site_of(info);
@@ -227,8 +214,7 @@ static remat_status init_command(struct lowerer *l, uint32_t i)
         .moved_bytes = remat_value_bytes(info),
         .live_bytes = l->in->statics->total_bytes,
     };
-    REMAT_TRY(intern_kernel(l, normal ? REMAT_KERNEL_fill_normal : REMAT_KERNEL_fill, NULL,
-                            &command->kernel));
+    command->kernel = intern_kernel(l, normal ? REMAT_KERNEL_fill_normal : REMAT_KERNEL_fill, NULL);
     REMAT_PUSH(l->arena, &l->operands, operand);
     REMAT_PUSH(l->arena, &l->parameters, info->init_mean);
     if (normal) {
@@ -238,8 +224,6 @@ static remat_status init_command(struct lowerer *l, uint32_t i)
     }
     command->operand_end = (uint32_t)l->operands.count;
     command->parameter_end = (uint32_t)l->parameters.count;
-fail:
-    return st;
 }
 
 static struct remat_operand lower_operand(const struct lowerer *l,
@@ -258,9 +242,8 @@ static struct remat_operand lower_operand(const struct lowerer *l,
     return operand;
 }
 
-static remat_status part_command(struct lowerer *l, uint32_t position)
+static void part_command(struct lowerer *l, uint32_t position)
 {
-    remat_status st = REMAT_OK;
     uint32_t k = l->part->order[position];
     const struct remat_fused_kernel *kernel = &l->part->kernels->kernels[k];
     const struct remat_scope *scope = &l->part->graph->scopes[kernel->scope];
@@ -283,15 +266,13 @@ static remat_status part_command(struct lowerer *l, uint32_t position)
     };
     if (command->rank)
         memcpy(command->space, kernel->space.dims, sizeof command->space);
-    REMAT_TRY(intern_kernel(l, kernel->kind, kernel, &command->kernel));
+    command->kernel = intern_kernel(l, kernel->kind, kernel);
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         REMAT_PUSH(l->arena, &l->operands, lower_operand(l, &kernel->operands[o]));
     for (uint32_t p = 0; p < kernel->parameter_count; p++)
         REMAT_PUSH(l->arena, &l->parameters, kernel->parameters[p]);
     command->operand_end = (uint32_t)l->operands.count;
     command->parameter_end = (uint32_t)l->parameters.count;
-fail:
-    return st;
 }
 
 /* --- segments --- */
@@ -323,21 +304,17 @@ static uint64_t part_ns(const struct remat_part *part)
     return ns * part->times;
 }
 
-static remat_status lower_init(struct lowerer *l)
+static void lower_init(struct lowerer *l)
 {
-    remat_status st = REMAT_OK;
     const struct remat_statics *statics = l->in->statics;
     for (uint32_t i = 0; i < statics->count; i++)
         if (statics->items[i].info->initializer != REMAT_INIT_NONE)
-            REMAT_TRY(init_command(l, i));
+            init_command(l, i);
     add_segment(l, "init", 0);
-fail:
-    return st;
 }
 
-static remat_status lower_buffers(struct lowerer *l, uint32_t first_command)
+static void lower_buffers(struct lowerer *l, uint32_t first_command)
 {
-    remat_status st = REMAT_OK;
     const struct remat_lifespans *from = l->part->lifespans;
     REMAT_NEW(l->arena, l->buffer_of, from->buffer_count);
     for (uint32_t b = 0; b < from->buffer_count; b++) {
@@ -354,29 +331,24 @@ static remat_status lower_buffers(struct lowerer *l, uint32_t first_command)
             .end = buffer->end + first_command,
         };
     }
-fail:
-    return st;
 }
 
-static remat_status lower_part(struct lowerer *l, const struct remat_part *part)
+static void lower_part(struct lowerer *l, const struct remat_part *part)
 {
-    remat_status st = REMAT_OK;
     uint32_t first = l->out->command_count;
     l->part = part;
-    REMAT_TRY(name_roots(l));
-    REMAT_TRY(lower_buffers(l, first));
-    REMAT_TRY(lower_values(l));
+    name_roots(l);
+    lower_buffers(l, first);
+    lower_values(l);
     for (uint32_t position = 0; position < part->kernels->count; position++)
-        REMAT_TRY(part_command(l, position));
+        part_command(l, position);
     add_segment(l, part->name, first);
     if (part == l->in->parts)
-        REMAT_TRY(remat_lower_decisions(l->arena, l->in, first, l->root_name, l->out));
+        remat_lower_decisions(l->arena, l->in, first, l->root_name, l->out);
     if (part->lifespans->live_peak_bytes > l->out->peak_bytes) {
         l->out->peak_bytes = part->lifespans->live_peak_bytes;
         l->out->peak_command = first + part->lifespans->peak_position;
     }
-fail:
-    return st;
 }
 
 /* Now that the number of commands is known. */
@@ -392,9 +364,8 @@ static void finish_buffers(struct lowerer *l)
     }
 }
 
-static remat_status reserve_tables(struct lowerer *l)
+static void reserve_tables(struct lowerer *l)
 {
-    remat_status st = REMAT_OK;
     size_t values = l->in->statics->count, commands = values;
     for (uint32_t p = 0; p < l->in->part_count; p++) {
         values += l->in->parts[p].graph->value_count;
@@ -409,21 +380,18 @@ static remat_status reserve_tables(struct lowerer *l)
     REMAT_NEW(l->arena, l->out->segments, l->in->part_count + 1);
     REMAT_NEW(l->arena, l->out->entries, l->in->part_count + 1);
     REMAT_NEW(l->arena, l->out->calls, l->in->part_count + 1);
-fail:
-    return st;
 }
 
-remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_lowering *lowering, struct remat_program *out)
+void remat_lower(remat_context *ctx, struct remat_arena *arena,
+                 const struct remat_lowering *lowering, struct remat_program *out)
 {
-    remat_status st = REMAT_OK;
     struct lowerer l = {.ctx = ctx, .arena = arena, .in = lowering, .out = out};
-    REMAT_TRY(reserve_tables(&l));
+    reserve_tables(&l);
     lower_statics(&l);
-    REMAT_TRY(lower_init(&l));
+    lower_init(&l);
     add_call(&l, "init", 1);
     for (uint32_t p = 0; p < lowering->part_count; p++) {
-        REMAT_TRY(lower_part(&l, &lowering->parts[p]));
+        lower_part(&l, &lowering->parts[p]);
         add_call(&l, lowering->parts[p].entry, lowering->parts[p].times);
     }
     finish_buffers(&l);
@@ -434,6 +402,4 @@ remat_status remat_lower(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t p = 0; p < lowering->part_count; p++)
         if (strcmp(lowering->parts[p].entry, lowering->parts[0].entry) == 0)
             out->step_ns += part_ns(&lowering->parts[p]);
-fail:
-    return st;
 }

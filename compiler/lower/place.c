@@ -50,9 +50,8 @@ static uint32_t output_static(const struct placer *p, uint32_t root)
 }
 
 /* Room for a buffer of each input and of each value that a kernel writes. */
-static remat_status reserve_buffers(struct placer *p)
+static void reserve_buffers(struct placer *p)
 {
-    remat_status st = REMAT_OK;
     uint32_t count = p->inputs->count;
     for (uint32_t k = 0; k < p->kernels->count; k++)
         count += p->kernels->kernels[k].operand_count;
@@ -64,8 +63,6 @@ static remat_status reserve_buffers(struct placer *p)
     memset(p->out->buffer_of, 0xff, p->graph->value_count * sizeof *p->out->buffer_of);
     for (uint32_t o = 0; o < p->graph->output_count; o++)
         p->output_of[o] = remat_storage_root(p->graph, p->graph->outputs[o]).i;
-fail:
-    return st;
 }
 
 /* Buffers by definition, versions sharing theirs; `end` by last use. */
@@ -144,9 +141,8 @@ static void share_in_place(struct placer *p)
 }
 
 /* Drops the buffers that sharing has emptied and renumbers. */
-static remat_status compact(struct placer *p)
+static void compact(struct placer *p)
 {
-    remat_status st = REMAT_OK;
     uint32_t *renamed, count = 0;
     REMAT_NEW(p->arena, renamed, p->out->buffer_count);
     for (uint32_t b = 0; b < p->out->buffer_count; b++) {
@@ -158,8 +154,6 @@ static remat_status compact(struct placer *p)
         if (!remat_is_none(p->out->buffer_of[v]))
             p->out->buffer_of[v] = renamed[p->moved[p->out->buffer_of[v]]];
     p->out->buffer_count = count;
-fail:
-    return st;
 }
 
 static remat_status profile(struct placer *p)
@@ -209,20 +203,19 @@ remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
                        .inputs = inputs,
                        .out = out};
     *out = (struct remat_lifespans){0};
-    REMAT_TRY(reserve_buffers(&p));
+    reserve_buffers(&p);
     find_uses(&p);
     keep_gradients(&p);
     share_in_place(&p);
-    REMAT_TRY(compact(&p));
+    compact(&p);
     REMAT_TRY(profile(&p));
 fail:
     return st;
 }
 
-static remat_status list_slots(struct remat_arena *arena, const struct remat_lifespans *lifespans,
-                               uint64_t guard_bytes, struct remat_slot **out, uint32_t *out_count)
+static void list_slots(struct remat_arena *arena, const struct remat_lifespans *lifespans,
+                       uint64_t guard_bytes, struct remat_slot **out, uint32_t *out_count)
 {
-    remat_status st = REMAT_OK;
     *out_count = 0;
     REMAT_NEW(arena, *out, lifespans->buffer_count);
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
@@ -231,8 +224,6 @@ static remat_status list_slots(struct remat_arena *arena, const struct remat_lif
             (*out)[(*out_count)++] =
                 (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer) + guard_bytes};
     }
-fail:
-    return st;
 }
 
 remat_status remat_packed_bytes(remat_context *ctx, struct remat_arena *arena,
@@ -244,7 +235,7 @@ remat_status remat_packed_bytes(remat_context *ctx, struct remat_arena *arena,
     struct remat_slot *slots;
     struct remat_packing packing;
     uint32_t count;
-    REMAT_TRY(list_slots(arena, lifespans, guard_bytes, &slots, &count));
+    list_slots(arena, lifespans, guard_bytes, &slots, &count);
     REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
     *out_arena_bytes = statics->total_bytes + packing.arena_bytes;
 fail:
@@ -259,7 +250,7 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
     struct remat_slot *slots;
     struct remat_packing packing;
     uint32_t count;
-    REMAT_TRY(list_slots(arena, lifespans, guard_bytes, &slots, &count));
+    list_slots(arena, lifespans, guard_bytes, &slots, &count);
     REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
     REMAT_TRY(remat_pack_check(ctx, slots, count, &packing));
     count = 0;

@@ -4,6 +4,8 @@
  * the last kernel they wait for is. */
 #include "schedule.h"
 
+#include <assert.h>
+
 struct edge {
     uint32_t from, to; /* `from` runs before `to` */
 };
@@ -52,10 +54,9 @@ static uint32_t version_read(const struct remat_kernel_operand *operand)
 
 /* reads[]: all of them; writer[v], replacer[v]: the kernel that makes version v, and that which
  * replaces it in place. One pass: operands are large. */
-static remat_status find_reads(struct scheduler *s, uint32_t *writer, uint32_t *replacer,
-                               struct read **out, uint32_t *out_count)
+static void find_reads(struct scheduler *s, uint32_t *writer, uint32_t *replacer, struct read **out,
+                       uint32_t *out_count)
 {
-    remat_status st = REMAT_OK;
     size_t operands = 0;
     for (uint32_t k = 0; k < s->kernels->count; k++)
         operands += s->kernels->kernels[k].operand_count;
@@ -72,13 +73,10 @@ static remat_status find_reads(struct scheduler *s, uint32_t *writer, uint32_t *
             if (operand->access != REMAT_ACCESS_WRITE)
                 (*out)[(*out_count)++] = (struct read){k, version_read(operand)};
         }
-fail:
-    return st;
 }
 
-static remat_status collect_edges(struct scheduler *s)
+static void collect_edges(struct scheduler *s)
 {
-    remat_status st = REMAT_OK;
     size_t values = s->graph->value_count;
     uint32_t *writer, *replacer, count;
     struct read *reads;
@@ -86,19 +84,16 @@ static remat_status collect_edges(struct scheduler *s)
     REMAT_NEW(s->arena, replacer, values);
     memset(writer, 0xff, values * sizeof *writer);
     memset(replacer, 0xff, values * sizeof *replacer);
-    REMAT_TRY(find_reads(s, writer, replacer, &reads, &count));
+    find_reads(s, writer, replacer, &reads, &count);
     REMAT_NEW(s->arena, s->edges.items, 2 * (size_t)count);
     for (uint32_t r = 0; r < count; r++) {
         add_edge(s, writer[reads[r].value], reads[r].kernel);
         add_edge(s, reads[r].kernel, replacer[reads[r].value]);
     }
-fail:
-    return st;
 }
 
-static remat_status compress(struct scheduler *s, bool reverse, struct adjacency *out)
+static void compress(struct scheduler *s, bool reverse, struct adjacency *out)
 {
-    remat_status st = REMAT_OK;
     uint32_t n = s->kernels->count;
     REMAT_NEW(s->arena, out->begin, n + 2);
     REMAT_NEW(s->arena, out->items, s->edges.count);
@@ -111,8 +106,6 @@ static remat_status compress(struct scheduler *s, bool reverse, struct adjacency
         out->items[out->begin[(reverse ? edge.to : edge.from) + 1]++] =
             reverse ? edge.from : edge.to;
     }
-fail:
-    return st;
 }
 
 static void emit(struct scheduler *s, uint32_t k)
@@ -127,65 +120,56 @@ static void emit(struct scheduler *s, uint32_t k)
 }
 
 /* Depth is bounded by the longest chain that graph order does not already satisfy. */
-static remat_status visit(struct scheduler *s, uint32_t k)
+static void visit(struct scheduler *s, uint32_t k)
 {
     if (s->state[k] == 2)
-        return REMAT_OK;
-    if (s->state[k] == 1)
-        return remat_error(s->ctx, REMAT_ERROR_INTERNAL, "schedule: kernel \"%s\" waits for itself",
-                           s->graph->values[s->kernels->kernels[k].name.i].name);
+        return;
+    assert(s->state[k] != 1); /* else it waits for itself */
     s->state[k] = 1;
-    for (uint32_t e = s->before.begin[k]; e < s->before.begin[k + 1]; e++) {
-        remat_status st = visit(s, s->before.items[e]);
-        if (st != REMAT_OK)
-            return st;
-    }
+    for (uint32_t e = s->before.begin[k]; e < s->before.begin[k + 1]; e++)
+        visit(s, s->before.items[e]);
     if (s->state[k] != 2)
         emit(s, k);
-    return REMAT_OK;
 }
 
 /* Whether kernels can run as they are listed: none is of the optimizer, and none reads a version
  * that an earlier one replaces. */
-static remat_status is_in_order(struct scheduler *s, bool *out)
+static bool is_in_order(struct scheduler *s)
 {
-    remat_status st = REMAT_OK;
+    bool out;
     uint8_t *replaced; /* by value */
-    *out = false;
+    out = false;
     REMAT_NEW(s->arena, replaced, s->graph->value_count);
     for (uint32_t k = 0; k < s->kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
         if (kernel->phase == REMAT_PHASE_OPTIMIZER)
-            return REMAT_OK;
+            return out;
         for (uint32_t o = 0; o < kernel->operand_count; o++)
             if (replaced[version_read(&kernel->operands[o])])
-                return REMAT_OK;
+                return out;
         for (uint32_t o = 0; o < kernel->operand_count; o++)
             if (kernel->operands[o].access == REMAT_ACCESS_UPDATE)
                 replaced[kernel->operands[o].previous.i] = 1;
     }
-    *out = true;
-fail:
-    return st;
+    return true;
 }
 
-remat_status remat_schedule(remat_context *ctx, struct remat_arena *arena,
-                            const struct remat_graph *graph,
-                            const struct remat_kernel_list *kernels, uint32_t **out_order)
+uint32_t *remat_schedule(remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *graph, const struct remat_kernel_list *kernels)
 {
-    remat_status st = REMAT_OK;
+    uint32_t *out_order;
     struct scheduler s = {.ctx = ctx, .arena = arena, .graph = graph, .kernels = kernels};
     bool in_order;
     REMAT_NEW(arena, s.order, kernels->count);
-    *out_order = s.order;
-    REMAT_TRY(is_in_order(&s, &in_order));
+    out_order = s.order;
+    in_order = is_in_order(&s);
     for (uint32_t k = 0; in_order && k < kernels->count; k++)
         s.order[k] = k;
     if (in_order)
-        return REMAT_OK;
-    REMAT_TRY(collect_edges(&s));
-    REMAT_TRY(compress(&s, true, &s.before));
-    REMAT_TRY(compress(&s, false, &s.after));
+        return out_order;
+    collect_edges(&s);
+    compress(&s, true, &s.before);
+    compress(&s, false, &s.after);
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
@@ -194,7 +178,6 @@ remat_status remat_schedule(remat_context *ctx, struct remat_arena *arena,
         if (is_optimizer(&s, k) && s.waiting[k] == 0 && s.state[k] == 0)
             emit(&s, k);
     for (uint32_t k = 0; k < kernels->count; k++)
-        REMAT_TRY(visit(&s, k));
-fail:
-    return st;
+        visit(&s, k);
+    return out_order;
 }

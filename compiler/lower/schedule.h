@@ -8,9 +8,8 @@
 /* order[position] = kernel. Kernels run in graph order of their last node, each after what it
  * depends on: producers of what it reads and, where it replaces a version in place, every other
  * reader of the old version. Optimizer kernels run as soon as they can, so that a gradient dies
- * early. REMAT_ERROR_INTERNAL on a cycle. */
-remat_status remat_schedule(remat_context *ctx, struct remat_arena *arena,
-                            const struct remat_graph *graph,
-                            const struct remat_kernel_list *kernels, uint32_t **out_order);
+ * early. */
+uint32_t *remat_schedule(remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *graph, const struct remat_kernel_list *kernels);
 
 #endif

@@ -2,6 +2,7 @@
 /* Names are sorted once, so that equal ones are neighbours; the first appearance stands for all. */
 #include "statics.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct appearance {
@@ -28,10 +29,9 @@ static void append(struct appearance *list, uint32_t *count, const struct remat_
     ++*count;
 }
 
-static remat_status list(struct remat_arena *arena, const struct remat_graph *const *graphs,
-                         uint32_t graph_count, struct appearance **out, uint32_t *out_count)
+static void list(struct remat_arena *arena, const struct remat_graph *const *graphs,
+                 uint32_t graph_count, struct appearance **out, uint32_t *out_count)
 {
-    remat_status st = REMAT_OK;
     size_t values = 0;
     for (uint32_t g = 0; g < graph_count; g++)
         values += graphs[g]->value_count + graphs[g]->output_count;
@@ -45,12 +45,10 @@ static remat_status list(struct remat_arena *arena, const struct remat_graph *co
         for (uint32_t o = 0; o < graph->output_count; o++)
             append(*out, out_count, &graph->values[graph->outputs[o].i]);
     }
-fail:
-    return st;
 }
 
 /* Keeps the first of each name. `found` is sorted by name. */
-static remat_status merge(remat_context *ctx, struct appearance *found, uint32_t *count)
+static void merge(struct appearance *found, uint32_t *count)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < *count; i++) {
@@ -58,12 +56,10 @@ static remat_status merge(remat_context *ctx, struct appearance *found, uint32_t
         const struct remat_value_info *info = found[i].info;
         if (!first || strcmp(first->name, info->name) != 0)
             found[kept++] = found[i];
-        else if (first->dtype != info->dtype || !remat_shape_equal(&first->shape, &info->shape))
-            return remat_error(ctx, REMAT_ERROR_INTERNAL, "\"%s\" differs between segments",
-                               info->name);
+        else
+            assert(first->dtype == info->dtype && remat_shape_equal(&first->shape, &info->shape));
     }
     *count = kept;
-    return REMAT_OK;
 }
 
 static remat_status lay_out(remat_context *ctx, struct remat_arena *arena,
@@ -98,9 +94,9 @@ remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena
     uint32_t count;
     *out =
         (struct remat_statics){.workspace_bytes = remat_align_up(workspace_bytes, REMAT_ALIGNMENT)};
-    REMAT_TRY(list(arena, graphs, graph_count, &found, &count));
+    list(arena, graphs, graph_count, &found, &count);
     qsort(found, count, sizeof *found, compare_appearances);
-    REMAT_TRY(merge(ctx, found, &count));
+    merge(found, &count);
     qsort(found, count, sizeof *found, compare_orders);
     REMAT_TRY(lay_out(ctx, arena, found, count, out));
     for (uint32_t i = 0; i < count; i++)
@@ -128,10 +124,9 @@ uint32_t remat_statics_find(const struct remat_statics *statics, const char *nam
     return REMAT_NONE;
 }
 
-remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
-                                  const struct remat_graph *graph, struct remat_static_inputs *out)
+void remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
+                          const struct remat_graph *graph, struct remat_static_inputs *out)
 {
-    remat_status st = REMAT_OK;
     uint32_t count = 0;
     for (uint32_t v = 0; v < graph->value_count; v++)
         count += remat_is_none(graph->values[v].node);
@@ -142,12 +137,8 @@ remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_
         if (!remat_is_none(graph->values[v].node))
             continue;
         uint32_t found = remat_statics_find(statics, graph->values[v].name);
-        if (remat_is_none(found))
-            REMAT_FAIL(arena->ctx, REMAT_ERROR_INTERNAL, "input \"%s\" is no static tensor",
-                       graph->values[v].name);
+        assert(!remat_is_none(found));
         out->values[out->count] = v;
         out->statics[out->count++] = found;
     }
-fail:
-    return st;
 }

@@ -33,8 +33,8 @@ struct remat_static_inputs {
     uint32_t count;
     uint32_t *values, *statics; /* value id and index of its tensor */
 };
-/* REMAT_ERROR_INTERNAL where the statics are of another graph. */
-remat_status remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
-                                  const struct remat_graph *graph, struct remat_static_inputs *out);
+/* Every input of the graph is one of the statics. */
+void remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
+                          const struct remat_graph *graph, struct remat_static_inputs *out);
 
 #endif

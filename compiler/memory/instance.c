@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting the slots and compressing time to the positions where something begins or ends. */
 #include "instance.h"
+#include "unwind.h"
 
 #include <stdlib.h>
 
@@ -64,9 +65,8 @@ static uint32_t position_of(const struct remat_instance *in, uint32_t time)
     return low;
 }
 
-static remat_status compress_time(struct remat_arena *arena, struct remat_instance *out)
+static void compress_time(struct remat_arena *arena, struct remat_instance *out)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(arena, out->times, 2 * (size_t)out->count + 1);
     for (uint32_t i = 0; i < out->count; i++) {
         out->times[2 * (size_t)i] = out->slots[i].begin;
@@ -87,8 +87,6 @@ static remat_status compress_time(struct remat_arena *arena, struct remat_instan
     }
     for (uint32_t p = 0; p < last; p++)
         out->first_at[p + 1] += out->first_at[p];
-fail:
-    return st;
 }
 
 remat_status remat_instance_create(remat_context *ctx, struct remat_arena *arena,
@@ -98,7 +96,7 @@ remat_status remat_instance_create(remat_context *ctx, struct remat_arena *arena
     remat_status st = REMAT_OK;
     *out = (struct remat_instance){0};
     REMAT_TRY(sort_slots(ctx, arena, slots, count, out));
-    REMAT_TRY(compress_time(arena, out));
+    compress_time(arena, out);
     REMAT_NEW(arena, out->live, out->positions);
     REMAT_TRY(remat_live_profile(ctx, out->slots, out->count, out->positions, out->live));
     for (uint32_t p = 0; p < out->positions; p++)

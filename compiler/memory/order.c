@@ -2,6 +2,7 @@
 /* Traits of slots and orders by keys. T is a range maximum: a sparse table over the live profile.
  */
 #include "order.h"
+#include "unwind.h"
 
 #include <stdlib.h>
 
@@ -14,10 +15,9 @@ static uint32_t floor_log2(uint32_t x)
 }
 
 /* levels[k][p] is the maximum of live over [p, p + 2^k). */
-static remat_status range_maxima(struct remat_arena *arena, const struct remat_instance *in,
-                                 uint64_t *levels[32])
+static void range_maxima(struct remat_arena *arena, const struct remat_instance *in,
+                         uint64_t *levels[32])
 {
-    remat_status st = REMAT_OK;
     levels[0] = in->live;
     for (uint32_t k = 1; k < 32 && (UINT64_C(1) << k) <= in->positions; k++) {
         uint32_t width = in->positions - (1u << k) + 1, half = 1u << (k - 1);
@@ -27,35 +27,31 @@ static remat_status range_maxima(struct remat_arena *arena, const struct remat_i
             levels[k][p] = a > b ? a : b;
         }
     }
-fail:
-    return st;
 }
 
-remat_status remat_traits_create(struct remat_arena *arena, const struct remat_instance *in,
-                                 struct remat_traits **out)
+struct remat_traits *remat_traits_create(struct remat_arena *arena, const struct remat_instance *in)
 {
-    remat_status st = REMAT_OK;
+    struct remat_traits *out;
     uint64_t *levels[32];
     uint32_t *ended; /* the number of slots with end <= position */
-    REMAT_TRY(range_maxima(arena, in, levels));
+    range_maxima(arena, in, levels);
     REMAT_NEW(arena, ended, (size_t)in->positions + 1);
     for (uint32_t i = 0; i < in->count; i++)
         ended[in->slots[i].end]++;
     for (uint32_t p = 0; p < in->positions; p++)
         ended[p + 1] += ended[p];
-    REMAT_NEW(arena, *out, in->count);
+    REMAT_NEW(arena, out, in->count);
     for (uint32_t i = 0; i < in->count; i++) {
         const struct remat_slot *s = &in->slots[i];
         uint32_t length = s->end - s->begin, k = floor_log2(length);
         uint64_t a = levels[k][s->begin], b = levels[k][s->end - (1u << k)], area;
         if (!remat_mul_u64(length, s->bytes / REMAT_ALIGNMENT, &area))
             area = UINT64_MAX;
-        (*out)[i] = (struct remat_traits){{length, s->bytes, area, a > b ? a : b,
-                                           in->first_at[s->end] - ended[s->begin], s->end,
-                                           UINT64_MAX - s->begin}};
+        out[i] = (struct remat_traits){{length, s->bytes, area, a > b ? a : b,
+                                        in->first_at[s->end] - ended[s->begin], s->end,
+                                        UINT64_MAX - s->begin}};
     }
-fail:
-    return st;
+    return out;
 }
 
 static int compare_ranked(const void *left, const void *right)

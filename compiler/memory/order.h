@@ -15,8 +15,8 @@ struct remat_traits {
 };
 
 /* One per slot. O((N + P) log P) for P positions. */
-remat_status remat_traits_create(struct remat_arena *arena, const struct remat_instance *in,
-                                 struct remat_traits **out);
+struct remat_traits *remat_traits_create(struct remat_arena *arena,
+                                         const struct remat_instance *in);
 
 /* Slots ordered by up to three values, larger first, ties by slot. O(N log N). */
 struct remat_ranked {

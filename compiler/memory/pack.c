@@ -5,6 +5,7 @@
 #include "fit.h"
 #include "order.h"
 #include "skyline.h"
+#include "unwind.h"
 
 enum {
     SLOTS_MAX = 1 << 28,
@@ -60,8 +61,8 @@ static remat_status prepare(remat_context *ctx, struct remat_arena *scratch,
     if (count > SLOTS_MAX)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%u memory slots: at most %d", count, SLOTS_MAX);
     REMAT_TRY(remat_instance_create(ctx, scratch, slots, count, &s->in));
-    REMAT_TRY(remat_traits_create(scratch, &s->in, &s->traits));
-    REMAT_TRY(remat_skyline_create(scratch, &s->in, &s->skyline));
+    s->traits = remat_traits_create(scratch, &s->in);
+    s->skyline = remat_skyline_create(scratch, &s->in);
     REMAT_NEW(scratch, s->ranked, s->in.count);
     REMAT_NEW(scratch, s->blocks, s->in.count);
     REMAT_NEW(scratch, s->order, s->in.count);
@@ -154,10 +155,9 @@ static void run_perturbations(struct packer_state *s)
     }
 }
 
-static remat_status report(struct remat_arena *arena, const struct packer_state *s, uint32_t count,
-                           struct remat_packing *out)
+static void report(struct remat_arena *arena, const struct packer_state *s, uint32_t count,
+                   struct remat_packing *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_instance *in = &s->in;
     *out = (struct remat_packing){.arena_bytes = s->best_bytes,
                                   .live_peak_bytes = in->live_peak_bytes,
@@ -175,8 +175,6 @@ static remat_status report(struct remat_arena *arena, const struct packer_state 
     }
     if (in->positions)
         out->saturation = (double)saturated / (in->times[in->positions] - in->times[0]);
-fail:
-    return st;
 }
 
 remat_status remat_pack(remat_context *ctx, struct remat_arena *arena,
@@ -185,13 +183,12 @@ remat_status remat_pack(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct packer_state state = {0};
-    struct remat_arena scratch;
-    remat_arena_init(&scratch, ctx);
-    REMAT_TRY(prepare(ctx, &scratch, slots, count, limit_bytes, &state));
+    struct remat_arena *scratch = remat_scratch_open(ctx);
+    REMAT_TRY(prepare(ctx, scratch, slots, count, limit_bytes, &state));
     run_attempts(&state);
     run_perturbations(&state);
-    REMAT_TRY(report(arena, &state, count, out));
+    report(arena, &state, count, out);
 fail:
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }

@@ -3,6 +3,7 @@
  * that begins can overlap its neighbours only, or none. Live bytes are largest where something
  * begins. */
 #include "pack_check.h"
+#include "unwind.h"
 
 #include <stdlib.h>
 
@@ -72,11 +73,9 @@ static int compare_keyed(const void *left, const void *right)
     return (a->slot > b->slot) - (a->slot < b->slot);
 }
 
-static remat_status sweep_create(struct remat_arena *arena, const struct remat_slot *slots,
-                                 uint32_t count, const struct remat_packing *packing,
-                                 struct sweep *s)
+static void sweep_create(struct remat_arena *arena, const struct remat_slot *slots, uint32_t count,
+                         const struct remat_packing *packing, struct sweep *s)
 {
-    remat_status st = REMAT_OK;
     uint64_t words = count;
     *s = (struct sweep){.slots = slots, .packing = packing};
     REMAT_NEW(arena, s->begins, count);
@@ -99,8 +98,6 @@ static remat_status sweep_create(struct remat_arena *arena, const struct remat_s
         words = words / 64 + 1;
         REMAT_NEW(arena, s->live[level], words);
     }
-fail:
-    return st;
 }
 
 static void insert(struct sweep *s, uint32_t rank)
@@ -183,14 +180,13 @@ remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots
                               const struct remat_packing *packing)
 {
     remat_status st = REMAT_OK;
-    struct remat_arena arena;
     struct sweep sweep;
     uint64_t peak_bytes;
-    remat_arena_init(&arena, ctx);
+    struct remat_arena *arena = remat_scratch_open(ctx);
     for (uint32_t i = 0; i < count; i++)
         if (needs_memory(&slots[i]))
             REMAT_TRY(check_slot(ctx, slots, i, packing));
-    REMAT_TRY(sweep_create(&arena, slots, count, packing, &sweep));
+    sweep_create(arena, slots, count, packing, &sweep);
     REMAT_TRY(check_pairs(ctx, &sweep, &peak_bytes));
     uint64_t there_bytes = live_bytes_at(slots, count, packing->peak_position);
     if (packing->live_peak_bytes != peak_bytes || there_bytes != peak_bytes)
@@ -199,6 +195,6 @@ remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots
                    (unsigned long long)packing->live_peak_bytes, (unsigned long long)there_bytes,
                    packing->peak_position, (unsigned long long)peak_bytes);
 fail:
-    remat_arena_release(&arena);
+    remat_scratch_close(arena);
     return st;
 }

@@ -7,6 +7,7 @@
  * above all placed slots that it overlaps is least. A slot adds at most two segments, so there are
  * O(N) steps; each searches a tree over the slots, which prunes well but has no good worst case. */
 #include "skyline.h"
+#include "unwind.h"
 
 #define NONE UINT32_MAX
 
@@ -32,10 +33,9 @@ static uint32_t leaves_for(uint32_t count)
     return leaves;
 }
 
-remat_status remat_skyline_create(struct remat_arena *arena, const struct remat_instance *in,
-                                  struct remat_skyline **out)
+struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
+                                           const struct remat_instance *in)
 {
-    remat_status st = REMAT_OK;
     struct remat_skyline *s;
     REMAT_NEW(arena, s, 1);
     s->in = in;
@@ -46,9 +46,7 @@ remat_status remat_skyline_create(struct remat_arena *arena, const struct remat_
     REMAT_NEW(arena, s->end, (size_t)in->positions + 1);
     REMAT_NEW(arena, s->previous, (size_t)in->positions + 1);
     REMAT_NEW(arena, s->height, (size_t)in->positions + 1);
-    *out = s;
-fail:
-    return st;
+    return s;
 }
 
 static void join_slots(struct remat_skyline *s, uint32_t node)

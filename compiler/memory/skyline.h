@@ -7,8 +7,8 @@
 
 struct remat_skyline; /* working memory of one instance, reused by each call */
 
-remat_status remat_skyline_create(struct remat_arena *arena, const struct remat_instance *in,
-                                  struct remat_skyline **out);
+struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
+                                           const struct remat_instance *in);
 
 /* Packs the slots, preferring those that come first in `order`. Returns the height in bytes and
  * fills `offsets` (indexed by slot of the instance), or returns UINT64_MAX as soon as the height

@@ -63,7 +63,6 @@ static remat_status bind_attribute(remat_context *ctx, struct remat_arena *arena
                                    struct remat_attribute *attribute)
 {
     static const char where[] = "node \"%.200s\": element %u of attribute \"%.60s\"";
-    remat_status st = REMAT_OK;
     int64_t *ints;
     if (!bind_number(graph, &attribute->i))
         return fail_unbound(ctx, graph, attribute->i, where, node, 0, attribute->key);
@@ -74,8 +73,7 @@ static remat_status bind_attribute(remat_context *ctx, struct remat_arena *arena
             return fail_unbound(ctx, graph, ints[k], where, node, k, attribute->key);
     }
     attribute->ints = ints;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Attributes are shared with the unbound graph as long as they have no symbols. */
@@ -116,7 +114,7 @@ remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_graph *bound;
-    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &bound));
+    bound = remat_graph_copy(ctx, arena, graph);
     bound->symbol_count = 0;
     for (uint32_t v = 0; v < bound->value_count; v++)
         REMAT_TRY(bind_value(ctx, graph, &bound->values[v]));
@@ -132,15 +130,14 @@ fail:
 
 remat_status remat_graph_verify_symbolic(remat_context *ctx, const struct remat_graph *graph)
 {
-    struct remat_arena scratch;
     struct remat_graph *bound;
     for (uint32_t k = 0; k < graph->symbol_count; k++)
         if (graph->symbols[k].value == 0)
             return REMAT_OK;
     if (graph->symbol_count == 0)
         return remat_graph_verify(ctx, graph);
-    remat_arena_init(&scratch, ctx);
-    remat_status st = remat_graph_bind(ctx, &scratch, graph, &bound);
-    remat_arena_release(&scratch);
+    struct remat_arena *scratch = remat_scratch_open(ctx);
+    remat_status st = remat_graph_bind(ctx, scratch, graph, &bound);
+    remat_scratch_close(scratch);
     return st;
 }

@@ -18,31 +18,26 @@ static remat_value fail(struct remat_builder *b, remat_status status)
 static const char *result_name(struct remat_builder *b, const char *first, uint16_t op, uint32_t k)
 {
     if (k > 0)
-        return remat_arena_format(b->arena, "%s.%u", first, k);
+        return REMAT_FORMAT(b->arena, "%s.%u", first, k);
     if (b->name) {
         const char *name = b->name;
         b->name = NULL;
         return name;
     }
-    return remat_arena_format(b->arena, "%s%s%s_%u", b->prefix ? b->prefix : "",
-                              b->prefix ? "." : "", remat_op_info(op)->name, b->counter++);
+    return REMAT_FORMAT(b->arena, "%s%s%s_%u", b->prefix ? b->prefix : "", b->prefix ? "." : "",
+                        remat_op_info(op)->name, b->counter++);
 }
 
-static remat_status add_results(struct remat_builder *b, const struct remat_node_info *node,
-                                struct remat_value_info *infos, remat_value *outputs)
+static void add_results(struct remat_builder *b, const struct remat_node_info *node,
+                        struct remat_value_info *infos, remat_value *outputs)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t k = 0; k < node->output_count; k++) {
         infos[k].name = result_name(b, infos[0].name, node->op, k);
         infos[k].role = REMAT_ROLE_ACTIVATION;
         infos[k].node = REMAT_NONE;
-        if (!infos[k].name)
-            return REMAT_ERROR_MEMORY;
-        REMAT_TRY(remat_graph_add_value(b->arena, b->graph, &infos[k], &outputs[k]));
+        outputs[k] = remat_graph_add_value(b->arena, b->graph, &infos[k]);
     }
-    REMAT_TRY(remat_graph_add_node(b->arena, b->graph, node, NULL));
-fail:
-    return st;
+    remat_graph_add_node(b->arena, b->graph, node);
 }
 
 static remat_status infer(struct remat_builder *b, const struct remat_node_info *node,
@@ -90,7 +85,7 @@ remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value 
     };
     remat_status st = infer(b, &node, infos);
     if (st == REMAT_OK)
-        st = add_results(b, &node, infos, results);
+        add_results(b, &node, infos, results);
     if (st != REMAT_OK)
         return fail(b, st);
     if (outputs)

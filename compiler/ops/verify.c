@@ -11,7 +11,7 @@
 struct verifier {
     remat_context *ctx;
     const struct remat_graph *graph;
-    struct remat_arena scratch;
+    struct remat_arena *scratch;
     uint32_t *producer;   /* of each value: the node seen so far that computes it */
     uint32_t *superseded; /* of each storage root: the node that updated it in place */
     uint8_t *uses;        /* of each storage root: READ, FLAGGED */
@@ -87,7 +87,7 @@ static remat_status check_names(struct verifier *v)
     } * slots;
     while (slot_count < 2 * (size_t)v->graph->value_count)
         slot_count *= 2;
-    REMAT_NEW(&v->scratch, slots, slot_count);
+    REMAT_NEW(v->scratch, slots, slot_count);
     for (uint32_t i = 0; i < v->graph->value_count; i++) {
         if (is_clone(v->graph, &values[i]))
             continue;
@@ -176,7 +176,7 @@ static remat_status check_inferred(struct verifier *v, uint32_t n)
     const struct remat_graph *graph = v->graph;
     const struct remat_node_info *node = &graph->nodes[n];
     struct remat_value_info *inferred;
-    REMAT_NEW(&v->scratch, inferred, node->output_count);
+    REMAT_NEW(v->scratch, inferred, node->output_count);
     REMAT_TRY(remat_op_infer(v->ctx, graph, node, inferred));
     for (uint32_t k = 0; k < node->output_count; k++) {
         const struct remat_value_info *value = &graph->values[node->outputs[k].i];
@@ -275,9 +275,9 @@ static remat_status verify(struct verifier *v)
     if (graph->symbol_count)
         REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "the symbol \"%s\" is not bound",
                    graph->symbols[0].name);
-    REMAT_NEW(&v->scratch, v->producer, graph->value_count);
-    REMAT_NEW(&v->scratch, v->superseded, graph->value_count);
-    REMAT_NEW(&v->scratch, v->uses, graph->value_count);
+    REMAT_NEW(v->scratch, v->producer, graph->value_count);
+    REMAT_NEW(v->scratch, v->superseded, graph->value_count);
+    REMAT_NEW(v->scratch, v->uses, graph->value_count);
     for (uint32_t i = 0; i < graph->value_count; i++) {
         v->producer[i] = v->superseded[i] = REMAT_NONE;
         REMAT_TRY(check_value(v, i));
@@ -297,8 +297,8 @@ fail:
 remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph)
 {
     struct verifier v = {.ctx = ctx, .graph = graph};
-    remat_arena_init(&v.scratch, ctx);
+    v.scratch = remat_scratch_open(ctx);
     remat_status st = verify(&v);
-    remat_arena_release(&v.scratch);
+    remat_scratch_close(v.scratch);
     return st;
 }

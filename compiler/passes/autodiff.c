@@ -24,9 +24,8 @@ static bool is_trainable(const struct remat_value_info *value)
     return value->role == REMAT_ROLE_PARAMETER && value->trainable && value->node == REMAT_NONE;
 }
 
-static remat_status find_needed(struct autodiff *a)
+static void find_needed(struct autodiff *a)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = a->graph;
     REMAT_NEW(a->arena, a->needed, graph->value_count);
     REMAT_NEW(a->arena, a->gradients, graph->value_count);
@@ -43,41 +42,33 @@ static remat_status find_needed(struct autodiff *a)
             a->needed[node->outputs[k].i] =
                 needed && graph->values[node->outputs[k].i].dtype != REMAT_I32;
     }
-fail:
-    return st;
 }
 
 /* --- names --- */
 
 /* Names a complete gradient after its value, unless it is another value's too. */
-static remat_status name_gradient(struct autodiff *a, remat_value value)
+static void name_gradient(struct autodiff *a, remat_value value)
 {
     remat_value gradient = a->gradients[value.i];
     if (remat_is_none(gradient.i) || a->named[gradient.i])
-        return REMAT_OK;
-    const char *name = remat_arena_format(a->arena, "%s.grad", a->graph->values[value.i].name);
-    if (!name)
-        return REMAT_ERROR_MEMORY;
+        return;
+    const char *name = REMAT_FORMAT(a->arena, "%s.grad", a->graph->values[value.i].name);
     a->graph->values[gradient.i].name = name;
     a->named[gradient.i] = true;
-    return REMAT_OK;
 }
 
 /* `named` covers all values added so far. */
-static remat_status extend_named(struct autodiff *a)
+static void extend_named(struct autodiff *a)
 {
-    remat_status st = REMAT_OK;
     size_t count = a->graph->value_count;
     if (count <= a->named_count)
-        return REMAT_OK;
+        return;
     bool *named;
     REMAT_NEW(a->arena, named, 2 * count);
     if (a->named_count)
         memcpy(named, a->named, a->named_count);
     a->named = named;
     a->named_count = 2 * count;
-fail:
-    return st;
 }
 
 /* --- nodes --- */
@@ -95,16 +86,15 @@ static remat_status contribute(struct autodiff *a, remat_value value, remat_valu
     return a->b.status;
 }
 
-static remat_status enter_node(struct autodiff *a, const struct remat_node_info *node)
+static void enter_node(struct autodiff *a, const struct remat_node_info *node)
 {
     const char *name = a->graph->values[node->outputs[0].i].name;
     a->b.scope = node->scope;
     a->b.counter = 0;
-    a->b.prefix = remat_arena_format(a->arena, "%s.grad", name);
+    a->b.prefix = REMAT_FORMAT(a->arena, "%s.grad", name);
     a->b.keep_origin = true;
     a->b.origin = node->origin;
     a->b.origin_group = a->graph->node_count;
-    return a->b.prefix ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
 static remat_status derive(struct autodiff *a, uint32_t n, const remat_value *out_gradients,
@@ -124,22 +114,19 @@ static remat_status derive(struct autodiff *a, uint32_t n, const remat_value *ou
 }
 
 /* Whether some result has a gradient that some operand needs; names those that are complete now. */
-static remat_status collect(struct autodiff *a, const struct remat_node_info *node,
-                            remat_value *out_gradients, bool *reached)
+static void collect(struct autodiff *a, const struct remat_node_info *node,
+                    remat_value *out_gradients, bool *reached)
 {
-    remat_status st = REMAT_OK;
     *reached = false;
-    REMAT_TRY(extend_named(a));
+    extend_named(a);
     for (uint32_t k = 0; k < node->output_count; k++) {
         remat_value output = node->outputs[k];
         out_gradients[k] = a->gradients[output.i];
         if (!a->needed[output.i] || remat_is_none(out_gradients[k].i))
             continue;
         *reached = true;
-        REMAT_TRY(name_gradient(a, output));
+        name_gradient(a, output);
     }
-fail:
-    return st;
 }
 
 static remat_status visit(struct autodiff *a, uint32_t n)
@@ -150,12 +137,12 @@ static remat_status visit(struct autodiff *a, uint32_t n)
     bool reached;
     REMAT_NEW(a->arena, out_gradients, node.output_count);
     REMAT_NEW(a->arena, in_gradients, node.input_count);
-    REMAT_TRY(collect(a, &node, out_gradients, &reached));
+    collect(a, &node, out_gradients, &reached);
     if (!reached)
         return REMAT_OK;
     for (uint32_t k = 0; k < node.input_count; k++)
         in_gradients[k] = REMAT_NO_VALUE;
-    REMAT_TRY(enter_node(a, &node));
+    enter_node(a, &node);
     REMAT_TRY(derive(a, n, out_gradients, in_gradients));
     a->b.keep_origin = false;
     for (uint32_t k = 0; k < node.input_count; k++)
@@ -176,9 +163,7 @@ static remat_status seed(struct autodiff *a)
     if (info.dtype != REMAT_F32 || remat_shape_elements(&info.shape) != 1)
         return remat_error(a->ctx, REMAT_ERROR_INVALID, "the loss \"%s\" is not one f32 element",
                            info.name);
-    a->b.prefix = remat_arena_format(a->arena, "%s.seed", info.name);
-    if (!a->b.prefix)
-        return REMAT_ERROR_MEMORY;
+    a->b.prefix = REMAT_FORMAT(a->arena, "%s.seed", info.name);
     if (info.node != REMAT_NONE)
         a->b.scope = a->graph->nodes[info.node].scope;
     remat_value one = remat_build_constant(&a->b, 1);
@@ -196,24 +181,22 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
     if (remat_is_none(gradient.i))
         return remat_error(a->ctx, REMAT_ERROR_INVALID,
                            "parameter \"%s\": the loss does not depend on it", name);
-    REMAT_TRY(extend_named(a));
+    extend_named(a);
     const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node];
     if (a->named[gradient.i] || remat_op_has(node->op, REMAT_FACT_VIEW) ||
         node->op == REMAT_OP_constant) {
         a->b.scope = node->scope;
-        a->b.prefix = remat_arena_format(a->arena, "%s.grad", name);
+        a->b.prefix = REMAT_FORMAT(a->arena, "%s.grad", name);
         a->b.counter = 0;
-        if (!a->b.prefix)
-            return REMAT_ERROR_MEMORY;
         remat_dtype dtype = a->graph->values[gradient.i].dtype;
         gradient = remat_build_cast(&a->b, gradient, REMAT_F32);
         gradient = remat_build2(&a->b, REMAT_OP_mul, gradient, remat_build_constant(&a->b, 1));
         gradient = remat_build_cast(&a->b, gradient, dtype);
         REMAT_TRY(a->b.status);
         a->gradients[parameter.i] = gradient;
-        REMAT_TRY(extend_named(a));
+        extend_named(a);
     }
-    REMAT_TRY(name_gradient(a, parameter));
+    name_gradient(a, parameter);
     a->graph->values[gradient.i].role = REMAT_ROLE_GRADIENT;
 fail:
     return st;
@@ -239,13 +222,13 @@ REMAT_PASS(autodiff)
 {
     remat_status st = REMAT_OK;
     struct autodiff a = {.ctx = ctx, .arena = arena};
-    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &a.graph));
+    a.graph = remat_graph_copy(ctx, arena, graph);
     *out = a.graph;
     if (is_joint(graph))
         return REMAT_OK;
     remat_builder_init(&a.b, ctx, arena, a.graph);
     a.b.phase = REMAT_PHASE_BACKWARD;
-    REMAT_TRY(find_needed(&a));
+    find_needed(&a);
     if (!is_training(graph))
         return REMAT_OK;
     REMAT_TRY(seed(&a));

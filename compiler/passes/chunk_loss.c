@@ -72,23 +72,26 @@ REMAT_PASS(chunk_loss)
     struct remat_rebuild r;
     struct head head;
     uint32_t *uses;
-    if (!graph->loss_chunk)
-        return remat_graph_copy(ctx, arena, graph, out);
-    REMAT_TRY(remat_count_uses(arena, graph, &uses));
+    if (!graph->loss_chunk) {
+        *out = remat_graph_copy(ctx, arena, graph);
+        return REMAT_OK;
+    }
+    uses = remat_count_uses(arena, graph);
     if (!find_head(graph, uses, &head)) {
         if (graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
             REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
                        "no chunks of rows: the loss is not cross_entropy of a linear that it alone "
                        "reads");
-        return remat_graph_copy(ctx, arena, graph, out);
+        *out = remat_graph_copy(ctx, arena, graph);
+        return REMAT_OK;
     }
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    remat_rebuild_begin(&r, ctx, arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (n == head.loss)
             REMAT_TRY(replace(&r, &head));
         else if (n != head.linear)
-            REMAT_TRY(remat_rebuild_copy(&r, n));
-    REMAT_TRY(remat_rebuild_finish(&r, out));
+            remat_rebuild_copy(&r, n);
+    *out = remat_rebuild_finish(&r);
 fail:
     return st;
 }

@@ -84,55 +84,46 @@ static uint32_t find_or_insert(const struct remat_rebuild *r, struct table *tabl
     return REMAT_NONE;
 }
 
-static remat_status make_table(struct remat_arena *arena, uint32_t nodes, struct table *table)
+static void make_table(struct remat_arena *arena, uint32_t nodes, struct table *table)
 {
-    remat_status st = REMAT_OK;
     size_t size = 16;
     while (size < 2 * (size_t)nodes)
         size *= 2;
     REMAT_NEW(arena, table->slots, size);
     memset(table->slots, 0xff, size * sizeof *table->slots);
     table->mask = size - 1;
-fail:
-    return st;
 }
 
-static remat_status find_named(struct remat_arena *arena, const struct remat_graph *graph,
-                               bool **out)
+static bool *find_named(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    remat_status st = REMAT_OK;
     bool *named;
     REMAT_NEW(arena, named, graph->value_count);
     for (uint32_t k = 0; k < graph->output_count; k++)
         named[graph->outputs[k].i] = true;
     for (uint32_t k = 0; k < graph->update_count; k++)
         named[graph->updates[k].value.i] = true;
-    *out = named;
-fail:
-    return st;
+    return named;
 }
 
 REMAT_PASS(eliminate_common)
 {
-    remat_status st = REMAT_OK;
     struct remat_rebuild r;
     struct table table;
     bool *named;
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
-    REMAT_TRY(make_table(arena, graph->node_count, &table));
-    REMAT_TRY(find_named(arena, graph, &named));
+    remat_rebuild_begin(&r, ctx, arena, graph);
+    make_table(arena, graph->node_count, &table);
+    named = find_named(arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         uint32_t equal = REMAT_NONE;
         if (may_merge(node) && !is_visible(graph, node, named))
             equal = find_or_insert(&r, &table, n);
         if (equal == REMAT_NONE)
-            REMAT_TRY(remat_rebuild_copy(&r, n));
+            remat_rebuild_copy(&r, n);
         else
             for (uint32_t k = 0; k < node->output_count; k++)
                 r.values[node->outputs[k].i] = r.values[graph->nodes[equal].outputs[k].i];
     }
-    REMAT_TRY(remat_rebuild_finish(&r, out));
-fail:
-    return st;
+    *out = remat_rebuild_finish(&r);
+    return REMAT_OK;
 }

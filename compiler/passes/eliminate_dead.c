@@ -4,11 +4,9 @@
 
 REMAT_PASS(eliminate_dead)
 {
-    remat_status st = REMAT_OK;
     struct remat_rebuild r;
-    REMAT_TRY(remat_rebuild_start(&r, ctx, arena, graph));
-    REMAT_TRY(remat_rebuild_live(&r));
-    REMAT_TRY(remat_rebuild_finish(&r, out));
-fail:
-    return st;
+    remat_rebuild_start(&r, ctx, arena, graph);
+    remat_rebuild_live(&r);
+    *out = remat_rebuild_finish(&r);
+    return REMAT_OK;
 }

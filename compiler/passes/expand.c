@@ -13,8 +13,6 @@ static remat_status expand_node(struct remat_rebuild *r, uint32_t n)
     struct remat_builder b;
     remat_value outputs[OUTPUTS_MAX];
     remat_value *inputs = remat_rebuild_inputs(r, node);
-    if (!inputs)
-        return REMAT_ERROR_MEMORY;
     uint32_t first = r->to->value_count;
     remat_builder_init(&b, r->ctx, r->arena, r->to);
     b.scope = node->scope;
@@ -42,13 +40,13 @@ REMAT_PASS(expand)
 {
     remat_status st = REMAT_OK;
     struct remat_rebuild r;
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    remat_rebuild_begin(&r, ctx, arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (remat_op_has(graph->nodes[n].op, REMAT_FACT_COMPOSITE))
             REMAT_TRY(expand_node(&r, n));
         else
-            REMAT_TRY(remat_rebuild_copy(&r, n));
-    REMAT_TRY(remat_rebuild_finish(&r, out));
+            remat_rebuild_copy(&r, n);
+    *out = remat_rebuild_finish(&r);
 fail:
     return st;
 }

@@ -122,20 +122,17 @@ static bool is_tiled(const struct fold *f, const struct parts *parts)
     return at == pad_int(f, parts->pads[0], "length");
 }
 
-static remat_status mark_concat(struct remat_arena *arena, struct fold *f, uint32_t n)
+static void mark_concat(struct remat_arena *arena, struct fold *f, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     struct parts parts = {0};
     if (!find_parts(f, n, &parts) || !is_tiled(f, &parts))
-        return REMAT_OK;
+        return;
     REMAT_NEW(arena, f->parts[n], 1);
     *f->parts[n] = parts;
     for (uint32_t p = 0; p < parts.count; p++)
         f->skipped[parts.pads[p]] = true;
     for (uint32_t s = 0; s < parts.sum_count; s++)
         f->skipped[parts.sums[s]] = true;
-fail:
-    return st;
 }
 
 /* --- the pass --- */
@@ -179,10 +176,9 @@ static remat_status replace_concat(const struct fold *f, struct remat_rebuild *r
 }
 
 /* Sums are marked from the last to the first, so that a chain of them is seen whole. */
-static remat_status mark(struct remat_arena *arena, struct fold *f)
+static void mark(struct remat_arena *arena, struct fold *f)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_count_uses(arena, f->graph, &f->uses));
+    f->uses = remat_count_uses(arena, f->graph);
     REMAT_NEW(arena, f->skipped, f->graph->node_count);
     REMAT_NEW(arena, f->embedding, f->graph->node_count);
     REMAT_NEW(arena, f->parts, f->graph->node_count);
@@ -190,12 +186,10 @@ static remat_status mark(struct remat_arena *arena, struct fold *f)
         const struct remat_node_info *node = &f->graph->nodes[n];
         if (node->op != REMAT_OP_add || node->instance > 0 || f->skipped[n])
             continue;
-        REMAT_TRY(mark_concat(arena, f, n));
+        mark_concat(arena, f, n);
         if (!f->parts[n])
             mark_accumulate(f, n);
     }
-fail:
-    return st;
 }
 
 REMAT_PASS(fold)
@@ -203,8 +197,8 @@ REMAT_PASS(fold)
     remat_status st = REMAT_OK;
     struct fold f = {.graph = graph};
     struct remat_rebuild r;
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
-    REMAT_TRY(mark(arena, &f));
+    remat_rebuild_begin(&r, ctx, arena, graph);
+    mark(arena, &f);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         if (f.skipped[n])
             continue;
@@ -213,9 +207,9 @@ REMAT_PASS(fold)
         else if (f.embedding[n])
             REMAT_TRY(replace_accumulate(&f, &r, n));
         else
-            REMAT_TRY(remat_rebuild_copy(&r, n));
+            remat_rebuild_copy(&r, n);
     }
-    REMAT_TRY(remat_rebuild_finish(&r, out));
+    *out = remat_rebuild_finish(&r);
 fail:
     return st;
 }

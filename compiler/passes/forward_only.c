@@ -12,11 +12,10 @@ static bool is_output(const struct remat_graph *graph, remat_value value)
 }
 
 /* Attention without its dropout: its first three operands, scale and causal. */
-static remat_status copy_attention(struct remat_rebuild *r, uint32_t n)
+static void copy_attention(struct remat_rebuild *r, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     struct remat_attribute *kept;
-    REMAT_TRY(remat_rebuild_copy(r, n));
+    remat_rebuild_copy(r, n);
     struct remat_node_info *node = &r->to->nodes[r->to->node_count - 1];
     const struct remat_attribute *all = node->attributes;
     uint32_t count = node->attribute_count;
@@ -27,19 +26,20 @@ static remat_status copy_attention(struct remat_rebuild *r, uint32_t n)
     for (uint32_t a = 0; a < count; a++)
         if (strcmp(all[a].key, "p") != 0 && strcmp(all[a].key, "site") != 0)
             kept[node->attribute_count++] = all[a];
-fail:
-    return st;
 }
 
-static remat_status copy_node(struct remat_rebuild *r, uint32_t n)
+static void copy_node(struct remat_rebuild *r, uint32_t n)
 {
     const struct remat_node_info *node = &r->from->nodes[n];
-    if (node->op == REMAT_OP_attention)
-        return copy_attention(r, n);
-    if (node->op != REMAT_OP_dropout || is_output(r->from, node->outputs[0]))
-        return remat_rebuild_copy(r, n);
+    if (node->op == REMAT_OP_attention) {
+        copy_attention(r, n);
+        return;
+    }
+    if (node->op != REMAT_OP_dropout || is_output(r->from, node->outputs[0])) {
+        remat_rebuild_copy(r, n);
+        return;
+    }
     r->values[node->outputs[0].i] = r->values[node->inputs[0].i];
-    return REMAT_OK;
 }
 
 REMAT_PASS(forward_only)
@@ -47,10 +47,10 @@ REMAT_PASS(forward_only)
     remat_status st = REMAT_OK;
     struct remat_rebuild r;
     struct remat_graph *all;
-    REMAT_TRY(remat_rebuild_begin(&r, ctx, arena, graph));
+    remat_rebuild_begin(&r, ctx, arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        REMAT_TRY(copy_node(&r, n));
-    REMAT_TRY(remat_rebuild_finish(&r, &all));
+        copy_node(&r, n);
+    all = remat_rebuild_finish(&r);
     all->update_count = 0;
     all->optimizer = (struct remat_optimizer){0};
     for (uint32_t v = 0; v < all->value_count; v++)

@@ -16,18 +16,15 @@ struct divider {
 
 static const char *suffixed(struct divider *d, const char *name, const char *suffix)
 {
-    const char *joined = remat_arena_format(d->r.arena, "%s.%s", name, suffix);
-    if (!joined)
-        d->b.status = REMAT_ERROR_MEMORY;
-    return joined;
+    return REMAT_FORMAT(d->r.arena, "%s.%s", name, suffix);
 }
 
-static remat_status add_state(struct divider *d, const char *name, uint8_t role, remat_dtype dtype,
-                              struct remat_shape shape, remat_value *out)
+static remat_value add_state(struct divider *d, const char *name, uint8_t role, remat_dtype dtype,
+                             struct remat_shape shape)
 {
     const struct remat_value_info info = {
         .name = name, .shape = shape, .dtype = dtype, .role = role, .node = REMAT_NONE};
-    return remat_graph_add_value(d->r.arena, d->r.to, &info, out);
+    return remat_graph_add_value(d->r.arena, d->r.to, &info);
 }
 
 static void add_update(struct divider *d, remat_value state, remat_value value)
@@ -39,17 +36,14 @@ static void add_update(struct divider *d, remat_value state, remat_value value)
 
 static remat_status add_index(struct divider *d)
 {
-    remat_status st = REMAT_OK;
     struct remat_builder *b = &d->b;
-    REMAT_TRY(add_state(d, "microbatch", REMAT_ROLE_OPTIMIZER_STATE, REMAT_I32,
-                        (struct remat_shape){1, {1}}, &d->index));
+    d->index = add_state(d, "microbatch", REMAT_ROLE_OPTIMIZER_STATE, REMAT_I32,
+                         (struct remat_shape){1, {1}});
     d->r.to->values[d->index.i].initializer = REMAT_INIT_CONSTANT;
     b->prefix = "microbatch";
     b->name = "microbatch.first";
     d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
-    st = b->status;
-fail:
-    return st;
+    return b->status;
 }
 
 /* The input gets the whole batch; what reads it reads its part. */
@@ -127,7 +121,7 @@ static remat_status accumulate(struct divider *d, remat_value old)
     b->phase = d->r.from->nodes[info.node].phase;
     b->prefix = suffixed(d, info.name, "mean");
     b->counter = 0;
-    REMAT_TRY(add_state(d, info.name, info.role, REMAT_F32, info.shape, &state));
+    state = add_state(d, info.name, info.role, REMAT_F32, info.shape);
     d->r.to->values[part.i].name = suffixed(d, info.name, "part");
     d->r.to->values[part.i].role = REMAT_ROLE_ACTIVATION;
     part = remat_build_cast(b, part, REMAT_F32);
@@ -151,7 +145,7 @@ static remat_status divide_nodes(struct divider *d)
     const struct remat_graph *from = d->r.from;
     for (uint32_t n = 0; n < from->node_count; n++) {
         const struct remat_node_info *node = &from->nodes[n];
-        REMAT_TRY(remat_rebuild_copy(&d->r, n));
+        remat_rebuild_copy(&d->r, n);
         for (uint32_t k = 0; k < node->output_count; k++)
             if (d->accumulated[node->outputs[k].i])
                 REMAT_TRY(accumulate(d, node->outputs[k]));
@@ -209,9 +203,11 @@ REMAT_PASS(microbatches)
 {
     remat_status st = REMAT_OK;
     struct divider d = {.count = graph->microbatches};
-    if (graph->microbatches < 2 || graph->node_count == 0)
-        return remat_graph_copy(ctx, arena, graph, out);
-    REMAT_TRY(remat_rebuild_begin(&d.r, ctx, arena, graph));
+    if (graph->microbatches < 2 || graph->node_count == 0) {
+        *out = remat_graph_copy(ctx, arena, graph);
+        return REMAT_OK;
+    }
+    remat_rebuild_begin(&d.r, ctx, arena, graph);
     remat_builder_init(&d.b, ctx, arena, d.r.to);
     d.b.phase = REMAT_PHASE_FORWARD;
     REMAT_TRY(find_accumulated(&d));

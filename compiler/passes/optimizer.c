@@ -15,8 +15,8 @@ struct appender {
     struct remat_builder b;
 };
 
-static remat_status add_input(struct appender *a, const char *name, remat_dtype dtype,
-                              struct remat_shape shape, uint8_t role, remat_value *out)
+static remat_value add_input(struct appender *a, const char *name, remat_dtype dtype,
+                             struct remat_shape shape, uint8_t role)
 {
     const struct remat_value_info info = {
         .name = name,
@@ -26,9 +26,7 @@ static remat_status add_input(struct appender *a, const char *name, remat_dtype 
         .initializer = role == REMAT_ROLE_OPTIMIZER_STATE ? REMAT_INIT_CONSTANT : REMAT_INIT_NONE,
         .node = REMAT_NONE,
     };
-    if (!name)
-        return REMAT_ERROR_MEMORY;
-    return remat_graph_add_value(a->arena, a->graph, &info, out);
+    return remat_graph_add_value(a->arena, a->graph, &info);
 }
 
 static remat_status add_coefficients(struct appender *a)
@@ -42,81 +40,73 @@ static remat_status add_coefficients(struct appender *a)
         remat_attribute_float("weight_decay", optimizer->weight_decay),
     };
     remat_value inputs[2];
-    REMAT_TRY(add_input(a, "lr", REMAT_F32, one, REMAT_ROLE_INPUT, &inputs[0]));
+    inputs[0] = add_input(a, "lr", REMAT_F32, one, REMAT_ROLE_INPUT);
     a->coefficients = inputs[0];
     if (optimizer->kind == REMAT_OPTIMIZER_SGD)
         return REMAT_OK;
-    REMAT_TRY(add_input(a, "step", REMAT_I32, one, REMAT_ROLE_INPUT, &inputs[1]));
+    inputs[1] = add_input(a, "step", REMAT_I32, one, REMAT_ROLE_INPUT);
     a->b.name = "adamw.coefficients";
     a->coefficients =
         remat_build(&a->b, REMAT_OP_adamw_coefficients, inputs, 2, attributes, 3, NULL);
     st = a->b.status;
-fail:
     return st;
 }
 
 /* The new version of a state has its role and a name of its own. */
-static remat_status add_update(struct appender *a, remat_value state, remat_value value)
+static void add_update(struct appender *a, remat_value state, remat_value value)
 {
     const struct remat_value_info *from = &a->graph->values[state.i];
     struct remat_value_info *to = &a->graph->values[value.i];
-    to->name = remat_arena_format(a->arena, "%s.next", from->name);
+    to->name = REMAT_FORMAT(a->arena, "%s.next", from->name);
     to->role = from->role;
     a->graph->updates[a->graph->update_count++] = (struct remat_update){state, value};
-    return to->name ? REMAT_OK : REMAT_ERROR_MEMORY;
 }
 
 /* Every step begins with 0, whatever was there. */
 static remat_status add_flag(struct appender *a)
 {
-    remat_status st = REMAT_OK;
     const struct remat_shape one = {1, {1}};
-    remat_value state;
     const struct remat_attribute count = remat_attribute_int("count", 1);
-    REMAT_TRY(add_input(a, REMAT_NOT_FINITE, REMAT_I32, one, REMAT_ROLE_OUTPUT, &state));
+    remat_value state = add_input(a, REMAT_NOT_FINITE, REMAT_I32, one, REMAT_ROLE_OUTPUT);
     a->b.scope = 0;
     a->flag = remat_build(&a->b, REMAT_OP_advance, &state, 1, &count, 1, NULL);
-    st = a->b.status;
-fail:
-    return st;
+    return a->b.status;
 }
 
-static remat_status add_state(struct appender *a, remat_value parameter, const char *suffix,
-                              remat_value *out)
+static remat_value add_state(struct appender *a, remat_value parameter, const char *suffix)
 {
     const struct remat_value_info *of = &a->graph->values[parameter.i];
-    const char *name = remat_arena_format(a->arena, "%s.%s", of->name, suffix);
-    return add_input(a, name, REMAT_F32, of->shape, REMAT_ROLE_OPTIMIZER_STATE, out);
+    const char *name = REMAT_FORMAT(a->arena, "%s.%s", of->name, suffix);
+    return add_input(a, name, REMAT_F32, of->shape, REMAT_ROLE_OPTIMIZER_STATE);
 }
 
 /* What is updated in f32: the parameter itself, or its master copy, which starts with the values
  * that the parameter would have if it were not rounded. */
-static remat_status add_master(struct appender *a, remat_value parameter, remat_value *out)
+static remat_value add_master(struct appender *a, remat_value parameter)
 {
-    remat_status st = REMAT_OK;
-    *out = parameter;
     if (a->graph->values[parameter.i].dtype == REMAT_F32)
-        return REMAT_OK;
-    REMAT_TRY(add_state(a, parameter, REMAT_MASTER_SUFFIX, out));
+        return parameter;
+    remat_value out = add_state(a, parameter, REMAT_MASTER_SUFFIX);
     const struct remat_value_info *from = &a->graph->values[parameter.i];
-    struct remat_value_info *to = &a->graph->values[out->i];
+    struct remat_value_info *to = &a->graph->values[out.i];
     to->initializer = from->initializer;
     to->init_mean = from->init_mean;
     to->init_std = from->init_std;
-fail:
-    return st;
+    return out;
 }
 
 /* The parameter's new version is its master's, rounded. */
 static remat_status add_master_update(struct appender *a, remat_value parameter, remat_value master,
                                       remat_value next)
 {
-    remat_status st = add_update(a, master, next);
-    if (st || master.i == parameter.i)
-        return st;
+    add_update(a, master, next);
+    if (master.i == parameter.i)
+        return REMAT_OK;
     remat_value rounded = remat_build_cast(&a->b, next, a->graph->values[parameter.i].dtype);
     remat_value assigned = remat_build2(&a->b, REMAT_OP_assign, parameter, rounded);
-    return a->b.status ? a->b.status : add_update(a, parameter, assigned);
+    if (a->b.status == REMAT_OK)
+        add_update(a, parameter, assigned);
+    return a->b.status;
 }
 
 /* The gradient in f32, scaled down if the norm of all is too large. */
@@ -142,14 +132,14 @@ static remat_status add_adamw(struct appender *a, remat_value parameter, remat_v
     remat_value inputs[] = {REMAT_NO_VALUE,      REMAT_NO_VALUE,  REMAT_NO_VALUE,
                             usable(a, gradient), a->coefficients, a->flag};
     remat_value outputs[3];
-    REMAT_TRY(add_master(a, parameter, &inputs[0]));
-    REMAT_TRY(add_state(a, parameter, "m", &inputs[1]));
-    REMAT_TRY(add_state(a, parameter, "v", &inputs[2]));
+    inputs[0] = add_master(a, parameter);
+    inputs[1] = add_state(a, parameter, "m");
+    inputs[2] = add_state(a, parameter, "v");
     remat_build(&a->b, REMAT_OP_adamw, inputs, 6, attributes, 3, outputs);
     REMAT_TRY(a->b.status);
     REMAT_TRY(add_master_update(a, parameter, inputs[0], outputs[0]));
-    REMAT_TRY(add_update(a, inputs[1], outputs[1]));
-    REMAT_TRY(add_update(a, inputs[2], outputs[2]));
+    add_update(a, inputs[1], outputs[1]);
+    add_update(a, inputs[2], outputs[2]);
 fail:
     return st;
 }
@@ -160,7 +150,7 @@ static remat_status add_sgd(struct appender *a, remat_value parameter, remat_val
     const struct remat_attribute decay =
         remat_attribute_float("weight_decay", a->graph->optimizer.weight_decay);
     remat_value inputs[] = {REMAT_NO_VALUE, usable(a, gradient), a->coefficients, a->flag};
-    REMAT_TRY(add_master(a, parameter, &inputs[0]));
+    inputs[0] = add_master(a, parameter);
     remat_value next = remat_build(&a->b, REMAT_OP_sgd, inputs, 4, &decay, 1, NULL);
     REMAT_TRY(a->b.status);
     REMAT_TRY(add_master_update(a, parameter, inputs[0], next));
@@ -267,7 +257,7 @@ REMAT_PASS(optimizer)
     remat_status st = REMAT_OK;
     struct appender a = {.ctx = ctx, .arena = arena, .factor = REMAT_NO_VALUE};
     uint32_t gradients = 0;
-    REMAT_TRY(remat_graph_copy(ctx, arena, graph, &a.graph));
+    a.graph = remat_graph_copy(ctx, arena, graph);
     *out = a.graph;
     if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
         return REMAT_OK;
@@ -285,7 +275,7 @@ REMAT_PASS(optimizer)
         return REMAT_OK;
     REMAT_TRY(add_flag(&a));
     REMAT_TRY(add_all(&a, graph));
-    REMAT_TRY(add_update(&a, remat_state_of(a.graph, a.flag), a.flag));
+    add_update(&a, remat_state_of(a.graph, a.flag), a.flag);
 fail:
     return st;
 }

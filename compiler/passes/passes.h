@@ -63,8 +63,7 @@ REMAT_PASS(forward_only);
 
 /* A training graph in microbatches as two: what every microbatch does, and the update after the
  * last one, which reads the accumulators: the nodes of phase OPTIMIZER and what else they need. */
-remat_status remat_split(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *graph, struct remat_graph **out_microbatch,
-                         struct remat_graph **out_update);
+void remat_split(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
+                 struct remat_graph **out_microbatch, struct remat_graph **out_update);
 
 #endif

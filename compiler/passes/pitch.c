@@ -81,10 +81,8 @@ static void take_from_others(struct remat_graph *graph)
 
 REMAT_PASS(pitch)
 {
-    remat_status st = remat_graph_copy(ctx, arena, graph, out);
-    if (st == REMAT_OK) {
-        give(*out);
-        take_from_others(*out);
-    }
-    return st;
+    *out = remat_graph_copy(ctx, arena, graph);
+    give(*out);
+    take_from_others(*out);
+    return REMAT_OK;
 }

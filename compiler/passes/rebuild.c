@@ -3,14 +3,11 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
-remat_status remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx,
-                                 struct remat_arena *arena, const struct remat_graph *from)
+void remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *from)
 {
-    remat_status st = REMAT_OK;
     *r = (struct remat_rebuild){.ctx = ctx, .arena = arena, .from = from};
     r->to = remat_graph_create(ctx, arena, from->name);
-    if (!r->to)
-        return REMAT_ERROR_MEMORY;
     r->to->optimizer = from->optimizer;
     r->to->microbatches = from->microbatches;
     r->to->loss_chunk = from->loss_chunk;
@@ -24,18 +21,15 @@ remat_status remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx,
     for (uint32_t v = 0; v < from->value_count; v++) {
         r->values[v] = REMAT_NO_VALUE;
         if (from->values[v].node == REMAT_NONE)
-            REMAT_TRY(remat_graph_add_value(arena, r->to, &from->values[v], &r->values[v]));
+            r->values[v] = remat_graph_add_value(arena, r->to, &from->values[v]);
     }
-fail:
-    return st;
 }
 
-remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
-                                 struct remat_arena *arena, const struct remat_graph *from)
+void remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *from)
 {
-    remat_status st = remat_rebuild_start(r, ctx, arena, from);
-    return st != REMAT_OK ? st
-                          : remat_graph_reserve(arena, r->to, from->value_count, from->node_count);
+    remat_rebuild_start(r, ctx, arena, from);
+    remat_graph_reserve(arena, r->to, from->value_count, from->node_count);
 }
 
 remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old)
@@ -45,7 +39,7 @@ remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old)
 
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node)
 {
-    remat_value *inputs = remat_arena_array(r->arena, node->input_count, sizeof *inputs);
+    remat_value *inputs = remat_array(r->arena, node->input_count, sizeof *inputs);
     for (uint32_t k = 0; inputs && k < node->input_count; k++)
         inputs[k] = remat_rebuild_value(r, node->inputs[k]);
     return inputs;
@@ -60,25 +54,20 @@ static uint32_t new_group(struct remat_rebuild *r, uint32_t old)
     return r->groups[old];
 }
 
-remat_status remat_rebuild_copy(struct remat_rebuild *r, uint32_t n)
+void remat_rebuild_copy(struct remat_rebuild *r, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     struct remat_node_info node = r->from->nodes[n];
     const remat_value *old = node.outputs;
     remat_value *inputs = remat_rebuild_inputs(r, &node), *outputs;
-    if (!inputs)
-        return REMAT_ERROR_MEMORY;
     REMAT_NEW(r->arena, outputs, node.output_count);
     for (uint32_t k = 0; k < node.output_count; k++) {
-        REMAT_TRY(remat_graph_add_value(r->arena, r->to, &r->from->values[old[k].i], &outputs[k]));
+        outputs[k] = remat_graph_add_value(r->arena, r->to, &r->from->values[old[k].i]);
         r->values[old[k].i] = outputs[k];
     }
     node.inputs = inputs;
     node.outputs = outputs;
     node.origin_group = new_group(r, node.origin_group);
-    REMAT_TRY(remat_graph_append_node(r->arena, r->to, &node, NULL));
-fail:
-    return st;
+    remat_graph_append_node(r->arena, r->to, &node);
 }
 
 void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value)
@@ -104,9 +93,8 @@ static bool is_needed(const struct remat_rebuild *r, const struct remat_node_inf
     return any;
 }
 
-remat_status remat_rebuild_live(struct remat_rebuild *r)
+void remat_rebuild_live(struct remat_rebuild *r)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *from = r->from;
     uint32_t values = r->to->value_count, nodes = 0;
     bool *needed, *live;
@@ -124,17 +112,14 @@ remat_status remat_rebuild_live(struct remat_rebuild *r)
         nodes += live[n];
         values += live[n] ? node->output_count : 0;
     }
-    REMAT_TRY(remat_graph_reserve(r->arena, r->to, values, nodes));
+    remat_graph_reserve(r->arena, r->to, values, nodes);
     for (uint32_t n = 0; n < from->node_count; n++)
         if (live[n])
-            REMAT_TRY(remat_rebuild_copy(r, n));
-fail:
-    return st;
+            remat_rebuild_copy(r, n);
 }
 
-remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **out)
+struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *from = r->from;
     r->to->output_count = from->output_count;
     r->to->update_count = from->update_count;
@@ -145,15 +130,11 @@ remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **
     for (uint32_t k = 0; k < from->update_count; k++)
         r->to->updates[k] = (struct remat_update){remat_rebuild_value(r, from->updates[k].state),
                                                   remat_rebuild_value(r, from->updates[k].value)};
-    *out = r->to;
-fail:
-    return st;
+    return r->to;
 }
 
-remat_status remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph,
-                              uint32_t **out)
+uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    remat_status st = REMAT_OK;
     uint32_t *uses;
     REMAT_NEW(arena, uses, graph->value_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
@@ -165,7 +146,5 @@ remat_status remat_count_uses(struct remat_arena *arena, const struct remat_grap
         uses[graph->updates[k].state.i]++;
         uses[graph->updates[k].value.i]++;
     }
-    *out = uses;
-fail:
-    return st;
+    return uses;
 }

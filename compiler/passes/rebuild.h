@@ -16,25 +16,24 @@ struct remat_rebuild {
 
 /* An empty graph with the scopes and the graph inputs of `from`; `begin` also makes room for as
  * many nodes. */
-remat_status remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx,
-                                 struct remat_arena *arena, const struct remat_graph *from);
-remat_status remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx,
-                                 struct remat_arena *arena, const struct remat_graph *from);
+void remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *from);
+void remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
+                         const struct remat_graph *from);
 remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old);
-/* New ids of the node's inputs, in the arena; NULL when out of memory. */
+/* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
 /* Copies a node and the values it computes. */
-remat_status remat_rebuild_copy(struct remat_rebuild *r, uint32_t node);
+void remat_rebuild_copy(struct remat_rebuild *r, uint32_t node);
 /* Lets `value` of the new graph stand for `old`: it takes over all that was said of it. */
 void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value value);
 /* Copies what the outputs and updates of `from` need, and what makes its gradients, down to values
  * that are in the new graph. */
-remat_status remat_rebuild_live(struct remat_rebuild *r);
+void remat_rebuild_live(struct remat_rebuild *r);
 /* Outputs and updates. */
-remat_status remat_rebuild_finish(struct remat_rebuild *r, struct remat_graph **out);
+struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r);
 
 /* Of each value of a graph: how many nodes' inputs, graph outputs and updates name it. */
-remat_status remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph,
-                              uint32_t **out);
+uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
 
 #endif

@@ -38,9 +38,8 @@ struct decider {
 /* --- groups --- */
 
 /* Numbers the stacks, so that layer 3 of two stacks are two layers. */
-static remat_status number_stacks(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void number_stacks(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = ground->graph;
     const char **stacks;
     uint32_t count = 0;
@@ -56,8 +55,6 @@ static remat_status number_stacks(struct remat_arena *arena, struct remat_policy
         ground->stack_of_scope[s] = i;
     }
     ground->stack_count = count + 1;
-fail:
-    return st;
 }
 
 static uint32_t find_module(uint32_t mask, const struct remat_scope *scope)
@@ -68,9 +65,8 @@ static uint32_t find_module(uint32_t mask, const struct remat_scope *scope)
     return REMAT_NONE;
 }
 
-static remat_status find_groups(struct decider *d)
+static void find_groups(struct decider *d)
 {
-    remat_status st = REMAT_OK;
     const struct remat_policy *policy = d->policy;
     const uint32_t *stacks = d->ground->stack_of_scope;
     uint32_t mask = policy->modules ? remat_module_mask(policy->modules) : 0;
@@ -91,8 +87,6 @@ static remat_status find_groups(struct decider *d)
             d->discard[s] = remat_modules[module].discards_output;
         }
     }
-fail:
-    return st;
 }
 
 static const struct remat_node_info *producer(const struct remat_graph *graph, uint32_t value)
@@ -106,9 +100,8 @@ static bool is_forward(const struct remat_node_info *node)
     return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
 }
 
-static remat_status find_outside(struct decider *d)
+static void find_outside(struct decider *d)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = d->graph;
     REMAT_NEW(d->arena, d->outside, graph->value_count);
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
@@ -120,8 +113,6 @@ static remat_status find_outside(struct decider *d)
                 d->outside[root] = true;
         }
     }
-fail:
-    return st;
 }
 
 /* --- the policy --- */
@@ -170,9 +161,8 @@ static uint32_t instance_of(const struct remat_graph *graph, const struct remat_
 }
 
 /* By instance: its outputs are saved. By default every second matmul of a layer is not. */
-static remat_status find_saved_instances(struct decider *d, bool *saved_instance)
+static void find_saved_instances(struct decider *d, bool *saved_instance)
 {
-    remat_status st = REMAT_OK;
     bool saved_op[REMAT_OP_COUNT], *seen;
     uint32_t *matmuls;
     REMAT_NEW(d->arena, seen, d->graph->node_count);
@@ -187,60 +177,48 @@ static remat_status find_saved_instances(struct decider *d, bool *saved_instance
         bool second = is_matmul(node->origin) && ++matmuls[layer] % 2 == 0;
         saved_instance[instance] = saved_op[node->origin] && (d->policy->save_ops || !second);
     }
-fail:
-    return st;
 }
 
-static remat_status save_op_outputs(struct decider *d, struct remat_decision *out)
+static void save_op_outputs(struct decider *d, struct remat_decision *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_policy_ground *ground = d->ground;
     bool *saved_instance;
     REMAT_NEW(d->arena, saved_instance, d->graph->node_count);
-    REMAT_TRY(find_saved_instances(d, saved_instance));
+    find_saved_instances(d, saved_instance);
     for (uint32_t k = 0; k < ground->leaving_count; k++)
         if (saved_instance[instance_of(d->graph, producer(d->graph, ground->leaving[k]))])
             out->actions[ground->leaving[k]] = REMAT_ACTION_SAVE;
-fail:
-    return st;
 }
 
 /* --- pins --- */
 
-static remat_status apply_pin(struct decider *d, const struct remat_pin_match *match,
-                              uint32_t value, uint8_t action, struct remat_decision *out)
+static void apply_pin(struct decider *d, const struct remat_pin_match *match, uint32_t value,
+                      uint8_t action, struct remat_decision *out)
 {
-    const char *reason =
-        match ? remat_arena_format(d->arena, "pin %s %s", match->setting, match->glob)
-              : "pin in the graph";
     out->actions[value] = action;
-    out->reasons[value] = reason;
-    return reason ? REMAT_OK : REMAT_ERROR_MEMORY;
+    out->reasons[value] = match ? REMAT_FORMAT(d->arena, "pin %s %s", match->setting, match->glob)
+                                : "pin in the graph";
 }
 
 /* Those in the graph first: the command line overrides them. */
-static remat_status apply_pins(struct decider *d, struct remat_decision *out)
+static void apply_pins(struct decider *d, struct remat_decision *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_pins *pins = &d->ground->pins;
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
         uint32_t v = d->ground->pinned[k], root = d->facts.root[v];
         uint8_t pin = d->graph->values[v].pin;
         if (pin == REMAT_PIN_SAVE && d->facts.forward[root])
-            REMAT_TRY(apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out));
+            apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out);
         else if (pin == REMAT_PIN_RECOMPUTE && d->facts.recomputable[root])
-            REMAT_TRY(apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out));
+            apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out);
     }
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
         uint32_t v = d->ground->pinned[k];
         if (pins->save[v] != REMAT_NONE)
-            REMAT_TRY(apply_pin(d, &pins->matches[pins->save[v]], v, REMAT_ACTION_SAVE, out));
+            apply_pin(d, &pins->matches[pins->save[v]], v, REMAT_ACTION_SAVE, out);
         if (pins->recompute[v] != REMAT_NONE)
-            REMAT_TRY(
-                apply_pin(d, &pins->matches[pins->recompute[v]], v, REMAT_ACTION_RECOMPUTE, out));
+            apply_pin(d, &pins->matches[pins->recompute[v]], v, REMAT_ACTION_RECOMPUTE, out);
     }
-fail:
-    return st;
 }
 
 /* --- what the report should say --- */
@@ -273,59 +251,47 @@ static struct savings measure_core_attn(const struct decider *d,
     return s;
 }
 
-static remat_status note_fused_attention(struct decider *d, const struct remat_decision *decision,
-                                         struct remat_notes *notes)
+static void note_fused_attention(struct decider *d, const struct remat_decision *decision,
+                                 struct remat_notes *notes)
 {
-    remat_status st = REMAT_OK;
     if (d->policy->granularity != REMAT_POLICY_SELECTIVE ||
         !(remat_module_mask(d->policy->modules) >> REMAT_MODULE_CORE_ATTN & 1))
-        return st;
+        return;
     struct savings s = measure_core_attn(d, decision);
     if (!s.fused || s.saved > s.forward / 50)
-        return st;
-    const char *note = remat_arena_format(
+        return;
+    const char *note = REMAT_FORMAT(
         d->arena,
         "selective core_attn saves %llu B of %llu B of activations in layers: attention is fused, "
         "its "
         "scores are never stored, and its context stays saved for the projection that reads it",
         (unsigned long long)s.saved, (unsigned long long)s.forward);
-    if (!note)
-        return REMAT_ERROR_MEMORY;
     REMAT_PUSH(d->arena, notes, note);
-fail:
-    return st;
 }
 
 /* --- the ground --- */
 
-static remat_status find_pinned(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_pinned(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->pinned, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (graph->values[v].pin != REMAT_PIN_NONE || ground->pins.save[v] != REMAT_NONE ||
             ground->pins.recompute[v] != REMAT_NONE)
             ground->pinned[ground->pinned_count++] = v;
-fail:
-    return st;
 }
 
-static remat_status find_forward(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_forward(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->forward, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (is_forward(&graph->nodes[n]) && !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
             ground->forward[ground->forward_count++] = n;
-fail:
-    return st;
 }
 
-static remat_status find_leaving(struct remat_arena *arena, struct remat_policy_ground *ground)
+static void find_leaving(struct remat_arena *arena, struct remat_policy_ground *ground)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = ground->graph;
     bool *leaves;
     REMAT_NEW(arena, leaves, graph->value_count);
@@ -343,8 +309,6 @@ static remat_status find_leaving(struct remat_arena *arena, struct remat_policy_
             ground->leaving[ground->leaving_count++] = root;
         }
     }
-fail:
-    return st;
 }
 
 remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
@@ -356,40 +320,37 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     struct remat_policy_ground *ground;
     REMAT_NEW(arena, ground, 1);
     ground->graph = graph;
-    REMAT_TRY(remat_facts_create(arena, graph, &ground->facts));
-    REMAT_TRY(remat_pins_match(arena, graph, &ground->facts, pins, &ground->pins));
+    remat_facts_create(arena, graph, &ground->facts);
+    remat_pins_match(arena, graph, &ground->facts, pins, &ground->pins);
     struct remat_rule_case c = {
         .arena = arena, .settings = pins, .graph = graph, .pins = &ground->pins};
     REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
-    REMAT_TRY(number_stacks(arena, ground));
-    REMAT_TRY(find_forward(arena, ground));
-    REMAT_TRY(find_leaving(arena, ground));
-    REMAT_TRY(find_pinned(arena, ground));
+    number_stacks(arena, ground);
+    find_forward(arena, ground);
+    find_leaving(arena, ground);
+    find_pinned(arena, ground);
     *out = ground;
 fail:
     return st;
 }
 
-remat_status remat_policy_decide(const struct remat_policy_ground *ground,
-                                 struct remat_arena *arena, const struct remat_policy *policy,
-                                 struct remat_decision *out, struct remat_notes *notes)
+void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,
+                         const struct remat_policy *policy, struct remat_decision *out,
+                         struct remat_notes *notes)
 {
-    remat_status st = REMAT_OK;
     struct decider d = {.ground = ground,
                         .arena = arena,
                         .graph = ground->graph,
                         .policy = policy,
                         .facts = ground->facts};
-    REMAT_TRY(remat_decision_create(arena, d.graph->value_count, out));
+    remat_decision_create(arena, d.graph->value_count, out);
     if (policy->granularity != REMAT_POLICY_NONE) {
-        REMAT_TRY(find_groups(&d));
-        REMAT_TRY(find_outside(&d));
+        find_groups(&d);
+        find_outside(&d);
         recompute_groups(&d, out);
     }
     if (policy->granularity == REMAT_POLICY_OPS)
-        REMAT_TRY(save_op_outputs(&d, out));
-    REMAT_TRY(apply_pins(&d, out));
-    REMAT_TRY(note_fused_attention(&d, out, notes));
-fail:
-    return st;
+        save_op_outputs(&d, out);
+    apply_pins(&d, out);
+    note_fused_attention(&d, out, notes);
 }

@@ -32,10 +32,9 @@ static void find_needed(const struct remat_graph *graph, struct remat_facts *fac
     }
 }
 
-remat_status remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                struct remat_facts *out)
+void remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_facts *out)
 {
-    remat_status st = REMAT_OK;
     uint32_t count = graph->value_count;
     REMAT_NEW(arena, out->root, count);
     REMAT_NEW(arena, out->forward, count);
@@ -48,6 +47,4 @@ remat_status remat_facts_create(struct remat_arena *arena, const struct remat_gr
         out->output[out->root[graph->outputs[i].i]] = true;
     for (uint32_t i = 0; i < graph->update_count; i++)
         out->output[out->root[graph->updates[i].value.i]] = true;
-fail:
-    return st;
 }

@@ -13,7 +13,7 @@ struct remat_facts {
     bool *output;       /* by root: an output of the graph */
 };
 
-remat_status remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
-                                struct remat_facts *out);
+void remat_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_facts *out);
 
 #endif

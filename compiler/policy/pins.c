@@ -43,11 +43,10 @@ static void match_values(const struct remat_graph *graph, const struct remat_fac
     }
 }
 
-static remat_status match_pin(struct remat_arena *arena, const struct remat_graph *graph,
-                              const struct remat_facts *facts, bool save, uint32_t index,
-                              struct remat_pins *pins)
+static void match_pin(struct remat_arena *arena, const struct remat_graph *graph,
+                      const struct remat_facts *facts, bool save, uint32_t index,
+                      struct remat_pins *pins)
 {
-    remat_status st = REMAT_OK;
     struct remat_pin_match *match = &pins->matches[index];
     bool *scopes;
     REMAT_NEW(arena, scopes, graph->scope_count);
@@ -55,15 +54,12 @@ static remat_status match_pin(struct remat_arena *arena, const struct remat_grap
         scopes[s] = scope_matches(match->glob, graph->scopes[s].path);
     match_values(graph, facts, scopes, save ? facts->forward : facts->recomputable, index, match,
                  save ? pins->save : pins->recompute);
-fail:
-    return st;
 }
 
-remat_status remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
-                              const struct remat_facts *facts,
-                              const struct remat_policy_settings *settings, struct remat_pins *out)
+void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
+                      const struct remat_facts *facts, const struct remat_policy_settings *settings,
+                      struct remat_pins *out)
 {
-    remat_status st = REMAT_OK;
     out->match_count = settings->save_count + settings->recompute_count;
     REMAT_NEW(arena, out->matches, out->match_count);
     REMAT_NEW(arena, out->save, graph->value_count);
@@ -75,8 +71,6 @@ remat_status remat_pins_match(struct remat_arena *arena, const struct remat_grap
         const char *glob = save ? settings->save[i] : settings->recompute[i - settings->save_count];
         out->matches[i] = (struct remat_pin_match){
             .setting = save ? "--save" : "--recompute", .glob = glob, .example = REMAT_NONE};
-        REMAT_TRY(match_pin(arena, graph, facts, save, i, out));
+        match_pin(arena, graph, facts, save, i, out);
     }
-fail:
-    return st;
 }

@@ -22,8 +22,8 @@ struct remat_pins {
         *recompute; /* by value: index into matches, REMAT_NONE. The value owns its bytes */
 };
 
-remat_status remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
-                              const struct remat_facts *facts,
-                              const struct remat_policy_settings *settings, struct remat_pins *out);
+void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
+                      const struct remat_facts *facts, const struct remat_policy_settings *settings,
+                      struct remat_pins *out);
 
 #endif

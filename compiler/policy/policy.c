@@ -23,96 +23,98 @@ enum {
 };
 
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
-static remat_status create(struct remat_arena *arena, uint32_t layer_count,
-                           enum remat_granularity granularity, int which, uint32_t number,
-                           const char *name, struct remat_policy *out)
+static void create(struct remat_arena *arena, uint32_t layer_count,
+                   enum remat_granularity granularity, int which, uint32_t number, const char *name,
+                   struct remat_policy *out)
 {
-    remat_status st = REMAT_OK;
     *out = (struct remat_policy){.name = name, .granularity = granularity, .group = 1};
-    if (!name)
-        return REMAT_ERROR_MEMORY;
     out->layer_count = granularity == REMAT_POLICY_NONE ? 0 : layer_count;
     REMAT_NEW(arena, out->recomputed, out->layer_count);
     for (uint32_t l = 0; l < out->layer_count; l++)
         out->recomputed[l] = which == FIRST_LAYERS ? l < number : (l + 1) % number == 0;
-fail:
-    return st;
 }
 
-static remat_status create_none(struct remat_arena *arena, uint32_t layer_count,
-                                struct remat_policy *out)
+static void create_none(struct remat_arena *arena, uint32_t layer_count, struct remat_policy *out)
 {
-    return create(arena, layer_count, REMAT_POLICY_NONE, NO_LAYER, 1, "none", out);
+    create(arena, layer_count, REMAT_POLICY_NONE, NO_LAYER, 1, "none", out);
 }
 
-static remat_status create_full(struct remat_arena *arena, uint32_t layer_count,
-                                struct remat_policy *out)
+static void create_full(struct remat_arena *arena, uint32_t layer_count, struct remat_policy *out)
 {
-    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full", out);
+    create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full", out);
 }
 
-static remat_status create_block(struct remat_arena *arena, uint32_t layer_count, uint32_t layers,
-                                 struct remat_policy *out)
+static void create_block(struct remat_arena *arena, uint32_t layer_count, uint32_t layers,
+                         struct remat_policy *out)
 {
-    return create(arena, layer_count, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
-                  remat_arena_format(arena, "block %u", layers), out);
+    create(arena, layer_count, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
+           REMAT_FORMAT(arena, "block %u", layers), out);
 }
 
-static remat_status create_uniform(struct remat_arena *arena, uint32_t layer_count, uint32_t group,
-                                   struct remat_policy *out)
+static void create_uniform(struct remat_arena *arena, uint32_t layer_count, uint32_t group,
+                           struct remat_policy *out)
 {
-    remat_status st = create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1,
-                             remat_arena_format(arena, "uniform %u", group), out);
+    create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1,
+           REMAT_FORMAT(arena, "uniform %u", group), out);
     out->group = group;
-    return st;
 }
 
-static remat_status create_every(struct remat_arena *arena, uint32_t layer_count, uint32_t step,
-                                 struct remat_policy *out)
+static void create_every(struct remat_arena *arena, uint32_t layer_count, uint32_t step,
+                         struct remat_policy *out)
 {
-    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, step ? step : 1,
-                  remat_arena_format(arena, "every %u", step ? step : 1), out);
+    create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, step ? step : 1,
+           REMAT_FORMAT(arena, "every %u", step ? step : 1), out);
 }
 
-static remat_status create_selective(struct remat_arena *arena, uint32_t layer_count,
-                                     const char *modules, struct remat_policy *out)
+static void create_selective(struct remat_arena *arena, uint32_t layer_count, const char *modules,
+                             struct remat_policy *out)
 {
-    remat_status st = create(arena, layer_count, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
-                             remat_arena_format(arena, "selective %s", modules), out);
+    create(arena, layer_count, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
+           REMAT_FORMAT(arena, "selective %s", modules), out);
     out->modules = modules;
-    return st;
 }
 
-static remat_status create_ops(struct remat_arena *arena, uint32_t layer_count,
-                               const char *save_ops, struct remat_policy *out)
+static void create_ops(struct remat_arena *arena, uint32_t layer_count, const char *save_ops,
+                       struct remat_policy *out)
 {
     const char *name =
-        save_ops ? remat_arena_format(arena, "save ops %s", save_ops) : "save ops by default";
-    remat_status st = create(arena, layer_count, REMAT_POLICY_OPS, EVERY_LAYERS, 1, name, out);
+        save_ops ? REMAT_FORMAT(arena, "save ops %s", save_ops) : "save ops by default";
+    create(arena, layer_count, REMAT_POLICY_OPS, EVERY_LAYERS, 1, name, out);
     out->save_ops = save_ops;
-    return st;
 }
 
 /* Settings that have passed every rule. */
-static remat_status create_from(struct remat_arena *arena, uint32_t layer_count,
-                                const struct remat_policy_settings *s, struct remat_policy *out)
+static void create_from(struct remat_arena *arena, uint32_t layer_count,
+                        const struct remat_policy_settings *s, struct remat_policy *out)
 {
     int64_t every;
     uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
-    if (remat_settings_selective(s))
-        return create_selective(arena, layer_count,
-                                s->recompute_modules ? s->recompute_modules : "core_attn", out);
-    if (remat_setting_is(s->recompute_method, "block"))
-        return create_block(arena, layer_count, layers, out);
-    if (remat_setting_is(s->recompute_method, "uniform"))
-        return create_uniform(arena, layer_count, layers, out);
-    if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full"))
-        return create_full(arena, layer_count, out);
-    if (remat_setting_is(s->ac_option, "op"))
-        return create_ops(arena, layer_count, s->save_ops, out);
-    if (remat_ac_option_number(s->ac_option, &every))
-        return create_every(arena, layer_count, (uint32_t)every, out);
-    return create_none(arena, layer_count, out);
+    if (remat_settings_selective(s)) {
+        create_selective(arena, layer_count,
+                         s->recompute_modules ? s->recompute_modules : "core_attn", out);
+        return;
+    }
+    if (remat_setting_is(s->recompute_method, "block")) {
+        create_block(arena, layer_count, layers, out);
+        return;
+    }
+    if (remat_setting_is(s->recompute_method, "uniform")) {
+        create_uniform(arena, layer_count, layers, out);
+        return;
+    }
+    if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full")) {
+        create_full(arena, layer_count, out);
+        return;
+    }
+    if (remat_setting_is(s->ac_option, "op")) {
+        create_ops(arena, layer_count, s->save_ops, out);
+        return;
+    }
+    if (remat_ac_option_number(s->ac_option, &every)) {
+        create_every(arena, layer_count, (uint32_t)every, out);
+        return;
+    }
+    create_none(arena, layer_count, out);
 }
 
 remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
@@ -124,7 +126,7 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
     REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
     REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
-    REMAT_TRY(create_from(arena, remat_graph_layers(graph), settings, out));
+    create_from(arena, remat_graph_layers(graph), settings, out);
 fail:
     return st;
 }
@@ -147,7 +149,7 @@ static const char *layers_flags(struct remat_arena *arena, const struct remat_po
     bool all = first == policy->layer_count;
     if (first == UINT32_MAX)
         return NULL;
-    return remat_arena_format(
+    return REMAT_FORMAT(
         arena, "--recompute-granularity full --recompute-method %s --recompute-num-layers %u",
         all ? "uniform" : "block", all ? policy->group : first);
 }
@@ -155,8 +157,8 @@ static const char *layers_flags(struct remat_arena *arena, const struct remat_po
 /* Megatron takes a list of modules apart by spaces. */
 static const char *selective_flags(struct remat_arena *arena, const struct remat_policy *policy)
 {
-    char *flags = remat_arena_format(
-        arena, "--recompute-granularity selective --recompute-modules %s", policy->modules);
+    char *flags = REMAT_FORMAT(arena, "--recompute-granularity selective --recompute-modules %s",
+                               policy->modules);
     for (char *c = flags; c && *c; c++)
         if (*c == ',')
             *c = ' ';
@@ -186,8 +188,8 @@ static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
 }
 
 /* Those of the graph's modules that selective recomputation can be about. */
-static remat_status push_selective(struct remat_arena *arena, const struct remat_graph *graph,
-                                   uint32_t layers, struct remat_policy *policies, uint32_t *count)
+static void push_selective(struct remat_arena *arena, const struct remat_graph *graph,
+                           uint32_t layers, struct remat_policy *policies, uint32_t *count)
 {
     static const char *const modules[] = {"core_attn",
                                           "mlp",
@@ -196,16 +198,13 @@ static remat_status push_selective(struct remat_arena *arena, const struct remat
                                           "core_attn,layernorm",
                                           "mlp,layernorm",
                                           "core_attn,mlp,layernorm"};
-    remat_status st = REMAT_OK;
     _Static_assert(sizeof modules / sizeof *modules == SELECTIVE_MAX, "");
     for (uint32_t m = 0; m < SELECTIVE_MAX; m++) {
         const struct remat_policy_settings s = {.recompute_granularity = "selective",
                                                 .recompute_modules = modules[m]};
         if (accepted(arena, graph, &s))
-            REMAT_TRY(create_selective(arena, layers, modules[m], &policies[(*count)++]));
+            create_selective(arena, layers, modules[m], &policies[(*count)++]);
     }
-fail:
-    return st;
 }
 
 /* Of one kind. */
@@ -248,36 +247,31 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
     out->count = out->first < most ? out->first : most;
 }
 
-static remat_status create_list(struct remat_arena *arena, uint32_t layers,
-                                const struct op_lists *lists, uint64_t saved,
-                                struct remat_policy *out)
+static void create_list(struct remat_arena *arena, uint32_t layers, const struct op_lists *lists,
+                        uint64_t saved, struct remat_policy *out)
 {
     struct remat_text list = {.arena = arena};
     for (uint32_t i = 0; saved >> i; i++)
         if (saved >> i & 1)
             remat_text_append(&list, "%s%s", list.count ? "," : "",
                               remat_op_info(lists->ops[i])->name);
-    return list.failed ? REMAT_ERROR_MEMORY : create_ops(arena, layers, list.items, out);
+    remat_text_complete(&list);
+    create_ops(arena, layers, list.items, out);
 }
 
-static remat_status push_ops(struct remat_arena *arena, uint32_t layers,
-                             const struct op_lists *lists, struct remat_policy *policies,
-                             uint32_t *count)
+static void push_ops(struct remat_arena *arena, uint32_t layers, const struct op_lists *lists,
+                     struct remat_policy *policies, uint32_t *count)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(create_ops(arena, layers, NULL, &policies[(*count)++]));
+    create_ops(arena, layers, NULL, &policies[(*count)++]);
     for (uint64_t l = 0; l < lists->count; l++)
-        REMAT_TRY(create_list(arena, layers, lists, lists->first - l, &policies[(*count)++]));
-fail:
-    return st;
+        create_list(arena, layers, lists, lists->first - l, &policies[(*count)++]);
 }
 
-remat_status remat_manual_policies(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *graph, uint32_t *out_count,
-                                   struct remat_policy **out_policies)
+void remat_manual_policies(remat_context *ctx, struct remat_arena *arena,
+                           const struct remat_graph *graph, uint32_t *out_count,
+                           struct remat_policy **out_policies)
 {
     (void)ctx;
-    remat_status st = REMAT_OK;
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
     uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
     uint32_t most = most_policies(graph);
@@ -285,21 +279,19 @@ remat_status remat_manual_policies(remat_context *ctx, struct remat_arena *arena
     struct op_lists lists;
     find_lists(graph, &lists);
     REMAT_NEW(arena, policies, 3 + SELECTIVE_MAX + lists.count + 3 * (size_t)layers);
-    REMAT_TRY(create_none(arena, layers, &policies[count++]));
+    create_none(arena, layers, &policies[count++]);
     if (layers > 0)
-        REMAT_TRY(push_selective(arena, graph, layers, policies, &count));
+        push_selective(arena, graph, layers, policies, &count);
     for (uint32_t k = 1; k < layers; k += 1 + layers / most)
-        REMAT_TRY(create_block(arena, layers, k, &policies[count++]));
+        create_block(arena, layers, k, &policies[count++]);
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        REMAT_TRY(create_uniform(arena, layers, k, &policies[count++]));
+        create_uniform(arena, layers, k, &policies[count++]);
     for (uint32_t n = 2; n <= layers; n = next_group(n, most))
-        REMAT_TRY(create_every(arena, layers, n, &policies[count++]));
+        create_every(arena, layers, n, &policies[count++]);
     if (layers > 0) {
-        REMAT_TRY(create_full(arena, layers, &policies[count++]));
-        REMAT_TRY(push_ops(arena, layers, &lists, policies, &count));
+        create_full(arena, layers, &policies[count++]);
+        push_ops(arena, layers, &lists, policies, &count);
     }
     *out_count = count;
     *out_policies = policies;
-fail:
-    return st;
 }

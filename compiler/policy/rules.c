@@ -46,12 +46,12 @@ static const char *or_empty(const char *text)
 
 static const char *copy_word(struct remat_rule_case *c, struct remat_word word)
 {
-    return or_empty(remat_arena_string(c->arena, word.text, (size_t)word.length));
+    return or_empty(remat_string(c->arena, word.text, (size_t)word.length));
 }
 
 static const char *number_text(struct remat_rule_case *c, int64_t number)
 {
-    return or_empty(remat_arena_format(c->arena, "%lld", (long long)number));
+    return or_empty(REMAT_FORMAT(c->arena, "%lld", (long long)number));
 }
 
 static const char *num_layers_text(struct remat_rule_case *c)
@@ -75,9 +75,9 @@ static const char *layer_setting(struct remat_rule_case *c)
         return "--recompute-activations";
     if (s->recompute_granularity && !remat_setting_is(s->recompute_granularity, "none"))
         return or_empty(
-            remat_arena_format(c->arena, "--recompute-granularity %s", s->recompute_granularity));
+            REMAT_FORMAT(c->arena, "--recompute-granularity %s", s->recompute_granularity));
     if (s->ac_mode && !remat_setting_is(s->ac_mode, "none"))
-        return or_empty(remat_arena_format(c->arena, "--ac-mode %s", s->ac_mode));
+        return or_empty(REMAT_FORMAT(c->arena, "--ac-mode %s", s->ac_mode));
     return NULL;
 }
 
@@ -474,8 +474,7 @@ remat_status remat_rules_check(remat_context *ctx, struct remat_rule_case *c,
         return REMAT_OK;
     struct remat_text text = {.arena = c->arena};
     fill_message(c, rule->message, &text);
-    if (text.failed)
-        return REMAT_ERROR_MEMORY;
+    remat_text_complete(&text);
     return remat_error(ctx, REMAT_ERROR_USAGE, "%s", text.items);
 }
 

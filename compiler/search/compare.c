@@ -55,17 +55,15 @@ remat_status remat_compare_manual(struct remat_search *s, struct remat_arena *sc
     struct remat_sensitivity sensitivity = remat_sensitivity_of(times, count, 0);
     const char *rival = "the plan is a manual policy";
     if (!chosen->policy)
-        rival = remat_arena_format(s->arena,
-                                   "the fastest manual policy that fits is \"%s\", %.2f %% slower",
-                                   manual->name, 100 * slower);
-    if (!rival)
-        return REMAT_ERROR_MEMORY;
-    const char *note = remat_arena_format(s->arena,
-                                          "%s; with costs of matmul, attention or the rest 20 %% "
-                                          "off no %sthat fits is faster in %u of "
-                                          "%u cases",
-                                          rival, chosen->policy ? "other " : "manual policy ",
-                                          sensitivity.held, REMAT_SENSITIVITY_CASES);
+        rival =
+            REMAT_FORMAT(s->arena, "the fastest manual policy that fits is \"%s\", %.2f %% slower",
+                         manual->name, 100 * slower);
+    const char *note = REMAT_FORMAT(s->arena,
+                                    "%s; with costs of matmul, attention or the rest 20 %% "
+                                    "off no %sthat fits is faster in %u of "
+                                    "%u cases",
+                                    rival, chosen->policy ? "other " : "manual policy ",
+                                    sensitivity.held, REMAT_SENSITIVITY_CASES);
     REMAT_PUSH(s->arena, &s->notes, note);
 fail:
     return st;

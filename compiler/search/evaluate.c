@@ -25,9 +25,9 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     remat_stopwatch_start(watch);
     REMAT_TRY(remat_fuse(ctx, arena, graph, &out->kernels));
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    REMAT_TRY(remat_schedule(ctx, arena, graph, &out->kernels, &out->order));
+    out->order = remat_schedule(ctx, arena, graph, &out->kernels);
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    REMAT_TRY(remat_statics_inputs(arena, statics, graph, &inputs));
+    remat_statics_inputs(arena, statics, graph, &inputs);
     REMAT_TRY(remat_lifespans(ctx, arena, graph, &out->kernels, out->order, statics, &inputs,
                               &out->lifespans));
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
@@ -50,19 +50,16 @@ static uint64_t price(const struct remat_evaluator *e, const struct remat_fused_
 }
 
 /* Kernels that are new in the memo have the next ids, in their order. */
-static remat_status add_kernels(struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
-                                uint32_t count, struct remat_evaluation *cost)
+static void add_kernels(struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
+                        uint32_t count, struct remat_evaluation *cost)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t id = kernels[k].id;
         if (id == e->times.count)
-            REMAT_PUSH(&e->known, &e->times, price(e, &kernels[k]));
+            REMAT_PUSH(e->known, &e->times, price(e, &kernels[k]));
         add_time(&kernels[k], remat_is_none(id) ? price(e, &kernels[k]) : e->times.items[id],
                  &cost->step_ns, &cost->times);
     }
-fail:
-    return st;
 }
 
 /* The kernels of the tail, from those of the whole graph with everything saved. Kernels come in
@@ -80,17 +77,14 @@ static void find_tail(struct remat_evaluator *e)
                  &e->tail_cost.times);
 }
 
-static remat_status init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
+static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
-    remat_status st = REMAT_OK;
-    remat_arena_init(&e->scratch, e->ctx);
-    remat_arena_init(&e->known, e->ctx);
-    REMAT_TRY(remat_clones_create(arena, e->settled, rounds, &e->clones));
-    REMAT_TRY(remat_fuse_facts_create(arena, e->clones.graph, &e->facts));
+    e->scratch = remat_scratch_open(e->ctx);
+    e->known = remat_scratch_open(e->ctx);
+    remat_clones_create(arena, e->settled, rounds, &e->clones);
+    remat_fuse_facts_create(arena, e->clones.graph, &e->facts);
     find_tail(e);
-    REMAT_TRY(remat_statics_inputs(arena, e->statics, e->graph, &e->inputs));
-fail:
-    return st;
+    remat_statics_inputs(arena, e->statics, e->graph, &e->inputs);
 }
 
 remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
@@ -113,31 +107,39 @@ remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     REMAT_TRY(remat_settle(ctx, arena, graph, kernels, device, pinned, settled));
     REMAT_NEW(arena, e->sums, 1);
-    REMAT_TRY(remat_times_create(arena, settled, device, e->sums));
-    REMAT_TRY(init(e, arena, 1));
+    remat_times_create(arena, settled, device, e->sums);
+    init(e, arena, 1);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
 fail:
     return st;
+}
+
+void remat_evaluator_forget(struct remat_evaluator *e)
+{
+    if (e->nested)
+        remat_evaluator_forget(e->nested);
+    remat_arena_release(e->scratch);
+    remat_arena_release(e->known);
+    e->memo = (struct remat_kernel_memo){0};
+    e->times = (struct remat_kernel_times){0};
 }
 
 void remat_evaluator_release(struct remat_evaluator *e)
 {
     if (e->nested)
         remat_evaluator_release(e->nested);
-    remat_arena_release(&e->scratch);
-    remat_arena_release(&e->known);
-    e->memo = (struct remat_kernel_memo){0};
-    e->times = (struct remat_kernel_times){0};
+    remat_scratch_close(e->scratch);
+    remat_scratch_close(e->known);
 }
 
-remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_decision *decision,
-                                 struct remat_evaluator **out)
+struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
+                                            const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
+    struct remat_evaluator *out;
     struct remat_evaluator *nested;
-    *out = e;
+    out = e;
     if (remat_decision_rounds(decision) <= e->clones.rounds)
-        return REMAT_OK;
+        return out;
     if (!e->nested) {
         REMAT_NEW(e->sums->arena, nested, 1);
         *nested = (struct remat_evaluator){.ctx = e->ctx,
@@ -148,11 +150,9 @@ remat_status remat_evaluator_for(struct remat_evaluator *e, const struct remat_d
                                            .device = e->device,
                                            .watch = e->watch};
         e->nested = nested;
-        REMAT_TRY(init(nested, e->sums->arena, REMAT_ROUNDS_MAX));
+        init(nested, e->sums->arena, REMAT_ROUNDS_MAX);
     }
-    *out = e->nested;
-fail:
-    return st;
+    return e->nested;
 }
 
 remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_arena *arena,
@@ -164,9 +164,9 @@ remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_are
     struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo, .facts = &e->facts};
     uint32_t *nodes;
     if (!e->memo.slots)
-        REMAT_TRY(remat_kernel_memo_init(&e->memo, &e->known, c->graph->node_count));
+        remat_kernel_memo_init(&e->memo, e->known, c->graph->node_count);
     remat_stopwatch_start(e->watch);
-    REMAT_TRY(remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes));
+    remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes);
     sequence.nodes = nodes;
     remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
     REMAT_TRY(remat_fuse_sequence(e->ctx, arena, c->graph, &sequence, out));
@@ -183,16 +183,16 @@ static remat_status arrange(struct remat_evaluator *e, const struct remat_decisi
     const struct remat_graph *graph = e->clones.graph;
     struct remat_kernel_list kernels;
     uint32_t *order;
-    REMAT_TRY(remat_evaluator_kernels(e, &e->scratch, decision, &kernels));
-    REMAT_TRY(remat_schedule(e->ctx, &e->scratch, graph, &kernels, &order));
+    REMAT_TRY(remat_evaluator_kernels(e, e->scratch, decision, &kernels));
+    order = remat_schedule(e->ctx, e->scratch, graph, &kernels);
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
-    REMAT_TRY(remat_lifespans(e->ctx, &e->scratch, graph, &kernels, order, e->statics, &e->inputs,
+    REMAT_TRY(remat_lifespans(e->ctx, e->scratch, graph, &kernels, order, e->statics, &e->inputs,
                               lifespans));
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     *out = e->tail_cost;
     out->live_peak_bytes = lifespans->live_peak_bytes;
     out->arena_bytes = UINT64_MAX;
-    REMAT_TRY(add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out));
+    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out);
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
 fail:
     return st;
@@ -204,14 +204,14 @@ static remat_status learn(struct remat_evaluator *e, const struct remat_decision
 {
     remat_status st = REMAT_OK;
     struct remat_kernel_list kernels;
-    REMAT_TRY(remat_evaluator_kernels(e, &e->scratch, decision, &kernels));
+    REMAT_TRY(remat_evaluator_kernels(e, e->scratch, decision, &kernels));
     *out = e->tail_cost;
-    REMAT_TRY(add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out));
+    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out);
     for (uint32_t k = 0; k < kernels.count - e->tail.count; k++)
-        REMAT_TRY(remat_times_learn(e->sums, e->clones.graph, &kernels.kernels[k],
-                                    e->times.items[kernels.kernels[k].id]));
+        remat_times_learn(e->sums, e->clones.graph, &kernels.kernels[k],
+                          e->times.items[kernels.kernels[k].id]);
 fail:
-    remat_arena_reset(&e->scratch);
+    remat_arena_reset(e->scratch);
     return st;
 }
 
@@ -221,14 +221,14 @@ remat_status remat_evaluate_time(struct remat_evaluator *e, const struct remat_d
     remat_status st = REMAT_OK;
     struct remat_times_sum sum;
     remat_stopwatch_start(e->watch);
-    REMAT_TRY(remat_evaluator_for(e, decision, &e));
-    REMAT_TRY(remat_times_find(e->sums, decision, e->clones.rounds, &sum));
+    e = remat_evaluator_for(e, decision);
+    remat_times_find(e->sums, decision, e->clones.rounds, &sum);
     *out = (struct remat_evaluation){.times = sum.times};
     for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
         out->step_ns = remat_ns_add(out->step_ns, sum.times.ns[c]);
     if (!sum.known) {
         REMAT_TRY(learn(e, decision, out));
-        REMAT_TRY(remat_times_find(e->sums, decision, e->clones.rounds, &sum));
+        remat_times_find(e->sums, decision, e->clones.rounds, &sum);
     }
     *out_effect = sum.effect;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
@@ -241,10 +241,10 @@ remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decisi
 {
     remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
-    REMAT_TRY(remat_evaluator_for(e, decision, &e));
+    e = remat_evaluator_for(e, decision);
     REMAT_TRY(arrange(e, decision, &lifespans, out));
 fail:
-    remat_arena_reset(&e->scratch);
+    remat_arena_reset(e->scratch);
     return st;
 }
 
@@ -254,15 +254,15 @@ remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat
 {
     remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
-    REMAT_TRY(remat_evaluator_for(e, decision, &e));
+    e = remat_evaluator_for(e, decision);
     REMAT_TRY(arrange(e, decision, &lifespans, out));
     if (out->live_peak_bytes > limit_bytes)
         goto fail;
     remat_stopwatch_start(e->watch);
-    REMAT_TRY(remat_packed_bytes(e->ctx, &e->scratch, e->statics, &lifespans, guard_bytes,
+    REMAT_TRY(remat_packed_bytes(e->ctx, e->scratch, e->statics, &lifespans, guard_bytes,
                                  &out->arena_bytes));
     remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
 fail:
-    remat_arena_reset(&e->scratch);
+    remat_arena_reset(e->scratch);
     return st;
 }

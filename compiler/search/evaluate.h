@@ -57,12 +57,12 @@ struct remat_evaluator {
     struct remat_static_inputs inputs;
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
-    struct remat_arena known;   /* of the memo and its times */
-    struct remat_arena scratch; /* of one evaluation */
+    struct remat_arena *known;   /* of the memo and its times */
+    struct remat_arena *scratch; /* of one evaluation */
 };
 
 /* `graph` is what decisions are made on; `pinned` as for remat_settle; all pointers outlive the
- * evaluator, whose tables lie in `arena`. Thread-compatible. Release also after a failure.
+ * evaluator, whose tables lie in `arena`. Thread-compatible.
  * Decisions with nested values are evaluated on clones of their own, so that all others have half
  * as many to look at. */
 remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
@@ -72,12 +72,12 @@ remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_conte
                                   const struct remat_decision *pinned,
                                   struct remat_stopwatch *watch);
 /* Gives back the memory of evaluations, and what is known from them; more can follow. */
+void remat_evaluator_forget(struct remat_evaluator *evaluator);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
 
 /* The evaluator whose clones the decision needs: the given one, or one that belongs to it. */
-remat_status remat_evaluator_for(struct remat_evaluator *evaluator,
-                                 const struct remat_decision *decision,
-                                 struct remat_evaluator **out);
+struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *evaluator,
+                                            const struct remat_decision *decision);
 
 /* The kernels of a decision, on the nodes of evaluator->clones.graph, valid until the next
  * decision; `evaluator` is the one for it. */

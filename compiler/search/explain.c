@@ -19,10 +19,9 @@ struct choice {
 };
 
 /* Layers of which something is nested: what else they come to recompute would be nested too. */
-static remat_status find_again(struct remat_arena *arena, const struct remat_model *model,
-                               struct choice *choice)
+static void find_again(struct remat_arena *arena, const struct remat_model *model,
+                       struct choice *choice)
 {
-    remat_status st = REMAT_OK;
     bool *nested;
     REMAT_NEW(arena, nested, model->region_count);
     for (uint32_t i = 0; i < model->item_count; i++)
@@ -33,16 +32,13 @@ static remat_status find_again(struct remat_arena *arena, const struct remat_mod
         choice->again[i] =
             !remat_is_none(region) && nested[region] ? REMAT_ACTION_NESTED : REMAT_ACTION_RECOMPUTE;
     }
-fail:
-    return st;
 }
 
 /* What the decision keeps. What it could keep but nothing needs is recomputed where something
  * comes to need it, so that no value's alternative keeps another one in its place. */
-static remat_status find_choice(struct remat_arena *arena, const struct remat_model *model,
-                                const struct remat_decision *decision, struct choice *out)
+static void find_choice(struct remat_arena *arena, const struct remat_model *model,
+                        const struct remat_decision *decision, struct choice *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *border = &model->border;
     struct remat_border_point point = {0};
     uint8_t *times;
@@ -53,17 +49,15 @@ static remat_status find_choice(struct remat_arena *arena, const struct remat_mo
         out->actions[i] = decision->actions[model->item_value[i].i];
         times[i] = (uint8_t)remat_action_times(out->actions[i]);
     }
-    REMAT_TRY(remat_border_follow(arena, border, times, &point));
-    REMAT_TRY(remat_border_measure(arena, border, &point));
-    REMAT_TRY(find_again(arena, model, out));
+    remat_border_follow(arena, border, times, &point);
+    remat_border_measure(arena, border, &point);
+    find_again(arena, model, out);
     for (uint32_t i = 0; i < model->item_count; i++) {
         point.keep[i] |= border->items[i].kept || border->tasks[border->items[i].task].forbidden;
         if (out->actions[i] == REMAT_ACTION_SAVE && !point.keep[i])
             out->actions[i] = out->again[i];
     }
     out->kept = point.keep;
-fail:
-    return st;
 }
 
 /* The differences of exact step times, one evaluation a value. */
@@ -74,7 +68,7 @@ static remat_status evaluate_alternatives(struct remat_search *c, const struct r
     remat_status st = REMAT_OK;
     struct remat_decision other;
     struct remat_evaluation as_is, changed;
-    REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &other));
+    remat_decision_create(c->arena, c->graph->value_count, &other);
     memcpy(other.actions, decision->actions, c->graph->value_count * sizeof *other.actions);
     for (uint32_t i = 0; i < model->item_count; i++)
         other.actions[model->item_value[i].i] = choice->actions[i];
@@ -93,11 +87,9 @@ fail:
     return st;
 }
 
-static remat_status estimate_alternatives(struct remat_arena *arena,
-                                          const struct remat_model *model,
-                                          const struct choice *choice, int64_t *extra_ps)
+static void estimate_alternatives(struct remat_arena *arena, const struct remat_model *model,
+                                  const struct choice *choice, int64_t *extra_ps)
 {
-    remat_status st = REMAT_OK;
     uint8_t *times, *otherwise;
     REMAT_NEW(arena, times, model->item_count);
     REMAT_NEW(arena, otherwise, model->item_count);
@@ -105,9 +97,7 @@ static remat_status estimate_alternatives(struct remat_arena *arena,
         times[i] = choice->kept[i] ? 0 : (uint8_t)remat_action_times(choice->actions[i]);
         otherwise[i] = (uint8_t)remat_action_times(choice->again[i]);
     }
-    REMAT_TRY(remat_border_marginals(arena, &model->border, times, otherwise, extra_ps));
-fail:
-    return st;
+    remat_border_marginals(arena, &model->border, times, otherwise, extra_ps);
 }
 
 static remat_status find_alternatives(struct remat_search *c, const struct remat_price *prices,
@@ -119,12 +109,12 @@ static remat_status find_alternatives(struct remat_search *c, const struct remat
     struct remat_decision none;
     int64_t *extra_ps;
     struct choice choice;
-    REMAT_TRY(remat_decision_create(c->arena, c->graph->value_count, &none));
+    remat_decision_create(c->arena, c->graph->value_count, &none);
     REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, prices,
                                  &c->settings->device, &none, &model));
     REMAT_NEW(c->arena, extra_ps, model.item_count);
-    REMAT_TRY(find_choice(c->arena, &model, decision, &choice));
-    REMAT_TRY(estimate_alternatives(c->arena, &model, &choice, extra_ps));
+    find_choice(c->arena, &model, decision, &choice);
+    estimate_alternatives(c->arena, &model, &choice, extra_ps);
     out->exact = (uint64_t)model.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
     if (out->exact) {
         remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);

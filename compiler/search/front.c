@@ -23,7 +23,7 @@ struct points {
 struct walk {
     struct remat_search *search;
     struct remat_planner *planner;
-    struct remat_arena scratch;
+    struct remat_arena *scratch;
     struct remat_queue queue;
     struct points points;
     bool all; /* every proposal that could be a point is priced */
@@ -62,9 +62,8 @@ static void sort_points(struct points *points)
 }
 
 /* Of a proposal that has been evaluated. */
-static remat_status add_point(struct walk *w, struct remat_proposal *proposal)
+static void add_point(struct walk *w, struct remat_proposal *proposal)
 {
-    remat_status st = REMAT_OK;
     struct remat_search *s = w->search;
     struct remat_evaluation *cost = &proposal->cost;
     if (cost->live_peak_bytes < s->fixed_live_bytes)
@@ -78,8 +77,6 @@ static remat_status add_point(struct walk *w, struct remat_proposal *proposal)
         s->state.best_ns = cost->step_ns;
     if (!s->state.least_bytes || cost->live_peak_bytes < s->state.least_bytes)
         s->state.least_bytes = cost->live_peak_bytes;
-fail:
-    return st;
 }
 
 /* Everything saved is priced first: it says how far apart rooms are. */
@@ -92,19 +89,19 @@ static remat_status begin(struct walk *w)
     w->queue = (struct remat_queue){.search = s,
                                     .name = "the curve, fastest first",
                                     .planner = w->planner,
-                                    .scratch = &w->scratch,
+                                    .scratch = w->scratch,
                                     .order = REMAT_FASTEST_FIRST,
                                     .covered_bytes = UINT64_MAX};
     REMAT_TRY(remat_search_policies(s, true, &policies));
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
-            REMAT_TRY(remat_proposal_evaluate(s, &w->scratch, w->planner, &policies.items[i], 0));
-            REMAT_TRY(add_point(w, &policies.items[i]));
+            REMAT_TRY(remat_proposal_evaluate(s, w->scratch, w->planner, &policies.items[i], 0));
+            add_point(w, &policies.items[i]);
         }
     s->state.to_see_count = (uint32_t)policies.count;
-    REMAT_TRY(remat_proposals_bound(s, &w->scratch, w->planner, &policies));
+    REMAT_TRY(remat_proposals_bound(s, w->scratch, w->planner, &policies));
     for (size_t i = 0; i < policies.count; i++)
-        REMAT_TRY(remat_queue_add(&w->queue, &policies.items[i]));
+        remat_queue_add(&w->queue, &policies.items[i]);
     uint32_t added = w->queue.added_count;
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
         REMAT_TRY(remat_queue_add_planned(&w->queue));
@@ -138,14 +135,14 @@ static remat_status walk(struct walk *w)
         if (!any)
             break;
         REMAT_TRY(remat_queue_evaluate(&w->queue, &proposal, 0));
-        REMAT_TRY(add_point(w, &proposal));
+        add_point(w, &proposal);
         if (!w->all)
-            REMAT_TRY(remat_queue_learn(&w->queue, &proposal));
+            remat_queue_learn(&w->queue, &proposal);
         w->queue.covered_bytes = w->search->state.least_bytes;
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
-    st = remat_queue_show(&w->queue);
+    remat_queue_show(&w->queue);
 fail:
     return st;
 }
@@ -155,7 +152,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
 {
     remat_status st = REMAT_OK;
     struct walk w = {.search = s};
-    remat_arena_init(&w.scratch, s->ctx);
+    w.scratch = remat_scratch_open(s->ctx);
     REMAT_TRY(begin(&w));
     REMAT_TRY(walk(&w));
     if (plan)
@@ -173,11 +170,11 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
         out->floor_bytes = remat_planner_floor(w.planner);
     for (uint32_t i = 0; i < out->count && out->bounded; i++) {
         struct remat_frontier_point *point = &out->points[i];
-        REMAT_TRY(remat_planner_bound(w.planner, point->live_peak_bytes, &point->bound_ns));
+        point->bound_ns = remat_planner_bound(w.planner, point->live_peak_bytes);
         REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
     }
     REMAT_TRY(remat_search_base(s, &out->base_ns));
 fail:
-    remat_arena_release(&w.scratch);
+    remat_scratch_close(w.scratch);
     return st;
 }

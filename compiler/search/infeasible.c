@@ -25,13 +25,12 @@ static int compare_residents(const void *a, const void *b)
 }
 
 /* residents[buffer]: the newest value in it at the peak, bytes 0 where it does not live then. */
-static remat_status find_residents(struct remat_arena *arena, const struct remat_arrangement *c,
-                                   struct resident **out)
+static struct resident *find_residents(struct remat_arena *arena, const struct remat_arrangement *c)
 {
-    remat_status st = REMAT_OK;
+    struct resident *out;
     const struct remat_lifespans *l = &c->lifespans;
     uint32_t *position;
-    REMAT_NEW(arena, *out, l->buffer_count);
+    REMAT_NEW(arena, out, l->buffer_count);
     REMAT_NEW(arena, position, c->kernels.count);
     for (uint32_t at = 0; at < c->kernels.count; at++)
         position[c->order[at]] = at;
@@ -41,13 +40,12 @@ static remat_status find_residents(struct remat_arena *arena, const struct remat
         uint32_t node = c->graph->values[v].node;
         uint32_t since = remat_is_none(node) ? 0 : position[c->kernels.kernel_of_node[node]];
         const struct remat_placed_buffer *b = &l->buffers[l->buffer_of[v]];
-        struct resident *resident = &(*out)[l->buffer_of[v]];
+        struct resident *resident = &out[l->buffer_of[v]];
         if (b->begin <= l->peak_position && l->peak_position < b->end &&
             since <= l->peak_position && (!resident->bytes || since >= resident->since))
             *resident = (struct resident){v, since, b->bytes};
     }
-fail:
-    return st;
+    return out;
 }
 
 static bool uses(const struct remat_fused_kernel *kernel, uint32_t root)
@@ -119,7 +117,7 @@ static remat_status append_residents(struct remat_search *p, const struct remat_
     struct remat_explanation explanation;
     struct resident *residents;
     REMAT_TRY(remat_explain(p, decision, &explanation));
-    REMAT_TRY(find_residents(text->arena, c, &residents));
+    residents = find_residents(text->arena, c);
     qsort(residents, c->lifespans.buffer_count, sizeof *residents, compare_residents);
     for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++) {
         if (!residents[i].bytes)

@@ -75,25 +75,20 @@ static uint32_t find_fork(const struct remat_planner *p)
     return step;
 }
 
-static remat_status find_hull(struct remat_planner *p, struct remat_arena *arena,
-                              enum remat_crossing kept, struct remat_border_hull *hull,
-                              struct remat_path_steps *steps)
+static void find_hull(struct remat_planner *p, struct remat_arena *arena, enum remat_crossing kept,
+                      struct remat_border_hull *hull, struct remat_path_steps *steps)
 {
-    remat_status st = REMAT_OK;
     struct remat_border_network *network;
     keep_anchors(p, kept);
-    REMAT_TRY(remat_border_network(arena, &p->model.border, &network));
-    REMAT_TRY(remat_border_find_hull(network, hull));
-    REMAT_TRY(remat_path_find_steps(arena, &p->model.border, hull, p->model.item_region,
-                                    p->model.region_count, steps));
-fail:
-    return st;
+    network = remat_border_network(arena, &p->model.border);
+    remat_border_find_hull(network, hull);
+    remat_path_find_steps(arena, &p->model.border, hull, p->model.item_region,
+                          p->model.region_count, steps);
 }
 
 /* What more than the next layer needs. */
-static remat_status find_far(struct remat_planner *p, struct remat_arena *arena)
+static void find_far(struct remat_planner *p, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *b = &p->model.border;
     const uint32_t *region = p->model.item_region;
     REMAT_NEW(arena, p->item_far, b->item_count);
@@ -104,40 +99,31 @@ static remat_status find_far(struct remat_planner *p, struct remat_arena *arena)
             p->item_far[input] |= region[i] != region[input] && region[i] != region[input] + 1;
         }
     }
-fail:
-    return st;
 }
 
-static remat_status find_hulls(struct remat_planner *p, struct remat_arena *arena)
+static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(arena, p->item_between, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++) {
         p->item_between[i] = p->model.item_crossing[i] == REMAT_CROSSING_BETWEEN;
         p->tail = p->model.item_region[i] + 1 == p->model.region_count ? i + 1 : p->tail;
     }
-    REMAT_TRY(find_far(p, arena));
-    REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps));
-    REMAT_TRY(find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps));
+    find_far(p, arena);
+    find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps);
+    find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps);
     p->fork = find_fork(p);
-fail:
-    return st;
 }
 
-static remat_status find_groups(struct remat_planner *p, struct remat_arena *arena)
+static void find_groups(struct remat_planner *p, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4;
     REMAT_NEW(arena, p->groups, p->model.region_count + 1);
     for (uint32_t size = 2; size <= p->model.region_count; size += 1 + size / all)
         p->groups[p->group_count++] = size;
-fail:
-    return st;
 }
 
-static remat_status find_free(struct remat_planner *p, struct remat_arena *arena)
+static void find_free(struct remat_planner *p, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *border = &p->model.border;
     REMAT_NEW(arena, p->free_items, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++) {
@@ -145,13 +131,10 @@ static remat_status find_free(struct remat_planner *p, struct remat_arena *arena
         if (!item->kept && !item->recomputed && !border->tasks[item->task].forbidden)
             p->free_items[p->free_count++] = i;
     }
-fail:
-    return st;
 }
 
-static remat_status find_near(struct remat_planner *p, struct remat_arena *arena)
+static void find_near(struct remat_planner *p, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
     uint8_t *starts, *next;
     REMAT_NEW(arena, starts, (size_t)(p->single.count + p->grouped.count) * p->free_count);
@@ -161,11 +144,8 @@ static remat_status find_near(struct remat_planner *p, struct remat_arena *arena
             for (uint32_t f = 0; f < p->free_count; f++)
                 *next++ = hulls[h]->points[c].keep[p->free_items[f]] ? REMAT_ACTION_SAVE
                                                                      : REMAT_ACTION_RECOMPUTE;
-    REMAT_TRY(remat_neighbours_find(arena, p->free_count, starts,
-                                    p->single.count + p->grouped.count,
-                                    NODES_NEAR / (p->graph->node_count + 1), &p->near));
-fail:
-    return st;
+    remat_neighbours_find(arena, p->free_count, starts, p->single.count + p->grouped.count,
+                          NODES_NEAR / (p->graph->node_count + 1), &p->near);
 }
 
 /* What a kernel reads and writes beside statics, without what may lie in one place. */
@@ -215,19 +195,16 @@ static void find_floor_slack(struct remat_planner *p, const struct remat_kernel_
         p->floor_slack_ns = ns - p->model.saved_ns;
 }
 
-static remat_status find_points(struct remat_planner *p, struct remat_arena *arena)
+static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     struct remat_program_point *points;
-    REMAT_TRY(remat_model_points(arena, &p->model, &p->point_count, &points));
+    remat_model_points(arena, &p->model, &p->point_count, &points);
     REMAT_NEW(arena, p->points, p->point_count);
     for (uint32_t m = 0; m < p->point_count; m++) {
         p->points[m].at = points[m];
-        REMAT_TRY(remat_border_network(arena, &p->points[m].at.border, &p->points[m].network));
-        REMAT_TRY(remat_border_least_bytes(p->points[m].network, &p->points[m].least_bytes));
+        p->points[m].network = remat_border_network(arena, &p->points[m].at.border);
+        p->points[m].least_bytes = remat_border_least_bytes(p->points[m].network);
     }
-fail:
-    return st;
 }
 
 remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
@@ -246,13 +223,13 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     p->static_bytes = evaluator->statics->total_bytes;
     REMAT_TRY(remat_model_create(ctx, arena, evaluator->settled, prices, evaluator->device, pinned,
                                  &p->model));
-    REMAT_TRY(find_points(p, arena));
+    find_points(p, arena);
     find_floor(p, kernels);
     find_floor_slack(p, kernels, prices);
-    REMAT_TRY(find_free(p, arena));
-    REMAT_TRY(find_hulls(p, arena));
-    REMAT_TRY(find_groups(p, arena));
-    REMAT_TRY(find_near(p, arena));
+    find_free(p, arena);
+    find_hulls(p, arena);
+    find_groups(p, arena);
+    find_near(p, arena);
     *out = p;
 fail:
     return st;
@@ -267,8 +244,7 @@ remat_status remat_planner_price_corners(struct remat_planner *p, struct remat_a
     uint64_t effect;
     for (uint32_t h = 0; h < 2; h++)
         for (uint32_t c = 0; c < hulls[h]->count; c++) {
-            REMAT_TRY(remat_model_decide(scratch, &p->model, hulls[h]->points[c].keep, p->pinned,
-                                         &decision));
+            remat_model_decide(scratch, &p->model, hulls[h]->points[c].keep, p->pinned, &decision);
             REMAT_TRY(remat_evaluate_time(p->evaluator, &decision, &ignored, &effect));
             remat_arena_reset(scratch);
         }
@@ -338,21 +314,18 @@ static void nest(const struct remat_planner *p, const struct remat_path *path, c
     }
 }
 
-remat_status remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena,
-                                  uint32_t path, uint32_t index, struct remat_decision *out)
+void remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena, uint32_t path,
+                          uint32_t index, struct remat_decision *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_path walked = path_of(p, path);
     bool *keep, *nested;
     REMAT_NEW(arena, keep, p->model.item_count);
     REMAT_NEW(arena, nested, p->model.region_count);
     remat_path_nested(&walked, index, nested);
     remat_path_choice(&walked, index, nested, keep);
-    REMAT_TRY(remat_model_decide(arena, &p->model, keep, p->pinned, out));
+    remat_model_decide(arena, &p->model, keep, p->pinned, out);
     if (index >= remat_path_length(&walked))
         nest(p, &walked, nested, out);
-fail:
-    return st;
 }
 
 uint32_t remat_planner_near_count(const struct remat_planner *p)
@@ -360,19 +333,16 @@ uint32_t remat_planner_near_count(const struct remat_planner *p)
     return p->near.count;
 }
 
-remat_status remat_planner_near(const struct remat_planner *p, struct remat_arena *arena,
-                                uint32_t index, struct remat_decision *out)
+void remat_planner_near(const struct remat_planner *p, struct remat_arena *arena, uint32_t index,
+                        struct remat_decision *out)
 {
-    remat_status st = REMAT_OK;
     bool *keep;
     const uint8_t *actions = p->near.actions + (size_t)index * p->near.item_count;
     REMAT_NEW(arena, keep, p->model.item_count);
     memset(keep, true, p->model.item_count * sizeof *keep);
-    REMAT_TRY(remat_model_decide(arena, &p->model, keep, p->pinned, out));
+    remat_model_decide(arena, &p->model, keep, p->pinned, out);
     for (uint32_t f = 0; f < p->free_count; f++)
         out->actions[p->model.item_value[p->free_items[f]].i] = actions[f];
-fail:
-    return st;
 }
 
 /* Of a step, from the least that choices cost. */
@@ -382,29 +352,24 @@ static uint64_t bound_ns(const struct remat_planner *p, double cost_ps)
     return ns > 0 ? (uint64_t)ns : 0;
 }
 
-remat_status remat_planner_bound(struct remat_planner *p, uint64_t live_bytes, uint64_t *out_ns)
+uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
 {
-    remat_status st = REMAT_OK;
     double best_ps = -INFINITY;
     uint32_t binding = p->binding;
-    if (live_bytes < p->floor_bytes) {
-        *out_ns = UINT64_MAX;
-        return REMAT_OK;
-    }
+    if (live_bytes < p->floor_bytes)
+        return UINT64_MAX;
     for (uint32_t m = 0; m < p->point_count; m++) {
         struct bounded_point *at = &p->points[(p->binding + m) % p->point_count];
         uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
         double ps;
-        REMAT_TRY(remat_border_bound(at->network, room, best_ps, &ps));
+        remat_border_bound(at->network, room, best_ps, &ps);
         if (ps > best_ps) {
             best_ps = ps;
             binding = (uint32_t)(at - p->points);
         }
     }
     p->binding = binding;
-    *out_ns = bound_ns(p, best_ps);
-fail:
-    return st;
+    return bound_ns(p, best_ps);
 }
 
 static int compare_kept(const void *a, const void *b)
@@ -417,17 +382,16 @@ static int compare_kept(const void *a, const void *b)
     return strcmp(x->value, y->value);
 }
 
-remat_status remat_planner_binding(const struct remat_planner *p, struct remat_arena *arena,
-                                   uint64_t live_bytes, struct remat_binding *out)
+void remat_planner_binding(const struct remat_planner *p, struct remat_arena *arena,
+                           uint64_t live_bytes, struct remat_binding *out)
 {
-    remat_status st = REMAT_OK;
     const struct bounded_point *at;
     const struct remat_fused_kernel *kernel;
     struct remat_border_point cut;
     struct remat_kept *kept;
     *out = (struct remat_binding){0};
     if (p->point_count == 0)
-        return REMAT_OK;
+        return;
     at = &p->points[p->binding];
     kernel = &p->evaluator->settled->kernels->kernels[at->at.kernel];
     *out = (struct remat_binding){.kernel = p->graph->values[kernel->name.i].name,
@@ -445,29 +409,26 @@ remat_status remat_planner_binding(const struct remat_planner *p, struct remat_a
                                     p->model.item_region[i], at->at.border.items[i].bytes};
     qsort(kept, out->kept_count, sizeof *kept, compare_kept);
     out->kept = kept;
-fail:
-    return st;
 }
 
 /* The fewest bytes that are live at the loss. */
-static remat_status least_bytes(const struct remat_planner *p, struct remat_arena *scratch,
-                                const struct remat_decision *decision, uint64_t *out)
+static uint64_t least_bytes(const struct remat_planner *p, struct remat_arena *scratch,
+                            const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
+    uint64_t out;
     struct remat_border_point point = {0};
     uint8_t *times;
-    *out = p->static_bytes;
+    out = p->static_bytes;
     if (p->point_count == 0)
-        return REMAT_OK;
+        return out;
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
-    REMAT_TRY(remat_border_follow(scratch, &p->model.border, times, &point));
+    remat_border_follow(scratch, &p->model.border, times, &point);
     point.again = NULL;
-    REMAT_TRY(remat_border_measure(scratch, &p->points[0].at.border, &point));
-    *out += p->points[0].at.other_bytes + point.bytes;
-fail:
-    return st;
+    remat_border_measure(scratch, &p->points[0].at.border, &point);
+    out += p->points[0].at.other_bytes + point.bytes;
+    return out;
 }
 
 remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
@@ -478,7 +439,7 @@ remat_status remat_planner_least(const struct remat_planner *p, struct remat_are
     REMAT_TRY(remat_evaluate_time(p->evaluator, decision, &cost, &out->effect));
     out->step_ns = cost.step_ns;
     out->times = cost.times;
-    REMAT_TRY(least_bytes(p, scratch, decision, &out->live_bytes));
+    out->live_bytes = least_bytes(p, scratch, decision);
 fail:
     return st;
 }

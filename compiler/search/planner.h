@@ -40,25 +40,24 @@ uint32_t remat_planner_path_corner(const struct remat_planner *planner, uint32_t
  * again too, and what leads to it a second time (nested). They get slower, and smaller up to where
  * what is held at once within groups is more than what is saved between them. */
 uint32_t remat_planner_nested_count(const struct remat_planner *planner, uint32_t path);
-remat_status remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
-                                  uint32_t path, uint32_t index, struct remat_decision *out);
+void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
+                          uint32_t path, uint32_t index, struct remat_decision *out);
 
 /* Further decisions, which depend on no budget either: the corners of the hulls, and in small
  * graphs what differs from one in few values, up to every decision where there are few. In no
  * order. */
 uint32_t remat_planner_near_count(const struct remat_planner *planner);
-remat_status remat_planner_near(const struct remat_planner *planner, struct remat_arena *arena,
-                                uint32_t index, struct remat_decision *out);
+void remat_planner_near(const struct remat_planner *planner, struct remat_arena *arena,
+                        uint32_t index, struct remat_decision *out);
 
 /* No decision whose live peak is at most `live_bytes` gives a kernel list of less than *out_ns.
  * UINT64_MAX: there is none at all. Proof: docs/planning.md. */
-remat_status remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes,
-                                 uint64_t *out_ns);
+uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes);
 
 /* Where the bound that was asked for last is found, `live_bytes` as then, but for bound_ns. There
  * is a program point wherever there is a loss: else out->kernel is NULL. */
-remat_status remat_planner_binding(const struct remat_planner *planner, struct remat_arena *arena,
-                                   uint64_t live_bytes, struct remat_binding *out);
+void remat_planner_binding(const struct remat_planner *planner, struct remat_arena *arena,
+                           uint64_t live_bytes, struct remat_binding *out);
 
 /* What is known of one decision without a schedule: its time is exact. */
 struct remat_least {

@@ -6,19 +6,18 @@
 
 #include "rewrite.h"
 
-static remat_status decide(struct remat_search *s, struct remat_arena *arena,
-                           const struct remat_planner *planner,
-                           const struct remat_proposal *proposal, struct remat_notes *notes,
-                           struct remat_decision *out)
+static void decide(struct remat_search *s, struct remat_arena *arena,
+                   const struct remat_planner *planner, const struct remat_proposal *proposal,
+                   struct remat_notes *notes, struct remat_decision *out)
 {
     remat_stopwatch_start(s->watch);
-    remat_status st =
-        proposal->policy ? remat_policy_decide(s->ground, arena, proposal->policy, out, notes)
-        : remat_is_none(proposal->path)
-            ? remat_planner_near(planner, arena, proposal->step, out)
-            : remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
+    if (proposal->policy)
+        remat_policy_decide(s->ground, arena, proposal->policy, out, notes);
+    else if (remat_is_none(proposal->path))
+        remat_planner_near(planner, arena, proposal->step, out);
+    else
+        remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
     remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
-    return st;
 }
 
 remat_status remat_proposal_find_least(struct remat_search *s, struct remat_arena *scratch,
@@ -28,7 +27,7 @@ remat_status remat_proposal_find_least(struct remat_search *s, struct remat_aren
     remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_notes ignored = {0};
-    REMAT_TRY(decide(s, scratch, planner, proposal, &ignored, &decision));
+    decide(s, scratch, planner, proposal, &ignored, &decision);
     REMAT_TRY(remat_planner_least(planner, scratch, &decision, &proposal->least));
 fail:
     remat_arena_reset(scratch);
@@ -42,7 +41,7 @@ remat_status remat_proposal_evaluate(struct remat_search *s, struct remat_arena 
     remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_notes ignored = {0};
-    REMAT_TRY(decide(s, scratch, planner, proposal, &ignored, &decision));
+    decide(s, scratch, planner, proposal, &ignored, &decision);
     REMAT_TRY(remat_evaluate_packed(s->evaluator, &decision, limit_bytes, s->settings->guard_bytes,
                                     &proposal->cost));
     if (proposal->cost.arena_bytes < s->fixed_arena_bytes)
@@ -52,14 +51,13 @@ fail:
     return st;
 }
 
-remat_status remat_proposals_show(struct remat_search *s, const char *name, uint32_t all,
-                                  const struct remat_proposal *proposals, size_t count)
+void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all,
+                          const struct remat_proposal *proposals, size_t count)
 {
-    remat_status st = REMAT_OK;
     struct remat_tried_list list = {.name = name, .proposal_count = all};
     struct remat_tried *tried;
     if (!s->settings->tried)
-        return REMAT_OK;
+        return;
     REMAT_NEW(s->planning, tried, count);
     for (size_t i = 0; i < count; i++) {
         const struct remat_proposal *p = &proposals[i];
@@ -76,8 +74,6 @@ remat_status remat_proposals_show(struct remat_search *s, const char *name, uint
     }
     list.items = tried;
     s->settings->tried(s->settings->search_user, &list);
-fail:
-    return st;
 }
 
 static int compare_least(const void *a, const void *b)
@@ -147,10 +143,10 @@ remat_status remat_proposal_carry(struct remat_search *s, struct remat_arena *ar
     struct remat_evaluator *evaluator;
     struct remat_graph *graph;
     *out = (struct remat_chosen){.name = proposal->name};
-    REMAT_TRY(decide(s, arena, planner, proposal, notes, &out->decision));
+    decide(s, arena, planner, proposal, notes, &out->decision);
     remat_stopwatch_start(s->watch);
-    REMAT_TRY(remat_evaluator_for(s->evaluator, &out->decision, &evaluator));
-    REMAT_TRY(remat_rewrite(s->ctx, arena, &evaluator->clones, &out->decision, &graph));
+    evaluator = remat_evaluator_for(s->evaluator, &out->decision);
+    graph = remat_rewrite(s->ctx, arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
     REMAT_TRY(remat_arrange(s->ctx, arena, graph, s->statics, &s->settings->device, s->watch,
                             &out->arranged));

@@ -37,8 +37,8 @@ remat_status remat_proposal_evaluate(struct remat_search *search, struct remat_a
 
 /* Those that have been evaluated, to settings->tried; `all` is how many there were to choose from.
  */
-remat_status remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
-                                  const struct remat_proposal *proposals, size_t count);
+void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
+                          const struct remat_proposal *proposals, size_t count);
 
 /* Finds the least costs of policies, sorts by time, and keeps one of those that make the same
  * kernels, the one with the least index. A search that is over looks at nothing and full

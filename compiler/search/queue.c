@@ -13,16 +13,13 @@ static bool comes_before(const struct remat_queue_entry *a, const struct remat_q
     return a->key != b->key ? a->key < b->key : a->last.index < b->last.index;
 }
 
-static remat_status push(struct remat_queue *q, struct remat_queue_entry entry)
+static void push(struct remat_queue *q, struct remat_queue_entry entry)
 {
-    remat_status st = REMAT_OK;
     REMAT_PUSH(q->search->arena, &q->heap, entry);
     size_t at = q->heap.count - 1;
     for (; at > 0 && comes_before(&entry, &q->heap.items[(at - 1) / 2]); at = (at - 1) / 2)
         q->heap.items[at] = q->heap.items[(at - 1) / 2];
     q->heap.items[at] = entry;
-fail:
-    return st;
 }
 
 static struct remat_queue_entry pop(struct remat_queue *q)
@@ -86,11 +83,11 @@ fail:
 
 /* --- entries --- */
 
-remat_status remat_queue_add(struct remat_queue *q, const struct remat_proposal *proposal)
+void remat_queue_add(struct remat_queue *q, const struct remat_proposal *proposal)
 {
     struct remat_queue_entry entry = {*proposal, proposal->step, key_of(q, proposal)};
     entry.last.index = q->added_count++;
-    return push(q, entry);
+    push(q, entry);
 }
 
 /* At a corner the last decision may be a launch faster than those before it. */
@@ -102,10 +99,10 @@ static uint64_t range_key(const struct remat_queue *q, uint32_t first,
                                                                                     : key;
 }
 
-static remat_status push_range(struct remat_queue *q, uint32_t first,
-                               const struct remat_proposal *last, uint64_t before_ns)
+static void push_range(struct remat_queue *q, uint32_t first, const struct remat_proposal *last,
+                       uint64_t before_ns)
 {
-    return push(q, (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
+    push(q, (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
 }
 
 static remat_status halve(struct remat_queue *q, const struct remat_queue_entry *entry)
@@ -115,8 +112,8 @@ static remat_status halve(struct remat_queue *q, const struct remat_queue_entry 
     struct remat_proposal left = remat_queue_step(entry->last.path, middle);
     left.index = entry->last.index;
     REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &left));
-    REMAT_TRY(push_range(q, entry->first, &left, entry->key));
-    st = push_range(q, middle + 1, &entry->last, left.least.step_ns);
+    push_range(q, entry->first, &left, entry->key);
+    push_range(q, middle + 1, &entry->last, left.least.step_ns);
 fail:
     return st;
 }
@@ -134,7 +131,7 @@ static remat_status add_path(struct remat_queue *q, uint32_t path, uint32_t stri
         struct remat_proposal last = remat_queue_step(path, end - 1);
         last.index = q->added_count;
         REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &last));
-        REMAT_TRY(push_range(q, first, &last, before_ns));
+        push_range(q, first, &last, before_ns);
         before_ns = last.least.step_ns;
         q->added_count += end - first;
     }
@@ -147,7 +144,7 @@ static remat_status add_near(struct remat_queue *q, uint32_t i)
     remat_status st = REMAT_OK;
     struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
     REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &near));
-    st = remat_queue_add(q, &near);
+    remat_queue_add(q, &near);
 fail:
     return st;
 }
@@ -188,9 +185,8 @@ static struct remat_queue_kind *find_kind(const struct remat_queue *q,
     return NULL;
 }
 
-remat_status remat_queue_learn(struct remat_queue *q, const struct remat_proposal *proposal)
+void remat_queue_learn(struct remat_queue *q, const struct remat_proposal *proposal)
 {
-    remat_status st = REMAT_OK;
     struct remat_queue_kind kind = {.id = kind_of(proposal),
                                     .beyond_bytes = proposal->cost.live_peak_bytes -
                                                     proposal->least.live_bytes};
@@ -199,8 +195,6 @@ remat_status remat_queue_learn(struct remat_queue *q, const struct remat_proposa
         *known = kind;
     else
         REMAT_PUSH(q->search->arena, &q->kinds, kind);
-fail:
-    return st;
 }
 
 static bool needs_more(struct remat_queue *q, const struct remat_proposal *proposal,
@@ -256,9 +250,9 @@ remat_status remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *
     return st;
 }
 
-remat_status remat_queue_show(const struct remat_queue *q)
+void remat_queue_show(const struct remat_queue *q)
 {
-    return remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
+    remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
 }
 
 /* Faster, or as fast and smaller. */
@@ -287,7 +281,7 @@ remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
         *found = true;
         q->search->state.best_ns = proposal.cost.step_ns;
     }
-    st = remat_queue_show(q);
+    remat_queue_show(q);
 fail:
     return st;
 }
@@ -309,7 +303,7 @@ remat_status remat_queue_smallest(struct remat_queue *q, struct remat_proposal *
             limit_bytes = proposal.cost.arena_bytes - 1;
         }
     }
-    st = remat_queue_show(q);
+    remat_queue_show(q);
 fail:
     return st;
 }

@@ -52,7 +52,7 @@ struct remat_queue {
 };
 
 /* One whose least cost is known. */
-remat_status remat_queue_add(struct remat_queue *queue, const struct remat_proposal *proposal);
+void remat_queue_add(struct remat_queue *queue, const struct remat_proposal *proposal);
 
 /* All that the planner proposes: its paths, and what is near their corners. */
 remat_status remat_queue_add_planned(struct remat_queue *queue);
@@ -70,11 +70,11 @@ remat_status remat_queue_evaluate(struct remat_queue *queue, struct remat_propos
                                   uint64_t limit_bytes);
 
 /* Has settings->tried see what was evaluated. */
-remat_status remat_queue_show(const struct remat_queue *queue);
+void remat_queue_show(const struct remat_queue *queue);
 
 /* From now on proposals of that kind need as much beyond their bound as this one, which has been
  * priced; every 16th that is passed by for that is taken nevertheless. */
-remat_status remat_queue_learn(struct remat_queue *queue, const struct remat_proposal *proposal);
+void remat_queue_learn(struct remat_queue *queue, const struct remat_proposal *proposal);
 
 /* The fastest whose packed arena fits limit_bytes, of a queue by time. With *found there is one to
  * be beaten, in *best, which stays as it is where nothing is. */

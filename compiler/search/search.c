@@ -26,14 +26,11 @@ bool remat_search_is_over(struct remat_search *s)
     return s->over;
 }
 
-static remat_status note_end(struct remat_search *s)
+static void note_end(struct remat_search *s)
 {
-    remat_status st = REMAT_OK;
     if (s->over)
         REMAT_PUSH(s->arena, &s->notes,
                    "the search was cut short: what was found by then depends on the machine");
-fail:
-    return st;
 }
 
 remat_status remat_search_policies(struct remat_search *s, bool manual, struct remat_proposals *out)
@@ -43,7 +40,7 @@ remat_status remat_search_policies(struct remat_search *s, bool manual, struct r
     struct remat_policy *policies;
     uint32_t count = 1;
     if (manual) {
-        REMAT_TRY(remat_manual_policies(s->ctx, s->arena, s->graph, &count, &policies));
+        remat_manual_policies(s->ctx, s->arena, s->graph, &count, &policies);
     } else {
         REMAT_NEW(s->arena, policies, 1);
         REMAT_TRY(remat_policy_resolve(s->ctx, s->arena, s->graph, given, policies));
@@ -62,8 +59,7 @@ remat_status remat_search_planner(struct remat_search *s, struct remat_planner *
     remat_status st = REMAT_OK;
     const struct remat_kernel_list *kernels = s->evaluator->settled->kernels;
     struct remat_price *prices;
-    struct remat_arena scratch;
-    remat_arena_init(&scratch, s->ctx);
+    struct remat_arena *scratch = remat_scratch_open(s->ctx);
     remat_stopwatch_start(s->watch);
     REMAT_NEW(s->planning, prices, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
@@ -71,9 +67,9 @@ remat_status remat_search_planner(struct remat_search *s, struct remat_planner *
     REMAT_TRY(remat_price_check_list(s->ctx, s->graph, kernels, prices, &s->settings->device));
     REMAT_TRY(remat_planner_create(s->ctx, s->planning, s->evaluator, prices, s->pinned, out));
     remat_stopwatch_lap(s->watch, REMAT_LAP_PLAN);
-    REMAT_TRY(remat_planner_price_corners(*out, &scratch));
+    REMAT_TRY(remat_planner_price_corners(*out, scratch));
 fail:
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }
 
@@ -91,18 +87,17 @@ remat_status remat_search_base(struct remat_search *s, uint64_t *out_ns)
     remat_status st = REMAT_OK;
     static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
     static const struct remat_policy_settings no_pins = {0};
-    struct remat_arena scratch;
     struct remat_policy_ground *ground;
     struct remat_decision decision;
     struct remat_evaluation cost;
     struct remat_notes ignored = {0};
-    remat_arena_init(&scratch, s->ctx);
-    REMAT_TRY(remat_policy_prepare(s->ctx, &scratch, s->graph, &no_pins, &ground));
-    REMAT_TRY(remat_policy_decide(ground, &scratch, &none, &decision, &ignored));
+    struct remat_arena *scratch = remat_scratch_open(s->ctx);
+    REMAT_TRY(remat_policy_prepare(s->ctx, scratch, s->graph, &no_pins, &ground));
+    remat_policy_decide(ground, scratch, &none, &decision, &ignored);
     REMAT_TRY(remat_evaluate(s->evaluator, &decision, &cost));
     *out_ns = cost.step_ns;
 fail:
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }
 
@@ -126,19 +121,16 @@ static struct remat_queue queue_of(const struct run *r, const char *name,
                                 .order = order};
 }
 
-static remat_status show_bound(const struct run *r)
+static void show_bound(const struct run *r)
 {
-    remat_status st = REMAT_OK;
     struct remat_search *s = r->search;
     struct remat_binding binding;
     if (!s->settings->bounded || !s->state.bound_ns)
-        return REMAT_OK;
-    REMAT_TRY(remat_planner_binding(r->planner, s->planning, s->limit_bytes, &binding));
+        return;
+    remat_planner_binding(r->planner, s->planning, s->limit_bytes, &binding);
     binding.bound_ns = remat_search_step_ns(s, s->state.bound_ns);
     if (binding.kernel)
         s->settings->bounded(s->settings->search_user, &binding);
-fail:
-    return st;
 }
 
 /* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
@@ -152,9 +144,8 @@ static remat_status find_manual(const struct run *r, bool with_flags, struct rem
     for (size_t i = 0; i < r->policies.count; i++)
         if (!with_flags ||
             remat_policy_megatron_flags(r->search->arena, r->policies.items[i].policy))
-            REMAT_TRY(remat_queue_add(&queue, &r->policies.items[i]));
+            remat_queue_add(&queue, &r->policies.items[i]);
     st = remat_queue_fastest(&queue, r->search->limit_bytes, out, found);
-fail:
     return st;
 }
 
@@ -166,7 +157,7 @@ static remat_status refuse(const struct run *r)
     struct remat_proposal smallest;
     bool found;
     for (size_t i = 0; i < r->policies.count; i++)
-        REMAT_TRY(remat_queue_add(&queue, &r->policies.items[i]));
+        remat_queue_add(&queue, &r->policies.items[i]);
     if (r->per_op)
         REMAT_TRY(remat_queue_add_planned(&queue));
     REMAT_TRY(remat_queue_smallest(&queue, &smallest, &found));
@@ -283,30 +274,29 @@ fail:
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_arena scratch;
-    struct run r = {.search = s, .scratch = &scratch};
+    struct remat_arena *scratch = remat_scratch_open(s->ctx);
+    struct run r = {.search = s, .scratch = scratch};
     struct remat_proposal best, manual = {0};
     bool free = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
     r.per_op = free && s->settings->solver == REMAT_SOLVER_PER_OP;
-    remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(remat_search_policies(s, free, &r.policies));
     if (s->settings->has_budget) {
         REMAT_TRY(remat_search_planner(s, &r.planner));
         if (s->limit_bytes >= remat_planner_floor(r.planner))
-            REMAT_TRY(remat_planner_bound(r.planner, s->limit_bytes, &s->state.bound_ns));
+            s->state.bound_ns = remat_planner_bound(r.planner, s->limit_bytes);
     }
     if (free) {
-        REMAT_TRY(remat_proposals_bound(s, &scratch, r.planner, &r.policies));
+        REMAT_TRY(remat_proposals_bound(s, scratch, r.planner, &r.policies));
         REMAT_TRY(choose_freely(&r, &best, &manual));
     } else {
         REMAT_TRY(choose_given(&r, &best));
         manual = best;
     }
-    REMAT_TRY(note_end(s));
+    note_end(s);
     REMAT_TRY(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
-    REMAT_TRY(show_bound(&r));
-    REMAT_TRY(remat_proposals_show(s, "the plan", 1, &best, 1));
-    remat_evaluator_release(s->evaluator);
+    show_bound(&r);
+    remat_proposals_show(s, "the plan", 1, &best, 1);
+    remat_evaluator_forget(s->evaluator);
     REMAT_TRY(remat_proposal_carry(s, s->arena, r.planner, &best, &s->notes, out));
     out->manual = manual.policy;
     out->manual_ns = manual.cost.step_ns;
@@ -314,6 +304,6 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(r.planner) : 0;
     out->floor_bytes = r.per_op ? remat_planner_floor(r.planner) : 0;
 fail:
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }

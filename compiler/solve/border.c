@@ -75,81 +75,70 @@ static double rounding_ps(const struct remat_border_network *n, double price)
     return 0x1p-50 * (n->total_ps + price * n->total_bytes);
 }
 
-static remat_status add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
+static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
 {
-    remat_status st = REMAT_OK;
     uint32_t arc;
-    REMAT_TRY(remat_flow_add(&n->flow, from, to, 0, &arc));
+    remat_flow_add(&n->flow, from, to, 0, &arc);
     REMAT_PUSH(n->arena, &n->arcs, ((struct arc_capacity){arc, ps}));
-fail:
-    return st;
 }
 
-static remat_status add_item(struct remat_border_network *n, uint32_t i)
+static void add_item(struct remat_border_network *n, uint32_t i)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border_item *item = &n->border->items[i];
     uint32_t task = remat_border_task_node(n->border, item->task);
     if (item->wanted)
-        REMAT_TRY(add_arc(n, n->source, item_node(i), INFINITY));
+        add_arc(n, n->source, item_node(i), INFINITY);
     if (item->kept)
-        REMAT_TRY(add_arc(n, task, n->sink, INFINITY));
+        add_arc(n, task, n->sink, INFINITY);
     if (item->recomputed && !item->kept)
-        REMAT_TRY(add_arc(n, item_node(i), task, INFINITY));
-    REMAT_TRY(remat_flow_add(&n->flow, item_node(i), task, 0, &n->keep_arc[i]));
-fail:
-    return st;
+        add_arc(n, item_node(i), task, INFINITY);
+    remat_flow_add(&n->flow, item_node(i), task, 0, &n->keep_arc[i]);
 }
 
-static remat_status add_task(struct remat_border_network *n, uint32_t t)
+static void add_task(struct remat_border_network *n, uint32_t t)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *b = n->border;
     const struct remat_border_task *task = &b->tasks[t];
     uint32_t node = remat_border_task_node(b, t);
-    if (task->forbidden)
-        return add_arc(n, node, n->sink, INFINITY);
+    if (task->forbidden) {
+        add_arc(n, node, n->sink, INFINITY);
+        return;
+    }
     if (task->cost_ps > 0)
-        REMAT_TRY(add_arc(n, node, n->sink, (double)task->cost_ps));
+        add_arc(n, node, n->sink, (double)task->cost_ps);
     if (task->cost_ps < 0)
-        REMAT_TRY(add_arc(n, n->source, node, -(double)task->cost_ps));
+        add_arc(n, n->source, node, -(double)task->cost_ps);
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        REMAT_TRY(add_arc(n, node, item_node(b->inputs[i]), INFINITY));
-fail:
-    return st;
+        add_arc(n, node, item_node(b->inputs[i]), INFINITY);
 }
 
-remat_status remat_border_network(struct remat_arena *arena, const struct remat_border *b,
-                                  struct remat_border_network **out)
+struct remat_border_network *remat_border_network(struct remat_arena *arena,
+                                                  const struct remat_border *b)
 {
-    remat_status st = REMAT_OK;
     struct remat_border_network *n;
     uint32_t nodes = b->item_count + b->task_count + b->extra_count;
     REMAT_NEW(arena, n, 1);
     *n = (struct remat_border_network){
         .arena = arena, .border = b, .source = nodes, .sink = nodes + 1};
     sum_up(n);
-    REMAT_TRY(remat_flow_create(arena, nodes + 2, &n->flow));
+    remat_flow_create(arena, nodes + 2, &n->flow);
     REMAT_NEW(arena, n->keep_arc, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++)
-        REMAT_TRY(add_item(n, i));
+        add_item(n, i);
     for (uint32_t t = 0; t < b->task_count; t++)
-        REMAT_TRY(add_task(n, t));
+        add_task(n, t);
     for (uint32_t e = 0; e < b->extra_count; e++)
         if (b->extra_ps[e])
-            REMAT_TRY(add_arc(n, remat_border_extra_node(b, e), n->sink, (double)b->extra_ps[e]));
+            add_arc(n, remat_border_extra_node(b, e), n->sink, (double)b->extra_ps[e]);
     for (uint32_t a = 0; a < b->arc_count; a++)
-        REMAT_TRY(add_arc(n, b->arcs[a].from, b->arcs[a].to,
-                          b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps));
-    *out = n;
-fail:
-    return st;
+        add_arc(n, b->arcs[a].from, b->arcs[a].to,
+                b->arcs[a].ps == REMAT_BORDER_RULE ? INFINITY : (double)b->arcs[a].ps);
+    return n;
 }
 
-remat_status remat_border_measure(struct remat_arena *arena, const struct remat_border *b,
-                                  struct remat_border_point *point)
+void remat_border_measure(struct remat_arena *arena, const struct remat_border *b,
+                          struct remat_border_point *point)
 {
-    remat_status st = REMAT_OK;
     bool *holds; /* by node */
     REMAT_NEW(arena, holds, b->item_count + b->task_count + b->extra_count);
     REMAT_NEW(arena, point->keep, b->item_count);
@@ -178,14 +167,11 @@ remat_status remat_border_measure(struct remat_arena *arena, const struct remat_
         point->keep[i] = holds[i] && !point->run[b->items[i].task];
         point->bytes += point->keep[i] ? b->items[i].bytes : 0;
     }
-fail:
-    return st;
 }
 
-static remat_status find_cut(struct remat_border_network *n, double price,
-                             struct remat_border_point *point, double *least_ps)
+static void find_cut(struct remat_border_network *n, double price, struct remat_border_point *point,
+                     double *least_ps)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *b = n->border;
     int64_t flow;
     int64_t negative_ps = b->constant_ps;
@@ -202,42 +188,36 @@ static remat_status find_cut(struct remat_border_network *n, double price,
     for (uint32_t t = 0; t < b->task_count; t++)
         if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
             negative_ps += b->tasks[t].cost_ps;
-    REMAT_TRY(remat_flow_run(&n->flow, n->source, n->sink, &flow));
+    remat_flow_run(&n->flow, n->source, n->sink, &flow);
     *least_ps = (double)flow / units + (double)negative_ps - rounding_ps(n, price);
     *point = (struct remat_border_point){0};
     REMAT_NEW(n->arena, point->run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
         point->run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
-    REMAT_TRY(remat_border_measure(n->arena, b, point));
-fail:
-    return st;
+    remat_border_measure(n->arena, b, point);
 }
 
-remat_status remat_border_cut(struct remat_border_network *n, double price,
-                              struct remat_border_point *point, double *least_ps)
+void remat_border_cut(struct remat_border_network *n, double price,
+                      struct remat_border_point *point, double *least_ps)
 {
-    remat_status st = REMAT_OK;
     struct cut cut = {.price = price};
     size_t c = 0;
     while (c < n->cuts.count && n->cuts.items[c].price != price)
         c++;
     if (c == n->cuts.count) {
-        REMAT_TRY(find_cut(n, price, &cut.point, &cut.least_ps));
+        find_cut(n, price, &cut.point, &cut.least_ps);
         REMAT_PUSH(n->arena, &n->cuts, cut);
     }
     *point = n->cuts.items[c].point;
     *least_ps = n->cuts.items[c].least_ps;
-fail:
-    return st;
 }
 
-remat_status remat_border_least_bytes(struct remat_border_network *network, uint64_t *out)
+uint64_t remat_border_least_bytes(struct remat_border_network *network)
 {
     struct remat_border_point point;
     double ignored;
-    remat_status st = remat_border_cut(network, highest_price(network), &point, &ignored);
-    *out = point.bytes;
-    return st;
+    remat_border_cut(network, highest_price(network), &point, &ignored);
+    return point.bytes;
 }
 
 struct hull_builder {
@@ -266,64 +246,57 @@ static bool is_corner(const struct remat_border_point *from, const struct remat_
 }
 
 /* Appends the corners after `from`, up to and with `to`. */
-static remat_status between(struct hull_builder *h, const struct remat_border_point *from,
-                            const struct remat_border_point *to)
+static void between(struct hull_builder *h, const struct remat_border_point *from,
+                    const struct remat_border_point *to)
 {
-    remat_status st = REMAT_OK;
     struct remat_border_point middle;
     double ignored;
-    REMAT_TRY(remat_border_cut(h->network, price_between(from, to), &middle, &ignored));
+    remat_border_cut(h->network, price_between(from, to), &middle, &ignored);
     if (is_corner(from, &middle, to) && h->points.count < HULL_POINTS_MAX) {
-        REMAT_TRY(between(h, from, &middle));
-        return between(h, &middle, to);
+        between(h, from, &middle);
+        {
+            between(h, &middle, to);
+            return;
+        }
     }
     REMAT_PUSH(h->network->arena, &h->points, *to);
-fail:
-    return st;
 }
 
-remat_status remat_border_find_hull(struct remat_border_network *network,
-                                    struct remat_border_hull *out)
+void remat_border_find_hull(struct remat_border_network *network, struct remat_border_hull *out)
 {
-    remat_status st = REMAT_OK;
     struct hull_builder h = {.network = network};
     struct remat_border_point most, least;
     double ignored;
-    REMAT_TRY(remat_border_cut(network, LEAST_PRICE, &most, &ignored));
-    REMAT_TRY(remat_border_cut(network, highest_price(network), &least, &ignored));
+    remat_border_cut(network, LEAST_PRICE, &most, &ignored);
+    remat_border_cut(network, highest_price(network), &least, &ignored);
     REMAT_PUSH(network->arena, &h.points, most);
     if (least.bytes < most.bytes && least.cost_ps > most.cost_ps)
-        REMAT_TRY(between(&h, &most, &least));
+        between(&h, &most, &least);
     out->points = h.points.items;
     out->count = (uint32_t)h.points.count;
-fail:
-    return st;
 }
 
-remat_status remat_border_bound(struct remat_border_network *network, uint64_t bytes,
-                                double enough_ps, double *out_ps)
+void remat_border_bound(struct remat_border_network *network, uint64_t bytes, double enough_ps,
+                        double *out_ps)
 {
-    remat_status st = REMAT_OK;
     struct remat_border_point above, below, middle;
     double line;
-    REMAT_TRY(remat_border_cut(network, 0, &above, out_ps));
+    remat_border_cut(network, 0, &above, out_ps);
     if (above.bytes <= bytes)
-        return REMAT_OK;
-    REMAT_TRY(remat_border_cut(network, highest_price(network), &below, &line));
+        return;
+    remat_border_cut(network, highest_price(network), &below, &line);
     *out_ps = fmax(*out_ps, line - highest_price(network) * (double)bytes);
     for (int step = 0; step < NEWTON_STEPS && below.bytes < above.bytes; step++) {
         double price = price_between(&above, &below);
         double chord_ps = (double)above.cost_ps + price * ((double)above.bytes - (double)bytes);
         if (!(price > 0) || chord_ps <= enough_ps) /* the hull is convex */
             break;
-        REMAT_TRY(remat_border_cut(network, price, &middle, &line));
+        remat_border_cut(network, price, &middle, &line);
         *out_ps = fmax(*out_ps, line - price * (double)bytes);
         if (!is_corner(&above, &middle, &below))
             break;
         *(middle.bytes > bytes ? &above : &below) = middle;
     }
-fail:
-    return st;
 }
 
 void remat_border_binding_cut(const struct remat_border_network *n, uint64_t bytes,

@@ -12,7 +12,7 @@
 #ifndef REMAT_BORDER_H
 #define REMAT_BORDER_H
 
-#include "base.h"
+#include "unwind.h"
 
 struct remat_border_item {
     uint64_t bytes;
@@ -69,22 +69,22 @@ struct remat_border_point {
 
 /* What the choice `run` costs and keeps: items wanted, or needed by a running task, whose own task
  * does not run. Fills cost_ps, bytes and keep of *point. */
-remat_status remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
-                                  struct remat_border_point *point);
+void remat_border_measure(struct remat_arena *arena, const struct remat_border *border,
+                          struct remat_border_point *point);
 
 /* A network for many cuts. Belongs to one thread; memory is the arena's. */
 struct remat_border_network;
-remat_status remat_border_network(struct remat_arena *arena, const struct remat_border *border,
-                                  struct remat_border_network **out);
+struct remat_border_network *remat_border_network(struct remat_arena *arena,
+                                                  const struct remat_border *border);
 
 /* The best choice at a price in ps per byte (finite, from 0 on). *least_ps: no choice at all has
  * cost + price * bytes below this; every rounding is downwards. Asked again, the network returns
  * what it found; *point's arrays are the network's. */
-remat_status remat_border_cut(struct remat_border_network *network, double price,
-                              struct remat_border_point *point, double *least_ps);
+void remat_border_cut(struct remat_border_network *network, double price,
+                      struct remat_border_point *point, double *least_ps);
 
 /* The fewest bytes that any choice keeps. */
-remat_status remat_border_least_bytes(struct remat_border_network *network, uint64_t *out);
+uint64_t remat_border_least_bytes(struct remat_border_network *network);
 
 struct remat_border_hull {
     uint32_t count;
@@ -92,14 +92,13 @@ struct remat_border_hull {
 };
 
 /* The corners of the lower convex hull, from the cheapest choice to the one that keeps least. */
-remat_status remat_border_find_hull(struct remat_border_network *network,
-                                    struct remat_border_hull *out);
+void remat_border_find_hull(struct remat_border_network *network, struct remat_border_hull *out);
 
 /* A lower bound of cost_ps over every choice that keeps at most `bytes`, by Newton's method on the
  * price: never more than the least cost of such a choice. The search ends where it could not come
  * to more than enough_ps. */
-remat_status remat_border_bound(struct remat_border_network *network, uint64_t bytes,
-                                double enough_ps, double *out_ps);
+void remat_border_bound(struct remat_border_network *network, uint64_t bytes, double enough_ps,
+                        double *out_ps);
 
 /* Of the cuts that the network has been asked for, the one that gives the highest bound for
  * `bytes`, and its price; there is one at least. *point's arrays are the network's. */

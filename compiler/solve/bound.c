@@ -18,10 +18,9 @@ struct candidates {
     double *values; /* negative: not tried */
 };
 
-static remat_status find_candidates(struct remat_cut *c, uint64_t budget, struct remat_arena *arena,
-                                    struct remat_deadline *deadline, struct candidates *out)
+static void find_candidates(struct remat_cut *c, uint64_t budget, struct remat_arena *arena,
+                            struct remat_deadline *deadline, struct candidates *out)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(arena, out->items, c->problem->node_count);
     REMAT_NEW(arena, out->values, c->problem->node_count);
     REMAT_NEW(arena, out->pressure, c->problem->node_count);
@@ -39,23 +38,18 @@ static remat_status find_candidates(struct remat_cut *c, uint64_t budget, struct
         out->values[out->count] = -1;
         out->items[out->count++] = k;
     }
-fail:
-    return st;
 }
 
-static remat_status try_candidate(struct remat_cut *c, uint64_t budget, struct candidates *all,
-                                  uint32_t i, uint32_t *best)
+static void try_candidate(struct remat_cut *c, uint64_t budget, struct candidates *all, uint32_t i,
+                          uint32_t *best)
 {
-    remat_status st = REMAT_OK;
     if (all->values[i] >= 0)
-        return REMAT_OK;
+        return;
     remat_cut_look(c, all->items[i], budget);
-    REMAT_TRY(remat_cut_build(c));
-    REMAT_TRY(remat_cut_bound(c, &all->values[i]));
+    remat_cut_build(c);
+    remat_cut_bound(c, &all->values[i]);
     if (*best == UINT32_MAX || all->values[i] > all->values[*best])
         *best = i;
-fail:
-    return st;
 }
 
 /* The node under the most pressure that has not been tried. */
@@ -73,34 +67,31 @@ static bool is_over(struct remat_cut *c)
     return c->steps > WORK_MAX || remat_deadline_expired(c->deadline);
 }
 
-static remat_status try_candidates(struct remat_cut *c, uint64_t budget, struct candidates *all,
-                                   uint32_t cuts_max, uint32_t *best)
+static void try_candidates(struct remat_cut *c, uint64_t budget, struct candidates *all,
+                           uint32_t cuts_max, uint32_t *best)
 {
-    remat_status st = REMAT_OK;
     uint32_t stride = cuts_max ? (all->count + cuts_max - 1) / cuts_max : 0;
     *best = UINT32_MAX;
     for (uint32_t i = stride / 2; stride && i < all->count; i += stride) {
         if (is_over(c))
-            return REMAT_OK;
-        REMAT_TRY(try_candidate(c, budget, all, i, best));
+            return;
+        try_candidate(c, budget, all, i, best);
     }
     for (uint32_t i = 0; stride > 1 && i < cuts_max / 4; i++) {
         uint32_t pressed = most_pressed(all);
         if (pressed == UINT32_MAX || is_over(c))
-            return REMAT_OK;
-        REMAT_TRY(try_candidate(c, budget, all, pressed, best));
+            return;
+        try_candidate(c, budget, all, pressed, best);
     }
     for (; stride > 1 && *best != UINT32_MAX; stride = (stride + 1) / 2) {
         uint32_t middle = *best, reach = stride / 2;
         if (is_over(c))
-            return REMAT_OK;
+            return;
         if (middle >= reach)
-            REMAT_TRY(try_candidate(c, budget, all, middle - reach, best));
+            try_candidate(c, budget, all, middle - reach, best);
         if (middle + reach < all->count)
-            REMAT_TRY(try_candidate(c, budget, all, middle + reach, best));
+            try_candidate(c, budget, all, middle + reach, best);
     }
-fail:
-    return st;
 }
 
 static void list_best(const struct candidates *all, struct remat_bound *out)
@@ -130,48 +121,40 @@ double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
 }
 
 /* The bound at the node again, for its two cuts. */
-static remat_status find_cuts(struct remat_cut *c, uint64_t budget, struct remat_bound *out)
+static void find_cuts(struct remat_cut *c, uint64_t budget, struct remat_bound *out)
 {
-    remat_status st = REMAT_OK;
     double units;
     remat_cut_look(c, out->node, budget);
-    REMAT_TRY(remat_cut_build(c));
-    REMAT_TRY(remat_cut_bound(c, &units));
+    remat_cut_build(c);
+    remat_cut_bound(c, &units);
     if (remat_deadline_expired(c->deadline))
-        return REMAT_OK;
+        return;
     out->keep_more = c->keep_more;
     out->keep_less = c->keep_less;
-fail:
-    return st;
 }
 
-remat_status remat_bound_time(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
-                              struct remat_bound *out)
+void remat_bound_time(struct remat_arena *arena, const struct remat_problem *p, uint64_t budget,
+                      uint32_t cuts_max, struct remat_deadline *deadline, struct remat_bound *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena own;
     struct remat_cut c;
     struct candidates all;
     uint32_t best;
-    remat_arena_init(&own, arena->ctx);
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
     *out = (struct remat_bound){.time = remat_bound_from_ticks(p, 0), .node = UINT32_MAX};
-    REMAT_TRY(remat_cut_create(arena, p, &c));
+    remat_cut_create(arena, p, &c);
     c.deadline = deadline;
-    REMAT_TRY(find_candidates(&c, budget, &own, deadline, &all));
-    REMAT_TRY(try_candidates(&c, budget, &all, cuts_max, &best));
+    find_candidates(&c, budget, own, deadline, &all);
+    try_candidates(&c, budget, &all, cuts_max, &best);
     list_best(&all, out);
     if (best != UINT32_MAX && all.values[best] > 0) {
         out->node = all.items[best];
         if (!remat_deadline_expired(deadline))
-            REMAT_TRY(find_cuts(&c, budget, out));
+            find_cuts(&c, budget, out);
         out->ticks = (uint64_t)ceil(ldexp(all.values[best], -c.shift));
         out->time = remat_bound_from_ticks(p, out->ticks);
     }
-fail:
     remat_cut_destroy(&c);
-    remat_arena_release(&own);
-    return st;
+    remat_scratch_close(own);
 }
 
 /* --- branch and bound --- */
@@ -228,9 +211,8 @@ static uint32_t choose_branch(const struct remat_cut *c)
 }
 
 /* Bounds a new leaf, with everything fixed on the way to it. */
-static remat_status grow(struct remat_cut *c, struct tree *t, struct leaf leaf, uint64_t room)
+static void grow(struct remat_cut *c, struct tree *t, struct leaf leaf, uint64_t room)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = c->problem;
     uint32_t at = t->count++;
     double bound;
@@ -243,39 +225,34 @@ static remat_status grow(struct remat_cut *c, struct tree *t, struct leaf leaf, 
         if (c->fixed[v] != REMAT_CUT_KEPT)
             continue;
         if (p->bytes[v] > c->room)
-            return REMAT_OK; /* nothing of that kind fits */
+            return; /* nothing of that kind fits */
         c->room -= p->bytes[v];
     }
-    REMAT_TRY(remat_cut_bound(c, &bound));
+    remat_cut_bound(c, &bound);
     if (bound > t->leaves[at].bound)
         t->leaves[at].bound = bound;
     t->leaves[at].branch = choose_branch(c);
     heap_push(t, at);
-fail:
-    return st;
 }
 
-remat_status remat_bound_branch(struct remat_arena *arena, const struct remat_problem *p,
-                                uint64_t budget, uint32_t node, uint64_t enough,
-                                uint32_t leaves_max, struct remat_deadline *deadline,
-                                uint64_t *ticks)
+void remat_bound_branch(struct remat_arena *arena, const struct remat_problem *p, uint64_t budget,
+                        uint32_t node, uint64_t enough, uint32_t leaves_max,
+                        struct remat_deadline *deadline, uint64_t *ticks)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena own;
     struct remat_cut c = {0};
     struct tree t = {0};
     double least = INFINITY; /* units */
-    remat_arena_init(&own, arena->ctx);
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
     *ticks = 0;
-    REMAT_TRY(remat_cut_create(&own, p, &c));
+    remat_cut_create(own, p, &c);
     c.deadline = deadline;
-    REMAT_NEW(&own, t.leaves, (size_t)leaves_max + 3);
-    REMAT_NEW(&own, t.heap, (size_t)leaves_max + 3);
+    REMAT_NEW(own, t.leaves, (size_t)leaves_max + 3);
+    REMAT_NEW(own, t.heap, (size_t)leaves_max + 3);
     if (!remat_cut_look(&c, node, budget))
         goto fail;
     uint64_t room = c.room;
-    REMAT_TRY(remat_cut_build(&c));
-    REMAT_TRY(grow(&c, &t, (struct leaf){0}, room));
+    remat_cut_build(&c);
+    grow(&c, &t, (struct leaf){0}, room);
     while (t.heap_count) {
         uint32_t at = heap_pop(&t);
         struct leaf leaf = t.leaves[at];
@@ -285,15 +262,14 @@ remat_status remat_bound_branch(struct remat_arena *arena, const struct remat_pr
             break;
         struct leaf child = {.bound = leaf.bound, .parent = at, .value = leaf.branch};
         child.fixed = REMAT_CUT_KEPT;
-        REMAT_TRY(grow(&c, &t, child, room));
+        grow(&c, &t, child, room);
         child.fixed = REMAT_CUT_DROPPED;
-        REMAT_TRY(grow(&c, &t, child, room));
+        grow(&c, &t, child, room);
     }
     if (least < INFINITY)
         *ticks = (uint64_t)ceil(ldexp(least, -c.shift));
 fail:
     if (c.problem)
         remat_cut_destroy(&c);
-    remat_arena_release(&own);
-    return st;
+    remat_scratch_close(own);
 }

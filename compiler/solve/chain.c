@@ -7,6 +7,8 @@
  * After Griewank (1992) and Beaumont et al., "Optimal checkpointing for heterogeneous chains". */
 #include "chain.h"
 
+#include <assert.h>
+
 enum { FORWARD_MAX = 320, POINTS_MIN = 16, POINTS_MAX = 2048, POLL = 1 << 16 };
 #define WORK_MAX UINT64_C(100000000) /* points merged for one table: some tenths of a second */
 #define NONE     UINT64_MAX
@@ -177,9 +179,8 @@ static void take_pair(struct remat_chain *c, const struct frontier *right, uint6
 }
 
 /* Long lists are thinned: of points that are close in time the one in least bytes stays. */
-static remat_status store(struct remat_chain *c, struct frontier *out)
+static void store(struct remat_chain *c, struct frontier *out)
 {
-    remat_status st = REMAT_OK;
     const struct frontier *f = &c->best;
     uint64_t step = 0;
     c->thinned |= f->count > c->points_max;
@@ -193,8 +194,6 @@ static remat_status store(struct remat_chain *c, struct frontier *out)
     if (kept)
         memcpy(out->items, f->items, kept * sizeof *out->items);
     out->count = kept;
-fail:
-    return st;
 }
 
 /* --- segments: what a segment can begin with, in one place for both table and plan --- */
@@ -289,9 +288,8 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
 }
 
 /* `over` if it is not finished. */
-static remat_status make_table(struct remat_chain *c, uint64_t points_max)
+static void make_table(struct remat_chain *c, uint64_t points_max)
 {
-    remat_status st = REMAT_OK;
     c->points_max = (uint32_t)(points_max < POINTS_MAX ? points_max : POINTS_MAX);
     c->work = c->polled = 0;
     c->thinned = c->over = false;
@@ -306,28 +304,22 @@ static remat_status make_table(struct remat_chain *c, uint64_t points_max)
                 struct segment s = {a, a + length, kind >> 1, kind & 1};
                 c->best.count = 0;
                 offer_steps(c, s, NULL);
-                REMAT_TRY(store(c, segment_of(c, s.a, s.b, s.top, s.base)));
+                store(c, segment_of(c, s.a, s.b, s.top, s.base));
             }
-fail:
-    return st;
 }
 
 /* --- plans --- */
 
-static remat_status run_group(const struct remat_chain *c, struct remat_arena *arena, uint32_t b,
-                              struct remat_sequence *out)
+static void run_group(const struct remat_chain *c, struct remat_arena *arena, uint32_t b,
+                      struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++)
         REMAT_PUSH(arena, out, c->group[i]);
-fail:
-    return st;
 }
 
-static remat_status emit(struct remat_chain *c, struct remat_arena *arena, struct segment s,
-                         uint64_t bytes, struct remat_sequence *out)
+static void emit(struct remat_chain *c, struct remat_arena *arena, struct segment s, uint64_t bytes,
+                 struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
     const struct point *point = point_at(segment_of(c, s.a, s.b, s.top, s.base), bytes);
     struct wanted w = {.bytes = point->bytes, .ticks = point->ticks};
     uint64_t extra = base_bytes(c, s.a);
@@ -335,36 +327,33 @@ static remat_status emit(struct remat_chain *c, struct remat_arena *arena, struc
     offer_steps(c, s, &w);
     switch (w.step.choice) {
     case IMPOSSIBLE:
-        return remat_error(arena->ctx, REMAT_ERROR_INTERNAL, "segment %u to %u has no plan", s.a,
-                           s.b);
+        assert(false); /* point_at has promised a plan */
+        break;
     case SINGLE:
         if (!s.top)
             REMAT_PUSH(arena, out, s.b);
-        REMAT_TRY(run_group(c, arena, s.b, out));
+        run_group(c, arena, s.b, out);
         break;
     case DIRECT:
-        REMAT_TRY(run_group(c, arena, s.b, out));
-        REMAT_TRY(emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out));
+        run_group(c, arena, s.b, out);
+        emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
         break;
     case EMPTY:
         if (s.b > s.a)
-            REMAT_TRY(emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out));
+            emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
         break;
     case SPLIT:
         for (uint32_t i = s.a; i <= w.step.at; i++)
             REMAT_PUSH(arena, out, i);
-        REMAT_TRY(emit(c, arena, (struct segment){w.step.at + 1, s.b, s.top, w.step.keep},
-                       bytes - extra, out));
-        REMAT_TRY(
-            emit(c, arena, (struct segment){s.a, w.step.at, w.step.keep, s.base}, bytes, out));
+        emit(c, arena, (struct segment){w.step.at + 1, s.b, s.top, w.step.keep}, bytes - extra,
+             out);
+        emit(c, arena, (struct segment){s.a, w.step.at, w.step.keep, s.base}, bytes, out);
         break;
     }
-fail:
-    return st;
 }
 
-remat_status remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
-                              uint64_t budget, struct remat_sequence *out, bool *ok)
+void remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain, uint64_t budget,
+                      struct remat_sequence *out, bool *ok)
 {
     struct remat_chain c = *chain; /* emit only reads the lists */
     struct segment whole = {0, c.count - 1, false, false};
@@ -440,22 +429,19 @@ static void weigh_backward(struct remat_chain *c)
     }
 }
 
-remat_status remat_chain_find(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget_max, struct remat_deadline *deadline,
-                              struct remat_chain **out)
+struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct remat_problem *p,
+                                     uint64_t budget_max, struct remat_deadline *deadline)
 {
-    remat_status st = REMAT_OK;
     struct remat_chain *c, *fine;
     uint32_t forward = 1;
-    *out = NULL;
     if (p->way_count > p->node_count)
-        return REMAT_OK;
+        return NULL;
     while (forward < p->node_count && !p->once[forward - 1] && p->lasting[forward - 1] == 0 &&
            p->input_begin[forward + 1] - p->input_begin[forward] == 1 &&
            p->inputs[p->input_begin[forward]] == forward - 1)
         forward++;
     if (forward == p->node_count)
-        return REMAT_OK;
+        return NULL;
     REMAT_NEW(arena, c, 1);
     *c = (struct remat_chain){
         .problem = p, .arena = arena, .budget_max = budget_max, .deadline = deadline};
@@ -464,7 +450,7 @@ remat_status remat_chain_find(struct remat_arena *arena, const struct remat_prob
     while (forward > 2 && !is_over(c) && !divide(c, forward))
         forward--;
     if (forward <= 2 || forward > FORWARD_MAX || is_over(c) || remat_deadline_expired(deadline))
-        return REMAT_OK;
+        return NULL;
     REMAT_NEW(arena, c->held, c->count);
     REMAT_NEW(arena, c->around, p->node_count);
     REMAT_NEW(arena, c->peaks, 4 * (size_t)c->count);
@@ -472,17 +458,13 @@ remat_status remat_chain_find(struct remat_arena *arena, const struct remat_prob
     weigh_backward(c);
     weigh_groups(c);
     /* A coarse table first, then as fine a one as the work allows. */
-    REMAT_TRY(make_table(c, POINTS_MIN));
+    make_table(c, POINTS_MIN);
     if (c->over)
-        return REMAT_OK;
-    *out = c;
+        return NULL;
     if (!c->thinned)
-        return REMAT_OK;
+        return c;
     REMAT_NEW(arena, fine, 1);
     *fine = *c;
-    REMAT_TRY(make_table(fine, POINTS_MIN * (WORK_MAX / (c->work + 1))));
-    if (!fine->over)
-        *out = fine;
-fail:
-    return st;
+    make_table(fine, POINTS_MIN * (WORK_MAX / (c->work + 1)));
+    return fine->over ? c : fine;
 }

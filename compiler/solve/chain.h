@@ -12,12 +12,11 @@ struct remat_chain;
 
 /* *out is NULL when the problem is no chain, takes too much work, or the deadline came first. It
  * borrows the problem and lives in the arena. Plans above `budget_max` are not looked for. */
-remat_status remat_chain_find(struct remat_arena *arena, const struct remat_problem *problem,
-                              uint64_t budget_max, struct remat_deadline *deadline,
-                              struct remat_chain **out);
+struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct remat_problem *problem,
+                                     uint64_t budget_max, struct remat_deadline *deadline);
 
 /* *ok: `out` is a valid sequence that fits in the budget. */
-remat_status remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
-                              uint64_t budget, struct remat_sequence *out, bool *ok);
+void remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain, uint64_t budget,
+                      struct remat_sequence *out, bool *ok);
 
 #endif

@@ -21,9 +21,8 @@ static uint32_t missing_input(const struct builder *b, uint32_t v)
 }
 
 /* Inputs have smaller numbers, so the stack never holds a node twice. */
-static remat_status run(struct builder *b, uint32_t node)
+static void run(struct builder *b, uint32_t node)
 {
-    remat_status st = REMAT_OK;
     uint32_t depth = 0;
     b->stack[depth++] = node;
     while (depth) {
@@ -36,27 +35,21 @@ static remat_status run(struct builder *b, uint32_t node)
         b->there[v] = true;
         REMAT_PUSH(b->arena, b->out, v);
     }
-fail:
-    return st;
 }
 
-remat_status remat_construct_cut(struct remat_arena *arena, const struct remat_problem *p,
-                                 uint32_t node, const bool *more, const bool *less, uint32_t border,
-                                 struct remat_sequence *out)
+void remat_construct_cut(struct remat_arena *arena, const struct remat_problem *p, uint32_t node,
+                         const bool *more, const bool *less, uint32_t border,
+                         struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena own;
     struct builder b = {.problem = p, .arena = arena, .out = out};
-    remat_arena_init(&own, arena->ctx);
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
     *out = (struct remat_sequence){0};
-    REMAT_NEW(&own, b.there, p->node_count);
-    REMAT_NEW(&own, b.stack, p->node_count);
+    REMAT_NEW(own, b.there, p->node_count);
+    REMAT_NEW(own, b.stack, p->node_count);
     for (uint32_t v = 0; v < p->node_count; v++) {
-        REMAT_TRY(run(&b, v));
+        run(&b, v);
         for (uint32_t u = 0; v == node && u < v; u++)
             b.there[u] = p->once[u] || (u < border ? less[u] : more[u]);
     }
-fail:
-    remat_arena_release(&own);
-    return st;
+    remat_scratch_close(own);
 }

@@ -96,32 +96,26 @@ uint64_t remat_cut_pressure(const struct remat_cut *c)
 
 /* Nodes 2v: the value is there when a descendant (or a run) wants it; 2v + 1: it is computed. An
  * arc that leaves the source side is paid: keeping v costs its price, computing it its time. */
-remat_status remat_cut_build(struct remat_cut *c)
+void remat_cut_build(struct remat_cut *c)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = c->problem;
     uint32_t n = p->node_count, source = 2 * n, sink = 2 * n + 1;
-    struct remat_context *ctx = c->arena.ctx;
-    remat_arena_release(&c->arena);
-    remat_arena_init(&c->arena, ctx);
-    REMAT_TRY(remat_flow_create(&c->arena, 2 * n + 2, &c->flow));
+    remat_arena_release(c->arena);
+    remat_flow_create(c->arena, 2 * n + 2, &c->flow);
     c->flow.deadline = c->deadline;
-    REMAT_NEW(&c->arena, c->keep_arc, n);
-    REMAT_NEW(&c->arena, c->run_arc, n);
-    REMAT_NEW(&c->arena, c->need_arc, n);
+    REMAT_NEW(c->arena, c->keep_arc, n);
+    REMAT_NEW(c->arena, c->run_arc, n);
+    REMAT_NEW(c->arena, c->need_arc, n);
     for (uint32_t v = 0; v < n; v++) {
         if (c->side[v] == DESCENDANT)
             continue;
-        REMAT_TRY(remat_flow_add(&c->flow, source, 2 * v, 0, &c->need_arc[v]));
-        REMAT_TRY(remat_flow_add(&c->flow, 2 * v, 2 * v + 1, 0, &c->keep_arc[v]));
-        REMAT_TRY(remat_flow_add(&c->flow, 2 * v + 1, sink, 0, &c->run_arc[v]));
+        remat_flow_add(&c->flow, source, 2 * v, 0, &c->need_arc[v]);
+        remat_flow_add(&c->flow, 2 * v, 2 * v + 1, 0, &c->keep_arc[v]);
+        remat_flow_add(&c->flow, 2 * v + 1, sink, 0, &c->run_arc[v]);
         for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-            REMAT_TRY(
-                remat_flow_add(&c->flow, 2 * v + 1, 2 * p->inputs[e], REMAT_FLOW_UNBOUNDED, NULL));
+            remat_flow_add(&c->flow, 2 * v + 1, 2 * p->inputs[e], REMAT_FLOW_UNBOUNDED, NULL);
     }
     remat_deadline_count(c->deadline, n + c->flow.arcs.count);
-fail:
-    return st;
 }
 
 static bool is_free(const struct remat_cut *c, uint32_t v)
@@ -150,14 +144,12 @@ static void set_capacities(struct remat_cut *c, double lambda)
 }
 
 /* The dual at lambda: `value` is a proven bound in units, `time` and `kept` the cut's line. */
-static remat_status cut_at(struct remat_cut *c, double lambda, double *value, double *time,
-                           double *kept)
+static void cut_at(struct remat_cut *c, double lambda, double *value, double *time, double *kept)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = c->problem;
     int64_t flow;
     set_capacities(c, lambda);
-    REMAT_TRY(remat_flow_run(&c->flow, 2 * p->node_count, 2 * p->node_count + 1, &flow));
+    remat_flow_run(&c->flow, 2 * p->node_count, 2 * p->node_count + 1, &flow);
     c->steps += c->flow.steps;
     c->flow.steps = 0;
     /* Both terms are rounded against us: doubles carry 53 bits, units may have a few more. */
@@ -173,13 +165,10 @@ static remat_status cut_at(struct remat_cut *c, double lambda, double *value, do
         else if (c->side[v] == ANCESTOR)
             *time += ldexp((double)c->charge[v], c->shift);
     }
-fail:
-    return st;
 }
 
-remat_status remat_cut_bound(struct remat_cut *c, double *best)
+void remat_cut_bound(struct remat_cut *c, double *best)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = c->problem;
     double room = (double)c->room, value;
     /* Two lines above the dual: the cheapest cut without a price, recompute everything. */
@@ -189,18 +178,18 @@ remat_status remat_cut_bound(struct remat_cut *c, double *best)
     for (uint32_t v = 0; v < p->node_count; v++)
         if (c->side[v] == ANCESTOR)
             time_high += ldexp((double)c->charge[v], c->shift);
-    REMAT_TRY(cut_at(c, 0, best, &time_low, &kept_low));
+    cut_at(c, 0, best, &time_low, &kept_low);
     if (remat_deadline_count(c->deadline, p->node_count))
-        return REMAT_OK;
+        return;
     memcpy(c->keep_more, c->keep, p->node_count * sizeof *c->keep);
     c->solved = kept_low <= room;
     if (c->solved || time_high <= time_low)
-        return REMAT_OK;
+        return;
     for (int step = 0; step < NEWTON_STEPS; step++) {
         double time, kept;
         double lambda = (time_high - time_low) / (kept_low - kept_high);
         double crossing = time_low + lambda * (kept_low - room);
-        REMAT_TRY(cut_at(c, lambda, &value, &time, &kept));
+        cut_at(c, lambda, &value, &time, &kept);
         if (value > *best)
             *best = value;
         if (remat_deadline_count(c->deadline, p->node_count) || value >= crossing * (1 - 1e-9) ||
@@ -220,16 +209,12 @@ remat_status remat_cut_bound(struct remat_cut *c, double *best)
         if (kept_low <= kept_high)
             break;
     }
-fail:
-    return st;
 }
 
-remat_status remat_cut_create(struct remat_arena *arena, const struct remat_problem *p,
-                              struct remat_cut *c)
+void remat_cut_create(struct remat_arena *arena, const struct remat_problem *p, struct remat_cut *c)
 {
-    remat_status st = REMAT_OK;
     *c = (struct remat_cut){.problem = p};
-    remat_arena_init(&c->arena, arena->ctx);
+    c->arena = remat_scratch_open(arena->ctx);
     REMAT_NEW(arena, c->side, p->node_count);
     REMAT_NEW(arena, c->needed, p->node_count);
     REMAT_NEW(arena, c->free_of_charge, p->node_count);
@@ -239,11 +224,9 @@ remat_status remat_cut_create(struct remat_arena *arena, const struct remat_prob
     REMAT_NEW(arena, c->keep_less, p->node_count);
     REMAT_NEW(arena, c->charge, p->node_count);
     set_charges(c);
-fail:
-    return st;
 }
 
 void remat_cut_destroy(struct remat_cut *c)
 {
-    remat_arena_release(&c->arena);
+    remat_scratch_close(c->arena);
 }

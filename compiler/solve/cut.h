@@ -26,7 +26,7 @@ struct remat_cut {
 
     struct remat_deadline *deadline; /* may be NULL */
     uint64_t steps;                  /* of all flows */
-    struct remat_arena arena;        /* of the network */
+    struct remat_arena *arena;       /* of the network */
     uint64_t *charge;                /* by node: ticks that making it once more costs at least */
     uint8_t *side;                   /* by node: ancestor, descendant of k or 0 */
     bool *needed;
@@ -34,9 +34,9 @@ struct remat_cut {
     uint32_t *keep_arc, *run_arc, *need_arc;
 };
 
-/* Arrays live in the arena; the network is given back by destroy, also after a failure. */
-remat_status remat_cut_create(struct remat_arena *arena, const struct remat_problem *problem,
-                              struct remat_cut *out);
+/* Arrays live in the arena; the network is given back by destroy. */
+void remat_cut_create(struct remat_arena *arena, const struct remat_problem *problem,
+                      struct remat_cut *out);
 void remat_cut_destroy(struct remat_cut *cut);
 
 /* Takes the first run of k, which no way may fuse. False when what is surely live then exceeds the
@@ -46,7 +46,7 @@ bool remat_cut_look(struct remat_cut *cut, uint32_t k, uint64_t budget);
 uint64_t remat_cut_pressure(const struct remat_cut *cut);
 /* The network for k; then the largest bound, in units beyond the sum of least times. After the
  * deadline it is a smaller one, and the cuts mean nothing. */
-remat_status remat_cut_build(struct remat_cut *cut);
-remat_status remat_cut_bound(struct remat_cut *cut, double *units);
+void remat_cut_build(struct remat_cut *cut);
+void remat_cut_bound(struct remat_cut *cut, double *units);
 
 #endif

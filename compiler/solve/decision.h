@@ -4,8 +4,8 @@
 #ifndef REMAT_DECISION_H
 #define REMAT_DECISION_H
 
-#include "base.h"
 #include "program.h" /* enum remat_action */
+#include "unwind.h"
 
 struct remat_decision {
     uint32_t value_count;
@@ -28,7 +28,7 @@ static inline uint32_t remat_clone_round(uint32_t instance)
 }
 
 /* All SAVE; NULL reasons. */
-remat_status remat_decision_create(struct remat_arena *arena, uint32_t value_count,
-                                   struct remat_decision *out);
+void remat_decision_create(struct remat_arena *arena, uint32_t value_count,
+                           struct remat_decision *out);
 
 #endif

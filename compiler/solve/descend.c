@@ -62,7 +62,7 @@ static remat_status anneal(struct descent *d, uint64_t budget, const struct rema
         .cold = COLD * node,
         .pressure = d->pass.pressure,
         .deadline = d->deadline};
-    REMAT_TRY(remat_search(d->arena, d->problem, from, &search, &found));
+    remat_search(d->arena, d->problem, from, &search, &found);
     REMAT_TRY(keep(d, &found));
     d->last = (uint32_t)d->out->count - 1;
 fail:
@@ -75,8 +75,8 @@ static remat_status try_greedy(struct descent *d, uint64_t budget)
     for (uint32_t i = 0; i < REMAT_EVICTIONS && !remat_deadline_expired(d->deadline); i++) {
         struct remat_sequence sequence;
         bool ok;
-        REMAT_TRY(remat_construct_greedy(d->arena, d->problem, budget, &remat_evictions[i],
-                                         d->deadline, &d->looks, &sequence, &ok));
+        remat_construct_greedy(d->arena, d->problem, budget, &remat_evictions[i], d->deadline,
+                               &d->looks, &sequence, &ok);
         if (ok)
             REMAT_TRY(keep(d, &sequence));
         if (ok && d->problem->node_count > REMAT_DESCEND_LARGE)

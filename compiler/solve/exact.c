@@ -195,10 +195,9 @@ static void expand(struct exact *x, uint32_t from)
     }
 }
 
-static remat_status trace_back(const struct exact *x, struct remat_arena *arena, uint32_t at,
-                               struct remat_sequence *out)
+static void trace_back(const struct exact *x, struct remat_arena *arena, uint32_t at,
+                       struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
     size_t count = 0;
     for (uint32_t s = at; s; s = x->states[s].parent)
         count++;
@@ -206,12 +205,10 @@ static remat_status trace_back(const struct exact *x, struct remat_arena *arena,
     out->count = out->capacity = count;
     for (uint32_t s = at; s; s = x->states[s].parent)
         out->items[--count] = x->states[s].way;
-fail:
-    return st;
 }
 
-static remat_status explore(struct exact *x, struct remat_arena *arena,
-                            struct remat_deadline *deadline, struct remat_exact *out)
+static void explore(struct exact *x, struct remat_arena *arena, struct remat_deadline *deadline,
+                    struct remat_exact *out)
 {
     uint32_t n = x->problem->node_count;
     uint64_t all = n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
@@ -225,20 +222,21 @@ static remat_status explore(struct exact *x, struct remat_arena *arena,
         out->ticks = s->cost;
         if (s->done == all) {
             out->solved = true;
-            return trace_back(x, arena, at, &out->sequence);
+            {
+                trace_back(x, arena, at, &out->sequence);
+                return;
+            }
         }
         expand(x, at);
         if (x->full || (steps % POLL == 0 && remat_deadline_expired(deadline)))
-            return REMAT_OK; /* what was dropped costs no less than the state it came from */
+            return; /* what was dropped costs no less than the state it came from */
     }
     out->infeasible = true;
     out->ticks = x->limit;
-    return REMAT_OK;
 }
 
-static remat_status prepare(struct exact *x, struct remat_arena *arena)
+static void prepare(struct exact *x, struct remat_arena *arena)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = x->problem;
     for (uint32_t v = 0; v < p->node_count; v++) {
         uint32_t at = v;
@@ -258,25 +256,20 @@ static remat_status prepare(struct exact *x, struct remat_arena *arena)
     REMAT_NEW(arena, x->states, x->states_max);
     REMAT_NEW(arena, x->slots, x->slot_count);
     REMAT_NEW(arena, x->heap, x->heap_max);
-fail:
-    return st;
 }
 
-remat_status remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
-                               uint64_t budget, uint64_t limit, uint32_t states_max,
-                               struct remat_deadline *deadline, struct remat_exact *out)
+void remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
+                       uint64_t budget, uint64_t limit, uint32_t states_max,
+                       struct remat_deadline *deadline, struct remat_exact *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena own;
     struct exact x = {
         .problem = problem, .budget = budget, .limit = limit, .states_max = states_max};
-    remat_arena_init(&own, arena->ctx);
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
     *out = (struct remat_exact){0};
     if (problem->node_count > REMAT_EXACT_NODES_MAX || states_max < 2)
         goto fail;
-    REMAT_TRY(prepare(&x, &own));
-    REMAT_TRY(explore(&x, arena, deadline, out));
+    prepare(&x, own);
+    explore(&x, arena, deadline, out);
 fail:
-    remat_arena_release(&own);
-    return st;
+    remat_scratch_close(own);
 }

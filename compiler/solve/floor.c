@@ -22,7 +22,7 @@ struct walk {
     struct remat_deadline *deadline;
     uint64_t steps_max; /* of the state at hand: items looked at */
     uint64_t steps;
-    struct remat_arena arena; /* of one node's search */
+    struct remat_arena *arena; /* of one node's search */
     struct {
         struct live_set *items;
         size_t count, capacity;
@@ -39,16 +39,13 @@ static bool comes_before(const struct live_set *a, const struct live_set *b)
     return a->bottleneck != b->bottleneck ? a->bottleneck < b->bottleneck : a->rank < b->rank;
 }
 
-static remat_status heap_push(struct walk *w, struct live_set set)
+static void heap_push(struct walk *w, struct live_set set)
 {
-    remat_status st = REMAT_OK;
-    REMAT_PUSH(&w->arena, &w->heap, set);
+    REMAT_PUSH(w->arena, &w->heap, set);
     size_t at = w->heap.count - 1;
     for (; at > 0 && comes_before(&set, &w->heap.items[(at - 1) / 2]); at = (at - 1) / 2)
         w->heap.items[at] = w->heap.items[(at - 1) / 2];
     w->heap.items[at] = set;
-fail:
-    return st;
 }
 
 static struct live_set heap_pop(struct walk *w)
@@ -85,14 +82,13 @@ static struct live_set *seen_slot(struct walk *w, const struct live_set *set)
 }
 
 /* *fresh: the set was not seen before. */
-static remat_status see(struct walk *w, const struct live_set *set, bool *fresh)
+static void see(struct walk *w, const struct live_set *set, bool *fresh)
 {
-    remat_status st = REMAT_OK;
     if (w->seen.count * 2 >= w->seen.capacity) {
         size_t capacity = w->seen.capacity;
         struct live_set *old = w->seen.items;
         w->seen.capacity = capacity ? capacity * 2 : 256;
-        REMAT_NEW(&w->arena, w->seen.items, w->seen.capacity);
+        REMAT_NEW(w->arena, w->seen.items, w->seen.capacity);
         for (size_t i = 0; i < capacity; i++)
             if (old[i].items)
                 *seen_slot(w, &old[i]) = old[i];
@@ -103,8 +99,6 @@ static remat_status see(struct walk *w, const struct live_set *set, bool *fresh)
         *slot = *set;
         w->seen.count++;
     }
-fail:
-    return st;
 }
 
 /* --- sets --- */
@@ -163,25 +157,24 @@ static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
 }
 
 /* Queues the set in scratch, reached over `bottleneck`. */
-static remat_status queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
+static void queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
 {
-    remat_status st = REMAT_OK;
     struct live_set set = {.count = undo_what_is_free(w, count), .bottleneck = bottleneck};
-    REMAT_NEW(&w->arena, set.items, set.count);
+    REMAT_NEW(w->arena, set.items, set.count);
     for (uint32_t i = 0; i < set.count; i++) {
         set.items[i] = w->scratch[i];
         set.bytes += w->problem->bytes[set.items[i]];
     }
     set.rank = set.count ? (uint64_t)set.items[set.count - 1] << 32 | (set.bytes >> 32) : 0;
-    return heap_push(w, set);
-fail:
-    return st;
+    {
+        heap_push(w, set);
+        return;
+    }
 }
 
 /* Incomplete when there are too many steps, or the deadline comes. */
-static remat_status expand(struct walk *w, const struct live_set *set, bool *complete)
+static void expand(struct walk *w, const struct live_set *set, bool *complete)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = w->problem;
     for (uint32_t i = 0; i < set->count; i++) {
         uint32_t v = set->items[i];
@@ -193,24 +186,21 @@ static remat_status expand(struct walk *w, const struct live_set *set, bool *com
                     bytes += p->bytes[p->inputs[e]];
             uint64_t bottleneck = bytes > set->bottleneck ? bytes : set->bottleneck;
             uint64_t before = w->steps;
-            REMAT_TRY(queue_set(w, replace(w, set, i, way), bottleneck));
+            queue_set(w, replace(w, set, i, way), bottleneck);
             w->steps += set->count + remat_problem_input_count(p, way);
             *complete =
                 !remat_deadline_count(w->deadline, w->steps - before) && w->steps < w->steps_max;
             if (!*complete)
-                return REMAT_OK;
+                return;
         }
     }
-fail:
-    return st;
 }
 
 /* What running v takes at least; nothing above `enough` is distinguished, since another node needs
  * that much already. */
-static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint64_t *effort,
-                              uint64_t *bytes, bool *exact)
+static void walk_back(struct walk *w, uint32_t v, uint64_t enough, uint64_t *effort,
+                      uint64_t *bytes, bool *exact)
 {
-    remat_status st = REMAT_OK;
     bool complete = true;
     const struct remat_problem *p = w->problem;
     *exact = false;
@@ -220,7 +210,7 @@ static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint6
         uint64_t working_set = remat_problem_working_set_of_way(p, way);
         for (uint32_t e = 0; e < count; e++)
             w->scratch[e] = p->inputs[p->input_begin[way] + e];
-        REMAT_TRY(queue_set(w, count, working_set > enough ? working_set : enough));
+        queue_set(w, count, working_set > enough ? working_set : enough);
         remat_deadline_count(w->deadline, 1 + count);
     }
     for (int states = 0; w->heap.count; states++) {
@@ -230,26 +220,22 @@ static remat_status walk_back(struct walk *w, uint32_t v, uint64_t enough, uint6
         *exact = set.count == 0;
         if (*exact || states >= STATES_PER_NODE || *effort == 0)
             break;
-        REMAT_TRY(see(w, &set, &fresh));
+        see(w, &set, &fresh);
         if (!fresh)
             continue;
         w->steps = 0;
         w->steps_max = *effort * STEPS_PER_STATE;
-        REMAT_TRY(expand(w, &set, &complete));
+        expand(w, &set, &complete);
         if (!complete) { /* of all that is queued, or would be, this set is the first */
             *effort -= w->steps < w->steps_max ? 0 : *effort;
             break;
         }
         *effort -= 1 + w->steps / STEPS_PER_STATE;
     }
-fail:
-    return st;
 }
 
-static remat_status order_by_working_set(struct remat_arena *arena, const struct remat_problem *p,
-                                         uint32_t **out)
+static uint32_t *order_by_working_set(struct remat_arena *arena, const struct remat_problem *p)
 {
-    remat_status st = REMAT_OK;
     uint32_t n = p->node_count, *from, *to;
     uint64_t *bytes;
     REMAT_NEW(arena, from, n);
@@ -272,18 +258,15 @@ static remat_status order_by_working_set(struct remat_arena *arena, const struct
         from = to;
         to = swap;
     }
-    *out = from;
-fail:
-    return st;
+    return from;
 }
 
 /* When v runs, what lasts of its ancestors is there (unless one was only ever fused), whatever else
  * is. Quadratic, so only where something lasts, and of large problems at some nodes, the last one
  * among them. */
-static remat_status add_lasting(struct remat_arena *arena, const struct remat_problem *p,
-                                struct remat_deadline *deadline, struct remat_floor *out)
+static void add_lasting(struct remat_arena *arena, const struct remat_problem *p,
+                        struct remat_deadline *deadline, struct remat_floor *out)
 {
-    remat_status st = REMAT_OK;
     bool *before;
     uint64_t steps = (uint64_t)p->node_count + p->edge_count; /* at a node */
     uint32_t stride = (uint32_t)(1 + p->node_count * steps / LASTING_WORK_MAX);
@@ -305,24 +288,19 @@ static remat_status add_lasting(struct remat_arena *arena, const struct remat_pr
             out->node = v;
         }
     }
-fail:
-    return st;
 }
 
-remat_status remat_floor_find(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t effort, struct remat_deadline *deadline,
-                              struct remat_floor *out)
+void remat_floor_find(struct remat_arena *arena, const struct remat_problem *p, uint64_t effort,
+                      struct remat_deadline *deadline, struct remat_floor *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_context *ctx = arena->ctx;
-    struct remat_arena own;
     struct walk w = {.problem = p, .deadline = deadline};
     uint32_t *order;
-    remat_arena_init(&own, ctx);
-    remat_arena_init(&w.arena, ctx);
+    struct remat_arena *own = remat_scratch_open(ctx);
+    w.arena = remat_scratch_open(ctx);
     *out = (struct remat_floor){.exact = true};
-    REMAT_TRY(order_by_working_set(&own, p, &order));
-    REMAT_NEW(&own, w.scratch, p->node_count);
+    order = order_by_working_set(own, p);
+    REMAT_NEW(own, w.scratch, p->node_count);
     out->node = order[0];
     out->bytes = remat_problem_working_set(p, order[0]);
     for (uint32_t i = 0; i < p->node_count && !(deadline && deadline->hit); i++) {
@@ -330,20 +308,18 @@ remat_status remat_floor_find(struct remat_arena *arena, const struct remat_prob
         bool exact = false;
         w = (struct walk){
             .problem = p, .deadline = deadline, .arena = w.arena, .scratch = w.scratch};
-        REMAT_TRY(walk_back(&w, order[i], out->bytes, &effort, &bytes, &exact));
+        walk_back(&w, order[i], out->bytes, &effort, &bytes, &exact);
         out->exact = out->exact && exact;
         if (bytes > out->bytes) {
             out->bytes = bytes;
             out->node = order[i];
         }
-        remat_arena_release(&w.arena);
+        remat_arena_release(w.arena);
     }
     if (p->has_lasting)
-        REMAT_TRY(add_lasting(&own, p, deadline, out));
+        add_lasting(own, p, deadline, out);
     /* Nodes are looked at one by one, as if each could be run from nothing at any time. */
     out->exact = out->exact && !p->has_lasting && !p->has_once && !(deadline && deadline->hit);
-fail:
-    remat_arena_release(&w.arena);
-    remat_arena_release(&own);
-    return st;
+    remat_scratch_close(w.arena);
+    remat_scratch_close(own);
 }

@@ -13,8 +13,7 @@ struct remat_floor {
 };
 
 /* `effort`: states looked at, in all. More effort never lowers the floor. */
-remat_status remat_floor_find(struct remat_arena *arena, const struct remat_problem *problem,
-                              uint64_t effort, struct remat_deadline *deadline,
-                              struct remat_floor *out);
+void remat_floor_find(struct remat_arena *arena, const struct remat_problem *problem,
+                      uint64_t effort, struct remat_deadline *deadline, struct remat_floor *out);
 
 #endif

@@ -4,25 +4,20 @@
 
 enum { POLL = 4096 };
 
-remat_status remat_flow_create(struct remat_arena *arena, uint32_t node_count,
-                               struct remat_flow *out)
+void remat_flow_create(struct remat_arena *arena, uint32_t node_count, struct remat_flow *out)
 {
     *out = (struct remat_flow){.arena = arena, .node_count = node_count};
-    return REMAT_OK;
 }
 
-remat_status remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to, int64_t capacity,
-                            uint32_t *arc)
+void remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to, int64_t capacity,
+                    uint32_t *arc)
 {
-    remat_status st = REMAT_OK;
     struct remat_flow_arc forward = {to, capacity}, backward = {from, 0};
     if (arc)
         *arc = (uint32_t)f->arcs.count;
     REMAT_PUSH(f->arena, &f->tails, from);
     REMAT_PUSH(f->arena, &f->arcs, forward);
     REMAT_PUSH(f->arena, &f->arcs, backward);
-fail:
-    return st;
 }
 
 static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
@@ -30,9 +25,8 @@ static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
     return arc & 1 ? f->arcs.items[arc ^ 1].to : f->tails.items[arc / 2];
 }
 
-static remat_status index_arcs(struct remat_flow *f)
+static void index_arcs(struct remat_flow *f)
 {
-    remat_status st = REMAT_OK;
     REMAT_NEW(f->arena, f->begin, (size_t)f->node_count + 2);
     REMAT_NEW(f->arena, f->order, f->arcs.count);
     REMAT_NEW(f->arena, f->level, f->node_count);
@@ -46,8 +40,6 @@ static remat_status index_arcs(struct remat_flow *f)
         f->begin[v + 2] += f->begin[v + 1];
     for (uint32_t a = 0; a < count; a++)
         f->order[f->begin[tail_of(f, a) + 1]++] = a;
-fail:
-    return st;
 }
 
 static bool is_over(struct remat_flow *f, uint64_t steps)
@@ -131,14 +123,11 @@ static void push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t s
     }
 }
 
-remat_status remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
+void remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
 {
-    remat_status st = REMAT_OK;
     *value = 0;
     if (!f->begin)
-        REMAT_TRY(index_arcs(f));
+        index_arcs(f);
     while (find_levels(f, source, sink))
         push_blocking_flow(f, source, sink, value);
-fail:
-    return st;
 }

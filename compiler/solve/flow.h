@@ -3,8 +3,8 @@
 #ifndef REMAT_FLOW_H
 #define REMAT_FLOW_H
 
-#include "base.h"
 #include "deadline.h"
+#include "unwind.h"
 
 #define REMAT_FLOW_UNBOUNDED (INT64_MAX / 4)
 
@@ -32,11 +32,10 @@ struct remat_flow {
     uint64_t steps;                  /* nodes and arcs looked at so far */
 };
 
-remat_status remat_flow_create(struct remat_arena *arena, uint32_t node_count,
-                               struct remat_flow *out);
+void remat_flow_create(struct remat_arena *arena, uint32_t node_count, struct remat_flow *out);
 /* *arc: its index, for setting the capacity later; may be NULL. */
-remat_status remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to, int64_t capacity,
-                            uint32_t *arc);
+void remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to, int64_t capacity,
+                    uint32_t *arc);
 /* Capacity of an arc, with no flow on it. After a run all arcs of the network need this. */
 static inline void remat_flow_set(struct remat_flow *flow, uint32_t arc, int64_t capacity)
 {
@@ -45,7 +44,6 @@ static inline void remat_flow_set(struct remat_flow *flow, uint32_t arc, int64_t
 }
 /* Afterwards flow->level[v] != UINT32_MAX exactly for the nodes on the source side of the smallest
  * minimum cut. After the deadline the flow is a smaller one, and the levels mean nothing. */
-remat_status remat_flow_run(struct remat_flow *flow, uint32_t source, uint32_t sink,
-                            int64_t *value);
+void remat_flow_run(struct remat_flow *flow, uint32_t source, uint32_t sink, int64_t *value);
 
 #endif

@@ -216,9 +216,8 @@ static void pin_inputs(struct greedy *g, uint32_t v, bool pin)
 
 /* Runs v after whatever is missing. Every node on the stack pins its inputs; the inputs of one that
  * waits are smaller numbers than it, so the stack is finite. */
-static remat_status run(struct greedy *g, uint32_t node, bool *ok)
+static void run(struct greedy *g, uint32_t node, bool *ok)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = g->problem;
     uint32_t depth = 0;
     g->stack[depth++] = node;
@@ -244,8 +243,6 @@ static remat_status run(struct greedy *g, uint32_t node, bool *ok)
         if (p->user_begin[v] == p->user_begin[v + 1])
             drop(g, v);
     }
-fail:
-    return st;
 }
 
 /* Frees what no later node of the given order reads, unless something near could need it. */
@@ -261,13 +258,11 @@ static void drop_finished(struct greedy *g, uint32_t v)
     }
 }
 
-remat_status remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *p,
-                                    uint64_t budget, const struct remat_eviction *eviction,
-                                    struct remat_deadline *deadline, struct remat_looks *looks,
-                                    struct remat_sequence *out, bool *ok)
+void remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *p,
+                            uint64_t budget, const struct remat_eviction *eviction,
+                            struct remat_deadline *deadline, struct remat_looks *looks,
+                            struct remat_sequence *out, bool *ok)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena own;
     struct greedy g = {.problem = p,
                        .eviction = eviction,
                        .arena = arena,
@@ -275,28 +270,26 @@ remat_status remat_construct_greedy(struct remat_arena *arena, const struct rema
                        .looks = looks,
                        .budget = budget,
                        .out = out};
-    remat_arena_init(&own, arena->ctx);
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
     *out = (struct remat_sequence){0};
     *ok = true;
-    REMAT_NEW(&own, g.live, p->node_count);
-    REMAT_NEW(&own, g.ran, p->node_count);
-    REMAT_NEW(&own, g.pins, p->node_count);
-    REMAT_NEW(&own, g.next_use, p->node_count);
-    REMAT_NEW(&own, g.mark, p->node_count);
-    REMAT_NEW(&own, g.stack, p->node_count);
-    REMAT_NEW(&own, g.heap, p->node_count);
-    REMAT_NEW(&own, g.heap_at, p->node_count);
-    REMAT_NEW(&own, g.heap_worth, p->node_count);
+    REMAT_NEW(own, g.live, p->node_count);
+    REMAT_NEW(own, g.ran, p->node_count);
+    REMAT_NEW(own, g.pins, p->node_count);
+    REMAT_NEW(own, g.next_use, p->node_count);
+    REMAT_NEW(own, g.mark, p->node_count);
+    REMAT_NEW(own, g.stack, p->node_count);
+    REMAT_NEW(own, g.heap, p->node_count);
+    REMAT_NEW(own, g.heap_at, p->node_count);
+    REMAT_NEW(own, g.heap_worth, p->node_count);
     memcpy(g.next_use, p->user_begin, p->node_count * sizeof *g.next_use);
     for (uint32_t v = 0; v < p->node_count && *ok; v++) {
         g.position = v;
-        REMAT_TRY(run(&g, v, ok));
+        run(&g, v, ok);
         g.position = v + 1;
         drop_finished(&g, v);
     }
-fail:
     if (!*ok)
         out->count = 0;
-    remat_arena_release(&own);
-    return st;
+    remat_scratch_close(own);
 }

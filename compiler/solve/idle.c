@@ -18,10 +18,9 @@ static bool is_idle(const struct remat_problem *p, uint32_t v)
 }
 
 /* Further ways, with the numbers that nodes have in the rest. */
-static remat_status copy_ways(struct remat_arena *arena, const struct remat_problem *p,
-                              const uint32_t *number, struct remat_problem_parts *parts)
+static void copy_ways(struct remat_arena *arena, const struct remat_problem *p,
+                      const uint32_t *number, struct remat_problem_parts *parts)
 {
-    remat_status st = REMAT_OK;
     struct remat_way *ways;
     uint32_t *fused;
     parts->way_count = p->way_count - p->node_count;
@@ -35,8 +34,6 @@ static remat_status copy_ways(struct remat_arena *arena, const struct remat_prob
             number[p->node_of[w]], p->time[w], workspace_of(p, w), fused + begin, end - begin};
     }
     parts->ways = ways;
-fail:
-    return st;
 }
 
 static remat_status make_rest(struct remat_arena *arena, const struct remat_problem *p,
@@ -82,7 +79,7 @@ static remat_status make_rest(struct remat_arena *arena, const struct remat_prob
                                         .workspace = workspace,
                                         .lasting = lasting,
                                         .once = once};
-    REMAT_TRY(copy_ways(arena, p, number, &parts));
+    copy_ways(arena, p, number, &parts);
     REMAT_TRY(remat_problem_create(arena->ctx, arena, &parts, &out->rest));
 fail:
     return st;
@@ -115,11 +112,10 @@ static void run_idle(const struct remat_idle *idle, uint32_t end, uint32_t *next
             out->items[out->count++] = *next;
 }
 
-remat_status remat_idle_restore(struct remat_arena *arena, const struct remat_problem *p,
-                                const struct remat_idle *idle,
-                                const struct remat_sequence *sequence, struct remat_sequence *out)
+void remat_idle_restore(struct remat_arena *arena, const struct remat_problem *p,
+                        const struct remat_idle *idle, const struct remat_sequence *sequence,
+                        struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
     uint32_t next = 0;
     *out = (struct remat_sequence){.capacity = sequence->count + idle->count};
     REMAT_NEW(arena, out->items, out->capacity);
@@ -129,6 +125,4 @@ remat_status remat_idle_restore(struct remat_arena *arena, const struct remat_pr
         out->items[out->count++] = way;
     }
     run_idle(idle, p->node_count, &next, out);
-fail:
-    return st;
 }

@@ -18,8 +18,8 @@ remat_status remat_idle_find(struct remat_arena *arena, const struct remat_probl
                              struct remat_idle *out);
 
 /* A sequence of `rest` as one of the problem: each idle node runs before the first greater node. */
-remat_status remat_idle_restore(struct remat_arena *arena, const struct remat_problem *problem,
-                                const struct remat_idle *idle,
-                                const struct remat_sequence *sequence, struct remat_sequence *out);
+void remat_idle_restore(struct remat_arena *arena, const struct remat_problem *problem,
+                        const struct remat_idle *idle, const struct remat_sequence *sequence,
+                        struct remat_sequence *out);
 
 #endif

@@ -6,10 +6,9 @@
 
 #include "decision.h"
 
-remat_status remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
-                                 const uint8_t *times, struct remat_border_point *point)
+void remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
+                         const uint8_t *times, struct remat_border_point *point)
 {
-    remat_status st = REMAT_OK;
     struct demand {
         uint32_t item;
         uint8_t round;
@@ -41,8 +40,6 @@ remat_status remat_border_follow(struct remat_arena *arena, const struct remat_b
         point->run[t] = first || second;
         point->again[t] = first && second;
     }
-fail:
-    return st;
 }
 
 struct change { /* of a count, by one */
@@ -66,12 +63,9 @@ struct counts {
     } pending;
 };
 
-static remat_status push(struct counts *c, uint32_t node, uint32_t round, bool more)
+static void push(struct counts *c, uint32_t node, uint32_t round, bool more)
 {
-    remat_status st = REMAT_OK;
     REMAT_PUSH(c->arena, &c->pending, ((struct change){node, round, more}));
-fail:
-    return st;
 }
 
 /* *count one more or less; whether it comes from 0 or gets there. */
@@ -85,12 +79,11 @@ static void charge(struct counts *c, int64_t ps, bool more)
     c->cost_ps += more ? ps : -ps;
 }
 
-static remat_status change_holder(struct counts *c, uint32_t node, bool more)
+static void change_holder(struct counts *c, uint32_t node, bool more)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *b = c->border;
     if (!turns(&c->holders[node], more))
-        return REMAT_OK;
+        return;
     if (node >= b->item_count + b->task_count)
         charge(c, b->extra_ps[node - b->item_count - b->task_count], more);
     else if (node >= b->item_count)
@@ -102,31 +95,26 @@ static remat_status change_holder(struct counts *c, uint32_t node, bool more)
         if (arc->ps > 0 && arc->to == node && c->holders[arc->from] > 0)
             charge(c, arc->ps, !more);
         if (arc->ps == REMAT_BORDER_RULE && arc->from == node)
-            REMAT_TRY(push(c, arc->to, 0, more));
+            push(c, arc->to, 0, more);
     }
-fail:
-    return st;
 }
 
 /* Of a task's run in a round. */
-static remat_status change_asker(struct counts *c, uint32_t task, uint32_t round, bool more)
+static void change_asker(struct counts *c, uint32_t task, uint32_t round, bool more)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border_task *t = &c->border->tasks[task];
     if (!turns(&c->askers[round - 1][task], more))
-        return REMAT_OK;
+        return;
     bool other = c->askers[REMAT_ROUNDS_MAX - round][task] > 0;
     if (other)
         charge(c, t->again_ps, more);
     else
-        REMAT_TRY(push(c, remat_border_task_node(c->border, task), 0, more));
+        push(c, remat_border_task_node(c->border, task), 0, more);
     for (uint32_t e = t->input_begin; e < t->input_end; e++) {
-        REMAT_TRY(push(c, c->border->inputs[e], round, more));
+        push(c, c->border->inputs[e], round, more);
         if (!other)
-            REMAT_TRY(push(c, c->border->inputs[e], 0, more));
+            push(c, c->border->inputs[e], 0, more);
     }
-fail:
-    return st;
 }
 
 static uint32_t round_of(const struct counts *c, uint32_t item, uint32_t round)
@@ -134,44 +122,37 @@ static uint32_t round_of(const struct counts *c, uint32_t item, uint32_t round)
     return c->times[item] < round ? c->times[item] : round;
 }
 
-static remat_status settle(struct counts *c)
+static void settle(struct counts *c)
 {
-    remat_status st = REMAT_OK;
     while (c->pending.count > 0) {
         struct change change = c->pending.items[--c->pending.count];
         if (change.round == 0) {
-            REMAT_TRY(change_holder(c, change.node, change.more));
+            change_holder(c, change.node, change.more);
             continue;
         }
         c->demands[change.round - 1][change.node] += change.more ? 1 : UINT32_MAX;
         uint32_t round = round_of(c, change.node, change.round);
         if (round > 0)
-            REMAT_TRY(change_asker(c, c->border->items[change.node].task, round, change.more));
+            change_asker(c, c->border->items[change.node].task, round, change.more);
     }
-fail:
-    return st;
 }
 
 /* The item is recomputed `times` times at most from now on. */
-static remat_status change_times(struct counts *c, uint32_t item, uint8_t times)
+static void change_times(struct counts *c, uint32_t item, uint8_t times)
 {
-    remat_status st = REMAT_OK;
     uint32_t task = c->border->items[item].task;
     for (int more = 0; more < 2; more++) {
         for (uint32_t r = 1; r <= REMAT_ROUNDS_MAX; r++)
             for (uint32_t d = 0; round_of(c, item, r) > 0 && d < c->demands[r - 1][item]; d++)
-                REMAT_TRY(change_asker(c, task, round_of(c, item, r), more));
+                change_asker(c, task, round_of(c, item, r), more);
         if (!more)
             c->times[item] = times;
     }
-    REMAT_TRY(settle(c));
-fail:
-    return st;
+    settle(c);
 }
 
-static remat_status index_arcs(struct counts *c, uint32_t nodes)
+static void index_arcs(struct counts *c, uint32_t nodes)
 {
-    remat_status st = REMAT_OK;
     const struct remat_border *b = c->border;
     REMAT_NEW(c->arena, c->arc_begin, (size_t)nodes + 2);
     REMAT_NEW(c->arena, c->arcs, 2 * (size_t)b->arc_count);
@@ -185,14 +166,11 @@ static remat_status index_arcs(struct counts *c, uint32_t nodes)
         c->arcs[c->arc_begin[b->arcs[a].from + 1]++] = a;
         c->arcs[c->arc_begin[b->arcs[a].to + 1]++] = a;
     }
-fail:
-    return st;
 }
 
-static remat_status count_all(struct remat_arena *arena, const struct remat_border *border,
-                              const uint8_t *times, struct counts *c)
+static void count_all(struct remat_arena *arena, const struct remat_border *border,
+                      const uint8_t *times, struct counts *c)
 {
-    remat_status st = REMAT_OK;
     uint32_t nodes = border->item_count + border->task_count + border->extra_count;
     *c = (struct counts){.arena = arena, .border = border, .cost_ps = border->constant_ps};
     REMAT_NEW(arena, c->times, border->item_count);
@@ -202,35 +180,28 @@ static remat_status count_all(struct remat_arena *arena, const struct remat_bord
         REMAT_NEW(arena, c->askers[r], border->task_count);
     }
     REMAT_NEW(arena, c->holders, nodes);
-    REMAT_TRY(index_arcs(c, nodes));
+    index_arcs(c, nodes);
     for (uint32_t i = 0; i < border->item_count; i++) {
         if (!border->items[i].wanted)
             continue;
-        REMAT_TRY(push(c, i, 0, true));
-        REMAT_TRY(push(c, i, REMAT_ROUNDS_MAX, true));
+        push(c, i, 0, true);
+        push(c, i, REMAT_ROUNDS_MAX, true);
     }
-    REMAT_TRY(settle(c));
-fail:
-    return st;
+    settle(c);
 }
 
-remat_status remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
-                                    const uint8_t *times, const uint8_t *otherwise,
-                                    int64_t *extra_ps)
+void remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
+                            const uint8_t *times, const uint8_t *otherwise, int64_t *extra_ps)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena scratch;
     struct counts counts;
-    remat_arena_init(&scratch, arena->ctx);
-    REMAT_TRY(count_all(&scratch, border, times, &counts));
+    struct remat_arena *scratch = remat_scratch_open(arena->ctx);
+    count_all(scratch, border, times, &counts);
     int64_t as_is_ps = counts.cost_ps;
     for (uint32_t i = 0; i < border->item_count; i++) {
-        REMAT_TRY(change_times(&counts, i, times[i] ? 0 : otherwise[i]));
+        change_times(&counts, i, times[i] ? 0 : otherwise[i]);
         int64_t changed_ps = counts.cost_ps;
         extra_ps[i] = times[i] ? as_is_ps - changed_ps : changed_ps - as_is_ps;
-        REMAT_TRY(change_times(&counts, i, times[i]));
+        change_times(&counts, i, times[i]);
     }
-fail:
-    remat_arena_release(&scratch);
-    return st;
+    remat_scratch_close(scratch);
 }

@@ -9,15 +9,14 @@
  * 2): the tasks of what is wanted in the last round that its item has, and in the same round or the
  * last one before that its item has, the tasks of what a running one needs. Sets run and again of
  * *point, in the arena. */
-remat_status remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
-                                 const uint8_t *times, struct remat_border_point *point);
+void remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
+                         const uint8_t *times, struct remat_border_point *point);
 
 /* extra_ps[item]: what the choice costs with this item recomputed, `otherwise` (by item) times,
  * beyond what it costs with it saved, all others as in `times`. Below zero where saving takes
  * longer; 0 where the item's task runs in either case or in none. Time: what each of
  * these changes makes run, or not run. */
-remat_status remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
-                                    const uint8_t *times, const uint8_t *otherwise,
-                                    int64_t *extra_ps);
+void remat_border_marginals(struct remat_arena *arena, const struct remat_border *border,
+                            const uint8_t *times, const uint8_t *otherwise, int64_t *extra_ps);
 
 #endif

@@ -47,11 +47,9 @@ static void expand(struct remat_neighbours *n, struct seen *seen, uint32_t from,
         }
 }
 
-remat_status remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
-                                   const uint8_t *starts, uint32_t start_count, uint32_t limit,
-                                   struct remat_neighbours *out)
+void remat_neighbours_find(struct remat_arena *arena, uint32_t item_count, const uint8_t *starts,
+                           uint32_t start_count, uint32_t limit, struct remat_neighbours *out)
 {
-    remat_status st = REMAT_OK;
     struct seen seen = {0};
     uint64_t nearest = (uint64_t)start_count * (1 + (CHOICES - 1) * (uint64_t)item_count);
     uint32_t most = limit > start_count ? limit : start_count, slots = 2;
@@ -71,6 +69,4 @@ remat_status remat_neighbours_find(struct remat_arena *arena, uint32_t item_coun
     }
     for (uint32_t d = 0; expands && d < out->count && out->count < most; d++)
         expand(out, &seen, d, most);
-fail:
-    return st;
 }

@@ -4,7 +4,7 @@
 #ifndef REMAT_NEIGHBOURS_H
 #define REMAT_NEIGHBOURS_H
 
-#include "base.h"
+#include "unwind.h"
 
 struct remat_neighbours {
     uint32_t item_count, count;
@@ -14,8 +14,7 @@ struct remat_neighbours {
 /* `starts`: `start_count` decisions, as in `actions`, which come first, each once. Others follow by
  * the number of items that are different, `limit` decisions in all; none where not even all that
  * differ in one item are within the limit. *out lies in the arena. */
-remat_status remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
-                                   const uint8_t *starts, uint32_t start_count, uint32_t limit,
-                                   struct remat_neighbours *out);
+void remat_neighbours_find(struct remat_arena *arena, uint32_t item_count, const uint8_t *starts,
+                           uint32_t start_count, uint32_t limit, struct remat_neighbours *out);
 
 #endif

@@ -5,7 +5,7 @@
 #ifndef REMAT_NEST_H
 #define REMAT_NEST_H
 
-#include "base.h"
+#include "unwind.h"
 
 /* Which of `stage_count` stages in a row hand on what is not saved, when `dropped` of them (fewer
  * than stage_count) do: groups such that the most inputs at once, saved or inner, are fewest.

@@ -40,10 +40,8 @@ static uint64_t large_bytes(const struct builder *b, uint32_t corner, uint32_t r
 }
 
 /* A large item begins a part unless the one before has the same task; small ones go along. */
-static remat_status add_region(struct builder *b, uint32_t corner, uint32_t region,
-                               uint32_t region_count)
+static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint32_t region_count)
 {
-    remat_status st = REMAT_OK;
     uint64_t large = large_bytes(b, corner, region);
     uint32_t task = REMAT_NONE, part = 0;
     bool any = false;
@@ -63,13 +61,10 @@ static remat_status add_region(struct builder *b, uint32_t corner, uint32_t regi
         REMAT_PUSH(
             b->arena, &b->steps,
             ((struct remat_path_step){corner, region < region_count ? region : REMAT_NONE, p}));
-fail:
-    return st;
 }
 
-static remat_status sort_items(struct builder *b, uint32_t region_count)
+static void sort_items(struct builder *b, uint32_t region_count)
 {
-    remat_status st = REMAT_OK;
     uint32_t count = b->border->item_count;
     REMAT_NEW(b->arena, b->begin, (size_t)region_count + 3);
     REMAT_NEW(b->arena, b->items, count);
@@ -83,27 +78,21 @@ static remat_status sort_items(struct builder *b, uint32_t region_count)
         uint32_t region = b->item_region[i];
         b->items[b->begin[(region < region_count ? region : region_count) + 1]++] = i;
     }
-fail:
-    return st;
 }
 
-remat_status remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
-                                   const struct remat_border_hull *hull,
-                                   const uint32_t *item_region, uint32_t region_count,
-                                   struct remat_path_steps *out)
+void remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
+                           const struct remat_border_hull *hull, const uint32_t *item_region,
+                           uint32_t region_count, struct remat_path_steps *out)
 {
-    remat_status st = REMAT_OK;
     struct builder b = {.arena = arena, .border = border, .hull = hull, .item_region = item_region};
     REMAT_NEW(arena, b.part, (size_t)hull->count * border->item_count);
-    REMAT_TRY(sort_items(&b, region_count));
+    sort_items(&b, region_count);
     for (uint32_t corner = 0; corner + 1 < hull->count; corner++) {
-        REMAT_TRY(add_region(&b, corner, region_count, region_count));
+        add_region(&b, corner, region_count, region_count);
         for (uint32_t region = 0; region < region_count; region++)
-            REMAT_TRY(add_region(&b, corner, region, region_count));
+            add_region(&b, corner, region, region_count);
     }
     *out = (struct remat_path_steps){(uint32_t)b.steps.count, b.steps.items, b.part};
-fail:
-    return st;
 }
 
 uint32_t remat_path_length(const struct remat_path *path)

@@ -26,10 +26,9 @@ struct remat_path_steps {
 };
 
 /* `item_region` is by item, of region_count regions. The result lies in the arena. */
-remat_status remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
-                                   const struct remat_border_hull *hull,
-                                   const uint32_t *item_region, uint32_t region_count,
-                                   struct remat_path_steps *out);
+void remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
+                           const struct remat_border_hull *hull, const uint32_t *item_region,
+                           uint32_t region_count, struct remat_path_steps *out);
 
 struct remat_path {
     const struct remat_border_hull *hull;

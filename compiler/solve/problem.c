@@ -24,8 +24,8 @@ struct builder {
 const char *remat_problem_node_text(struct remat_arena *arena, const char *const *names,
                                     uint32_t node)
 {
-    const char *text = names ? remat_arena_format(arena, "node %u (\"%s\")", node, names[node])
-                             : remat_arena_format(arena, "node %u", node);
+    const char *text = names ? REMAT_FORMAT(arena, "node %u (\"%s\")", node, names[node])
+                             : REMAT_FORMAT(arena, "node %u", node);
     return text ? text : "a node";
 }
 
@@ -114,9 +114,8 @@ static void sort(uint32_t *items, size_t count)
 }
 
 /* Appends, once each, what a node reads and the storages of that; marks it. */
-static remat_status push_reads(struct builder *b, uint32_t v, bool *mark)
+static void push_reads(struct builder *b, uint32_t v, bool *mark)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem_parts *parts = b->parts;
     for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++) {
         uint32_t u = parts->inputs[e], both[] = {u, b->storage[u]};
@@ -126,8 +125,6 @@ static remat_status push_reads(struct builder *b, uint32_t v, bool *mark)
                 REMAT_PUSH(b->arena, &b->inputs, both[i]);
             }
     }
-fail:
-    return st;
 }
 
 static remat_status push_fused(struct builder *b, const struct remat_way *way)
@@ -161,13 +158,13 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
     remat_status st = REMAT_OK;
     size_t first = b->inputs.count, kept = first;
     REMAT_TRY(push_fused(b, way));
-    REMAT_TRY(push_reads(b, way->node, b->mark));
+    push_reads(b, way->node, b->mark);
     for (uint32_t i = way->fused_count; i-- > 0;) {
         uint32_t u = b->fused.items[b->fused.count - way->fused_count + i];
         if (!b->mark[u])
             REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is read by nothing in the way",
                        text_of(b, way->node), u);
-        REMAT_TRY(push_reads(b, u, b->mark));
+        push_reads(b, u, b->mark);
     }
     for (size_t i = first; i < b->inputs.count; i++) {
         uint32_t u = b->inputs.items[i];
@@ -215,9 +212,8 @@ fail:
     return st;
 }
 
-static remat_status find_users(struct remat_arena *arena, struct remat_problem *p)
+static void find_users(struct remat_arena *arena, struct remat_problem *p)
 {
-    remat_status st = REMAT_OK;
     uint32_t *begin, *users, *next;
     REMAT_NEW(arena, begin, (size_t)p->node_count + 1);
     REMAT_NEW(arena, next, p->node_count);
@@ -231,8 +227,6 @@ static remat_status find_users(struct remat_arena *arena, struct remat_problem *
             users[begin[p->inputs[e]] + next[p->inputs[e]]++] = v;
     p->user_begin = begin;
     p->users = users;
-fail:
-    return st;
 }
 
 /* Which node each way runs, and the ways of each node. */
@@ -325,9 +319,8 @@ fail:
 }
 
 /* Whole times below 2^50 are kept exactly; others become about 2^44 steps of the total. */
-static remat_status make_ticks(struct remat_arena *arena, struct remat_problem *p)
+static void make_ticks(struct remat_arena *arena, struct remat_problem *p)
 {
-    remat_status st = REMAT_OK;
     uint64_t *ticks, *least;
     double most = p->total_time;
     bool whole;
@@ -356,8 +349,6 @@ static remat_status make_ticks(struct remat_arena *arena, struct remat_problem *
     }
     p->ticks = ticks;
     p->least_ticks = least;
-fail:
-    return st;
 }
 
 remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
@@ -386,8 +377,8 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(list_ways(&b));
     REMAT_TRY(make_inputs(&b));
     REMAT_TRY(copy_costs(&b));
-    REMAT_TRY(find_users(arena, out));
-    REMAT_TRY(make_ticks(arena, out));
+    find_users(arena, out);
+    make_ticks(arena, out);
 fail:
     return st;
 }

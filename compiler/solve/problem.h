@@ -14,7 +14,7 @@
 #ifndef REMAT_PROBLEM_H
 #define REMAT_PROBLEM_H
 
-#include "base.h"
+#include "unwind.h"
 
 #define REMAT_PROBLEM_NODES_MAX (1u << 20)
 #define REMAT_PROBLEM_EDGES_MAX (1u << 24)          /* inputs, of ways and what they fuse too */

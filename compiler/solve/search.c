@@ -39,7 +39,7 @@ struct search {
     uint64_t best_ticks;
     int64_t best_peak;
     struct remat_sequence best;
-    struct remat_arena stores[2]; /* the best and the one before it, in turn */
+    struct remat_arena *stores[2]; /* the best and the one before it, in turn */
     int store;
 };
 
@@ -351,12 +351,12 @@ static bool is_best(struct search *s)
                                               : peak < s->best_peak;
 }
 
-static remat_status store_best(struct search *s)
+static void store_best(struct search *s)
 {
     s->store = !s->store;
     s->best_stale = false;
-    remat_arena_release(&s->stores[s->store]);
-    return remat_timeline_store(&s->timeline, &s->stores[s->store], &s->best);
+    remat_arena_release(s->stores[s->store]);
+    remat_timeline_store(&s->timeline, s->stores[s->store], &s->best);
 }
 
 static void note_best(struct search *s)
@@ -372,33 +372,28 @@ static void note_best(struct search *s)
 
 /* Lays the runs out evenly again, on more slots if there are many by now. Incomplete when the
  * deadline comes; the best is stored then. */
-static remat_status spread(struct search *s, struct remat_deadline *deadline, bool *complete)
+static void spread(struct search *s, struct remat_deadline *deadline, bool *complete)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena arena;
     struct remat_sequence sequence;
-    remat_arena_init(&arena, s->arena->ctx);
-    REMAT_TRY(remat_timeline_store(&s->timeline, &arena, &sequence));
+    struct remat_arena *arena = remat_scratch_open(s->arena->ctx);
+    remat_timeline_store(&s->timeline, arena, &sequence);
     if (2 * s->timeline.run_count > s->runs_max && s->runs_max < RUNS_LIMIT) {
         s->runs_max *= 2;
         remat_arena_release(s->slots);
-        REMAT_TRY(remat_timeline_create(s->slots, s->problem, s->runs_max, &s->timeline));
+        remat_timeline_create(s->slots, s->problem, s->runs_max, &s->timeline);
     }
     *complete = remat_timeline_load(&s->timeline, &sequence, deadline);
     s->crowded = false;
-    if (*complete || !s->best_stale)
-        goto fail;
-    s->best = (struct remat_sequence){.count = sequence.count};
-    REMAT_NEW(&s->stores[s->store], s->best.items, sequence.count);
-    memcpy(s->best.items, sequence.items, sequence.count * sizeof *sequence.items);
-fail:
-    remat_arena_release(&arena);
-    return st;
+    if (!*complete && s->best_stale) {
+        s->best = (struct remat_sequence){.count = sequence.count};
+        s->best.items =
+            remat_copy(s->stores[s->store], sequence.items, sequence.count, sizeof *sequence.items);
+    }
+    remat_scratch_close(arena);
 }
 
-static remat_status anneal(struct search *s, const struct remat_search_options *o)
+static void anneal(struct search *s, const struct remat_search_options *o)
 {
-    remat_status st = REMAT_OK;
     struct remat_timeline *t = &s->timeline;
     double scale = (double)s->problem->total_ticks + 1, temperature = 0;
     double current = energy(s), moves = (double)o->moves;
@@ -415,18 +410,16 @@ static remat_status anneal(struct search *s, const struct remat_search_options *
             counted = t->steps;
         }
         if (i % SPREAD == SPREAD - 1 || (s->crowded && i % RESPREAD == 0))
-            REMAT_TRY(spread(s, o->deadline, &complete));
+            spread(s, o->deadline, &complete);
         if (!complete)
-            return REMAT_OK;
+            return;
         double next = change(s) ? energy(s) : INFINITY;
         bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
         bool leaves = accepted && s->best_stale && !is_best(s) && !is_equal(s);
         if (!accepted || leaves)
             remat_timeline_rollback(t);
-        if (t->failed)
-            return REMAT_ERROR_MEMORY;
         if (leaves) /* stays here for once, so that the best can be stored */
-            REMAT_TRY(store_best(s));
+            store_best(s);
         if (!accepted || leaves)
             continue;
         remat_timeline_commit(t);
@@ -434,21 +427,18 @@ static remat_status anneal(struct search *s, const struct remat_search_options *
         note_best(s);
     }
     if (s->best_stale)
-        REMAT_TRY(store_best(s));
-fail:
-    return st;
+        store_best(s);
 }
 
-static remat_status prepare(struct search *s, const struct remat_sequence *start,
-                            struct remat_deadline *deadline, bool *complete)
+static void prepare(struct search *s, const struct remat_sequence *start,
+                    struct remat_deadline *deadline, bool *complete)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem *p = s->problem;
     uint32_t runs = (uint32_t)start->count > p->node_count ? (uint32_t)start->count : p->node_count;
     s->runs_max = 2 * runs + 64;
-    remat_arena_init(&s->stores[0], s->arena->ctx);
-    remat_arena_init(&s->stores[1], s->arena->ctx);
-    REMAT_TRY(remat_timeline_create(s->slots, p, s->runs_max, &s->timeline));
+    s->stores[0] = remat_scratch_open(s->arena->ctx);
+    s->stores[1] = remat_scratch_open(s->arena->ctx);
+    remat_timeline_create(s->slots, p, s->runs_max, &s->timeline);
     *complete = remat_timeline_load(&s->timeline, start, deadline);
     REMAT_NEW(s->arena, s->used, p->node_count);
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
@@ -466,40 +456,32 @@ static remat_status prepare(struct search *s, const struct remat_sequence *start
     s->best_peak = INT64_MAX;
     if (*complete)
         note_best(s);
-fail:
-    return s->timeline.failed ? REMAT_ERROR_MEMORY : st;
 }
 
-remat_status remat_search(struct remat_arena *arena, const struct remat_problem *problem,
-                          const struct remat_sequence *start,
-                          const struct remat_search_options *options, struct remat_sequence *out)
+void remat_search(struct remat_arena *arena, const struct remat_problem *problem,
+                  const struct remat_sequence *start, const struct remat_search_options *options,
+                  struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_arena own, slots;
     bool complete;
-    remat_arena_init(&own, arena->ctx);
-    remat_arena_init(&slots, arena->ctx);
     struct search s = {.problem = problem,
-                       .arena = &own,
-                       .slots = &slots,
+                       .arena = remat_scratch_open(arena->ctx),
+                       .slots = remat_scratch_open(arena->ctx),
                        .budget = (int64_t)options->budget,
                        .random = options->seed};
     *out = (struct remat_sequence){0};
     s.pressure = options->pressure * (double)problem->total_ticks + 1;
-    REMAT_TRY(prepare(&s, start, options->deadline, &complete));
+    prepare(&s, start, options->deadline, &complete);
     if (!complete)
         s.best = *start;
     else if (s.used_count)
-        REMAT_TRY(anneal(&s, options));
+        anneal(&s, options);
     else
-        REMAT_TRY(store_best(&s));
+        store_best(&s);
     REMAT_NEW(arena, out->items, s.best.count);
     memcpy(out->items, s.best.items, s.best.count * sizeof *out->items);
     out->count = out->capacity = s.best.count;
-fail:
-    remat_arena_release(&own);
-    remat_arena_release(&slots);
-    remat_arena_release(&s.stores[0]);
-    remat_arena_release(&s.stores[1]);
-    return st;
+    remat_scratch_close(s.arena);
+    remat_scratch_close(s.slots);
+    remat_scratch_close(s.stores[0]);
+    remat_scratch_close(s.stores[1]);
 }

@@ -65,32 +65,31 @@ remat_status remat_simulate(remat_context *ctx, const struct remat_problem *p,
                             const uint32_t *sequence, size_t length, struct remat_simulation *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_arena arena;
-    remat_arena_init(&arena, ctx);
+    struct remat_arena *arena = remat_scratch_open(ctx);
     size_t *offset;
     bool *needed, *live, *ran;
     uint8_t *reads, *runs;
     *out = (struct remat_simulation){0};
     if (length > UINT32_MAX)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a sequence of %zu runs is too long", length);
-    REMAT_NEW(&arena, offset, length + 1);
+    REMAT_NEW(arena, offset, length + 1);
     for (size_t i = 0; i < length; i++) {
         if (sequence[i] >= p->way_count)
             REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "position %zu: there is no way %u", i,
                        sequence[i]);
         offset[i + 1] = offset[i] + remat_problem_input_count(p, sequence[i]);
     }
-    REMAT_NEW(&arena, needed, p->node_count);
-    REMAT_NEW(&arena, live, p->node_count);
-    REMAT_NEW(&arena, ran, p->node_count);
-    REMAT_NEW(&arena, reads, offset[length]);
-    REMAT_NEW(&arena, runs, length);
+    REMAT_NEW(arena, needed, p->node_count);
+    REMAT_NEW(arena, live, p->node_count);
+    REMAT_NEW(arena, ran, p->node_count);
+    REMAT_NEW(arena, reads, offset[length]);
+    REMAT_NEW(arena, runs, length);
     mark_last_reads(p, sequence, length, offset, needed, reads, runs);
     REMAT_TRY(replay(ctx, p, sequence, length, offset, reads, runs, live, ran, out));
     for (uint32_t v = 0; v < p->node_count; v++)
         if (!ran[v])
             REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "node %u never runs", v);
 fail:
-    remat_arena_release(&arena);
+    remat_scratch_close(arena);
     return st;
 }

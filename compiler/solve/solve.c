@@ -104,8 +104,8 @@ static remat_status try_cuts(struct remat_arena *arena, const struct remat_probl
         struct remat_simulation result;
         struct remat_sequence sequence;
         uint32_t border = (low + high) / 2;
-        REMAT_TRY(remat_construct_cut(arena, p, bound->node, bound->keep_more, bound->keep_less,
-                                      border, &sequence));
+        remat_construct_cut(arena, p, bound->node, bound->keep_more, bound->keep_less, border,
+                            &sequence);
         REMAT_TRY(remat_simulate(arena->ctx, p, sequence.items, sequence.count, &result));
         REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
         if (result.peak <= budget)
@@ -133,10 +133,10 @@ static remat_status try_chain(struct remat_arena *arena, const struct remat_prob
     if (best->fits && best->result.time <= fmax(best->lower_bound, p->least_time))
         return REMAT_OK;
     if (!chain->sought)
-        REMAT_TRY(remat_chain_find(arena, p, budget, deadline, &chain->found));
+        chain->found = remat_chain_find(arena, p, budget, deadline);
     chain->sought = true;
     if (chain->found)
-        REMAT_TRY(remat_chain_plan(arena, chain->found, budget, &sequence, &ok));
+        remat_chain_plan(arena, chain->found, budget, &sequence, &ok);
     if (ok)
         REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
 fail:
@@ -195,8 +195,7 @@ static remat_status try_greedy(struct remat_arena *arena, struct call *c, uint64
         struct remat_sequence sequence;
         bool ok;
         eviction.keep = keep;
-        REMAT_TRY(remat_construct_greedy(arena, p, budget, &eviction, o->deadline, &c->looks,
-                                         &sequence, &ok));
+        remat_construct_greedy(arena, p, budget, &eviction, o->deadline, &c->looks, &sequence, &ok);
         if (ok)
             REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
         REMAT_TRY(tell(arena->ctx, o, index, best));
@@ -217,9 +216,8 @@ static remat_status try_exact(struct remat_arena *arena, const struct remat_prob
         return REMAT_OK;
     if (best->fits)
         limit = ticks_beyond_least(p, best) + 1;
-    REMAT_TRY(remat_exact_solve(arena, p, budget, limit,
-                                states < STATES_MAX ? (uint32_t)states : STATES_MAX, deadline,
-                                &exact));
+    remat_exact_solve(arena, p, budget, limit, states < STATES_MAX ? (uint32_t)states : STATES_MAX,
+                      deadline, &exact);
     if (exact.solved)
         REMAT_TRY(keep_if_better(arena, p, budget, &exact.sequence, best));
     best->impossible = exact.infeasible && !best->fits;
@@ -230,24 +228,21 @@ fail:
 }
 
 /* Closes what is left of the gap from below. */
-static remat_status try_branches(struct remat_arena *arena, const struct remat_problem *p,
-                                 uint64_t budget, const struct remat_bound *bound,
-                                 const struct remat_solve_options *o, struct remat_solution *best)
+static void try_branches(struct remat_arena *arena, const struct remat_problem *p, uint64_t budget,
+                         const struct remat_bound *bound, const struct remat_solve_options *o,
+                         struct remat_solution *best)
 {
-    remat_status st = REMAT_OK;
     double size = (double)p->node_count + p->edge_count;
     double leaves = o->effort * LEAVES_WORK / (size * size);
     if (leaves < LEAVES_FEW) /* of large problems hardly anything is decided by so few */
-        return REMAT_OK;
+        return;
     for (uint32_t i = 0; i < bound->best_count && best->fits && !is_good_enough(best); i++) {
         uint64_t ticks, enough = ticks_beyond_least(p, best);
-        REMAT_TRY(remat_bound_branch(arena, p, budget, bound->best[i], enough,
-                                     leaves < LEAVES_MAX ? (uint32_t)leaves : LEAVES_MAX,
-                                     o->deadline, &ticks));
+        remat_bound_branch(arena, p, budget, bound->best[i], enough,
+                           leaves < LEAVES_MAX ? (uint32_t)leaves : LEAVES_MAX, o->deadline,
+                           &ticks);
         raise_bound(p, ticks, best);
     }
-fail:
-    return st;
 }
 
 /* Where nothing fits the solution becomes that of the least peak, whatever the budget. */
@@ -322,7 +317,7 @@ static remat_status anneal(struct remat_arena *arena, const struct remat_problem
                                               .deadline = o->deadline};
         if (is_good_enough(best) || remat_deadline_expired(o->deadline))
             break;
-        REMAT_TRY(remat_search(arena, p, &start, &search, &last));
+        remat_search(arena, p, &start, &search, &last);
         REMAT_TRY(keep_if_better(arena, p, budget, &last, best));
     }
 fail:
@@ -354,8 +349,7 @@ static remat_status start(struct remat_arena *arena, struct call *c, uint64_t bu
     const struct remat_solve_options *o = c->options;
     c->looks.left = remat_construct_looks(p).left;
     REMAT_TRY(try_greedy(arena, c, budget, NULL, i, best));
-    REMAT_TRY(
-        remat_bound_time(arena, p, budget, CUTS + CUTS_WORK / p->node_count, o->deadline, bound));
+    remat_bound_time(arena, p, budget, CUTS + CUTS_WORK / p->node_count, o->deadline, bound);
     best->lower_bound = bound->time;
     REMAT_TRY(tell(arena->ctx, o, i, best));
     REMAT_TRY(try_cuts(arena, p, budget, bound, o->deadline, best));
@@ -387,7 +381,7 @@ static remat_status solve_one(struct remat_arena *arena, struct call *c, uint64_
     REMAT_TRY(tell(arena->ctx, o, i, best));
     if (p->node_count > LADDER_NODES_MAX)
         REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
-    REMAT_TRY(try_branches(arena, p, budget, &bound, o, best));
+    try_branches(arena, p, budget, &bound, o, best);
     if (p->node_count <= LADDER_NODES_MAX)
         REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
     if (!c->chain.found) /* its table has the schedules for every budget already */
@@ -433,7 +427,7 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
     REMAT_TRY(solve_all(arena, idle.count ? &idle.rest : p, budgets, budget_count, options, out));
     for (uint32_t i = 0; i < budget_count && idle.count; i++) {
         struct remat_sequence rest = out[i].sequence, *whole = &out[i].sequence;
-        REMAT_TRY(remat_idle_restore(arena, p, &idle, &rest, whole));
+        remat_idle_restore(arena, p, &idle, &rest, whole);
         REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
     }
     for (uint32_t i = 0; i < budget_count; i++)

@@ -7,20 +7,19 @@
  * overwrite is kept. */
 #include "timeline.h"
 
+#include <assert.h>
+
 enum { SLOTS_PER_RUN = 16, SHIFT_MAX = 48, BLOCK = 64 };
 enum { WORDS_OF_SLOT = 2, WORDS_OF_LEAF = 2 * 25 }; /* overwritten at most, nodes above included */
 
 /* --- the tree --- */
 
-static bool reserve(struct remat_timeline *t, size_t words)
+static void reserve(struct remat_timeline *t, size_t words)
 {
-    while (t->undo.capacity - t->undo.count < words && !t->failed) {
-        void *grown = remat_arena_grow(t->arena, t->undo.items, t->undo.count, &t->undo.capacity,
-                                       sizeof *t->undo.items);
-        t->failed = !grown;
-        t->undo.items = grown;
-    }
-    return !t->failed;
+    while (t->undo.capacity - t->undo.count < words)
+        t->undo.items =
+            remat_have(t->arena->ctx, remat_arena_grow(t->arena, t->undo.items, t->undo.count,
+                                                       &t->undo.capacity, sizeof *t->undo.items));
 }
 
 static inline void set_word(struct remat_timeline *t, int64_t *at, int64_t value)
@@ -60,8 +59,9 @@ static inline struct remat_timeline_node joined(struct remat_timeline_node l,
 static void settle(struct remat_timeline *t)
 {
     uint32_t *list = t->stale, count = t->stale_count, leaves = t->slot_count / BLOCK;
-    if (count == 0 || !reserve(t, count * WORDS_OF_LEAF))
+    if (count == 0)
         return;
+    reserve(t, count * WORDS_OF_LEAF);
     t->stale_count = 0;
     for (uint32_t i = 0; i < count; i++)
         set_node(t, list[i], scan(t, (list[i] - leaves) * BLOCK, BLOCK));
@@ -99,8 +99,7 @@ static void note_stale(struct remat_timeline *t, uint32_t leaf)
 static void change_at(struct remat_timeline *t, uint32_t slot, int64_t bytes)
 {
     uint64_t bit = UINT64_C(1) << slot % 64, changed = t->changed[slot / 64];
-    if (!reserve(t, WORDS_OF_SLOT))
-        return;
+    reserve(t, WORDS_OF_SLOT);
     set_word(t, &t->change[slot], t->change[slot] + bytes);
     changed = t->change[slot] ? changed | bit : changed & ~bit;
     if (changed != t->changed[slot / 64])
@@ -182,19 +181,10 @@ size_t remat_events_below(const struct remat_events *events, uint32_t slot)
 static void event_add(struct remat_timeline *t, struct remat_events *events, size_t at,
                       uint32_t slot)
 {
-    if (events->count == events->capacity) {
-        void *grown = remat_arena_grow(t->arena, events->items, events->count, &events->capacity,
-                                       sizeof *events->items);
-        if (!grown) {
-            t->failed = true;
-            return;
-        }
-        events->items = grown;
-    }
+    REMAT_PUSH(t->arena, events, slot);
     memmove(events->items + at + 1, events->items + at,
-            (events->count - at) * sizeof *events->items);
+            (events->count - 1 - at) * sizeof *events->items);
     events->items[at] = slot;
-    events->count++;
 }
 
 static void event_delete(struct remat_events *events, size_t at)
@@ -385,18 +375,12 @@ static void relocate(struct remat_timeline *t, uint32_t from, uint32_t to)
 
 static void record(struct remat_timeline *t, uint32_t way, uint32_t slot, bool inserted)
 {
-    remat_status st = REMAT_OK;
     struct remat_timeline_change change = {way, slot, inserted};
     REMAT_PUSH(t->arena, &t->log, change);
-    return;
-fail:
-    t->failed = st != REMAT_OK;
 }
 
 void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot)
 {
-    if (t->failed)
-        return;
     record(t, way, slot, true);
     put(t, way, slot, true);
 }
@@ -404,8 +388,6 @@ void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 {
     uint32_t way = t->at[slot];
-    if (t->failed)
-        return;
     record(t, way, slot, false);
     take(t, slot, true);
 }
@@ -418,7 +400,7 @@ void remat_timeline_commit(struct remat_timeline *t)
 
 void remat_timeline_rollback(struct remat_timeline *t)
 {
-    while (!t->failed && t->log.count) {
+    while (t->log.count) {
         struct remat_timeline_change c = t->log.items[--t->log.count], before = c;
         if (t->log.count)
             before = t->log.items[t->log.count - 1];
@@ -430,7 +412,7 @@ void remat_timeline_rollback(struct remat_timeline *t)
         else
             put(t, c.way, c.slot, false);
     }
-    while (!t->failed && t->undo.count) {
+    while (t->undo.count) {
         struct remat_timeline_word word = t->undo.items[--t->undo.count];
         *word.at = word.before;
     }
@@ -496,17 +478,16 @@ uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)
             return REMAT_SLOT_NONE;
         empty--;
     }
-    for (; empty < before && !t->failed; empty++)
+    for (; empty < before; empty++)
         shift(t, empty);
     return before;
 }
 
 /* --- whole sequences --- */
 
-remat_status remat_timeline_create(struct remat_arena *arena, const struct remat_problem *problem,
-                                   uint32_t runs_max, struct remat_timeline *out)
+void remat_timeline_create(struct remat_arena *arena, const struct remat_problem *problem,
+                           uint32_t runs_max, struct remat_timeline *out)
 {
-    remat_status st = REMAT_OK;
     *out = (struct remat_timeline){.problem = problem, .arena = arena, .slot_count = 64};
     while (out->slot_count < (uint64_t)runs_max * SLOTS_PER_RUN && out->slot_count < 1u << 30)
         out->slot_count *= 2;
@@ -520,8 +501,6 @@ remat_status remat_timeline_create(struct remat_arena *arena, const struct remat
     REMAT_NEW(arena, out->spans, problem->node_count);
     REMAT_NEW(arena, out->repeated, problem->node_count);
     REMAT_NEW(arena, out->repeated_at, problem->node_count);
-fail:
-    return st;
 }
 
 bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence,
@@ -539,13 +518,10 @@ bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
     }
     t->repeated_count = t->run_count = 0;
     t->ticks = 0;
-    if (sequence->count >= t->slot_count) {
-        t->failed = true;
-        return true;
-    }
+    assert(sequence->count < t->slot_count);
     uint64_t count = sequence->count, before = t->steps;
     t->log.count = t->undo.count = t->stale_count = 0;
-    for (uint64_t i = 0; i < count && !t->failed; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         remat_timeline_insert(t, sequence->items[i],
                               (uint32_t)((2 * i + 1) * t->slot_count / (2 * count)));
         remat_timeline_commit(t);
@@ -556,16 +532,13 @@ bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
     return true;
 }
 
-remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
-                                  struct remat_sequence *out)
+void remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
+                          struct remat_sequence *out)
 {
-    remat_status st = REMAT_OK;
     *out = (struct remat_sequence){0};
     REMAT_NEW(arena, out->items, t->run_count);
     out->capacity = t->run_count;
     for (uint32_t word = 0; word < t->slot_count / 64; word++)
         for (uint64_t bits = t->occupied[word]; bits; bits &= bits - 1)
             out->items[out->count++] = t->at[64 * word + (uint32_t)__builtin_ctzll(bits)];
-fail:
-    return st;
 }

@@ -55,18 +55,17 @@ struct remat_timeline {
         size_t count, capacity;
     } undo;                                       /* words of the three arrays of live bytes */
     uint32_t stale[REMAT_STALE_MAX], stale_count; /* leaves that are not up to date, ascending */
-    bool failed; /* out of memory at some point: contents are meaningless */
 };
 
 /* Room for sequences of up to `runs_max` runs. */
-remat_status remat_timeline_create(struct remat_arena *arena, const struct remat_problem *problem,
-                                   uint32_t runs_max, struct remat_timeline *out);
+void remat_timeline_create(struct remat_arena *arena, const struct remat_problem *problem,
+                           uint32_t runs_max, struct remat_timeline *out);
 /* Replaces the contents, spread evenly; the log becomes empty. False when the deadline, which may
  * be NULL, came before the end. */
 bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence,
                          struct remat_deadline *deadline);
-remat_status remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
-                                  struct remat_sequence *out);
+void remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
+                          struct remat_sequence *out);
 
 /* The slot must be empty, or occupied, respectively. Both are logged. */
 void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot);

@@ -2,7 +2,7 @@
 /* What every file uses: the error idiom, memory, checked sizes, hashing.
  *
  *     remat_status st = REMAT_OK;
- *     REMAT_NEW(arena, array, count);               // zeroed; goes to `fail` when out of memory
+ *     REMAT_TRY_NEW(arena, array, count);           // zeroed; goes to `fail` when out of memory
  *     REMAT_TRY(other(ctx, ...));
  *     if (bad)
  *         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "node \"%s\": %d inputs, expected 2", name, n);
@@ -10,7 +10,8 @@
  * fail:
  *     ...release...
  *     return st;
- */
+ *
+ * In the compiler running out of memory is no status: compiler/unwind/unwind.h. */
 #ifndef REMAT_BASE_H
 #define REMAT_BASE_H
 
@@ -24,6 +25,7 @@
 struct remat_context {
     remat_allocator allocator;
     remat_logger logger;
+    struct remat_guard *guard; /* of the compiler (compiler/unwind/unwind.h) */
     char message[REMAT_MESSAGE_BYTES];
 };
 
@@ -80,7 +82,7 @@ char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REM
 void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
                        size_t size);
 
-#define REMAT_NEW(arena, pointer, count)                                                           \
+#define REMAT_TRY_NEW(arena, pointer, count)                                                       \
     do {                                                                                           \
         if (!((pointer) = remat_arena_array((arena), (count), sizeof *(pointer)))) {               \
             st = REMAT_ERROR_MEMORY;                                                               \
@@ -88,7 +90,7 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
         }                                                                                          \
     } while (0)
 /* Appends to {items, count, capacity}, any struct with those three members. */
-#define REMAT_PUSH(arena, list, item)                                                              \
+#define REMAT_TRY_PUSH(arena, list, item)                                                          \
     do {                                                                                           \
         if ((list)->count == (list)->capacity) {                                                   \
             void *grown_ = remat_arena_grow((arena), (list)->items, (list)->count,                 \

@@ -47,7 +47,7 @@ remat_status remat_file_read(remat_context *ctx, const char *path, struct remat_
     if (bytes > INT32_MAX - 1)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %llu bytes, the limit is %d", path,
                    (unsigned long long)bytes, INT32_MAX - 1);
-    REMAT_NEW(arena, data, bytes + 1);
+    REMAT_TRY_NEW(arena, data, bytes + 1);
     errno = 0;
     if (fread(data, 1, bytes, file) != bytes && errno == ENOMEM)
         REMAT_TRY(remat_file_error(ctx, path, "", errno));

@@ -148,7 +148,7 @@ remat_status remat_kernel_program_check(remat_context *ctx,
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %u instructions, the limit is %u", where,
                    program->instruction_count, REMAT_NO_REGISTER - 1);
     if (!classes)
-        REMAT_NEW(&scratch, classes, program->instruction_count);
+        REMAT_TRY_NEW(&scratch, classes, program->instruction_count);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const struct remat_instruction *instruction = &program->instructions[i];
         REMAT_TRY(check_arguments(ctx, program, i, where, classes));

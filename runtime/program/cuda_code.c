@@ -9,7 +9,7 @@ remat_status remat_cuda_source(struct remat_arena *arena, const struct remat_cud
     const char *text = code->kernels[kernel].text;
     size_t prelude_bytes = strlen(prelude), text_bytes = strlen(text) + 1;
     char *source;
-    REMAT_NEW(arena, source, prelude_bytes + text_bytes);
+    REMAT_TRY_NEW(arena, source, prelude_bytes + text_bytes);
     memcpy(source, prelude, prelude_bytes);
     memcpy(source + prelude_bytes, text, text_bytes);
     *out = source;

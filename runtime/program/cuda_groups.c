@@ -152,10 +152,10 @@ remat_status remat_cuda_groups_find(struct remat_arena *arena, const struct rema
     struct finder f = {.program = program, .out = out};
     uint32_t count = program->command_count;
     *out = (struct remat_cuda_groups){0};
-    REMAT_NEW(arena, out->begin, count + 1);
-    REMAT_NEW(arena, out->commands, count);
-    REMAT_NEW(arena, out->group, count);
-    REMAT_NEW(arena, f.open, OPEN_MAX);
+    REMAT_TRY_NEW(arena, out->begin, count + 1);
+    REMAT_TRY_NEW(arena, out->commands, count);
+    REMAT_TRY_NEW(arena, out->group, count);
+    REMAT_TRY_NEW(arena, f.open, OPEN_MAX);
     for (uint32_t i = 0; i < OPEN_MAX; i++)
         f.open[i].head = REMAT_NONE;
     memset(out->group, 0xff, count * sizeof *out->group); /* REMAT_NONE */

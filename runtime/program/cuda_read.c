@@ -49,7 +49,7 @@ static remat_status read_launches(struct remat_reader *reader,
     REMAT_TRY(
         remat_reader_claim(reader, root->launches.count, sizeof(struct remat_fb_cuda_launch)));
     REMAT_TRY(remat_reader_claim(reader, root->launch_begin.count, sizeof(uint32_t)));
-    REMAT_NEW(reader->arena, code->launches, root->launches.count);
+    REMAT_TRY_NEW(reader->arena, code->launches, root->launches.count);
     code->launch_count = root->launches.count;
     for (uint32_t i = 0; i < code->launch_count; i++) {
         struct remat_fb_cuda_launch in;
@@ -59,7 +59,7 @@ static remat_status read_launches(struct remat_reader *reader,
     }
     if (!root->launch_begin.count)
         return REMAT_OK;
-    REMAT_NEW(reader->arena, code->launch_begin, root->launch_begin.count);
+    REMAT_TRY_NEW(reader->arena, code->launch_begin, root->launch_begin.count);
     for (uint32_t i = 0; i < root->launch_begin.count; i++)
         code->launch_begin[i] = remat_fb_u32(root->launch_begin, i);
 fail:
@@ -75,7 +75,7 @@ static remat_status read_words(struct remat_reader *reader,
         REMAT_FAIL(reader->ctx, REMAT_ERROR_INVALID, "%s: cuda: %u word_kinds, %u word_values",
                    reader->name, root->word_kinds.count, root->word_values.count);
     REMAT_TRY(remat_reader_claim(reader, root->word_values.count, 1 + sizeof(uint64_t)));
-    REMAT_NEW(reader->arena, code->words, root->word_values.count);
+    REMAT_TRY_NEW(reader->arena, code->words, root->word_values.count);
     code->word_count = root->word_values.count;
     for (uint32_t i = 0; i < code->word_count; i++)
         code->words[i] = (struct remat_cuda_word){remat_fb_u8(root->word_kinds, i),

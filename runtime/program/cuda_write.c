@@ -31,9 +31,9 @@ static remat_status write_launches(struct remat_writer *w, const struct remat_cu
     struct remat_fb_cuda_launch *launches;
     uint8_t *kinds;
     uint64_t *values;
-    REMAT_NEW(w->scratch, launches, code->launch_count);
-    REMAT_NEW(w->scratch, kinds, code->word_count);
-    REMAT_NEW(w->scratch, values, code->word_count);
+    REMAT_TRY_NEW(w->scratch, launches, code->launch_count);
+    REMAT_TRY_NEW(w->scratch, kinds, code->word_count);
+    REMAT_TRY_NEW(w->scratch, values, code->word_count);
     for (uint32_t i = 0; i < code->launch_count; i++) {
         const struct remat_cuda_launch *from = &code->launches[i];
         launches[i] = (struct remat_fb_cuda_launch){from->kernel, from->blocks, from->word_begin,
@@ -70,7 +70,7 @@ remat_status remat_cuda_write(struct remat_writer *w, const struct remat_cuda_co
     if (!code->launch_begin && !code->kernel_count && !code->prelude_count && !code->word_count &&
         !code->workspace_bytes)
         return REMAT_OK;
-    REMAT_NEW(w->scratch, id, 1);
+    REMAT_TRY_NEW(w->scratch, id, 1);
     REMAT_TRY(remat_writer_texts(w, code->preludes, code->prelude_count, true, &root.preludes));
     REMAT_TRY(write_kernels(w, code, &root.kernels));
     REMAT_TRY(write_launches(w, code, command_count, &root));

@@ -222,7 +222,7 @@ static remat_status read_results(const struct remat_nvrtc *nvrtc, struct remat_a
     size_t bytes;
     if (nvrtc->GetCUBINSize(program, &bytes))
         REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
-    REMAT_NEW(arena, data, bytes);
+    REMAT_TRY_NEW(arena, data, bytes);
     if (nvrtc->GetCUBIN(program, data))
         REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL, "NVRTC made no cubin");
     out->data = data;
@@ -275,7 +275,7 @@ remat_status remat_nvrtc_compile(const struct remat_nvrtc *nvrtc, struct remat_a
                    key);
     if (nvrtc->GetProgramLogSize(program, &log_bytes))
         log_bytes = 0;
-    REMAT_NEW(arena, log, log_bytes + 1);
+    REMAT_TRY_NEW(arena, log, log_bytes + 1);
     if (log_bytes && nvrtc->GetProgramLog(program, log))
         log[0] = 0;
     st = failed ? report_error(arena->ctx, arena, key, text, arch, log)

@@ -61,7 +61,7 @@ static remat_status read_opcodes(struct remat_reader *reader,
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_reader_claim(reader, root->opcodes.count, REMAT_READER_TABLE_BYTES));
-    REMAT_NEW(reader->arena, *out, root->opcodes.count);
+    REMAT_TRY_NEW(reader->arena, *out, root->opcodes.count);
     for (uint32_t i = 0; i < root->opcodes.count; i++) {
         struct remat_fb_text in;
         const char *name;
@@ -87,7 +87,7 @@ static remat_status read_instructions(struct remat_reader *reader, uint32_t kern
     struct remat_instruction *instructions;
     struct remat_fb_instruction in;
     REMAT_TRY(remat_reader_claim(reader, array.count, sizeof in));
-    REMAT_NEW(reader->arena, instructions, array.count);
+    REMAT_TRY_NEW(reader->arena, instructions, array.count);
     for (uint32_t i = 0; i < array.count; i++) {
         memcpy(&in, (const char *)array.data + i * sizeof in, sizeof in);
         if (in.opcode >= opcode_count || in.reserved)
@@ -157,8 +157,8 @@ static remat_status read_numbers(struct remat_reader *reader,
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_reader_claim(reader, root->parameters.count, sizeof(double)));
     REMAT_TRY(remat_reader_claim(reader, root->recomputed_layers.count, sizeof(uint32_t)));
-    REMAT_NEW(reader->arena, program->parameters, root->parameters.count);
-    REMAT_NEW(reader->arena, program->recomputed_layers, root->recomputed_layers.count);
+    REMAT_TRY_NEW(reader->arena, program->parameters, root->parameters.count);
+    REMAT_TRY_NEW(reader->arena, program->recomputed_layers, root->recomputed_layers.count);
     program->parameter_count = root->parameters.count;
     program->recomputed_layer_count = root->recomputed_layers.count;
     for (uint32_t i = 0; i < program->parameter_count; i++)
@@ -216,7 +216,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(remat_reader_versions(&reader, root.producer, root.format_version,
                                     root.min_reader_version, root.required_features,
                                     REMAT_FEATURE_TENSORS));
-    REMAT_NEW(arena, program, 1);
+    REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));
     REMAT_TRY(read_values(&reader, &root, program));

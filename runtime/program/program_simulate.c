@@ -64,9 +64,9 @@ static remat_status make_lives(struct replay *r, struct remat_arena *arena)
 {
     remat_status st = REMAT_OK;
     uint32_t count = r->p->buffer_count;
-    REMAT_NEW(arena, r->lives.places, count);
-    REMAT_NEW(arena, r->lives.place_of, count);
-    REMAT_NEW(arena, r->lives.last, 2 * (size_t)count);
+    REMAT_TRY_NEW(arena, r->lives.places, count);
+    REMAT_TRY_NEW(arena, r->lives.place_of, count);
+    REMAT_TRY_NEW(arena, r->lives.last, 2 * (size_t)count);
     memset(r->lives.last, 0xff, 2 * (size_t)count * sizeof *r->lives.last);
     for (uint32_t i = 0; i < count; i++)
         r->lives.places[i] = (struct place){r->p->buffers[i].offset_bytes, i};
@@ -142,8 +142,8 @@ static remat_status list_lifespans(struct replay *r, struct remat_arena *arena)
     const struct remat_program *p = r->p;
     struct at_command *lists[] = {&r->born, &r->gone};
     for (size_t k = 0; k < 2; k++) {
-        REMAT_NEW(arena, lists[k]->first, (size_t)p->command_count + 1);
-        REMAT_NEW(arena, lists[k]->next, p->buffer_count);
+        REMAT_TRY_NEW(arena, lists[k]->first, (size_t)p->command_count + 1);
+        REMAT_TRY_NEW(arena, lists[k]->next, p->buffer_count);
         memset(lists[k]->first, 0xff, ((size_t)p->command_count + 1) * sizeof *lists[k]->first);
     }
     for (uint32_t i = p->buffer_count; i-- > 0;)
@@ -348,10 +348,10 @@ remat_status remat_program_simulate(remat_context *ctx, const struct remat_progr
     struct remat_arena scratch;
     struct replay replay = {.ctx = ctx, .p = program};
     remat_arena_init(&scratch, ctx);
-    REMAT_NEW(&scratch, replay.held, program->buffer_count);
-    REMAT_NEW(&scratch, replay.writer, program->buffer_count);
-    REMAT_NEW(&scratch, replay.chain, program->value_count);
-    REMAT_NEW(&scratch, replay.written, program->value_count);
+    REMAT_TRY_NEW(&scratch, replay.held, program->buffer_count);
+    REMAT_TRY_NEW(&scratch, replay.writer, program->buffer_count);
+    REMAT_TRY_NEW(&scratch, replay.chain, program->value_count);
+    REMAT_TRY_NEW(&scratch, replay.written, program->value_count);
     REMAT_TRY(list_lifespans(&replay, &scratch));
     REMAT_TRY(make_lives(&replay, &scratch));
     REMAT_TRY(replay_arena(&replay));

@@ -17,7 +17,7 @@ static remat_status write_opcodes(struct remat_writer *w, struct remat_fb_progra
 {
     remat_status st = REMAT_OK;
     uint32_t *ids;
-    REMAT_NEW(w->scratch, ids, REMAT_INSTRUCTION_COUNT);
+    REMAT_TRY_NEW(w->scratch, ids, REMAT_INSTRUCTION_COUNT);
     for (uint16_t i = 0; i < REMAT_INSTRUCTION_COUNT; i++) {
         struct remat_fb_text text;
         REMAT_TRY(remat_writer_text(w, remat_opcode_name(i), &text));
@@ -34,7 +34,7 @@ static remat_status write_instructions(struct remat_writer *w,
 {
     remat_status st = REMAT_OK;
     struct remat_fb_instruction *instructions;
-    REMAT_NEW(w->scratch, instructions, program->instruction_count);
+    REMAT_TRY_NEW(w->scratch, instructions, program->instruction_count);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const struct remat_instruction *from = &program->instructions[i];
         instructions[i] = (struct remat_fb_instruction){.opcode = from->opcode,

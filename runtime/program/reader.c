@@ -92,7 +92,7 @@ remat_status remat_reader_open(remat_context *ctx, const char *name, const void 
     if (bytes > REMAT_FB_BYTES_MAX)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s: %zu bytes, the limit is %zu", name, bytes,
                    REMAT_FB_BYTES_MAX);
-    REMAT_NEW(arena, copy, bytes);
+    REMAT_TRY_NEW(arena, copy, bytes);
     memcpy(copy, start, bytes);
     out->data = copy;
     out->bytes = out->unclaimed_bytes = bytes;

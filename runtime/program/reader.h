@@ -67,7 +67,7 @@ remat_status remat_reader_lines(struct remat_reader *reader, struct remat_fb_tex
 #define REMAT_READER_NEW_TABLES(reader, root, program, items, item_count)                          \
     do {                                                                                           \
         REMAT_TRY(remat_reader_claim((reader), (root)->items.count, REMAT_READER_TABLE_BYTES));    \
-        REMAT_NEW((reader)->arena, (program)->items, (root)->items.count);                         \
+        REMAT_TRY_NEW((reader)->arena, (program)->items, (root)->items.count);                     \
         (program)->item_count = (root)->items.count;                                               \
     } while (0)
 

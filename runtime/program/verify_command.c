@@ -20,12 +20,12 @@ static remat_status fill_uses(struct remat_verifier *v, uint32_t index)
         return remat_verify_error(v, "kernels", index, kernel->key,
                                   "%u operands, but only %u instructions", program->operand_count,
                                   program->instruction_count);
-    REMAT_NEW(&v->scratch, classes, program->instruction_count);
+    REMAT_TRY_NEW(&v->scratch, classes, program->instruction_count);
     where = remat_arena_format(&v->scratch, "kernels[%u] \"%.200s\"", index, kernel->key);
     if (!where)
         return REMAT_ERROR_MEMORY;
     REMAT_TRY(remat_kernel_program_check(v->ctx, program, where, classes));
-    REMAT_NEW(&v->scratch, v->uses[index], program->operand_count);
+    REMAT_TRY_NEW(&v->scratch, v->uses[index], program->operand_count);
     for (uint32_t i = 0; i < program->instruction_count; i++) {
         const struct remat_instruction *instruction = &program->instructions[i];
         v->sums_columns[index] |= remat_opcode_is_column_reduction(instruction->opcode);
@@ -61,8 +61,8 @@ remat_status remat_verify_kernels(struct remat_verifier *v)
 {
     remat_status st = REMAT_OK;
     const struct remat_program *p = v->program;
-    REMAT_NEW(&v->scratch, v->uses, p->kernel_count);
-    REMAT_NEW(&v->scratch, v->sums_columns, p->kernel_count);
+    REMAT_TRY_NEW(&v->scratch, v->uses, p->kernel_count);
+    REMAT_TRY_NEW(&v->scratch, v->sums_columns, p->kernel_count);
     for (uint32_t i = 0; i < p->kernel_count; i++) {
         const struct remat_kernel *kernel = &p->kernels[i];
         if (!kernel->key)

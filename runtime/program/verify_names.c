@@ -48,7 +48,7 @@ static remat_status verify_gradients(struct remat_verifier *v, const struct name
             if (value->role == REMAT_ROLE_GRADIENT && p->operands[k].access != REMAT_ACCESS_READ &&
                 !(p->tensor_count &&
                   bsearch(&gradient, tensors, p->tensor_count, sizeof *tensors, compare_names)))
-                REMAT_PUSH(&v->scratch, &list, gradient);
+                REMAT_TRY_PUSH(&v->scratch, &list, gradient);
         }
     const struct named *twice = find_twice(list.items, list.count);
     if (twice)
@@ -64,7 +64,7 @@ remat_status remat_verify_names(struct remat_verifier *v)
     remat_status st = REMAT_OK;
     const struct remat_program *p = v->program;
     struct named *tensors;
-    REMAT_NEW(&v->scratch, tensors, p->tensor_count);
+    REMAT_TRY_NEW(&v->scratch, tensors, p->tensor_count);
     for (uint32_t i = 0; i < p->tensor_count; i++)
         tensors[i] = (struct named){p->tensors[i].name, i};
     const struct named *twice = find_twice(tensors, p->tensor_count);

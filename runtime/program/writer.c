@@ -16,7 +16,7 @@ static remat_status attempt(remat_context *ctx, remat_write_function *function, 
     remat_status st = REMAT_OK;
     struct remat_writer writer = {.ctx = ctx, .scratch = scratch};
     char *block;
-    REMAT_NEW(scratch, block, block_bytes);
+    REMAT_TRY_NEW(scratch, block, block_bytes);
     writer.builder = remat_fb_begin(block, block_bytes);
     *result = REMAT_FB_FULL;
     if (writer.builder)
@@ -33,7 +33,7 @@ static remat_status pack(const char *identifier, const void *data, size_t bytes,
     unsigned char *file;
     uint64_t total = REMAT_CONTAINER_BYTES + (uint64_t)bytes, hash = remat_hash(data, bytes, 0);
     uint64_t version = REMAT_FORMAT_VERSION;
-    REMAT_NEW(arena, file, total);
+    REMAT_TRY_NEW(arena, file, total);
     memcpy(file, REMAT_CONTAINER_MAGIC, 4);
     memcpy(file + 4, identifier, 4);
     memcpy(file + 8, &total, 8);
@@ -84,7 +84,7 @@ static remat_status grow(struct remat_writer *writer)
     remat_status st = REMAT_OK;
     size_t capacity = writer->text_capacity ? writer->text_capacity * 2 : 256;
     struct remat_writer_text *texts;
-    REMAT_NEW(writer->scratch, texts, capacity);
+    REMAT_TRY_NEW(writer->scratch, texts, capacity);
     for (size_t k = 0; k < writer->text_capacity; k++)
         if (writer->texts[k].text)
             *find(texts, capacity, writer->texts[k].text) = writer->texts[k];
@@ -152,7 +152,7 @@ remat_status remat_writer_texts(struct remat_writer *writer, const char *const *
 {
     remat_status st = REMAT_OK;
     uint32_t *ids;
-    REMAT_NEW(writer->scratch, ids, count);
+    REMAT_TRY_NEW(writer->scratch, ids, count);
     for (uint32_t i = 0; i < count; i++) {
         REMAT_TRY(check(writer, texts[i], lines));
         ids[i] = remat_fb_write_text(writer->builder, texts[i], strlen(texts[i]));

@@ -47,7 +47,7 @@ remat_status remat_writer_texts(struct remat_writer *writer, const char *const *
     {                                                                                              \
         remat_status st = REMAT_OK;                                                                \
         uint32_t *ids;                                                                             \
-        REMAT_NEW(w->scratch, ids, whole->item_count);                                             \
+        REMAT_TRY_NEW(w->scratch, ids, whole->item_count);                                         \
         for (uint32_t i = 0; i < whole->item_count; i++) {                                         \
             const Item *from = &whole->items[i];                                                   \
             struct remat_fb_##Table in = {0};                                                      \

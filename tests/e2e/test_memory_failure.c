@@ -26,23 +26,22 @@ static void *failing_reallocate(void *user, void *pointer, size_t bytes)
 }
 
 /* Generates and compiles a small model; everything lies in one arena. */
-static remat_status compile(remat_context *ctx)
+static remat_status compile(void *user)
 {
+    remat_context *ctx = user;
     remat_status st = REMAT_OK;
-    struct remat_arena arena;
+    struct remat_arena *arena = remat_scratch_open(ctx);
     struct remat_model_settings sizes;
     struct remat_graph *graph;
     struct remat_program *program;
     struct remat_compile_settings settings = {.has_budget = true, .budget_bytes = 1000000000};
-    remat_arena_init(&arena, ctx);
     REMAT_TRY(remat_model_preset(ctx, "gpt2-tiny", &sizes));
     sizes.layers = 2;
-    REMAT_TRY(remat_model_generate(ctx, &arena, &sizes, &graph));
-    REMAT_TRY(remat_device_description_read(ctx, &arena, "cpu", &settings.device));
-    REMAT_TRY(remat_compile(ctx, &arena, graph, &settings, &program));
+    REMAT_TRY(remat_model_generate(ctx, arena, &sizes, &graph));
+    REMAT_TRY(remat_device_description_read(ctx, arena, "cpu", &settings.device));
+    REMAT_TRY(remat_compile(ctx, arena, graph, &settings, &program));
 fail:
-    remat_arena_release(&arena);
-    return st;
+    return st; /* the guard closes the arena */
 }
 
 enum { SPARED_MAX = 5 };
@@ -55,7 +54,7 @@ int main(void)
         f.count = 0;
         remat_context *ctx = remat_context_create(&(remat_allocator){failing_reallocate, &f}, NULL);
         if (ctx) {
-            remat_status st = compile(ctx);
+            remat_status st = remat_guard(ctx, compile, ctx);
             harness_check(f.fail_at ? st == REMAT_ERROR_MEMORY || st == REMAT_OK : st == REMAT_OK,
                           "allocation %llu fails: status %d, \"%s\"", (unsigned long long)f.fail_at,
                           st, remat_context_message(ctx));

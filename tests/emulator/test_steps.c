@@ -322,7 +322,7 @@ static remat_status create(remat_context *ctx, const struct remat_program *progr
     REMAT_TRY(remat_cpu_device.create(ctx, program, params, &e->cpu));
     e->base.memory_bytes = e->cpu->memory_bytes;
     e->code = program->cuda; /* as the runtime has read it */
-    REMAT_NEW(&e->arena, e->kernels, e->code.kernel_count);
+    REMAT_TRY_NEW(&e->arena, e->kernels, e->code.kernel_count);
     REMAT_TRY(remat_cuda_groups_find(&e->arena, program, &e->groups));
     check_all_launch(e);
     e->compared64 = calloc(program->kernel_count, 1);

@@ -115,6 +115,24 @@ static const struct target targets[] = {{"graph", seed_graph, run_graph},
                                         {"microbatches", seed_microbatches, run_plan}};
 #define TARGET_COUNT (sizeof targets / sizeof targets[0])
 
+struct trial {
+    const struct target *target;
+    remat_context *ctx;
+    struct remat_arena *arena;
+    bool seeds; /* makes the seed first */
+    const void *data;
+    size_t bytes;
+};
+
+static remat_status try_file(void *user)
+{
+    const struct trial *t = user;
+    const void *data;
+    size_t bytes;
+    remat_status st = t->seeds ? t->target->seed(t->ctx, t->arena, &data, &bytes) : REMAT_OK;
+    return st ? st : t->target->run(t->ctx, t->arena, t->data, t->bytes);
+}
+
 /* --- campaign --- */
 
 static void report(const struct target *target, uint64_t iteration, const char *what,
@@ -150,7 +168,8 @@ static remat_status run_once(const struct target *target, uint64_t iteration,
     struct remat_arena arena;
     clock_t start = clock();
     remat_arena_init(&arena, ctx);
-    remat_status st = target->run(ctx, &arena, file->data, file->count);
+    struct trial trial = {target, ctx, &arena, false, file->data, file->count};
+    remat_status st = remat_guard(ctx, try_file, &trial);
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     *seconds_max = seconds > *seconds_max ? seconds : *seconds_max;
     if (counting.exceeded)
@@ -207,12 +226,9 @@ static void fail_each_allocation(const struct target *target, const struct bytes
         remat_allocator allocator = counting_allocator(&counting);
         remat_context *ctx = remat_context_create(&allocator, NULL);
         struct remat_arena arena;
-        const void *data;
-        size_t bytes;
+        struct trial trial = {target, ctx, &arena, true, seed->data, seed->count};
         remat_arena_init(&arena, ctx);
-        st = target->seed(ctx, &arena, &data, &bytes);
-        if (st == REMAT_OK)
-            st = target->run(ctx, &arena, seed->data, seed->count);
+        st = remat_guard(ctx, try_file, &trial);
         if (st != REMAT_OK && st != REMAT_ERROR_MEMORY)
             report(target, n, "wrong answer to a failed allocation", ctx->message);
         remat_arena_release(&arena);

@@ -225,7 +225,7 @@ static remat_status make_getopt_tables(struct remat_arena *arena, const struct c
 {
     remat_status st = REMAT_OK;
     struct option *options;
-    REMAT_NEW(arena, options, tool->option_count + COMMON_COUNT + 1);
+    REMAT_TRY_NEW(arena, options, tool->option_count + COMMON_COUNT + 1);
     struct remat_text letters = {.arena = arena};
     remat_text_append(&letters, ":hV");
     for (uint32_t i = 0; i < tool->option_count; i++) {
@@ -362,7 +362,7 @@ remat_status cli_parse(remat_context *ctx, struct remat_arena *arena, const stru
     char *letters;
     *done = false;
     *out = (struct cli_arguments){.tool = tool};
-    REMAT_NEW(arena, out->given, (size_t)argc + 1);
+    REMAT_TRY_NEW(arena, out->given, (size_t)argc + 1);
     REMAT_TRY(make_getopt_tables(arena, tool, &long_options, &letters));
     REMAT_TRY(parse_options(ctx, tool, argc, argv, long_options, letters, out, done));
     out->operands = (const char *const *)argv + optind;

@@ -4,6 +4,7 @@
 #include "base.h"
 #include "cli.h"
 #include "files.h"
+#include "unwind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ static remat_status claim_files(remat_context *ctx, struct remat_arena *arena,
     const struct cli_tool *tool = args->tool;
     const char **labels;
     REMAT_TRY(remat_outputs_create(ctx, &args->outputs));
-    REMAT_NEW(arena, labels, args->given_count);
+    REMAT_TRY_NEW(arena, labels, args->given_count);
     for (uint32_t i = 0; i < args->operand_count; i++)
         if (is_input(tool->operand_kind, args->operands[i]))
             REMAT_TRY(
@@ -137,6 +138,20 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args)
     return moved ? moved : said;
 }
 
+struct call {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    const struct cli_arguments *args;
+    remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
+                        const struct cli_arguments *args);
+};
+
+static remat_status run_call(void *user)
+{
+    const struct call *call = user;
+    return call->run(call->ctx, call->arena, call->args);
+}
+
 int cli_main(const struct cli_tool *tool, int argc, char **argv,
              remat_status (*run)(remat_context *ctx, struct remat_arena *arena,
                                  const struct cli_arguments *args))
@@ -159,7 +174,7 @@ int cli_main(const struct cli_tool *tool, int argc, char **argv,
     if (st == REMAT_OK && !done)
         st = claim_files(ctx, &arena, &args);
     if (st == REMAT_OK && !done)
-        st = run(ctx, &arena, &args);
+        st = remat_guard(ctx, run_call, &(struct call){ctx, &arena, &args, run});
     if (json_incomplete) /* whatever came of it */
         st = remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (st == REMAT_OK || st == REMAT_ERROR_NOT_FINITE) {

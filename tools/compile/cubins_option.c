@@ -60,7 +60,7 @@ static remat_status split(struct remat_arena *arena, const char *list, const cha
 {
     remat_status st = REMAT_OK;
     uint32_t count = 0;
-    REMAT_NEW(arena, *out, strlen(list) + 2);
+    REMAT_TRY_NEW(arena, *out, strlen(list) + 2);
     while (*list) {
         size_t length = strcspn(list, ",");
         if (!((*out)[count++] = remat_arena_string(arena, list, length)))

@@ -65,7 +65,7 @@ remat_status curve_file_write(struct remat_arena *arena, struct remat_outputs *o
     remat_status st = REMAT_OK;
     struct remat_text text = {.arena = arena};
     struct curve_point *points;
-    REMAT_NEW(arena, points, f->count);
+    REMAT_TRY_NEW(arena, points, f->count);
     for (uint32_t i = 0; i < f->count; i++) {
         const struct remat_frontier_point *p = &f->points[i];
         points[i] = (struct curve_point){.budget = p->live_peak_bytes + f->reserve_bytes,

@@ -94,10 +94,10 @@ static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
     if (!has_pins(graph, settings))
         return REMAT_OK;
     if (remat_policy_given(settings)) {
-        REMAT_NEW(arena, policies, 1);
+        REMAT_TRY_NEW(arena, policies, 1);
         REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policies));
     } else
-        REMAT_TRY(remat_manual_policies(ctx, arena, graph, &count, &policies));
+        remat_manual_policies(ctx, arena, graph, &count, &policies);
     for (uint32_t i = 0; i < count && !*out; i++)
         if (strcmp(policies[i].name, program->policy) == 0)
             *out = &policies[i];
@@ -189,7 +189,7 @@ static remat_status make_curve(remat_context *ctx, struct remat_arena *arena,
         unobserved.after_pass = NULL;
         unobserved.pass_time = NULL;
     }
-    REMAT_NEW(arena, frontier, 1);
+    REMAT_TRY_NEW(arena, frontier, 1);
     REMAT_TRY(remat_compile_frontier(ctx, arena, graph, &unobserved, report->program, frontier));
     report->frontier = frontier;
     report->curve_path = cli_text(args, OPTION_curve, NULL);
@@ -206,7 +206,7 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     struct remat_graph *parsed, *graph;
     struct sizes *sizes;
     const char *bindings;
-    REMAT_NEW(arena, sizes, 1);
+    REMAT_TRY_NEW(arena, sizes, 1);
     REMAT_TRY(model_read(ctx, arena, args->operands[0], &parsed));
     REMAT_TRY(
         model_choose_bindings(ctx, arena, args, parsed, settings, progress, sizes, &bindings));

@@ -15,7 +15,7 @@ remat_status notes_add(struct remat_arena *arena, struct remat_program *program,
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     remat_show_text(shown, sizeof shown, text);
-    REMAT_NEW(arena, notes, program->note_count + 1);
+    REMAT_TRY_NEW(arena, notes, program->note_count + 1);
     if (program->note_count)
         memcpy(notes, program->notes, program->note_count * sizeof *notes);
     notes[program->note_count] = remat_arena_string(arena, shown, strlen(shown));

@@ -24,9 +24,8 @@ static void print_graph(void *user, const char *pass, const struct remat_graph *
     struct remat_arena scratch;
     remat_arena_init(&scratch, observer->ctx);
     struct remat_text text = {.arena = &scratch};
-    observer->status = remat_graph_print(observer->ctx, graph, &text);
-    if (observer->status == REMAT_OK)
-        printf("# after %s\n%s", pass, text.items ? text.items : "");
+    remat_graph_print(graph, &text);
+    printf("# after %s\n%s", pass, text.items ? text.items : "");
     remat_arena_release(&scratch);
 }
 

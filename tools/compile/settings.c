@@ -35,7 +35,7 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
 {
     remat_status st = REMAT_OK;
     struct remat_setting *settings;
-    REMAT_NEW(arena, settings, args->given_count);
+    REMAT_TRY_NEW(arena, settings, args->given_count);
     for (uint32_t i = 0; i < args->given_count; i++) {
         uint32_t option = args->given[i].option;
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||

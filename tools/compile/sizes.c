@@ -254,7 +254,7 @@ static remat_status add_range(struct remat_arena *arena, struct size_ranges *ran
     if (last && last->high + multiple == low)
         last->high = high;
     else
-        REMAT_PUSH(arena, ranges, ((struct size_range){low, high}));
+        REMAT_TRY_PUSH(arena, ranges, ((struct size_range){low, high}));
 fail:
     return st;
 }

@@ -16,8 +16,8 @@ static remat_status count_launches(struct remat_arena *arena, const struct remat
     remat_status st = REMAT_OK;
     const struct remat_cuda_code *code = &program->cuda;
     struct remat_cuda_groups groups;
-    REMAT_NEW(arena, out->counts, code->kernel_count);
-    REMAT_NEW(arena, out->grouped, code->kernel_count);
+    REMAT_TRY_NEW(arena, out->counts, code->kernel_count);
+    REMAT_TRY_NEW(arena, out->grouped, code->kernel_count);
     REMAT_TRY(remat_cuda_groups_find(arena, program, &groups));
     for (uint32_t l = 0; l < code->launch_count; l++)
         out->counts[code->launches[l].kernel]++;

@@ -55,10 +55,10 @@ static remat_status add_record(struct remat_arena *arena, struct groups *groups,
         if (same_row(&groups->items[g], record, label.items))
             group = &groups->items[g];
     if (!group) {
-        REMAT_PUSH(arena, groups, ((struct group){.label = label.items, .first = record}));
+        REMAT_TRY_PUSH(arena, groups, ((struct group){.label = label.items, .first = record}));
         group = &groups->items[groups->count - 1];
     }
-    REMAT_PUSH(arena, group, (uint32_t)record->layer);
+    REMAT_TRY_PUSH(arena, group, (uint32_t)record->layer);
 fail:
     return st;
 }

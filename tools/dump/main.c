@@ -132,8 +132,10 @@ static remat_status dump_graph(remat_context *ctx, struct remat_arena *arena, co
     if (request.view != OPTION_text && request.view != OPTION_summary)
         REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--%s needs a plan, and %s is a graph",
                    options[request.view].name, path);
-    if (request.view == OPTION_text)
-        return remat_graph_print(ctx, graph, out);
+    if (request.view == OPTION_text) {
+        remat_graph_print(graph, out);
+        return REMAT_OK;
+    }
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, &bound));
     if (request.format == FORMAT_TEXT)
         dump_graph_text(graph, bound, out);

@@ -95,7 +95,7 @@ static remat_status find_residents(struct remat_arena *arena, const struct remat
         struct resident resident = {buffer, b, held[b],
                                     find_next_use(program, held[b], peak, segment->command_end),
                                     classes[b]};
-        REMAT_PUSH(arena, out, resident);
+        REMAT_TRY_PUSH(arena, out, resident);
         out->bytes[classes[b]] += dump_padded_bytes(buffer);
     }
     qsort(out->items, out->count, sizeof *out->items, by_bytes);

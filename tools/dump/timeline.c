@@ -106,7 +106,7 @@ remat_status dump_timeline(struct remat_arena *arena, const struct remat_program
     uint64_t length = commands.end - commands.begin;
     uint32_t columns = length < COLUMNS ? (uint32_t)length : COLUMNS;
     struct grid *grid;
-    REMAT_NEW(arena, grid, 1);
+    REMAT_TRY_NEW(arena, grid, 1);
     for (uint32_t b = 0; b < program->buffer_count; b++)
         if (!program->buffers[b].persistent)
             add_buffer(grid, &program->buffers[b], classes[b], bytes, commands, columns);

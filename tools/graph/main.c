@@ -129,10 +129,10 @@ static remat_status make_file(remat_context *ctx, struct remat_arena *arena,
     if (!as_text)
         return remat_graph_write(ctx, graph, arena, data, bytes);
     struct remat_text text = {.arena = arena};
-    remat_status st = remat_graph_print(ctx, graph, &text);
+    remat_graph_print(graph, &text);
     *data = text.items;
     *bytes = text.count;
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status generate(remat_context *ctx, struct remat_arena *arena,

@@ -44,11 +44,9 @@ void remat_model_layer(struct remat_model *m, const char *stack, const char *pre
 
 static remat_value add_source(struct remat_model *m, struct remat_value_info *info)
 {
-    remat_value value = REMAT_NO_VALUE;
     info->node = REMAT_NONE;
-    if (m->b.status == REMAT_OK)
-        m->b.status = remat_graph_add_value(m->b.arena, m->b.graph, info, &value);
-    return value;
+    return m->b.status == REMAT_OK ? remat_graph_add_value(m->b.arena, m->b.graph, info)
+                                   : REMAT_NO_VALUE;
 }
 
 remat_value remat_model_input(struct remat_model *m, const char *name, int64_t seq)

@@ -146,11 +146,11 @@ static remat_status read_way(struct reader *r, size_t node, size_t index, json_t
     if (workspace)
         REMAT_TRY(read_size(r, node, "ways.workspace", workspace, &way.workspace));
     if (fused) {
-        REMAT_NEW(r->arena, items, json_array_size(fused));
+        REMAT_TRY_NEW(r->arena, items, json_array_size(fused));
         REMAT_TRY(read_numbers(r, node, "ways.fused", fused, items, &way.fused_count));
         way.fused = items;
     }
-    REMAT_PUSH(r->arena, &r->ways, way);
+    REMAT_TRY_PUSH(r->arena, &r->ways, way);
 fail:
     return st;
 }
@@ -225,15 +225,15 @@ static remat_status read_nodes(remat_context *ctx, struct remat_arena *arena, co
     if (count > REMAT_PROBLEM_NODES_MAX || inputs > REMAT_PROBLEM_EDGES_MAX)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu nodes with %zu inputs, accepted: up to %u and %u",
                    count, inputs, REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
-    REMAT_NEW(arena, r.names, count);
-    REMAT_NEW(arena, r.time, count);
-    REMAT_NEW(arena, r.bytes, count);
-    REMAT_NEW(arena, r.begin, count + 1);
-    REMAT_NEW(arena, r.inputs, inputs);
-    REMAT_NEW(arena, r.workspace, count);
-    REMAT_NEW(arena, r.lasting, count);
-    REMAT_NEW(arena, r.once, count);
-    REMAT_NEW(arena, r.alias, count);
+    REMAT_TRY_NEW(arena, r.names, count);
+    REMAT_TRY_NEW(arena, r.time, count);
+    REMAT_TRY_NEW(arena, r.bytes, count);
+    REMAT_TRY_NEW(arena, r.begin, count + 1);
+    REMAT_TRY_NEW(arena, r.inputs, inputs);
+    REMAT_TRY_NEW(arena, r.workspace, count);
+    REMAT_TRY_NEW(arena, r.lasting, count);
+    REMAT_TRY_NEW(arena, r.once, count);
+    REMAT_TRY_NEW(arena, r.alias, count);
     for (size_t i = 0; i < count; i++)
         REMAT_TRY(read_node(&r, i, json_array_get(nodes, i)));
     if (r.ways.count > REMAT_PROBLEM_NODES_MAX)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_lex.h"
+#include "unwind.h"
 
 #include <errno.h>
 #include <math.h>
@@ -145,10 +146,7 @@ static remat_status lex_value(struct remat_lexer *lexer)
         REMAT_TRY(lex_string(lexer));
     } else {
         take(lexer, REMAT_TOKEN_VALUE, is_name);
-        lexer->token.text =
-            remat_arena_string(lexer->arena, lexer->token.text, lexer->token.length);
-        if (!lexer->token.text)
-            return REMAT_ERROR_MEMORY;
+        lexer->token.text = remat_string(lexer->arena, lexer->token.text, lexer->token.length);
     }
     lexer->token.kind = REMAT_TOKEN_VALUE;
     if (lexer->token.length == 0)

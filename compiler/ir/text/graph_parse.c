@@ -112,9 +112,7 @@ static remat_status parse_symbol(struct parser *p)
     bool found;
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "the name of a symbol");
-    const char *name = remat_arena_string(p->arena, token->text, token->length);
-    if (!name)
-        return REMAT_ERROR_MEMORY;
+    const char *name = remat_string(p->arena, token->text, token->length);
     REMAT_TRY(remat_lex(&p->lexer));
     REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "=", &found));
     if (found)
@@ -209,8 +207,6 @@ static remat_status parse_heading(struct parser *p)
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a name in quotes");
     p->graph = remat_graph_create(p->ctx, p->arena, p->lexer.token.text);
-    if (!p->graph)
-        return REMAT_ERROR_MEMORY;
     REMAT_TRY(remat_lex(&p->lexer));
     return parse_end_of_line(p);
 fail:

@@ -37,9 +37,7 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
     *attribute = (struct remat_attribute){0};
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "an attribute");
-    attribute->key = remat_arena_string(p->arena, token->text, token->length);
-    if (!attribute->key)
-        return REMAT_ERROR_MEMORY;
+    attribute->key = remat_string(p->arena, token->text, token->length);
     REMAT_TRY(remat_lex(&p->lexer));
     REMAT_TRY(remat_lex_expect_mark(&p->lexer, "="));
     if (remat_lex_is(&p->lexer, REMAT_TOKEN_MARK, "["))
@@ -103,8 +101,6 @@ static remat_status parse_scope(struct parser *p, uint32_t *out)
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a scope in quotes");
     *out = remat_graph_scope(p->arena, p->graph, p->lexer.token.text);
-    if (remat_is_none(*out))
-        return REMAT_ERROR_MEMORY;
     if (p->graph->scope_count > SCOPES_MAX)
         REMAT_LEX_FAIL(&p->lexer, "more than %d scopes", SCOPES_MAX);
     return remat_lex(&p->lexer);
@@ -187,7 +183,10 @@ remat_status remat_parse_node(struct parser *p)
     node.instance = results[0].instance;
     for (uint32_t k = 0; k < node.output_count; k++)
         REMAT_TRY(remat_parser_define(p, &results[k], &outputs[k]));
-    return remat_graph_add_node(p->arena, p->graph, &node, NULL);
+    {
+        remat_graph_add_node(p->arena, p->graph, &node);
+        return REMAT_OK;
+    }
 fail:
     return st;
 }

@@ -16,29 +16,25 @@ static uint32_t *find_slot(const struct parser *p, const char *name, uint32_t in
     }
 }
 
-static remat_status grow_names(struct parser *p)
+static void grow_names(struct parser *p)
 {
-    remat_status st = REMAT_OK;
     size_t capacity = p->names.capacity ? p->names.capacity * 2 : 256;
     REMAT_NEW(p->arena, p->names.slots, capacity);
     memset(p->names.slots, 0xff, capacity * sizeof *p->names.slots);
     p->names.capacity = capacity;
     for (uint32_t v = 0; v < p->names.count; v++)
         *find_slot(p, p->graph->values[v].name, p->instances.items[v]) = v;
-    return REMAT_OK;
-fail:
-    return st;
 }
 
 remat_status remat_parser_define(struct parser *p, const struct result *result, remat_value *out)
 {
     remat_status st = REMAT_OK;
     if (p->names.count * 2 >= p->names.capacity)
-        REMAT_TRY(grow_names(p));
+        grow_names(p);
     uint32_t *slot = find_slot(p, result->info.name, result->instance);
     if (!remat_is_none(*slot))
         REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is defined already", result->info.name);
-    REMAT_TRY(remat_graph_add_value(p->arena, p->graph, &result->info, out));
+    *out = remat_graph_add_value(p->arena, p->graph, &result->info);
     REMAT_PUSH(p->arena, &p->instances, result->instance);
     *slot = out->i;
     p->names.count++;

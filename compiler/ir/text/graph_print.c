@@ -262,12 +262,10 @@ static void print_ends(struct remat_text *text, const struct remat_graph *graph)
     }
 }
 
-remat_status remat_graph_print(remat_context *ctx, const struct remat_graph *graph,
-                               struct remat_text *text)
+void remat_graph_print(const struct remat_graph *graph, struct remat_text *text)
 {
-    (void)ctx; /* out of memory is in it already, from the arena */
     print_heading(text, graph);
     print_body(text, graph);
     print_ends(text, graph);
-    return text->failed ? REMAT_ERROR_MEMORY : REMAT_OK;
+    remat_text_complete(text);
 }

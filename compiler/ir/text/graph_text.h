@@ -8,8 +8,7 @@
 #include "graph.h"
 
 /* Appends a verified graph to `text`. */
-remat_status remat_graph_print(remat_context *ctx, const struct remat_graph *graph,
-                               struct remat_text *text);
+void remat_graph_print(const struct remat_graph *graph, struct remat_text *text);
 
 /* Reads untrusted text into a graph in `arena` and verifies it (remat_graph_verify). `text` need
  * not be terminated nor outlive the call. Messages: `name:line: ...`, and `name: ...` where the

@@ -86,8 +86,8 @@ static remat_status prepare(struct cpu_device *device)
 {
     remat_status st = REMAT_OK;
     device->scratch_bytes = 0;
-    REMAT_NEW(&device->base.arena, device->tiles, device->base.program->command_count);
-    REMAT_NEW(&device->base.arena, device->scratch_of, device->base.params.threads);
+    REMAT_TRY_NEW(&device->base.arena, device->tiles, device->base.program->command_count);
+    REMAT_TRY_NEW(&device->base.arena, device->scratch_of, device->base.params.threads);
     for (uint32_t c = 0; c < device->base.program->command_count; c++)
         REMAT_TRY(prepare_command(device, c));
 fail:

@@ -5,7 +5,7 @@
 remat_status cpu_tile_count_uses(struct builder *b, uint32_t **uses)
 {
     remat_status st = REMAT_OK;
-    REMAT_NEW(&b->scratch, *uses, b->count);
+    REMAT_TRY_NEW(&b->scratch, *uses, b->count);
     for (uint32_t i = 0; i < b->count; i++)
         for (uint32_t k = 0; k < arity_of(&b->nodes[i]); k++)
             (*uses)[b->nodes[i].args[k]]++;

@@ -165,7 +165,7 @@ static remat_status copy_loads(struct builder *b, struct steps *steps)
         }
         if (load->copied) {
             load->ref = take_slot(b);
-            REMAT_PUSH(b->arena, steps, make_step(b, load, load->ref));
+            REMAT_TRY_PUSH(b->arena, steps, make_step(b, load, load->ref));
         }
     }
 fail:
@@ -200,8 +200,8 @@ static remat_status emit_reduction(struct builder *b, struct stage *stage, struc
         reduction.combine =
             b->tile->table->ops[maximum ? REMAT_INSTRUCTION_maximum : REMAT_INSTRUCTION_add];
     }
-    REMAT_PUSH(b->arena, &stage->reductions, reduction);
-    REMAT_PUSH(b->arena, &stage->element, make_step(b, node, reduction.lanes));
+    REMAT_TRY_PUSH(b->arena, &stage->reductions, reduction);
+    REMAT_TRY_PUSH(b->arena, &stage->element, make_step(b, node, reduction.lanes));
     release_arguments(b, index);
 fail:
     return st;
@@ -214,7 +214,7 @@ static remat_status emit_element(struct builder *b, struct stage *stage, uint32_
     if (is_reduction(node))
         return emit_reduction(b, stage, node, index);
     if (is_store(node)) {
-        REMAT_PUSH(b->arena, &stage->element, make_store(b, node));
+        REMAT_TRY_PUSH(b->arena, &stage->element, make_store(b, node));
         release_arguments(b, index);
         return REMAT_OK;
     }
@@ -227,7 +227,7 @@ static remat_status emit_element(struct builder *b, struct stage *stage, uint32_
     if (node->written == UINT32_MAX)
         node->ref = take_slot(b);
     step.d = node->ref;
-    REMAT_PUSH(b->arena, &stage->element, step);
+    REMAT_TRY_PUSH(b->arena, &stage->element, step);
 fail:
     return st;
 }
@@ -244,14 +244,14 @@ static remat_status emit_others(struct builder *b, uint32_t number, uint32_t ind
     if (!node->live || (is_reduction(node)))
         return REMAT_OK;
     if (stored == REMAT_CLASS_ROW && last) {
-        REMAT_PUSH(b->arena, &b->tile->row_end, make_store(b, node));
+        REMAT_TRY_PUSH(b->arena, &b->tile->row_end, make_store(b, node));
     } else if (stored == REMAT_CLASS_COLUMN && node->stage == number) {
-        REMAT_PUSH(b->arena, &stage->column, make_store(b, node));
+        REMAT_TRY_PUSH(b->arena, &stage->column, make_store(b, node));
     } else if (!is_store(node) && node->variation == BY_COLUMN && node->depth == number + 1) {
-        REMAT_PUSH(b->arena, &stage->column, make_step(b, node, node->home));
+        REMAT_TRY_PUSH(b->arena, &stage->column, make_step(b, node, node->home));
     } else if (!is_store(node) && node->variation == BY_ROW &&
                (b->tile->by_columns ? node->needed : node->depth == number)) {
-        REMAT_PUSH(b->arena, &stage->row, make_step(b, node, node->home));
+        REMAT_TRY_PUSH(b->arena, &stage->row, make_step(b, node, node->home));
     }
 fail:
     return st;
@@ -277,13 +277,13 @@ fail:
 remat_status cpu_tile_emit(struct builder *b)
 {
     remat_status st = REMAT_OK;
-    REMAT_NEW(b->arena, b->tile->stages, b->tile->stage_count);
-    REMAT_NEW(&b->scratch, b->free_slots, 4 * b->count + 4);
+    REMAT_TRY_NEW(b->arena, b->tile->stages, b->tile->stage_count);
+    REMAT_TRY_NEW(&b->scratch, b->free_slots, 4 * b->count + 4);
     assign_homes(b);
     for (uint32_t i = 0; i < b->count; i++) {
         const struct node *node = &b->nodes[i];
         if (node->live && !is_store(node) && node->variation == UNIFORM)
-            REMAT_PUSH(b->arena, &b->tile->uniform, make_step(b, node, node->home));
+            REMAT_TRY_PUSH(b->arena, &b->tile->uniform, make_step(b, node, node->home));
     }
     for (uint32_t s = 0; s < b->tile->stage_count; s++)
         REMAT_TRY(emit_stage(b, s));

@@ -44,7 +44,7 @@ remat_status cpu_tile_prepare(remat_context *ctx, const struct remat_program *pr
     remat_status st = REMAT_OK;
     struct builder b = {.ctx = ctx, .arena = arena, .options = options};
     remat_arena_init(&b.scratch, ctx);
-    REMAT_NEW(arena, b.tile, 1);
+    REMAT_TRY_NEW(arena, b.tile, 1);
     b.tile->table = cpu_tile_table_get(options->isa);
     b.tile->random_share = INT64_MAX;
     REMAT_TRY(cpu_tile_read(&b, program, source));

@@ -148,11 +148,11 @@ remat_status cpu_tile_read(struct builder *b, const struct remat_program *progra
     enum remat_register_class *classes;
     int64_t(*strides)[REMAT_RANK_MAX];
     b->count = kernel->instruction_count;
-    REMAT_NEW(&b->scratch, classes, b->count);
-    REMAT_NEW(&b->scratch, b->nodes, b->count);
-    REMAT_NEW(&b->scratch, strides, b->count);
-    REMAT_NEW(b->arena, tile->accesses, b->count);
-    REMAT_NEW(b->arena, tile->moving, b->count);
+    REMAT_TRY_NEW(&b->scratch, classes, b->count);
+    REMAT_TRY_NEW(&b->scratch, b->nodes, b->count);
+    REMAT_TRY_NEW(&b->scratch, strides, b->count);
+    REMAT_TRY_NEW(b->arena, tile->accesses, b->count);
+    REMAT_TRY_NEW(b->arena, tile->moving, b->count);
     REMAT_TRY(remat_kernel_program_check(b->ctx, kernel, source->name, classes));
     REMAT_TRY(check_operands(b->ctx, source));
     for (uint32_t i = 0; i < b->count; i++) {

@@ -80,7 +80,7 @@ static remat_status load(struct loader *loader, uint32_t k, void **module, void 
         cubin = *found;
     else
         REMAT_TRY(compile(loader, k, &cubin));
-    REMAT_NEW(&loader->scratch, image, cubin.bytes + 1); /* aligned */
+    REMAT_TRY_NEW(&loader->scratch, image, cubin.bytes + 1); /* aligned */
     memcpy(image, cubin.data, cubin.bytes);
     int result = loader->driver->cuModuleLoadData(module, image);
     if (!result)
@@ -106,8 +106,8 @@ remat_status cuda_functions_load(remat_context *ctx, struct remat_arena *arena,
     snprintf(loader.arch, sizeof loader.arch, "sm_%d", capability);
     remat_arena_init(&loader.scratch, ctx);
     *out = (struct cuda_functions){0};
-    REMAT_NEW(arena, out->modules, code->kernel_count);
-    REMAT_NEW(arena, out->functions, code->kernel_count);
+    REMAT_TRY_NEW(arena, out->modules, code->kernel_count);
+    REMAT_TRY_NEW(arena, out->functions, code->kernel_count);
     out->count = code->kernel_count;
     for (uint32_t k = 0; k < code->kernel_count; k++)
         REMAT_TRY(load(&loader, k, &out->modules[k], &out->functions[k]));

@@ -116,7 +116,7 @@ static remat_status load(struct cuda_device *cuda)
     size_t available = 0, total = 0;
     cuda->gemm_workspace_bytes =
         program->workspace_bytes ? program->workspace_bytes : GEMM_WORKSPACE;
-    REMAT_NEW(&cuda->base.arena, cuda->entries, program->entry_count);
+    REMAT_TRY_NEW(&cuda->base.arena, cuda->entries, program->entry_count);
     REMAT_TRY(choose_stream(cuda));
     REMAT_TRY(remat_cuda_groups_find(&cuda->base.arena, program, &cuda->groups));
     REMAT_TRY(cuda_functions_load(cuda->base.ctx, &cuda->base.arena, &cuda->driver, &program->cuda,

@@ -303,7 +303,7 @@ static remat_status add_product(struct cuda_gemms *g, struct gemm_table *table, 
     for (product->gemm = 0; product->gemm < g->gemms.count; product->gemm++)
         if (strcmp(g->gemms.items[product->gemm].key, gemm.key) == 0)
             return REMAT_OK;
-    REMAT_PUSH(&g->arena, &g->gemms, gemm); /* first, so that destroy finds it */
+    REMAT_TRY_PUSH(&g->arena, &g->gemms, gemm); /* first, so that destroy finds it */
     struct gemm *added = &g->gemms.items[product->gemm];
     REMAT_TRY(describe(g, &shape, added));
     REMAT_TRY(recall(g, table, added, &recalled));
@@ -326,7 +326,7 @@ static remat_status prepare(struct cuda_gemms *g, const struct cuda_gemm_setting
 {
     remat_status st = REMAT_OK;
     struct gemm_table table;
-    REMAT_NEW(&g->arena, g->products, g->program->command_count);
+    REMAT_TRY_NEW(&g->arena, g->products, g->program->command_count);
     REMAT_TRY(gemm_table_open(g->ctx, &g->arena, settings->table, settings->device,
                               g->library.version, settings->workspace_bytes, &table));
     for (uint32_t c = 0; c < g->program->command_count; c++)

@@ -229,7 +229,7 @@ remat_status cuda_mark(struct remat_device *device, uint32_t slot)
     while (cuda->events.count <= slot) {
         void *event;
         TRY(cuda, cuEventCreate, &event, CUDA_EVENT_DEFAULT);
-        REMAT_PUSH(&cuda->base.arena, &cuda->events, event);
+        REMAT_TRY_PUSH(&cuda->base.arena, &cuda->events, event);
     }
     TRY(cuda, cuEventRecord, cuda->events.items[slot], cuda->stream);
 fail:

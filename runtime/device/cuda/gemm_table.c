@@ -42,7 +42,7 @@ static remat_status read_rows(struct gemm_table *table, char *data, size_t bytes
         if (line[length - 1] == ',')
             line[length - 1] = 0;
         if (!ended)
-            REMAT_PUSH(table->arena, &table->rows, line);
+            REMAT_TRY_PUSH(table->arena, &table->rows, line);
     }
     if (!ended)
         REMAT_FAIL(table->ctx, REMAT_ERROR_INVALID, "%s ends early: delete it", table->path);
@@ -140,7 +140,7 @@ remat_status gemm_table_add(struct gemm_table *table, const char *key,
             table->rows.items[r] = row.items;
             return REMAT_OK;
         }
-    REMAT_PUSH(table->arena, &table->rows, row.items);
+    REMAT_TRY_PUSH(table->arena, &table->rows, row.items);
 fail:
     return st;
 }

@@ -149,8 +149,8 @@ static remat_status plan(struct graph *g)
     g->facts = g->model.settled->facts;
     REMAT_TRY(pin(g));
     REMAT_TRY(subject_extract(s, &g->base, &g->none, &g->model));
-    REMAT_NEW(&s->arena, keep, g->model.item_count);
-    REMAT_TRY(remat_model_decide(&s->arena, &g->model, keep, &g->none, &g->decision));
+    REMAT_TRY_NEW(&s->arena, keep, g->model.item_count);
+    remat_model_decide(&s->arena, &g->model, keep, &g->none, &g->decision);
     for (uint32_t i = 0; i < g->model.item_count; i++)
         if (g->facts.recomputable[g->model.item_value[i].i] &&
             !g->none.reasons[g->model.item_value[i].i]) {
@@ -199,7 +199,7 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
           "seed %u, %s %u: floor %" PRIu64 " B above %" PRIu64 " B", g->seed, what, code,
           remat_planner_floor(g->planner), cost.live_peak_bytes);
     if (what[0] != 'd') {
-        REMAT_TRY(remat_planner_bound(g->planner, cost.live_peak_bytes, &bound_ns));
+        bound_ns = remat_planner_bound(g->planner, cost.live_peak_bytes);
         CHECK(bound_ns <= cost.step_ns, "seed %u, %s %u: %" PRIu64 " ns, bound %" PRIu64 " ns",
               g->seed, what, code, cost.step_ns, bound_ns);
     }
@@ -220,7 +220,7 @@ static remat_status check_optima(struct graph *g, struct cost *costs, uint32_t c
         if (costs[c].live_bytes >= least)
             continue;
         least = costs[c].live_bytes;
-        REMAT_TRY(remat_planner_bound(g->planner, least, &bound_ns));
+        bound_ns = remat_planner_bound(g->planner, least);
         CHECK(bound_ns <= costs[c].ns,
               "seed %u, live %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64, g->seed, least,
               bound_ns, costs[c].ns);
@@ -228,7 +228,6 @@ static remat_status check_optima(struct graph *g, struct cost *costs, uint32_t c
         y->hit += (double)bound_ns >= 0.999 * (double)costs[c].ns;
         y->ratio += (double)bound_ns / (double)costs[c].ns;
     }
-fail:
     return st;
 }
 
@@ -262,7 +261,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
     struct cost *costs, nested;
     for (uint32_t f = 0; f < g->free_count; f++)
         count *= ACTIONS;
-    REMAT_NEW(&g->subject.arena, costs, count);
+    REMAT_TRY_NEW(&g->subject.arena, costs, count);
     for (uint32_t code = 0; code < count; code++) {
         uint32_t rest = code;
         for (uint32_t f = 0; f < g->free_count; f++, rest /= ACTIONS)

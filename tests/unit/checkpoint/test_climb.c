@@ -70,8 +70,8 @@ static remat_status plan(struct climb *c)
     struct subject *s = &c->subject;
     REMAT_TRY(subject_plan(s, &c->base, &c->none, &c->planner));
     REMAT_TRY(subject_extract(s, &c->base, &c->none, &c->model));
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &c->decision));
-    REMAT_NEW(&s->arena, c->values, s->graph->value_count);
+    remat_decision_create(&s->arena, s->graph->value_count, &c->decision);
+    REMAT_TRY_NEW(&s->arena, c->values, s->graph->value_count);
     for (uint32_t v = 0; v < s->graph->value_count; v++)
         if (c->model.settled->facts.recomputable[v])
             c->values[c->count++] = v;
@@ -89,7 +89,7 @@ static remat_status report(const struct climb *c)
     struct remat_text text = {.arena = &arena};
     const struct remat_device_description *d = &c->subject.device;
     remat_arena_init(&arena, c->subject.ctx);
-    REMAT_TRY(remat_graph_print(c->subject.ctx, c->source, &text));
+    remat_graph_print(c->source, &text);
     printf("%.*sflops_per_ns %g, launch_ns %g, matmul %g, microbatches %u, profile %d\nactions",
            (int)text.count, text.items, d->pointwise_flops_per_ns, d->launch_ns,
            d->matmul_flops_per_ns[REMAT_F32], c->microbatches, c->profile);
@@ -98,7 +98,6 @@ static remat_status report(const struct climb *c)
                remat_is_none(c->model.item_of[c->values[k]]) ? "'" : "",
                c->decision.actions[c->values[k]]);
     printf(" (': no item)\n");
-fail:
     remat_arena_release(&arena);
     return st;
 }
@@ -114,7 +113,7 @@ static remat_status visit(struct climb *c, struct tally *y)
     remat_arena_init(&scratch, c->subject.ctx);
     REMAT_TRY(remat_evaluate(&c->subject.evaluator, &c->decision, &cost));
     REMAT_TRY(remat_planner_least(c->planner, &scratch, &c->decision, &least));
-    REMAT_TRY(remat_planner_bound(c->planner, cost.live_peak_bytes, &bound_ns));
+    bound_ns = remat_planner_bound(c->planner, cost.live_peak_bytes);
     REMAT_TRY(subject_charged(&scratch, &c->model, &c->decision, &charged_ns));
     uint64_t floor_bytes = remat_planner_floor(c->planner);
     c->broken = bound_ns > cost.step_ns || charged_ns > cost.step_ns ||

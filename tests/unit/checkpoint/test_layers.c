@@ -130,14 +130,13 @@ static remat_status check_decisions(const struct subject_bench *a, const struct 
               a->s.graph->name, path, length);
         for (uint32_t i = 0; i < length; i++) {
             struct remat_decision with, without;
-            REMAT_TRY(remat_planner_decide(a->planner, &scratch, path, i, &with));
-            REMAT_TRY(remat_planner_decide(b->planner, &scratch, path, i, &without));
+            remat_planner_decide(a->planner, &scratch, path, i, &with);
+            remat_planner_decide(b->planner, &scratch, path, i, &without);
             CHECK(memcmp(with.actions, without.actions, values * sizeof *with.actions) == 0,
                   "%s: decision %u of path %u", a->s.graph->name, i, path);
             remat_arena_reset(&scratch);
         }
     }
-fail:
     remat_arena_release(&scratch);
     return st;
 }
@@ -182,8 +181,8 @@ static remat_status keep_inputs(struct subject_bench *b, double *shared_ps)
     const uint32_t *region = b->model.item_region;
     uint32_t *region_of_task, *charged; /* by extra: the last layer that pays, and 2 */
     *shared_ps = 0;
-    REMAT_NEW(&b->s.arena, region_of_task, problem->task_count);
-    REMAT_NEW(&b->s.arena, charged, problem->extra_count);
+    REMAT_TRY_NEW(&b->s.arena, region_of_task, problem->task_count);
+    REMAT_TRY_NEW(&b->s.arena, charged, problem->extra_count);
     for (uint32_t i = 0; i < problem->item_count; i++) {
         const struct remat_border_task *task = &problem->tasks[problem->items[i].task];
         region_of_task[problem->items[i].task] = region[i];
@@ -217,14 +216,14 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
     struct remat_arena scratch;
     double least_ps;
     remat_arena_init(&scratch, b->s.ctx);
-    REMAT_NEW(&scratch, part.items, part.item_count);
+    REMAT_TRY_NEW(&scratch, part.items, part.item_count);
     memcpy(part.items, model->border.items, part.item_count * sizeof *part.items);
     for (uint32_t i = 0; i < part.item_count; i++)
         part.items[i].kept |= !all && model->item_region[i] != layer;
-    REMAT_TRY(remat_border_network(&scratch, &part, &network));
-    REMAT_TRY(remat_border_cut(network, price, &point, &least_ps));
-    REMAT_NEW(&scratch, all_kept.run, part.task_count);
-    REMAT_TRY(remat_border_measure(&scratch, &part, &all_kept));
+    network = remat_border_network(&scratch, &part);
+    remat_border_cut(network, price, &point, &least_ps);
+    REMAT_TRY_NEW(&scratch, all_kept.run, part.task_count);
+    remat_border_measure(&scratch, &part, &all_kept);
     *out_ps = (double)(point.cost_ps - all_kept.cost_ps) + price * (double)point.bytes;
     for (uint32_t i = 0; i < part.item_count; i++)
         if (part.items[i].wanted)
@@ -264,8 +263,8 @@ static remat_status check_corners(struct subject_bench *b)
     struct remat_border_hull hull;
     struct remat_model *model = &b->model;
     uint32_t compared = 0;
-    REMAT_TRY(remat_border_network(&b->s.arena, &model->border, &network));
-    REMAT_TRY(remat_border_find_hull(network, &hull));
+    network = remat_border_network(&b->s.arena, &model->border);
+    remat_border_find_hull(network, &hull);
     CHECK(hull.count > 2, "%u corners", hull.count);
     for (uint32_t c = 0; c < hull.count; c++)
         for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)
@@ -281,7 +280,6 @@ static remat_status check_corners(struct subject_bench *b)
                 compared++;
             }
     CHECK(compared > 0, "%s: no items", b->s.graph->name);
-fail:
     return st;
 }
 

@@ -199,6 +199,16 @@ static void *reallocate(void *user, void *pointer, size_t bytes)
     return failing->left-- > 0 ? realloc(pointer, bytes) : NULL;
 }
 
+static remat_status generate(void *user)
+{
+    remat_context *own = user;
+    struct remat_arena *arena = remat_scratch_open(own);
+    struct remat_model_settings s;
+    struct remat_graph *graph;
+    remat_status st = remat_model_preset(own, "gpt2-124m", &s);
+    return st ? st : remat_model_generate_symbolic(own, arena, &s, &graph);
+}
+
 /* Every allocation fails once; the arena's blocks are few, so the larger model makes it worthwhile.
  */
 static void test_out_of_memory(void)
@@ -209,13 +219,7 @@ static void test_out_of_memory(void)
         struct failing failing = {n};
         remat_allocator allocator = {reallocate, &failing};
         remat_context *own = remat_context_create(&allocator, NULL);
-        struct remat_arena arena;
-        struct remat_model_settings s;
-        struct remat_graph *graph;
-        remat_arena_init(&arena, own);
-        st = remat_model_preset(own, "gpt2-124m", &s);
-        st = st ? st : remat_model_generate_symbolic(own, &arena, &s, &graph);
-        remat_arena_release(&arena);
+        st = remat_guard(own, generate, own);
         remat_context_destroy(&own);
     }
     CHECK(st == REMAT_OK && n > 3, "status %d after %d allocations", (int)st, n);

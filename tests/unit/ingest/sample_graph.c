@@ -24,10 +24,7 @@ static remat_value given(struct maker *m, const char *name, uint8_t role, remat_
         .init_std = parameter ? 0.02 : 0,
         .node = REMAT_NONE,
     };
-    remat_value value = REMAT_NO_VALUE;
-    if (m->status == REMAT_OK)
-        m->status = remat_graph_add_value(m->b.arena, m->b.graph, &info, &value);
-    return value;
+    return remat_graph_add_value(m->b.arena, m->b.graph, &info);
 }
 
 static remat_value view(struct maker *m, remat_value x)

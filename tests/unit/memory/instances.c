@@ -13,7 +13,7 @@ uint64_t draw(uint64_t *seed, uint64_t bound)
 static remat_status push(struct slots *slots, struct remat_slot slot)
 {
     remat_status st = REMAT_OK;
-    REMAT_PUSH(slots->arena, slots, slot);
+    REMAT_TRY_PUSH(slots->arena, slots, slot);
 fail:
     return st;
 }

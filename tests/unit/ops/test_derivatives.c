@@ -138,7 +138,7 @@ static remat_value weighted_sum(struct workbench *w, remat_value x, const char *
                                      .role = REMAT_ROLE_INPUT,
                                      .node = REMAT_NONE};
     remat_value weight = REMAT_NO_VALUE;
-    remat_graph_add_value(&w->arena, w->graph, &info, &weight);
+    weight = remat_graph_add_value(&w->arena, w->graph, &info);
     return sum_all(w, remat_build2(&w->b, REMAT_OP_mul, x, weight));
 }
 

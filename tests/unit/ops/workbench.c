@@ -58,10 +58,7 @@ remat_value workbench_input(struct workbench *w, const char *name, const char *t
     }
     text += *text == '=' || *text == 'i' || *text == '+' || *text == 'b';
     info.shape.rank = *text >= '0' && *text <= '9' ? parse_list(text, info.shape.dims) : 0;
-    remat_value value = REMAT_NO_VALUE;
-    if (remat_graph_add_value(&w->arena, w->graph, &info, &value) != REMAT_OK)
-        exit(1);
-    return value;
+    return remat_graph_add_value(&w->arena, w->graph, &info);
 }
 
 uint32_t workbench_inputs(struct workbench *w, const char *texts, remat_value *inputs)

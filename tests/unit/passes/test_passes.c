@@ -364,23 +364,25 @@ static void *limited_reallocate(void *user, void *pointer, size_t bytes)
     return limited->left-- > 0 ? realloc(pointer, bytes) : NULL;
 }
 
-static remat_status run_all(remat_context *ctx, const struct remat_graph *graph)
+struct passed {
+    remat_context *ctx;
+    const struct remat_graph *graph;
+};
+
+static remat_status run_all(void *user)
 {
     remat_status st = REMAT_OK;
+    const struct passed *p = user;
+    remat_context *ctx = p->ctx;
     struct remat_graph *next;
-    struct remat_arena arenas[5];
-    for (int k = 0; k < 5; k++)
-        remat_arena_init(&arenas[k], ctx);
-    REMAT_TRY(remat_pass_autodiff(ctx, &arenas[0], graph, &next));
-    REMAT_TRY(remat_pass_optimizer(ctx, &arenas[1], next, &next));
-    REMAT_TRY(remat_pass_expand(ctx, &arenas[2], next, &next));
-    REMAT_TRY(remat_pass_fold(ctx, &arenas[3], next, &next));
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, &arenas[4], next, &next));
+    REMAT_TRY(remat_pass_autodiff(ctx, remat_scratch_open(ctx), p->graph, &next));
+    REMAT_TRY(remat_pass_optimizer(ctx, remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_expand(ctx, remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_fold(ctx, remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_eliminate_dead(ctx, remat_scratch_open(ctx), next, &next));
     REMAT_TRY(remat_graph_verify(ctx, next));
 fail:
-    for (int k = 0; k < 5; k++)
-        remat_arena_release(&arenas[k]);
-    return st;
+    return st; /* the guard closes the arenas */
 }
 
 static void check_memory(void)
@@ -393,7 +395,7 @@ static void check_memory(void)
         struct limited limited = {n + 1}; /* one for the context */
         const remat_allocator allocator = {limited_reallocate, &limited};
         remat_context *ctx = remat_context_create(&allocator, NULL);
-        st = run_all(ctx, w.graph);
+        st = remat_guard(ctx, run_all, &(struct passed){ctx, w.graph});
         CHECK(st == REMAT_OK || st == REMAT_ERROR_MEMORY, "allocation %d: %s", n,
               remat_context_message(ctx));
         remat_context_destroy(&ctx);

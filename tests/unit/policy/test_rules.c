@@ -202,9 +202,10 @@ static const char *first_broken(struct remat_arena *arena, const struct remat_gr
     const char *name = remat_rules_broken(&c, REMAT_STAGE_SETTINGS);
     if (!name)
         name = remat_rules_broken(&c, REMAT_STAGE_GRAPH);
-    if (name || remat_facts_create(arena, graph, &facts) != REMAT_OK ||
-        remat_pins_match(arena, graph, &facts, settings, &pins) != REMAT_OK)
+    if (name)
         return name;
+    remat_facts_create(arena, graph, &facts);
+    remat_pins_match(arena, graph, &facts, settings, &pins);
     c.pins = &pins;
     return remat_rules_broken(&c, REMAT_STAGE_PINS);
 }

@@ -64,7 +64,7 @@ static remat_status record_kernel(struct recorder *r, const struct remat_graph *
     for (size_t k = 0; k < r->keys.count; k++)
         if (r->keys.items[k] == key)
             return REMAT_OK;
-    REMAT_PUSH(&s->arena, &r->keys, key);
+    REMAT_TRY_PUSH(&s->arena, &r->keys, key);
     double launch = s->device.launch_ns, busy = (double)price.ns - launch;
     double ns = launch * (0.2 + 0.4 * draw(r));
     ns += busy * exp((plan ? -1.2 : 1.2) * draw(r));
@@ -82,8 +82,8 @@ static remat_status record_plan(struct recorder *r, uint32_t plan)
     struct remat_decision decision;
     struct remat_kernel_list list;
     struct remat_facts facts;
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, &decision));
-    REMAT_TRY(remat_facts_create(&s->arena, s->graph, &facts));
+    remat_decision_create(&s->arena, s->graph->value_count, &decision);
+    remat_facts_create(&s->arena, s->graph, &facts);
     for (uint32_t v = 0; v < s->graph->value_count; v++)
         if (facts.recomputable[v])
             decision.actions[v] = draw(r) * PLANS < plan ? REMAT_ACTION_FUSED : REMAT_ACTION_SAVE;

@@ -65,7 +65,7 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     struct remat_decision none;
     struct remat_policy_ground *ground;
     REMAT_TRY(remat_policy_prepare(s->ctx, arena, s->graph, &no_pins, &ground));
-    REMAT_TRY(remat_decision_create(arena, s->graph->value_count, &none));
+    remat_decision_create(arena, s->graph->value_count, &none);
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = arena,
                                   .planning = arena,
@@ -88,9 +88,8 @@ remat_status subject_rewrite(struct subject *s, struct remat_arena *arena,
 {
     remat_status st = REMAT_OK;
     struct remat_evaluator *evaluator;
-    REMAT_TRY(remat_evaluator_for(&s->evaluator, decision, &evaluator));
-    REMAT_TRY(remat_rewrite(s->ctx, arena, &evaluator->clones, decision, out));
-fail:
+    evaluator = remat_evaluator_for(&s->evaluator, decision);
+    *out = remat_rewrite(s->ctx, arena, &evaluator->clones, decision);
     return st;
 }
 
@@ -99,7 +98,7 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
 {
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, base));
-    REMAT_TRY(remat_decision_create(&s->arena, s->graph->value_count, none));
+    remat_decision_create(&s->arena, s->graph->value_count, none);
     REMAT_TRY(remat_planner_create(s->ctx, &s->arena, &s->evaluator, base->prices, none, planner));
 fail:
     return st;
@@ -118,12 +117,12 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
     remat_status st = REMAT_OK;
     struct remat_border_point point = {0};
     uint8_t *times;
-    REMAT_NEW(scratch, times, model->item_count);
+    REMAT_TRY_NEW(scratch, times, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[model->item_value[i].i]);
-    REMAT_TRY(remat_border_follow(scratch, &model->border, times, &point));
+    remat_border_follow(scratch, &model->border, times, &point);
     point.again = NULL; /* a second run is not charged */
-    REMAT_TRY(remat_border_measure(scratch, &model->border, &point));
+    remat_border_measure(scratch, &model->border, &point);
     *out_ns = model->least_ns;
     if (point.cost_ps > 0)
         *out_ns += (uint64_t)(point.cost_ps / 1000);
@@ -155,7 +154,7 @@ remat_status subject_manual(struct subject *s, struct subject_manual *out)
     remat_status st = REMAT_OK;
     const struct remat_policy_settings no_pins = {0};
     REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->ground));
-    REMAT_TRY(remat_manual_policies(s->ctx, &s->arena, s->graph, &out->count, &out->policies));
+    remat_manual_policies(s->ctx, &s->arena, s->graph, &out->count, &out->policies);
     thin_out(out);
 fail:
     return st;
@@ -165,5 +164,6 @@ remat_status subject_manual_decide(const struct subject_manual *listed, struct r
                                    uint32_t policy, struct remat_decision *out)
 {
     struct remat_notes notes = {0};
-    return remat_policy_decide(listed->ground, arena, &listed->policies[policy], out, &notes);
+    remat_policy_decide(listed->ground, arena, &listed->policies[policy], out, &notes);
+    return REMAT_OK;
 }

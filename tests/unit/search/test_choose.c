@@ -33,7 +33,7 @@ static remat_status measure(struct subject *s, const struct remat_planner *plann
     struct remat_graph *rewritten;
     struct remat_arrangement whole;
     remat_arena_init(&scratch, s->ctx);
-    REMAT_TRY(remat_planner_decide(planner, &scratch, path, index, &decision));
+    remat_planner_decide(planner, &scratch, path, index, &decision);
     REMAT_TRY(subject_rewrite(s, &scratch, &decision, &rewritten));
     REMAT_TRY(
         remat_arrange(s->ctx, &scratch, rewritten, &s->statics, &s->device, &s->watch, &whole));

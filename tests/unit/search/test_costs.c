@@ -55,7 +55,7 @@ static remat_status prepare(struct bench *b, size_t row)
     b->microbatches = cases[row].microbatches;
     s->loss_chunk = cases[row].loss_chunk;
     REMAT_TRY(subject_prepare(s, &settings, b->microbatches, cases[row].device));
-    REMAT_NEW(&s->arena, none, 1);
+    REMAT_TRY_NEW(&s->arena, none, 1);
     REMAT_TRY(subject_plan(s, &base, none, &b->planner));
 fail:
     return st;
@@ -79,10 +79,10 @@ static remat_status list_priced(struct bench *b, const struct remat_decision *de
     remat_status st = REMAT_OK;
     struct remat_evaluator *evaluator;
     struct remat_kernel_list list;
-    REMAT_TRY(remat_evaluator_for(&b->subject.evaluator, decision, &evaluator));
+    evaluator = remat_evaluator_for(&b->subject.evaluator, decision);
     REMAT_TRY(remat_evaluator_kernels(evaluator, &b->scratch, decision, &list));
     const struct remat_graph *g = evaluator->clones.graph;
-    REMAT_NEW(&b->scratch, *out, list.count);
+    REMAT_TRY_NEW(&b->scratch, *out, list.count);
     *count = list.count;
     for (uint32_t k = 0; k < list.count; k++) {
         const struct remat_fused_kernel *kernel = &list.kernels[k];
@@ -109,7 +109,7 @@ static remat_status list_lowered(struct bench *b, const struct remat_program *pr
 {
     remat_status st = REMAT_OK;
     *count = segment->command_end - segment->command_begin;
-    REMAT_NEW(&b->scratch, *out, *count);
+    REMAT_TRY_NEW(&b->scratch, *out, *count);
     for (uint32_t c = 0; c < *count; c++) {
         const struct remat_command *command = &program->commands[segment->command_begin + c];
         const struct remat_kernel *kernel = &program->kernels[command->kernel];
@@ -185,8 +185,8 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
                             &b->subject.device, &b->subject.watch, &whole));
     REMAT_TRY(remat_place(b->subject.ctx, &b->scratch, &b->subject.statics, &whole.lifespans, 0,
                           &arena_bytes));
-    REMAT_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
-    REMAT_NEW(&b->scratch, *out, 1);
+    REMAT_TRY_NEW(&b->scratch, alternatives, b->subject.graph->value_count);
+    REMAT_TRY_NEW(&b->scratch, *out, 1);
     struct remat_part part = {"step",         "train",     b->microbatches, rewritten,
                               &whole.kernels, whole.order, whole.prices,    &whole.lifespans};
     struct remat_lowering lowering = {.part_count = 1,
@@ -195,7 +195,7 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
                                       .decided = b->subject.graph,
                                       .decision = decision,
                                       .alternatives = alternatives};
-    REMAT_TRY(remat_lower(b->subject.ctx, &b->scratch, &lowering, *out));
+    remat_lower(b->subject.ctx, &b->scratch, &lowering, *out);
 fail:
     return st;
 }
@@ -263,8 +263,8 @@ static remat_status check_per_op(struct bench *b)
                         remat_planner_nested_count(b->planner, path);
         for (uint32_t i = 0; i < PER_OP; i++) {
             struct remat_decision decision;
-            REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, path,
-                                           i * last / (PER_OP - 1), &decision));
+            remat_planner_decide(b->planner, &b->subject.arena, path, i * last / (PER_OP - 1),
+                                 &decision);
             REMAT_TRY(check_decision(b, &decision, "per-op"));
         }
     }
@@ -277,8 +277,8 @@ static remat_status check_random(struct bench *b, uint32_t seed)
     remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_facts facts;
-    REMAT_TRY(remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision));
-    REMAT_TRY(remat_facts_create(&b->subject.arena, b->subject.graph, &facts));
+    remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision);
+    remat_facts_create(&b->subject.arena, b->subject.graph, &facts);
     for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
         uint32_t bits[4];
         remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);

@@ -38,7 +38,7 @@ static remat_status prepare(struct bench *b, size_t row)
     settings.seq = settings.context = 128;
     settings.dtype = cases[row].dtype;
     REMAT_TRY(subject_prepare(&b->s, &settings, 2, cases[row].device));
-    REMAT_NEW(&b->s.arena, base, 1);
+    REMAT_TRY_NEW(&b->s.arena, base, 1);
     REMAT_TRY(subject_plan(&b->s, base, &b->none, &b->planner));
     for (uint32_t k = 0; k < base->kernels.count; k++) {
         const struct remat_fused_kernel *kernel = &base->kernels.kernels[k];
@@ -47,8 +47,8 @@ static remat_status prepare(struct bench *b, size_t row)
     }
     b->input_bytes = remat_dtype_bytes((remat_dtype)settings.dtype) * (uint64_t)settings.batch *
                      (uint64_t)settings.seq * (uint64_t)settings.width;
-    REMAT_TRY(remat_planner_decide(b->planner, &b->s.arena, 0,
-                                   remat_planner_path_length(b->planner, 0) - 1, &b->all_inputs));
+    remat_planner_decide(b->planner, &b->s.arena, 0, remat_planner_path_length(b->planner, 0) - 1,
+                         &b->all_inputs);
     REMAT_TRY(remat_evaluate(&b->s.evaluator, &b->all_inputs, &b->single));
 fail:
     return st;
@@ -113,8 +113,8 @@ static remat_status prepare_sizes(struct subject *s, struct remat_planner **plan
     settings.seq = 64;
     settings.dtype = REMAT_BF16;
     REMAT_TRY(subject_prepare(s, &settings, 2, "h100-sxm"));
-    REMAT_NEW(&s->arena, base, 1);
-    REMAT_NEW(&s->arena, none, 1);
+    REMAT_TRY_NEW(&s->arena, base, 1);
+    REMAT_TRY_NEW(&s->arena, none, 1);
     REMAT_TRY(subject_plan(s, base, none, planner));
 fail:
     return st;
@@ -130,7 +130,7 @@ static remat_status list_nested(struct subject *s, const struct remat_planner *p
     for (uint32_t step = length; step < end && sizes->count < NESTED_MAX; step++) {
         struct nested *here = &sizes->nested[sizes->count];
         struct remat_decision decision;
-        REMAT_TRY(remat_planner_decide(planner, &s->arena, path, step, &decision));
+        remat_planner_decide(planner, &s->arena, path, step, &decision);
         REMAT_TRY(remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX, 0, &here->cost));
         if (here->cost.live_peak_bytes >= least_bytes)
             break;

@@ -81,7 +81,7 @@ static remat_status evaluate_all(struct oracle *o)
     o->count = 1;
     for (uint32_t f = 0; f < o->free_count; f++)
         o->count *= ACTIONS;
-    REMAT_NEW(&o->subject.arena, o->choices, o->count);
+    REMAT_TRY_NEW(&o->subject.arena, o->choices, o->count);
     for (uint32_t code = 0; code < o->count; code++) {
         struct remat_evaluation cost;
         decide(o, code);
@@ -132,7 +132,7 @@ static remat_status check_nested(struct oracle *o, uint32_t code, struct tally *
     decide_nested(o, code);
     REMAT_TRY(remat_evaluate(&o->subject.evaluator, &o->decision, &cost));
     REMAT_TRY(remat_planner_least(o->planner, &scratch, &o->decision, &least));
-    REMAT_TRY(remat_planner_bound(o->planner, cost.live_peak_bytes, &bound_ns));
+    bound_ns = remat_planner_bound(o->planner, cost.live_peak_bytes);
     CHECK(least.step_ns == cost.step_ns && least.live_bytes <= cost.live_peak_bytes,
           "%s, nested %u: %" PRIu64 " ns, %" PRIu64 " B, but at least %" PRIu64 " ns, %" PRIu64
           " B",
@@ -283,8 +283,8 @@ static remat_status check_bound(struct oracle *o, const struct choice *c, struct
 {
     remat_status st = REMAT_OK;
     uint64_t bound_ns, of_less_ns;
-    REMAT_TRY(remat_planner_bound(o->planner, c->live_bytes, &bound_ns));
-    REMAT_TRY(remat_planner_bound(o->planner, c->live_bytes - REMAT_ALIGNMENT, &of_less_ns));
+    bound_ns = remat_planner_bound(o->planner, c->live_bytes);
+    of_less_ns = remat_planner_bound(o->planner, c->live_bytes - REMAT_ALIGNMENT);
     CHECK(bound_ns <= c->ns, "%s, live %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64,
           o->subject.graph->name, c->live_bytes, bound_ns, c->ns);
     CHECK(remat_planner_floor(o->planner) <= c->live_bytes,
@@ -293,7 +293,6 @@ static remat_status check_bound(struct oracle *o, const struct choice *c, struct
     y->steps++;
     y->too_much += of_less_ns > c->ns;
     y->bound_ratio += (double)bound_ns / (double)c->ns;
-fail:
     return st;
 }
 
@@ -303,7 +302,7 @@ static remat_status check_optima(struct oracle *o, struct tally *y)
     remat_status st = REMAT_OK;
     uint32_t *optima, count = 0;
     uint64_t least = UINT64_MAX;
-    REMAT_NEW(&o->subject.arena, optima, o->count);
+    REMAT_TRY_NEW(&o->subject.arena, optima, o->count);
     for (uint32_t c = 0; c < o->count; c++) {
         if (o->choices[c].live_bytes >= least)
             continue;
@@ -331,10 +330,10 @@ static remat_status find_items(struct oracle *o)
     struct remat_facts facts;
     bool *keep;
     REMAT_TRY(subject_plan(s, &o->base, &o->none, &o->planner));
-    REMAT_TRY(remat_facts_create(&s->arena, s->graph, &facts));
+    remat_facts_create(&s->arena, s->graph, &facts);
     REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->model));
-    REMAT_NEW(&s->arena, keep, o->model.item_count);
-    REMAT_TRY(remat_model_decide(&s->arena, &o->model, keep, &o->none, &o->decision));
+    REMAT_TRY_NEW(&s->arena, keep, o->model.item_count);
+    remat_model_decide(&s->arena, &o->model, keep, &o->none, &o->decision);
     for (uint32_t i = 0; i < o->model.item_count; i++)
         if (facts.recomputable[o->model.item_value[i].i]) {
             if (o->free_count < ITEMS_MAX)

@@ -75,7 +75,7 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
     struct remat_least least;
     uint64_t bound_ns;
     REMAT_TRY(remat_evaluate(&b->subject.evaluator, decision, &cost));
-    REMAT_TRY(remat_planner_bound(b->planner, cost.live_peak_bytes, &bound_ns));
+    bound_ns = remat_planner_bound(b->planner, cost.live_peak_bytes);
     CHECK(cost.live_peak_bytes >= remat_planner_floor(b->planner),
           "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B",
           b->subject.graph->name, name, number, cost.live_peak_bytes,
@@ -110,8 +110,8 @@ static remat_status check_random(struct bench *b, uint32_t seed)
     struct remat_facts facts;
     uint64_t ns;
     double excess;
-    REMAT_TRY(remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision));
-    REMAT_TRY(remat_facts_create(&b->subject.arena, b->subject.graph, &facts));
+    remat_decision_create(&b->subject.arena, b->subject.graph->value_count, &decision);
+    remat_facts_create(&b->subject.arena, b->subject.graph, &facts);
     for (uint32_t v = 0; v < b->subject.graph->value_count; v++) {
         uint32_t bits[4];
         remat_philox((const uint32_t[4]){v}, (const uint32_t[2]){seed}, bits);
@@ -166,11 +166,11 @@ static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
     uint32_t count =
         remat_planner_path_length(b->planner, path) + remat_planner_nested_count(b->planner, path);
     uint64_t *ns;
-    REMAT_NEW(&b->subject.arena, ns, count);
+    REMAT_TRY_NEW(&b->subject.arena, ns, count);
     for (uint32_t i = path % stride; i < count; i += stride) {
         struct remat_decision decision;
         double excess;
-        REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, path, i, &decision));
+        remat_planner_decide(b->planner, &b->subject.arena, path, i, &decision);
         REMAT_TRY(check_decision(b, &decision, "path", i, &ns[i], &excess));
         b->worst = fmax(b->worst, excess);
         b->sum += excess;
@@ -201,15 +201,15 @@ static remat_status check_marginals(struct bench *b)
     int64_t *extra_ps;
     uint8_t *times, *once;
     REMAT_TRY(subject_extract(&b->subject, &b->base, &b->none, &model));
-    REMAT_TRY(remat_planner_decide(b->planner, &b->subject.arena, 0,
-                                   remat_planner_path_length(b->planner, 0) / 2, &decision));
-    REMAT_NEW(&b->subject.arena, extra_ps, model.item_count);
-    REMAT_NEW(&b->subject.arena, times, model.item_count);
-    REMAT_NEW(&b->subject.arena, once, model.item_count);
+    remat_planner_decide(b->planner, &b->subject.arena, 0,
+                         remat_planner_path_length(b->planner, 0) / 2, &decision);
+    REMAT_TRY_NEW(&b->subject.arena, extra_ps, model.item_count);
+    REMAT_TRY_NEW(&b->subject.arena, times, model.item_count);
+    REMAT_TRY_NEW(&b->subject.arena, once, model.item_count);
     memset(once, 1, model.item_count);
     for (uint32_t i = 0; i < model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision.actions[model.item_value[i].i]);
-    REMAT_TRY(remat_border_marginals(&b->subject.arena, &model.border, times, once, extra_ps));
+    remat_border_marginals(&b->subject.arena, &model.border, times, once, extra_ps);
     for (uint32_t i = 0; i < model.item_count; i++) {
         struct remat_evaluation with, without;
         uint8_t *action = &decision.actions[model.item_value[i].i], was = *action;
@@ -257,8 +257,8 @@ static remat_status check_explained(struct bench *b)
     struct remat_decision decision;
     struct remat_explanation explained;
     uint32_t count = 0;
-    REMAT_TRY(remat_planner_decide(b->planner, &s->arena, 0,
-                                   remat_planner_path_length(b->planner, 0) / 2, &decision));
+    remat_planner_decide(b->planner, &s->arena, 0, remat_planner_path_length(b->planner, 0) / 2,
+                         &decision);
     REMAT_TRY(remat_explain(&search, &decision, &explained));
     CHECK(explained.exact, "estimated, in a small graph");
     for (uint32_t v = 0; v < s->graph->value_count; v++) {

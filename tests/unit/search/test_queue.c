@@ -53,7 +53,7 @@ static remat_status measure_all(struct fixture *f)
             struct remat_proposal proposal = remat_queue_step(path, step);
             REMAT_TRY(
                 remat_proposal_evaluate(&f->search, &f->scratch, planner, &proposal, UINT64_MAX));
-            REMAT_PUSH(&f->bench.s.arena, &f->all, proposal);
+            REMAT_TRY_PUSH(&f->bench.s.arena, &f->all, proposal);
         }
     }
 fail:

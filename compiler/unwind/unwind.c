@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guards of a context form a stack, and each has a list of its scratch arenas, which are closed
+ * before the jump, while the frames between are whole. */
+#include "unwind.h"
+
+#include <assert.h>
+#include <setjmp.h>
+
+struct scratch {
+    struct remat_arena arena; /* first: handed out */
+    struct remat_guard *guard;
+    struct scratch *next, *previous;
+};
+
+struct remat_guard {
+    jmp_buf jump;
+    struct remat_guard *outer;
+    struct scratch *scratch; /* newest first */
+};
+
+static void close_all(struct remat_guard *guard)
+{
+    while (guard->scratch)
+        remat_scratch_close(&guard->scratch->arena);
+}
+
+remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user)
+{
+    struct remat_guard guard = {.outer = ctx->guard};
+    volatile remat_status st = REMAT_ERROR_MEMORY;
+    ctx->guard = &guard;
+    if (setjmp(guard.jump) == 0) {
+        st = body(user);
+        close_all(&guard);
+    }
+    ctx->guard = guard.outer;
+    return st;
+}
+
+void remat_unwind(remat_context *ctx)
+{
+    struct remat_guard *guard = ctx->guard;
+    assert(guard);
+    close_all(guard);
+    longjmp(guard->jump, 1);
+}
+
+struct remat_arena *remat_scratch_open(remat_context *ctx)
+{
+    struct scratch *s = remat_have(ctx, remat_reallocate(ctx, NULL, sizeof *s));
+    *s = (struct scratch){.guard = ctx->guard};
+    remat_arena_init(&s->arena, ctx);
+    if (s->guard) {
+        s->next = s->guard->scratch;
+        if (s->next)
+            s->next->previous = s;
+        s->guard->scratch = s;
+    }
+    return &s->arena;
+}
+
+void remat_scratch_close(struct remat_arena *scratch)
+{
+    if (!scratch)
+        return;
+    struct scratch *s = (struct scratch *)scratch;
+    remat_context *ctx = scratch->ctx;
+    if (s->guard)
+        *(s->previous ? &s->previous->next : &s->guard->scratch) = s->next;
+    if (s->next)
+        s->next->previous = s->previous;
+    remat_arena_release(scratch);
+    remat_reallocate(ctx, s, 0);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory of the compiler. Running out of it is the one failure that unwinds: an allocation succeeds
+ * or jumps back to the guard, so that functions return their values and a status is for what a
+ * user can cause.
+ *
+ *     static remat_status body(void *user)           // an entry point's work
+ *     {
+ *         struct remat_arena *scratch = remat_scratch_open(ctx);
+ *         REMAT_NEW(scratch, array, count);           // zeroed; never fails
+ *         ...
+ *         remat_scratch_close(scratch);
+ *     }
+ *     st = remat_guard(ctx, body, &x);               // REMAT_ERROR_MEMORY, message set
+ *
+ * A jump must not cross frames of the runtime or of C++. They call back with statuses
+ * (ingest/graph_write.c), and code that holds anything else than scratch arenas while it allocates
+ * has a guard of its own. */
+#ifndef REMAT_UNWIND_H
+#define REMAT_UNWIND_H
+
+#include "base.h"
+
+/* Returns what `body` does, or REMAT_ERROR_MEMORY with the message of the allocation that failed.
+ * Scratch arenas that `body` has left open are closed, in either case. Guards nest; `ctx` must not
+ * be used by another thread meanwhile. What `body` changed is as it was when memory ran out. */
+remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), void *user);
+
+/* Jumps to the innermost guard of the context, which there must be. */
+_Noreturn void remat_unwind(remat_context *ctx);
+
+/* An arena, which the guard closes where its owner does not. Closing NULL does nothing. */
+struct remat_arena *remat_scratch_open(remat_context *ctx);
+void remat_scratch_close(struct remat_arena *scratch);
+
+/* `pointer`, or it unwinds where that is NULL: for functions of the runtime that allocate. */
+static inline void *remat_have(remat_context *ctx, void *pointer)
+{
+    if (!pointer)
+        remat_unwind(ctx);
+    return pointer;
+}
+
+/* As remat_arena_array and its siblings (base.h). */
+static inline void *remat_array(struct remat_arena *arena, size_t count, size_t size)
+{
+    return remat_have(arena->ctx, remat_arena_array(arena, count, size));
+}
+static inline char *remat_string(struct remat_arena *arena, const char *text, size_t length)
+{
+    return remat_have(arena->ctx, remat_arena_string(arena, text, length));
+}
+#define REMAT_FORMAT(arena, ...)                                                                   \
+    ((char *)remat_have((arena)->ctx, remat_arena_format((arena), __VA_ARGS__)))
+
+/* Unwinds where a part of the text has been lost for want of memory. */
+static inline void remat_text_complete(const struct remat_text *text)
+{
+    if (text->failed)
+        remat_unwind(text->arena->ctx);
+}
+
+#define REMAT_NEW(arena, pointer, count)                                                           \
+    ((pointer) = remat_array((arena), (count), sizeof *(pointer)))
+
+/* A copy of an array. */
+static inline void *remat_copy(struct remat_arena *arena, const void *items, size_t count,
+                               size_t size)
+{
+    void *copy = remat_array(arena, count, size);
+    if (count)
+        memcpy(copy, items, count * size);
+    return copy;
+}
+
+/* Appends to {items, count, capacity}, any struct with those three members. */
+#define REMAT_PUSH(arena, list, item)                                                              \
+    do {                                                                                           \
+        if ((list)->count == (list)->capacity)                                                     \
+            (list)->items = remat_have(                                                            \
+                (arena)->ctx, remat_arena_grow((arena), (list)->items, (list)->count,              \
+                                               &(list)->capacity, sizeof *(list)->items));         \
+        (list)->items[(list)->count++] = (item);                                                   \
+    } while (0)
+
+#endif
