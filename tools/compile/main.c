@@ -245,7 +245,6 @@ static remat_status compile(remat_context *ctx, struct remat_arena *arena,
     if (st == REMAT_ERROR_INVALID)
         st = name_file(ctx, args->operands[0]);
     REMAT_TRY(st);
-    REMAT_TRY(observer.status);
     if (report.program)
         REMAT_TRY(cubins_add(ctx, arena, args, &settings.device, report.program));
     REMAT_TRY(deliver(ctx, arena, args, &report));

@@ -125,23 +125,22 @@ static remat_status attempt(void *user, double rate_to_beat, struct size_trial *
 {
     remat_status st = REMAT_OK;
     struct attempts *a = user;
-    struct remat_arena scratch;
+    struct remat_arena *scratch = remat_scratch_open(a->ctx);
     struct remat_graph *symbols, *graph;
-    remat_arena_init(&scratch, a->ctx);
     a->progress->value = trial->value;
-    const char *bindings = sizes_bindings(&scratch, a->sizes, trial->value);
+    const char *bindings = sizes_bindings(scratch, a->sizes, trial->value);
     if (!bindings)
         REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
-    symbols = remat_graph_copy(a->ctx, &scratch, a->parsed);
+    symbols = remat_graph_copy(a->ctx, scratch, a->parsed);
     REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
-    REMAT_TRY(model_bind(a->ctx, &scratch, a->path, a->parsed, bindings, a->settings->microbatches,
+    REMAT_TRY(model_bind(a->ctx, scratch, a->path, a->parsed, bindings, a->settings->microbatches,
                          &graph));
     REMAT_TRY(
-        plan(a, &scratch, graph, work_of(symbols, a->sizes, trial->value), rate_to_beat, trial));
+        plan(a, scratch, graph, work_of(symbols, a->sizes, trial->value), rate_to_beat, trial));
 fail:
     if (st == REMAT_ERROR_INVALID)
         st = keep_why(a, trial);
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }
 

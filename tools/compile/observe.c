@@ -19,14 +19,13 @@ static bool wants_pass(const struct cli_arguments *args, const char *pass)
 static void print_graph(void *user, const char *pass, const struct remat_graph *graph)
 {
     struct observer *observer = user;
-    if (observer->status != REMAT_OK || !wants_pass(observer->args, pass))
+    if (!wants_pass(observer->args, pass))
         return;
-    struct remat_arena scratch;
-    remat_arena_init(&scratch, observer->ctx);
-    struct remat_text text = {.arena = &scratch};
+    struct remat_arena *scratch = remat_scratch_open(observer->ctx);
+    struct remat_text text = {.arena = scratch};
     remat_graph_print(graph, &text);
     printf("# after %s\n%s", pass, text.items ? text.items : "");
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
 }
 
 static void print_time(void *user, const char *pass, uint64_t ns, uint32_t runs)

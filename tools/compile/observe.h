@@ -9,8 +9,7 @@
 struct observer {
     remat_context *ctx;
     const struct cli_arguments *args;
-    remat_status status; /* the first failure of printing */
-    bool search_begun;   /* something of a search has been printed */
+    bool search_begun; /* something of a search has been printed */
 };
 
 /* Has graphs and times printed as the options say. The observer outlives the compilation.

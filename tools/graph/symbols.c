@@ -123,20 +123,19 @@ remat_status remat_model_generate_symbolic(remat_context *ctx, struct remat_aren
     remat_status st = REMAT_OK;
     struct remat_model_settings s = *settings;
     struct remat_graph *before, *graph;
-    struct remat_arena scratch;
-    remat_arena_init(&scratch, ctx);
+    struct remat_arena *scratch = remat_scratch_open(ctx);
     remat_model_complete(&s);
     REMAT_TRY(remat_model_generate(ctx, arena, &s, &graph));
-    REMAT_TRY(remat_model_generate(ctx, &scratch, &s, &before));
+    REMAT_TRY(remat_model_generate(ctx, scratch, &s, &before));
     for (size_t k = 0; k < SYMBOL_COUNT; k++) {
         if (!is_variable(&s, &symbols[k]))
             continue;
         REMAT_TRY(remat_graph_add_symbol(ctx, arena, graph, symbols[k].name,
                                          *length_of(&s, &symbols[k])));
-        REMAT_TRY(mark(ctx, &scratch, &s, &symbols[k], before, graph));
+        REMAT_TRY(mark(ctx, scratch, &s, &symbols[k], before, graph));
     }
     *out = graph;
 fail:
-    remat_arena_release(&scratch);
+    remat_scratch_close(scratch);
     return st;
 }
