@@ -19,7 +19,7 @@ struct remat_search_state {
     uint64_t bound_ns; /* no plan that fits beats this */
     /* Of a curve alone. */
     uint64_t least_bytes;              /* smallest live peak */
-    uint32_t seen_count, to_see_count; /* candidates priced; of how many */
+    uint32_t seen_count, to_see_count; /* decisions priced; of how many */
 };
 
 /* A proposal that a search has scheduled. */
@@ -123,7 +123,7 @@ struct remat_frontier {
     struct remat_frontier_point *points;
     uint32_t count;
     /* Plans that there are, that were priced or found to be no better, and that were priced. */
-    uint32_t candidate_count, seen_count, evaluated_count;
+    uint32_t decision_count, seen_count, evaluated_count;
     bool cut_short;         /* by settings->is_over */
     bool bounded;           /* there are bounds: solver per-op */
     uint64_t base_ns;       /* step with everything saved */

@@ -161,7 +161,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
     *out = (struct remat_frontier){
         .points = w.points.items,
         .count = (uint32_t)w.points.count,
-        .candidate_count = s->state.to_see_count,
+        .decision_count = s->state.to_see_count,
         .seen_count = s->over ? s->state.seen_count : s->state.to_see_count - w.queue.passed_count,
         .evaluated_count = s->state.seen_count,
         .cut_short = s->over,

@@ -34,7 +34,7 @@ def call(tool, *arguments, code=(0,)):
 
 def check_staircase(curve, bounded):
     points = curve["points"]
-    assert points and curve["evaluated"] <= curve["seen"] <= curve["candidates"], curve
+    assert points and curve["evaluated"] <= curve["seen"] <= curve["decisions"], curve
     for p in points:
         assert p["budget"] == p["peak"] + curve["reserve"] and p["feasible"], p
         assert abs(p["overhead"] - (p["time"] / curve["total_time"] - 1)) < 1e-12, p
@@ -64,7 +64,7 @@ def check_forms(curve, options):
 
 def check_plan(curve, budget, options):
     """The plan of a budget is a point of the curve, or a point is as small and faster; where
-    all candidates have been seen, without the plan as one, too."""
+    all decisions have been seen, without the plan as one, too."""
     out = call("compile", "m.fbs", "--budget", str(budget), "--curve", "b.json", "-o", "b.plan", "--format",
                "json", *options, code=(0, 3))
     if not out:  # nothing fits packed
@@ -76,7 +76,7 @@ def check_plan(curve, budget, options):
     at_most = [p for p in points if p["peak"] <= report["peak_bytes"]]
     assert at_most[0]["time"] <= report["step_ns"], (report["step_ns"], at_most[0])
     alone = [p for p in curve["points"] if p["peak"] <= report["peak_bytes"]]
-    assert curve["seen"] < curve["candidates"] or alone and alone[0]["time"] <= report["step_ns"], (options, report["peak_bytes"], report["step_ns"], alone[:1])
+    assert curve["seen"] < curve["decisions"] or alone and alone[0]["time"] <= report["step_ns"], (options, report["peak_bytes"], report["step_ns"], alone[:1])
     same = [p for p in points if p["peak"] == report["peak_bytes"] and p["time"] == report["step_ns"]]
     assert same or at_most[0] in curve["points"], (report["peak_bytes"], at_most[0])
     shown = json.loads(call("dump", "b.plan", "--format", "json"))
@@ -97,12 +97,12 @@ def check_smallest(curve, options):
     needs = int(re.search(r" needs (\d+) B", result.stderr).group(1))
     smallest = curve["points"][-1]
     near = smallest["peak"] // 200
-    least = smallest["budget"] - (near if curve["seen"] < curve["candidates"] else 0)  # some were passed by
+    least = smallest["budget"] - (near if curve["seen"] < curve["decisions"] else 0)  # some were passed by
     assert least <= needs <= smallest["budget"] + near, (options, needs, smallest)
 
 
 def check_samples():
-    """Of a large model some candidates are priced: budgets between rows give a plan that is little
+    """Of a large model some decisions are priced: budgets between rows give a plan that is little
     faster, at tenths of what everything saved takes beside statics hardly."""
     options = ["--microbatches", "8", "--target", "h100-sxm", "--arch", "none"]
     call("graph", "gpt3-175b", "-o", "m.fbs", "--layers", "48", "--batch", "8", "--dtype", "bf16", "--attention", "written-out")
@@ -110,7 +110,7 @@ def check_samples():
     with open("c.json", encoding="utf-8") as file:
         curve = json.load(file)
     check_staircase(curve, True)
-    assert 0 < 5 * curve["evaluated"] < curve["candidates"], (curve["evaluated"], curve["candidates"])
+    assert 0 < 5 * curve["evaluated"] < curve["decisions"], (curve["evaluated"], curve["decisions"])
     points = curve["points"]
 
     def loss(budget):
@@ -121,7 +121,7 @@ def check_samples():
     fixed, moving = saved["reserve_bytes"] + saved["static_bytes"], saved["peak_bytes"] - saved["static_bytes"]
     between = [loss(fixed + moving * share // 20) for share in (5, 9, 15)]
     tenths = [loss(fixed + moving * share // 10) for share in (2, 4, 7, 9)]
-    print(f"gpt3-175b, 48 layers: {len(points)} points of {curve['evaluated']} candidates priced of {curve['candidates']}; "
+    print(f"gpt3-175b, 48 layers: {len(points)} points of {curve['evaluated']} decisions priced of {curve['decisions']}; "
           f"slower than a plan by at most {100 * max(between):.2f} %, at tenths {100 * max(tenths):.3f} %")
     assert max(between) < 0.01 and max(tenths) < 0.0005, (between, tenths)
 
@@ -163,8 +163,8 @@ def main():
         # Where a packed arena needs more than the live peak, a budget gives a plan further down.
         tried = points[:: max(1, len(points) // TRIED)]
         on_curve = sum(check_plan(curve, p["budget"] + p["peak"] // 50, options) for p in tried)
-        assert preset == "encdec-tiny" or curve["seen"] == curve["candidates"], curve["seen"]
-        print(f"{preset}: {len(points)} points of {curve['evaluated']} candidates; of {len(tried)} budgets "
+        assert preset == "encdec-tiny" or curve["seen"] == curve["decisions"], curve["seen"]
+        print(f"{preset}: {len(points)} points of {curve['evaluated']} decisions; of {len(tried)} budgets "
               f"{on_curve} give a plan on it")
         assert on_curve > len(tried) // 2
 

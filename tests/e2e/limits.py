@@ -67,9 +67,9 @@ def check_interrupts():
     with open("curve.json", encoding="utf-8") as file:
         curve = json.load(file)
     assert report["curve"]["cut_short"] and curve["cut_short"] and curve["points"], report
-    assert curve["evaluated"] < curve["candidates"]
-    seen, to_see = re.search(r", the curve: (\d+) of (\d+) candidates, fastest ", lines[-1]).groups()
-    assert 0 < int(seen) < int(to_see) <= curve["candidates"], (lines, curve)
+    assert curve["evaluated"] < curve["decisions"]
+    seen, to_see = re.search(r", the curve: (\d+) of (\d+) decisions, fastest ", lines[-1]).groups()
+    assert 0 < int(seen) < int(to_see) <= curve["decisions"], (lines, curve)
 
 
 def check_limits():

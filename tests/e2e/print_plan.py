@@ -147,7 +147,7 @@ def check_curve(options):
     assert bound is None and list(lists) == [CURVE], lists.keys()
     check_lists(lists, None)
     count, rows = lists[CURVE]
-    assert count <= curve["candidates"], (count, curve["candidates"])  # equal policies count once
+    assert count <= curve["decisions"], (count, curve["decisions"])  # equal policies count once
     assert len(rows) + 1 == curve["evaluated"], len(rows)  # everything saved is priced before
     other_peak = curve["points"][-1]["peak"] if "--microbatches" in options else 0  # of the update
     shown = {(row[0], max(row[2], other_peak)) for row in rows}

@@ -12,9 +12,9 @@ static void write_json(struct remat_text *text, const struct curve *curve,
     remat_text_append(text,
                       "{\n  \"schema\": \"remat-curve/1\",\n  \"reserve\": %" PRIu64
                       ",\n  \"floor\": %" PRIu64 ",\n  \"total_time\": %" PRIu64
-                      ",\n  \"candidates\": %" PRIu32 ",\n  \"seen\": %" PRIu32
+                      ",\n  \"decisions\": %" PRIu32 ",\n  \"seen\": %" PRIu32
                       ",\n  \"evaluated\": %" PRIu32 ",\n  \"cut_short\": %s,\n  \"points\": ",
-                      f->reserve_bytes, f->floor_bytes, f->base_ns, f->candidate_count,
+                      f->reserve_bytes, f->floor_bytes, f->base_ns, f->decision_count,
                       f->seen_count, f->evaluated_count, f->cut_short ? "true" : "false");
     curve_json(text, curve);
     remat_text_append(text, "\n}\n");

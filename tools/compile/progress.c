@@ -19,7 +19,7 @@ static void tell_of_plan(const struct remat_search_state *s)
 
 static void tell_of_curve(const struct remat_search_state *s)
 {
-    fprintf(stderr, ", the curve: %" PRIu32 " of %" PRIu32 " candidates", s->seen_count,
+    fprintf(stderr, ", the curve: %" PRIu32 " of %" PRIu32 " decisions", s->seen_count,
             s->to_see_count);
     if (s->least_bytes)
         fprintf(stderr, ", fastest %s, smallest live peak %s", cli_time(s->best_ns).text,

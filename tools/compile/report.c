@@ -132,8 +132,8 @@ static void print_text(const char *label, const char *text)
 static void print_curve(const struct report *report)
 {
     const struct remat_frontier *f = report->frontier;
-    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " candidates%s",
-           f->count, f->evaluated_count, f->candidate_count, f->cut_short ? " (cut short)" : "");
+    printf("curve        %" PRIu32 " points, from %" PRIu32 " of %" PRIu32 " decisions%s", f->count,
+           f->evaluated_count, f->decision_count, f->cut_short ? " (cut short)" : "");
     print_text(": ", report->curve_path);
 }
 
@@ -297,8 +297,8 @@ static void print_json_curve(const struct report *report)
 {
     const struct remat_frontier *f = report->frontier;
     printf("  \"curve\": {\"points\": %" PRIu32 ", \"evaluated\": %" PRIu32
-           ", \"candidates\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
-           f->count, f->evaluated_count, f->candidate_count, f->cut_short ? "true" : "false");
+           ", \"decisions\": %" PRIu32 ", \"cut_short\": %s, \"path\": ",
+           f->count, f->evaluated_count, f->decision_count, f->cut_short ? "true" : "false");
     print_json_string(report->curve_path);
     printf("}%s\n", report->program ? "," : "");
 }
