@@ -36,6 +36,11 @@ bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b)
     return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
 
+bool remat_type_equal(const struct remat_value_info *a, const struct remat_value_info *b)
+{
+    return a->dtype == b->dtype && remat_shape_equal(&a->shape, &b->shape);
+}
+
 uint64_t remat_value_bytes(const struct remat_value_info *value)
 {
     return (uint64_t)remat_shape_elements(&value->shape) * remat_dtype_bytes(value->dtype);

@@ -83,6 +83,9 @@ struct remat_value_info {
     uint32_t result; /* which output of the producer */
 };
 
+/* Shapes and dtypes are equal. */
+bool remat_type_equal(const struct remat_value_info *a, const struct remat_value_info *b);
+
 enum remat_attribute_kind { REMAT_ATTRIBUTE_INT, REMAT_ATTRIBUTE_FLOAT, REMAT_ATTRIBUTE_INTS };
 
 struct remat_attribute {

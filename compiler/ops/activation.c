@@ -37,9 +37,8 @@ OP_EXPAND(gelu)
 {
     remat_value x = F32(inputs[0]);
     remat_value gate =
-        remat_node_int(info, "approximate", 0) ? tanh_gate(b, x, OP2(mul, x, x)) : erf_gate(b, x);
+        remat_node_int(node, "approximate", 0) ? tanh_gate(b, x, OP2(mul, x, x)) : erf_gate(b, x);
     outputs[0] = LIKE(OP2(mul, x, gate), inputs[0]);
-    return b->status;
 }
 
 /* s + x s (1 - s) (2 u)' = s (1 + x (1 - s) (LINEAR + 3 CUBIC x^2)) */
@@ -62,27 +61,23 @@ static remat_value erf_derivative(struct remat_builder *b, remat_value x)
 
 OP_DERIVE(gelu)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    remat_value x = F32(n.inputs[0]), g = F32(out_gradients[0]);
+    remat_value x = F32(node->inputs[0]), g = F32(gradient);
     remat_value derivative =
-        remat_node_int(&n, "approximate", 0) ? tanh_derivative(b, x) : erf_derivative(b, x);
-    in_gradients[0] = LIKE(remat_build_product(b, g, derivative), n.inputs[0]);
-    return b->status;
+        remat_node_int(node, "approximate", 0) ? tanh_derivative(b, x) : erf_derivative(b, x);
+    in_gradients[0] = LIKE(remat_build_product(b, g, derivative), node->inputs[0]);
 }
 
 OP_EXPAND(relu)
 {
     remat_value y = OP2(maximum, NUMBER(0), F32(inputs[0])); /* in this order a NaN stays */
     outputs[0] = LIKE(y, inputs[0]);
-    return b->status;
 }
 
 OP_DERIVE(relu)
 {
-    remat_value x = b->graph->nodes[node.i].inputs[0];
+    remat_value x = node->inputs[0];
     remat_value positive = OP2(less, NUMBER(0), F32(x));
-    in_gradients[0] = LIKE(OP3(select, positive, F32(out_gradients[0]), NUMBER(0)), x);
-    return b->status;
+    in_gradients[0] = LIKE(OP3(select, positive, F32(gradient), NUMBER(0)), x);
 }
 
 /* --- sigmoid linear units --- */
@@ -91,7 +86,6 @@ OP_EXPAND(silu)
 {
     remat_value x = F32(inputs[0]);
     outputs[0] = LIKE(OP2(mul, x, OP1(sigmoid, x)), inputs[0]);
-    return b->status;
 }
 
 /* s (1 + x (1 - s)) */
@@ -103,10 +97,9 @@ static remat_value silu_derivative(struct remat_builder *b, remat_value x, remat
 
 OP_DERIVE(silu)
 {
-    remat_value input = b->graph->nodes[node.i].inputs[0], x = F32(input);
+    remat_value input = node->inputs[0], x = F32(input);
     remat_value derivative = silu_derivative(b, x, OP1(sigmoid, x));
-    in_gradients[0] = LIKE(OP2(mul, F32(out_gradients[0]), derivative), input);
-    return b->status;
+    in_gradients[0] = LIKE(OP2(mul, F32(gradient), derivative), input);
 }
 
 OP_SHAPE(gated)
@@ -126,17 +119,14 @@ OP_EXPAND(swiglu)
 {
     remat_value gate = F32(inputs[0]), x = F32(inputs[1]);
     outputs[0] = LIKE(OP2(mul, OP2(mul, gate, OP1(sigmoid, gate)), x), inputs[0]);
-    return b->status;
 }
 
 /* Both gradients use one sigmoid, so that one kernel computes them. */
 OP_DERIVE(swiglu)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    remat_value gate = F32(n.inputs[0]), x = F32(n.inputs[1]), g = F32(out_gradients[0]);
+    remat_value gate = F32(node->inputs[0]), x = F32(node->inputs[1]), g = F32(gradient);
     remat_value s = OP1(sigmoid, gate);
-    in_gradients[1] = LIKE(OP2(mul, g, OP2(mul, gate, s)), n.inputs[1]);
+    in_gradients[1] = LIKE(OP2(mul, g, OP2(mul, gate, s)), node->inputs[1]);
     remat_value derivative = silu_derivative(b, gate, s);
-    in_gradients[0] = LIKE(OP2(mul, OP2(mul, g, x), derivative), n.inputs[0]);
-    return b->status;
+    in_gradients[0] = LIKE(OP2(mul, OP2(mul, g, x), derivative), node->inputs[0]);
 }

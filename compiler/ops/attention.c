@@ -100,22 +100,14 @@ OP_FLOPS(attention_backward)
 
 OP_DERIVE(attention)
 {
-    remat_status st = REMAT_OK;
-    struct remat_node_info n = b->graph->nodes[node.i];
-    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
-    bool drops = n.input_count > 3;
-    const remat_value inputs[] = {out_gradients[0],
-                                  n.inputs[0],
-                                  n.inputs[1],
-                                  n.inputs[2],
-                                  n.outputs[0],
-                                  n.outputs[1],
-                                  drops ? n.inputs[3] : REMAT_NO_VALUE};
-    remat_value gradients[3] = {REMAT_NO_VALUE, REMAT_NO_VALUE, REMAT_NO_VALUE};
-    remat_build(b, REMAT_OP_attention_backward, inputs, 6 + drops, n.attributes, n.attribute_count,
-                gradients);
-    memcpy(in_gradients, gradients, sizeof gradients);
-    st = b->status;
-fail:
-    return st;
+    bool drops = node->input_count > 3;
+    const remat_value inputs[] = {gradient,
+                                  node->inputs[0],
+                                  node->inputs[1],
+                                  node->inputs[2],
+                                  node->outputs[0],
+                                  node->outputs[1],
+                                  drops ? node->inputs[3] : REMAT_NO_VALUE};
+    remat_build(b, REMAT_OP_attention_backward, inputs, 6 + drops, node->attributes,
+                node->attribute_count, in_gradients);
 }

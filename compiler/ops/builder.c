@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Appending nodes so that a rewrite reads like its formula. The first failure sticks, so formulas
- * need no checks in between. */
+/* Appending nodes so that a rewrite reads like its formula. */
 #include "family.h"
+
+#include <assert.h>
+#include <math.h>
 
 void remat_builder_init(struct remat_builder *b, remat_context *ctx, struct remat_arena *arena,
                         struct remat_graph *graph)
 {
     *b = (struct remat_builder){.ctx = ctx, .arena = arena, .graph = graph};
-}
-
-static remat_value fail(struct remat_builder *b, remat_status status)
-{
-    b->status = status;
-    return REMAT_NO_VALUE;
 }
 
 static const char *result_name(struct remat_builder *b, const char *first, uint16_t op, uint32_t k)
@@ -28,45 +24,12 @@ static const char *result_name(struct remat_builder *b, const char *first, uint1
                         remat_op_info(op)->name, b->counter++);
 }
 
-static void add_results(struct remat_builder *b, const struct remat_node_info *node,
-                        struct remat_value_info *infos, remat_value *outputs)
-{
-    for (uint32_t k = 0; k < node->output_count; k++) {
-        infos[k].name = result_name(b, infos[0].name, node->op, k);
-        infos[k].role = REMAT_ROLE_ACTIVATION;
-        infos[k].node = REMAT_NONE;
-        outputs[k] = remat_graph_add_value(b->arena, b->graph, &infos[k]);
-    }
-    remat_graph_add_node(b->arena, b->graph, node);
-}
-
-static remat_status infer(struct remat_builder *b, const struct remat_node_info *node,
-                          struct remat_value_info *infos)
-{
-    remat_status st = remat_op_infer(b->ctx, b->graph, node, infos);
-    if (st == REMAT_OK)
-        return REMAT_OK;
-    char reason[sizeof b->ctx->message];
-    memcpy(reason, b->ctx->message, sizeof reason);
-    return remat_error(b->ctx, st, "building %s for \"%s\": %.900s", remat_op_info(node->op)->name,
-                       b->name     ? b->name
-                       : b->prefix ? b->prefix
-                                   : "",
-                       reason);
-}
-
 #define RESULTS_MAX 8
 
-remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
-                        uint32_t input_count, const struct remat_attribute *attributes,
-                        uint32_t attribute_count, remat_value *outputs)
+remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                                 uint32_t input_count, const struct remat_attribute *attributes,
+                                 uint32_t attribute_count, remat_value *outputs)
 {
-    if (b->status != REMAT_OK)
-        return REMAT_NO_VALUE;
-    for (uint32_t k = 0; k < input_count; k++)
-        if (remat_is_none(inputs[k].i))
-            return fail(b, remat_error(b->ctx, REMAT_ERROR_INTERNAL, "building %s without input %u",
-                                       remat_op_info(op)->name, k));
     remat_value results[RESULTS_MAX];
     struct remat_value_info infos[RESULTS_MAX];
     struct remat_node_info node = {
@@ -83,14 +46,48 @@ remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value 
         .attributes = attributes,
         .instance = b->instance,
     };
-    remat_status st = infer(b, &node, infos);
-    if (st == REMAT_OK)
-        add_results(b, &node, infos, results);
-    if (st != REMAT_OK)
-        return fail(b, st);
-    if (outputs)
-        memcpy(outputs, results, node.output_count * sizeof *outputs);
-    return results[0];
+    for (uint32_t k = 0; k < input_count; k++)
+        assert(!remat_is_none(inputs[k].i));
+    remat_status st = remat_op_infer(b->ctx, b->graph, &node, infos);
+    if (st != REMAT_OK) {
+        const char *name = b->name ? b->name : b->prefix ? b->prefix : "";
+        char reason[sizeof b->ctx->message];
+        memcpy(reason, b->ctx->message, sizeof reason);
+        return remat_error(b->ctx, st, "building %s for \"%s\": %.900s", remat_op_info(op)->name,
+                           name, reason);
+    }
+    for (uint32_t k = 0; k < node.output_count; k++) {
+        infos[k].name = result_name(b, infos[0].name, op, k);
+        infos[k].role = REMAT_ROLE_ACTIVATION;
+        infos[k].node = REMAT_NONE;
+        results[k] = remat_graph_add_value(b->arena, b->graph, &infos[k]);
+    }
+    remat_graph_add_node(b->arena, b->graph, &node);
+    memcpy(outputs, results, node.output_count * sizeof *outputs);
+    return REMAT_OK;
+}
+
+/* With dense rows, as concat of one value has it. */
+static remat_value build_copy(struct remat_builder *b, remat_value x)
+{
+    const struct remat_attribute axis = remat_attribute_int("axis", 0);
+    return remat_build(b, REMAT_OP_concat, &x, 1, &axis, 1, NULL);
+}
+
+remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                        uint32_t input_count, const struct remat_attribute *attributes,
+                        uint32_t attribute_count, remat_value *outputs)
+{
+    remat_value results[RESULTS_MAX], copy;
+    struct remat_layout layout;
+    if (remat_op_has(op, REMAT_FACT_VIEW) && !remat_value_layout(b->graph, inputs[0], &layout)) {
+        copy = build_copy(b, inputs[0]);
+        inputs = &copy;
+    }
+    if (remat_build_checked(b, op, inputs, input_count, attributes, attribute_count,
+                            outputs ? outputs : results) != REMAT_OK)
+        remat_unwind(b->ctx);
+    return outputs ? outputs[0] : results[0];
 }
 
 remat_value remat_build1(struct remat_builder *b, uint16_t op, remat_value x)
@@ -113,15 +110,13 @@ remat_value remat_build3(struct remat_builder *b, uint16_t op, remat_value x, re
 
 void remat_push(struct remat_builder *b, remat_value operand)
 {
-    if (b->operand_count < REMAT_BUILDER_DEPTH)
-        b->operands[b->operand_count++] = operand;
-    else if (b->status == REMAT_OK)
-        b->status = remat_error(b->ctx, REMAT_ERROR_INTERNAL, "a formula is nested too deep");
+    assert(b->operand_count < REMAT_BUILDER_DEPTH);
+    b->operands[b->operand_count++] = operand;
 }
 
 remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count)
 {
-    b->operand_count -= count < b->operand_count ? count : b->operand_count;
+    b->operand_count -= count;
     return remat_build(b, op, &b->operands[b->operand_count], count, NULL, 0, NULL);
 }
 
@@ -131,43 +126,31 @@ remat_value remat_build_constant(struct remat_builder *b, double value)
     return remat_build(b, REMAT_OP_constant, NULL, 0, &attribute, 1, NULL);
 }
 
-static bool constant_value(const struct remat_graph *graph, remat_value x, double *out)
+/* NAN where x is no constant. */
+static double constant_value(const struct remat_graph *graph, remat_value x)
 {
     uint32_t node = graph->values[x.i].node;
-    if (node == REMAT_NONE || graph->nodes[node].op != REMAT_OP_constant)
-        return false;
-    *out = remat_node_float(&graph->nodes[node], "value", 0);
-    return true;
+    return node != REMAT_NONE && graph->nodes[node].op == REMAT_OP_constant
+               ? remat_node_float(&graph->nodes[node], "value", 0)
+               : NAN;
 }
 
 remat_value remat_build_product(struct remat_builder *b, remat_value x, remat_value y)
 {
-    if (b->status != REMAT_OK || remat_is_none(x.i) || remat_is_none(y.i))
-        return remat_build2(b, REMAT_OP_mul, x, y);
-    double x_number = 0, y_number = 0;
-    bool x_constant = constant_value(b->graph, x, &x_number);
-    bool y_constant = constant_value(b->graph, y, &y_number);
-    if (x_constant && y_constant)
+    double x_number = constant_value(b->graph, x), y_number = constant_value(b->graph, y);
+    if (!isnan(x_number * y_number))
         return remat_build_constant(b, x_number * y_number);
-    if (x_constant && x_number == 1)
-        return y;
-    if (y_constant && y_number == 1)
-        return x;
-    return remat_build2(b, REMAT_OP_mul, x, y);
+    return x_number == 1 ? y : y_number == 1 ? x : remat_build2(b, REMAT_OP_mul, x, y);
 }
 
 remat_value remat_build_scaled(struct remat_builder *b, remat_value x, remat_value factor)
 {
-    double number = 0;
-    if (b->status == REMAT_OK && constant_value(b->graph, factor, &number) && number == 1)
-        return x;
-    return LIKE(OP2(mul, factor, F32(x)), x);
+    return constant_value(b->graph, factor) == 1 ? x : LIKE(OP2(mul, factor, F32(x)), x);
 }
 
 remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_value like)
 {
-    if (b->status != REMAT_OK ||
-        remat_shape_equal(&b->graph->values[x.i].shape, &b->graph->values[like.i].shape))
+    if (remat_shape_equal(&b->graph->values[x.i].shape, &b->graph->values[like.i].shape))
         return x;
     remat_value column = remat_build1(b, REMAT_OP_column, like);
     return remat_build3(b, REMAT_OP_select, column, x, x);
@@ -176,8 +159,6 @@ remat_value remat_build_repeat(struct remat_builder *b, remat_value x, remat_val
 remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const int64_t *dims,
                                 uint32_t rank)
 {
-    if (b->status != REMAT_OK || remat_is_none(x.i))
-        return remat_build1(b, REMAT_OP_reshape, x);
     struct remat_shape to = {rank, {0}};
     for (uint32_t d = 0; d < rank; d++)
         to.dims[d] = dims[d];
@@ -185,17 +166,13 @@ remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const in
         return x;
     const struct remat_attribute shape = {
         .key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = to.dims};
-    if (!remat_can_reshape(b->graph, x, &to)) {
-        const struct remat_attribute axis = remat_attribute_int("axis", 0);
-        x = remat_build(b, REMAT_OP_concat, &x, 1, &axis, 1, NULL);
-    }
+    if (!remat_can_reshape(b->graph, x, &to))
+        x = build_copy(b, x);
     return remat_build(b, REMAT_OP_reshape, &x, 1, &shape, 1, NULL);
 }
 
 remat_value remat_build_rows(struct remat_builder *b, remat_value x)
 {
-    if (b->status != REMAT_OK)
-        return REMAT_NO_VALUE;
     const struct remat_shape *shape = &b->graph->values[x.i].shape;
     const int64_t dims[] = {remat_shape_rows(shape), shape->dims[shape->rank - 1]};
     return remat_build_reshape(b, x, dims, 2);
@@ -291,8 +268,6 @@ static remat_value sum_run(struct remat_builder *b, remat_value x, const struct 
 remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
                                const struct remat_shape *to)
 {
-    if (b->status != REMAT_OK || remat_is_none(gradient.i))
-        return remat_build1(b, REMAT_OP_row_sum, gradient);
     struct runs runs = find_runs(&b->graph->values[gradient.i].shape, to);
     remat_value whole = gradient;
     while (runs.count > 0) {

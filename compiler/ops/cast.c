@@ -30,9 +30,9 @@ bool remat_is_widening(const struct remat_graph *graph, remat_value x)
 
 remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype dtype)
 {
-    if (b->status != REMAT_OK || (!remat_is_none(x.i) && b->graph->values[x.i].dtype == dtype))
+    if (b->graph->values[x.i].dtype == dtype)
         return x;
-    if (!remat_is_none(x.i) && remat_is_widening(b->graph, x))
+    if (remat_is_widening(b->graph, x))
         return b->graph->nodes[b->graph->values[x.i].node].inputs[0];
     const struct remat_attribute attribute = remat_attribute_int("dtype", dtype);
     return remat_build(b, REMAT_OP_cast, &x, 1, &attribute, 1, NULL);
@@ -40,12 +40,10 @@ remat_value remat_build_cast(struct remat_builder *b, remat_value x, remat_dtype
 
 remat_value remat_build_like(struct remat_builder *b, remat_value x, remat_value like)
 {
-    return b->status != REMAT_OK ? REMAT_NO_VALUE
-                                 : remat_build_cast(b, x, b->graph->values[like.i].dtype);
+    return remat_build_cast(b, x, b->graph->values[like.i].dtype);
 }
 
 OP_DERIVE(cast)
 {
-    in_gradients[0] = remat_build_like(b, out_gradients[0], b->graph->nodes[node.i].inputs[0]);
-    return b->status;
+    in_gradients[0] = remat_build_like(b, gradient, node->inputs[0]);
 }

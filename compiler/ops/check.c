@@ -116,14 +116,3 @@ remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *
     return remat_error(ctx, REMAT_ERROR_INVALID, "axis %lld of a value of rank %u", (long long)axis,
                        rank);
 }
-
-remat_status remat_check_only_first(struct remat_builder *b, remat_node node,
-                                    const remat_value *out_gradients)
-{
-    const struct remat_node_info *n = &b->graph->nodes[node.i];
-    for (uint32_t k = 1; k < n->output_count; k++)
-        if (!remat_is_none(out_gradients[k].i))
-            return remat_error(b->ctx, REMAT_ERROR_INVALID, "no derivative by output %u (\"%s\")",
-                               k, b->graph->values[n->outputs[k].i].name);
-    return REMAT_OK;
-}

@@ -49,8 +49,6 @@ fail:
 static remat_value drop(struct remat_builder *b, const struct remat_node_info *dropout,
                         remat_value x, remat_value rng)
 {
-    if (b->status != REMAT_OK)
-        return REMAT_NO_VALUE;
     struct remat_shape shape = b->graph->values[x.i].shape;
     double p = remat_node_float(dropout, "p", 0);
     const struct remat_attribute attributes[] = {
@@ -64,13 +62,10 @@ static remat_value drop(struct remat_builder *b, const struct remat_node_info *d
 
 OP_EXPAND(dropout)
 {
-    outputs[0] = drop(b, info, inputs[0], inputs[1]);
-    return b->status;
+    outputs[0] = drop(b, node, inputs[0], inputs[1]);
 }
 
 OP_DERIVE(dropout)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    in_gradients[0] = drop(b, &n, out_gradients[0], n.inputs[1]);
-    return b->status;
+    in_gradients[0] = drop(b, node, gradient, node->inputs[1]);
 }

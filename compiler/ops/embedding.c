@@ -79,10 +79,8 @@ OP_FLOPS(embedding_backward)
 
 OP_DERIVE(embedding)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
     const struct remat_attribute rows =
-        remat_attribute_int("rows", remat_input_shape(b->graph, &n, 0)->dims[0]);
-    const remat_value inputs[] = {out_gradients[0], n.inputs[1]};
+        remat_attribute_int("rows", remat_input_shape(b->graph, node, 0)->dims[0]);
+    const remat_value inputs[] = {gradient, node->inputs[1]};
     in_gradients[0] = remat_build(b, REMAT_OP_embedding_backward, inputs, 2, &rows, 1, NULL);
-    return b->status;
 }

@@ -15,13 +15,13 @@
     uint64_t remat_flops_##name(MAYBE_UNUSED const struct remat_graph *graph,                      \
                                 MAYBE_UNUSED const struct remat_node_info *node)
 #define OP_DERIVE(name)                                                                            \
-    remat_status remat_derive_##name(                                                              \
-        MAYBE_UNUSED struct remat_builder *b, MAYBE_UNUSED remat_node node,                        \
-        MAYBE_UNUSED const remat_value *out_gradients, MAYBE_UNUSED remat_value *in_gradients)
+    void remat_derive_##name(                                                                      \
+        MAYBE_UNUSED struct remat_builder *b, MAYBE_UNUSED const struct remat_node_info *node,     \
+        MAYBE_UNUSED remat_value gradient, MAYBE_UNUSED remat_value *in_gradients)
 #define OP_EXPAND(name)                                                                            \
-    remat_status remat_expand_##name(struct remat_builder *b,                                      \
-                                     MAYBE_UNUSED const struct remat_node_info *info,              \
-                                     const remat_value *inputs, remat_value *outputs)
+    void remat_expand_##name(struct remat_builder *b,                                              \
+                             MAYBE_UNUSED const struct remat_node_info *node,                      \
+                             const remat_value *inputs, remat_value *outputs)
 
 /* A row's `none` declares a function that exists nowhere; ops.c reads it as NULL. */
 #define OP(name, facts, inputs_min, inputs_max, outputs, executor, attributes, shape, flops,       \
@@ -93,10 +93,6 @@ remat_status remat_check_flag(remat_context *ctx, const struct remat_node_info *
 /* Axis attribute in [0, rank). */
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node,
                               uint32_t rank);
-/* That the outputs after the first have no gradient: what they are there for is the backward pass.
- */
-remat_status remat_check_only_first(struct remat_builder *b, remat_node node,
-                                    const remat_value *out_gradients);
 
 remat_value remat_build_matmul(struct remat_builder *b, remat_value x, remat_value y,
                                bool transpose_x, bool transpose_y);

@@ -75,7 +75,7 @@ static remat_value logits_gradient(struct remat_builder *b, const struct remat_n
                                    remat_value x, remat_value targets, remat_value log_sum,
                                    remat_value share)
 {
-    if (b->status == REMAT_OK && remat_node_attribute(node, "ignore_index")) {
+    if (remat_node_attribute(node, "ignore_index")) {
         struct remat_shape row = b->graph->values[log_sum.i].shape;
         share = counted(b, node, remat_build_reshape(b, targets, row.dims, row.rank), share);
     }
@@ -85,24 +85,17 @@ static remat_value logits_gradient(struct remat_builder *b, const struct remat_n
 
 OP_EXPAND(cross_entropy)
 {
-    remat_value losses = row_losses(b, info, F32(inputs[0]), inputs[1], &outputs[1]);
-    remat_value mean = OP2(mul, OP1(row_sum, losses), share_of(b, info, inputs[1]));
+    remat_value losses = row_losses(b, node, F32(inputs[0]), inputs[1], &outputs[1]);
+    remat_value mean = OP2(mul, OP1(row_sum, losses), share_of(b, node, inputs[1]));
     outputs[0] = remat_build_reshape(b, mean, NULL, 0);
-    return b->status;
 }
 
 OP_DERIVE(cross_entropy)
 {
-    remat_status st = REMAT_OK;
-    struct remat_node_info n = b->graph->nodes[node.i];
-    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
-    remat_value x = F32(n.inputs[0]), share = share_of(b, &n, n.inputs[1]);
-    share = remat_build_product(b, out_gradients[0], remat_build_reshape(b, share, NULL, 0));
-    remat_value dx = logits_gradient(b, &n, x, n.inputs[1], n.outputs[1], share);
-    in_gradients[0] = LIKE(dx, n.inputs[0]);
-    st = b->status;
-fail:
-    return st;
+    remat_value x = F32(node->inputs[0]), share = share_of(b, node, node->inputs[1]);
+    share = remat_build_product(b, gradient, remat_build_reshape(b, share, NULL, 0));
+    remat_value dx = logits_gradient(b, node, x, node->inputs[1], node->outputs[1], share);
+    in_gradients[0] = LIKE(dx, node->inputs[0]);
 }
 
 /* --- linear_cross_entropy: each chunk's gradients follow its logits at once --- */
@@ -173,8 +166,6 @@ static void run_chunk(struct remat_builder *b, struct head *h, int64_t begin, in
     if (!remat_is_none(h->bias.i))
         logits = OP2(add, logits, h->bias);
     remat_value wide = F32(logits);
-    if (b->status != REMAT_OK)
-        return;
     h->losses[h->count] = row_losses(b, h->node, wide, targets, &log_sum);
     remat_value g = logits_gradient(b, h->node, wide, targets, log_sum, h->share);
     g = LIKE(g, logits);
@@ -193,15 +184,15 @@ static remat_value join(struct remat_builder *b, const remat_value *parts, uint3
 
 OP_EXPAND(linear_cross_entropy)
 {
-    struct head h = {info, remat_node_int(info, "transpose_weight", 0), .w = inputs[1]};
+    struct head h = {node, remat_node_int(node, "transpose_weight", 0), .w = inputs[1]};
     struct remat_shape shape = b->graph->values[inputs[0].i].shape;
-    int64_t rows = remat_shape_rows(&shape), chunk = remat_node_int(info, "rows", rows);
+    int64_t rows = remat_shape_rows(&shape), chunk = remat_node_int(node, "rows", rows);
     h.x = remat_build_rows(b, inputs[0]);
     h.targets = remat_build_reshape(b, inputs[2], &rows, 1);
-    h.bias = info->input_count > 3 ? inputs[3] : REMAT_NO_VALUE;
-    remat_value share = share_of(b, info, inputs[2]);
+    h.bias = node->input_count > 3 ? inputs[3] : REMAT_NO_VALUE;
+    remat_value share = share_of(b, node, inputs[2]);
     h.share = remat_build_reshape(b, share, NULL, 0);
-    for (int64_t begin = 0; begin < rows && b->status == REMAT_OK; begin += chunk)
+    for (int64_t begin = 0; begin < rows; begin += chunk)
         run_chunk(b, &h, begin, rows - begin < chunk ? rows : begin + chunk);
     remat_value losses = join(b, h.losses, h.count, 1), dx = join(b, h.dx, h.count, 0);
     remat_value mean = OP2(mul, OP1(row_sum, losses), share);
@@ -209,19 +200,12 @@ OP_EXPAND(linear_cross_entropy)
     outputs[1] = remat_build_reshape(b, dx, shape.dims, shape.rank);
     outputs[2] = h.dw;
     outputs[3] = LIKE(h.dbias, inputs[0]);
-    return b->status;
 }
 
 OP_DERIVE(linear_cross_entropy)
 {
-    remat_status st = REMAT_OK;
-    struct remat_node_info n = b->graph->nodes[node.i];
-    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
-    in_gradients[1] = remat_build_scaled(b, n.outputs[2], out_gradients[0]);
-    in_gradients[0] = remat_build_scaled(b, n.outputs[1], out_gradients[0]);
-    if (n.input_count > 3)
-        in_gradients[3] = remat_build_scaled(b, n.outputs[3], out_gradients[0]);
-    st = b->status;
-fail:
-    return st;
+    in_gradients[1] = remat_build_scaled(b, node->outputs[2], gradient);
+    in_gradients[0] = remat_build_scaled(b, node->outputs[1], gradient);
+    if (node->input_count > 3)
+        in_gradients[3] = remat_build_scaled(b, node->outputs[3], gradient);
 }

@@ -106,45 +106,40 @@ OP_FLOPS(linear)
 /* The gradient of b comes first: where b is a weight, it can be used up before a's is made. */
 OP_DERIVE(matmul)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    bool ta = remat_node_int(&n, "transpose_a", 0), tb = remat_node_int(&n, "transpose_b", 0);
-    remat_value x = n.inputs[0], y = n.inputs[1], g = out_gradients[0];
-    struct remat_shape x_shape = *remat_input_shape(b->graph, &n, 0);
-    struct remat_shape y_shape = *remat_input_shape(b->graph, &n, 1);
+    bool ta = remat_node_int(node, "transpose_a", 0), tb = remat_node_int(node, "transpose_b", 0);
+    remat_value x = node->inputs[0], y = node->inputs[1], g = gradient;
+    struct remat_shape x_shape = *remat_input_shape(b->graph, node, 0);
+    struct remat_shape y_shape = *remat_input_shape(b->graph, node, 1);
     remat_value dy =
         tb ? remat_build_matmul(b, g, x, true, ta) : remat_build_matmul(b, x, g, !ta, false);
     in_gradients[1] = remat_build_sum_to(b, dy, &y_shape);
     remat_value dx =
         ta ? remat_build_matmul(b, y, g, tb, true) : remat_build_matmul(b, g, y, false, !tb);
     in_gradients[0] = remat_build_sum_to(b, dx, &x_shape);
-    return b->status;
 }
 
 OP_DERIVE(linear)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    bool transposed = remat_node_int(&n, "transpose_weight", 0);
-    struct remat_shape shape = *remat_input_shape(b->graph, &n, 0);
-    remat_value g = out_gradients[0];
-    remat_value x_rows = remat_build_rows(b, n.inputs[0]), g_rows = remat_build_rows(b, g);
+    bool transposed = remat_node_int(node, "transpose_weight", 0);
+    struct remat_shape shape = *remat_input_shape(b->graph, node, 0);
+    remat_value x_rows = remat_build_rows(b, node->inputs[0]);
+    remat_value g_rows = remat_build_rows(b, gradient);
     in_gradients[1] = transposed ? remat_build_matmul(b, g_rows, x_rows, true, false)
                                  : remat_build_matmul(b, x_rows, g_rows, true, false);
-    if (n.input_count > 2)
-        in_gradients[2] = LIKE(OP1(column_sum, F32(g)), n.inputs[2]);
-    remat_value x_gradient = remat_build_matmul(b, g_rows, n.inputs[1], false, !transposed);
+    if (node->input_count > 2)
+        in_gradients[2] = LIKE(OP1(column_sum, F32(gradient)), node->inputs[2]);
+    remat_value x_gradient = remat_build_matmul(b, g_rows, node->inputs[1], false, !transposed);
     in_gradients[0] = remat_build_reshape(b, x_gradient, shape.dims, shape.rank);
-    return b->status;
 }
 
 OP_EXPAND(linear)
 {
-    bool transposed = remat_node_int(info, "transpose_weight", 0);
+    bool transposed = remat_node_int(node, "transpose_weight", 0);
     struct remat_shape shape = b->graph->values[inputs[0].i].shape;
     shape.dims[shape.rank - 1] = b->graph->values[inputs[1].i].shape.dims[transposed ? 0 : 1];
     remat_value rows = remat_build_rows(b, inputs[0]);
     remat_value product = remat_build_matmul(b, rows, inputs[1], false, transposed);
     outputs[0] = remat_build_reshape(b, product, shape.dims, shape.rank);
-    if (info->input_count > 2)
+    if (node->input_count > 2)
         outputs[0] = OP2(add, outputs[0], inputs[2]);
-    return b->status;
 }

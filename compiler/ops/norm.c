@@ -37,7 +37,7 @@ static double share_of(const struct remat_builder *b, remat_value x)
 OP_EXPAND(layer_norm)
 {
     double share = share_of(b, inputs[0]);
-    double epsilon = remat_node_float(info, "epsilon", EPSILON);
+    double epsilon = remat_node_float(node, "epsilon", EPSILON);
     remat_value x = F32(inputs[0]), gamma = F32(inputs[1]), beta = F32(inputs[2]);
     remat_value mean = OP2(mul, OP1(row_sum, x), NUMBER(share));
     remat_value d = OP2(sub, x, mean);
@@ -46,7 +46,6 @@ OP_EXPAND(layer_norm)
     outputs[0] = LIKE(OP2(add, OP2(mul, OP2(mul, d, rstd), gamma), beta), inputs[0]);
     outputs[1] = mean;
     outputs[2] = rstd;
-    return b->status;
 }
 
 static remat_value normalised(struct remat_builder *b, const struct remat_node_info *n)
@@ -57,24 +56,18 @@ static remat_value normalised(struct remat_builder *b, const struct remat_node_i
 /* With h = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean of g - h (mean of g h)). */
 OP_DERIVE(layer_norm)
 {
-    remat_status st = REMAT_OK;
-    struct remat_node_info n = b->graph->nodes[node.i];
-    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
-    double share = share_of(b, n.inputs[0]);
-    remat_value dy = F32(out_gradients[0]);
-    remat_value d_gamma = OP1(column_sum, OP2(mul, dy, normalised(b, &n)));
-    in_gradients[1] = LIKE(d_gamma, n.inputs[1]);
-    in_gradients[2] = LIKE(OP1(column_sum, dy), n.inputs[2]);
+    double share = share_of(b, node->inputs[0]);
+    remat_value dy = F32(gradient);
+    remat_value d_gamma = OP1(column_sum, OP2(mul, dy, normalised(b, node)));
+    in_gradients[1] = LIKE(d_gamma, node->inputs[1]);
+    in_gradients[2] = LIKE(OP1(column_sum, dy), node->inputs[2]);
 
-    remat_value h = normalised(b, &n);
-    remat_value g = OP2(mul, dy, F32(n.inputs[1]));
+    remat_value h = normalised(b, node);
+    remat_value g = OP2(mul, dy, F32(node->inputs[1]));
     remat_value g_mean = OP2(mul, OP1(row_sum, g), NUMBER(share));
     remat_value gh_mean = OP2(mul, OP1(row_sum, OP2(mul, g, h)), NUMBER(share));
     remat_value centered = OP2(sub, OP2(sub, g, g_mean), OP2(mul, h, gh_mean));
-    in_gradients[0] = LIKE(OP2(mul, centered, n.outputs[2]), n.inputs[0]);
-    st = b->status;
-fail:
-    return st;
+    in_gradients[0] = LIKE(OP2(mul, centered, node->outputs[2]), node->inputs[0]);
 }
 
 OP_EXPAND(rms_norm)
@@ -82,29 +75,22 @@ OP_EXPAND(rms_norm)
     remat_value x = F32(inputs[0]), gamma = F32(inputs[1]);
     remat_value sum = OP1(row_sum, OP2(mul, x, x));
     remat_value mean = OP2(mul, sum, NUMBER(share_of(b, inputs[0])));
-    remat_value epsilon = NUMBER(remat_node_float(info, "epsilon", EPSILON));
+    remat_value epsilon = NUMBER(remat_node_float(node, "epsilon", EPSILON));
     remat_value rstd = OP1(rsqrt, OP2(add, mean, epsilon));
     outputs[0] = LIKE(OP2(mul, OP2(mul, x, rstd), gamma), inputs[0]);
     outputs[1] = rstd;
-    return b->status;
 }
 
 /* With h = x rstd and g = dy gamma: dx = rstd (g - h (mean of g h)). */
 OP_DERIVE(rms_norm)
 {
-    remat_status st = REMAT_OK;
-    struct remat_node_info n = b->graph->nodes[node.i];
-    REMAT_TRY(remat_check_only_first(b, node, out_gradients));
-    remat_value x = F32(n.inputs[0]), dy = F32(out_gradients[0]), rstd = n.outputs[1];
+    remat_value x = F32(node->inputs[0]), dy = F32(gradient), rstd = node->outputs[1];
     remat_value d_gamma = OP1(column_sum, OP2(mul, dy, OP2(mul, x, rstd)));
-    in_gradients[1] = LIKE(d_gamma, n.inputs[1]);
+    in_gradients[1] = LIKE(d_gamma, node->inputs[1]);
 
     remat_value h = OP2(mul, x, rstd);
-    remat_value g = OP2(mul, dy, F32(n.inputs[1]));
-    remat_value mean = OP2(mul, OP1(row_sum, OP2(mul, g, h)), NUMBER(share_of(b, n.inputs[0])));
+    remat_value g = OP2(mul, dy, F32(node->inputs[1]));
+    remat_value mean = OP2(mul, OP1(row_sum, OP2(mul, g, h)), NUMBER(share_of(b, node->inputs[0])));
     remat_value dx = OP2(mul, OP2(sub, g, OP2(mul, h, mean)), rstd);
-    in_gradients[0] = LIKE(dx, n.inputs[0]);
-    st = b->status;
-fail:
-    return st;
+    in_gradients[0] = LIKE(dx, node->inputs[0]);
 }

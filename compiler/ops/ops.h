@@ -45,15 +45,15 @@ struct remat_op_info {
                           const struct remat_node_info *node, struct remat_value_info *outputs);
     /* Floating-point operations of the whole node. */
     uint64_t (*flops)(const struct remat_graph *graph, const struct remat_node_info *node);
-    /* Builds the gradients of the inputs. out_gradients[k] is REMAT_NO_VALUE where output k has no
-     * gradient; in_gradients arrives filled with REMAT_NO_VALUE and keeps it where the derivative
-     * is zero. NULL: not differentiable. */
-    remat_status (*derive)(struct remat_builder *builder, remat_node node,
-                           const remat_value *out_gradients, remat_value *in_gradients);
-    /* Builds primitive nodes that compute the node's outputs from `inputs` (ids in the new graph;
-     * node is described by `info`, whose attributes hold). NULL for primitive ops. */
-    remat_status (*expand)(struct remat_builder *builder, const struct remat_node_info *info,
-                           const remat_value *inputs, remat_value *outputs);
+    /* Builds the gradients of the inputs from that of the first output; further outputs are there
+     * for the derivative and have none. in_gradients arrives filled with REMAT_NO_VALUE and keeps
+     * it where the derivative is zero. NULL: not differentiable. */
+    void (*derive)(struct remat_builder *builder, const struct remat_node_info *node,
+                   remat_value gradient, remat_value *in_gradients);
+    /* Builds primitive nodes that compute the node's outputs from `inputs` (ids in the new
+     * graph; those of `node` are of the old one). NULL for primitive ops. */
+    void (*expand)(struct remat_builder *builder, const struct remat_node_info *node,
+                   const remat_value *inputs, remat_value *outputs);
 };
 
 const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */
@@ -123,10 +123,10 @@ bool remat_attribute_equal(const struct remat_attribute *a, const struct remat_a
  *
  *     v = remat_build2(b, REMAT_OP_mul, x, remat_build1(b, REMAT_OP_rsqrt, variance));
  *
- * The first failure sticks in b->status; later calls return REMAT_NO_VALUE and do nothing, and
- * remat_build on REMAT_NO_VALUE fails. New nodes take scope, phase, origin, group and instance from
- * the builder. Names: `name` when set (used once, for the first output; further outputs get it with
- * the suffix ".1", ".2"), else prefix "." op "_" counter. */
+ * Operands and attributes fit each other: the verifier has seen to it, or whoever builds. What is
+ * too large for any memory all the same unwinds. New nodes take scope, phase, origin, group and
+ * instance from the builder. Names: `name` when set (used once, for the first output; further
+ * outputs get it with the suffix ".1", ".2"), else prefix "." op "_" counter. */
 #define REMAT_BUILDER_DEPTH 32
 struct remat_builder {
     remat_context *ctx;
@@ -140,16 +140,20 @@ struct remat_builder {
     uint32_t instance;
     const char *name, *prefix;
     uint32_t counter;
-    remat_status status;
     remat_value operands[REMAT_BUILDER_DEPTH]; /* of formulas being written out */
     uint32_t operand_count;
 };
 void remat_builder_init(struct remat_builder *b, remat_context *ctx, struct remat_arena *arena,
                         struct remat_graph *graph);
-/* outputs may be NULL for one output; returns the first output. Attributes are copied. */
+/* outputs may be NULL for one output; returns the first output. Attributes are copied. Copies the
+ * operand of a view first where it is at the end of too long a chain of views. */
 remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,
                         uint32_t input_count, const struct remat_attribute *attributes,
                         uint32_t attribute_count, remat_value *outputs);
+/* The same for what a setting of the user's may make wrong: `building OP for "NAME": ...`. */
+remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const remat_value *inputs,
+                                 uint32_t input_count, const struct remat_attribute *attributes,
+                                 uint32_t attribute_count, remat_value *outputs);
 remat_value remat_build1(struct remat_builder *b, uint16_t op, remat_value x);
 remat_value remat_build2(struct remat_builder *b, uint16_t op, remat_value x, remat_value y);
 remat_value remat_build3(struct remat_builder *b, uint16_t op, remat_value x, remat_value y,

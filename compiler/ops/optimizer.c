@@ -105,14 +105,13 @@ static remat_value assign_and_flag(struct remat_builder *b, const struct remat_n
 OP_EXPAND(sgd)
 {
     remat_value p = inputs[0], g = inputs[1], lr = inputs[2];
-    double decay = remat_node_float(info, "weight_decay", 0);
+    double decay = remat_node_float(node, "weight_decay", 0);
     if (b->graph->values[p.i].shape.rank == 0)
         lr = remat_build_reshape(b, lr, NULL, 0);
     if (decay != 0)
         g = OP2(add, g, OP2(mul, p, NUMBER(decay)));
     remat_value new_p = OP2(sub, p, OP2(mul, g, lr));
-    outputs[0] = assign_and_flag(b, info, inputs, new_p, inputs[1]);
-    return b->status;
+    outputs[0] = assign_and_flag(b, node, inputs, new_p, inputs[1]);
 }
 
 OP_SHAPE(assign)
@@ -146,8 +145,8 @@ OP_EXPAND(adamw)
 {
     remat_value p = inputs[0], m = inputs[1], v = inputs[2], g = inputs[3];
     uint32_t rank = b->graph->values[p.i].shape.rank;
-    double beta1 = remat_node_float(info, "beta1", 0), beta2 = remat_node_float(info, "beta2", 0);
-    double epsilon = remat_node_float(info, "epsilon", 0);
+    double beta1 = remat_node_float(node, "beta1", 0), beta2 = remat_node_float(node, "beta2", 0);
+    double epsilon = remat_node_float(node, "epsilon", 0);
     remat_value decay = coefficient(b, inputs[4], 0, rank);
     remat_value step_size = coefficient(b, inputs[4], 1, rank);
     remat_value correction = coefficient(b, inputs[4], 2, rank);
@@ -158,8 +157,7 @@ OP_EXPAND(adamw)
     remat_value root = OP2(div, OP1(sqrt, new_v), correction);
     remat_value change = OP2(div, OP2(mul, new_m, step_size), OP2(add, root, NUMBER(epsilon)));
     remat_value new_p = OP2(sub, OP2(mul, p, decay), change);
-    outputs[0] = assign_and_flag(b, info, inputs, new_p, g);
+    outputs[0] = assign_and_flag(b, node, inputs, new_p, g);
     outputs[1] = OP2(assign, m, new_m);
     outputs[2] = OP2(assign, v, new_v);
-    return b->status;
 }

@@ -114,145 +114,111 @@ OP_FLOPS(pointwise)
 
 /* --- derivatives --- */
 
-/* What the formulas need: operands x, y, result z and its gradient g. */
-struct operands {
-    remat_value x, y, z, g;
-};
-
-static struct operands operands_of(const struct remat_builder *b, remat_node node,
-                                   const remat_value *out_gradients)
-{
-    const struct remat_node_info *n = &b->graph->nodes[node.i];
-    return (struct operands){n->inputs[0], n->input_count > 1 ? n->inputs[1] : REMAT_NO_VALUE,
-                             n->outputs[0], out_gradients[0]};
-}
+/* Of the formulas: operands x and y, result z, and its gradient g. */
+#define X node->inputs[0]
+#define Y node->inputs[1]
+#define Z node->outputs[0]
+#define G gradient
 
 /* Sets the gradient of input k, summed to its shape. */
-static void give(struct remat_builder *b, remat_node node, uint32_t k, remat_value gradient,
-                 remat_value *in_gradients)
+static void give(struct remat_builder *b, const struct remat_node_info *node, uint32_t k,
+                 remat_value gradient, remat_value *in_gradients)
 {
-    if (b->status != REMAT_OK)
-        return;
-    struct remat_shape shape = *remat_input_shape(b->graph, &b->graph->nodes[node.i], k);
+    struct remat_shape shape = *remat_input_shape(b->graph, node, k);
     in_gradients[k] = remat_build_sum_to(b, gradient, &shape);
 }
 
 OP_DERIVE(zero)
 {
-    return REMAT_OK;
 }
 
 OP_DERIVE(add)
 {
-    give(b, node, 0, out_gradients[0], in_gradients);
-    give(b, node, 1, out_gradients[0], in_gradients);
-    return b->status;
+    give(b, node, 0, gradient, in_gradients);
+    give(b, node, 1, gradient, in_gradients);
 }
 
 OP_DERIVE(sub)
 {
-    give(b, node, 0, out_gradients[0], in_gradients);
-    give(b, node, 1, OP1(neg, out_gradients[0]), in_gradients);
-    return b->status;
+    give(b, node, 0, gradient, in_gradients);
+    give(b, node, 1, OP1(neg, gradient), in_gradients);
 }
 
 OP_DERIVE(mul)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    give(b, node, 0, remat_build_product(b, o.g, o.y), in_gradients);
-    give(b, node, 1, remat_build_product(b, o.g, o.x), in_gradients);
-    return b->status;
+    give(b, node, 0, remat_build_product(b, G, Y), in_gradients);
+    give(b, node, 1, remat_build_product(b, G, X), in_gradients);
 }
 
 OP_DERIVE(div)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    give(b, node, 0, OP2(div, o.g, o.y), in_gradients);
-    give(b, node, 1, OP1(neg, OP2(div, remat_build_product(b, o.g, o.z), o.y)), in_gradients);
-    return b->status;
+    give(b, node, 0, OP2(div, G, Y), in_gradients);
+    give(b, node, 1, OP1(neg, OP2(div, remat_build_product(b, G, Z), Y)), in_gradients);
 }
 
 /* The gradient goes to input `first` where `condition` holds, else to the one after it. */
-static remat_status give_either(struct remat_builder *b, remat_node node, remat_value condition,
-                                uint32_t first, remat_value gradient, remat_value *in_gradients)
+static void give_either(struct remat_builder *b, const struct remat_node_info *node,
+                        remat_value condition, uint32_t first, remat_value gradient,
+                        remat_value *in_gradients)
 {
     give(b, node, first, OP3(select, condition, gradient, NUMBER(0)), in_gradients);
     give(b, node, first + 1, OP3(select, condition, NUMBER(0), gradient), in_gradients);
-    return b->status;
 }
 
 OP_DERIVE(maximum)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    return give_either(b, node, OP2(less, o.y, o.x), 0, o.g, in_gradients);
+    give_either(b, node, OP2(less, Y, X), 0, G, in_gradients);
 }
 
 OP_DERIVE(minimum)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    return give_either(b, node, OP2(less, o.x, o.y), 0, o.g, in_gradients);
+    give_either(b, node, OP2(less, X, Y), 0, G, in_gradients);
 }
 
 OP_DERIVE(select)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    return give_either(b, node, o.x, 1, o.g, in_gradients);
+    give_either(b, node, X, 1, G, in_gradients);
 }
 
 OP_DERIVE(neg)
 {
-    in_gradients[0] = OP1(neg, out_gradients[0]);
-    return b->status;
+    in_gradients[0] = OP1(neg, gradient);
 }
 
 OP_DERIVE(exp)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    in_gradients[0] = remat_build_product(b, o.g, o.z);
-    return b->status;
+    in_gradients[0] = remat_build_product(b, G, Z);
 }
 
 OP_DERIVE(log)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    in_gradients[0] = OP2(div, o.g, o.x);
-    return b->status;
+    in_gradients[0] = OP2(div, G, X);
 }
 
 OP_DERIVE(sqrt)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    in_gradients[0] = OP2(div, remat_build_product(b, o.g, NUMBER(0.5)), o.z);
-    return b->status;
+    in_gradients[0] = OP2(div, remat_build_product(b, G, NUMBER(0.5)), Z);
 }
 
 OP_DERIVE(rsqrt)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    remat_value cube = OP2(mul, OP2(mul, o.z, o.z), o.z);
-    in_gradients[0] = OP2(mul, remat_build_product(b, o.g, NUMBER(-0.5)), cube);
-    return b->status;
+    remat_value cube = OP2(mul, OP2(mul, Z, Z), Z);
+    in_gradients[0] = OP2(mul, remat_build_product(b, G, NUMBER(-0.5)), cube);
 }
 
 OP_DERIVE(tanh)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    in_gradients[0] = remat_build_product(b, o.g, OP2(sub, NUMBER(1), OP2(mul, o.z, o.z)));
-    return b->status;
+    in_gradients[0] = remat_build_product(b, G, OP2(sub, NUMBER(1), OP2(mul, Z, Z)));
 }
 
 OP_DERIVE(sigmoid)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    remat_value slope = OP2(mul, o.z, OP2(sub, NUMBER(1), o.z));
-    in_gradients[0] = remat_build_product(b, o.g, slope);
-    return b->status;
+    remat_value slope = OP2(mul, Z, OP2(sub, NUMBER(1), Z));
+    in_gradients[0] = remat_build_product(b, G, slope);
 }
 
 OP_DERIVE(erf)
 {
-    struct operands o = operands_of(b, node, out_gradients);
-    remat_value bell = OP1(exp, OP1(neg, OP2(mul, o.x, o.x)));
-    in_gradients[0] = OP2(mul, remat_build_product(b, o.g, NUMBER(M_2_SQRTPI)), bell);
-    return b->status;
+    remat_value bell = OP1(exp, OP1(neg, OP2(mul, X, X)));
+    in_gradients[0] = OP2(mul, remat_build_product(b, G, NUMBER(M_2_SQRTPI)), bell);
 }

@@ -26,12 +26,10 @@ fail:
 
 OP_DERIVE(row_sum)
 {
-    in_gradients[0] = remat_build_repeat(b, out_gradients[0], b->graph->nodes[node.i].inputs[0]);
-    return b->status;
+    in_gradients[0] = remat_build_repeat(b, gradient, node->inputs[0]);
 }
 
 OP_DERIVE(column_sum)
 {
-    in_gradients[0] = remat_build_repeat(b, out_gradients[0], b->graph->nodes[node.i].inputs[0]);
-    return b->status;
+    in_gradients[0] = remat_build_repeat(b, gradient, node->inputs[0]);
 }

@@ -48,8 +48,6 @@ fail:
 static remat_value term(struct remat_builder *b, remat_value x, remat_value table, int64_t from,
                         bool inverse)
 {
-    if (b->status != REMAT_OK)
-        return REMAT_NO_VALUE;
     struct remat_shape shape = b->graph->values[x.i].shape;
     int64_t pairs = shape.dims[3] / 2;
     remat_value half = remat_build_slice(b, x, 3, from * pairs, (from + 1) * pairs);
@@ -62,20 +60,17 @@ static remat_value term(struct remat_builder *b, remat_value x, remat_value tabl
 
 OP_EXPAND(rope)
 {
-    bool inverse = remat_node_int(info, "inverse", 0);
+    bool inverse = remat_node_int(node, "inverse", 0);
     struct remat_shape shape = b->graph->values[inputs[0].i].shape;
     remat_value first = term(b, inputs[0], inputs[1], 0, inverse);
     remat_value sum = OP2(add, first, term(b, inputs[0], inputs[1], 1, inverse));
     outputs[0] = remat_build_reshape(b, LIKE(sum, inputs[0]), shape.dims, shape.rank);
-    return b->status;
 }
 
 OP_DERIVE(rope)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
     const struct remat_attribute inverse =
-        remat_attribute_int("inverse", !remat_node_int(&n, "inverse", 0));
-    const remat_value inputs[] = {out_gradients[0], n.inputs[1]};
+        remat_attribute_int("inverse", !remat_node_int(node, "inverse", 0));
+    const remat_value inputs[] = {gradient, node->inputs[1]};
     in_gradients[0] = remat_build(b, REMAT_OP_rope, inputs, 2, &inverse, 1, NULL);
-    return b->status;
 }

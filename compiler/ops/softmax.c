@@ -20,16 +20,13 @@ OP_EXPAND(softmax)
     remat_value x = F32(inputs[0]);
     remat_value e = OP1(exp, OP2(sub, x, OP1(row_max, x)));
     outputs[0] = LIKE(OP2(div, e, OP1(row_sum, e)), inputs[0]);
-    return b->status;
 }
 
 OP_DERIVE(softmax)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    remat_value y = F32(n.outputs[0]), g = F32(out_gradients[0]);
+    remat_value y = F32(node->outputs[0]), g = F32(gradient);
     remat_value dot = OP1(row_sum, OP2(mul, g, y));
-    in_gradients[0] = LIKE(OP2(mul, OP2(sub, g, dot), y), n.inputs[0]);
-    return b->status;
+    in_gradients[0] = LIKE(OP2(mul, OP2(sub, g, dot), y), node->inputs[0]);
 }
 
 OP_SHAPE(mask_causal)
@@ -54,8 +51,6 @@ fail:
 /* Not 0 where x is masked. */
 static remat_value masked(struct remat_builder *b, remat_value x, remat_value positions)
 {
-    if (b->status != REMAT_OK)
-        return REMAT_NO_VALUE;
     const struct remat_shape *shape = &b->graph->values[x.i].shape;
     int64_t queries = shape->dims[shape->rank - 2], keys = shape->dims[shape->rank - 1];
     remat_value last = remat_build_reshape(b, positions, (int64_t[]){queries, 1}, 2);
@@ -66,34 +61,28 @@ static remat_value masked(struct remat_builder *b, remat_value x, remat_value po
 
 OP_EXPAND(mask_causal)
 {
-    remat_value x = F32(inputs[0]), scale = NUMBER(remat_node_float(info, "scale", 1));
+    remat_value x = F32(inputs[0]), scale = NUMBER(remat_node_float(node, "scale", 1));
     remat_value scaled = remat_build_product(b, x, scale);
     remat_value y = OP3(select, masked(b, x, inputs[1]), NUMBER(-FLT_MAX), scaled);
     outputs[0] = LIKE(y, inputs[0]);
-    return b->status;
 }
 
 OP_DERIVE(mask_causal)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    remat_value g = F32(out_gradients[0]), scale = NUMBER(remat_node_float(&n, "scale", 1));
+    remat_value g = F32(gradient), scale = NUMBER(remat_node_float(node, "scale", 1));
     remat_value scaled = remat_build_product(b, g, scale);
-    remat_value dx = OP3(select, masked(b, g, n.inputs[1]), NUMBER(0), scaled);
-    in_gradients[0] = LIKE(dx, n.inputs[0]);
-    return b->status;
+    remat_value dx = OP3(select, masked(b, g, node->inputs[1]), NUMBER(0), scaled);
+    in_gradients[0] = LIKE(dx, node->inputs[0]);
 }
 
 OP_EXPAND(scale)
 {
-    remat_value factor = NUMBER(remat_node_float(info, "scale", 1));
+    remat_value factor = NUMBER(remat_node_float(node, "scale", 1));
     outputs[0] = LIKE(OP2(mul, F32(inputs[0]), factor), inputs[0]);
-    return b->status;
 }
 
 OP_DERIVE(scale)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    remat_value factor = NUMBER(remat_node_float(&n, "scale", 1));
-    in_gradients[0] = LIKE(OP2(mul, F32(out_gradients[0]), factor), n.inputs[0]);
-    return b->status;
+    remat_value factor = NUMBER(remat_node_float(node, "scale", 1));
+    in_gradients[0] = LIKE(OP2(mul, F32(gradient), factor), node->inputs[0]);
 }

@@ -180,8 +180,7 @@ static remat_status check_inferred(struct verifier *v, uint32_t n)
     REMAT_TRY(remat_op_infer(v->ctx, graph, node, inferred));
     for (uint32_t k = 0; k < node->output_count; k++) {
         const struct remat_value_info *value = &graph->values[node->outputs[k].i];
-        if (value->dtype == inferred[k].dtype &&
-            remat_shape_equal(&value->shape, &inferred[k].shape))
+        if (remat_type_equal(value, &inferred[k]))
             continue;
         char has[REMAT_SHAPE_TEXT], should[REMAT_SHAPE_TEXT];
         REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "output %u is %s %s, expected %s %s", k,
@@ -259,7 +258,7 @@ static remat_status check_results(struct verifier *v)
         const struct remat_value_info *state = &graph->values[update.state.i];
         const struct remat_value_info *value = &graph->values[update.value.i];
         if (state->node != REMAT_NONE || value->node == REMAT_NONE ||
-            state->dtype != value->dtype || !remat_shape_equal(&state->shape, &value->shape))
+            !remat_type_equal(state, value))
             return remat_error(v->ctx, REMAT_ERROR_INVALID,
                                "update of \"%.200s\" by \"%.200s\": expected a graph input and a "
                                "computed value of the same type and shape",

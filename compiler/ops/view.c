@@ -264,29 +264,24 @@ fail:
 
 OP_DERIVE(reshape)
 {
-    const struct remat_node_info *n = &b->graph->nodes[node.i];
-    struct remat_shape shape = *remat_input_shape(b->graph, n, 0);
-    in_gradients[0] = remat_build_reshape(b, out_gradients[0], shape.dims, shape.rank);
-    return b->status;
+    struct remat_shape shape = *remat_input_shape(b->graph, node, 0);
+    in_gradients[0] = remat_build_reshape(b, gradient, shape.dims, shape.rank);
 }
 
 OP_DERIVE(slice)
 {
-    const struct remat_node_info *n = &b->graph->nodes[node.i];
-    int64_t axis = remat_node_int(n, "axis", 0);
+    int64_t axis = remat_node_int(node, "axis", 0);
     const struct remat_attribute attributes[] = {
         remat_attribute_int("axis", axis),
-        remat_attribute_int("begin", remat_node_int(n, "begin", 0)),
-        remat_attribute_int("length", remat_input_shape(b->graph, n, 0)->dims[axis]),
+        remat_attribute_int("begin", remat_node_int(node, "begin", 0)),
+        remat_attribute_int("length", remat_input_shape(b->graph, node, 0)->dims[axis]),
     };
-    in_gradients[0] = remat_build(b, REMAT_OP_pad, &out_gradients[0], 1, attributes, 3, NULL);
-    return b->status;
+    in_gradients[0] = remat_build(b, REMAT_OP_pad, &gradient, 1, attributes, 3, NULL);
 }
 
 OP_DERIVE(transpose)
 {
-    const struct remat_attribute *permutation =
-        remat_node_attribute(&b->graph->nodes[node.i], "permutation");
+    const struct remat_attribute *permutation = remat_node_attribute(node, "permutation");
     int64_t inverse[REMAT_RANK_MAX];
     for (uint32_t d = 0; d < permutation->count; d++)
         inverse[permutation->ints[d]] = d;
@@ -294,29 +289,24 @@ OP_DERIVE(transpose)
                                               .kind = REMAT_ATTRIBUTE_INTS,
                                               .count = permutation->count,
                                               .ints = inverse};
-    in_gradients[0] = remat_build(b, REMAT_OP_transpose, &out_gradients[0], 1, &attribute, 1, NULL);
-    return b->status;
+    in_gradients[0] = remat_build(b, REMAT_OP_transpose, &gradient, 1, &attribute, 1, NULL);
 }
 
 OP_DERIVE(pad)
 {
-    const struct remat_node_info *n = &b->graph->nodes[node.i];
-    int64_t axis = remat_node_int(n, "axis", 0), begin = remat_node_int(n, "begin", 0);
-    int64_t end = begin + remat_input_shape(b->graph, n, 0)->dims[axis];
-    in_gradients[0] = remat_build_slice(b, out_gradients[0], (uint32_t)axis, begin, end);
-    return b->status;
+    int64_t axis = remat_node_int(node, "axis", 0), begin = remat_node_int(node, "begin", 0);
+    int64_t end = begin + remat_input_shape(b->graph, node, 0)->dims[axis];
+    in_gradients[0] = remat_build_slice(b, gradient, (uint32_t)axis, begin, end);
 }
 
 OP_DERIVE(concat)
 {
-    struct remat_node_info n = b->graph->nodes[node.i];
-    int64_t axis = remat_node_int(&n, "axis", 0), begin = 0;
-    for (uint32_t k = 0; k < n.input_count; k++) {
-        int64_t end = begin + remat_input_shape(b->graph, &n, k)->dims[axis];
-        in_gradients[k] = n.input_count == 1
-                              ? out_gradients[0]
-                              : remat_build_slice(b, out_gradients[0], (uint32_t)axis, begin, end);
+    int64_t axis = remat_node_int(node, "axis", 0), begin = 0;
+    for (uint32_t k = 0; k < node->input_count; k++) {
+        int64_t end = begin + remat_input_shape(b->graph, node, k)->dims[axis];
+        in_gradients[k] = node->input_count == 1
+                              ? gradient
+                              : remat_build_slice(b, gradient, (uint32_t)axis, begin, end);
         begin = end;
     }
-    return b->status;
 }

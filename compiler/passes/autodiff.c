@@ -8,6 +8,8 @@
  * complete when its value's producer is visited, and a parameter's after the first of its users. */
 #include "passes.h"
 
+#include <assert.h>
+
 struct autodiff {
     remat_context *ctx;
     struct remat_arena *arena;
@@ -73,83 +75,69 @@ static void extend_named(struct autodiff *a)
 
 /* --- nodes --- */
 
-static remat_status contribute(struct autodiff *a, remat_value value, remat_value contribution)
+static void contribute(struct autodiff *a, remat_value value, remat_value contribution)
 {
-    const struct remat_value_info *info = &a->graph->values[value.i];
-    const struct remat_value_info *gradient = &a->graph->values[contribution.i];
-    if (!remat_shape_equal(&info->shape, &gradient->shape) || info->dtype != gradient->dtype)
-        return remat_error(a->ctx, REMAT_ERROR_INTERNAL,
-                           "gradient of \"%s\" has another shape or type", info->name);
+    assert(remat_type_equal(&a->graph->values[value.i], &a->graph->values[contribution.i]));
     remat_value *sum = &a->gradients[value.i];
     *sum = remat_is_none(sum->i) ? contribution
                                  : remat_build2(&a->b, REMAT_OP_add, *sum, contribution);
-    return a->b.status;
 }
 
-static void enter_node(struct autodiff *a, const struct remat_node_info *node)
+/* Only the first output has a gradient: the others are there for the backward pass. */
+static remat_status check_derivable(struct autodiff *a, const struct remat_node_info *node)
 {
+    const struct remat_op_info *op = remat_op_info(node->op);
     const char *name = a->graph->values[node->outputs[0].i].name;
-    a->b.scope = node->scope;
-    a->b.counter = 0;
-    a->b.prefix = REMAT_FORMAT(a->arena, "%s.grad", name);
-    a->b.keep_origin = true;
-    a->b.origin = node->origin;
-    a->b.origin_group = a->graph->node_count;
-}
-
-static remat_status derive(struct autodiff *a, uint32_t n, const remat_value *out_gradients,
-                           remat_value *in_gradients)
-{
-    const struct remat_op_info *op = remat_op_info(a->graph->nodes[n].op);
-    const char *name = a->graph->values[a->graph->nodes[n].outputs[0].i].name;
     if (!op->derive)
         return remat_error(a->ctx, REMAT_ERROR_INVALID, "node \"%s\": %s has no derivative", name,
                            op->name);
-    remat_status st = op->derive(&a->b, (remat_node){n}, out_gradients, in_gradients);
-    if (st != REMAT_ERROR_INVALID)
-        return st;
-    char reason[sizeof a->ctx->message];
-    memcpy(reason, a->ctx->message, sizeof reason);
-    return remat_error(a->ctx, st, "node \"%.200s\" (%s): %.700s", name, op->name, reason);
+    for (uint32_t k = 1; k < node->output_count; k++)
+        if (!remat_is_none(a->gradients[node->outputs[k].i].i))
+            return remat_error(a->ctx, REMAT_ERROR_INVALID,
+                               "node \"%.200s\" (%s): no derivative by output %u (\"%.600s\")",
+                               name, op->name, k, a->graph->values[node->outputs[k].i].name);
+    return REMAT_OK;
 }
 
 /* Whether some result has a gradient that some operand needs; names those that are complete now. */
-static void collect(struct autodiff *a, const struct remat_node_info *node,
-                    remat_value *out_gradients, bool *reached)
+static bool is_reached(struct autodiff *a, const struct remat_node_info *node)
 {
-    *reached = false;
+    bool reached = false;
     extend_named(a);
     for (uint32_t k = 0; k < node->output_count; k++) {
         remat_value output = node->outputs[k];
-        out_gradients[k] = a->gradients[output.i];
-        if (!a->needed[output.i] || remat_is_none(out_gradients[k].i))
+        if (!a->needed[output.i] || remat_is_none(a->gradients[output.i].i))
             continue;
-        *reached = true;
+        reached = true;
         name_gradient(a, output);
     }
+    return reached;
 }
 
 static remat_status visit(struct autodiff *a, uint32_t n)
 {
-    remat_status st = REMAT_OK;
-    struct remat_node_info node = a->graph->nodes[n];
-    remat_value *out_gradients, *in_gradients;
-    bool reached;
-    REMAT_NEW(a->arena, out_gradients, node.output_count);
-    REMAT_NEW(a->arena, in_gradients, node.input_count);
-    collect(a, &node, out_gradients, &reached);
-    if (!reached)
+    const struct remat_node_info node = a->graph->nodes[n];
+    if (!is_reached(a, &node))
         return REMAT_OK;
+    remat_status st = check_derivable(a, &node);
+    if (st != REMAT_OK)
+        return st;
+    remat_value *in_gradients = remat_array(a->arena, node.input_count, sizeof *in_gradients);
     for (uint32_t k = 0; k < node.input_count; k++)
         in_gradients[k] = REMAT_NO_VALUE;
-    enter_node(a, &node);
-    REMAT_TRY(derive(a, n, out_gradients, in_gradients));
+    const char *name = a->graph->values[node.outputs[0].i].name;
+    a->b.scope = node.scope;
+    a->b.counter = 0;
+    a->b.prefix = REMAT_FORMAT(a->arena, "%s.grad", name);
+    a->b.keep_origin = true;
+    a->b.origin = node.origin;
+    a->b.origin_group = a->graph->node_count;
+    remat_op_info(node.op)->derive(&a->b, &node, a->gradients[node.outputs[0].i], in_gradients);
     a->b.keep_origin = false;
     for (uint32_t k = 0; k < node.input_count; k++)
         if (a->needed[node.inputs[k].i] && !remat_is_none(in_gradients[k].i))
-            REMAT_TRY(contribute(a, node.inputs[k], in_gradients[k]));
-fail:
-    return st;
+            contribute(a, node.inputs[k], in_gradients[k]);
+    return REMAT_OK;
 }
 
 /* --- the loss and the parameters --- */
@@ -168,14 +156,13 @@ static remat_status seed(struct autodiff *a)
         a->b.scope = a->graph->nodes[info.node].scope;
     remat_value one = remat_build_constant(&a->b, 1);
     a->gradients[loss.i] = remat_build_reshape(&a->b, one, info.shape.dims, info.shape.rank);
-    return a->b.status;
+    return REMAT_OK;
 }
 
 /* A parameter's gradient is a value of its own, with bytes of its own: where the derivative is a
  * view or some other value's gradient, it is copied (times one is exact). */
 static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
 {
-    remat_status st = REMAT_OK;
     remat_value gradient = a->gradients[parameter.i];
     const char *name = a->graph->values[parameter.i].name;
     if (remat_is_none(gradient.i))
@@ -192,14 +179,12 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
         gradient = remat_build_cast(&a->b, gradient, REMAT_F32);
         gradient = remat_build2(&a->b, REMAT_OP_mul, gradient, remat_build_constant(&a->b, 1));
         gradient = remat_build_cast(&a->b, gradient, dtype);
-        REMAT_TRY(a->b.status);
         a->gradients[parameter.i] = gradient;
         extend_named(a);
     }
     name_gradient(a, parameter);
     a->graph->values[gradient.i].role = REMAT_ROLE_GRADIENT;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static bool is_joint(const struct remat_graph *graph)

@@ -52,6 +52,7 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
     bool ignores = remat_node_attribute(loss, "ignore_index") != NULL;
     remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
                              r->values[loss->inputs[1].i]};
+    remat_value outputs[4];
     struct remat_builder b;
     if (linear->input_count > 2)
         inputs[3] = r->values[linear->inputs[2].i];
@@ -59,39 +60,34 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
     b.scope = loss->scope;
     b.phase = loss->phase;
     b.name = r->from->values[loss->outputs[0].i].name;
-    remat_value result = remat_build(&b, REMAT_OP_linear_cross_entropy, inputs,
-                                     linear->input_count + 1, attributes, 2 + ignores, NULL);
-    if (b.status == REMAT_OK)
-        remat_rebuild_replace(r, loss->outputs[0], result);
-    return b.status;
+    remat_status st =
+        remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, linear->input_count + 1,
+                            attributes, 2 + ignores, outputs);
+    if (st == REMAT_OK)
+        remat_rebuild_replace(r, loss->outputs[0], outputs[0]);
+    return st;
 }
 
 REMAT_PASS(chunk_loss)
 {
-    remat_status st = REMAT_OK;
     struct remat_rebuild r;
     struct head head;
-    uint32_t *uses;
-    if (!graph->loss_chunk) {
+    bool found = graph->loss_chunk && find_head(graph, remat_count_uses(arena, graph), &head);
+    if (!found) {
+        if (graph->loss_chunk && graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
+            return remat_error(ctx, REMAT_ERROR_INVALID,
+                               "no chunks of rows: the loss is not cross_entropy of a linear that "
+                               "it alone reads");
         *out = remat_graph_copy(ctx, arena, graph);
         return REMAT_OK;
     }
-    uses = remat_count_uses(arena, graph);
-    if (!find_head(graph, uses, &head)) {
-        if (graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                       "no chunks of rows: the loss is not cross_entropy of a linear that it alone "
-                       "reads");
-        *out = remat_graph_copy(ctx, arena, graph);
-        return REMAT_OK;
-    }
+    remat_status st = REMAT_OK;
     remat_rebuild_begin(&r, ctx, arena, graph);
-    for (uint32_t n = 0; n < graph->node_count; n++)
+    for (uint32_t n = 0; n < graph->node_count && st == REMAT_OK; n++)
         if (n == head.loss)
-            REMAT_TRY(replace(&r, &head));
+            st = replace(&r, &head);
         else if (n != head.linear)
             remat_rebuild_copy(&r, n);
     *out = remat_rebuild_finish(&r);
-fail:
     return st;
 }

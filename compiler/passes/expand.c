@@ -4,16 +4,18 @@
  * the first of them. */
 #include "rebuild.h"
 
+#include <assert.h>
+
 #define OUTPUTS_MAX 8
 
-static remat_status expand_node(struct remat_rebuild *r, uint32_t n)
+static void expand_node(struct remat_rebuild *r, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     const struct remat_node_info *node = &r->from->nodes[n];
     struct remat_builder b;
     remat_value outputs[OUTPUTS_MAX];
     remat_value *inputs = remat_rebuild_inputs(r, node);
-    uint32_t first = r->to->value_count;
+    const uint32_t first = r->to->value_count;
+    (void)first;
     remat_builder_init(&b, r->ctx, r->arena, r->to);
     b.scope = node->scope;
     b.phase = node->phase;
@@ -22,31 +24,23 @@ static remat_status expand_node(struct remat_rebuild *r, uint32_t n)
     b.origin = node->origin;
     b.origin_group = r->to->node_count;
     b.prefix = r->from->values[node->outputs[0].i].name;
-    REMAT_TRY(remat_op_info(node->op)->expand(&b, node, inputs, outputs));
+    remat_op_info(node->op)->expand(&b, node, inputs, outputs);
     for (uint32_t k = 0; k < node->output_count; k++) {
-        remat_value old = node->outputs[k];
-        if (outputs[k].i < first ||
-            r->to->values[outputs[k].i].dtype != r->from->values[old.i].dtype ||
-            !remat_shape_equal(&r->to->values[outputs[k].i].shape, &r->from->values[old.i].shape))
-            REMAT_FAIL(r->ctx, REMAT_ERROR_INTERNAL, "expansion of \"%s\": wrong output %u",
-                       b.prefix, k);
-        remat_rebuild_replace(r, old, outputs[k]);
+        assert(outputs[k].i >= first && remat_type_equal(&r->to->values[outputs[k].i],
+                                                         &r->from->values[node->outputs[k].i]));
+        remat_rebuild_replace(r, node->outputs[k], outputs[k]);
     }
-fail:
-    return st;
 }
 
 REMAT_PASS(expand)
 {
-    remat_status st = REMAT_OK;
     struct remat_rebuild r;
     remat_rebuild_begin(&r, ctx, arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (remat_op_has(graph->nodes[n].op, REMAT_FACT_COMPOSITE))
-            REMAT_TRY(expand_node(&r, n));
+            expand_node(&r, n);
         else
             remat_rebuild_copy(&r, n);
     *out = remat_rebuild_finish(&r);
-fail:
-    return st;
+    return REMAT_OK;
 }

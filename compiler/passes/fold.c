@@ -137,9 +137,9 @@ static void mark_concat(struct remat_arena *arena, struct fold *f, uint32_t n)
 
 /* --- the pass --- */
 
-static remat_status replace(struct remat_rebuild *r, uint32_t n, uint16_t op,
-                            const remat_value *inputs, uint32_t count,
-                            const struct remat_attribute *attributes, uint32_t attribute_count)
+static void replace(struct remat_rebuild *r, uint32_t n, uint16_t op, const remat_value *inputs,
+                    uint32_t count, const struct remat_attribute *attributes,
+                    uint32_t attribute_count)
 {
     const struct remat_node_info *sum = &r->from->nodes[n];
     struct remat_builder b;
@@ -148,12 +148,10 @@ static remat_status replace(struct remat_rebuild *r, uint32_t n, uint16_t op,
     b.phase = sum->phase;
     b.name = r->from->values[sum->outputs[0].i].name;
     remat_value value = remat_build(&b, op, inputs, count, attributes, attribute_count, NULL);
-    if (b.status == REMAT_OK)
-        remat_rebuild_replace(r, sum->outputs[0], value);
-    return b.status;
+    remat_rebuild_replace(r, sum->outputs[0], value);
 }
 
-static remat_status replace_accumulate(const struct fold *f, struct remat_rebuild *r, uint32_t n)
+static void replace_accumulate(const struct fold *f, struct remat_rebuild *r, uint32_t n)
 {
     const remat_value *terms = f->graph->nodes[n].inputs;
     uint32_t k = f->embedding[n] - 1;
@@ -161,10 +159,10 @@ static remat_status replace_accumulate(const struct fold *f, struct remat_rebuil
     const remat_value inputs[] = {remat_rebuild_value(r, terms[1 - k]),
                                   remat_rebuild_value(r, gradient->inputs[0]),
                                   remat_rebuild_value(r, gradient->inputs[1])};
-    return replace(r, n, REMAT_OP_embedding_accumulate, inputs, 3, NULL, 0);
+    replace(r, n, REMAT_OP_embedding_accumulate, inputs, 3, NULL, 0);
 }
 
-static remat_status replace_concat(const struct fold *f, struct remat_rebuild *r, uint32_t n)
+static void replace_concat(const struct fold *f, struct remat_rebuild *r, uint32_t n)
 {
     const struct parts *parts = f->parts[n];
     remat_value inputs[PARTS_MAX];
@@ -172,7 +170,7 @@ static remat_status replace_concat(const struct fold *f, struct remat_rebuild *r
         inputs[p] = remat_rebuild_value(r, f->graph->nodes[parts->pads[p]].inputs[0]);
     const struct remat_attribute axis =
         remat_attribute_int("axis", pad_int(f, parts->pads[0], "axis"));
-    return replace(r, n, REMAT_OP_concat, inputs, parts->count, &axis, 1);
+    replace(r, n, REMAT_OP_concat, inputs, parts->count, &axis, 1);
 }
 
 /* Sums are marked from the last to the first, so that a chain of them is seen whole. */
@@ -194,7 +192,6 @@ static void mark(struct remat_arena *arena, struct fold *f)
 
 REMAT_PASS(fold)
 {
-    remat_status st = REMAT_OK;
     struct fold f = {.graph = graph};
     struct remat_rebuild r;
     remat_rebuild_begin(&r, ctx, arena, graph);
@@ -203,13 +200,12 @@ REMAT_PASS(fold)
         if (f.skipped[n])
             continue;
         if (f.parts[n])
-            REMAT_TRY(replace_concat(&f, &r, n));
+            replace_concat(&f, &r, n);
         else if (f.embedding[n])
-            REMAT_TRY(replace_accumulate(&f, &r, n));
+            replace_accumulate(&f, &r, n);
         else
             remat_rebuild_copy(&r, n);
     }
     *out = remat_rebuild_finish(&r);
-fail:
-    return st;
+    return REMAT_OK;
 }

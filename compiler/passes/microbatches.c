@@ -34,7 +34,7 @@ static void add_update(struct divider *d, remat_value state, remat_value value)
 
 /* --- before the nodes --- */
 
-static remat_status add_index(struct divider *d)
+static void add_index(struct divider *d)
 {
     struct remat_builder *b = &d->b;
     d->index = add_state(d, "microbatch", REMAT_ROLE_OPTIMIZER_STATE, REMAT_I32,
@@ -43,7 +43,6 @@ static remat_status add_index(struct divider *d)
     b->prefix = "microbatch";
     b->name = "microbatch.first";
     d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
-    return b->status;
 }
 
 /* The input gets the whole batch; what reads it reads its part. */
@@ -59,11 +58,11 @@ static remat_status divide(struct divider *d, uint32_t v)
                            (long long)d->count);
     d->b.name = suffixed(d, whole->name, "part");
     d->r.values[v] = remat_build(&d->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
-    return d->b.status;
+    return REMAT_OK;
 }
 
 /* The random state as the host wrote it, but for the last word. */
-static remat_status count_random(struct divider *d, uint32_t v)
+static void count_random(struct divider *d, uint32_t v)
 {
     const struct remat_attribute box[] = {remat_attribute_int("axis", 0),
                                           remat_attribute_int("begin", 0),
@@ -74,7 +73,6 @@ static remat_status count_random(struct divider *d, uint32_t v)
                            d->index};
     d->b.name = suffixed(d, name, "part");
     d->r.values[v] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
-    return d->b.status;
 }
 
 /* random[v]: some node takes input v as the state of its random numbers, its last operand. */
@@ -97,31 +95,27 @@ static remat_status divide_inputs(struct divider *d)
     bool *random;
     REMAT_NEW(d->r.arena, random, from->value_count);
     find_random(from, random);
-    for (uint32_t v = 0; v < from->value_count; v++)
-        if (!remat_is_none(from->values[v].node))
-            continue;
-        else if (random[v])
-            REMAT_TRY(count_random(d, v));
-        else if (from->values[v].batched)
-            REMAT_TRY(divide(d, v));
-fail:
+    for (uint32_t v = 0; v < from->value_count && st == REMAT_OK; v++)
+        if (random[v])
+            count_random(d, v);
+        else if (remat_is_none(from->values[v].node) && from->values[v].batched)
+            st = divide(d, v);
     return st;
 }
 
 /* --- after a node --- */
 
 /* The accumulator takes over name and role of what it averages. */
-static remat_status accumulate(struct divider *d, remat_value old)
+static void accumulate(struct divider *d, remat_value old)
 {
-    remat_status st = REMAT_OK;
     struct remat_builder *b = &d->b;
     const struct remat_value_info info = d->r.from->values[old.i];
-    remat_value part = d->r.values[old.i], state, first = d->first;
+    remat_value part = d->r.values[old.i], first = d->first;
     b->scope = d->r.from->nodes[info.node].scope;
     b->phase = d->r.from->nodes[info.node].phase;
     b->prefix = suffixed(d, info.name, "mean");
     b->counter = 0;
-    state = add_state(d, info.name, info.role, REMAT_F32, info.shape);
+    remat_value state = add_state(d, info.name, info.role, REMAT_F32, info.shape);
     d->r.to->values[part.i].name = suffixed(d, info.name, "part");
     d->r.to->values[part.i].role = REMAT_ROLE_ACTIVATION;
     part = remat_build_cast(b, part, REMAT_F32);
@@ -132,59 +126,57 @@ static remat_status accumulate(struct divider *d, remat_value old)
     sum = remat_build3(b, REMAT_OP_select, first, part, sum);
     b->name = suffixed(d, info.name, "next");
     remat_value next = remat_build2(b, REMAT_OP_assign, state, sum);
-    REMAT_TRY(b->status);
     d->r.to->values[next.i].role = info.role;
     add_update(d, state, next);
-fail:
-    return st;
 }
 
-static remat_status divide_nodes(struct divider *d)
+static void divide_nodes(struct divider *d)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *from = d->r.from;
     for (uint32_t n = 0; n < from->node_count; n++) {
         const struct remat_node_info *node = &from->nodes[n];
         remat_rebuild_copy(&d->r, n);
         for (uint32_t k = 0; k < node->output_count; k++)
             if (d->accumulated[node->outputs[k].i])
-                REMAT_TRY(accumulate(d, node->outputs[k]));
+                accumulate(d, node->outputs[k]);
     }
-fail:
-    return st;
 }
 
 /* --- the whole --- */
 
 static remat_status find_accumulated(struct divider *d)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *from = d->r.from;
     uint32_t count = 1; /* the index */
     if (from->update_count)
-        REMAT_FAIL(d->r.ctx, REMAT_ERROR_INVALID,
-                   "the graph updates \"%s\": a step that updates by itself has no microbatches",
-                   from->values[from->updates[0].state.i].name);
+        return remat_error(
+            d->r.ctx, REMAT_ERROR_INVALID,
+            "the graph updates \"%s\": a step that updates by itself has no microbatches",
+            from->values[from->updates[0].state.i].name);
     REMAT_NEW(d->r.arena, d->accumulated, from->value_count);
     for (uint32_t o = 0; o < from->output_count; o++) {
         const struct remat_value_info *info = &from->values[from->outputs[o].i];
         if (info->dtype != REMAT_F32 || remat_shape_elements(&info->shape) != 1 ||
             remat_is_none(info->node))
-            REMAT_FAIL(d->r.ctx, REMAT_ERROR_INVALID,
-                       "output \"%s\" is not one computed f32 element, which microbatches average",
-                       info->name);
+            return remat_error(
+                d->r.ctx, REMAT_ERROR_INVALID,
+                "output \"%s\" is not one computed f32 element, which microbatches average",
+                info->name);
         d->accumulated[from->outputs[o].i] = true;
     }
     for (uint32_t v = 0; v < from->value_count; v++) {
         d->accumulated[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
         count += d->accumulated[v];
+        if (d->accumulated[v] && from->values[v].dtype == REMAT_I32)
+            return remat_error(d->r.ctx, REMAT_ERROR_INVALID,
+                               "gradient \"%s\" is i32, which has no average",
+                               from->values[v].name);
     }
     REMAT_NEW(d->r.arena, d->r.to->updates, count);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
-static remat_status advance(struct divider *d)
+static void advance(struct divider *d)
 {
     const struct remat_graph *from = d->r.from;
     const struct remat_attribute count = remat_attribute_int("count", d->count);
@@ -192,16 +184,12 @@ static remat_status advance(struct divider *d)
     d->b.phase = from->nodes[from->node_count - 1].phase;
     d->b.name = "microbatch.next";
     remat_value next = remat_build(&d->b, REMAT_OP_advance, &d->index, 1, &count, 1, NULL);
-    if (d->b.status != REMAT_OK)
-        return d->b.status;
     d->r.to->values[next.i].role = REMAT_ROLE_OPTIMIZER_STATE;
     add_update(d, d->index, next);
-    return REMAT_OK;
 }
 
 REMAT_PASS(microbatches)
 {
-    remat_status st = REMAT_OK;
     struct divider d = {.count = graph->microbatches};
     if (graph->microbatches < 2 || graph->node_count == 0) {
         *out = remat_graph_copy(ctx, arena, graph);
@@ -210,12 +198,15 @@ REMAT_PASS(microbatches)
     remat_rebuild_begin(&d.r, ctx, arena, graph);
     remat_builder_init(&d.b, ctx, arena, d.r.to);
     d.b.phase = REMAT_PHASE_FORWARD;
-    REMAT_TRY(find_accumulated(&d));
-    REMAT_TRY(add_index(&d));
-    REMAT_TRY(divide_inputs(&d));
-    REMAT_TRY(divide_nodes(&d));
-    REMAT_TRY(advance(&d));
+    remat_status st = find_accumulated(&d);
+    if (st != REMAT_OK)
+        return st;
+    add_index(&d);
+    st = divide_inputs(&d);
+    if (st != REMAT_OK)
+        return st;
+    divide_nodes(&d);
+    advance(&d);
     *out = d.r.to;
-fail:
-    return st;
+    return REMAT_OK;
 }

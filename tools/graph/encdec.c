@@ -24,10 +24,7 @@ static remat_value dense(struct remat_model *m, const char *name, const char *pa
 /* "self_attn.q_proj" for module "self_attn". */
 static const char *in_module(struct remat_model *m, const char *module, const char *name)
 {
-    const char *joined = remat_arena_format(m->b.arena, "%s%s", module, name);
-    if (!joined && m->b.status == REMAT_OK)
-        m->b.status = REMAT_ERROR_MEMORY;
-    return joined ? joined : "";
+    return REMAT_FORMAT(m->b.arena, "%s%s", module, name);
 }
 
 static remat_value embed(struct remat_model *m, const struct sequence *sequence, remat_value shared)
@@ -63,8 +60,6 @@ static remat_value attention(struct remat_model *m, const char *scope, const cha
     k = remat_model_heads(m, in_module(m, module, ".k"), k, s->heads);
     v = remat_model_heads(m, in_module(m, module, ".v"), v, s->heads);
     remat_value by_head = remat_model_attention(m, in_module(m, module, ".core"), q, k, v, causal);
-    if (m->b.status != REMAT_OK)
-        return REMAT_NO_VALUE;
     int64_t joined[] = {s->batch, m->b.graph->values[x.i].shape.dims[1], s->width};
     remat_value context =
         remat_model_reshape(m, in_module(m, module, ".context"), by_head, joined, 3);

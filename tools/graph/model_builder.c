@@ -9,11 +9,7 @@
 static const char *join(struct remat_model *m, const char *first, const char *separator,
                         const char *second)
 {
-    const char *joined =
-        remat_arena_format(m->b.arena, "%s%s%s", first, *first && *second ? separator : "", second);
-    if (!joined && m->b.status == REMAT_OK)
-        m->b.status = REMAT_ERROR_MEMORY;
-    return joined ? joined : "";
+    return REMAT_FORMAT(m->b.arena, "%s%s%s", first, *first && *second ? separator : "", second);
 }
 
 static const char *full_name(struct remat_model *m, const char *name)
@@ -23,11 +19,7 @@ static const char *full_name(struct remat_model *m, const char *name)
 
 void remat_model_scope(struct remat_model *m, const char *scope)
 {
-    if (m->b.status != REMAT_OK)
-        return;
     m->b.scope = remat_graph_scope(m->b.arena, m->b.graph, join(m, m->scope, "/", scope));
-    if (remat_is_none(m->b.scope))
-        m->b.status = REMAT_ERROR_MEMORY;
 }
 
 void remat_model_layer(struct remat_model *m, const char *stack, const char *prefix, int64_t index)
@@ -45,8 +37,7 @@ void remat_model_layer(struct remat_model *m, const char *stack, const char *pre
 static remat_value add_source(struct remat_model *m, struct remat_value_info *info)
 {
     info->node = REMAT_NONE;
-    return m->b.status == REMAT_OK ? remat_graph_add_value(m->b.arena, m->b.graph, info)
-                                   : REMAT_NO_VALUE;
+    return remat_graph_add_value(m->b.arena, m->b.graph, info);
 }
 
 remat_value remat_model_input(struct remat_model *m, const char *name, int64_t seq)
@@ -94,11 +85,9 @@ static remat_value build(struct remat_model *m, const char *name, uint16_t op,
     return remat_build(&m->b, op, inputs, input_count, attributes, attribute_count, NULL);
 }
 
-/* The length of the last axis of x; 1 after a failure. */
+/* The length of the last axis of x. */
 static int64_t width_of(const struct remat_model *m, remat_value x)
 {
-    if (m->b.status != REMAT_OK)
-        return 1;
     const struct remat_shape *shape = &m->b.graph->values[x.i].shape;
     return shape->dims[shape->rank - 1];
 }
@@ -157,7 +146,7 @@ remat_value remat_model_reshape(struct remat_model *m, const char *name, remat_v
 remat_value remat_model_cast(struct remat_model *m, const char *name, remat_value x)
 {
     struct remat_attribute dtype = remat_attribute_int("dtype", m->settings->dtype);
-    if (m->b.status != REMAT_OK || m->b.graph->values[x.i].dtype == m->settings->dtype)
+    if (m->b.graph->values[x.i].dtype == m->settings->dtype)
         return x;
     return build(m, name, REMAT_OP_cast, &x, 1, &dtype, 1);
 }
@@ -174,8 +163,6 @@ remat_value remat_model_dropout(struct remat_model *m, const char *name, remat_v
 
 remat_value remat_model_heads(struct remat_model *m, const char *name, remat_value x, int64_t heads)
 {
-    if (m->b.status != REMAT_OK)
-        return REMAT_NO_VALUE;
     const int64_t *dims = m->b.graph->values[x.i].shape.dims;
     int64_t by_head[] = {dims[0], dims[1], heads, dims[2] / heads};
     return remat_model_reshape(m, name, x, by_head, 4);
@@ -219,8 +206,6 @@ static remat_value heads_first(struct remat_model *m, const char *name, remat_va
                                int64_t groups, int64_t group)
 {
     static const int64_t plain[] = {0, 2, 1, 3}, grouped[] = {0, 2, 3, 1, 4};
-    if (m->b.status != REMAT_OK)
-        return REMAT_NO_VALUE;
     const int64_t *d = m->b.graph->values[x.i].shape.dims;
     int64_t apart[] = {d[0], d[1], groups, group, d[3]};
     if (groups == 0)
@@ -241,7 +226,7 @@ static remat_value positions(struct remat_model *m)
 {
     const char *scope = m->scope, *prefix = m->prefix;
     uint32_t own = m->b.scope;
-    if (!remat_is_none(m->positions.i) || m->b.status != REMAT_OK)
+    if (!remat_is_none(m->positions.i))
         return m->positions;
     m->scope = m->prefix = "";
     remat_model_scope(m, "mask");
@@ -261,8 +246,6 @@ static remat_value written_out(struct remat_model *m, const char *name, remat_va
                                remat_value k, remat_value v, bool causal)
 {
     static const int64_t back[] = {0, 2, 1, 3};
-    if (m->b.status != REMAT_OK)
-        return REMAT_NO_VALUE;
     const struct remat_value_info *values = m->b.graph->values;
     const struct remat_shape shape = values[q.i].shape;
     int64_t heads = shape.dims[2], kv_heads = values[k.i].shape.dims[2];
@@ -311,12 +294,7 @@ remat_value remat_model_attention(struct remat_model *m, const char *name, remat
 static remat_value module_parameter(struct remat_model *m, const char *module, const char *kind,
                                     int64_t rows, int64_t columns, double mean, double std)
 {
-    const char *name = remat_arena_format(m->b.arena, "%s.%s", module, kind);
-    if (!name) {
-        m->b.status = m->b.status ? m->b.status : REMAT_ERROR_MEMORY;
-        return REMAT_NO_VALUE;
-    }
-    return remat_model_parameter(m, name, rows, columns, mean, std);
+    return remat_model_parameter(m, join(m, module, ".", kind), rows, columns, mean, std);
 }
 
 remat_value remat_model_linear(struct remat_model *m, const char *name, const char *parameters,
@@ -372,14 +350,7 @@ void remat_model_loss(struct remat_model *m, remat_value logits, remat_value tar
     m->b.phase = REMAT_PHASE_LOSS;
     remat_value loss = build(m, "loss", REMAT_OP_cross_entropy, (remat_value[]){logits, targets}, 2,
                              &ignored, ignores);
-    if (m->b.status != REMAT_OK)
-        return;
     graph->values[loss.i].role = REMAT_ROLE_OUTPUT;
-    graph->outputs = remat_arena_array(m->b.arena, 1, sizeof *graph->outputs);
-    if (!graph->outputs) {
-        m->b.status = REMAT_ERROR_MEMORY;
-        return;
-    }
-    graph->outputs[0] = loss;
+    graph->outputs = remat_copy(m->b.arena, &loss, 1, sizeof loss);
     graph->output_count = 1;
 }

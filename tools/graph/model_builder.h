@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the families are written with. As in struct remat_builder, the first failure sticks in
- * b.status and later calls do nothing, so that a family reads like the model.
+/* What the families are written with, so that a family reads like the model.
  *
  * Names: inside a layer with scope "layers.3" and prefix "model.layers.3" a value or parameter
  * "input_layernorm" is called "model.layers.3.input_layernorm", and the scope "norm_1" is

@@ -224,12 +224,9 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(check_optimizer(ctx, &s.optimizer));
 
     struct remat_graph *graph = remat_graph_create(ctx, arena, s.name);
-    if (!graph)
-        return REMAT_ERROR_MEMORY;
     graph->optimizer = s.optimizer;
     remat_builder_init(&m.b, ctx, arena, graph);
     families[s.family].build(&m);
-    REMAT_TRY(m.b.status);
     REMAT_TRY(remat_graph_verify(ctx, graph));
     *out = graph;
     return REMAT_OK;

@@ -4,12 +4,7 @@
 #include <graph_text.h>
 #include <ops.h>
 
-struct maker {
-    struct remat_builder b;
-    remat_status status;
-};
-
-static remat_value given(struct maker *m, const char *name, uint8_t role, remat_dtype dtype,
+static remat_value given(struct remat_builder *b, const char *name, uint8_t role, remat_dtype dtype,
                          uint32_t rank, int64_t d0, int64_t d1)
 {
     bool parameter = role == REMAT_ROLE_PARAMETER;
@@ -24,10 +19,10 @@ static remat_value given(struct maker *m, const char *name, uint8_t role, remat_
         .init_std = parameter ? 0.02 : 0,
         .node = REMAT_NONE,
     };
-    return remat_graph_add_value(m->b.arena, m->b.graph, &info);
+    return remat_graph_add_value(b->arena, b->graph, &info);
 }
 
-static remat_value view(struct maker *m, remat_value x)
+static remat_value view(struct remat_builder *b, remat_value x)
 {
     struct remat_attribute slice[] = {remat_attribute_int("axis", 1),
                                       remat_attribute_int("begin", 2),
@@ -35,49 +30,40 @@ static remat_value view(struct maker *m, remat_value x)
     static const int64_t order[] = {1, 0};
     struct remat_attribute transpose = {
         .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = 2, .ints = order};
-    x = remat_build(&m->b, REMAT_OP_slice, &x, 1, slice, 3, NULL);
-    x = remat_build(&m->b, REMAT_OP_transpose, &x, 1, &transpose, 1, NULL);
-    return remat_build(&m->b, REMAT_OP_transpose, &x, 1, &transpose, 1, NULL);
+    x = remat_build(b, REMAT_OP_slice, &x, 1, slice, 3, NULL);
+    x = remat_build(b, REMAT_OP_transpose, &x, 1, &transpose, 1, NULL);
+    return remat_build(b, REMAT_OP_transpose, &x, 1, &transpose, 1, NULL);
 }
 
-static remat_value layer(struct maker *m, remat_value x)
+static remat_value layer(struct remat_builder *b, remat_value x)
 {
-    remat_value w = given(m, "w", REMAT_ROLE_PARAMETER, REMAT_F32, 2, 4, 8);
-    remat_value bias = given(m, "bias", REMAT_ROLE_PARAMETER, REMAT_F32, 1, 8, 0);
-    remat_value gamma = given(m, "gamma", REMAT_ROLE_PARAMETER, REMAT_F32, 1, 4, 0);
-    remat_value beta = given(m, "beta", REMAT_ROLE_PARAMETER, REMAT_F32, 1, 4, 0);
+    remat_value w = given(b, "w", REMAT_ROLE_PARAMETER, REMAT_F32, 2, 4, 8);
+    remat_value bias = given(b, "bias", REMAT_ROLE_PARAMETER, REMAT_F32, 1, 8, 0);
+    remat_value gamma = given(b, "gamma", REMAT_ROLE_PARAMETER, REMAT_F32, 1, 4, 0);
+    remat_value beta = given(b, "beta", REMAT_ROLE_PARAMETER, REMAT_F32, 1, 4, 0);
     struct remat_attribute epsilon = remat_attribute_float("epsilon", 1e-5);
     remat_value norm[3] = {REMAT_NO_VALUE, REMAT_NO_VALUE, REMAT_NO_VALUE};
-    if (m->status != REMAT_OK)
-        return REMAT_NO_VALUE;
-    remat_build(&m->b, REMAT_OP_layer_norm, (remat_value[]){x, gamma, beta}, 3, &epsilon, 1, norm);
+    remat_build(b, REMAT_OP_layer_norm, (remat_value[]){x, gamma, beta}, 3, &epsilon, 1, norm);
     remat_value y =
-        remat_build(&m->b, REMAT_OP_linear, (remat_value[]){norm[0], w, bias}, 3, NULL, 0, NULL);
-    y = remat_build1(&m->b, REMAT_OP_gelu, y);
-    y = view(m, y);
-    return remat_build2(&m->b, REMAT_OP_add, x, y);
+        remat_build(b, REMAT_OP_linear, (remat_value[]){norm[0], w, bias}, 3, NULL, 0, NULL);
+    y = remat_build1(b, REMAT_OP_gelu, y);
+    y = view(b, y);
+    return remat_build2(b, REMAT_OP_add, x, y);
 }
 
 remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct remat_graph **out)
 {
-    struct maker m = {.status = REMAT_OK};
+    struct remat_builder b;
     struct remat_graph *graph = remat_graph_create(ctx, arena, "sample");
-    if (!graph)
-        return REMAT_ERROR_MEMORY;
-    remat_builder_init(&m.b, ctx, arena, graph);
-    remat_value x = given(&m, "x", REMAT_ROLE_INPUT, REMAT_F32, 2, 2, 4);
-    remat_value targets = given(&m, "targets", REMAT_ROLE_INPUT, REMAT_I32, 1, 2, 0);
-    m.b.scope = remat_graph_scope(arena, graph, "layers.3/mlp");
-    if (m.status != REMAT_OK || m.b.scope == REMAT_NONE)
-        return REMAT_ERROR_MEMORY;
-    remat_value y = layer(&m, x);
-    m.b.scope = 0;
-    m.b.phase = REMAT_PHASE_LOSS;
+    remat_builder_init(&b, ctx, arena, graph);
+    remat_value x = given(&b, "x", REMAT_ROLE_INPUT, REMAT_F32, 2, 2, 4);
+    remat_value targets = given(&b, "targets", REMAT_ROLE_INPUT, REMAT_I32, 1, 2, 0);
+    b.scope = remat_graph_scope(arena, graph, "layers.3/mlp");
+    remat_value y = layer(&b, x);
+    b.scope = 0;
+    b.phase = REMAT_PHASE_LOSS;
     remat_value loss[2] = {REMAT_NO_VALUE, REMAT_NO_VALUE};
-    if (m.status == REMAT_OK)
-        remat_build(&m.b, REMAT_OP_cross_entropy, (remat_value[]){y, targets}, 2, NULL, 0, loss);
-    if (m.status != REMAT_OK || m.b.status != REMAT_OK)
-        return m.status != REMAT_OK ? m.status : m.b.status;
+    remat_build(&b, REMAT_OP_cross_entropy, (remat_value[]){y, targets}, 2, NULL, 0, loss);
     if (!(graph->outputs = remat_arena_array(arena, 1, sizeof *graph->outputs)))
         return REMAT_ERROR_MEMORY;
     graph->outputs[graph->output_count++] = loss[0];

@@ -215,7 +215,7 @@ static void test_large(struct remat_arena *arena)
         x = remat_build1(&b, REMAT_OP_neg, x);
     p->outputs = remat_arena_array(arena, 1, sizeof *p->outputs);
     p->outputs[p->output_count++] = x;
-    st = b.status == REMAT_OK ? remat_graph_write(ctx, p, arena, &data, &bytes) : b.status;
+    st = remat_graph_write(ctx, p, arena, &data, &bytes);
     CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
     if (st == REMAT_OK && (st = remat_graph_read(ctx, "m", data, bytes, arena, &q)) != REMAT_OK)
         CHECK(false, "read: %s", remat_context_message(ctx));

@@ -230,8 +230,8 @@ static void run_case(size_t c)
     if (strcmp(cases[c].op, "mask_causal") == 0) /* differences need what masked scores are for */
         y = workbench_node(&w, "softmax", &y, 1, "", NULL);
     add_loss(&w, y);
-    CHECK(w.b.status == REMAT_OK, "%s: %s", cases[c].op, remat_context_message(w.ctx));
-    if (w.b.status != REMAT_OK)
+    CHECK(w.status == REMAT_OK, "%s: %s", cases[c].op, remat_context_message(w.ctx));
+    if (w.status != REMAT_OK)
         goto done;
     int before = workbench_failures;
     PASS(&w, autodiff, w.graph, &joint);
@@ -283,7 +283,7 @@ static void check_strided(void)
     x = workbench_node(&w, "mul", (remat_value[]){x, in[2]}, 2, "", NULL);
     x = workbench_node(&w, "transpose", &x, 1, "permutation=2,1,0", NULL);
     add_loss(&w, workbench_node(&w, "gelu", &x, 1, "", NULL));
-    CHECK(w.b.status == REMAT_OK, "strided: %s", remat_context_message(w.ctx));
+    CHECK(w.status == REMAT_OK, "strided: %s", remat_context_message(w.ctx));
     int before = workbench_failures;
     PASS(&w, autodiff, w.graph, &joint);
     if (workbench_failures == before)

@@ -109,7 +109,7 @@ static void run_case(size_t c)
     w.b.instance = 3;
     uint32_t count = workbench_inputs(&w, cases[c].inputs, inputs);
     workbench_node(&w, cases[c].op, inputs, count, cases[c].attributes, NULL);
-    bool built = w.b.status == REMAT_OK &&
+    bool built = w.status == REMAT_OK &&
                  remat_pass_expand(w.ctx, &w.arena, w.graph, &expanded) == REMAT_OK &&
                  remat_graph_verify(w.ctx, expanded) == REMAT_OK;
     CHECK(built, "%s: %s", cases[c].op, remat_context_message(w.ctx));

@@ -113,7 +113,7 @@ static void check_message(size_t c)
     const char *message = remat_context_message(w.ctx);
     char expected[300];
     snprintf(expected, sizeof expected, "building %s for \"t\": %s", cases[c].op, cases[c].message);
-    CHECK(w.b.status == REMAT_ERROR_INVALID && strcmp(message, expected) == 0,
+    CHECK(w.status == REMAT_ERROR_INVALID && strcmp(message, expected) == 0,
           "%s(%s; %s): \"%s\", expected \"%s\"", cases[c].op, cases[c].inputs, cases[c].attributes,
           message, expected);
     workbench_close(&w);
@@ -124,7 +124,8 @@ static void check_kind(void)
     struct workbench w;
     workbench_open(&w);
     const struct remat_attribute value = remat_attribute_int("value", 1);
-    remat_build(&w.b, REMAT_OP_constant, NULL, 0, &value, 1, NULL);
+    remat_value out;
+    remat_build_checked(&w.b, REMAT_OP_constant, NULL, 0, &value, 1, &out);
     CHECK(strstr(remat_context_message(w.ctx), "attribute \"value\" must be a number"),
           "kind of attribute: %s", remat_context_message(w.ctx));
     workbench_close(&w);
@@ -141,17 +142,17 @@ static void check_layout(void)
     remat_value slice = workbench_node(&w, "slice", &x, 1, "axis=2 begin=4 end=8", NULL);
     remat_value heads = workbench_node(&w, "reshape", &slice, 1, "shape=2,4,2,2", NULL);
     remat_value turned = workbench_node(&w, "transpose", &heads, 1, "permutation=0,2,1,3", NULL);
-    CHECK(w.b.status == REMAT_OK, "layout: %s", remat_context_message(w.ctx));
+    CHECK(w.status == REMAT_OK, "layout: %s", remat_context_message(w.ctx));
     CHECK(remat_storage_root(w.graph, turned).i == x.i, "storage root");
     CHECK(remat_value_layout(w.graph, turned, &layout) && layout.offset == 4 &&
               layout.strides[0] == 48 && layout.strides[1] == 2 && layout.strides[2] == 12 &&
               layout.strides[3] == 1,
           "layout of a transposed slice");
     workbench_node(&w, "reshape", &slice, 1, "shape=8,4", NULL);
-    CHECK(w.b.status == REMAT_OK, "rows of a slice: %s", remat_context_message(w.ctx));
+    CHECK(w.status == REMAT_OK, "rows of a slice: %s", remat_context_message(w.ctx));
     uint32_t copies = workbench_count(w.graph, REMAT_OP_concat);
     remat_build_reshape(&w.b, slice, (int64_t[]){2, 16}, 2);
-    CHECK(w.b.status == REMAT_OK && workbench_count(w.graph, REMAT_OP_concat) == copies + 1,
+    CHECK(w.status == REMAT_OK && workbench_count(w.graph, REMAT_OP_concat) == copies + 1,
           "the builder's reshape copies where it must");
     workbench_node(&w, "reshape", &turned, 1, "shape=32", NULL);
     CHECK(strstr(remat_context_message(w.ctx), "cannot be reshaped without a copy"),

@@ -119,7 +119,11 @@ remat_value workbench_node(struct workbench *w, const char *op, const remat_valu
         exit(1);
     }
     uint32_t attribute_count = parse_attributes(w, text, attributes);
-    return remat_build(&w->b, id, inputs, count, attributes, attribute_count, outputs);
+    remat_value results[8];
+    if (w->status == REMAT_OK)
+        w->status = remat_build_checked(&w->b, id, inputs, count, attributes, attribute_count,
+                                        outputs ? outputs : results);
+    return w->status != REMAT_OK ? REMAT_NO_VALUE : outputs ? outputs[0] : results[0];
 }
 
 void workbench_output(struct workbench *w, remat_value value)

@@ -128,7 +128,7 @@ static void check_pipeline(void)
     struct remat_graph *joint, *trained, *common, *expanded, *folded, *alive, *again;
     workbench_open(&w);
     build_tied(&w);
-    CHECK(w.b.status == REMAT_OK, "tied: %s", remat_context_message(w.ctx));
+    CHECK(w.status == REMAT_OK, "tied: %s", remat_context_message(w.ctx));
     RUN(&w, autodiff, w.graph, &joint);
     check_autodiff(joint);
     RUN(&w, autodiff, joint, &again);
@@ -230,6 +230,60 @@ static void check_errors(void)
               strcmp(remat_context_message(w.ctx),
                      "parameter \"x1\": the loss does not depend on it") == 0,
           "%s", remat_context_message(w.ctx));
+    remat_value norm[2];
+    workbench_node(&w, "rms_norm", in, 2, "", norm);
+    workbench_output(&w, norm[1]);
+    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+              strcmp(remat_context_message(w.ctx),
+                     "node \"t.rms_norm_2\" (rms_norm): no derivative by output 1 "
+                     "(\"t.rms_norm_2.1\")") == 0,
+          "%s", remat_context_message(w.ctx));
+    workbench_close(&w);
+}
+
+/* What a joint graph calls a gradient has to be one. */
+static void check_gradients(void)
+{
+    static const char *const texts[] = {"2,3", "i3<2"};
+    for (size_t k = 0; k < 2; k++) {
+        struct workbench w;
+        struct remat_graph *graph;
+        remat_value x, gradient;
+        workbench_open(&w);
+        workbench_input(&w, "p", "3");
+        x = workbench_input(&w, "x", texts[k]);
+        gradient = workbench_node(&w, "concat", &x, 1, "axis=0", NULL);
+        w.graph->values[gradient.i].name = "p.grad";
+        w.graph->values[gradient.i].role = REMAT_ROLE_GRADIENT;
+        w.graph->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_SGD};
+        CHECK(remat_pass_optimizer(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+                  strcmp(remat_context_message(w.ctx),
+                         "gradient \"p.grad\" and its parameter are not floats of one shape") == 0,
+              "%s", remat_context_message(w.ctx));
+        w.graph->microbatches = 2;
+        remat_status st = remat_pass_microbatches(w.ctx, &w.arena, w.graph, &graph);
+        CHECK(k == 0 ? st == REMAT_OK
+                     : strcmp(remat_context_message(w.ctx),
+                              "gradient \"p.grad\" is i32, which has no average") == 0,
+              "%s", remat_context_message(w.ctx));
+        workbench_close(&w);
+    }
+}
+
+/* With the seed's reshape the gradient has more views in a chain than a value may have: it is
+ * copied on the way. */
+static void check_chain(void)
+{
+    struct workbench w;
+    struct remat_graph *joint;
+    workbench_open(&w);
+    remat_value x = workbench_input(&w, "p", "1");
+    for (uint32_t k = 0; k <= REMAT_VIEW_CHAIN_MAX; k++)
+        x = workbench_node(&w, "transpose", &x, 1, "permutation=0", NULL);
+    workbench_output(&w, x);
+    RUN(&w, autodiff, w.graph, &joint);
+    CHECK(workbench_count(joint, REMAT_OP_concat) == 1, "no copy");
+done:
     workbench_close(&w);
 }
 
@@ -411,6 +465,8 @@ int main(void)
     check_common();
     check_unfolded();
     check_errors();
+    check_gradients();
+    check_chain();
     check_own_gradients();
     check_chunk_loss();
     check_pitch();
