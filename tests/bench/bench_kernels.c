@@ -63,8 +63,7 @@ static void write_inputs(remat_context *ctx, remat_session *session, const remat
         if (info.role != REMAT_TENSOR_INPUT)
             continue;
         int32_t *data = malloc(info.bytes);
-        if (!data)
-            harness_die("malloc", info.name);
+        MUST(data, "%s", info.name);
         for (uint64_t i = 0; i < info.bytes / 4; i++) {
             uint32_t random = (uint32_t)(i * 2654435761u) >> 8;
             float number = (float)(int32_t)(random % 2001) / 1000 - 1;
@@ -72,7 +71,7 @@ static void write_inputs(remat_context *ctx, remat_session *session, const remat
             if (info.element == REMAT_ELEMENT_F32)
                 memcpy(&data[i], &number, sizeof number);
         }
-        MUST(ctx, remat_session_write(session, info.name, data, info.bytes));
+        MUST_OK(ctx, remat_session_write(session, info.name, data, info.bytes));
         free(data);
     }
 }
@@ -95,14 +94,14 @@ static struct sums time_steps(remat_context *ctx, struct remat_program *program,
     remat_session *session;
     remat_session_params_init(&params);
     params.threads = s->threads;
-    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
+    MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));
     remat_session_set_trace(session, add_command, &sums);
-    MUST(ctx, remat_session_run(session, "init"));
+    MUST_OK(ctx, remat_session_run(session, "init"));
     write_inputs(ctx, session, &plan);
     double end = now() + s->seconds;
     for (int step = 0; step < STEPS_AT_LEAST || now() < end; step++) {
         sums = (struct sums){0};
-        MUST(ctx, remat_session_run(session, entry_of(&plan)));
+        MUST_OK(ctx, remat_session_run(session, entry_of(&plan)));
         for (int part = 0; part < PART_COUNT; part++)
             if (sums.ns[part] < best.ns[part])
                 best.ns[part] = sums.ns[part];
@@ -121,8 +120,8 @@ static struct sums time_graph(const char *text, const struct settings *s)
     struct remat_graph *graph;
     struct remat_program *program;
     remat_arena_init(&arena, ctx);
-    MUST(ctx, remat_graph_parse(ctx, "bench", text, strlen(text), &arena, &graph));
-    MUST(ctx, harness_compile(ctx, &arena, graph, &none, 0, 0, &program));
+    MUST_OK(ctx, remat_graph_parse(ctx, "bench", text, strlen(text), &arena, &graph));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, 0, &program));
     struct sums sums = time_steps(ctx, program, s);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
@@ -320,11 +319,10 @@ static struct settings read_settings(int argc, char **argv)
         else if (strcmp(name, "--seq") == 0)
             s.seq = atoll(value);
         else
-            harness_die(name, "unknown option");
+            MUST(false, "unknown option %s", name);
         i++;
     }
-    if (s.threads < 1 || s.batch < 1 || s.seq < 1)
-        harness_die("options", "a number is missing or not positive");
+    MUST(s.threads >= 1 && s.batch >= 1 && s.seq >= 1, "a number is missing or not positive");
     return s;
 }
 

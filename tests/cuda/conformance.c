@@ -8,6 +8,7 @@
  * --plant puts the wrong primitive of its row into each kernel: then every row must fail. --compile
  * only compiles, by NVRTC, and needs no GPU. Exit code 77 and one line where no GPU (no NVRTC) can
  * be had. */
+#include "check.h"
 #include "conformance_references.h"
 
 #include "cuda_code_load.h"
@@ -245,28 +246,25 @@ static void write_machine(struct machine *m, const char *libraries, FILE *json)
     remat_nvrtc_close(&nvrtc);
 }
 
-static remat_status run_rows(struct machine *m, FILE *json, bool planted, int *faults)
+static remat_status run_rows(struct machine *m, FILE *json, bool planted)
 {
     remat_status st = REMAT_OK;
     for (size_t r = 0; r < ROWS; r++) {
         int differing = 0;
         REMAT_TRY(run_row(m, r, &differing));
-        *faults += (differing > 0) != planted;
-        if (planted && !differing)
-            printf("%s: the wrong primitive was not found\n", rows[r].name);
+        CHECK((differing > 0) == planted, "%s: %d lanes differ", rows[r].name, differing);
         if (json)
             fprintf(json, "%s\"%s\": %d", r ? ", " : "", rows[r].name, differing);
     }
     if (json)
         fprintf(json, "}}\n");
-    printf("%zu primitives on %s, %s: %d faults\n", ROWS, m->name,
-           planted ? "all of them wrong" : "as emitted", *faults);
+    printf("%zu primitives on %s, %s\n", ROWS, m->name,
+           planted ? "all of them wrong" : "as emitted");
 fail:
     return st;
 }
 
-static remat_status run(struct machine *m, const char *libraries, FILE *json, bool planted,
-                        int *faults)
+static remat_status run(struct machine *m, const char *libraries, FILE *json, bool planted)
 {
     remat_status st = REMAT_OK;
     struct remat_arena arena;
@@ -287,7 +285,7 @@ static remat_status run(struct machine *m, const char *libraries, FILE *json, bo
                                   &m->functions));
     if (json)
         write_machine(m, libraries, json);
-    st = run_rows(m, json, planted, faults);
+    st = run_rows(m, json, planted);
 fail:
     cuda_functions_unload(&m->driver, &m->functions);
     if (m->memory)
@@ -332,7 +330,6 @@ int main(int argc, char **argv)
 {
     const char *libraries = NULL, *path = NULL, *arch = NULL;
     bool planted = false;
-    int faults = 0;
     for (int a = 1; a < argc; a++) {
         planted |= strcmp(argv[a], "--plant") == 0;
         if (a + 1 < argc && strcmp(argv[a], "--libraries") == 0)
@@ -352,11 +349,11 @@ int main(int argc, char **argv)
     remat_status st = cuda_driver_open(machine.ctx, libraries, &machine.driver);
     if (st)
         printf("SKIP: %s\n", remat_context_message(machine.ctx));
-    else if (run(&machine, libraries, json, planted, &faults))
-        printf("FAILED %s\n", remat_context_message(machine.ctx)), faults++;
+    else
+        CHECK_OK(machine.ctx, run(&machine, libraries, json, planted));
     if (json)
         fclose(json);
     cuda_driver_close(&machine.driver);
     remat_context_destroy(&machine.ctx);
-    return st ? 77 : faults != 0;
+    return st ? 77 : check_exit();
 }

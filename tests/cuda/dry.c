@@ -5,6 +5,7 @@
  * then command by command. Together the plans must pass 16 and 32 bits where these could be cut.
  *
  *     dry PLAN LIBRARIES LOG [PLAN] */
+#include "check.h"
 #include "cuda_api.h"
 #include "cuda_groups.h"
 #include "plan.h"
@@ -18,8 +19,6 @@
 
 #define SEED (7 + (3ull << 32))
 
-static int faults;
-
 static struct {                    /* of all plans */
     uint32_t blocks, shared_bytes; /* of a launch */
     uint64_t offset_bytes;         /* in the arena, of a copy */
@@ -27,28 +26,18 @@ static struct {                    /* of all plans */
     bool repeated;                 /* a product took several calls */
 } most;
 
-static void must(remat_context *ctx, remat_status status)
-{
-    if (status) {
-        printf("FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
-}
-
 static int look(void *user, const remat_trace_event *event)
 {
     (void)user, (void)event;
     return 0;
 }
 
-/* The next line must be `expected`. */
+/* The next line must be `expected`. The first that is not is shown. */
 static void check(FILE *log, const char *expected, const char *what)
 {
     char line[LINE_MAX] = "nothing\n";
-    if (!fgets(line, sizeof line, log) || strcmp(line, expected) != 0) {
-        if (faults++ == 0)
-            printf("FAILED %s: %sand should be %s", what, line, expected);
-    }
+    bool same = fgets(line, sizeof line, log) && strcmp(line, expected) == 0;
+    CHECK(checks_failed() || same, "%s: %sand should be %s", what, line, expected);
 }
 
 struct expected {
@@ -150,9 +139,9 @@ static void check_command(FILE *log, struct expected *e, uint32_t c)
     const struct remat_cuda_groups *groups = e->groups;
     uint32_t group = groups ? groups->group[c] : REMAT_NONE;
     struct remat_cuda_joint joint;
-    if (p->kernels[command->kernel].kind == REMAT_KERNEL_matmul &&
-        !are_products(log, e, &p->operands[command->operand_begin]) && faults++ == 0)
-        printf("FAILED %s: another product\n", command->name);
+    bool same = p->kernels[command->kernel].kind != REMAT_KERNEL_matmul ||
+                are_products(log, e, &p->operands[command->operand_begin]);
+    CHECK(checks_failed() || same, "%s: another product", command->name);
     if (group == REMAT_NONE) {
         for (uint32_t i = p->cuda.launch_begin[c]; i < p->cuda.launch_begin[c + 1]; i++) {
             const struct remat_cuda_launch *l = &p->cuda.launches[i];
@@ -199,8 +188,8 @@ static void check_log(FILE *log, const struct remat_program *p, struct remat_are
     unsigned long long arena = 0, bytes = 0, offset = offset_of(p, last_tensor(p));
     char line[128];
     struct remat_cuda_groups groups;
-    if (fscanf(log, "allocation %llx %llu\n", &arena, &bytes) != 2 || bytes != p->arena_bytes)
-        printf("FAILED an arena of %llu bytes\n", bytes), faults++;
+    CHECK(fscanf(log, "allocation %llx %llu\n", &arena, &bytes) == 2 && bytes == p->arena_bytes,
+          "an arena of %llu bytes", bytes);
     snprintf(line, sizeof line, "fill %llx %llu\n", arena, (unsigned long long)p->arena_bytes);
     check(log, line, "bind");
     snprintf(line, sizeof line, "write %llx 4\n", arena + offset);
@@ -212,13 +201,11 @@ static void check_log(FILE *log, const struct remat_program *p, struct remat_are
     grouped.groups = remat_cuda_groups_find(scratch, p, &groups) ? NULL : &groups;
     check_run(log, &grouped, "train");
     check_run(log, &single, "train");
-    if (grouped.blocks != single.blocks || !grouped.groups || groups.count == 0)
-        printf("FAILED %llu blocks in groups, %llu by themselves\n",
-               (unsigned long long)grouped.blocks, (unsigned long long)single.blocks),
-            faults++;
+    CHECK(grouped.blocks == single.blocks && grouped.groups && groups.count > 0,
+          "%llu blocks in groups, %llu by themselves", (unsigned long long)grouped.blocks,
+          (unsigned long long)single.blocks);
     check_run(log, &single, "init");
-    if (fgetc(log) != EOF)
-        printf("FAILED more than the plan has\n"), faults++;
+    CHECK(fgetc(log) == EOF, "more than the plan has");
 }
 
 static void run(remat_context *ctx, const remat_plan *plan, const char *libraries)
@@ -231,14 +218,14 @@ static void run(remat_context *ctx, const remat_plan *plan, const char *librarie
     params.device = "cuda";
     params.cuda_libraries = libraries;
     params.seed = SEED;
-    must(ctx, remat_session_create(ctx, plan, &params, &session));
-    must(ctx, remat_session_write_part(session, last, 0, &word, sizeof word));
-    must(ctx, remat_session_read_part(session, last, 0, &word, sizeof word));
-    must(ctx, remat_session_run(session, "train"));
+    MUST_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    MUST_OK(ctx, remat_session_write_part(session, last, 0, &word, sizeof word));
+    MUST_OK(ctx, remat_session_read_part(session, last, 0, &word, sizeof word));
+    MUST_OK(ctx, remat_session_run(session, "train"));
     remat_session_set_trace(session, look, NULL);
     remat_session_set_trace_data(session, 0);
-    must(ctx, remat_session_run(session, "train"));
-    must(ctx, remat_session_run(session, "init"));
+    MUST_OK(ctx, remat_session_run(session, "train"));
+    MUST_OK(ctx, remat_session_run(session, "init"));
     remat_session_destroy(&session);
 }
 
@@ -249,14 +236,13 @@ static void check_plan(remat_context *ctx, const char *name, const char *librari
     struct remat_arena scratch;
     remat_arena_init(&scratch, ctx);
     remove(path);
-    must(ctx, remat_plan_load_file(ctx, name, &plan));
+    MUST_OK(ctx, remat_plan_load_file(ctx, name, &plan));
     run(ctx, plan, libraries);
     FILE *log = fopen(path, "r");
-    if (log) {
+    if (CHECK(log, "%s", path)) {
         check_log(log, plan->program, &scratch);
         fclose(log);
     }
-    faults += !log;
     remat_arena_release(&scratch);
     remat_plan_destroy(&plan);
 }
@@ -271,12 +257,10 @@ int main(int argc, char **argv)
     if (argc > 4)
         check_plan(ctx, argv[4], argv[2], argv[3]);
     remat_context_destroy(&ctx);
-    printf(
-        "at most %u blocks, %u bytes of shared memory, a copy at %llu bytes, a stride of %lld%s: "
-        "%d faults\n",
-        most.blocks, most.shared_bytes, (unsigned long long)most.offset_bytes, most.stride,
-        most.repeated ? ", products of several calls" : "", faults);
-    bool large = most.blocks > 65535 && most.shared_bytes > 65535 && most.offset_bytes >> 32 &&
-                 most.stride >> 32 && most.repeated;
-    return faults != 0 || !large;
+    CHECK(most.blocks > 65535 && most.shared_bytes > 65535 && most.offset_bytes >> 32 &&
+              most.stride >> 32 && most.repeated,
+          "at most %u blocks, %u bytes of shared memory, a copy at %llu bytes, a stride of %lld%s",
+          most.blocks, most.shared_bytes, (unsigned long long)most.offset_bytes, most.stride,
+          most.repeated ? ", products of several calls" : "");
+    return check_exit();
 }

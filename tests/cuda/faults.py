@@ -30,7 +30,7 @@ def read(path):
 
 
 def compiled(work, name, path):
-    folders = [folder for folder in (SOURCES / "runtime").glob("**") if folder.is_dir()]
+    folders = [HERE.parent, *(folder for folder in (SOURCES / "runtime").glob("**") if folder.is_dir())]
     made = f"{work}/{name}.o"
     subprocess.run([*COMPILER.split(), "-std=c11", "-D_GNU_SOURCE", "-O0", "-w", "-c", str(path), "-o", made,
                     *(f"-I{folder}" for folder in folders)], check=True)

@@ -6,6 +6,7 @@
  * the host's stays the host's; and of the arena as much is used as was planned, to the byte.
  *
  *     cuda_host PLAN LIBRARIES [--doubles [--one-stream]] */
+#include "check.h"
 #include "cuda_api.h"
 #include "plan.h"
 
@@ -19,29 +20,9 @@
 #define PAINT         0x5a
 #define ALLOWED_BYTES (64u << 20) /* that a driver may keep after sessions */
 
-static int faults;
-
-static void check(bool ok, const char *what)
-{
-    if (!ok)
-        printf("FAILED %s\n", what);
-    faults += !ok;
-}
-
-static void must(remat_context *ctx, remat_status status)
-{
-    if (status) {
-        printf("FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
-}
-
 static void must_cuda(int result)
 {
-    if (result) {
-        printf("FAILED: the driver says %d\n", result);
-        exit(1);
-    }
+    MUST(result == 0, "the driver says %d", result);
 }
 
 struct host {
@@ -117,11 +98,10 @@ static void write_ids(struct host *host, remat_session *session, const char *nam
     int32_t *ids = calloc(1, info.bytes);
     for (uint64_t i = 0; ids && i < info.bytes / 4; i++)
         ids[i] = (int32_t)(i * 7919 % 251);
-    must(host->ctx, remat_session_write(session, name, ids, info.bytes));
+    MUST_OK(host->ctx, remat_session_write(session, name, ids, info.bytes));
     int32_t outside = (int32_t)info.index_bound;
-    check(remat_session_write_part(session, name, 4, &outside, 4) == REMAT_ERROR_INVALID &&
-              strstr(remat_context_message(host->ctx), "element 1 is "),
-          "an id outside the vocabulary");
+    CHECK_STATUS(host->ctx, remat_session_write_part(session, name, 4, &outside, 4),
+                 REMAT_ERROR_INVALID, "element 1 is ", "an id outside the vocabulary");
     free(ids);
 }
 
@@ -153,10 +133,9 @@ static void check_peak(struct host *host)
 {
     const struct remat_program *program = host->plan->program;
     uint64_t end = end_of_others(host, PAINT);
-    if (end != program->touched_bytes)
-        printf("%llu bytes of the arena are used, %llu planned\n", (unsigned long long)end,
-               (unsigned long long)program->touched_bytes);
-    check(end == program->touched_bytes, "another peak than planned");
+    CHECK(end == program->touched_bytes,
+          "another peak than planned: %llu bytes of the arena are used, %llu planned",
+          (unsigned long long)end, (unsigned long long)program->touched_bytes);
 }
 
 static int look(void *seen, const remat_trace_event *event)
@@ -170,9 +149,9 @@ static remat_session *create(struct host *host, const remat_session_params *para
     remat_session *session;
     if (params->memory)
         paint(host, 0);
-    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
-    check(!params->memory || end_of_others(host, 0) == 0, "the host's memory was not cleared");
-    must(host->ctx, remat_session_run(session, "init"));
+    MUST_OK(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    CHECK(!params->memory || end_of_others(host, 0) == 0, "the host's memory was not cleared");
+    MUST_OK(host->ctx, remat_session_run(session, "init"));
     if (params->memory)
         paint(host, host->plan->program->static_bytes); /* the rest is for steps to write anew */
     write_ids(host, session, "tokens");
@@ -183,17 +162,17 @@ static remat_session *create(struct host *host, const remat_session_params *para
 static void write_step(struct host *host, remat_session *session, int32_t step, float lr)
 {
     const int32_t rng[4] = {7, 0, step, 0};
-    must(host->ctx, remat_session_write(session, "step", &step, sizeof step));
-    must(host->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
-    must(host->ctx, remat_session_write(session, "rng", rng, sizeof rng));
+    MUST_OK(host->ctx, remat_session_write(session, "step", &step, sizeof step));
+    MUST_OK(host->ctx, remat_session_write(session, "lr", &lr, sizeof lr));
+    MUST_OK(host->ctx, remat_session_write(session, "rng", rng, sizeof rng));
 }
 
 static float run_step(struct host *host, remat_session *session, int32_t step)
 {
     float loss = 0;
     write_step(host, session, step, RATE);
-    must(host->ctx, remat_session_run(session, "train"));
-    must(host->ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    MUST_OK(host->ctx, remat_session_run(session, "train"));
+    MUST_OK(host->ctx, remat_session_read(session, "loss", &loss, sizeof loss));
     return loss;
 }
 
@@ -207,7 +186,7 @@ static void trace(struct host *host, const remat_session_params *params, int32_t
     remat_session_set_trace_data(session, 0);
     for (int32_t step = 1; step <= steps; step++)
         losses[step - 1] = run_step(host, session, step);
-    check(ns > 0, "no time passed");
+    CHECK(ns > 0, "no time passed");
     remat_session_destroy(&session);
 }
 
@@ -222,15 +201,15 @@ static void train(struct host *host, const remat_session_params *params, float *
             enqueue_rate(host, &lr);
             mark(host);
         }
-        must(host->ctx, remat_session_run(session, "train"));
+        MUST_OK(host->ctx, remat_session_run(session, "train"));
         if (is_hosts && host->doubles)
-            check(!is_done(host), "the session waited for the host's stream");
+            CHECK(!is_done(host), "the session waited for the host's stream");
         /* One after the other: who waits for the step is not who waited for the host's work. */
         float copied = params->memory && step % 2 ? copy_loss(host) : 0;
-        must(host->ctx,
-             remat_session_read(session, "loss", &losses[step - 1], sizeof losses[step - 1]));
+        MUST_OK(host->ctx,
+                remat_session_read(session, "loss", &losses[step - 1], sizeof losses[step - 1]));
         if (params->memory)
-            check((step % 2 ? copied : copy_loss(host)) == losses[step - 1],
+            CHECK((step % 2 ? copied : copy_loss(host)) == losses[step - 1], "%s",
                   is_hosts ? "what comes after a run on the host's stream does not see it"
                            : "a run on the session's own stream was not done on return");
     }
@@ -244,7 +223,7 @@ static void fail_run(struct host *host, remat_session *session, const char *fail
     setenv("REMAT_DOUBLE_FAIL", failure, 1);
     bool failed = remat_session_run(session, "train") != REMAT_OK;
     unsetenv("REMAT_DOUBLE_FAIL");
-    check(failed && strstr(remat_context_message(host->ctx), strchr(failure, ':') + 1),
+    CHECK(failed && strstr(remat_context_message(host->ctx), strchr(failure, ':') + 1),
           "a run that fails is no error, or another");
 }
 
@@ -262,14 +241,14 @@ static void check_failures(struct host *host, const remat_session_params *params
                  {2, "cuGraphInstantiateWithFlags:1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         remat_session *session = create(host, params);
-        int before = faults;
+        int before = checks_failed();
         for (int32_t step = 1; step <= 2; step++) {
             if (step == cases[i].step)
                 fail_run(host, session, cases[i].failure);
-            check(run_step(host, session, step) == own[step - 1], "another loss");
+            CHECK(run_step(host, session, step) == own[step - 1], "another loss");
         }
-        if (faults > before)
-            printf("with %s in step %d\n", cases[i].failure, cases[i].step);
+        if (checks_failed() > before)
+            fprintf(stderr, "with %s in step %d\n", cases[i].failure, cases[i].step);
         remat_session_destroy(&session);
     }
 }
@@ -287,16 +266,16 @@ static void train_on(struct host *host, remat_session_params *params, const floa
                    {"the thread's stream", CUDA_STREAM_PER_THREAD}};
     for (size_t i = 0; i < (host->one_stream ? 1 : sizeof streams / sizeof *streams); i++) {
         float losses[STEPS];
-        int before = faults;
+        int before = checks_failed();
         params->stream = host->stream = streams[i].stream;
         train(host, params, losses);
-        check(memcmp(own, losses, sizeof losses) == 0,
+        CHECK(memcmp(own, losses, sizeof losses) == 0,
               "other losses: what comes before a run on the host's stream is not seen by it");
         if (!host->one_stream)
             trace(host, params, 1, losses);
-        check(losses[0] == own[0], "another loss in a step that is traced");
-        if (faults > before)
-            printf("on %s\n", streams[i].name);
+        CHECK(losses[0] == own[0], "another loss in a step that is traced");
+        if (checks_failed() > before)
+            fprintf(stderr, "on %s\n", streams[i].name);
     }
     params->stream = REMAT_STREAM_OWN;
     host->stream = host->non_blocking;
@@ -314,7 +293,7 @@ static void end_capture(struct host *host, void *stream)
 {
     void *graph = NULL;
     must_cuda(host->driver.cuStreamEndCapture(stream, &graph));
-    check(graph != NULL, "the host's capture was broken");
+    CHECK(graph != NULL, "the host's capture was broken");
     must_cuda(host->driver.cuGraphDestroy(graph));
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
 }
@@ -326,19 +305,18 @@ static void check_capture(struct host *host, const remat_session_params *params,
     const float lr = 0;
     float loss;
     remat_session *session, *other;
-    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    MUST_OK(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
     begin_capture(host, captured);
-    check(remat_session_run(session, "init") == REMAT_ERROR_USAGE &&
-              strstr(remat_context_message(host->ctx), "stream is being captured"),
-          "run in a capture");
-    check(remat_session_write(session, "lr", &lr, sizeof lr) == REMAT_ERROR_USAGE,
+    CHECK_STATUS(host->ctx, remat_session_run(session, "init"), REMAT_ERROR_USAGE,
+                 "stream is being captured", "run in a capture");
+    CHECK(remat_session_write(session, "lr", &lr, sizeof lr) == REMAT_ERROR_USAGE,
           "write in a capture");
-    check(remat_session_read(session, "loss", &loss, sizeof loss) == REMAT_ERROR_USAGE,
+    CHECK(remat_session_read(session, "loss", &loss, sizeof loss) == REMAT_ERROR_USAGE,
           "read in a capture");
-    check(remat_session_create(host->ctx, host->plan, params, &other) == REMAT_ERROR_USAGE,
+    CHECK(remat_session_create(host->ctx, host->plan, params, &other) == REMAT_ERROR_USAGE,
           "create in a capture");
     end_capture(host, captured);
-    must(host->ctx, remat_session_run(session, "init"));
+    MUST_OK(host->ctx, remat_session_run(session, "init"));
     remat_session_destroy(&session);
 }
 
@@ -346,11 +324,11 @@ static void check_capture(struct host *host, const remat_session_params *params,
 static void check_legacy_beside_capture(struct host *host, const remat_session_params *params)
 {
     remat_session *session;
-    must(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
-    must(host->ctx, remat_session_run(session, "init"));
-    must(host->ctx, remat_session_run(session, "init"));
+    MUST_OK(host->ctx, remat_session_create(host->ctx, host->plan, params, &session));
+    MUST_OK(host->ctx, remat_session_run(session, "init"));
+    MUST_OK(host->ctx, remat_session_run(session, "init"));
     begin_capture(host, host->non_blocking);
-    must(host->ctx, remat_session_run(session, "init"));
+    MUST_OK(host->ctx, remat_session_run(session, "init"));
     end_capture(host, host->non_blocking);
     remat_session_destroy(&session);
 }
@@ -372,11 +350,11 @@ static void check_refusals(struct host *host, const remat_session_params *params
     remat_session *session;
     remat_session_params wrong = *params;
     wrong.memory_bytes--;
-    check(remat_session_create(host->ctx, host->plan, &wrong, &session) != REMAT_OK,
+    CHECK(remat_session_create(host->ctx, host->plan, &wrong, &session) != REMAT_OK,
           "a byte too little is not refused");
     wrong = *params;
     wrong.memory = (char *)wrong.memory + 16;
-    check(remat_session_create(host->ctx, host->plan, &wrong, &session) != REMAT_OK,
+    CHECK(remat_session_create(host->ctx, host->plan, &wrong, &session) != REMAT_OK,
           "memory that is not aligned is not refused");
 }
 
@@ -396,9 +374,9 @@ static void make_streams(struct host *host, uint64_t bytes)
 static void destroy_streams(struct host *host)
 {
     must_cuda(host->driver.cuCtxPushCurrent_v2(host->context));
-    check(host->driver.cuMemFree_v2(host->address) == 0, "the session freed the host's memory");
+    CHECK(host->driver.cuMemFree_v2(host->address) == 0, "the session freed the host's memory");
     must_cuda(host->driver.cuEventDestroy_v2(host->event));
-    check(host->driver.cuStreamDestroy_v2(host->non_blocking) == 0 &&
+    CHECK(host->driver.cuStreamDestroy_v2(host->non_blocking) == 0 &&
               host->driver.cuStreamDestroy_v2(host->blocking) == 0,
           "the session destroyed the host's stream");
     must_cuda(host->driver.cuCtxPopCurrent_v2(&host->context));
@@ -414,12 +392,12 @@ static void run(struct host *host, const char *libraries)
     params.cuda_libraries = libraries;
     params.seed = 7;
     trace(host, &params, STEPS, own);
-    check(own[0] != own[STEPS - 1], "the loss does not change");
+    CHECK(own[0] != own[STEPS - 1], "the loss does not change");
     train(host, &params, hosts);
-    check(memcmp(own, hosts, sizeof own) == 0, "other losses in steps that are graphs");
+    CHECK(memcmp(own, hosts, sizeof own) == 0, "other losses in steps that are graphs");
     if (host->doubles && !host->one_stream)
         check_failures(host, &params, own);
-    must(host->ctx, remat_session_memory_bytes(host->ctx, host->plan, &params, &bytes));
+    MUST_OK(host->ctx, remat_session_memory_bytes(host->ctx, host->plan, &params, &bytes));
     make_streams(host, bytes);
     params.memory = (void *)(uintptr_t)host->address;
     params.memory_bytes = bytes;
@@ -428,10 +406,10 @@ static void run(struct host *host, const char *libraries)
     train_on(host, &params, own);
     check_captures(host, &params);
     train(host, &params, hosts);
-    check(memcmp(own, hosts, sizeof own) == 0, "other losses in the host's memory");
+    CHECK(memcmp(own, hosts, sizeof own) == 0, "other losses in the host's memory");
     size_t left = before - available_bytes(host), allowed = host->doubles ? 0 : ALLOWED_BYTES;
     printf("%zu bytes of the GPU are in use more than before the sessions\n", left);
-    check((ptrdiff_t)left <= (ptrdiff_t)allowed, "a session left something in the GPU's memory");
+    CHECK((ptrdiff_t)left <= (ptrdiff_t)allowed, "a session left something in the GPU's memory");
     destroy_streams(host);
 }
 
@@ -442,14 +420,13 @@ int main(int argc, char **argv)
     const char *libraries = argc > 2 && strcmp(argv[2], "-") != 0 ? argv[2] : NULL;
     if (argc < 3)
         return 2;
-    must(host.ctx, cuda_driver_open(host.ctx, libraries, &host.driver));
-    must(host.ctx, remat_plan_load_file(host.ctx, argv[1], &host.plan));
+    MUST_OK(host.ctx, cuda_driver_open(host.ctx, libraries, &host.driver));
+    MUST_OK(host.ctx, remat_plan_load_file(host.ctx, argv[1], &host.plan));
     must_cuda(host.driver.cuDevicePrimaryCtxRetain(&host.context, 0));
     run(&host, libraries);
     must_cuda(host.driver.cuDevicePrimaryCtxRelease_v2(0));
     remat_plan_destroy(&host.plan);
     cuda_driver_close(&host.driver);
     remat_context_destroy(&host.ctx);
-    printf("%d faults\n", faults);
-    return faults != 0;
+    return check_exit();
 }

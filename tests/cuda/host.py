@@ -26,6 +26,6 @@ with folder() as work:
     # On a GPU the driver may keep 64 MiB: twenty launches of graphs, each of which takes so many MiB for ever.
     for each_mib, kept in [(3, True), (4, False)] if DOUBLES else []:
         done = host("gpu.plan", REMAT_DOUBLE_LEAK=str(each_mib << 20), REMAT_DOUBLE_MEMORY=str(256 << 20))
-        check((done.returncode == 0) == kept and ("a session left something" not in done.stdout) == kept,
-              f"{each_mib} MiB each: {done.stdout}")
+        check((done.returncode == 0) == kept and ("a session left something" not in done.stderr) == kept,
+              f"{each_mib} MiB each: {done.stderr}")
 finish()

@@ -21,8 +21,8 @@ uint32_t boundary_find(const struct remat_program *program)
 {
     uint32_t boundary = first_backward(program);
     for (uint32_t c = boundary; c < boundary_segment(program)->command_end; c++)
-        harness_check(program->commands[c].phase > REMAT_PHASE_LOSS,
-                      "%s: forward pass after the backward pass began", program->commands[c].name);
+        CHECK(program->commands[c].phase > REMAT_PHASE_LOSS,
+              "%s: forward pass after the backward pass began", program->commands[c].name);
     return boundary;
 }
 

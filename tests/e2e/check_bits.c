@@ -62,23 +62,23 @@ uint64_t check_bits(remat_context *ctx, const struct check_model *model, uint32_
     struct plan_set set = {0};
     remat_arena_init(&arena, ctx);
     make_plans(ctx, &arena, model, &set);
-    harness_check(set.budgeted >= budgets && set.count >= set.budgeted + policies,
-                  "%s: of %u plans with distinct decisions %u are by budgets", model->name,
-                  set.count, set.budgeted);
-    harness_check(!model->policy || has_plan(&set, model->policy), "%s: no plan \"%s\"",
-                  model->name, model->policy);
-    harness_check(!model->nested || set.nested > 0, "%s: no plan nests", model->name);
+    CHECK(set.budgeted >= budgets && set.count >= set.budgeted + policies,
+          "%s: of %u plans with distinct decisions %u are by budgets", model->name, set.count,
+          set.budgeted);
+    CHECK(!model->policy || has_plan(&set, model->policy), "%s: no plan \"%s\"", model->name,
+          model->policy);
+    CHECK(!model->nested || set.nested > 0, "%s: no plan nests", model->name);
     struct run_result first = run(ctx, set.programs[0], 1, 0);
     uint64_t numerics_hash = set.programs[0]->numerics_hash;
-    harness_check(first.gradient_count > 0 && first.loss_hash[0] != first.loss_hash[1],
-                  "%s: nothing was hashed", model->name);
+    CHECK(first.gradient_count > 0 && first.loss_hash[0] != first.loss_hash[1],
+          "%s: nothing was hashed", model->name);
     for (uint32_t p = 0; p < set.count; p++) {
-        harness_check(set.programs[p]->numerics_hash == numerics_hash,
-                      "%s, plan \"%s\": numerics_hash differs", model->name, set.names[p]);
+        CHECK(set.programs[p]->numerics_hash == numerics_hash,
+              "%s, plan \"%s\": numerics_hash differs", model->name, set.names[p]);
         for (uint32_t threads = 1; threads <= 2; threads++) {
             struct run_result other = run(ctx, set.programs[p], threads, 0);
-            harness_check(same(&first, &other), "%s, plan \"%s\", %u threads: bits differ",
-                          model->name, set.names[p], threads);
+            CHECK(same(&first, &other), "%s, plan \"%s\", %u threads: bits differ", model->name,
+                  set.names[p], threads);
         }
     }
     printf("%s: %u distinct plans, %u of them by budgets, %u with nested values, loss %.6f, loss "
@@ -103,8 +103,7 @@ void check_rules(remat_context *ctx, const struct check_model *model)
                 struct run_result other = run(ctx, set.programs[p], threads, rule);
                 found = !same(&base, &other);
             }
-        harness_check(found, "%s: rule %u broken, and no comparison of plans noticed", model->name,
-                      rule);
+        CHECK(found, "%s: rule %u broken, and no comparison of plans noticed", model->name, rule);
     }
     remat_arena_release(&arena);
 }

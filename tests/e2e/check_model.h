@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every model must fulfil under every plan. Failures are counted by harness_check. */
+/* What every model must fulfil under every plan. */
 #ifndef TESTS_E2E_CHECK_H
 #define TESTS_E2E_CHECK_H
 

@@ -25,11 +25,10 @@ static uint32_t check_sizes(const char *name, const struct remat_program *progra
             with_pitch = bytes + (elements / columns - 1) * gap_bytes;
         }
         pitched += program->buffers[b].bytes != largest;
-        harness_check(
-            program->buffers[b].bytes == largest ||
-                (program->buffers[b].bytes == with_pitch && with_pitch - largest <= largest / 16),
-            "%s: buffer %u has %llu bytes for %llu", name, b,
-            (unsigned long long)program->buffers[b].bytes, (unsigned long long)largest);
+        CHECK(program->buffers[b].bytes == largest ||
+                  (program->buffers[b].bytes == with_pitch && with_pitch - largest <= largest / 16),
+              "%s: buffer %u has %llu bytes for %llu", name, b,
+              (unsigned long long)program->buffers[b].bytes, (unsigned long long)largest);
     }
     return pitched;
 }
@@ -49,8 +48,8 @@ static void check_guards(remat_context *ctx, const struct check_model *model,
     struct run_result guarded = harness_run(
         ctx, spaced,
         &(struct run_settings){.threads = 2, .steps = 1, .poison = true, .guard = true});
-    harness_check(guarded.gradient_hash[0] == expected->gradient_hash[0],
-                  "%s, %s: bits differ under guards", model->name, request->name);
+    CHECK(guarded.gradient_hash[0] == expected->gradient_hash[0],
+          "%s, %s: bits differ under guards", model->name, request->name);
     remat_arena_release(&arena);
 }
 
@@ -67,22 +66,20 @@ static void check_plan(remat_context *ctx, const struct check_model *model,
     struct run_result poisoned =
         harness_run(ctx, program, &(struct run_settings){.threads = 2, .steps = 1, .poison = true});
     bool pitch = check_sizes(name, program) > 0;
-    harness_check(pitch || !model->pitch, "%s: no pitch", name);
-    harness_check(painted.touched_bytes == program->touched_bytes,
-                  "%s: touched %llu bytes, planned %llu", name,
-                  (unsigned long long)painted.touched_bytes,
-                  (unsigned long long)program->touched_bytes);
-    harness_check(program->touched_bytes <= program->arena_bytes &&
-                      program->arena_bytes - program->touched_bytes < REMAT_ALIGNMENT,
-                  "%s: arena and highest buffer differ", name);
-    harness_check(program->arena_bytes >= program->peak_bytes, "%s: arena below the live peak",
-                  name);
-    harness_check(painted.gradient_hash[0] == expected->gradient_hash[0] &&
-                      poisoned.gradient_hash[0] == expected->gradient_hash[0],
-                  "%s: bits differ under paint or poison", name);
-    harness_check(!request->budget_bytes ||
-                      program->arena_bytes + program->reserve_bytes <= request->budget_bytes,
-                  "%s: over the budget", name);
+    CHECK(pitch || !model->pitch, "%s: no pitch", name);
+    CHECK(painted.touched_bytes == program->touched_bytes, "%s: touched %llu bytes, planned %llu",
+          name, (unsigned long long)painted.touched_bytes,
+          (unsigned long long)program->touched_bytes);
+    CHECK(program->touched_bytes <= program->arena_bytes &&
+              program->arena_bytes - program->touched_bytes < REMAT_ALIGNMENT,
+          "%s: arena and highest buffer differ", name);
+    CHECK(program->arena_bytes >= program->peak_bytes, "%s: arena below the live peak", name);
+    CHECK(painted.gradient_hash[0] == expected->gradient_hash[0] &&
+              poisoned.gradient_hash[0] == expected->gradient_hash[0],
+          "%s: bits differ under paint or poison", name);
+    CHECK(!request->budget_bytes ||
+              program->arena_bytes + program->reserve_bytes <= request->budget_bytes,
+          "%s: over the budget", name);
     uint64_t bytes = program->arena_bytes;
     arenas->least_bytes =
         arenas->plans && arenas->least_bytes < bytes ? arenas->least_bytes : bytes;
@@ -107,7 +104,7 @@ void check_peak(remat_context *ctx, const struct check_model *model)
         if (!requests[i].budget_bytes)
             check_guards(ctx, model, &requests[i], &expected);
     }
-    harness_check(!model->nested || arenas.nested > 0, "%s: no plan nests", model->name);
+    CHECK(!model->nested || arenas.nested > 0, "%s: no plan nests", model->name);
     printf("%s: peak of %u plans, %u with nested values, arenas of %llu to %llu B\n", model->name,
            arenas.plans, arenas.nested, (unsigned long long)arenas.least_bytes,
            (unsigned long long)arenas.most_bytes);

@@ -1,41 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "harness.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static int failures;
-
-void harness_die(const char *call, const char *message)
-{
-    fprintf(stderr, "FAILED %s: %s\n", call, message);
-    exit(1);
-}
-
-void harness_check(bool ok, const char *format, ...)
-{
-    if (ok)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "FAILED ");
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    failures++;
-}
-
-int harness_exit(void)
-{
-    return failures != 0;
-}
 
 void *harness_array(remat_context *ctx, struct remat_arena *arena, size_t count, size_t size)
 {
     void *array = remat_arena_array(arena, count, size);
-    if (!array)
-        harness_die("remat_arena_array", remat_context_message(ctx));
+    MUST(array, "%s", remat_context_message(ctx));
     return array;
 }
 
@@ -44,7 +16,7 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
 {
     struct remat_model_settings s;
     struct remat_graph *graph;
-    MUST(ctx, remat_model_preset(ctx, preset, &s));
+    MUST_OK(ctx, remat_model_preset(ctx, preset, &s));
     s.layers = sizes.layers ? sizes.layers : s.layers;
     s.width = sizes.width ? sizes.width : s.width;
     s.heads = sizes.heads ? sizes.heads : s.heads;
@@ -61,7 +33,7 @@ struct remat_graph *harness_model(remat_context *ctx, struct remat_arena *arena,
     s.forward_only = sizes.forward_only;
     s.optimizer.kind = sizes.optimizer.kind ? sizes.optimizer.kind : s.optimizer.kind;
     s.optimizer.clip_norm = sizes.optimizer.clip_norm;
-    MUST(ctx, remat_model_generate(ctx, arena, &s, &graph));
+    MUST_OK(ctx, remat_model_generate(ctx, arena, &s, &graph));
     return graph;
 }
 
@@ -71,7 +43,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
                              uint64_t guard_bytes, struct remat_program **out)
 {
     struct remat_compile_settings settings = {.policy = *policy, .guard_bytes = guard_bytes};
-    MUST(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
     settings.has_budget = budget_bytes != 0;
     settings.microbatches = graph->microbatches;
     settings.loss_chunk = graph->loss_chunk;
@@ -111,7 +83,7 @@ static void write_tokens(remat_context *ctx, remat_session *session, const remat
     int32_t *ids = malloc(info.bytes);
     for (uint64_t i = 0; i < count; i++)
         ids[i] = (int32_t)(remat_hash(&(uint64_t){i + shift + step * count}, 8, 7) % 251);
-    MUST(ctx, remat_session_write(session, name, ids, info.bytes));
+    MUST_OK(ctx, remat_session_write(session, name, ids, info.bytes));
     free(ids);
 }
 
@@ -125,7 +97,7 @@ static void write_number(remat_context *ctx, remat_session *session, const remat
                          const char *name, const void *number)
 {
     if (has_tensor(plan, name))
-        MUST(ctx, remat_session_write(session, name, number, 4));
+        MUST_OK(ctx, remat_session_write(session, name, number, 4));
 }
 
 void harness_write_inputs(remat_context *ctx, remat_session *session, const remat_plan *plan,
@@ -138,7 +110,7 @@ void harness_write_inputs(remat_context *ctx, remat_session *session, const rema
     write_number(ctx, session, plan, "lr", &rate);
     write_number(ctx, session, plan, "step", &number);
     if (has_tensor(plan, "rng"))
-        MUST(ctx, remat_session_write(session, "rng", (int32_t[]){5, 6, number, 0}, 16));
+        MUST_OK(ctx, remat_session_write(session, "rng", (int32_t[]){5, 6, number, 0}, 16));
 }
 
 remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t threads)
@@ -148,8 +120,8 @@ remat_session *harness_open(remat_context *ctx, const remat_plan *plan, uint32_t
     remat_session_params_init(&params);
     params.threads = threads;
     params.trace_copies = UINT32_MAX;
-    MUST(ctx, remat_session_create(ctx, plan, &params, &session));
-    MUST(ctx, remat_session_run(session, "init"));
+    MUST_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    MUST_OK(ctx, remat_session_run(session, "init"));
     return session;
 }
 
@@ -165,20 +137,20 @@ struct run_result harness_run(remat_context *ctx, struct remat_program *program,
     params.threads = settings->threads;
     params.seed = 1;
     params.trace_copies = UINT32_MAX;
-    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
+    MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));
     remat_session_set_trace(session, hash_written, &hashes);
-    MUST(ctx, remat_session_break_rule(session, settings->break_rule));
-    MUST(ctx, remat_session_run(session, "init"));
+    MUST_OK(ctx, remat_session_break_rule(session, settings->break_rule));
+    MUST_OK(ctx, remat_session_run(session, "init"));
     if (settings->paint)
         remat_session_paint(session, program->static_bytes);
     if (settings->guard)
-        MUST(ctx, remat_session_guard(session));
+        MUST_OK(ctx, remat_session_guard(session));
     remat_session_poison(session, settings->poison);
     for (uint32_t step = 0; step < settings->steps; step++) {
         hashes = (struct hashes){0};
         harness_write_inputs(ctx, session, &plan, step, 1e-3f);
-        MUST(ctx, remat_session_run(session, "train"));
-        MUST(ctx, remat_session_read(session, "loss", &result.loss[step], sizeof(float)));
+        MUST_OK(ctx, remat_session_run(session, "train"));
+        MUST_OK(ctx, remat_session_read(session, "loss", &result.loss[step], sizeof(float)));
         result.loss_hash[step] = hashes.loss;
         result.gradient_hash[step] = hashes.gradients;
         result.gradient_count = hashes.gradient_count;

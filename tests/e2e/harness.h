@@ -3,9 +3,12 @@
 #ifndef TESTS_E2E_HARNESS_H
 #define TESTS_E2E_HARNESS_H
 
+#include "check.h"
 #include "compile.h"
 #include "models.h"
 #include "session_testing.h"
+
+#include <stdlib.h>
 
 struct run_settings {
     uint32_t threads, steps;
@@ -22,18 +25,6 @@ struct run_result {
     uint32_t gradient_count; /* of one step */
     uint64_t touched_bytes;  /* by the steps, from a painted arena; only with paint */
 };
-
-/* Stops the process with exit code 1 and the message when a call fails. */
-#define MUST(ctx, call)                                                                            \
-    do {                                                                                           \
-        if ((call) != REMAT_OK)                                                                    \
-            harness_die(#call, remat_context_message(ctx));                                        \
-    } while (0)
-void harness_die(const char *call, const char *message);
-
-/* One line on stderr and a count when `ok` is false; harness_exit returns the exit code. */
-void harness_check(bool ok, const char *format, ...) REMAT_PRINTF(2, 3);
-int harness_exit(void);
 
 /* Zeroed. */
 void *harness_array(remat_context *ctx, struct remat_arena *arena, size_t count, size_t size);

@@ -52,8 +52,7 @@ static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *gr
     remat_arena_init(&scratch, ctx);
     remat_status st = harness_compile(ctx, &scratch, graph, &none, 1, 0, &program);
     const char *needs = strstr(remat_context_message(ctx), " needs ");
-    if (st != REMAT_ERROR_INFEASIBLE || !needs)
-        harness_die("a budget of one byte", remat_context_message(ctx));
+    MUST(st == REMAT_ERROR_INFEASIBLE && needs, "%s", remat_context_message(ctx));
     uint64_t bytes = strtoull(needs + strlen(" needs "), NULL, 10);
     remat_arena_release(&scratch);
     return bytes;
@@ -75,7 +74,7 @@ uint32_t plan_requests(remat_context *ctx, struct remat_arena *arena,
         remat_status st = harness_compile(ctx, arena, graph, &named->settings, 0, 0, &program);
         if (st == REMAT_ERROR_USAGE)
             continue; /* it names an op or a module that this model has not */
-        MUST(ctx, st);
+        MUST_OK(ctx, st);
         requests[count++] = (struct plan_request){named->name, named->settings, 0};
         if (i > 0)
             continue;
@@ -95,7 +94,7 @@ struct remat_program *plan_compile(remat_context *ctx, struct remat_arena *arena
                                    const struct plan_request *request, uint64_t guard_bytes)
 {
     struct remat_program *program;
-    MUST(ctx, harness_compile(ctx, arena, graph, &request->policy, request->budget_bytes,
-                              guard_bytes, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &request->policy, request->budget_bytes,
+                                 guard_bytes, &program));
     return program;
 }

@@ -79,5 +79,5 @@ int main(int argc, char **argv)
     test_model(ctx, "mlp-tiny", (struct remat_model_settings){.layers = 4, .width = 65, .batch = 3},
                1, 4, 2, false);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

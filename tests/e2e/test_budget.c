@@ -25,16 +25,16 @@ static void test_equal_policies(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_graph *graph)
 {
     struct remat_program *first, *other;
-    MUST(ctx, harness_compile(ctx, arena, graph, &all_layers[0], 0, 0, &first));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &all_layers[0], 0, 0, &first));
     for (size_t i = 1; i < sizeof all_layers / sizeof all_layers[0]; i++) {
-        MUST(ctx, harness_compile(ctx, arena, graph, &all_layers[i], 0, 0, &other));
-        harness_check(harness_decisions_hash(first) == harness_decisions_hash(other),
-                      "policy %zu: decisions differ from uniform 1", i);
-        harness_check(harness_offsets_hash(first) == harness_offsets_hash(other),
-                      "policy %zu: offsets differ from uniform 1", i);
+        MUST_OK(ctx, harness_compile(ctx, arena, graph, &all_layers[i], 0, 0, &other));
+        CHECK(harness_decisions_hash(first) == harness_decisions_hash(other),
+              "policy %zu: decisions differ from uniform 1", i);
+        CHECK(harness_offsets_hash(first) == harness_offsets_hash(other),
+              "policy %zu: offsets differ from uniform 1", i);
     }
-    harness_check(first->recomputed_layer_count == 6, "uniform 1 recomputes %u layers of 6",
-                  first->recomputed_layer_count);
+    CHECK(first->recomputed_layer_count == 6, "uniform 1 recomputes %u layers of 6",
+          first->recomputed_layer_count);
 }
 
 /* The refusal names the sizes of the three largest buffers that live at the peak. */
@@ -58,8 +58,8 @@ static void check_residents(const char *refusal, const struct remat_program *pro
         at = strstr(at, size);
         at = at ? at + strlen(size) : NULL;
     }
-    harness_check(at != NULL, "residents of %llu, %llu, %llu B: %s", (unsigned long long)largest[0],
-                  (unsigned long long)largest[1], (unsigned long long)largest[2], refusal);
+    CHECK(at != NULL, "residents of %llu, %llu, %llu B: %s", (unsigned long long)largest[0],
+          (unsigned long long)largest[1], (unsigned long long)largest[2], refusal);
 }
 
 static void test_budgets(remat_context *ctx, struct remat_arena *arena,
@@ -67,10 +67,10 @@ static void test_budgets(remat_context *ctx, struct remat_arena *arena,
 {
     const struct remat_policy_settings none = {0};
     struct remat_program *free_of_limits, *program;
-    MUST(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &free_of_limits));
-    harness_check(free_of_limits->step_ns == free_of_limits->base_step_ns &&
-                      remat_program_recomputed(free_of_limits) == 0,
-                  "without policy and budget something is recomputed");
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &free_of_limits));
+    CHECK(free_of_limits->step_ns == free_of_limits->base_step_ns &&
+              remat_program_recomputed(free_of_limits) == 0,
+          "without policy and budget something is recomputed");
     uint64_t most = free_of_limits->arena_bytes + free_of_limits->reserve_bytes, previous_ns = 0;
     uint32_t fitting = 0;
     for (uint64_t budget = most; budget > free_of_limits->reserve_bytes;
@@ -78,29 +78,29 @@ static void test_budgets(remat_context *ctx, struct remat_arena *arena,
         remat_status st = harness_compile(ctx, arena, graph, &none, budget, 0, &program);
         if (st == REMAT_ERROR_INFEASIBLE)
             break;
-        MUST(ctx, st);
+        MUST_OK(ctx, st);
         fitting++;
-        harness_check(program->arena_bytes + program->reserve_bytes <= budget,
-                      "budget %llu exceeded", (unsigned long long)budget);
-        harness_check(program->step_ns >= previous_ns, "a smaller budget gave a faster plan");
+        CHECK(program->arena_bytes + program->reserve_bytes <= budget, "budget %llu exceeded",
+              (unsigned long long)budget);
+        CHECK(program->step_ns >= previous_ns, "a smaller budget gave a faster plan");
         previous_ns = program->step_ns;
     }
-    harness_check(fitting > 5, "only %u budgets fit", fitting);
+    CHECK(fitting > 5, "only %u budgets fit", fitting);
 
     char refusal[1024];
     for (int k = 0; k < 2; k++) { /* a budget below the reserve is refused in the same words */
         uint64_t budget = k ? 1 : free_of_limits->reserve_bytes + 1;
         remat_status st = harness_compile(ctx, arena, graph, &none, budget, 0, &program);
         snprintf(refusal, sizeof refusal, "%s", remat_context_message(ctx));
-        harness_check(st == REMAT_ERROR_INFEASIBLE && strstr(refusal, " needs "), "status %d: %s",
-                      st, refusal);
+        CHECK(st == REMAT_ERROR_INFEASIBLE && strstr(refusal, " needs "), "status %d: %s", st,
+              refusal);
     }
     const char *needs = strstr(refusal, " needs ");
     uint64_t least = needs ? strtoull(needs + strlen(" needs "), NULL, 10) : 0;
-    harness_check(harness_compile(ctx, arena, graph, &none, least - 1, 0, &program) ==
-                      REMAT_ERROR_INFEASIBLE,
-                  "one byte less than %llu fits", (unsigned long long)least);
-    MUST(ctx, harness_compile(ctx, arena, graph, &none, least, 0, &program));
+    CHECK(harness_compile(ctx, arena, graph, &none, least - 1, 0, &program) ==
+              REMAT_ERROR_INFEASIBLE,
+          "one byte less than %llu fits", (unsigned long long)least);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, least, 0, &program));
     check_residents(refusal, program);
 }
 
@@ -115,5 +115,5 @@ int main(void)
     test_budgets(ctx, &arena, graph);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -52,8 +52,7 @@ struct subject {
 static void *allocate(uint64_t count, size_t size)
 {
     void *memory = calloc(count + 1, size);
-    if (!memory)
-        harness_die("calloc", "out of memory");
+    MUST(memory, "out of memory");
     return memory;
 }
 
@@ -78,8 +77,8 @@ static int keep_gradients(void *user, const remat_trace_event *event)
 static double loss_now(struct subject *s)
 {
     float loss;
-    MUST(s->ctx, remat_session_run(s->session, "train"));
-    MUST(s->ctx, remat_session_read(s->session, "loss", &loss, sizeof loss));
+    MUST_OK(s->ctx, remat_session_run(s->session, "train"));
+    MUST_OK(s->ctx, remat_session_read(s->session, "loss", &loss, sizeof loss));
     return (double)loss;
 }
 
@@ -87,7 +86,7 @@ static double loss_at(struct subject *s, struct tensor *t, double h)
 {
     for (uint64_t i = 0; i < t->count; i++)
         t->moved[i] = (float)((double)t->weights[i] + h * (double)t->direction[i]);
-    MUST(s->ctx, remat_session_write(s->session, t->name, t->moved, t->count * sizeof(float)));
+    MUST_OK(s->ctx, remat_session_write(s->session, t->name, t->moved, t->count * sizeof(float)));
     return loss_now(s);
 }
 
@@ -110,7 +109,7 @@ static void take_weights(struct subject *s)
         t->weights = allocate(t->count, sizeof(float));
         t->direction = allocate(t->count, sizeof(float));
         t->moved = allocate(t->count, sizeof(float));
-        MUST(s->ctx, remat_session_read(s->session, t->name, t->weights, info.bytes));
+        MUST_OK(s->ctx, remat_session_read(s->session, t->name, t->weights, info.bytes));
         for (uint64_t k = 0; k < t->count && info.rank > 1; k++)
             t->weights[k] *= SPREAD;
     }
@@ -142,8 +141,7 @@ static double test_tensor(struct subject *s, struct tensor *t)
     double h = fmin(NUDGE / t->norm, MOVE * sqrt((double)t->count));
     double noise = 6.6 * 3 * ldexp(s->loss, -24) / (h * t->norm);
     bool left_out = !(noise <= LIMIT);
-    harness_check(!left_out || is_bias_of_scores(t->name), "%s: gradient of norm %.3g", t->name,
-                  t->norm);
+    CHECK(!left_out || is_bias_of_scores(t->name), "%s: gradient of norm %.3g", t->name, t->norm);
     if (left_out)
         return 0;
     double whole = slope(s, t, h), half = slope(s, t, h / 2), quarter = slope(s, t, h / 4);
@@ -151,10 +149,9 @@ static double test_tensor(struct subject *s, struct tensor *t)
     double correction = (fine - coarse) / 15, measured = fine + correction;
     double limit = noise + fabs(correction) / t->norm, error = fabs(measured / t->norm - 1);
     loss_at(s, t, 0);
-    harness_check(
-        limit <= LIMIT && error <= limit,
-        "%s, seed %u: derivative %.8g, finite differences %.8g, relative %.1e, limit %.1e", t->name,
-        s->seed, t->norm, measured, error, limit);
+    CHECK(limit <= LIMIT && error <= limit,
+          "%s, seed %u: derivative %.8g, finite differences %.8g, relative %.1e, limit %.1e",
+          t->name, s->seed, t->norm, measured, error, limit);
     return error / limit;
 }
 
@@ -185,18 +182,19 @@ static void test_model(remat_context *ctx, const char *preset, bool written_out,
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (graph->nodes[n].op == REMAT_OP_relu)
             graph->nodes[n].op = REMAT_OP_gelu;
-    MUST(ctx, harness_compile(ctx, &arena, graph,
-                              &(struct remat_policy_settings){.ac_mode = "full"}, 0, 0, &program));
+    MUST_OK(ctx,
+            harness_compile(ctx, &arena, graph, &(struct remat_policy_settings){.ac_mode = "full"},
+                            0, 0, &program));
     s.plan = remat_plan_borrow(program);
     s.session = harness_open(ctx, &s.plan, 1);
     take_weights(&s);
     harness_write_inputs(ctx, s.session, &s.plan, seed, 0);
     if (remat_plan_find_tensor(&s.plan, "rng") != UINT32_MAX)
-        MUST(ctx, remat_session_write(s.session, "rng", (int32_t[]){1, 0, 5, 0}, 16));
+        MUST_OK(ctx, remat_session_write(s.session, "rng", (int32_t[]){1, 0, 5, 0}, 16));
     remat_session_set_trace(s.session, keep_gradients, &s);
     for (uint32_t t = 0; t < s.count; t++)
-        MUST(ctx, remat_session_write(s.session, s.tensors[t].name, s.tensors[t].weights,
-                                      s.tensors[t].count * sizeof(float)));
+        MUST_OK(ctx, remat_session_write(s.session, s.tensors[t].name, s.tensors[t].weights,
+                                         s.tensors[t].count * sizeof(float)));
     s.loss = loss_now(&s);
     remat_session_set_trace(s.session, NULL, NULL);
     double worst = 0;
@@ -221,5 +219,5 @@ int main(int argc, char **argv)
             for (int written_out = 0; written_out < 2; written_out++)
                 test_model(ctx, presets[i], written_out, seed);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

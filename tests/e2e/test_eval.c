@@ -23,7 +23,7 @@ static uint64_t weights_hash(remat_context *ctx, remat_session *session, const r
         remat_plan_get_tensor(plan, i, &info);
         if (info.role != REMAT_TENSOR_PARAMETER && info.role != REMAT_TENSOR_OPTIMIZER_STATE)
             continue;
-        MUST(ctx, remat_session_read(session, info.name, weights, info.bytes));
+        MUST_OK(ctx, remat_session_read(session, info.name, weights, info.bytes));
         hash = remat_hash(weights, info.bytes, hash);
     }
     return hash;
@@ -32,8 +32,8 @@ static uint64_t weights_hash(remat_context *ctx, remat_session *session, const r
 static float run(remat_context *ctx, remat_session *session, const char *entry)
 {
     float loss = 0;
-    MUST(ctx, remat_session_run(session, entry));
-    MUST(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    MUST_OK(ctx, remat_session_run(session, entry));
+    MUST_OK(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
     return loss;
 }
 
@@ -52,14 +52,14 @@ static void write_inputs(remat_context *ctx, remat_session *session, const remat
     const float lr = 1e-3f;
     for (int i = 0; i <= BATCH * SEQ; i++)
         ids[i] = i * i % 251;
-    MUST(ctx, remat_session_write(session, "tokens", ids, sizeof ids - 4));
-    MUST(ctx, remat_session_write(session, "targets", ids + 1, sizeof ids - 4));
+    MUST_OK(ctx, remat_session_write(session, "tokens", ids, sizeof ids - 4));
+    MUST_OK(ctx, remat_session_write(session, "targets", ids + 1, sizeof ids - 4));
     if (has_entry(plan, "train")) {
-        MUST(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
-        MUST(ctx, remat_session_write(session, "step", &step, sizeof step));
+        MUST_OK(ctx, remat_session_write(session, "lr", &lr, sizeof lr));
+        MUST_OK(ctx, remat_session_write(session, "step", &step, sizeof step));
     }
     if (remat_plan_find_tensor(plan, "rng") != UINT32_MAX)
-        MUST(ctx, remat_session_write(session, "rng", (int32_t[]){1, 0, step, 0}, 16));
+        MUST_OK(ctx, remat_session_write(session, "rng", (int32_t[]){1, 0, step, 0}, 16));
 }
 
 static struct losses run_model(remat_context *ctx, struct remat_model_settings sizes,
@@ -75,23 +75,23 @@ static struct losses run_model(remat_context *ctx, struct remat_model_settings s
     sizes.seq = SEQ;
     struct remat_graph *graph = harness_model(ctx, &arena, "gpt2-tiny", sizes);
     graph->microbatches = microbatches;
-    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     struct remat_plan plan = remat_plan_borrow(program);
     remat_session_params_init(&params);
-    MUST(ctx, remat_session_create(ctx, &plan, &params, &session));
-    MUST(ctx, remat_session_run(session, "init"));
-    harness_check(has_entry(&plan, "train") == !sizes.forward_only && has_entry(&plan, "eval") &&
-                      remat_plan_entry_count(&plan) == (sizes.forward_only ? 2 : 3),
-                  "entry points");
+    MUST_OK(ctx, remat_session_create(ctx, &plan, &params, &session));
+    MUST_OK(ctx, remat_session_run(session, "init"));
+    CHECK(has_entry(&plan, "train") == !sizes.forward_only && has_entry(&plan, "eval") &&
+              remat_plan_entry_count(&plan) == (sizes.forward_only ? 2 : 3),
+          "entry points");
     for (int32_t step = 0; step < STEPS; step++) {
         write_inputs(ctx, session, &plan, step + 1);
         uint64_t before = weights_hash(ctx, session, &plan);
         losses.evaluated[step] = run(ctx, session, "eval");
-        harness_check(weights_hash(ctx, session, &plan) == before, "eval changed a parameter");
+        CHECK(weights_hash(ctx, session, &plan) == before, "eval changed a parameter");
         if (sizes.forward_only)
             continue;
         losses.trained[step] = run(ctx, session, "train");
-        harness_check(weights_hash(ctx, session, &plan) != before, "train changed nothing");
+        CHECK(weights_hash(ctx, session, &plan) != before, "train changed nothing");
     }
     remat_session_destroy(&session);
     remat_arena_release(&arena);
@@ -105,9 +105,9 @@ static void test_policy(remat_context *ctx, struct remat_policy_settings policy,
     struct losses losses =
         run_model(ctx, (struct remat_model_settings){.layers = 6}, policy, microbatches);
     for (int step = 0; step < STEPS; step++)
-        harness_check(memcmp(&losses.evaluated[step], &losses.trained[step], 4) == 0,
-                      "%u microbatches, step %d: eval %.9g, train %.9g", microbatches, step,
-                      (double)losses.evaluated[step], (double)losses.trained[step]);
+        CHECK(memcmp(&losses.evaluated[step], &losses.trained[step], 4) == 0,
+              "%u microbatches, step %d: eval %.9g, train %.9g", microbatches, step,
+              (double)losses.evaluated[step], (double)losses.trained[step]);
 }
 
 /* Before the first update, eval with dropout is eval without; a step is not. */
@@ -121,19 +121,18 @@ static void test_dropout(remat_context *ctx, bool written_out, remat_dtype dtype
     sizes.forward_only = true;
     struct losses forward = run_model(ctx, sizes, none, 1);
     struct losses forward_parts = run_model(ctx, sizes, none, 2);
-    harness_check(memcmp(&with.evaluated[0], &without.evaluated[0], 4) == 0 &&
-                      with.trained[0] != without.trained[0],
-                  "eval %.9g, without dropout %.9g; train %.9g and %.9g", (double)with.evaluated[0],
-                  (double)without.evaluated[0], (double)with.trained[0],
-                  (double)without.trained[0]);
-    harness_check(
-        memcmp(forward.evaluated, (float[]){forward.evaluated[0], forward.evaluated[0]}, 8) == 0 &&
-            memcmp(&forward.evaluated[0], &with.evaluated[0], 4) == 0,
-        "forward only: %.9g, of a training graph %.9g", (double)forward.evaluated[0],
-        (double)with.evaluated[0]);
-    harness_check(memcmp(&forward_parts.evaluated[0], &parts.evaluated[0], 4) == 0,
-                  "forward only in parts: %.9g, of a training graph %.9g",
-                  (double)forward_parts.evaluated[0], (double)parts.evaluated[0]);
+    CHECK(memcmp(&with.evaluated[0], &without.evaluated[0], 4) == 0 &&
+              with.trained[0] != without.trained[0],
+          "eval %.9g, without dropout %.9g; train %.9g and %.9g", (double)with.evaluated[0],
+          (double)without.evaluated[0], (double)with.trained[0], (double)without.trained[0]);
+    CHECK(memcmp(forward.evaluated, (float[]){forward.evaluated[0], forward.evaluated[0]}, 8) ==
+                  0 &&
+              memcmp(&forward.evaluated[0], &with.evaluated[0], 4) == 0,
+          "forward only: %.9g, of a training graph %.9g", (double)forward.evaluated[0],
+          (double)with.evaluated[0]);
+    CHECK(memcmp(&forward_parts.evaluated[0], &parts.evaluated[0], 4) == 0,
+          "forward only in parts: %.9g, of a training graph %.9g",
+          (double)forward_parts.evaluated[0], (double)parts.evaluated[0]);
 }
 
 int main(void)
@@ -146,5 +145,5 @@ int main(void)
     test_dropout(ctx, false, REMAT_F32);
     test_dropout(ctx, true, REMAT_BF16);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -42,8 +42,7 @@ static void write_weight(remat_context *ctx, remat_session *session, const remat
                          const char *name, float value, uint32_t column, uint32_t row)
 {
     remat_tensor_info info = {.struct_size = sizeof info};
-    if (!remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info))
-        harness_die("write_weight", name);
+    MUST(remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, name), &info), "%s", name);
     bool narrow = info.element == REMAT_ELEMENT_BF16;
     uint64_t count = info.bytes / (narrow ? 2 : 4);
     char *data = malloc(info.bytes);
@@ -54,7 +53,7 @@ static void write_weight(remat_context *ctx, remat_session *session, const remat
         memcpy(data + i * (narrow ? 2 : 4), (const char *)&element + (narrow ? 2 : 0),
                narrow ? 2 : 4);
     }
-    MUST(ctx, remat_session_write(session, name, data, info.bytes));
+    MUST_OK(ctx, remat_session_write(session, name, data, info.bytes));
     free(data);
 }
 
@@ -74,7 +73,7 @@ static void spoil(remat_context *ctx, remat_session *session, const remat_plan *
     write_weight(ctx, session, plan, "lm_head.weight", 0x1p127f, column, TARGET);
     for (int t = 0; t < BATCH * SEQ; t++)
         targets[t] = TARGET;
-    MUST(ctx, remat_session_write(session, "targets", targets, sizeof targets));
+    MUST_OK(ctx, remat_session_write(session, "targets", targets, sizeof targets));
 }
 
 /* --- steps --- */
@@ -104,7 +103,7 @@ static int watch(void *user, const remat_trace_event *event)
 static int32_t read_flag(remat_context *ctx, remat_session *session)
 {
     int32_t flag = -1;
-    MUST(ctx, remat_session_read(session, "not_finite", &flag, sizeof flag));
+    MUST_OK(ctx, remat_session_read(session, "not_finite", &flag, sizeof flag));
     return flag;
 }
 
@@ -114,15 +113,15 @@ static void step(remat_context *ctx, remat_session *session, const struct subjec
 {
     float loss;
     *watched = (struct watched){0};
-    MUST(ctx, remat_session_run(session, "train"));
-    MUST(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    MUST_OK(ctx, remat_session_run(session, "train"));
+    MUST_OK(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
     int32_t flag = read_flag(ctx, session);
-    harness_check(isfinite(loss) && flag == !finite, "%s: loss %g, flag %d, expected %d", s->name,
-                  (double)loss, flag, !finite);
-    harness_check(finite ? watched->elements == 0
-                         : watched->elements == 1 && watched->gradients == s->microbatches,
-                  "%s: %u elements of %u gradients are not finite", s->name, watched->elements,
-                  watched->gradients);
+    CHECK(isfinite(loss) && flag == !finite, "%s: loss %g, flag %d, expected %d", s->name,
+          (double)loss, flag, !finite);
+    CHECK(finite ? watched->elements == 0
+                 : watched->elements == 1 && watched->gradients == s->microbatches,
+          "%s: %u elements of %u gradients are not finite", s->name, watched->elements,
+          watched->gradients);
 }
 
 static void run(remat_context *ctx, struct remat_program *program, const struct subject *s)
@@ -132,7 +131,7 @@ static void run(remat_context *ctx, struct remat_program *program, const struct 
     remat_session *session = harness_open(ctx, &plan, 2);
     remat_session_set_trace(session, watch, &watched);
     for (uint32_t round = 0; round < 2; round++) {
-        MUST(ctx, remat_session_run(session, "init"));
+        MUST_OK(ctx, remat_session_run(session, "init"));
         harness_write_inputs(ctx, session, &plan, 0, 1e-3f);
         step(ctx, session, s, &watched, true);
         spoil(ctx, session, &plan, s->column);
@@ -175,18 +174,18 @@ static void check_commands(const struct remat_program *p, const struct subject *
             const struct remat_operand *operand = &p->operands[o];
             if (strcmp(p->values[operand->value].name, "not_finite") != 0)
                 continue;
-            harness_check(!runs_in(p, "eval", c), "%s: eval touches the flag", s->name);
+            CHECK(!runs_in(p, "eval", c), "%s: eval touches the flag", s->name);
             flags += operand->access == REMAT_ACCESS_FLAG;
             clears += operand->access == REMAT_ACCESS_UPDATE;
         }
-    harness_check(flags == parameters && clears == 1, "%s: %u flags of %u parameters, %u clears",
-                  s->name, flags, parameters, clears);
+    CHECK(flags == parameters && clears == 1, "%s: %u flags of %u parameters, %u clears", s->name,
+          flags, parameters, clears);
 }
 
 static void refuse(remat_context *ctx, remat_status st, const char *message)
 {
-    harness_check(st != REMAT_OK && strstr(remat_context_message(ctx), message), "refused: \"%s\"",
-                  st != REMAT_OK ? remat_context_message(ctx) : "");
+    CHECK(st != REMAT_OK && strstr(remat_context_message(ctx), message), "refused: \"%s\"",
+          st != REMAT_OK ? remat_context_message(ctx) : "");
 }
 
 /* The first command that flags with another version. */
@@ -203,10 +202,10 @@ static void check_order(remat_context *ctx, const struct remat_program *p)
         for (uint32_t t = 0; t < p->tensor_count; t++)
             if (strcmp(p->tensors[t].name, "not_finite") == 0)
                 all[flag].value = p->tensors[t].value;
-        harness_check(all[flag].value != good.value, "the flag has no version of its own");
+        CHECK(all[flag].value != good.value, "the flag has no version of its own");
         refuse(ctx, remat_program_simulate(ctx, p), "holds the newer version \"not_finite\"");
         all[flag] = good;
-        MUST(ctx, remat_program_simulate(ctx, p));
+        MUST_OK(ctx, remat_program_simulate(ctx, p));
         return;
     }
 }
@@ -232,7 +231,7 @@ static void test(const struct subject *s)
                                                 .recompute_method = "uniform"};
     struct remat_graph *graph = harness_model(ctx, &arena, "llama-tiny", sizes);
     graph->microbatches = s->microbatches;
-    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     check_commands(program, s);
     run(ctx, program, s);
     if (s == subjects)
@@ -251,10 +250,9 @@ static void test_without_optimizer(void)
     struct remat_graph *graph = harness_model(
         ctx, &arena, "llama-tiny", (struct remat_model_settings){.seq = SEQ, .batch = 1});
     graph->optimizer = (struct remat_optimizer){0};
-    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     for (uint32_t t = 0; t < program->tensor_count; t++)
-        harness_check(strcmp(program->tensors[t].name, "not_finite") != 0,
-                      "a flag without an optimizer");
+        CHECK(strcmp(program->tensors[t].name, "not_finite") != 0, "a flag without an optimizer");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
 }
@@ -264,5 +262,5 @@ int main(void)
     for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
         test(&subjects[i]);
     test_without_optimizer();
-    return harness_exit();
+    return check_exit();
 }

@@ -122,18 +122,17 @@ static void test_plan(remat_context *ctx, const struct configuration *c, bool dr
                                                     .written_out = true});
     struct remat_compile_settings settings = {.policy = plans[plan].settings};
     /* a step of 1T parameters takes a CPU longer than a plan may */
-    MUST(ctx, remat_device_description_read(ctx, &arena, "h200", &settings.device));
-    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &program));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "h200", &settings.device));
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &program));
     const struct stored *stored = measure(ctx, &arena, program);
     for (int64_t k = 0; k <= c->layers; k++) {
         const struct term *terms = k ? layer_terms : outside_terms;
         size_t count = k ? COUNT(layer_terms) : COUNT(outside_terms);
         int64_t expected = expected_bytes(c, terms, count, plans[plan].mask, dropout);
-        harness_check(stored[k].bytes == expected,
-                      "%s, %s, dropout %d, layer %" PRId64 ": %" PRId64 " B, expected %" PRId64
-                      " B:%s",
-                      c->name, plans[plan].name, dropout, k - 1, stored[k].bytes, expected,
-                      stored[k].list.items ? stored[k].list.items : " nothing");
+        CHECK(stored[k].bytes == expected,
+              "%s, %s, dropout %d, layer %" PRId64 ": %" PRId64 " B, expected %" PRId64 " B:%s",
+              c->name, plans[plan].name, dropout, k - 1, stored[k].bytes, expected,
+              stored[k].list.items ? stored[k].list.items : " nothing");
     }
     printf("%s, %s, dropout %d: %" PRId64 " B a layer, %" PRId64 " B outside\n", c->name,
            plans[plan].name, dropout, stored[1].bytes, stored[0].bytes);
@@ -148,5 +147,5 @@ int main(void)
             for (size_t plan = 0; plan < COUNT(plans); plan++)
                 test_plan(ctx, &configurations[c], dropout, plan);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -25,8 +25,8 @@ static void check(remat_context *ctx, const char *what, remat_status st)
     bool right = added_ns ? st == REMAT_ERROR_INTERNAL &&
                                 strstr(remat_context_message(ctx), "is above the plan's own")
                           : st == REMAT_OK;
-    harness_check(right, "%s, %llu ns added: %d %s", what, (unsigned long long)added_ns, st,
-                  st ? remat_context_message(ctx) : "");
+    CHECK(right, "%s, %llu ns added: %d %s", what, (unsigned long long)added_ns, st,
+          st ? remat_context_message(ctx) : "");
 }
 
 int main(void)
@@ -39,10 +39,10 @@ int main(void)
     remat_arena_init(&arena, ctx);
     struct remat_graph *graph =
         harness_model(ctx, &arena, "gpt2-tiny", (struct remat_model_settings){.layers = 1});
-    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     uint64_t budget_bytes = program->arena_bytes + program->reserve_bytes;
     struct remat_compile_settings settings = {.microbatches = 1};
-    MUST(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
     for (int high = 0; high < 2; high++) {
         added_ns = high ? UINT64_C(1) << 44 : 0;
         check(ctx, "plan", harness_compile(ctx, &arena, graph, &policy, budget_bytes, 0, &program));
@@ -50,5 +50,5 @@ int main(void)
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -119,7 +119,7 @@ static void write_inputs(const struct subject *s, remat_session *session, const 
         ids[i] = (int32_t)(remat_hash(&(uint64_t){i + 10000}, 8, 7 + s->seed) % 251);
         ids[i] = ids[i] % 5 == 0 ? spare : ids[i];
     }
-    MUST(s->ctx, remat_session_write(session, "targets", ids, info.bytes));
+    MUST_OK(s->ctx, remat_session_write(session, "targets", ids, info.bytes));
 }
 
 static struct result run(const struct subject *s, struct remat_program *program)
@@ -129,11 +129,11 @@ static struct result run(const struct subject *s, struct remat_program *program)
     struct remat_plan plan = remat_plan_borrow(program);
     remat_session *session = harness_open(s->ctx, &plan, 2);
     write_inputs(s, session, &plan);
-    MUST(s->ctx, remat_session_run(session, "eval"));
-    MUST(s->ctx, remat_session_read(session, "loss", &result.evaluated, sizeof(float)));
+    MUST_OK(s->ctx, remat_session_run(session, "eval"));
+    MUST_OK(s->ctx, remat_session_read(session, "loss", &result.evaluated, sizeof(float)));
     remat_session_set_trace(session, record, &result);
-    MUST(s->ctx, remat_session_run(session, "train"));
-    MUST(s->ctx, remat_session_read(session, "loss", &result.loss, sizeof(float)));
+    MUST_OK(s->ctx, remat_session_run(session, "train"));
+    MUST_OK(s->ctx, remat_session_read(session, "loss", &result.loss, sizeof(float)));
     remat_session_destroy(&session);
     return result;
 }
@@ -179,9 +179,9 @@ static void compare_gradient(const struct subject *s, const char *name, const st
     uint32_t input = chunks > 1 ? find_input(s->graph, x->name) : 0;
     double limit = input ? limit_of(s, input, sqrt(square), most, chunks) : 0;
     bool same = memcmp(x->data, y->data, x->count * sizeof *x->data) == 0;
-    harness_check(square > 0 && (input ? sqrt(apart) <= limit : same),
-                  "%s, seed %u: %s is off by %.3g of %.3g, limit %.3g", name, s->seed, x->name,
-                  sqrt(apart), sqrt(square), limit);
+    CHECK(square > 0 && (input ? sqrt(apart) <= limit : same),
+          "%s, seed %u: %s is off by %.3g of %.3g, limit %.3g", name, s->seed, x->name, sqrt(apart),
+          sqrt(square), limit);
     if (input)
         *share = fmax(*share, sqrt(apart) / limit);
 }
@@ -190,12 +190,11 @@ static void compare(const struct subject *s, const char *name, const struct resu
                     const struct result *parts, uint32_t chunks)
 {
     double share = 0; /* of the limit */
-    harness_check(memcmp(&whole->loss, &parts->loss, 4) == 0, "%s: loss %.9g, at once %.9g", name,
-                  (double)parts->loss, (double)whole->loss);
-    harness_check(memcmp(&whole->evaluated, &parts->evaluated, 4) == 0, "%s: eval %.9g", name,
-                  (double)parts->evaluated);
-    harness_check(whole->count == parts->count && whole->count > 1, "%s: %u gradients", name,
-                  parts->count);
+    CHECK(memcmp(&whole->loss, &parts->loss, 4) == 0, "%s: loss %.9g, at once %.9g", name,
+          (double)parts->loss, (double)whole->loss);
+    CHECK(memcmp(&whole->evaluated, &parts->evaluated, 4) == 0, "%s: eval %.9g", name,
+          (double)parts->evaluated);
+    CHECK(whole->count == parts->count && whole->count > 1, "%s: %u gradients", name, parts->count);
     for (uint32_t g = 0; g < whole->count; g++) {
         const struct gradient *x = &whole->gradients[g], *y = parts->gradients;
         while (strcmp(x->name, y->name) != 0)
@@ -212,7 +211,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     const struct remat_policy_settings none = {.ac_mode = "none"};
     struct remat_program *program;
     graph->loss_chunk = rows;
-    MUST(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
     return program;
 }
 
@@ -233,7 +232,7 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
         snprintf(name, sizeof name, "%s%s, %lld rows of %lld", preset,
                  sizes.dtype == REMAT_BF16 ? " bf16" : "", (long long)size, (long long)rows);
         program = compile(ctx, &arena, s.graph, (uint32_t)size);
-        harness_check(program->numerics_hash != numerics_hash, "%s: numerics_hash", name);
+        CHECK(program->numerics_hash != numerics_hash, "%s: numerics_hash", name);
         struct result result = run(&s, program);
         compare(&s, name, &whole, &result, (uint32_t)((rows - 1) / size + 1));
         release(&result);
@@ -258,8 +257,8 @@ static void test_peak(remat_context *ctx)
     uint64_t dx = (uint64_t)rows * width * sizeof(float); /* its parts, beside what they become */
     printf("live peak %llu at once, %llu in chunks, of %llu spared logits\n",
            (unsigned long long)whole, (unsigned long long)chunked, (unsigned long long)spared);
-    harness_check(whole + 2 * dx >= chunked + spared, "the peak falls by %lld, the logits by %llu",
-                  (long long)(whole - chunked), (unsigned long long)spared);
+    CHECK(whole + 2 * dx >= chunked + spared, "the peak falls by %lld, the logits by %llu",
+          (long long)(whole - chunked), (unsigned long long)spared);
     remat_arena_release(&arena);
 }
 
@@ -306,5 +305,5 @@ int main(int argc, char **argv)
                (struct remat_model_settings){SMALL, .kv_heads = 3, .dtype = REMAT_BF16}, 2);
     test_plans(ctx, "bert-tiny", (struct remat_model_settings){SMALL}, 1);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -55,21 +55,20 @@ int main(void)
         remat_context *ctx = remat_context_create(&(remat_allocator){failing_reallocate, &f}, NULL);
         if (ctx) {
             remat_status st = remat_guard(ctx, compile, ctx);
-            harness_check(f.fail_at ? st == REMAT_ERROR_MEMORY || st == REMAT_OK : st == REMAT_OK,
-                          "allocation %llu fails: status %d, \"%s\"", (unsigned long long)f.fail_at,
-                          st, remat_context_message(ctx));
-            harness_check(st == REMAT_OK || *remat_context_message(ctx), "no message");
+            CHECK(f.fail_at ? st == REMAT_ERROR_MEMORY || st == REMAT_OK : st == REMAT_OK,
+                  "allocation %llu fails: status %d, \"%s\"", (unsigned long long)f.fail_at, st,
+                  remat_context_message(ctx));
+            CHECK(st == REMAT_OK || *remat_context_message(ctx), "no message");
             refused += st == REMAT_ERROR_MEMORY;
         }
         remat_context_destroy(&ctx);
-        harness_check(f.live == 0, "allocation %llu fails: %lld blocks leak",
-                      (unsigned long long)f.fail_at, (long long)f.live);
+        CHECK(f.live == 0, "allocation %llu fails: %lld blocks leak", (unsigned long long)f.fail_at,
+              (long long)f.live);
         total = f.fail_at ? total : f.count;
     }
     /* A scratch arena that cannot get one block for what it held in several goes on with those. */
-    harness_check(total > 10 && refused < total && refused + SPARED_MAX >= total,
-                  "%llu allocations, %llu refused", (unsigned long long)total,
-                  (unsigned long long)refused);
+    CHECK(total > 10 && refused < total && refused + SPARED_MAX >= total,
+          "%llu allocations, %llu refused", (unsigned long long)total, (unsigned long long)refused);
     printf("%llu allocations, each failed once\n", (unsigned long long)total);
-    return harness_exit();
+    return check_exit();
 }

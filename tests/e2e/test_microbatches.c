@@ -85,8 +85,8 @@ static void check_batch(const remat_plan *plan)
     for (uint32_t n = 0; n < 3; n++) {
         remat_tensor_info info = {.struct_size = sizeof info};
         if (remat_plan_get_tensor(plan, remat_plan_find_tensor(plan, names[n]), &info))
-            harness_check(info.shape[0] == BATCH, "\"%s\" has a batch of %lld", names[n],
-                          (long long)info.shape[0]);
+            CHECK(info.shape[0] == BATCH, "\"%s\" has a batch of %lld", names[n],
+                  (long long)info.shape[0]);
     }
 }
 
@@ -101,7 +101,7 @@ static void read_parameters(remat_context *ctx, remat_session *session, const re
         struct recorded *r = find(&result->parameters, info.name);
         r->bytes = info.bytes;
         r->data = malloc(info.bytes);
-        MUST(ctx, remat_session_read(session, info.name, r->data, info.bytes));
+        MUST_OK(ctx, remat_session_read(session, info.name, r->data, info.bytes));
     }
 }
 
@@ -112,15 +112,14 @@ static void check_accumulators(remat_context *ctx, remat_session *session, const
     for (uint32_t g = 0; g < result->gradients.count; g++) {
         struct recorded *r = &result->gradients.values[g];
         char *data = malloc(r->bytes);
-        MUST(ctx, remat_session_read(session, r->name, data, r->bytes));
-        harness_check(memcmp(data, r->data, r->bytes) == 0, "\"%s\" is not its accumulator",
-                      r->name);
+        MUST_OK(ctx, remat_session_read(session, r->name, data, r->bytes));
+        CHECK(memcmp(data, r->data, r->bytes) == 0, "\"%s\" is not its accumulator", r->name);
         free(data);
     }
     int32_t index = -1;
-    MUST(ctx, remat_session_read(session, "microbatch", &index, 4));
-    harness_check(index == 0, "after a step the microbatch is %d", index);
-    harness_check(plan->program->entry_count == 3, "entry points");
+    MUST_OK(ctx, remat_session_read(session, "microbatch", &index, 4));
+    CHECK(index == 0, "after a step the microbatch is %d", index);
+    CHECK(plan->program->entry_count == 3, "entry points");
 }
 
 static struct result run(remat_context *ctx, struct remat_program *program, uint32_t microbatches)
@@ -132,8 +131,8 @@ static struct result run(remat_context *ctx, struct remat_program *program, uint
     for (uint32_t step = 0; step < STEPS; step++) {
         harness_write_inputs(ctx, session, &plan, step, 1e-2f);
         remat_session_set_trace(session, step == 0 ? record_all : NULL, &result);
-        MUST(ctx, remat_session_run(session, "train"));
-        MUST(ctx, remat_session_read(session, "loss", &result.loss[step], 4));
+        MUST_OK(ctx, remat_session_run(session, "train"));
+        MUST_OK(ctx, remat_session_read(session, "loss", &result.loss[step], 4));
         if (step == 0 && microbatches > 1)
             check_accumulators(ctx, session, &plan, &result);
     }
@@ -152,12 +151,11 @@ static void compare_forward(const char *name, struct result *whole, struct resul
         const struct recorded *b = find(&parts->forward, a->name);
         if (a->bytes != b->bytes)
             continue; /* not of the batch: made anew in each microbatch */
-        harness_check(memcmp(a->data, b->data, a->bytes) == 0, "%s: \"%s\" has other bits", name,
-                      a->name);
+        CHECK(memcmp(a->data, b->data, a->bytes) == 0, "%s: \"%s\" has other bits", name, a->name);
         compared++;
     }
-    harness_check(compared > 12 && compared + 3 >= whole->forward.count,
-                  "%s: %u of %u values compared", name, compared, whole->forward.count);
+    CHECK(compared > 12 && compared + 3 >= whole->forward.count, "%s: %u of %u values compared",
+          name, compared, whole->forward.count);
 }
 
 static double largest(const struct recorded *r)
@@ -174,19 +172,19 @@ static void compare_tensors(const char *name, struct recording *whole, struct re
                             double limit)
 {
     double most = 0;
-    harness_check(whole->count == parts->count && whole->count > 4, "%s: %u and %u tensors", name,
-                  whole->count, parts->count);
+    CHECK(whole->count == parts->count && whole->count > 4, "%s: %u and %u tensors", name,
+          whole->count, parts->count);
     for (uint32_t t = 0; t < whole->count; t++)
         most = fmax(most, largest(&whole->values[t]));
     for (uint32_t t = 0; t < whole->count; t++) {
         const struct recorded *a = &whole->values[t], *b = find(parts, a->name);
         double allowed = limit * fmax(largest(a), 1e-3 * most), worst = 0;
-        harness_check(a->bytes == b->bytes, "%s: \"%s\" has another size", name, a->name);
+        CHECK(a->bytes == b->bytes, "%s: \"%s\" has another size", name, a->name);
         for (uint64_t i = 0; i < a->bytes / 4 && a->bytes == b->bytes; i++)
             worst = fmax(worst, fabs((double)((const float *)(const void *)a->data)[i] -
                                      (double)((const float *)(const void *)b->data)[i]));
-        harness_check(worst <= allowed, "%s: \"%s\" differs by %g, allowed is %g", name, a->name,
-                      worst, allowed);
+        CHECK(worst <= allowed, "%s: \"%s\" differs by %g, allowed is %g", name, a->name, worst,
+              allowed);
     }
 }
 
@@ -199,7 +197,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     sizes.batch = BATCH / microbatches;
     struct remat_graph *graph = harness_model(ctx, arena, preset, sizes);
     graph->microbatches = microbatches;
-    MUST(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
     return program;
 }
 
@@ -215,8 +213,8 @@ static void check_static(const char *name, const struct remat_program *program, 
             (v->role == REMAT_ROLE_OPTIMIZER_STATE && v->dtype == REMAT_F32))
             bytes += v->bytes;
     }
-    harness_check(bytes == expected * parameters, "%s: %llu static bytes of %llu parameters", name,
-                  (unsigned long long)bytes, (unsigned long long)parameters);
+    CHECK(bytes == expected * parameters, "%s: %llu static bytes of %llu parameters", name,
+          (unsigned long long)bytes, (unsigned long long)parameters);
 }
 
 /* In f32 only the order of sums differs: 4 entries of 21 tokens give sums of 84 rounded terms. In
@@ -233,13 +231,12 @@ static void test_model(remat_context *ctx, const char *preset, struct remat_mode
         snprintf(name, sizeof name, "%s in %u", preset, microbatches);
         struct remat_program *program = compile(ctx, &arena, preset, sizes, microbatches);
         struct result parts = run(ctx, program, microbatches);
-        harness_check(program->numerics_hash != whole->numerics_hash, "%s: numerics_hash", name);
+        CHECK(program->numerics_hash != whole->numerics_hash, "%s: numerics_hash", name);
         compare_forward(name, &once, &parts);
         if (!clips) /* which is SGD here */
             check_static(name, program, narrow ? 2 + 12 + 4 : 4 + 8 + 4);
-        harness_check(fabsf(parts.loss[0] - once.loss[0]) <= 2e-6f * once.loss[0],
-                      "%s: loss %.9g, at once %.9g", name, (double)parts.loss[0],
-                      (double)once.loss[0]);
+        CHECK(fabsf(parts.loss[0] - once.loss[0]) <= 2e-6f * once.loss[0],
+              "%s: loss %.9g, at once %.9g", name, (double)parts.loss[0], (double)once.loss[0]);
         if (!narrow)
             compare_tensors(name, &once.gradients, &parts.gradients, 1e-5);
         if (!narrow && clips) /* SGD: AdamW makes steps of noise */
@@ -273,18 +270,18 @@ static void test_interrupted(remat_context *ctx)
     remat_session *session = harness_open(ctx, &plan, 1);
     harness_write_inputs(ctx, session, &plan, 0, 1e-2f);
     remat_session_set_trace(session, stop_late, &seen);
-    harness_check(remat_session_run(session, "train") == REMAT_ERROR_OTHER, "not interrupted");
-    MUST(ctx, remat_session_read(session, "microbatch", &index, 4));
-    harness_check(index == 2, "interrupted in microbatch %d", index);
+    CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_OTHER, "",
+                 "not interrupted");
+    MUST_OK(ctx, remat_session_read(session, "microbatch", &index, 4));
+    CHECK(index == 2, "interrupted in microbatch %d", index);
     remat_session_set_trace(session, NULL, NULL);
-    MUST(ctx, remat_session_run(session, "init"));
-    MUST(ctx, remat_session_read(session, "microbatch", &index, 4));
-    harness_check(index == 0, "after init the microbatch is %d", index);
+    MUST_OK(ctx, remat_session_run(session, "init"));
+    MUST_OK(ctx, remat_session_read(session, "microbatch", &index, 4));
+    CHECK(index == 0, "after init the microbatch is %d", index);
     index = 4; /* a host that writes what it should not gets an error */
-    MUST(ctx, remat_session_write(session, "microbatch", &index, 4));
-    harness_check(remat_session_run(session, "train") == REMAT_ERROR_INVALID &&
-                      strstr(remat_context_message(ctx), "part 4 of 4 parts"),
-                  "part 4 of 4: %s", remat_context_message(ctx));
+    MUST_OK(ctx, remat_session_write(session, "microbatch", &index, 4));
+    CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_INVALID,
+                 "part 4 of 4 parts");
     remat_session_destroy(&session);
     remat_arena_release(&arena);
 }
@@ -306,5 +303,5 @@ int main(void)
     test_model(ctx, "encdec-tiny", (struct remat_model_settings){SMALL, .source_seq = 17});
     test_interrupted(ctx);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

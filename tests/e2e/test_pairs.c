@@ -44,8 +44,8 @@ static void check_rows(void)
         for (uint32_t g = 0; g < f; g++)
             for (uint32_t a = 0; a < factors[f].count; a++)
                 for (uint32_t b = 0; b < factors[g].count; b++)
-                    harness_check(occurs(f, a, g, b), "no row has %s and %s", factors[f].names[a],
-                                  factors[g].names[b]);
+                    CHECK(occurs(f, a, g, b), "no row has %s and %s", factors[f].names[a],
+                          factors[g].names[b]);
 }
 
 static const struct {
@@ -82,7 +82,7 @@ static void test_row(remat_context *ctx, const uint8_t *row, struct numerics *nu
     uint64_t hash = check_bits(ctx, &model, 8, 10);
     check_peak(ctx, &model);
     for (size_t k = 0; k < numerics->count; k++)
-        harness_check(numerics->hashes[k] != hash, "%s: the numerics_hash of other settings", name);
+        CHECK(numerics->hashes[k] != hash, "%s: the numerics_hash of other settings", name);
     numerics->hashes[numerics->count++] = hash;
     remat_arena_release(&arena);
 }
@@ -97,12 +97,12 @@ static void check_attention_forms(remat_context *ctx)
         for (int form = 0; form < 2; form++) {
             struct remat_model_settings sizes = families[f].sizes;
             sizes.written_out = form;
-            MUST(ctx,
-                 harness_compile(ctx, &arena, harness_model(ctx, &arena, families[f].preset, sizes),
-                                 &named_policies[0].settings, 0, 0, &programs[form]));
+            MUST_OK(ctx, harness_compile(ctx, &arena,
+                                         harness_model(ctx, &arena, families[f].preset, sizes),
+                                         &named_policies[0].settings, 0, 0, &programs[form]));
         }
-        harness_check(programs[0]->numerics_hash != programs[1]->numerics_hash,
-                      "%s: both forms of attention have one numerics_hash", families[f].preset);
+        CHECK(programs[0]->numerics_hash != programs[1]->numerics_hash,
+              "%s: both forms of attention have one numerics_hash", families[f].preset);
         remat_arena_release(&arena);
     }
 }
@@ -132,5 +132,5 @@ int main(int argc, char **argv)
         for (size_t r = 0; r < ROW_COUNT; r++)
             test_row(ctx, rows[r], &numerics);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

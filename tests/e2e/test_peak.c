@@ -35,5 +35,5 @@ int main(int argc, char **argv)
                    2, true, true);
     }
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

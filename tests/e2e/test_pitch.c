@@ -55,15 +55,15 @@ static double run(remat_context *ctx, const remat_plan *plan, uint32_t trace_cop
     params.threads = 1;
     params.trace = catch_logits;
     params.trace_copies = trace_copies;
-    MUST(ctx, remat_session_create(ctx, plan, &params, &session));
+    MUST_OK(ctx, remat_session_create(ctx, plan, &params, &session));
     uint32_t before = allocations;
-    MUST(ctx, remat_session_run(session, "init"));
+    MUST_OK(ctx, remat_session_run(session, "init"));
     harness_write_inputs(ctx, session, plan, 0, 0);
-    MUST(ctx, remat_session_run(session, "train"));
-    harness_check(allocations == before, "%u allocations in a traced run", allocations - before);
-    MUST(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
-    MUST(ctx, remat_session_read(session, "targets", targets, BATCH * SEQ * sizeof *targets));
-    harness_check(seen.count > 0, "no logits were traced");
+    MUST_OK(ctx, remat_session_run(session, "train"));
+    CHECK(allocations == before, "%u allocations in a traced run", allocations - before);
+    MUST_OK(ctx, remat_session_read(session, "loss", &loss, sizeof loss));
+    MUST_OK(ctx, remat_session_read(session, "targets", targets, BATCH * SEQ * sizeof *targets));
+    CHECK(seen.count > 0, "no logits were traced");
     remat_session_destroy(&session);
     return (double)loss;
 }
@@ -92,16 +92,15 @@ int main(void)
     struct remat_graph *graph = harness_model(
         ctx, &arena, "gpt2-tiny",
         (struct remat_model_settings){.layers = 1, .batch = BATCH, .seq = SEQ, .vocab = IDS});
-    MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+    MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
     struct remat_plan plan = remat_plan_borrow(program);
     double loss = run(ctx, &plan, 1u << REMAT_TENSOR_ACTIVATION, targets);
     double expected = cross_entropy(targets);
-    harness_check(seen.without_data == 0, "copies were asked for in vain");
-    harness_check(fabs(loss - expected) < 1e-6 * expected, "loss %.9g, of the logits %.9g", loss,
-                  expected);
+    CHECK(seen.without_data == 0, "copies were asked for in vain");
+    CHECK(fabs(loss - expected) < 1e-6 * expected, "loss %.9g, of the logits %.9g", loss, expected);
     run(ctx, &plan, 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT, targets);
-    harness_check(seen.without_data == seen.count, "copies that nobody asked for");
+    CHECK(seen.without_data == seen.count, "copies that nobody asked for");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -47,7 +47,7 @@ static void draw_device(struct drawn *d)
     static const char *const names[] = {"cpu", "h100-sxm", "h200", "a100-80", "rtx-4090", "b200"};
     struct remat_device_description *device = &d->settings.device;
     const char *name = names[draw(d, sizeof names / sizeof *names)];
-    MUST(d->ctx, remat_device_description_read(d->ctx, d->arena, name, device));
+    MUST_OK(d->ctx, remat_device_description_read(d->ctx, d->arena, name, device));
     double matmul = draw_factor(d, 3, 3);
     for (int t = 0; t < REMAT_DTYPE_COUNT; t++)
         device->matmul_flops_per_ns[t] *= matmul;
@@ -104,8 +104,7 @@ static void add_manual(struct drawn *d, struct remat_policy_settings policy, con
         manual->step_ns = program->step_ns;
         d->policy_count++;
     } else {
-        harness_check(st == REMAT_ERROR_USAGE, "%s, %s %d: %s", d->name, name, (int)number,
-                      remat_context_message(d->ctx));
+        CHECK_STATUS(d->ctx, st, REMAT_ERROR_USAGE, "", "%s, %s %d", d->name, name, (int)number);
     }
     remat_arena_release(&scratch);
 }
@@ -148,30 +147,29 @@ struct outcome {
 
 static void check_fitting(struct drawn *d, uint64_t budget, const struct remat_program *program)
 {
-    harness_check(program->arena_bytes + program->reserve_bytes <= budget,
-                  "%s: budget %" PRIu64 " B exceeded by the arena", d->name, budget);
-    harness_check(program->arena_bytes >= program->floor_bytes,
-                  "%s: arena %" PRIu64 " B below the floor %" PRIu64 " B", d->name,
-                  program->arena_bytes, program->floor_bytes);
-    harness_check(program->bound_step_ns > 0 && program->bound_step_ns <= program->step_ns,
-                  "%s: step of %" PRIu64 " ns, bound %" PRIu64 " ns", d->name, program->step_ns,
-                  program->bound_step_ns);
-    MUST(d->ctx, remat_program_simulate(d->ctx, program));
+    CHECK(program->arena_bytes + program->reserve_bytes <= budget,
+          "%s: budget %" PRIu64 " B exceeded by the arena", d->name, budget);
+    CHECK(program->arena_bytes >= program->floor_bytes,
+          "%s: arena %" PRIu64 " B below the floor %" PRIu64 " B", d->name, program->arena_bytes,
+          program->floor_bytes);
+    CHECK(program->bound_step_ns > 0 && program->bound_step_ns <= program->step_ns,
+          "%s: step of %" PRIu64 " ns, bound %" PRIu64 " ns", d->name, program->step_ns,
+          program->bound_step_ns);
+    MUST_OK(d->ctx, remat_program_simulate(d->ctx, program));
     for (uint32_t p = 0; p < d->policy_count; p++)
-        harness_check(
-            d->policies[p].budget_bytes > budget || d->policies[p].step_ns >= program->step_ns,
-            "%s, budget %" PRIu64 " B: %s takes %" PRIu64 " ns and fits, %s %" PRIu64 " ns",
-            d->name, budget, d->policies[p].name, d->policies[p].step_ns, program->policy,
-            program->step_ns);
+        CHECK(d->policies[p].budget_bytes > budget || d->policies[p].step_ns >= program->step_ns,
+              "%s, budget %" PRIu64 " B: %s takes %" PRIu64 " ns and fits, %s %" PRIu64 " ns",
+              d->name, budget, d->policies[p].name, d->policies[p].step_ns, program->policy,
+              program->step_ns);
 }
 
 static void check_refusal(struct drawn *d, uint64_t budget, const char *message)
 {
     for (uint32_t p = 0; p < d->policy_count; p++)
-        harness_check(d->policies[p].budget_bytes > budget,
-                      "%s, budget %" PRIu64 " B is refused, but %s fits", d->name, budget,
-                      d->policies[p].name);
-    harness_check(strstr(message, " needs ") != NULL, "%s: %s", d->name, message);
+        CHECK(d->policies[p].budget_bytes > budget,
+              "%s, budget %" PRIu64 " B is refused, but %s fits", d->name, budget,
+              d->policies[p].name);
+    CHECK(strstr(message, " needs ") != NULL, "%s: %s", d->name, message);
 }
 
 static struct outcome compile_for(struct drawn *d, uint64_t budget, uint64_t *needs)
@@ -189,7 +187,7 @@ static struct outcome compile_for(struct drawn *d, uint64_t budget, uint64_t *ne
         *needs = at ? strtoull(at + strlen(" needs "), NULL, 10) : 0;
         check_refusal(d, budget, remat_context_message(d->ctx));
     } else {
-        MUST(d->ctx, st);
+        MUST_OK(d->ctx, st);
         outcome = (struct outcome){true, remat_program_nested(program) > 0, budget,
                                    program->step_ns, program->bound_step_ns};
         check_fitting(d, budget, program);
@@ -239,22 +237,21 @@ static void check_case(remat_context *ctx, uint32_t seed, uint32_t *fitting, uin
     uint32_t count = list_budgets(&d, budgets);
     for (uint32_t i = 0; i < count; i++) {
         struct outcome now = compile_for(&d, budgets[i], &needs);
-        harness_check(now.fits || !last.fits, "%s: %" PRIu64 " B refused, less fits", d.name,
-                      budgets[i]);
-        harness_check(!last.fits || now.step_ns <= last.step_ns,
-                      "%s: %" PRIu64 " ns with %" PRIu64 " B, %" PRIu64 " ns with %" PRIu64 " B",
-                      d.name, now.step_ns, budgets[i], last.step_ns, last.budget_bytes);
-        harness_check(!last.fits || now.bound_ns <= last.bound_ns,
-                      "%s: the bound rises with the budget at %" PRIu64 " B", d.name, budgets[i]);
+        CHECK(now.fits || !last.fits, "%s: %" PRIu64 " B refused, less fits", d.name, budgets[i]);
+        CHECK(!last.fits || now.step_ns <= last.step_ns,
+              "%s: %" PRIu64 " ns with %" PRIu64 " B, %" PRIu64 " ns with %" PRIu64 " B", d.name,
+              now.step_ns, budgets[i], last.step_ns, last.budget_bytes);
+        CHECK(!last.fits || now.bound_ns <= last.bound_ns,
+              "%s: the bound rises with the budget at %" PRIu64 " B", d.name, budgets[i]);
         last = now;
         *fitting += now.fits;
     }
     compile_for(&d, 1, &needs);
     last = compile_for(&d, needs, &needs);
-    harness_check(last.fits, "%s: %" PRIu64 " B were said to be enough", d.name, needs);
+    CHECK(last.fits, "%s: %" PRIu64 " B were said to be enough", d.name, needs);
     *nested += last.nested;
-    harness_check(!compile_for(&d, needs - 1, &needs).fits, "%s: %" PRIu64 " B - 1 fits too",
-                  d.name, needs);
+    CHECK(!compile_for(&d, needs - 1, &needs).fits, "%s: %" PRIu64 " B - 1 fits too", d.name,
+          needs);
     remat_arena_release(&arena);
 }
 
@@ -266,9 +263,9 @@ int main(int argc, char **argv)
     uint32_t cases = argc > 2 ? (uint32_t)atoi(argv[2]) : 16, fitting = 0, nested = 0;
     for (uint32_t seed = first; seed < first + cases; seed++)
         check_case(ctx, seed, &fitting, &nested);
-    harness_check(fitting > 10 * cases, "only %u budgets fit", fitting);
-    harness_check(nested > 0, "no plan nests");
+    CHECK(fitting > 10 * cases, "only %u budgets fit", fitting);
+    CHECK(nested > 0, "no plan nests");
     printf("%u plans of %u models, the smallest of %u nested\n", fitting, cases, nested);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

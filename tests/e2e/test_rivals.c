@@ -52,7 +52,7 @@ static void draw_model(struct drawn *d)
     if (strncmp(models[m].preset, "llama", 5) == 0)
         s.dropout = 0;
     d->graph = harness_model(d->ctx, d->arena, models[m].preset, s);
-    MUST(d->ctx, remat_device_description_read(d->ctx, d->arena, target, &d->settings.device));
+    MUST_OK(d->ctx, remat_device_description_read(d->ctx, d->arena, target, &d->settings.device));
     snprintf(d->name, sizeof d->name,
              "%s --batch %d --seq %d --dtype bf16 --dropout %g --attention %s; --target %s",
              models[m].preset, models[m].batch, models[m].seq, s.dropout,
@@ -77,7 +77,8 @@ static const char *every_layer(struct drawn *d, const char *text)
         if (digits > 0 && (end == '.' || end == '/')) {
             const char *glob = remat_arena_format(d->arena, "%.*s*%s", (int)(dot + 1 - text), text,
                                                   dot + 1 + digits);
-            return glob ? glob : (harness_die("remat_arena_format", "out of memory"), NULL);
+            CHECK(glob, "out of memory");
+            return glob;
         }
     }
     return NULL;
@@ -178,18 +179,16 @@ static void check_rival(struct drawn *d, uint32_t *rivals)
     remat_status st = compile(d, &policy, 0, &rival);
     if (st == REMAT_ERROR_USAGE) /* such as a glob of what is never recomputed */
         return;
-    MUST(d->ctx, st);
+    MUST_OK(d->ctx, st);
     (*rivals)++;
     st = compile(d, &(struct remat_policy_settings){0}, rival.bytes, &plan);
-    harness_check(st == REMAT_OK, "%s %s fits %" PRIu64 " B: %s", d->name, text, rival.bytes,
-                  remat_context_message(d->ctx));
-    if (st != REMAT_OK)
+    if (!CHECK_OK(d->ctx, st, "%s %s fits %" PRIu64 " B", d->name, text, rival.bytes))
         return;
-    harness_check(plan.bound_ns <= rival.step_ns, "%s %s takes %" PRIu64 " ns, less than %" PRIu64,
-                  d->name, text, rival.step_ns, plan.bound_ns);
-    harness_check(plan.step_ns <= rival.step_ns,
-                  "%s %s takes %" PRIu64 " ns, --budget %" PRIu64 " %" PRIu64 " ns", d->name, text,
-                  rival.step_ns, rival.bytes, plan.step_ns);
+    CHECK(plan.bound_ns <= rival.step_ns, "%s %s takes %" PRIu64 " ns, less than %" PRIu64, d->name,
+          text, rival.step_ns, plan.bound_ns);
+    CHECK(plan.step_ns <= rival.step_ns,
+          "%s %s takes %" PRIu64 " ns, --budget %" PRIu64 " %" PRIu64 " ns", d->name, text,
+          rival.step_ns, rival.bytes, plan.step_ns);
 }
 
 /* Arguments: the first seed and the number of cases. */
@@ -209,8 +208,8 @@ int main(int argc, char **argv)
             check_rival(&d, &rivals);
         remat_arena_release(&arena);
     }
-    harness_check(rivals > 4 * cases, "only %u rivals", rivals);
+    CHECK(rivals > 4 * cases, "only %u rivals", rivals);
     printf("%u rivals\n", rivals);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

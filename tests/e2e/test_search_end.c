@@ -17,11 +17,11 @@ static bool is_over(void *user, const struct remat_search_state *state)
 {
     struct watch *w = user;
     uint64_t best_ns = state->best_ns, bound_ns = state->bound_ns;
-    harness_check(w->best_ns == 0 || (best_ns != 0 && best_ns <= w->best_ns),
-                  "the best so far gets slower: %llu, %llu ns", (unsigned long long)w->best_ns,
-                  (unsigned long long)best_ns);
-    harness_check(best_ns == 0 || bound_ns <= best_ns, "%llu ns is below the bound %llu ns",
-                  (unsigned long long)best_ns, (unsigned long long)bound_ns);
+    CHECK(w->best_ns == 0 || (best_ns != 0 && best_ns <= w->best_ns),
+          "the best so far gets slower: %llu, %llu ns", (unsigned long long)w->best_ns,
+          (unsigned long long)best_ns);
+    CHECK(best_ns == 0 || bound_ns <= best_ns, "%llu ns is below the bound %llu ns",
+          (unsigned long long)best_ns, (unsigned long long)bound_ns);
     w->best_ns = best_ns;
     w->bound_ns = bound_ns;
     return w->calls++ >= w->end;
@@ -49,20 +49,20 @@ static uint32_t check_end(remat_context *ctx, const struct remat_graph *graph,
     remat_status st = remat_compile(ctx, &arena, graph, &settings, &program);
     bool ended = watch.calls > end;
     if (st == REMAT_OK) {
-        harness_check(is_noted(program) == ended, "ended at %u of %u: note missing or too much",
-                      end, watch.calls);
-        harness_check(watch.best_ns == 0 || program->step_ns <= watch.best_ns || !ended,
-                      "ended at %u: %llu ns, but %llu ns had been found", end,
-                      (unsigned long long)program->step_ns, (unsigned long long)watch.best_ns);
-        harness_check(program->arena_bytes + program->reserve_bytes <= settings.budget_bytes,
-                      "ended at %u: too large", end);
-        harness_check(program->step_ns >= program->bound_step_ns, "below the bound");
-        harness_check(ended || harness_offsets_hash(program) == harness_offsets_hash(whole),
-                      "not ended, but another plan");
+        CHECK(is_noted(program) == ended, "ended at %u of %u: note missing or too much", end,
+              watch.calls);
+        CHECK(watch.best_ns == 0 || program->step_ns <= watch.best_ns || !ended,
+              "ended at %u: %llu ns, but %llu ns had been found", end,
+              (unsigned long long)program->step_ns, (unsigned long long)watch.best_ns);
+        CHECK(program->arena_bytes + program->reserve_bytes <= settings.budget_bytes,
+              "ended at %u: too large", end);
+        CHECK(program->step_ns >= program->bound_step_ns, "below the bound");
+        CHECK(ended || harness_offsets_hash(program) == harness_offsets_hash(whole),
+              "not ended, but another plan");
     } else {
-        harness_check(st == otherwise && ended && watch.best_ns == 0 &&
-                          strstr(remat_context_message(ctx), "the search was ended before"),
-                      "ended at %u: status %d: %s", end, st, remat_context_message(ctx));
+        CHECK(st == otherwise && ended && watch.best_ns == 0 &&
+                  strstr(remat_context_message(ctx), "the search was ended before"),
+              "ended at %u: status %d: %s", end, st, remat_context_message(ctx));
     }
     remat_arena_release(&arena);
     return watch.calls;
@@ -83,7 +83,7 @@ static uint64_t smallest_budget(remat_context *ctx, const struct remat_graph *gr
     settings.budget_bytes = 1;
     remat_status st = remat_compile(ctx, &arena, graph, &settings, &none);
     const char *needs = strstr(remat_context_message(ctx), " needs ");
-    harness_check(st == REMAT_ERROR_INFEASIBLE && needs, "budget 1: status %d", st);
+    CHECK(st == REMAT_ERROR_INFEASIBLE && needs, "budget 1: status %d", st);
     remat_arena_release(&arena);
     return strtoull(needs + strlen(" needs "), NULL, 10);
 }
@@ -94,10 +94,9 @@ static void test_smallest(remat_context *ctx, const struct remat_graph *graph,
 {
     struct remat_arena arena;
     struct remat_program *whole;
-    remat_status st;
     remat_arena_init(&arena, ctx);
     settings.budget_bytes = smallest_budget(ctx, graph, settings);
-    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end <= calls; end = next_end(end, calls))
         check_end(ctx, graph, settings, end, whole, REMAT_ERROR_CUT_SHORT);
@@ -105,10 +104,8 @@ static void test_smallest(remat_context *ctx, const struct remat_graph *graph,
     settings.is_over = is_over;
     settings.is_over_user = &watch;
     settings.budget_bytes = 1;
-    st = remat_compile(ctx, &arena, graph, &settings, &whole);
-    harness_check(st == REMAT_ERROR_INFEASIBLE &&
-                      strstr(remat_context_message(ctx), "Proven: no choice"),
-                  "budget 1, ended: status %d: %s", st, remat_context_message(ctx));
+    CHECK_STATUS(ctx, remat_compile(ctx, &arena, graph, &settings, &whole), REMAT_ERROR_INFEASIBLE,
+                 "Proven: no choice");
     remat_arena_release(&arena);
 }
 
@@ -119,18 +116,18 @@ static void test_ends(remat_context *ctx, const struct remat_graph *graph, enum 
     struct remat_program *most, *whole;
     struct remat_compile_settings settings = {.solver = solver, .microbatches = microbatches};
     remat_arena_init(&arena, ctx);
-    MUST(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
-    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &most));
     settings.has_budget = true;
     settings.budget_bytes =
         most->reserve_bytes + most->static_bytes + (most->arena_bytes - most->static_bytes) / 2;
-    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
-    harness_check(!is_noted(whole), "never asked, but cut short");
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
+    CHECK(!is_noted(whole), "never asked, but cut short");
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end <= calls; end = next_end(end, calls))
         check_end(ctx, graph, settings, end, whole, REMAT_OK);
     test_smallest(ctx, graph, settings);
-    harness_check(calls > 5, "only %u questions", calls);
+    CHECK(calls > 5, "only %u questions", calls);
     printf("solver %d, %u microbatches: %u questions\n", (int)solver, microbatches, calls);
     remat_arena_release(&arena);
 }
@@ -142,10 +139,10 @@ static void test_nested(remat_context *ctx, const struct remat_graph *graph)
     struct remat_program *whole;
     struct remat_compile_settings settings = {.microbatches = 2, .has_budget = true};
     remat_arena_init(&arena, ctx);
-    MUST(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
+    MUST_OK(ctx, remat_device_description_read(ctx, &arena, "cpu", &settings.device));
     settings.budget_bytes = smallest_budget(ctx, graph, settings);
-    MUST(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
-    harness_check(remat_program_nested(whole) > 0, "nothing is nested");
+    MUST_OK(ctx, remat_compile(ctx, &arena, graph, &settings, &whole));
+    CHECK(remat_program_nested(whole) > 0, "nothing is nested");
     uint32_t calls = check_end(ctx, graph, settings, UINT32_MAX, whole, REMAT_OK);
     for (uint32_t end = 0; end < calls; end = 2 * end + 1)
         check_end(ctx, graph, settings, end, whole, REMAT_OK);
@@ -168,5 +165,5 @@ int main(void)
     test_nested(ctx, graph);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

@@ -66,10 +66,10 @@ static void check_read(const struct plan *plan, const struct remat_command *comm
     if (plan->program->buffers[v->buffer].persistent)
         return;
     if (command->instance > 0)
-        harness_check(v->instance > 0 ? same : !same || v->phase != REMAT_PHASE_FORWARD,
-                      "%s: recomputing \"%s\" of layer %d reads \"%s\" of layer %d, %s", plan->name,
-                      command->name, command->layer, v->name, v->layer,
-                      v->instance ? "recomputed in another group" : "saved in the same group");
+        CHECK(v->instance > 0 ? same : !same || v->phase != REMAT_PHASE_FORWARD,
+              "%s: recomputing \"%s\" of layer %d reads \"%s\" of layer %d, %s", plan->name,
+              command->name, command->layer, v->name, v->layer,
+              v->instance ? "recomputed in another group" : "saved in the same group");
     if (v->instance == 0 && v->phase == REMAT_PHASE_FORWARD && !same)
         used[value] = true;
 }
@@ -84,12 +84,11 @@ static uint32_t check_stored(const struct plan *plan, const uint32_t *holder, co
             continue;
         const char *name = program->values[holder[b]].name;
         count++;
-        harness_check(used[holder[b]], "%s: \"%s\" is saved and no other group reads it",
-                      plan->name, name);
+        CHECK(used[holder[b]], "%s: \"%s\" is saved and no other group reads it", plan->name, name);
         for (uint32_t other = 0; other < b; other++)
-            harness_check(holder[other] == REMAT_NONE ||
-                              strcmp(program->values[holder[other]].name, name) != 0,
-                          "%s: \"%s\" is saved twice", plan->name, name);
+            CHECK(holder[other] == REMAT_NONE ||
+                      strcmp(program->values[holder[other]].name, name) != 0,
+                  "%s: \"%s\" is saved twice", plan->name, name);
     }
     return count;
 }
@@ -130,13 +129,12 @@ static void check_decoder_layer(const struct plan *plan, int32_t layer, int32_t 
                 continue;
             inputs += strcmp(v->name, input) == 0;
             outputs += strcmp(v->name, encoded) == 0;
-            harness_check(strcmp(v->name, input) == 0 || strcmp(v->name, encoded) == 0,
-                          "decoder layer %d: \"%s\" reads \"%s\"", (int)layer, command->name,
-                          v->name);
+            CHECK(strcmp(v->name, input) == 0 || strcmp(v->name, encoded) == 0,
+                  "decoder layer %d: \"%s\" reads \"%s\"", (int)layer, command->name, v->name);
         }
     }
-    harness_check(inputs > 0 && outputs > 0, "decoder layer %d: %u reads of \"%s\", %u of \"%s\"",
-                  (int)layer, inputs, input, outputs, encoded);
+    CHECK(inputs > 0 && outputs > 0, "decoder layer %d: %u reads of \"%s\", %u of \"%s\"",
+          (int)layer, inputs, input, outputs, encoded);
 }
 
 static void test_model(remat_context *ctx, const char *preset, uint32_t stacks)
@@ -149,7 +147,7 @@ static void test_model(remat_context *ctx, const char *preset, uint32_t stacks)
             harness_model(ctx, &arena, preset,
                           (struct remat_model_settings){
                               .batch = 2, .seq = 20, .source_seq = stacks > 1 ? 28 : 0});
-        MUST(ctx, harness_compile(ctx, &arena, graph, &rules[k].settings, 0, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &rules[k].settings, 0, 0, &program));
         struct plan plan = {&rules[k], program,
                             remat_arena_format(&arena, "%s, %s", preset, rules[k].name)};
         bool *used = harness_array(ctx, &arena, program->value_count, sizeof *used);
@@ -159,8 +157,8 @@ static void test_model(remat_context *ctx, const char *preset, uint32_t stacks)
         for (int32_t l = 0; l < layers; l++)
             groups += is_replayed(&plan, l) &&
                       (l % rules[k].group == rules[k].group - 1 || l == layers - 1);
-        harness_check(count == stacks * groups, "%s: %u values saved in layers, %u groups",
-                      plan.name, count, stacks * groups);
+        CHECK(count == stacks * groups, "%s: %u values saved in layers, %u groups", plan.name,
+              count, stacks * groups);
         for (int32_t l = 0; k == 0 && stacks > 1 && l < layers; l++)
             check_decoder_layer(&plan, l, layers);
         printf("%s: %u values saved in layers\n", plan.name, count);
@@ -176,5 +174,5 @@ int main(void)
     test_model(ctx, "bert-tiny", 1);
     test_model(ctx, "encdec-tiny", 2);
     remat_context_destroy(&ctx);
-    return harness_exit();
+    return check_exit();
 }

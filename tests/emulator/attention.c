@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attention.h"
 
+#include "check.h"
 #include "half.h"
 
 #include <math.h>
@@ -206,10 +207,7 @@ void attention_make(remat_context *ctx, struct remat_arena *arena,
     make_program(out);
     out->initial = malloc(out->program.arena_bytes);
     fill(out);
-    if (remat_cuda_emit(ctx, arena, &out->program, settings, &out->code)) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cuda_emit(ctx, arena, &out->program, settings, &out->code));
 }
 
 void attention_append_text(const struct attention_case *c, struct remat_text *text)

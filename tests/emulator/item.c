@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "item.h"
 
+#include "check.h"
 #include "cpu_device.h"
 
 #include <stdio.h>
@@ -35,10 +36,7 @@ static void emit(remat_context *ctx, struct remat_arena *arena,
                                         .operands = s->operands,
                                         .operand_count = s->operand_count,
                                         .arena_bytes = s->arena_bytes};
-    if (remat_cuda_emit(ctx, arena, &s->program, settings, &item->code)) {
-        fprintf(stderr, "FAILED %s: %s\n", item->key, remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cuda_emit(ctx, arena, &s->program, settings, &item->code), "%s", item->key);
 }
 
 void item_make(remat_context *ctx, struct remat_arena *arena, uint64_t number, struct item *item)
@@ -207,17 +205,11 @@ static void run_on_cpu(remat_context *ctx, const struct item *item, char *memory
 {
     struct remat_device *cpu;
     const struct remat_device_params params = {.threads = 1};
-    if (remat_cpu_device.create(ctx, &item->sample.program, &params, &cpu) ||
-        remat_cpu_device.bind(cpu, NULL)) {
-        fprintf(stderr, "FAILED %s: %s\n", item->key, remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cpu_device.create(ctx, &item->sample.program, &params, &cpu));
+    MUST_OK(ctx, remat_cpu_device.bind(cpu, NULL));
     memcpy(cpu->memory, memory, item->sample.arena_bytes);
     remat_cpu_device.begin(cpu);
-    if (remat_cpu_device.execute(cpu, 0)) {
-        fprintf(stderr, "FAILED %s: %s\n", item->key, remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cpu_device.execute(cpu, 0), "%s", item->key);
     remat_cpu_device.end(cpu);
     memcpy(memory, cpu->memory, item->sample.arena_bytes);
     remat_cpu_device.destroy(&cpu);

@@ -1,36 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels.h"
 
+#include "check.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static void die(const char *what)
-{
-    fprintf(stderr, "FAILED %s\n", what);
-    exit(1);
-}
-
 void *kernels_compile(const char *compiler, const char *text)
 {
     char directory[] = "/tmp/remat-emulator-XXXXXX", source[64], library[64], command[1024];
-    if (!mkdtemp(directory))
-        die("mkdtemp");
+    MUST(mkdtemp(directory));
     snprintf(source, sizeof source, "%s/kernels.cu", directory);
     snprintf(library, sizeof library, "%s/kernels.so", directory);
     FILE *file = fopen(source, "w");
-    if (!file || fputs(text, file) < 0 || fclose(file) != 0)
-        die("writing the kernels' text");
+    MUST(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s", source);
     snprintf(command, sizeof command,
              "%s -x c -std=c11 -O1 -w -fPIC -shared -ffp-contract=off -fno-math-errno -include "
              "%s/primitives.h -o %s %s",
              compiler, EMULATOR_FOLDER, library, source);
-    if (system(command) != 0)
-        die(command);
+    MUST(system(command) == 0, "%s", command);
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-        die(dlerror());
+    MUST(handle, "%s", dlerror());
     unlink(source);
     unlink(library);
     rmdir(directory);
@@ -41,8 +33,7 @@ emulator_kernel *kernels_find(void *library, const char *symbol)
 {
     emulator_kernel *kernel;
     void *address = dlsym(library, symbol);
-    if (!address)
-        die(symbol);
+    MUST(address, "%s", symbol);
     memcpy(&kernel, &address, sizeof kernel);
     return kernel;
 }
@@ -134,8 +125,7 @@ const char *kernels_run_group(const struct kernels_place *place,
         const struct remat_command *command = &place->program->commands[groups->commands[i]];
         size_t more = count + command->operand_end - command->operand_begin;
         ranges = realloc(ranges, more * sizeof *ranges);
-        if (!ranges)
-            die("out of memory");
+        MUST(ranges);
         count += add_ranges(place->program, groups->commands[i], place->memory, &ranges[count]);
     }
     const char *fault =

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "large.h"
 
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -279,8 +281,6 @@ void large_make(remat_context *ctx, struct remat_arena *arena, const struct larg
     c->program.operands = c->operands, c->program.operand_count = c->command.operand_end;
     c->program.values = c->values, c->program.buffers = c->buffers;
     c->program.parameters = c->parameters;
-    if (remat_cuda_emit(ctx, arena, &c->program, &REMAT_CUDA_DEFAULTS, &c->code)) {
-        printf("FAILED %s: %s\n", maker->name, remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cuda_emit(ctx, arena, &c->program, &REMAT_CUDA_DEFAULTS, &c->code), "%s",
+            maker->name);
 }

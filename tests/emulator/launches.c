@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
 #include "kernels.h"
 
 #include <stdio.h>
@@ -12,10 +13,7 @@ char *kernels_text(const struct remat_cuda_code *code)
     for (uint32_t k = 0; k < code->kernel_count; k++)
         length += strlen(code->kernels[k].text);
     char *text = malloc(length), *end = text;
-    if (!text) {
-        fprintf(stderr, "FAILED out of memory\n");
-        exit(1);
-    }
+    MUST(text, "%zu bytes", length);
     for (uint32_t i = 0; i < code->prelude_count; i++)
         end = stpcpy(end, code->preludes[i]);
     for (uint32_t k = 0; k < code->kernel_count; k++)

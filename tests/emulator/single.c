@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "single.h"
 
+#include "check.h"
 #include "cpu_device.h"
 #include "cpu_pool.h"
 #include "half.h"
@@ -195,17 +196,11 @@ static void run_on_cpu(remat_context *ctx, struct single *s, char *memory)
     struct remat_device *cpu;
     const struct remat_device_params params = {.threads = 1, .seed = SINGLE_SEED};
     complete(&twin);
-    if (remat_cpu_device.create(ctx, &twin.program, &params, &cpu) ||
-        remat_cpu_device.bind(cpu, NULL)) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cpu_device.create(ctx, &twin.program, &params, &cpu));
+    MUST_OK(ctx, remat_cpu_device.bind(cpu, NULL));
     convert(s, &twin, memory, cpu->memory, false);
     remat_cpu_device.begin(cpu);
-    if ((remat_cpu_device.execute(cpu, 0) != REMAT_OK) != s->fails) {
-        fprintf(stderr, "FAILED %s: status on the CPU\n", s->kernel.key);
-        exit(1);
-    }
+    MUST((remat_cpu_device.execute(cpu, 0) != REMAT_OK) == s->fails, "%s", s->kernel.key);
     remat_cpu_device.end(cpu);
     convert(s, &twin, memory, cpu->memory, true);
     if (s->fails)
@@ -279,10 +274,7 @@ bool single_run(remat_context *ctx, const char *compiler, struct single *s)
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     complete(s);
-    if (remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code)) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cuda_emit(ctx, &arena, &s->program, &REMAT_CUDA_DEFAULTS, &s->code));
     char *text = kernels_text(&s->code), *mutated = planted ? plant(s, text) : NULL;
     bool equal = planted && !mutated ? true : run_text(ctx, compiler, s, mutated ? mutated : text);
     found |= !equal;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensors.h"
 
+#include "check.h"
 #include "cpu_device.h"
 #include "cpu_pool.h"
 #include "reference64.h"
@@ -180,10 +181,7 @@ static void run_on_cpu(remat_context *ctx, struct tensors *t)
         memcpy(cpu->memory, t->initial, t->program.arena_bytes);
     for (uint32_t c = 0; c < t->count && !st; c++)
         st = remat_cpu_device.execute(cpu, c);
-    if (st) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, st);
     remat_cpu_device.end(cpu);
     memcpy(t->expected, cpu->memory, t->program.arena_bytes);
     remat_cpu_device.destroy(&cpu);
@@ -192,8 +190,7 @@ static void run_on_cpu(remat_context *ctx, struct tensors *t)
 static void *array(struct remat_arena *arena, size_t count, size_t size)
 {
     void *items = remat_arena_array(arena, count, size);
-    if (!items)
-        exit(1);
+    MUST(items);
     return items;
 }
 
@@ -219,11 +216,8 @@ void tensors_make(remat_context *ctx, struct remat_arena *arena, enum tensors_up
     for (uint32_t t = 0; t < count; t++)
         add_tensor(&m, t, lengths[t % length_count], offsets[t % offset_count]);
     add_buffer(&m, REMAT_I32, FLAG_OFFSET + 1, true);
-    if (remat_cuda_emit(ctx, arena, p, &REMAT_CUDA_DEFAULTS, &p->cuda) ||
-        remat_cuda_groups_find(arena, p, &out->groups)) {
-        fprintf(stderr, "FAILED %s\n", remat_context_message(ctx));
-        exit(1);
-    }
+    MUST_OK(ctx, remat_cuda_emit(ctx, arena, p, &REMAT_CUDA_DEFAULTS, &p->cuda));
+    MUST_OK(ctx, remat_cuda_groups_find(arena, p, &out->groups));
     out->initial = malloc(p->arena_bytes);
     out->expected = malloc(p->arena_bytes);
     fill(out, out->initial);

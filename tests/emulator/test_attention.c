@@ -5,6 +5,7 @@
  *
  *     test_attention COMPILER [NUMBER] */
 #include "attention.h"
+#include "check.h"
 #include "cpu_device.h"
 
 #include <stdio.h>
@@ -40,7 +41,7 @@ static const char *run_cpu(remat_context *ctx, const struct attention_case *c)
 int main(int argc, char **argv)
 {
     static struct attention_case cases[SIZES_COUNT][2];
-    uint32_t only = argc > 2 ? (uint32_t)atoi(argv[2]) : SIZES_COUNT, failures = 0;
+    uint32_t only = argc > 2 ? (uint32_t)atoi(argv[2]) : SIZES_COUNT;
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
@@ -64,13 +65,12 @@ int main(int argc, char **argv)
         printf("%2u ", n);
         attention_print(&cases[n][0]);
         printf(": %s\n", fault ? fault : "ok");
-        failures += fault != NULL;
+        CHECK(!fault, "%u: %s", n, fault);
         free(cases[n][0].initial);
         free(cases[n][1].initial);
     }
     kernels_close(library);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    printf("%u failures\n", failures);
-    return failures != 0;
+    return check_exit();
 }

@@ -6,6 +6,7 @@
  * follow from the shape and from what block 0 has. Then faults are planted (launch_mutants.def).
  *
  *     test_launches COMPILER */
+#include "check.h"
 #include "large.h"
 
 #include <stdio.h>
@@ -278,10 +279,7 @@ static void make_subject(remat_context *ctx, struct remat_arena *arena, const ch
     c->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     out->emulator = c->memory == MAP_FAILED ? NULL : emulator_create(c->memory, bytes);
-    if (!out->emulator) {
-        fprintf(stderr, "FAILED no address space\n");
-        exit(1);
-    }
+    MUST(out->emulator, "no address space");
     out->text = kernels_text(&c->code);
     out->library = kernels_compile(compiler, out->text);
 }
@@ -309,7 +307,6 @@ int main(int argc, char **argv)
     const char *compiler = argc > 1 ? argv[1] : "cc";
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct remat_arena arena;
-    int faults = 0;
     remat_arena_init(&arena, ctx);
     for (uint32_t i = 0; i < large_count; i++) {
         struct subject *s = &subjects[i];
@@ -317,7 +314,7 @@ int main(int argc, char **argv)
         const char *fault = run_case(&s->large, s->emulator, s->library, NULL);
         printf("%s: %u launches, the first of %u blocks: %s\n", large_makers[i].name,
                s->large.code.launch_count, s->large.code.launches[0].blocks, fault ? fault : "ok");
-        faults += fault != NULL;
+        CHECK(!fault, "%s: %s", large_makers[i].name, fault);
     }
     for (uint32_t m = 0; m < MUTANTS; m++) {
         uint32_t i = 0;
@@ -326,10 +323,10 @@ int main(int argc, char **argv)
             i++;
         const char *fault = run_mutant(compiler, &subjects[i], &mutants[m]);
         printf("%s: %s: %s\n", mutants[m].name, mutants[m].what, fault ? fault : "NOT FOUND");
-        faults += !fault;
+        CHECK(fault, "%s: %s", mutants[m].name, mutants[m].what);
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    printf("%d mutants, %d faults\n", MUTANTS, faults);
-    return faults != 0;
+    printf("%d mutants\n", MUTANTS);
+    return check_exit();
 }

@@ -5,6 +5,7 @@
  *
  *     test_mutants COMPILER samples|attention [NUMBER] */
 #include "attention.h"
+#include "check.h"
 #include "cpu_pool.h"
 #include "item.h"
 #include "tensors.h"
@@ -113,7 +114,7 @@ static bool any_uses(const char *find)
 
 int main(int argc, char **argv)
 {
-    uint32_t count = sizeof mutants / sizeof *mutants, tried = 0, missed = 0;
+    uint32_t count = sizeof mutants / sizeof *mutants, tried = 0;
     uint32_t only = argc > 3 ? (uint32_t)atoi(argv[3]) : count;
     bool samples = argc > 2 && strcmp(argv[2], "samples") == 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -137,8 +138,8 @@ int main(int argc, char **argv)
         uint32_t found =
             find_mutant(ctx, argv[1], &mutants[m], samples ? 0 : FIRST_CASE, end, message);
         printf("%2u %s: %d: %s\n", m, mutants[m].what, found < end ? (int)found : -1, message);
+        CHECK(found < end, "%u %s", m, mutants[m].what);
         tried++;
-        missed += found == end;
     }
     cpu_restore_float_state(state);
     for (uint32_t i = 0; i < CASES; i++)
@@ -147,6 +148,6 @@ int main(int argc, char **argv)
         tensors_release(&updates[i]);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    printf("%u mutants, %u not found\n", tried, missed);
-    return missed != 0 || (only == count && tried < 20);
+    CHECK(only < count || tried >= 20, "%u mutants", tried);
+    return check_exit();
 }

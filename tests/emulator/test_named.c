@@ -4,11 +4,12 @@
  * one of these fail.
  *
  *     test_named COMPILER moves|items|mutants */
+#include "check.h"
 #include "single.h"
 
 #include <stdio.h>
 
-static uint32_t failures;
+static uint32_t differing; /* kernels, from the CPU device */
 
 static const struct single_mutant mutants[] = {
 #define MUTANT(kind, what, find, replacement) {REMAT_KERNEL_##kind, what, find, replacement},
@@ -30,7 +31,7 @@ static void test_embedding(remat_context *ctx, const char *compiler, int64_t tok
     single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 2, (int64_t[]){tokens, columns}, false);
     s->operands[0].offset_elements = offset;
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         s = single_begin(REMAT_KERNEL_embedding_backward);
         s->ids_begin = (uint32_t)-2;
@@ -40,7 +41,7 @@ static void test_embedding(remat_context *ctx, const char *compiler, int64_t tok
         single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
         single_add(s, REMAT_ACCESS_UPDATE, dtype, 2, (int64_t[]){rows, columns}, false);
         s->operands[0].offset_elements = offset;
-        failures += !single_run(ctx, compiler, s);
+        differing += !single_run(ctx, compiler, s);
     }
 }
 
@@ -51,19 +52,19 @@ static void test_copies(remat_context *ctx, const char *compiler, int64_t rows, 
     struct single *s = single_begin(REMAT_KERNEL_copy);
     single_add(s, REMAT_ACCESS_READ, dtype, 2, shape, true);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 2, shape, false);
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
     s = single_begin(REMAT_KERNEL_pad);
     s->parameters[0] = 1;
     s->parameters[1] = 2;
     single_add(s, REMAT_ACCESS_READ, dtype, 2, shape, false);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 2, wide, false);
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
     s = single_begin(REMAT_KERNEL_concat);
     s->parameters[0] = 1;
     single_add(s, REMAT_ACCESS_READ, dtype, 2, shape, false);
     single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){rows, columns + 3}, false);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 2, wide, false);
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
 }
 
 static void test_moves(remat_context *ctx, const char *compiler)
@@ -90,7 +91,7 @@ static void test_fills(remat_context *ctx, const char *compiler, int64_t count, 
         s->parameters[0] = dtype == REMAT_I32 ? -7 : 1.0 / 3;
         single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);
         s->operands[0].offset_elements = offset;
-        failures += !single_run(ctx, compiler, s);
+        differing += !single_run(ctx, compiler, s);
         if (dtype == REMAT_I32)
             continue;
         s = single_begin(REMAT_KERNEL_fill_normal);
@@ -100,7 +101,7 @@ static void test_fills(remat_context *ctx, const char *compiler, int64_t count, 
         s->parameters[3] = 123456789.0;
         single_add(s, REMAT_ACCESS_WRITE, dtype, 1, &count, false);
         s->operands[0].offset_elements = offset;
-        failures += !single_run(ctx, compiler, s);
+        differing += !single_run(ctx, compiler, s);
     }
 }
 
@@ -111,7 +112,7 @@ static void test_rope(remat_context *ctx, const char *compiler, int64_t length, 
     struct single *s = single_begin(REMAT_KERNEL_rope_table);
     memcpy(s->parameters, parameters, sizeof parameters);
     single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 4, (int64_t[]){length, 2, 2, pairs}, false);
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
 }
 
 static void test_adamw(remat_context *ctx, const char *compiler, uint32_t step)
@@ -124,7 +125,7 @@ static void test_adamw(remat_context *ctx, const char *compiler, uint32_t step)
     single_add(s, REMAT_ACCESS_READ, REMAT_F32, 1, (int64_t[]){1}, false);
     single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
     single_add(s, REMAT_ACCESS_WRITE, REMAT_F32, 1, (int64_t[]){3}, false);
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
 }
 
 /* Part `index` of `parts` of `count` elements each. */
@@ -138,7 +139,7 @@ static void test_batch_slice(remat_context *ctx, const char *compiler, uint32_t 
     single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){1}, false);
     single_add(s, REMAT_ACCESS_WRITE, dtype, 2, (int64_t[]){2, count}, false);
     s->operands[2].offset_elements = offset;
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
 }
 
 static void test_advance(remat_context *ctx, const char *compiler, uint32_t index, double count)
@@ -147,7 +148,7 @@ static void test_advance(remat_context *ctx, const char *compiler, uint32_t inde
     s->ids_begin = index;
     s->parameters[0] = count;
     single_add(s, REMAT_ACCESS_UPDATE, REMAT_I32, 1, (int64_t[]){1}, false);
-    failures += !single_run(ctx, compiler, s);
+    differing += !single_run(ctx, compiler, s);
 }
 
 static void test_items(remat_context *ctx, const char *compiler)
@@ -178,16 +179,14 @@ static void test_items(remat_context *ctx, const char *compiler)
 
 static void test_mutants(remat_context *ctx, const char *compiler)
 {
-    uint32_t missed = 0;
     for (uint32_t m = 0; m < MUTANTS; m++) {
-        failures = 0;
+        differing = 0;
         single_plant(&mutants[m]);
         test_moves(ctx, compiler);
         test_items(ctx, compiler);
-        printf("%2u %s: %s\n", m, mutants[m].what, failures ? "found" : "NOT FOUND");
-        missed += failures == 0;
+        CHECK(differing > 0, "%u %s: NOT FOUND", m, mutants[m].what);
     }
-    failures = missed;
+    differing = 0;
 }
 
 int main(int argc, char **argv)
@@ -198,6 +197,6 @@ int main(int argc, char **argv)
      : strcmp(what, "items") == 0 ? test_items
                                   : test_mutants)(ctx, argv[1]);
     remat_context_destroy(&ctx);
-    printf("%u failures\n", failures);
-    return failures != 0;
+    CHECK(differing == 0, "%u kernels", differing);
+    return check_exit();
 }

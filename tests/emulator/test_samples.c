@@ -5,6 +5,7 @@
  * floats of all sizes.
  *
  *     test_samples COMPILER [COUNT [FIRST]] */
+#include "check.h"
 #include "cpu_pool.h"
 #include "item.h"
 
@@ -15,16 +16,8 @@
 
 static const uint64_t tall[] = {661, 862}; /* column sums in blocks of 512 and 768 rows */
 
-static uint32_t failures, shapes[4];
+static uint32_t shapes[4];
 static struct bounds64 bounds;
-
-static void report(const struct item *item, const char *fault)
-{
-    printf("%s: %s: ", item->key, fault);
-    sample_print(&item->sample);
-    printf("%s", strstr(item->code.kernels[0].text, "\nKERNEL("));
-    failures++;
-}
 
 static void count_shape(const struct item *item)
 {
@@ -44,12 +37,14 @@ static void run_items(remat_context *ctx, struct remat_arena *arena, const char 
         count_shape(&items[i]);
     }
     void *library = kernels_compile(compiler, text.items);
-    for (uint32_t i = 0; i < count && failures < 3; i++) {
+    for (uint32_t i = 0; i < count && checks_failed() < 3; i++) {
         const char *fault = item_run(ctx, &items[i], library, 2);
         if (!fault)
             fault = item_check(ctx, &items[i], &bounds);
-        if (fault)
-            report(&items[i], fault);
+        if (!CHECK(!fault, "%s: %s", items[i].key, fault)) {
+            sample_print(&items[i].sample);
+            printf("%s", strstr(items[i].code.kernels[0].text, "\nKERNEL("));
+        }
     }
     kernels_close(library);
 }
@@ -84,22 +79,21 @@ int main(int argc, char **argv)
     uint64_t first = argc > 3 ? (uint64_t)atoi(argv[3]) : 0;
     remat_context *ctx = remat_context_create(NULL, NULL);
     uint32_t state = cpu_flush_subnormals();
-    for (uint32_t done = 0; done < count && failures < 3; done += BATCH)
+    for (uint32_t done = 0; done < count && checks_failed() < 3; done += BATCH)
         run_batch(ctx, argv[1], first + done, count - done < BATCH ? count - done : BATCH);
-    for (uint32_t k = 0; k < sizeof tall / sizeof *tall && failures < 3; k++)
+    for (uint32_t k = 0; k < sizeof tall / sizeof *tall && checks_failed() < 3; k++)
         run_batch(ctx, argv[1], tall[k], 1);
-    if (failures < 3)
+    if (checks_failed() < 3)
         run_sums(ctx, argv[1]);
     cpu_restore_float_state(state);
     remat_context_destroy(&ctx);
-    printf("%u samples (%u pointwise, %u by a team, %u by a block, %u with column sums), %u "
-           "failures\n",
-           count, shapes[0], shapes[1], shapes[2], shapes[3], failures);
+    printf("%u samples (%u pointwise, %u by a team, %u by a block, %u with column sums)\n", count,
+           shapes[0], shapes[1], shapes[2], shapes[3]);
     printf("float64: %.1f %% of %llu elements within 1 %%\n",
            100 * (double)bounds.judged / (double)bounds.elements,
            (unsigned long long)bounds.elements);
-    failures += count >= 100 && 4 * bounds.judged < 3 * bounds.elements;
+    CHECK(count < 100 || 4 * bounds.judged >= 3 * bounds.elements);
     for (uint32_t k = 0; k < 4 && count >= 100; k++)
-        failures += shapes[k] == 0;
-    return failures != 0;
+        CHECK(shapes[k] > 0, "shape %u", k);
+    return check_exit();
 }

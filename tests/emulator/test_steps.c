@@ -302,11 +302,10 @@ static void check_all_launch(const struct emulated *e)
 {
     for (uint32_t c = 0; c < e->program->command_count; c++) {
         uint32_t kind = e->program->kernels[e->program->commands[c].kernel].kind;
-        harness_check((e->code.launch_begin[c] == e->code.launch_begin[c + 1]) ==
-                          (kind == REMAT_KERNEL_matmul),
-                      "command \"%s\", %s: %u launches", e->program->commands[c].name,
-                      remat_kernel_kind_name(kind),
-                      e->code.launch_begin[c + 1] - e->code.launch_begin[c]);
+        CHECK((e->code.launch_begin[c] == e->code.launch_begin[c + 1]) ==
+                  (kind == REMAT_KERNEL_matmul),
+              "command \"%s\", %s: %u launches", e->program->commands[c].name,
+              remat_kernel_kind_name(kind), e->code.launch_begin[c + 1] - e->code.launch_begin[c]);
     }
 }
 
@@ -380,31 +379,31 @@ static void test_model(const char *preset, struct remat_model_settings sizes, ui
         struct remat_graph *graph = harness_model(ctx, &arena, preset, sizes);
         graph->microbatches = microbatches;
         graph->loss_chunk = microbatches > 1 ? 11 : 0;
-        MUST(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &policy, 0, 0, &program));
         emulate = runs[r].emulate;
         results[r] = harness_run(ctx, program, &settings);
         states[r] = lasting_hash;
-        harness_check(states[r] == states[runs[r].same_state],
-                      "%s, run %u: another state than run %u", preset, r, runs[r].same_state);
+        CHECK(states[r] == states[runs[r].same_state], "%s, run %u: another state than run %u",
+              preset, r, runs[r].same_state);
         remat_arena_release(&arena);
         remat_context_destroy(&ctx);
     }
     for (uint32_t r = 0; r < RUNS; r++)
         for (uint32_t s = 0; s < settings.steps; s++) {
             const struct run_result *run = &results[r], *same = &results[runs[r].same_loss];
-            harness_check(fabs((double)run->loss[s] - (double)results[0].loss[s]) <
-                              tolerance * fabs((double)results[0].loss[s]),
-                          "%s, run %u, step %u: loss %.9g, on the CPU %.9g", preset, r, s,
-                          (double)run->loss[s], (double)results[0].loss[s]);
+            CHECK(fabs((double)run->loss[s] - (double)results[0].loss[s]) <
+                      tolerance * fabs((double)results[0].loss[s]),
+                  "%s, run %u, step %u: loss %.9g, on the CPU %.9g", preset, r, s,
+                  (double)run->loss[s], (double)results[0].loss[s]);
             /* A gradient that waits for its group is looked at too early. */
             bool late = runs[r].emulate == GROUPS;
-            harness_check(run->loss_hash[s] == same->loss_hash[s] &&
-                              (late || run->gradient_hash[s] == same->gradient_hash[s]),
-                          "%s, run %u, step %u: another loss or gradient than run %u", preset, r, s,
-                          runs[r].same_loss);
+            CHECK(run->loss_hash[s] == same->loss_hash[s] &&
+                      (late || run->gradient_hash[s] == same->gradient_hash[s]),
+                  "%s, run %u, step %u: another loss or gradient than run %u", preset, r, s,
+                  runs[r].same_loss);
         }
-    harness_check(commands_run > 0 && groups_run > 0 && results[2].gradient_count > 0,
-                  "%s: nothing ran", preset);
+    CHECK(commands_run > 0 && groups_run > 0 && results[2].gradient_count > 0, "%s: nothing ran",
+          preset);
     printf("%-12s %-5s %4llu kernels, %5llu commands and %3llu groups emulated, float64 to %.1e\n",
            preset, sizes.dtype == REMAT_BF16 ? "bf16" : "fp32", (unsigned long long)kernels_made,
            (unsigned long long)commands_run, (unsigned long long)groups_run, worst64);
@@ -424,5 +423,5 @@ int main(int argc, char **argv)
             if (argc < 3 || strcmp(argv[2], presets[p]) == 0)
                 test_model(presets[p], sizes, p < 2 ? 2 : 1);
         }
-    return harness_exit();
+    return check_exit();
 }

@@ -3,6 +3,7 @@
  * vectors, tiles and blocks, more tensors than a launch holds, and places that are not aligned.
  *
  *     test_tensors COMPILER */
+#include "check.h"
 #include "tensors.h"
 
 #include <stdio.h>
@@ -12,8 +13,6 @@
 
 /* The largest bf16, which AdamW's square makes infinite; minus infinity, NaN. */
 static const uint32_t spoilt[] = {0x7f7f0000u, 0xff800000u, 0x7fc00000u};
-
-static uint32_t failures;
 
 static uint32_t largest_group(const struct tensors *t)
 {
@@ -47,10 +46,10 @@ static void test(const char *compiler, enum tensors_update update, uint32_t coun
     uint32_t found = t.program.cuda.launch_count - t.groups.begin[t.groups.count] + t.groups.count;
     printf("%s: %u tensors, %u kernels, %u launches, %u of one at most: %s\n",
            t.program.kernels[0].key, count, t.program.cuda.kernel_count, found, largest_group(&t),
-           fault      ? fault
-           : !flagged ? "the flag is wrong"
-                      : "ok");
-    failures += fault || !flagged || found != launches || largest_group(&t) != most;
+           fault ? fault : "ok");
+    CHECK(!fault && flagged, "%s", fault ? fault : "the flag is wrong");
+    CHECK(found == launches && largest_group(&t) == most, "%u launches, %u at most", found,
+          largest_group(&t));
     kernels_close(library);
     free(text);
     tensors_release(&t);
@@ -77,6 +76,5 @@ int main(int argc, char **argv)
     test(compiler, TENSORS_SGD, 103, even, 4, none, 1, 2, 101);
     test(compiler, TENSORS_ADAMW_MASTER, 10, with_one, 5, none, 1, 6, 4);
     test(compiler, TENSORS_ADAMW_MASTER, 24, even, 4, odd, 6, 4, 12);
-    printf("%u failures\n", failures);
-    return failures != 0;
+    return check_exit();
 }

@@ -6,6 +6,7 @@
  * A reader must answer OK or INVALID, within memory proportional to the file, within a second, and
  * give everything back; what it accepts must survive being replayed, written and read again. Then
  * each reader and writer with its n-th allocation failing, for every n. */
+#include "check.h"
 #include "counting.h"
 #include "mutate.h"
 #include "ops.h"
@@ -23,8 +24,6 @@
 #define MEMORY_PER_BYTE 128
 #define MEMORY_FIXED    (2u << 20)
 #define SECONDS_MAX     1.0
-
-static int failures;
 
 struct target {
     const char *name;
@@ -138,9 +137,8 @@ static remat_status try_file(void *user)
 static void report(const struct target *target, uint64_t iteration, const char *what,
                    const char *message)
 {
-    failures++;
-    printf("%s, iteration %llu: %s: %s\n", target->name, (unsigned long long)iteration, what,
-           message);
+    CHECK(false, "%s, iteration %llu: %s: %s", target->name, (unsigned long long)iteration, what,
+          message);
 }
 
 /* Makes the container fit the mutated contents, so that the reader looks at them. */
@@ -198,8 +196,7 @@ static void campaign(const struct target *target, const struct bytes *seed,
     for (uint64_t i = 0; i < iterations; i++) {
         /* Memory of exactly the file's size, so that ASan sees a read behind it. */
         file.data = malloc(file.capacity);
-        if (!file.data)
-            exit(1);
+        MUST(file.data);
         memcpy(file.data, seed->data, file.count = seed->count);
         mutate(&random, &file, other);
         if (random_below(&random, 16))
@@ -247,16 +244,12 @@ int main(int argc, char **argv)
     uint64_t random_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     struct bytes seeds[TARGET_COUNT];
     remat_context *ctx = remat_context_create(NULL, NULL);
-    if (!ctx)
-        return 1;
+    MUST(ctx);
     struct remat_arena arena;
     remat_arena_init(&arena, ctx);
     for (size_t t = 0; t < TARGET_COUNT; t++) {
         const void *data;
-        if (targets[t].seed(ctx, &arena, &data, &seeds[t].count) != REMAT_OK) {
-            printf("%s: no seed: %s\n", targets[t].name, remat_context_message(ctx));
-            return 1;
-        }
+        MUST_OK(ctx, targets[t].seed(ctx, &arena, &data, &seeds[t].count));
         seeds[t].data = remat_arena_array(&arena, seeds[t].count, 1);
         memcpy(seeds[t].data, data, seeds[t].count);
     }
@@ -266,5 +259,5 @@ int main(int argc, char **argv)
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -548,14 +548,6 @@ struct tally {
     uint64_t mutations, accepted, run, wide, refused, failed;
 };
 
-static int findings;
-
-static void finding(const char *what, remat_context *ctx)
-{
-    findings++;
-    printf("%s: %s\n", what, remat_context_message(ctx));
-}
-
 static void execute(remat_context *ctx, struct mutant *m, struct tally *tally)
 {
     struct remat_plan plan = remat_plan_borrow(m->program);
@@ -577,15 +569,15 @@ static void execute(remat_context *ctx, struct mutant *m, struct tally *tally)
         st = remat_session_guard(session);
     if (st != REMAT_OK) { /* what a device does not have */
         tally->refused++;
-        if (st != REMAT_ERROR_INVALID && st != REMAT_ERROR_INFEASIBLE)
-            finding("create", ctx);
+        CHECK(st == REMAT_ERROR_INVALID || st == REMAT_ERROR_INFEASIBLE, "%d %s", (int)st,
+              remat_context_message(ctx));
     }
     for (uint32_t e = 0; session && st == REMAT_OK && e < m->program->entry_count; e++) {
         write_inputs(m, params.memory);
         st = remat_session_run(session, m->program->entries[e].name);
         tally->failed += st != REMAT_OK;
-        if (st != REMAT_OK && st != REMAT_ERROR_INVALID)
-            finding("run", ctx);
+        CHECK(st == REMAT_OK || st == REMAT_ERROR_INVALID, "%d %s", (int)st,
+              remat_context_message(ctx));
     }
     tally->run += session != NULL;
     tally->wide += session != NULL && m->work_max == WIDE_WORK_MAX;
@@ -615,10 +607,8 @@ static void prepare_room(void)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), far = (size_t)1 << 20;
     room = mmap(NULL, ROOM + 2 * far, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED || ROOM % page || mprotect(room + far, ROOM, PROT_READ | PROT_WRITE)) {
-        perror("mmap");
-        exit(1);
-    }
+    MUST(room != MAP_FAILED && ROOM % page == 0 &&
+         mprotect(room + far, ROOM, PROT_READ | PROT_WRITE) == 0);
     room += far;
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(say_where);
@@ -636,7 +626,8 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     while (strcmp(named_policies[policy].name, seed->policy) != 0)
         policy++;
     graph->microbatches = seed->microbatches;
-    MUST(ctx, harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, 0, &program));
+    MUST_OK(ctx,
+            harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, 0, &program));
     program->cuda = (struct remat_cuda_code){0};
     return program;
 }
@@ -665,7 +656,7 @@ static void run_mutation(remat_context *ctx, struct mutant *m, struct tally *tal
     m->random.state = remat_hash(random, sizeof random, 0);
     snprintf(where, sizeof where, "\nmutation %llu of seed %llu\n", (unsigned long long)number,
              (unsigned long long)seed);
-    int before = findings;
+    int before = checks_failed();
     mutate_plan(m);
     remat_status st = remat_program_verify(ctx, m->program);
     st = st ? st : remat_program_simulate(ctx, m->program);
@@ -673,10 +664,10 @@ static void run_mutation(remat_context *ctx, struct mutant *m, struct tally *tal
         tally->accepted++;
         if (is_short(m))
             execute(ctx, m, tally);
-    } else if (st != REMAT_ERROR_INVALID) {
-        finding("verify", ctx);
+    } else {
+        CHECK_STATUS(ctx, st, REMAT_ERROR_INVALID, "");
     }
-    if (findings != before)
+    if (checks_failed() != before)
         say_where();
     take_back(m);
 }
@@ -690,13 +681,12 @@ int main(int argc, char **argv)
     static struct mutant mutants[SEED_COUNT];
     struct remat_arena arena;
     remat_context *ctx = remat_context_create(NULL, NULL);
-    if (!ctx)
-        return 1;
+    MUST(ctx);
     remat_arena_init(&arena, ctx);
     prepare_room();
     for (size_t s = 0; s < SEED_COUNT; s++)
         make_mutant(ctx, &arena, &mutants[s], &seeds[s]);
-    for (; tally.accepted < wanted && !findings; tally.mutations++)
+    for (; tally.accepted < wanted && !checks_failed(); tally.mutations++)
         run_mutation(ctx, choose(mutants, tally.mutations), &tally, tally.mutations, seed);
     printf("%llu mutations: %llu accepted, %llu of them run (%llu wide), %llu refused by the "
            "device, %llu ended "
@@ -707,5 +697,5 @@ int main(int argc, char **argv)
            (double)clock() / CLOCKS_PER_SEC);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return findings > 0;
+    return check_exit();
 }

@@ -7,10 +7,12 @@
  * second and within memory proportional to the file, and give everything back; what it accepts must
  * cover its data exactly and be readable. Then with the n-th allocation of the JSON library
  * failing, for every n. */
+#include "check.h"
 #include "mutate.h"
 
 #include <errno.h>
 #include <safetensors_reader.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -26,12 +28,9 @@ static const char header[] =
     "\"scalar\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[64,65]}}      ";
 #define DATA_BYTES 65
 
-static int failures;
-
 static void report(uint64_t iteration, const char *what, const char *message)
 {
-    failures++;
-    printf("iteration %llu: %s: %s\n", (unsigned long long)iteration, what, message);
+    CHECK(false, "iteration %llu: %s: %s", (unsigned long long)iteration, what, message);
 }
 
 /* --- the JSON library's memory --- */
@@ -95,8 +94,7 @@ static remat_status run_once(const struct bytes *contents, char *message, size_t
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct safetensors_file file = {0};
     FILE *stream = fmemopen(contents->data, contents->count, "rb");
-    if (!ctx || !stream)
-        exit(1);
+    MUST(ctx && stream);
     remat_status st = safetensors_read_stream(ctx, "fuzz", stream, &file);
     if (st == REMAT_OK)
         st = use(ctx, &file, contents->count);
@@ -132,13 +130,11 @@ static void campaign(uint64_t iterations, uint64_t random_seed)
     uint64_t accepted = 0;
     char message[1024];
     double slowest = 0;
-    if (!(other.data = malloc(other.capacity)))
-        exit(1);
+    MUST(other.data = malloc(other.capacity));
     make_seed(&other);
     for (uint64_t i = 0; i < iterations; i++) {
         struct bytes file = {.data = malloc(4096), .capacity = 4096};
-        if (!file.data)
-            exit(1);
+        MUST(file.data);
         make_seed(&file);
         mutate(&random, &file, &other);
         if (random_below(&random, 4))
@@ -173,8 +169,7 @@ static void fail_each_allocation(void)
 {
     struct bytes file = {.data = malloc(4096), .capacity = 4096};
     char message[1024];
-    if (!file.data)
-        exit(1);
+    MUST(file.data);
     make_seed(&file);
     remat_status st = REMAT_ERROR_MEMORY;
     uint64_t n = 0;
@@ -236,8 +231,7 @@ static void expect_failure(struct failing f, const char *message)
     struct safetensors_file file = {0};
     FILE *stream =
         fopencookie(&f, "rb", (cookie_io_functions_t){.read = read_some, .seek = seek_to});
-    if (!ctx || !stream)
-        exit(1);
+    MUST(ctx && stream);
     setvbuf(stream, NULL, _IONBF, 0);
     remat_status st = safetensors_read_stream(ctx, "fuzz", stream, &file);
     if (st == REMAT_OK)
@@ -254,8 +248,7 @@ static void fail_each_read(void)
 {
     const uint64_t header_bytes = 8 + sizeof header - 1;
     struct bytes file = {.data = malloc(4096), .capacity = 4096};
-    if (!file.data)
-        exit(1);
+    MUST(file.data);
     make_seed(&file);
     const uint64_t ends[] = {0, 7, 8, header_bytes - 1, header_bytes, file.count - 1};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
@@ -275,5 +268,5 @@ int main(int argc, char **argv)
     fail_each_read();
     campaign(argc > 1 ? strtoull(argv[1], NULL, 10) : 200000,
              argc > 2 ? strtoull(argv[2], NULL, 10) : 1);
-    return failures > 0;
+    return check_exit();
 }

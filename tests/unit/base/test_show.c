@@ -91,5 +91,5 @@ int main(void)
     test_characters(ctx);
     test_cuts(ctx);
     remat_context_destroy(&ctx);
-    return failures;
+    return check_exit();
 }

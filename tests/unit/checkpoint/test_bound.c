@@ -313,7 +313,7 @@ static void check_seed(uint32_t seed, const struct bound_sample *sample, struct 
         count_programs(&g, y);
         st = check_all(&g, y);
     }
-    CHECK(st == REMAT_OK, "seed %u: %s", seed, remat_context_message(g.subject.ctx));
+    CHECK_OK(g.subject.ctx, st, "seed %u", seed);
     subject_release(&g.subject);
 }
 
@@ -342,5 +342,5 @@ int main(int argc, char **argv)
            "0.1 %%; %.1f %% of %u programs of the backward pass bound by arithmetic\n",
            y.graphs, y.decisions, y.ratio / y.optima, y.optima, 100.0 * y.hit / y.optima,
            100.0 * y.bound_by_arithmetic / y.programs, y.programs);
-    return failures > 0;
+    return check_exit();
 }

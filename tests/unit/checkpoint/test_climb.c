@@ -214,7 +214,7 @@ static void check_seed(uint32_t seed, struct tally *y)
         y->half += has_half(c.source);
         y->near += c.near;
     }
-    CHECK(st == REMAT_OK, "seed %u: %s", seed, remat_context_message(c.subject.ctx));
+    CHECK_OK(c.subject.ctx, st, "seed %u", seed);
     subject_release(&c.subject);
 }
 
@@ -236,5 +236,5 @@ int main(int argc, char **argv)
     CHECK(10 * y.graphs >= 9 * seeds, "%u of %u seeds have a graph", y.graphs, seeds);
     CHECK(argc > 1 || (2 * y.half >= y.graphs && 20 * y.near >= y.graphs),
           "%u graphs, %u with bf16, in %u one is near the bound", y.graphs, y.half, y.near);
-    return failures > 0;
+    return check_exit();
 }

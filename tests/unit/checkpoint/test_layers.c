@@ -306,8 +306,7 @@ static remat_status check_family(const struct family *family)
         REMAT_TRY(check_corners(named));
 fail:
     for (enum scopes scopes = AS_THEY_ARE; scopes <= NONE; scopes++) {
-        CHECK(st == REMAT_OK, "%s: %s", family->preset,
-              remat_context_message(benches[scopes].s.ctx));
+        CHECK_OK(benches[scopes].s.ctx, st, "%s", family->preset);
         subject_release(&benches[scopes].s);
     }
     return st;
@@ -410,7 +409,7 @@ static remat_status check_own(const struct own *own)
     CHECK(b.model.region_count == own->expected, "%s: %u layers, not %u", b.s.graph->name,
           b.model.region_count, own->expected);
 fail:
-    CHECK(st == REMAT_OK, "%u: %s", own->features, remat_context_message(b.s.ctx));
+    CHECK_OK(b.s.ctx, st, "%u", own->features);
     subject_release(&b.s);
     return st;
 }
@@ -421,5 +420,5 @@ int main(void)
         check_family(&families[row]);
     for (size_t row = 0; row < sizeof owns / sizeof *owns; row++)
         check_own(&owns[row]);
-    return failures > 0;
+    return check_exit();
 }

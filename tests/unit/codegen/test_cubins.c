@@ -85,8 +85,7 @@ static void test_threads(struct remat_arena *arena)
         struct subject s;
         make_subject(&s);
         remat_status st = make(arena, &s, threads, NULL, 2 * KERNELS, 0);
-        CHECK(st == REMAT_OK, "%u threads: %s", threads, remat_context_message(ctx));
-        if (st == REMAT_OK)
+        if (CHECK_OK(ctx, st, "%u threads", threads))
             check_cubins(&s);
     }
 }
@@ -123,8 +122,7 @@ static void flip(const char *path)
 
 static void cut(const char *path)
 {
-    if (truncate(path, changed_byte))
-        perror(path);
+    CHECK(truncate(path, changed_byte) == 0, "%s", path);
 }
 
 static void delete (const char *path)
@@ -137,8 +135,7 @@ static void run_cached(struct remat_arena *arena, uint32_t compiled, uint32_t ca
     struct subject s;
     make_subject(&s);
     remat_status st = make(arena, &s, 3, cache, compiled, cached);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-    if (st == REMAT_OK)
+    if (CHECK_OK(ctx, st))
         check_cubins(&s);
 }
 
@@ -261,8 +258,7 @@ static void test_cut_short(struct remat_arena *arena)
         struct remat_cubin_counts counts;
         struct subject s;
         make_subject(&s);
-        remat_status st = remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts);
-        CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+        CHECK_OK(ctx, remat_cubins_make(ctx, arena, nvrtc, &settings, &s.code, &counts));
         CHECK(counts.compiled == q.last, "%u compiled, ended at %u", counts.compiled, q.last);
         CHECK(counts.cut_short == (q.last < 2 * KERNELS), "ended at %u: %d", q.last,
               counts.cut_short);
@@ -278,7 +274,7 @@ static void test_warnings(struct remat_arena *arena)
     struct subject s;
     make_subject(&s);
     strcpy(s.texts[1], "#warning\n");
-    CHECK(make(arena, &s, 2, NULL, 2 * KERNELS, 0) == REMAT_OK, "%s", remat_context_message(ctx));
+    CHECK_OK(ctx, make(arena, &s, 2, NULL, 2 * KERNELS, 0));
     for (uint32_t c = 0; c < s.code.cubin_count; c++)
         CHECK(strcmp(s.code.cubins[c].warnings,
                      c / 2 == 1 ? "kernel.cu(1): warning #1-D: planted" : "") == 0,
@@ -289,12 +285,10 @@ int main(int argc, char **argv)
 {
     struct remat_arena arena;
     ctx = remat_context_create(NULL, NULL);
-    if (argc < 2 || !ctx || !mkdtemp(cache))
-        return 1;
+    MUST(argc == 2 && ctx && mkdtemp(cache));
     remat_arena_init(&arena, ctx);
     remat_status st = remat_nvrtc_open(ctx, argv[1], 0, &nvrtc);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-    if (st == REMAT_OK) {
+    if (CHECK_OK(ctx, st)) {
         test_threads(&arena);
         test_cache(&arena);
         test_keys(&arena);
@@ -307,5 +301,5 @@ int main(int argc, char **argv)
     remat_nvrtc_close(&nvrtc);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -137,12 +137,12 @@ static void test(remat_context *ctx, uint32_t number, bool backward)
     remat_status st = remat_cuda_emit(ctx, &arena, &s.program, &settings, &code);
     /* The workspace is the gradient's. */
     if (!sizes->message || (!backward && sizes->workspace_bytes)) {
-        CHECK(st == REMAT_OK, "%u: %s", number, remat_context_message(ctx));
+        CHECK_OK(ctx, st, "%u", number);
         CHECK(st || code.launch_count == (backward ? 3 : 1), "%u: %u launches", number,
               code.launch_count);
     } else {
         snprintf(expected, sizeof expected, "command \"heads\": %s", sizes->message);
-        CHECK(st == REMAT_ERROR_INVALID, "%u: status %d", number, (int)st);
+        CHECK_STATUS(ctx, st, REMAT_ERROR_INVALID, "", "%u", number);
         CHECK(strcmp(remat_context_message(ctx), expected) == 0, "%u: %s", number,
               remat_context_message(ctx));
     }
@@ -204,5 +204,5 @@ int main(void)
     test_sums(ctx, 24);
     test_sums(ctx, 25);
     remat_context_destroy(&ctx);
-    return failures != 0;
+    return check_exit();
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel tests share: checks that print one line when they fail, random values, and the
- * pools, scratch and instruction sets to run on. A test program returns test_end(). */
+/* What the kernel tests share: random values, and the pools, scratch and instruction sets to run
+ * on. A test program returns test_end(). */
 #ifndef CPU_TEST_H
 #define CPU_TEST_H
 
+#include "check.h"
 #include "cpu_isa.h"
 #include "cpu_pool.h"
 #include "cpu_sgemm.h"
@@ -13,33 +14,19 @@
 
 struct test {
     remat_context *ctx;
-    const char *name;
-    int failures;
     uint64_t random;
 };
 
-#define CHECK(test, condition, ...)                                                                \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (test)->failures++;                                                                    \
-            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
-    } while (0)
-
-static inline struct test test_begin(const char *name)
+static inline struct test test_begin(void)
 {
     cpu_flush_subnormals();
-    return (struct test){.ctx = remat_context_create(NULL, NULL), .name = name, .random = 1};
+    return (struct test){.ctx = remat_context_create(NULL, NULL), .random = 1};
 }
 
 static inline int test_end(struct test *test)
 {
     remat_context_destroy(&test->ctx);
-    if (test->failures)
-        printf("%s: %d checks failed\n", test->name, test->failures);
-    return test->failures != 0;
+    return check_exit();
 }
 
 static inline uint32_t test_random(struct test *test)
@@ -57,8 +44,7 @@ static inline float test_uniform(struct test *test)
 static inline void *test_memory(size_t bytes) /* aligned to 64 bytes */
 {
     void *memory = aligned_alloc(64, (bytes + 64) / 64 * 64);
-    if (!memory)
-        exit(2);
+    MUST(memory);
     return memory;
 }
 
@@ -135,8 +121,7 @@ static inline void test_pools_create(struct test *test, struct test_pools *pools
 {
     *pools = (struct test_pools){0};
     for (int t = 1; t <= TEST_THREADS; t++) {
-        if (cpu_pool_create(test->ctx, t, &pools->pool[t]) != REMAT_OK)
-            exit(2);
+        MUST_OK(test->ctx, cpu_pool_create(test->ctx, t, &pools->pool[t]));
         pools->scratch[t - 1] = test_memory(CPU_SCRATCH_BYTES);
         memset(pools->scratch[t - 1], 0xff, CPU_SCRATCH_BYTES); /* NaN */
     }

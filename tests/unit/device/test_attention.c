@@ -156,7 +156,7 @@ static double error_of(const float *x, const double *exact, int64_t count, doubl
     return worst;
 }
 
-static void check_values(struct test *test, const struct problem *p, const struct results *x)
+static void check_values(const struct problem *p, const struct results *x)
 {
     const struct cpu_attention_shape *s = &p->shape;
     struct reference r = {zeros(p->q_floats), zeros(p->lse_floats), zeros(p->q_floats),
@@ -177,7 +177,7 @@ static void check_values(struct test *test, const struct problem *p, const struc
     const double bounds[] = {bound, 2e-5, through, through, bound};
     static const char *const names[] = {"out", "lse", "dq", "dk", "dv"};
     for (int i = 0; i < 5; i++)
-        CHECK(test, errors[i] < bounds[i], "%s off by %g (%lld queries, %lld keys, type %d, p %g)",
+        CHECK(errors[i] < bounds[i], "%s off by %g (%lld queries, %lld keys, type %d, p %g)",
               names[i], errors[i], (long long)s->query_length, (long long)s->kv_length,
               (int)p->type, (double)p->dropout.p);
     free(r.out);
@@ -265,12 +265,12 @@ static void check_problem(struct test *test, struct test_pools *pools, struct pr
     make_problem(test, p);
     struct results results = make_results(p);
     run(p, pools, cpu_functions_best(), 1, dense, &results);
-    check_values(test, p, &results);
+    check_values(p, &results);
     uint64_t expected = hash_of(p, &results);
     FOR_EACH_ISA(functions)
     for (int threads = 1; threads <= TEST_THREADS; threads++) {
         run(p, pools, functions, threads, threads == 2 ? heads_first : dense, &results);
-        CHECK(test, hash_of(p, &results) == expected,
+        CHECK(hash_of(p, &results) == expected,
               "%lld queries, %lld keys, type %d, p %g: other bits on %s, %d threads",
               (long long)shape->query_length, (long long)shape->kv_length, (int)p->type,
               (double)p->dropout.p, functions->name, threads);
@@ -307,8 +307,7 @@ static void draw_by_program(struct test *test, struct test_pools *pools, float *
     struct remat_arena arena;
     remat_arena_init(&arena, test->ctx);
     struct cpu_tile *tile;
-    if (cpu_tile_prepare(test->ctx, &program, &source, &options, &arena, &tile) != REMAT_OK)
-        exit(2);
+    MUST_OK(test->ctx, cpu_tile_prepare(test->ctx, &program, &source, &options, &arena, &tile));
     uint64_t stride = remat_align_up(cpu_tile_scratch_bytes(tile), 64);
     char *scratch = test_memory(2 * stride), *memory = test_memory(64 + MASK * sizeof(float));
     memcpy(memory, random_state, sizeof random_state);
@@ -338,8 +337,8 @@ static void check_mask(struct test *test, struct test_pools *pools)
         wrong += zero != (uniforms[e] < p.dropout.p);
         dropped += zero;
     }
-    CHECK(test, wrong == 0, "the mask differs from a program's in %d places", wrong);
-    CHECK(test, abs(dropped - MASK * 3 / 10) < 400, "%d of %d dropped", dropped, MASK);
+    CHECK(wrong == 0, "the mask differs from a program's in %d places", wrong);
+    CHECK(abs(dropped - MASK * 3 / 10) < 400, "%d of %d dropped", dropped, MASK);
     free_results(&results);
     free_problem(&p);
     free(uniforms);
@@ -347,7 +346,7 @@ static void check_mask(struct test *test, struct test_pools *pools)
 
 int main(void)
 {
-    struct test test = test_begin("attention");
+    struct test test = test_begin();
     struct test_pools pools;
     test_pools_create(&test, &pools);
     static const struct cpu_attention_shape shapes[] = {

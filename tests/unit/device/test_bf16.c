@@ -18,7 +18,7 @@ static bool is_nan(uint16_t x)
     return (x & 0x7fff) > 0x7f80;
 }
 
-static void check_widen(struct test *test, const struct cpu_functions *functions)
+static void check_widen(const struct cpu_functions *functions)
 {
     uint16_t *in = test_memory(VALUES * sizeof *in), *back = test_memory(VALUES * sizeof *back);
     float *out = test_memory(VALUES * sizeof *out);
@@ -33,7 +33,7 @@ static void check_widen(struct test *test, const struct cpu_functions *functions
         wrong += bits != (uint32_t)i << 16;
         wrong += is_nan(in[i]) ? !is_nan(back[i]) : back[i] != in[i];
     }
-    CHECK(test, wrong == 0, "%d of all values wrong on %s", wrong, functions->name);
+    CHECK(wrong == 0, "%d of all values wrong on %s", wrong, functions->name);
     free(in);
     free(back);
     free(out);
@@ -51,7 +51,7 @@ static float *make_neighbours(void)
     return in;
 }
 
-static void check_narrow(struct test *test, const struct cpu_functions *functions, const float *in,
+static void check_narrow(const struct cpu_functions *functions, const float *in,
                          const uint16_t *expected)
 {
     const struct cpu_tile_table *table = cpu_tile_table_get(functions->isa);
@@ -59,10 +59,10 @@ static void check_narrow(struct test *test, const struct cpu_functions *function
              *strided = test_memory(2 * COUNT * sizeof *out);
     float *rounded = test_memory(COUNT * sizeof *rounded);
     functions->narrow(out, in, COUNT);
-    CHECK(test, memcmp(out, expected, COUNT * sizeof *out) == 0, "narrow on %s", functions->name);
+    CHECK(memcmp(out, expected, COUNT * sizeof *out) == 0, "narrow on %s", functions->name);
     memset(out, 0, COUNT * sizeof *out);
     table->stores[REMAT_BF16](out, 1, in, COUNT);
-    CHECK(test, memcmp(out, expected, COUNT * sizeof *out) == 0, "store on %s", functions->name);
+    CHECK(memcmp(out, expected, COUNT * sizeof *out) == 0, "store on %s", functions->name);
     table->stores[REMAT_BF16](strided, 2, in, COUNT);
     table->ops[REMAT_INSTRUCTION_round_bf16](rounded, in, in, in, COUNT);
     int wrong = 0;
@@ -70,13 +70,13 @@ static void check_narrow(struct test *test, const struct cpu_functions *function
         float wide = test_widen(expected[i]);
         wrong += strided[2 * i] != expected[i] || memcmp(&rounded[i], &wide, sizeof wide) != 0;
     }
-    CHECK(test, wrong == 0, "%d strided or rounded values wrong on %s", wrong, functions->name);
+    CHECK(wrong == 0, "%d strided or rounded values wrong on %s", wrong, functions->name);
     table->loads[REMAT_BF16](rounded, strided, 2, COUNT);
     for (int i = 0; i < COUNT; i++) {
         float wide = test_widen(expected[i]);
         wrong += memcmp(&rounded[i], &wide, sizeof wide) != 0;
     }
-    CHECK(test, wrong == 0, "%d strided loads wrong on %s", wrong, functions->name);
+    CHECK(wrong == 0, "%d strided loads wrong on %s", wrong, functions->name);
     free(out);
     free(strided);
     free(rounded);
@@ -88,11 +88,11 @@ int main(void)
     uint16_t *expected = test_memory(COUNT * sizeof *expected);
     for (int i = 0; i < COUNT; i++) /* before subnormals are flushed */
         expected[i] = test_narrow(in[i]);
-    struct test test = test_begin("bf16");
+    struct test test = test_begin();
     FOR_EACH_ISA(functions)
     {
-        check_widen(&test, functions);
-        check_narrow(&test, functions, in, expected);
+        check_widen(functions);
+        check_narrow(functions, in, expected);
     }
     free(in);
     free(expected);

@@ -5,8 +5,7 @@
 
 enum { ROWS = 500, TOKENS = 1000, MANY_ROWS = 20000 };
 
-static void check_gather(struct test *test, struct test_pools *pools,
-                         const struct cpu_embedding *embedding)
+static void check_gather(struct test_pools *pools, const struct cpu_embedding *embedding)
 {
     enum cpu_element type = embedding->table_type;
     size_t row = (size_t)(embedding->width * cpu_element_bytes(type));
@@ -14,10 +13,9 @@ static void check_gather(struct test *test, struct test_pools *pools,
     for (int threads = 1; threads <= TEST_THREADS; threads++) {
         memset(out, 0xff, TOKENS * row);
         int64_t bad = cpu_embedding_gather(pools->pool[threads], embedding, out);
-        CHECK(test, bad == CPU_IDS_VALID, "gather refuses id %lld", (long long)bad);
+        CHECK(bad == CPU_IDS_VALID, "gather refuses id %lld", (long long)bad);
         for (int64_t t = 0; t < TOKENS; t++)
             CHECK(
-                test,
                 memcmp(cpu_element_at(out, type, t * embedding->width),
                        cpu_element_at(embedding->table, type, embedding->ids[t] * embedding->width),
                        row) == 0,
@@ -57,7 +55,7 @@ static void check_scatter(struct test *test, struct test_pools *pools,
                 memcpy(into.table, embedding->table, bytes);
                 int64_t bad = cpu_embedding_scatter_add(pools->pool[threads], functions, &into,
                                                         gradient, type, accumulate, pools->scratch);
-                CHECK(test, bad == CPU_IDS_VALID && memcmp(into.table, expected, bytes) == 0,
+                CHECK(bad == CPU_IDS_VALID && memcmp(into.table, expected, bytes) == 0,
                       "scatter-add: width %lld, types %d %d, %d threads, accumulate %d on %s",
                       (long long)into.width, (int)type, (int)into.table_type, threads, accumulate,
                       functions->name);
@@ -68,32 +66,31 @@ static void check_scatter(struct test *test, struct test_pools *pools,
     free(into.table);
 }
 
-static void check_range(struct test *test, struct test_pools *pools)
+static void check_range(struct test_pools *pools)
 {
     static const int32_t bad_ids[] = {-1, 4, INT32_MIN, INT32_MAX};
     float table[4] = {1, 2, 3, 4}, rows[3] = {9, 9, 9};
     for (int i = 0; i < 4; i++) {
         int32_t ids[3] = {3, 0, bad_ids[i]};
         struct cpu_embedding embedding = {table, 4, 1, CPU_F32, ids, 3};
-        CHECK(test, cpu_embedding_gather(pools->pool[2], &embedding, rows) == 2,
-              "gather accepts id %d", (int)bad_ids[i]);
-        CHECK(test, rows[0] == 9, "gather wrote before it failed");
-        CHECK(test,
-              cpu_embedding_scatter_add(pools->pool[2], cpu_functions_best(), &embedding, rows,
+        CHECK(cpu_embedding_gather(pools->pool[2], &embedding, rows) == 2, "gather accepts id %d",
+              (int)bad_ids[i]);
+        CHECK(rows[0] == 9, "gather wrote before it failed");
+        CHECK(cpu_embedding_scatter_add(pools->pool[2], cpu_functions_best(), &embedding, rows,
                                         CPU_F32, false, pools->scratch) == 2,
               "scatter-add accepts id %d", (int)bad_ids[i]);
-        CHECK(test, table[3] == 4, "scatter-add wrote before it failed");
+        CHECK(table[3] == 4, "scatter-add wrote before it failed");
     }
 }
 
 /* Results over the ids: what the next tokens have is no id. They are passed over. */
-static void check_changed(struct test *test, struct test_pools *pools)
+static void check_changed(struct test_pools *pools)
 {
     float table[8] = {1e30f}, gradient[4] = {1e30f, 1, 1, 1};
     int32_t ids[8] = {0};
     struct cpu_embedding embedding = {table, 4, 1, CPU_F32, ids, 4};
     (void)cpu_embedding_gather(pools->pool[1], &embedding, ids + 1);
-    CHECK(test, memcmp(ids + 1, table, 4) == 0 && ids[2] == 0, "gather uses an id that is none: %d",
+    CHECK(memcmp(ids + 1, table, 4) == 0 && ids[2] == 0, "gather uses an id that is none: %d",
           (int)ids[2]);
     const int32_t into[4] = {3, 1, 1, 1};
     memset(table, 0, sizeof table);
@@ -101,7 +98,7 @@ static void check_changed(struct test *test, struct test_pools *pools)
     embedding.ids = (const int32_t *)(const void *)(table + 2); /* row 3 is the second id */
     (void)cpu_embedding_scatter_add(pools->pool[1], cpu_functions_best(), &embedding, gradient,
                                     CPU_F32, true, pools->scratch);
-    CHECK(test, table[3] == 1e30f && table[1] == 2, "scatter-add uses an id that is none: %g %g",
+    CHECK(table[3] == 1e30f && table[1] == 2, "scatter-add uses an id that is none: %g %g",
           (double)table[3], (double)table[1]);
 }
 
@@ -114,7 +111,7 @@ static void check(struct test *test, struct test_pools *pools, int64_t rows, int
         enum cpu_element table_type = types & 1 ? CPU_BF16 : CPU_F32;
         struct cpu_embedding embedding = {
             test_elements(test, table_type, rows * width), rows, width, table_type, ids, TOKENS};
-        check_gather(test, pools, &embedding);
+        check_gather(pools, &embedding);
         check_scatter(test, pools, &embedding, types & 2 ? CPU_BF16 : CPU_F32);
         free(embedding.table);
     }
@@ -122,15 +119,15 @@ static void check(struct test *test, struct test_pools *pools, int64_t rows, int
 
 int main(void)
 {
-    struct test test = test_begin("embedding");
+    struct test test = test_begin();
     struct test_pools pools;
     test_pools_create(&test, &pools);
     static const int64_t widths[] = {1, 63, 64, 200};
     for (int w = 0; w < 4; w++)
         check(&test, &pools, ROWS, widths[w]);
     check(&test, &pools, MANY_ROWS, 70);
-    check_range(&test, &pools);
-    check_changed(&test, &pools);
+    check_range(&pools);
+    check_changed(&pools);
     test_pools_destroy(&pools);
     return test_end(&test);
 }

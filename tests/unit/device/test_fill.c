@@ -19,13 +19,13 @@ static const struct {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-static void check_philox(struct test *test, const struct cpu_functions *functions)
+static void check_philox(const struct cpu_functions *functions)
 {
     uint32_t words[4 * 200];
     for (int i = 0; i < 3; i++) {
         functions->philox(words, known[i].block, 1, known[i].site, known[i].seed);
-        CHECK(test, memcmp(words, known[i].words, sizeof known[i].words) == 0,
-              "known answer %d on %s", i, functions->name);
+        CHECK(memcmp(words, known[i].words, sizeof known[i].words) == 0, "known answer %d on %s", i,
+              functions->name);
     }
     uint64_t first = 0xffffff80u, site = 0x123456789abcdef0, seed = 0xfedcba9876543210;
     functions->philox(words, first, 200, site, seed);
@@ -35,12 +35,12 @@ static void check_philox(struct test *test, const struct cpu_functions *function
                                (uint32_t)(site >> 32)};
         uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, expected[4];
         remat_philox(counter, key, expected);
-        CHECK(test, memcmp(words + 4 * j, expected, sizeof expected) == 0, "block %d on %s", (int)j,
+        CHECK(memcmp(words + 4 * j, expected, sizeof expected) == 0, "block %d on %s", (int)j,
               functions->name);
     }
 }
 
-static void check_uniforms(struct test *test, const struct cpu_functions *functions)
+static void check_uniforms(const struct cpu_functions *functions)
 {
     enum { COUNT = 900 };
     uint64_t site = 7 | 3ull << 32, seed = 0xfedcba9876543210, first = 0xfffffffffeu;
@@ -55,12 +55,12 @@ static void check_uniforms(struct test *test, const struct cpu_functions *functi
             for (int64_t i = 0; i < count; i++)
                 wrong +=
                     out[i] != (float)(words[(int64_t)(first % 4) + begin + i] >> 8) / 16777216.0f;
-            CHECK(test, wrong == 0, "%d of %d uniforms from %d on %s", wrong, (int)count,
-                  (int)begin, functions->name);
+            CHECK(wrong == 0, "%d of %d uniforms from %d on %s", wrong, (int)count, (int)begin,
+                  functions->name);
         }
 }
 
-static void check_moments(struct test *test, struct test_pools *pools)
+static void check_moments(struct test_pools *pools)
 {
     enum { COUNT = 1000000 };
     float *x = test_memory(COUNT * sizeof *x);
@@ -76,14 +76,14 @@ static void check_moments(struct test *test, struct test_pools *pools)
         neighbours += z * previous / COUNT;
         previous = z;
     }
-    CHECK(test, fabs(m1) < 0.004 && fabs(m2 - 1) < 0.006 && fabs(m4 - 3) < 0.04, "moments %g %g %g",
-          m1, m2, m4);
-    CHECK(test, fabs(inside - 0.682689) < 0.002, "%g within one standard deviation", inside);
-    CHECK(test, fabs(neighbours) < 0.004, "neighbours correlate: %g", neighbours);
+    CHECK(fabs(m1) < 0.004 && fabs(m2 - 1) < 0.006 && fabs(m4 - 3) < 0.04, "moments %g %g %g", m1,
+          m2, m4);
+    CHECK(fabs(inside - 0.682689) < 0.002, "%g within one standard deviation", inside);
+    CHECK(fabs(neighbours) < 0.004, "neighbours correlate: %g", neighbours);
     free(x);
 }
 
-static void check_normal_bits(struct test *test, struct test_pools *pools)
+static void check_normal_bits(struct test_pools *pools)
 {
     enum { COUNT = 40000 };
     float *expected = test_memory(COUNT * sizeof *expected), *x = test_memory(COUNT * sizeof *x);
@@ -96,14 +96,14 @@ static void check_normal_bits(struct test *test, struct test_pools *pools)
         for (int begin = 0; begin < 1000; begin = 3 * begin + 1) {
             normal.first = (uint64_t)begin;
             cpu_fill_normal(pools->pool[threads], functions, x, CPU_F32, COUNT - begin, &normal);
-            CHECK(test, memcmp(x, expected + begin, (size_t)(COUNT - begin) * sizeof *x) == 0,
+            CHECK(memcmp(x, expected + begin, (size_t)(COUNT - begin) * sizeof *x) == 0,
                   "normals from %d on %s, %d threads", begin, functions->name, threads);
             cpu_fill_normal(pools->pool[threads], functions, narrow, CPU_BF16, COUNT - begin,
                             &normal);
             int wrong = 0;
             for (int i = 0; i < COUNT - begin; i++)
                 wrong += narrow[i] != test_narrow(expected[begin + i]);
-            CHECK(test, wrong == 0, "%d bf16 normals wrong on %s", wrong, functions->name);
+            CHECK(wrong == 0, "%d bf16 normals wrong on %s", wrong, functions->name);
         }
     free(narrow);
     free(expected);
@@ -123,22 +123,22 @@ static void check_constant(struct test *test, struct test_pools *pools)
     cpu_fill_constant(pools->pool[2], narrow, CPU_BF16, COUNT, 0.1f);
     for (int i = 0; i < COUNT; i++)
         wrong += narrow[i] != test_narrow(0.1f);
-    CHECK(test, wrong == 0 && x[COUNT] == after, "constant: %d wrong", wrong);
+    CHECK(wrong == 0 && x[COUNT] == after, "constant: %d wrong", wrong);
     free(x);
 }
 
 int main(void)
 {
-    struct test test = test_begin("fill");
+    struct test test = test_begin();
     struct test_pools pools;
     test_pools_create(&test, &pools);
     FOR_EACH_ISA(functions)
     {
-        check_philox(&test, functions);
-        check_uniforms(&test, functions);
+        check_philox(functions);
+        check_uniforms(functions);
     }
-    check_moments(&test, &pools);
-    check_normal_bits(&test, &pools);
+    check_moments(&pools);
+    check_normal_bits(&pools);
     check_constant(&test, &pools);
     test_pools_destroy(&pools);
     return test_end(&test);

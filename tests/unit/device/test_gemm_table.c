@@ -10,20 +10,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXPECT(condition) CHECK(condition, "%s", #condition)
-#define PATH              "plan.gemm.json"
-#define HEAD              "{\"schema\": \"remat-gemm/1\", \"rows\": [\n"
-#define TAIL              "]}\n"
-#define OURS              "{\"device\": \"a _GPU_ __\", \"cublaslt\": 120300, \"workspace_bytes\": 4096, "
-#define FIRST             "00000000000000010000000000000002000000000000000300000000000000040000000000000005"
-#define LAST              "0000000000000006000000000000000700000000deadbeef"
-#define ALGORITHM         "\"algorithm\": \"" FIRST LAST "\"}"
-#define ROW               OURS "\"gemm\": \"a b\", " ALGORITHM
-#define OTHERS            "{\"device\": \"other\", \"anything\": []}"
-#define NO_TABLE          PATH " is no table of matrix products: move it away"
-#define EARLY             PATH " ends early: delete it"
-#define AFTER             PATH " goes on after the table: move it away"
-#define NO_ALGORITHM      PATH ": the row for a b has no algorithm of 128 digits: delete the row"
+#define PATH         "plan.gemm.json"
+#define HEAD         "{\"schema\": \"remat-gemm/1\", \"rows\": [\n"
+#define TAIL         "]}\n"
+#define OURS         "{\"device\": \"a _GPU_ __\", \"cublaslt\": 120300, \"workspace_bytes\": 4096, "
+#define FIRST        "00000000000000010000000000000002000000000000000300000000000000040000000000000005"
+#define LAST         "0000000000000006000000000000000700000000deadbeef"
+#define ALGORITHM    "\"algorithm\": \"" FIRST LAST "\"}"
+#define ROW          OURS "\"gemm\": \"a b\", " ALGORITHM
+#define OTHERS       "{\"device\": \"other\", \"anything\": []}"
+#define NO_TABLE     PATH " is no table of matrix products: move it away"
+#define EARLY        PATH " ends early: delete it"
+#define AFTER        PATH " goes on after the table: move it away"
+#define NO_ALGORITHM PATH ": the row for a b has no algorithm of 128 digits: delete the row"
 
 static const char whole[] = HEAD OTHERS ",\n" ROW "\n" TAIL;
 static const struct cublaslt_algorithm algorithm = {{1, 2, 3, 4, 5, 6, 7, 0xdeadbeef}};
@@ -31,7 +30,7 @@ static const struct cublaslt_algorithm algorithm = {{1, 2, 3, 4, 5, 6, 7, 0xdead
 static void put(const char *text, size_t bytes)
 {
     FILE *file = fopen(PATH, "wb");
-    EXPECT(file && fwrite(text, 1, bytes, file) == bytes && fclose(file) == 0);
+    CHECK(file && fwrite(text, 1, bytes, file) == bytes && fclose(file) == 0);
 }
 
 static bool holds(const char *text, size_t bytes)
@@ -60,7 +59,7 @@ static remat_status use_with(remat_context *ctx, const char *path, const char *a
     remat_arena_init(&arena, ctx);
     REMAT_TRY(open_table(ctx, &arena, path, &table));
     REMAT_TRY(gemm_table_find(&table, "a b", &out, found));
-    EXPECT(!*found || memcmp(&out, &algorithm, sizeof out) == 0);
+    CHECK(!*found || memcmp(&out, &algorithm, sizeof out) == 0);
     REMAT_TRY(gemm_table_save(&table)); /* nothing to write */
     REMAT_TRY(gemm_table_add(&table, added, &algorithm));
     REMAT_TRY(gemm_table_save(&table));
@@ -165,12 +164,13 @@ static void check_places(void)
     bool found;
     remat_logger logger = {.log = count_warnings};
     remat_context *ctx = remat_context_create(NULL, &logger);
-    EXPECT(use(ctx, NULL, &found) == REMAT_OK && !found);
-    EXPECT(use(ctx, "missing/table", &found) == REMAT_OK && !found && warnings == 1);
-    EXPECT(mkdir("folder", 0777) == 0 && use(ctx, "folder", &found) == REMAT_ERROR_IO);
-    EXPECT(strcmp(remat_context_message(ctx), "folder: not a regular file") == 0);
-    EXPECT(unlink(PATH) == 0 && use(ctx, PATH, &found) == REMAT_OK && !found);
-    EXPECT(holds(HEAD ADDED, strlen(HEAD ADDED)));
+    CHECK(use(ctx, NULL, &found) == REMAT_OK && !found);
+    CHECK(use(ctx, "missing/table", &found) == REMAT_OK && !found && warnings == 1);
+    CHECK(mkdir("folder", 0777) == 0 && use(ctx, "folder", &found) == REMAT_ERROR_IO);
+    CHECK(strcmp(remat_context_message(ctx), "folder: not a regular file") == 0, "%s",
+          remat_context_message(ctx));
+    CHECK(unlink(PATH) == 0 && use(ctx, PATH, &found) == REMAT_OK && !found);
+    CHECK(holds(HEAD ADDED, strlen(HEAD ADDED)));
     remat_context_destroy(&ctx);
 }
 
@@ -189,27 +189,27 @@ static void check_failing_allocations(void)
         counting.calls = 0;
         remat_context *ctx = remat_context_create(&allocator, NULL);
         remat_status st = ctx ? use_with(ctx, PATH, added, &found) : REMAT_ERROR_MEMORY;
-        EXPECT(st == REMAT_OK || (counting.fail_at && st == REMAT_ERROR_MEMORY));
-        EXPECT(st == REMAT_OK || holds(whole, strlen(whole)));
+        CHECK(st == REMAT_OK || (counting.fail_at && st == REMAT_ERROR_MEMORY), "%d", (int)st);
+        CHECK(st == REMAT_OK || holds(whole, strlen(whole)));
         refused += st != REMAT_OK;
         total = counting.fail_at ? total : counting.calls;
         remat_context_destroy(&ctx);
-        EXPECT(counting.live_bytes == 0);
+        CHECK(counting.live_bytes == 0, "%llu", (unsigned long long)counting.live_bytes);
     }
-    EXPECT(refused > 0);
+    CHECK(refused > 0, "%llu", (unsigned long long)refused);
 }
 
 int main(void)
 {
     char folder[] = "/tmp/remat_gemm_table_XXXXXX", command[64];
-    EXPECT(mkdtemp(folder) && chdir(folder) == 0);
+    CHECK(mkdtemp(folder) && chdir(folder) == 0);
     check_truncated();
     check_refusals();
     check_accepted();
     check_places();
     check_failing_allocations();
-    EXPECT(chdir("/") == 0);
+    CHECK(chdir("/") == 0);
     snprintf(command, sizeof command, "rm -r %s", folder);
-    EXPECT(system(command) == 0);
-    return failures > 0;
+    CHECK(system(command) == 0);
+    return check_exit();
 }

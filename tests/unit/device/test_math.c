@@ -44,7 +44,7 @@ static double ulp_error(float value, double exact)
 }
 
 /* Every 257th float, which all exponents and mantissas meet. */
-static void check_error(struct test *test, int number)
+static void check_error(int number)
 {
     const struct function *f = &table[number];
     cpu_map *map = map_of(cpu_functions_best(), number);
@@ -69,8 +69,8 @@ static void check_error(struct test *test, int number)
         }
         count = 0;
     }
-    CHECK(test, worst <= f->max_ulp, "%s: %.3f ulp at %.9g, %.2f promised", f->name, worst,
-          (double)at, f->max_ulp);
+    CHECK(worst <= f->max_ulp, "%s: %.3f ulp at %.9g, %.2f promised", f->name, worst, (double)at,
+          f->max_ulp);
 }
 
 static void check_bits(struct test *test, int number)
@@ -94,32 +94,32 @@ static void check_bits(struct test *test, int number)
             for (int i = 0; i < SAMPLES - 33; i++)
                 different += out[i] != out[i] ? expected[i] == expected[i]
                                               : memcmp(&out[i], &expected[i], sizeof *out) != 0;
-            CHECK(test, different == 0, "%s: %d results differ between baseline and %s",
+            CHECK(different == 0, "%s: %d results differ between baseline and %s",
                   table[number].name, different, functions->name);
         }
     }
 }
 
-static void check_special(struct test *test)
+static void check_special(void)
 {
-    CHECK(test, cpu_exp(INFINITY) == INFINITY && cpu_exp(-INFINITY) == 0, "exp of infinities");
-    CHECK(test, cpu_exp(0) == 1 && cpu_exp(-0.0f) == 1, "exp of 0");
-    CHECK(test, cpu_log(0) == -INFINITY && cpu_log(INFINITY) == INFINITY, "log of 0, infinity");
-    CHECK(test, cpu_log(-1) != cpu_log(-1) && cpu_log(1) == 0, "log of -1, 1");
-    CHECK(test, cpu_tanh(INFINITY) == 1 && cpu_tanh(-INFINITY) == -1, "tanh of infinities");
-    CHECK(test, cpu_erf(INFINITY) == 1 && cpu_erf(-INFINITY) == -1, "erf of infinities");
-    CHECK(test, signbit(cpu_tanh(-0.0f)) && signbit(cpu_erf(-0.0f)), "sign of 0");
-    CHECK(test, cpu_sigmoid(-INFINITY) == 0 && cpu_sigmoid(INFINITY) == 1, "sigmoid of infinities");
+    CHECK(cpu_exp(INFINITY) == INFINITY && cpu_exp(-INFINITY) == 0, "exp of infinities");
+    CHECK(cpu_exp(0) == 1 && cpu_exp(-0.0f) == 1, "exp of 0");
+    CHECK(cpu_log(0) == -INFINITY && cpu_log(INFINITY) == INFINITY, "log of 0, infinity");
+    CHECK(cpu_log(-1) != cpu_log(-1) && cpu_log(1) == 0, "log of -1, 1");
+    CHECK(cpu_tanh(INFINITY) == 1 && cpu_tanh(-INFINITY) == -1, "tanh of infinities");
+    CHECK(cpu_erf(INFINITY) == 1 && cpu_erf(-INFINITY) == -1, "erf of infinities");
+    CHECK(signbit(cpu_tanh(-0.0f)) && signbit(cpu_erf(-0.0f)), "sign of 0");
+    CHECK(cpu_sigmoid(-INFINITY) == 0 && cpu_sigmoid(INFINITY) == 1, "sigmoid of infinities");
     float nan = NAN;
     FOR_EACH_ISA(functions)
     for (int f = 0; f < FUNCTIONS; f++) {
         float out;
         map_of(functions, f)(&out, &nan, 1);
-        CHECK(test, out != out, "%s of NaN on %s", table[f].name, functions->name);
+        CHECK(out != out, "%s of NaN on %s", table[f].name, functions->name);
     }
 }
 
-static void check_sin_cos(struct test *test)
+static void check_sin_cos(void)
 {
     double worst = 0;
     for (uint64_t turn = 0; turn <= UINT32_MAX; turn += 65537 / 16) {
@@ -128,17 +128,17 @@ static void check_sin_cos(struct test *test)
         double angle = 2 * 3.14159265358979323846 * (double)turn / 4294967296.0;
         worst = fmax(worst, fmax(fabs(sine - sin(angle)), fabs(cosine - cos(angle))));
     }
-    CHECK(test, worst < 1e-7, "sin, cos: error %g", worst);
+    CHECK(worst < 1e-7, "sin, cos: error %g", worst);
 }
 
 int main(void)
 {
-    struct test test = test_begin("math");
+    struct test test = test_begin();
     for (int f = 0; f < FUNCTIONS; f++) {
-        check_error(&test, f);
+        check_error(f);
         check_bits(&test, f);
     }
-    check_special(&test);
-    check_sin_cos(&test);
+    check_special();
+    check_sin_cos();
     return test_end(&test);
 }

@@ -2,9 +2,9 @@
 /* Commands on bf16 tensors and with random numbers, through verification and the device: named
  * kernels against their definition, bits over threads, what is refused, and the switches that break
  * rules 1 and 6. */
+#include "check.h"
 #include "cpu_bf16.h"
 #include "device.h"
-#include "runtime_check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -262,8 +262,6 @@ static remat_status run(remat_context *ctx, const struct fixture *f, uint32_t th
     vtable->read(device, 0, memory, f->program.arena_bytes);
 fail:
     vtable->destroy(&device);
-    if (st)
-        printf("%s\n", remat_context_message(ctx));
     return st;
 }
 
@@ -295,7 +293,7 @@ static void check_matmul(const struct fixture *f, const char *memory)
             }
             wrong += y[i * C + j] != cpu_narrow_bf16(sum);
         }
-    CHECK(wrong == 0);
+    CHECK(wrong == 0, "%d", wrong);
 }
 
 static void check_embedding(const struct fixture *f, const char *memory)
@@ -312,7 +310,7 @@ static void check_embedding(const struct fixture *f, const char *memory)
     }
     for (int e = 0; e < V * C; e++)
         wrong += gradient[e] != cpu_narrow_bf16(sums[e]);
-    CHECK(wrong == 0);
+    CHECK(wrong == 0, "%d", wrong);
 }
 
 static void check_moves(const struct fixture *f, const char *memory)
@@ -330,7 +328,7 @@ static void check_moves(const struct fixture *f, const char *memory)
                          joined[v * 2 * C + c] != table[v * C + c] ||
                          joined[v * 2 * C + C + c] != gradient[v * C + c];
         }
-    CHECK(wrong == 0 && table[(V - 1) * C] == 0x7f81);
+    CHECK(wrong == 0 && table[(V - 1) * C] == 0x7f81, "%d", wrong);
 }
 
 static void check_fills(const struct fixture *f, const char *memory)
@@ -342,7 +340,7 @@ static void check_fills(const struct fixture *f, const char *memory)
         wrong += tenth[i] != cpu_narrow_bf16(0.1f);
     for (int i = 0; i < 3000; i++)
         wrong += normal[i] != cpu_narrow_bf16(normal32[i]);
-    CHECK(wrong == 0);
+    CHECK(wrong == 0, "%d", wrong);
 }
 
 static void check_dropped(const struct fixture *f, const char *memory)
@@ -357,21 +355,21 @@ static void check_dropped(const struct fixture *f, const char *memory)
         float sum = cpu_round_bf16(x * x) + x;
         wrong += dropped[i] != cpu_narrow_bf16(sum * uniform);
     }
-    CHECK(wrong == 0);
+    CHECK(wrong == 0, "%d", wrong);
 }
 
 static void test_values(remat_context *ctx, const struct fixture *f)
 {
     char *one = malloc(f->program.arena_bytes), *other = malloc(f->program.arena_bytes);
-    CHECK(!run(ctx, f, 1, 0, one));
+    CHECK_OK(ctx, run(ctx, f, 1, 0, one));
     check_matmul(f, one);
     check_embedding(f, one);
     check_moves(f, one);
     check_fills(f, one);
     check_dropped(f, one);
     for (uint32_t threads = 2; threads <= 3; threads++) {
-        CHECK(!run(ctx, f, threads, 0, other));
-        CHECK(memcmp(one, other, f->program.arena_bytes) == 0);
+        CHECK_OK(ctx, run(ctx, f, threads, 0, other));
+        CHECK(memcmp(one, other, f->program.arena_bytes) == 0, "%u threads", threads);
     }
     static const struct {
         uint32_t rule;
@@ -379,8 +377,8 @@ static void test_values(remat_context *ctx, const struct fixture *f)
     } broken[] = {{1, DROPPED}, {5, Y}, {6, DROPPED}, {6, OUT}, {6, DQ}, {6, NORMAL}, {4, OUT}};
     for (size_t r = 0; r < sizeof broken / sizeof *broken; r++) {
         f->program.commands[ATTENTION].instance = broken[r].rule == 4;
-        CHECK(!run(ctx, f, 2, broken[r].rule, other));
-        CHECK(differ(f, one, other, broken[r].tensor));
+        CHECK_OK(ctx, run(ctx, f, 2, broken[r].rule, other));
+        CHECK(differ(f, one, other, broken[r].tensor), "rule %u", broken[r].rule);
     }
     f->program.commands[ATTENTION].instance = 0;
     free(one);
@@ -391,8 +389,7 @@ static void test_values(remat_context *ctx, const struct fixture *f)
 
 static void refuse(remat_context *ctx, const struct fixture *f, const char *message)
 {
-    CHECK(remat_program_verify(ctx, &f->program) == REMAT_ERROR_INVALID);
-    CHECK_MESSAGE(ctx, message);
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &f->program), REMAT_ERROR_INVALID, message);
 }
 
 static void test_parameters(remat_context *ctx, struct fixture *f)
@@ -435,7 +432,7 @@ static void test_states(remat_context *ctx, struct fixture *f)
         refuse(ctx, f, "dropout without a random state");
         double *p = &f->parameters[command->parameter_begin + 2], before = *p;
         *p = 0.0;
-        CHECK(!remat_program_verify(ctx, &f->program));
+        CHECK_OK(ctx, remat_program_verify(ctx, &f->program));
         *p = before;
         command->operand_end++;
     }
@@ -500,5 +497,5 @@ int main(void)
     test_dtypes(ctx, &f);
     remat_context_destroy(&ctx);
     free(f.initial);
-    return failures != 0;
+    return check_exit();
 }

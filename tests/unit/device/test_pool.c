@@ -27,8 +27,8 @@ static void stress(struct test *test, int threads, int runs)
     struct count *count = test_memory(sizeof *count);
     memset(count, 0, sizeof *count);
     struct cpu_pool *pool;
-    CHECK(test, cpu_pool_create(test->ctx, threads, &pool) == REMAT_OK, "create %d", threads);
-    CHECK(test, cpu_pool_threads(pool) == threads, "threads");
+    CHECK_OK(test->ctx, cpu_pool_create(test->ctx, threads, &pool), "create %d", threads);
+    CHECK(cpu_pool_threads(pool) == threads, "threads");
     int expected[ITEMS] = {0};
     for (int run = 0; run < runs; run++) {
         int items = run % 50 == 0 ? ITEMS : run % 7;
@@ -38,11 +38,11 @@ static void stress(struct test *test, int threads, int runs)
         if (run % 1000 == 0)
             usleep(2000); /* workers fall asleep */
     }
-    CHECK(test, memcmp(expected, count->runs, sizeof expected) == 0,
-          "%d threads: items lost or repeated", threads);
-    CHECK(test, atomic_load(&count->overlaps) == 0, "%d threads: worker number shared", threads);
+    CHECK(memcmp(expected, count->runs, sizeof expected) == 0, "%d threads: items lost or repeated",
+          threads);
+    CHECK(atomic_load(&count->overlaps) == 0, "%d threads: worker number shared", threads);
     cpu_pool_destroy(&pool);
-    CHECK(test, pool == NULL, "destroy leaves a pointer");
+    CHECK(pool == NULL, "destroy leaves a pointer");
     free(count);
 }
 
@@ -59,12 +59,12 @@ static void check_float_state(struct test *test)
 {
     struct cpu_pool *pool;
     float results[256];
-    CHECK(test, cpu_pool_create(test->ctx, 3, &pool) == REMAT_OK, "create");
+    CHECK_OK(test->ctx, cpu_pool_create(test->ctx, 3, &pool));
     uint32_t before = cpu_flush_subnormals();
     for (int run = 0; run < 50; run++) {
         cpu_pool_run(pool, 256, float_state_item, results);
         for (int i = 0; i < 256; i++)
-            CHECK(test, results[i] == 0.0f, "a subnormal result in item %d", i);
+            CHECK(results[i] == 0.0f, "a subnormal result in item %d", i);
     }
     cpu_restore_float_state(before);
     cpu_pool_destroy(&pool);
@@ -72,11 +72,12 @@ static void check_float_state(struct test *test)
 
 int main(void)
 {
-    struct test test = test_begin("pool");
+    struct test test = test_begin();
     struct cpu_pool *pool = NULL;
     cpu_pool_destroy(&pool);
-    CHECK(&test, cpu_pool_create(test.ctx, 0, &pool) == REMAT_ERROR_USAGE, "0 threads accepted");
-    CHECK(&test, remat_context_message(test.ctx)[0], "no message");
+    CHECK_STATUS(test.ctx, cpu_pool_create(test.ctx, 0, &pool), REMAT_ERROR_USAGE, "",
+                 "0 threads accepted");
+    CHECK(remat_context_message(test.ctx)[0], "no message");
     for (int threads = 1; threads <= 9; threads++)
         stress(&test, threads, threads <= 3 ? 20000 : 2000);
     check_float_state(&test);

@@ -46,10 +46,10 @@ static struct cpu_matmul matmul_of(const struct problem *p)
                                .c_type = p->c_type};
 }
 
-static void compare(struct test *test, const struct problem *p, const void *c, const void *expected,
-                    int64_t bytes, const char *isa, int threads)
+static void compare(const struct problem *p, const void *c, const void *expected, int64_t bytes,
+                    const char *isa, int threads)
 {
-    CHECK(test, memcmp(c, expected, (size_t)bytes) == 0,
+    CHECK(memcmp(c, expected, (size_t)bytes) == 0,
           "%lldx%lldx%lld%s%s%s pad %lld types %d %d: other bits on %s, %d threads",
           (long long)p->m, (long long)p->n, (long long)p->k, p->transpose_a ? " At" : "",
           p->transpose_b ? " Bt" : "", p->accumulate ? " +=" : "", (long long)p->pad, (int)p->type,
@@ -76,7 +76,7 @@ static void run(struct test *test, struct test_pools *pools, const struct proble
             continue; /* fmaf may be a call */
         memcpy(c, before, (size_t)c_bytes);
         cpu_sgemm(pools->pool[threads], functions, &mm, pools->scratch);
-        compare(test, p, c, expected, c_bytes, functions->name, threads);
+        compare(p, c, expected, c_bytes, functions->name, threads);
     }
     free(a);
     free(b);
@@ -115,7 +115,7 @@ static void check_strides(struct test *test, struct test_pools *pools)
     FOR_EACH_ISA(functions)
     {
         cpu_sgemm(pools->pool[2], functions, &mm, pools->scratch);
-        CHECK(test, memcmp(c, expected, sizeof c) == 0, "strides 0 and 2: other bits on %s",
+        CHECK(memcmp(c, expected, sizeof c) == 0, "strides 0 and 2: other bits on %s",
               functions->name);
     }
     free(a);
@@ -124,7 +124,7 @@ static void check_strides(struct test *test, struct test_pools *pools)
 
 int main(void)
 {
-    struct test test = test_begin("sgemm");
+    struct test test = test_begin();
     struct test_pools pools;
     test_pools_create(&test, &pools);
     static const int64_t sizes[] = {1, 2, 7, 8, 31, 48, 63, 64, 65};

@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random kernel programs over ragged spaces: the tile interpreter against kernel.h read literally,
  * bit for bit, for every instruction set and 1 to 3 threads. */
+#include "check.h"
 #include "cpu_tile.h"
-#include "runtime_check.h"
 #include "sample.h"
 
 #include <stdlib.h>
 
 #define REPEATS 3
 
-static void report(const struct sample *s, const char *isa, int threads)
-{
-    printf("%s, %d threads: differ: ", isa, threads);
-    sample_print(s);
-    failures++;
-}
-
 static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_pool **pools)
 {
     enum remat_register_class classes[SAMPLE_INSTRUCTIONS_MAX];
-    CHECK(!remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
+    CHECK_OK(ctx, remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
     char *initial = aligned_alloc(256, s->arena_bytes),
          *expected = aligned_alloc(256, s->arena_bytes);
     char *memory = aligned_alloc(256, s->arena_bytes);
@@ -38,14 +31,15 @@ static void run_sample(remat_context *ctx, const struct sample *s, struct cpu_po
             struct cpu_tile_source source = {"sample", &s->kernel, s->operands, s->operand_count,
                                              s->rank,  s->space,   false};
             struct cpu_tile *tile;
-            CHECK(!cpu_tile_prepare(ctx, &s->program, &source, &options, &arena, &tile));
+            CHECK_OK(ctx, cpu_tile_prepare(ctx, &s->program, &source, &options, &arena, &tile));
             uint64_t stride = remat_align_up(cpu_tile_scratch_bytes(tile), 256);
             char *scratch = aligned_alloc(256, stride * (uint64_t)threads);
             memset(scratch, 0xff, stride * (uint64_t)threads);
             memcpy(memory, initial, s->arena_bytes);
             cpu_tile_run(tile, pools[threads - 1], memory, scratch, stride);
-            if (!sample_equal(s, memory, expected))
-                report(s, cpu_functions_get((enum cpu_isa)isa)->name, threads);
+            if (!CHECK(sample_equal(s, memory, expected), "%s, %d threads",
+                       cpu_functions_get((enum cpu_isa)isa)->name, threads))
+                sample_print(s);
             free(scratch);
             remat_arena_release(&arena);
         }
@@ -73,7 +67,9 @@ static void test_flag(void)
                     memcpy(&flag, &found, sizeof flag);
                     table->ops[REMAT_INSTRUCTION_flag](&flag, values, NULL, NULL, counts[c]);
                     memcpy(&found, &flag, sizeof found);
-                    CHECK(found == (w >= 4 && at < counts[c] ? 1 : -7));
+                    CHECK(found == (w >= 4 && at < counts[c] ? 1 : -7),
+                          "%d: word %d at %lld of %lld", found, w, (long long)at,
+                          (long long)counts[c]);
                 }
     }
 }
@@ -120,11 +116,11 @@ int main(int argc, char **argv)
     remat_context *ctx = remat_context_create(NULL, NULL);
     struct cpu_pool *pools[REPEATS];
     for (int t = 0; t < REPEATS; t++)
-        CHECK(!cpu_pool_create(ctx, t + 1, &pools[t]));
+        CHECK_OK(ctx, cpu_pool_create(ctx, t + 1, &pools[t]));
     uint32_t state = cpu_flush_subnormals();
     test_flag();
     test_in_place(ctx, pools);
-    for (int i = 0; i < samples && failures < 3; i++) {
+    for (int i = 0; i < samples && checks_failed() < 3; i++) {
         static struct sample sample;
         sample_make(&sample, (uint64_t)i);
         run_sample(ctx, &sample, pools);
@@ -133,6 +129,6 @@ int main(int argc, char **argv)
     for (int t = 0; t < REPEATS; t++)
         cpu_pool_destroy(&pools[t]);
     remat_context_destroy(&ctx);
-    printf("%d samples, %d failures\n", samples, failures);
-    return failures != 0;
+    printf("%d samples\n", samples);
+    return check_exit();
 }

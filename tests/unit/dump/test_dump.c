@@ -1,23 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The views of a plan made by hand: what they say, as text and as JSON. */
+#include "check.h"
 #include "dump.h"
 #include "plans.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static int failures;
 static remat_context *ctx;
-
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            failures++;                                                                            \
-            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
-    } while (0)
 
 static const char *show(struct remat_arena *arena, const struct remat_program *program,
                         dump_text_view view)
@@ -179,7 +169,7 @@ static void test_memory(struct remat_arena *arena, const struct remat_program *p
 static void test_why(struct remat_arena *arena, const struct remat_program *program)
 {
     struct remat_text text = {.arena = arena};
-    CHECK(dump_why_text(ctx, program, "h.0.*", &text) == REMAT_OK, "h.0.*");
+    CHECK_OK(ctx, dump_why_text(ctx, program, "h.0.*", &text));
     check_holds(text.items, "binding command 4 \"h.0.act\" (backward), live 1,536 B (1.50 KiB)\n");
     check_holds(text.items,
                 "\nh.0.act: 256 B, recompute (policy)\n"
@@ -193,12 +183,12 @@ static void test_why(struct remat_arena *arena, const struct remat_program *prog
     struct remat_program exact = *program;
     exact.exact_extras = true;
     text = (struct remat_text){.arena = arena};
-    CHECK(dump_why_text(ctx, &exact, "h.0.act", &text) == REMAT_OK, "h.0.act");
+    CHECK_OK(ctx, dump_why_text(ctx, &exact, "h.0.act", &text));
     check_holds(text.items, "  recomputed  256 B at the binding command; +900 ns a step\n");
     text = (struct remat_text){.arena = arena};
-    CHECK(dump_why_text(ctx, program, "logits", &text) == REMAT_OK, "logits");
+    CHECK_OK(ctx, dump_why_text(ctx, program, "logits", &text));
     check_holds(text.items, "  recomputed  not possible\n");
-    CHECK(dump_why_text(ctx, program, "h.3.act", &text) == REMAT_ERROR_USAGE, "h.3.act");
+    CHECK_STATUS(ctx, dump_why_text(ctx, program, "h.3.act", &text), REMAT_ERROR_USAGE, "");
     struct dump_json json = {.object = json_object()};
     CHECK(dump_why_json(ctx, program, "h.1.mid", &json) == REMAT_OK && !json.failed, "h.1.mid");
     CHECK(json_is_false(json_object_get(json.object, "exact")), "exact");
@@ -266,7 +256,7 @@ int main(void)
     ctx = remat_context_create(NULL, NULL);
     remat_arena_init(&arena, ctx);
     const struct remat_program *program = make_small_plan(&arena);
-    if (program) {
+    if (CHECK(program)) {
         test_summary(&arena, program);
         test_summary_json(&arena, program);
         test_large_integers(&arena, program);
@@ -280,6 +270,5 @@ int main(void)
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    printf("dump: %d failures\n", failures);
-    return failures > 0 || !program;
+    return check_exit();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scripts, parts of a batch and the index that the device counts; what is refused of them. */
-#include "runtime_check.h"
+#include "check.h"
 #include "sample_microbatches.h"
 #include "session_testing.h"
 
@@ -31,24 +31,26 @@ static void test_parts(remat_context *ctx, const struct remat_plan *plan)
     params.trace_user = &seen;
     for (int i = 0; i < SAMPLE_PARTS * ELEMENTS; i++)
         batch[i] = 1000003 * i;
-    CHECK(!remat_session_create(ctx, plan, &params, &session));
-    CHECK(!remat_session_write(session, "index", &index, sizeof index));
-    CHECK(!remat_session_run(session, "init"));
-    CHECK(!remat_session_write(session, "batch", batch, sizeof batch));
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    CHECK_OK(ctx, remat_session_write(session, "index", &index, sizeof index));
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, remat_session_write(session, "batch", batch, sizeof batch));
     for (int step = 0; step < 2; step++)
-        CHECK(!remat_session_run(session, "train"));
-    CHECK(seen.count == 2 * SAMPLE_PARTS);
+        CHECK_OK(ctx, remat_session_run(session, "train"));
+    CHECK(seen.count == 2 * SAMPLE_PARTS, "%d parts", seen.count);
     for (int k = 0; k < seen.count; k++)
-        CHECK(memcmp(seen.parts[k], batch + k % SAMPLE_PARTS * ELEMENTS, sizeof seen.parts[k]) ==
-              0);
+        CHECK(memcmp(seen.parts[k], batch + k % SAMPLE_PARTS * ELEMENTS, sizeof seen.parts[k]) == 0,
+              "part %d", k);
     static const int32_t bad[] = {-1, SAMPLE_PARTS, INT32_MIN, INT32_MAX};
     for (int k = 0; k < 4; k++) {
-        CHECK(!remat_session_write(session, "index", &bad[k], sizeof bad[k]));
-        CHECK(remat_session_run(session, "train") == REMAT_ERROR_INVALID);
-        CHECK_MESSAGE(ctx, "command \"part\": part ");
+        CHECK_OK(ctx, remat_session_write(session, "index", &bad[k], sizeof bad[k]));
+        CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_INVALID,
+                     "command \"part\": part ");
     }
-    CHECK(!remat_session_run(session, "init") && !remat_session_run(session, "train"));
-    CHECK(!remat_session_read(session, "index", &index, sizeof index) && index == 0);
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
+    CHECK_OK(ctx, remat_session_read(session, "index", &index, sizeof index));
+    CHECK(index == 0, "%d", index);
     remat_session_destroy(&session);
 }
 
@@ -58,15 +60,15 @@ static void test_parts(remat_context *ctx, const struct remat_plan *plan)
     do {                                                                                           \
         sample_microbatches(&s);                                                                   \
         statement;                                                                                 \
-        CHECK(remat_program_verify(ctx, &s.program) == REMAT_ERROR_INVALID);                       \
-        CHECK_MESSAGE(ctx, part);                                                                  \
+        CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID, part);       \
     } while (0)
 
 static void test_refused(remat_context *ctx)
 {
     struct sample_microbatches s;
     sample_microbatches(&s);
-    CHECK(!remat_program_verify(ctx, &s.program) && !remat_program_simulate(ctx, &s.program));
+    CHECK_OK(ctx, remat_program_verify(ctx, &s.program));
+    CHECK_OK(ctx, remat_program_simulate(ctx, &s.program));
     struct remat_operand *in = &s.operands[1], *index = &s.operands[2], *out = &s.operands[3];
     REFUSED(in->shape[0] = 5, "batch_slice: out is no whole part of in");
     REFUSED(in->shape[1] = 4, "batch_slice: in [N b, ..], index [1] and out [b, ..]");
@@ -95,5 +97,5 @@ int main(void)
     test_parts(ctx, &plan);
     test_refused(ctx);
     remat_context_destroy(&ctx);
-    return failures != 0;
+    return check_exit();
 }

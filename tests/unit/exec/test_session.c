@@ -2,7 +2,7 @@
 /* Sessions over a small program made by hand: a linear layer whose weight is drawn at init, a loss,
  * and AdamW's coefficients; plus errors, the trace, memory, and the switches of session_testing.h.
  */
-#include "runtime_check.h"
+#include "check.h"
 #include "session_testing.h"
 
 #include <math.h>
@@ -190,13 +190,15 @@ static void run_once(remat_context *ctx, const struct remat_plan *plan, uint32_t
     params.threads = threads;
     params.seed = 42;
     remat_session *session;
-    CHECK(!remat_session_create(ctx, plan, &params, &session));
-    CHECK(remat_session_threads(session) == threads);
-    CHECK(!remat_session_break_rule(session, rule));
-    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
-    CHECK(!remat_session_run(session, "train"));
-    CHECK(!remat_session_read(session, "w", result->w, sizeof result->w));
-    CHECK(!remat_session_read(session, "loss", result->loss, sizeof result->loss));
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    CHECK(remat_session_threads(session) == threads, "%u, not %u", remat_session_threads(session),
+          threads);
+    CHECK_OK(ctx, remat_session_break_rule(session, rule));
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, write_inputs(session, 1, 1));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
+    CHECK_OK(ctx, remat_session_read(session, "w", result->w, sizeof result->w));
+    CHECK_OK(ctx, remat_session_read(session, "loss", result->loss, sizeof result->loss));
     remat_session_destroy(&session);
     CHECK(!session);
 }
@@ -221,15 +223,13 @@ static void test_bits(remat_context *ctx, const struct remat_plan *plan)
             y += ((double)(k * 37 % 101) * 0.01 - 0.5) * (double)one.w[k * N + j];
         expected += y + y * y;
     }
-    CHECK(fabs(expected - (double)one.loss[0]) < 1e-4);
+    CHECK(fabs(expected - (double)one.loss[0]) < 1e-4, "%g, expected %g", (double)one.loss[0],
+          expected);
     static const uint32_t rules[] = {1, 2, 3, 5, 6}; /* no attention here for 4 */
     for (int r = 0; r < 5; r++) {
         plan->program->commands[2].instance = rules[r] == 2; /* which only clones break */
         run_once(ctx, plan, 2, rules[r], &broken);
-        if (!differ(&one, &broken)) {
-            printf("rule %u broken without effect\n", rules[r]);
-            failures++;
-        }
+        CHECK(differ(&one, &broken), "rule %u broken without effect", rules[r]);
         plan->program->commands[2].instance = 0;
     }
 }
@@ -239,11 +239,13 @@ static void test_bits(remat_context *ctx, const struct remat_plan *plan)
 static int count_events(void *user, const remat_trace_event *event)
 {
     int *count = user;
-    CHECK(event->struct_size == sizeof *event && event->value_count == 1);
+    CHECK(event->struct_size == sizeof *event && event->value_count == 1, "%u values",
+          event->value_count);
     if (strcmp(event->name, "loss") == 0) {
-        CHECK(event->values[0].role == REMAT_TENSOR_OUTPUT);
-        CHECK(event->values[0].bytes == M * sizeof(float));
-        CHECK(strcmp(event->kernel, "loss") == 0);
+        CHECK(event->values[0].role == REMAT_TENSOR_OUTPUT, "%d", (int)event->values[0].role);
+        CHECK(event->values[0].bytes == M * sizeof(float), "%llu",
+              (unsigned long long)event->values[0].bytes);
+        CHECK(strcmp(event->kernel, "loss") == 0, "%s", event->kernel);
         CHECK(((const float *)event->values[0].data)[0] != 0.0f);
     }
     return ++*count == 100;
@@ -258,18 +260,22 @@ static void test_trace(remat_context *ctx, const struct remat_plan *plan)
     params.trace = count_events;
     params.trace_user = &count;
     remat_session *session;
-    CHECK(!remat_session_create(ctx, plan, &params, &session));
-    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
-    CHECK(!remat_session_run(session, "train") && count == 5);
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, write_inputs(session, 1, 1));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
+    CHECK(count == 5, "%d", count);
     count = 98;
-    CHECK(remat_session_run(session, "train") == REMAT_ERROR_OTHER);
-    CHECK_MESSAGE(ctx, "stopped by the trace callback at command \"loss\"");
+    CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_OTHER,
+                 "stopped by the trace callback at command \"loss\"");
     remat_session_set_trace(session, NULL, NULL);
-    CHECK(!remat_session_run(session, "train") && count == 100);
+    CHECK_OK(ctx, remat_session_run(session, "train"));
+    CHECK(count == 100, "%d", count);
     float got[3];
-    CHECK(!remat_session_read(session, "coefficients", got, sizeof got));
+    CHECK_OK(ctx, remat_session_read(session, "coefficients", got, sizeof got));
     CHECK(fabsf(got[0] - 0.975f) < 1e-6f && fabsf(got[1] - 2.5f) < 1e-5f &&
-          fabsf(got[2] - sqrtf(0.001f)) < 1e-7f);
+              fabsf(got[2] - sqrtf(0.001f)) < 1e-7f,
+          "%g %g %g", (double)got[0], (double)got[1], (double)got[2]);
     remat_session_destroy(&session);
 }
 
@@ -301,16 +307,17 @@ static void test_script(remat_context *ctx, const struct remat_plan *plan)
     params.trace = record_order;
     params.trace_user = &order;
     remat_session *session;
-    CHECK(!remat_session_create(ctx, plan, &params, &session) && !write_inputs(session, 1, 1));
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    CHECK_OK(ctx, write_inputs(session, 1, 1));
     program->entries[1].call_begin = 0;
     program->calls[1].times = 3;
-    CHECK(!remat_session_run(session, "train"));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
     for (uint32_t c = init.command_begin; c < init.command_end; c++)
         CHECK(order.commands[expected++] == c);
     for (int times = 0; times < 3; times++)
         for (uint32_t c = step.command_begin; c < step.command_end; c++)
             CHECK(order.commands[expected++] == c);
-    CHECK(order.count == expected);
+    CHECK(order.count == expected, "%d, not %d", order.count, expected);
     order = (struct order){.stop_at = 8}; /* amid the second repetition */
     CHECK(remat_session_run(session, "train") == REMAT_ERROR_OTHER && order.count == 8);
     program->entries[1] = train;
@@ -327,32 +334,33 @@ static void test_errors(remat_context *ctx, const struct remat_plan *plan)
     params.threads = 2;
     remat_session *session;
     params.device = "abacus";
-    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_USAGE && !session);
-    CHECK_MESSAGE(ctx, "unknown device \"abacus\"");
+    CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_USAGE,
+                 "unknown device \"abacus\"");
+    CHECK(!session);
     params.device = "cpu";
     plan->program->budget_bytes = 1;
     plan->program->reserve_bytes = 50u << 20;
-    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_INFEASIBLE);
-    CHECK_MESSAGE(ctx, "2 threads need");
-    CHECK_MESSAGE(ctx, "--reserve");
+    CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_INFEASIBLE,
+                 "2 threads need");
+    CHECK(strstr(remat_context_message(ctx), "--reserve"), "%s", remat_context_message(ctx));
     plan->program->reserve_bytes = 53u << 20; /* enough for one */
     params.threads = 0;
-    CHECK(!remat_session_create(ctx, plan, &params, &session));
-    CHECK(remat_session_threads(session) == 1);
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
+    CHECK(remat_session_threads(session) == 1, "%u", remat_session_threads(session));
     plan->program->budget_bytes = 0;
     float value = 0.0f;
-    CHECK(remat_session_run(session, "eval") == REMAT_ERROR_USAGE);
-    CHECK_MESSAGE(ctx, "no entry point \"eval\"");
-    CHECK(remat_session_write(session, "z", &value, 4) == REMAT_ERROR_USAGE);
-    CHECK_MESSAGE(ctx, "no tensor \"z\"");
-    CHECK(remat_session_read(session, "x", &value, 4) == REMAT_ERROR_USAGE);
-    CHECK_MESSAGE(ctx, "has 18000 bytes, not 4");
-    CHECK(!remat_session_run(session, "init") && !write_inputs(session, K, 1));
-    CHECK(remat_session_run(session, "train") == REMAT_ERROR_INVALID);
-    CHECK_MESSAGE(ctx, "command \"rows\": id 900 at position 1");
-    CHECK(!write_inputs(session, 1, 0));
-    CHECK(remat_session_run(session, "train") == REMAT_ERROR_INVALID);
-    CHECK_MESSAGE(ctx, "step is 0");
+    CHECK_STATUS(ctx, remat_session_run(session, "eval"), REMAT_ERROR_USAGE,
+                 "no entry point \"eval\"");
+    CHECK_STATUS(ctx, remat_session_write(session, "z", &value, 4), REMAT_ERROR_USAGE,
+                 "no tensor \"z\"");
+    CHECK_STATUS(ctx, remat_session_read(session, "x", &value, 4), REMAT_ERROR_USAGE,
+                 "has 18000 bytes, not 4");
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, write_inputs(session, K, 1));
+    CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_INVALID,
+                 "command \"rows\": id 900 at position 1");
+    CHECK_OK(ctx, write_inputs(session, 1, 0));
+    CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_INVALID, "step is 0");
     remat_session_destroy(&session);
     remat_session_destroy(&session);
 }
@@ -360,15 +368,18 @@ static void test_errors(remat_context *ctx, const struct remat_plan *plan)
 static void test_plan(const struct remat_plan *plan)
 {
     remat_tensor_info tensor = {.struct_size = sizeof tensor};
-    CHECK(remat_plan_tensor_count(plan) == BUFFERS && remat_plan_entry_count(plan) == 2);
+    CHECK(remat_plan_tensor_count(plan) == BUFFERS && remat_plan_entry_count(plan) == 2, "%u, %u",
+          remat_plan_tensor_count(plan), remat_plan_entry_count(plan));
     CHECK(remat_plan_find_tensor(plan, "w") == W && remat_plan_find_tensor(plan, "") == UINT32_MAX);
     CHECK(remat_plan_get_tensor(plan, W, &tensor) && tensor.shape[0] == K && tensor.rank == 2);
     CHECK(tensor.element == REMAT_ELEMENT_F32 && tensor.role == REMAT_TENSOR_PARAMETER);
     CHECK(!remat_plan_get_tensor(plan, BUFFERS, &tensor) && !remat_plan_entry_name(plan, 2));
-    CHECK(strcmp(remat_plan_entry_name(plan, 1), "train") == 0);
+    CHECK(strcmp(remat_plan_entry_name(plan, 1), "train") == 0, "%s",
+          remat_plan_entry_name(plan, 1));
     remat_plan_info info = {.struct_size = sizeof info};
     remat_plan_get_info(plan, &info);
-    CHECK(info.command_count == 5 && info.arena_bytes == plan->program->arena_bytes);
+    CHECK(info.command_count == 5 && info.arena_bytes == plan->program->arena_bytes,
+          "%u commands, %llu bytes", info.command_count, (unsigned long long)info.arena_bytes);
 }
 
 /* --- memory --- */
@@ -405,17 +416,19 @@ static void test_allocation_failures(const struct remat_plan *plan)
         remat_status st = remat_session_create(ctx, plan, &params, &session);
         int calls = counting.calls;
         if (st == REMAT_OK) {
-            CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
-            CHECK(!remat_session_run(session, "train") && counting.calls == calls);
+            CHECK_OK(ctx, remat_session_run(session, "init"));
+            CHECK_OK(ctx, write_inputs(session, 1, 1));
+            CHECK_OK(ctx, remat_session_run(session, "train"));
+            CHECK(counting.calls == calls, "%d calls, not %d", counting.calls, calls);
         } else {
-            CHECK(st == REMAT_ERROR_MEMORY && !session);
-            CHECK_MESSAGE(ctx, "out of memory");
+            CHECK_STATUS(ctx, st, REMAT_ERROR_MEMORY, "out of memory");
+            CHECK(!session);
         }
         remat_session_destroy(&session);
-        CHECK(counting.live == 1);
+        CHECK(counting.live == 1, "%d", counting.live);
         remat_context_destroy(&ctx);
         if (st == REMAT_OK) {
-            CHECK(fail_at > 5);
+            CHECK(fail_at > 5, "%d", fail_at);
             return;
         }
     }
@@ -428,23 +441,24 @@ static void test_caller_memory(remat_context *ctx, const struct remat_plan *plan
     remat_session_params_init(&params);
     params.threads = 2;
     remat_session *session;
-    CHECK(!remat_session_memory_bytes(ctx, plan, &params, &params.memory_bytes));
+    CHECK_OK(ctx, remat_session_memory_bytes(ctx, plan, &params, &params.memory_bytes));
     char *memory = aligned_alloc(256, params.memory_bytes + 256);
     memset(memory, 0x33, params.memory_bytes + 256);
     params.memory = memory;
-    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
     CHECK(remat_session_arena(session) == memory);
-    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
-    CHECK(!remat_session_run(session, "train"));
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, write_inputs(session, 1, 1));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
     for (int i = 0; i < 256; i++)
-        CHECK(memory[params.memory_bytes + (uint64_t)i] == 0x33);
+        CHECK(memory[params.memory_bytes + (uint64_t)i] == 0x33, "byte %d", i);
     remat_session_destroy(&session);
     params.memory_bytes--;
-    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_USAGE);
-    CHECK_MESSAGE(ctx, "bytes of memory for a session that needs");
+    CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_USAGE,
+                 "bytes of memory for a session that needs");
     params.memory = memory + 8;
-    CHECK(remat_session_create(ctx, plan, &params, &session) == REMAT_ERROR_USAGE);
-    CHECK_MESSAGE(ctx, "not aligned to 256");
+    CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_USAGE,
+                 "not aligned to 256");
     free(memory);
 }
 
@@ -459,9 +473,9 @@ static void test_sizes(remat_context *ctx, struct fixture *f)
     remat_session *session;
     uint64_t bytes;
     program.arena_bytes = UINT64_MAX - 255;
-    CHECK(remat_session_memory_bytes(ctx, &plan, &params, &bytes) == REMAT_ERROR_MEMORY);
-    CHECK_MESSAGE(ctx, "out of memory: an arena of 18446744073709551360 bytes and 1 times ");
-    CHECK(remat_session_create(ctx, &plan, &params, &session) == REMAT_ERROR_MEMORY);
+    CHECK_STATUS(ctx, remat_session_memory_bytes(ctx, &plan, &params, &bytes), REMAT_ERROR_MEMORY,
+                 "out of memory: an arena of 18446744073709551360 bytes and 1 times ");
+    CHECK_STATUS(ctx, remat_session_create(ctx, &plan, &params, &session), REMAT_ERROR_MEMORY, "");
 }
 
 static void test_checks(remat_context *ctx, struct fixture *f, const struct remat_plan *plan)
@@ -470,23 +484,25 @@ static void test_checks(remat_context *ctx, struct fixture *f, const struct rema
     remat_session_params_init(&params);
     params.threads = 1;
     remat_session *session;
-    CHECK(!remat_session_create(ctx, plan, &params, &session));
+    CHECK_OK(ctx, remat_session_create(ctx, plan, &params, &session));
     remat_session_paint(session, 0);
     remat_session_poison(session, true);
-    CHECK(!remat_session_run(session, "init") && !write_inputs(session, 1, 1));
-    CHECK(!remat_session_run(session, "train"));
+    CHECK_OK(ctx, remat_session_run(session, "init"));
+    CHECK_OK(ctx, write_inputs(session, 1, 1));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
     CHECK(remat_session_touched_bytes(session) ==
-          f->buffers[LOSS].offset_bytes + f->buffers[LOSS].bytes);
+              f->buffers[LOSS].offset_bytes + f->buffers[LOSS].bytes,
+          "%llu", (unsigned long long)remat_session_touched_bytes(session));
     uint32_t word;
     memcpy(&word, remat_session_arena(session) + f->buffers[Y].offset_bytes, 4);
-    CHECK(word == 0x7fc0deadu);
-    CHECK(!remat_session_guard(session));
-    CHECK(!remat_session_run(session, "train"));
+    CHECK(word == 0x7fc0deadu, "%08x", word);
+    CHECK_OK(ctx, remat_session_guard(session));
+    CHECK_OK(ctx, remat_session_run(session, "train"));
     /* The matmul now believes that it writes x: its result is a change outside of that. */
     uint32_t operand = f->commands[1].operand_begin + 2;
     f->operands[operand].access = REMAT_ACCESS_READ;
-    CHECK(remat_session_run(session, "train") == REMAT_ERROR_INTERNAL);
-    CHECK_MESSAGE(ctx, "\"y\" changed byte");
+    CHECK_STATUS(ctx, remat_session_run(session, "train"), REMAT_ERROR_INTERNAL,
+                 "\"y\" changed byte");
     f->operands[operand].access = REMAT_ACCESS_WRITE;
     remat_session_destroy(&session);
 }
@@ -507,5 +523,5 @@ int main(void)
     test_checks(ctx, &f, &plan);
     test_sizes(ctx, &f);
     remat_context_destroy(&ctx);
-    return failures != 0;
+    return check_exit();
 }

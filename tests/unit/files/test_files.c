@@ -10,13 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OLD               "old"
-#define EXPECT(condition) CHECK(condition, "%s", #condition)
+#define OLD "old"
 
 static void put(const char *path, const char *text)
 {
     FILE *file = fopen(path, "wb");
-    EXPECT(file && fputs(text, file) >= 0);
+    CHECK(file && fputs(text, file) >= 0);
     fclose(file);
 }
 
@@ -62,7 +61,7 @@ static remat_status write_all(remat_context *ctx, const char *spoil, bool commit
     REMAT_TRY(remat_outputs_write(set, "b", "b", 1));
     if (spoil) { /* a folder with a file in it has taken the place of "b" */
         unlink("b");
-        EXPECT(mkdir("b", 0777) == 0);
+        CHECK(mkdir("b", 0777) == 0);
         put("b/file", OLD);
     }
     if (commit)
@@ -74,7 +73,7 @@ fail:
 
 static void lay_out(void)
 {
-    EXPECT(system("rm -rf a b new folder unasked") == 0);
+    CHECK(system("rm -rf a b new folder unasked") == 0);
     put("a", OLD);
     put("b", OLD);
     put("unasked", OLD);
@@ -83,15 +82,16 @@ static void lay_out(void)
 
 static void check_old(const char *b)
 {
-    EXPECT(holds("a", OLD) && holds(b, OLD) && holds("unasked", OLD));
-    EXPECT(count_entries(".") == 6); /* those three, "input", "." and ".." */
+    CHECK(holds("a", OLD) && holds(b, OLD) && holds("unasked", OLD));
+    CHECK(count_entries(".") == 6, "%d",
+          count_entries(".")); /* those three, "input", "." and ".." */
 }
 
 static void check_new(void)
 {
-    EXPECT(holds("a", "first, then") && holds("new", "new") && holds("b", "b"));
-    EXPECT(holds("folder/inside", "text") && holds("unasked", OLD));
-    EXPECT(count_entries(".") == 8);
+    CHECK(holds("a", "first, then") && holds("new", "new") && holds("b", "b"));
+    CHECK(holds("folder/inside", "text") && holds("unasked", OLD));
+    CHECK(count_entries(".") == 8, "%d", count_entries("."));
 }
 
 static void check_failing_allocations(int descriptors)
@@ -104,7 +104,8 @@ static void check_failing_allocations(int descriptors)
         counting.calls = 0;
         remat_context *ctx = remat_context_create(&allocator, NULL);
         remat_status st = ctx ? write_all(ctx, NULL, true) : REMAT_ERROR_MEMORY;
-        EXPECT(st == (counting.fail_at ? REMAT_ERROR_MEMORY : REMAT_OK));
+        CHECK(st == (counting.fail_at ? REMAT_ERROR_MEMORY : REMAT_OK), "%d: %s", (int)st,
+              remat_context_message(ctx));
         if (st == REMAT_OK)
             check_new();
         else
@@ -112,9 +113,11 @@ static void check_failing_allocations(int descriptors)
         refused += st != REMAT_OK;
         total = counting.fail_at ? total : counting.calls;
         remat_context_destroy(&ctx);
-        EXPECT(counting.live_bytes == 0 && count_entries("/proc/self/fd") == descriptors);
+        CHECK(counting.live_bytes == 0 && count_entries("/proc/self/fd") == descriptors,
+              "%llu bytes, %d descriptors", (unsigned long long)counting.live_bytes,
+              count_entries("/proc/self/fd"));
     }
-    EXPECT(refused > 5);
+    CHECK(refused > 5, "%llu", (unsigned long long)refused);
 }
 
 int main(void)
@@ -122,30 +125,31 @@ int main(void)
     char folder[] = "/tmp/remat_files_XXXXXX";
     int descriptors = count_entries("/proc/self/fd");
     remat_context *ctx = remat_context_create(NULL, NULL);
-    EXPECT(mkdtemp(folder) && chdir(folder) == 0);
+    CHECK(mkdtemp(folder) && chdir(folder) == 0);
     lay_out();
-    EXPECT(write_all(ctx, NULL, false) == REMAT_OK); /* abandoned */
+    CHECK_OK(ctx, write_all(ctx, NULL, false)); /* abandoned */
     check_old("b");
-    EXPECT(write_all(ctx, "b", true) == REMAT_ERROR_IO);
-    EXPECT(strstr(remat_context_message(ctx), "b: "));
+    CHECK_STATUS(ctx, write_all(ctx, "b", true), REMAT_ERROR_IO, "");
+    CHECK(strstr(remat_context_message(ctx), "b: "), "%s", remat_context_message(ctx));
     check_old("b/file");
     lay_out();
-    EXPECT(write_all(ctx, NULL, true) == REMAT_OK);
+    CHECK_OK(ctx, write_all(ctx, NULL, true));
     check_new();
-    EXPECT(write_all(ctx, NULL, true) == REMAT_ERROR_IO); /* the folder is not empty */
+    CHECK_STATUS(ctx, write_all(ctx, NULL, true), REMAT_ERROR_IO, ""); /* the folder is not empty */
     check_new();
-    EXPECT(remat_file_write(ctx, "a", "alone", 5) == REMAT_OK && holds("a", "alone"));
+    CHECK(remat_file_write(ctx, "a", "alone", 5) == REMAT_OK && holds("a", "alone"));
     char taken[64]; /* the name that the temporary file would have */
     snprintf(taken, sizeof taken, "a.%ld-0.remat-tmp", (long)getpid());
     put(taken, OLD);
-    EXPECT(remat_file_write(ctx, "a", "again", 5) == REMAT_OK && holds("a", "again"));
-    EXPECT(holds(taken, OLD) && unlink(taken) == 0);
+    CHECK(remat_file_write(ctx, "a", "again", 5) == REMAT_OK && holds("a", "again"));
+    CHECK(holds(taken, OLD) && unlink(taken) == 0);
     remat_context_destroy(&ctx);
-    EXPECT(count_entries("/proc/self/fd") == descriptors);
+    CHECK(count_entries("/proc/self/fd") == descriptors, "%d, not %d",
+          count_entries("/proc/self/fd"), descriptors);
     check_failing_allocations(descriptors);
-    EXPECT(chdir("/") == 0);
+    CHECK(chdir("/") == 0);
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", folder);
-    EXPECT(system(command) == 0);
-    return failures > 0;
+    CHECK(system(command) == 0);
+    return check_exit();
 }

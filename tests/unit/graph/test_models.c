@@ -54,7 +54,7 @@ static void test_sizes(struct remat_arena *arena)
         struct remat_graph *graph = NULL;
         remat_status st = remat_model_preset(ctx, rows[k].preset, &settings);
         st = st ? st : remat_model_generate(ctx, arena, &settings, &graph);
-        CHECK(st == REMAT_OK, "%s: %s", rows[k].preset, remat_context_message(ctx));
+        CHECK_OK(ctx, st, "%s", rows[k].preset);
         if (!graph)
             continue;
         CHECK(count_parameters(graph) == rows[k].parameters, "%s: %lld parameters", rows[k].preset,
@@ -89,11 +89,12 @@ static void test_refusals(struct remat_arena *arena)
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct remat_model_settings s;
         struct remat_graph *graph;
-        CHECK(remat_model_preset(ctx, rows[k].model, &s) == REMAT_OK, "%s", rows[k].model);
+        CHECK_OK(ctx, remat_model_preset(ctx, rows[k].model, &s), "%s", rows[k].model);
         s.layers = rows[k].layers, s.width = rows[k].width, s.heads = rows[k].heads;
         s.vocab = rows[k].vocab, s.context = rows[k].context;
         s.batch = rows[k].batch, s.seq = rows[k].seq;
-        CHECK(remat_model_generate(ctx, arena, &s, &graph) == REMAT_ERROR_USAGE, "row %zu", k);
+        CHECK_STATUS(ctx, remat_model_generate(ctx, arena, &s, &graph), REMAT_ERROR_USAGE, "",
+                     "row %zu", k);
         CHECK(strcmp(remat_context_message(ctx), rows[k].message) == 0, "row %zu: %s", k,
               remat_context_message(ctx));
     }
@@ -122,7 +123,7 @@ static void compare_bound(struct remat_arena *arena, const struct remat_model_se
         st = remat_graph_set_symbol(ctx, symbolic, "source_seq", lengths.source_seq);
     st = st ? st : remat_graph_bind(ctx, arena, symbolic, &bound);
     st = st ? st : remat_model_generate(ctx, arena, to, &made);
-    CHECK(st == REMAT_OK, "%s, %s: %s", to->name, what, remat_context_message(ctx));
+    CHECK_OK(ctx, st, "%s, %s", to->name, what);
     for (uint32_t v = 0; !st && v < made->value_count; v++)
         CHECK(bound->values[v].batched == made->values[v].batched, "%s, %s: %s", to->name, what,
               made->values[v].name);
@@ -139,7 +140,7 @@ static void test_symbols(struct remat_arena *arena)
     for (size_t k = 0; k < sizeof presets / sizeof presets[0]; k++)
         for (uint32_t form = 0; form < 8; form++) {
             struct remat_model_settings from, to;
-            CHECK(remat_model_preset(ctx, presets[k], &from) == REMAT_OK, "%s", presets[k]);
+            CHECK_OK(ctx, remat_model_preset(ctx, presets[k], &from), "%s", presets[k]);
             choose_form(&from, form);
             to = from;
             to.batch = 3, to.seq = 24;
@@ -159,12 +160,12 @@ static void test_symbol_tables(struct remat_arena *arena)
 {
     struct remat_model_settings s;
     struct remat_graph *graph = NULL;
-    CHECK(remat_model_preset(ctx, "gpt2-tiny", &s) == REMAT_OK, "gpt2-tiny");
+    CHECK_OK(ctx, remat_model_preset(ctx, "gpt2-tiny", &s));
     s.context = 1;
     CHECK(remat_model_generate_symbolic(ctx, arena, &s, &graph) == REMAT_OK &&
               graph->symbol_count == 1 && strcmp(graph->symbols[0].name, "batch") == 0,
           "a context of 1: %s", remat_context_message(ctx));
-    CHECK(remat_model_preset(ctx, "encdec-tiny", &s) == REMAT_OK, "encdec-tiny");
+    CHECK_OK(ctx, remat_model_preset(ctx, "encdec-tiny", &s));
     s.source_seq = 40;
     CHECK(remat_model_generate_symbolic(ctx, arena, &s, &graph) == REMAT_OK &&
               graph->symbol_count == 3 && graph->symbols[0].value == 1 &&
@@ -178,11 +179,10 @@ static void test_limits(struct remat_arena *arena)
 {
     struct remat_model_settings s;
     struct remat_graph *graph;
-    CHECK(remat_model_preset(ctx, "gpt2", &s) == REMAT_OK, "gpt2");
+    CHECK_OK(ctx, remat_model_preset(ctx, "gpt2", &s));
     s.layers = 1, s.width = 131072, s.heads = 4096, s.vocab = 1 << 24;
     s.context = s.seq = 1048576, s.batch = 65536;
-    CHECK(remat_model_generate(ctx, arena, &s, &graph) == REMAT_OK, "%s",
-          remat_context_message(ctx));
+    CHECK_OK(ctx, remat_model_generate(ctx, arena, &s, &graph));
 }
 
 struct failing {
@@ -228,8 +228,7 @@ static void test_out_of_memory(void)
 int main(void)
 {
     struct remat_arena arena;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_sizes(&arena);
     test_refusals(&arena);
@@ -239,5 +238,5 @@ int main(void)
     test_out_of_memory();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -65,7 +65,7 @@ static void test_round_trip(struct remat_arena *arena)
     const void *data = NULL, *again = NULL;
     size_t bytes = 0, bytes_again = 0;
     remat_status st = sample_graph(ctx, arena, &p);
-    CHECK(st == REMAT_OK, "build: %s", remat_context_message(ctx));
+    CHECK_OK(ctx, st, "build");
     if (st == REMAT_OK && (st = remat_graph_write(ctx, p, arena, &data, &bytes)) != REMAT_OK)
         CHECK(false, "write: %s", remat_context_message(ctx));
     if (st == REMAT_OK && (st = remat_graph_read(ctx, "m", data, bytes, arena, &q)) != REMAT_OK)
@@ -155,8 +155,7 @@ static void test_symbols(struct remat_arena *arena)
     st = st == REMAT_OK ? remat_graph_write(ctx, p, arena, &data, &bytes) : st;
     st = st == REMAT_OK ? remat_graph_read(ctx, "m", data, bytes, arena, &q) : st;
     st = st == REMAT_OK ? remat_graph_write(ctx, q, arena, &again, &bytes_again) : st;
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-    if (st != REMAT_OK)
+    if (!CHECK_OK(ctx, st))
         return;
     compare_values(p, q);
     compare_nodes(p, q);
@@ -180,8 +179,8 @@ static void test_symbols(struct remat_arena *arena)
                    "2147483647)");
     expect_unbound(arena, q, "batch", 2147483648, REMAT_ERROR_USAGE,
                    "symbol \"batch\": 2147483648 is out of range (accepted: 1 to 2147483647)");
-    CHECK(remat_graph_set_symbol(ctx, q, "batch", 3) == REMAT_OK, "batch");
-    CHECK(remat_graph_bind(ctx, arena, q, &bound) == REMAT_OK, "%s", remat_context_message(ctx));
+    CHECK_OK(ctx, remat_graph_set_symbol(ctx, q, "batch", 3));
+    CHECK_OK(ctx, remat_graph_bind(ctx, arena, q, &bound));
     if (bound)
         check_bound(bound);
     CHECK(remat_graph_write(ctx, bound, arena, &data, &bytes) == REMAT_OK &&
@@ -216,7 +215,7 @@ static void test_large(struct remat_arena *arena)
     p->outputs = remat_arena_array(arena, 1, sizeof *p->outputs);
     p->outputs[p->output_count++] = x;
     st = remat_graph_write(ctx, p, arena, &data, &bytes);
-    CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
+    CHECK_OK(ctx, st, "write");
     if (st == REMAT_OK && (st = remat_graph_read(ctx, "m", data, bytes, arena, &q)) != REMAT_OK)
         CHECK(false, "read: %s", remat_context_message(ctx));
     CHECK(st == REMAT_OK && remat_graph_hash(p) == remat_graph_hash(q), "hash");
@@ -383,7 +382,7 @@ static void test_wrong(struct remat_arena *arena)
         remat_writer_run(ctx, REMAT_GRAPH_IDENTIFIER, write_draft, &d, arena, &data, &bytes);
     if (st == REMAT_OK)
         st = remat_graph_read(ctx, "model.fbs", data, bytes, arena, &graph);
-    CHECK(st == REMAT_OK, "the draft is right: %s", remat_context_message(ctx));
+    CHECK_OK(ctx, st, "the draft is right");
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         fill_draft(&d);
         wrong[k].plant(&d);
@@ -396,8 +395,7 @@ static void test_wrong(struct remat_arena *arena)
 int main(void)
 {
     struct remat_arena arena;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
     test_symbols(&arena);
@@ -406,5 +404,5 @@ int main(void)
     test_wrong(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -219,8 +219,7 @@ static void test_hash(struct remat_arena *arena)
 int main(void)
 {
     struct remat_arena arena;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_scopes(&arena);
     test_reading(&arena);
@@ -228,5 +227,5 @@ int main(void)
     test_hash(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

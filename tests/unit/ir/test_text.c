@@ -37,7 +37,7 @@ static struct remat_graph *generate(struct remat_arena *arena, const char *prese
     remat_status st = remat_model_preset(ctx, preset, &settings);
     if (st == REMAT_OK)
         st = remat_model_generate_symbolic(ctx, arena, &settings, &graph);
-    CHECK(st == REMAT_OK, "%s: %s", preset, remat_context_message(ctx));
+    CHECK_OK(ctx, st, "%s", preset);
     return graph;
 }
 
@@ -50,8 +50,7 @@ static void test_models(struct remat_arena *arena)
         if (!graph)
             continue;
         const char *text = print(arena, graph);
-        CHECK(parse(arena, text, strlen(text), &again) == REMAT_OK, "%s: %s", presets[k],
-              remat_context_message(ctx));
+        CHECK_OK(ctx, parse(arena, text, strlen(text), &again), "%s", presets[k]);
         if (!again)
             continue;
         CHECK(strcmp(print(arena, again), text) == 0, "%s: text differs", presets[k]);
@@ -85,8 +84,7 @@ static const char corner_cases[] =
 static void test_corner_cases(struct remat_arena *arena)
 {
     struct remat_graph *graph = NULL;
-    CHECK(parse(arena, corner_cases, strlen(corner_cases), &graph) == REMAT_OK, "%s",
-          remat_context_message(ctx));
+    CHECK_OK(ctx, parse(arena, corner_cases, strlen(corner_cases), &graph));
     if (!graph)
         return;
     CHECK(strcmp(print(arena, graph), corner_cases) == 0, "comes back as:\n%s",
@@ -103,7 +101,7 @@ static void test_layout(struct remat_arena *arena)
     static const char text[] = "# comment\n\n\t graph\"x\"#tail\r\n\n  input%x:f32[ 2 , 3 ]\r\n"
                                "%y:f32[2,3]=neg%x phase forward\n\n\noutput%y # no line end";
     struct remat_graph *graph = NULL;
-    CHECK(parse(arena, text, strlen(text), &graph) == REMAT_OK, "%s", remat_context_message(ctx));
+    CHECK_OK(ctx, parse(arena, text, strlen(text), &graph));
     CHECK(graph && graph->node_count == 1 && graph->output_count == 1, "layout");
 }
 
@@ -122,7 +120,7 @@ static void test_errors(struct remat_arena *arena)
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         struct remat_graph *graph = NULL;
         remat_status st = parse(arena, rows[k].text, strlen(rows[k].text), &graph);
-        CHECK(st == REMAT_ERROR_INVALID, "row %zu: status %d", k, (int)st);
+        CHECK_STATUS(ctx, st, REMAT_ERROR_INVALID, "", "row %zu", k);
         CHECK(st == REMAT_OK || strcmp(remat_context_message(ctx), rows[k].message) == 0,
               "row %zu: %s\n  expected: %s", k, remat_context_message(ctx), rows[k].message);
     }
@@ -184,8 +182,7 @@ static void test_mutations(struct remat_arena *arena)
 int main(void)
 {
     struct remat_arena arena;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_models(&arena);
     test_corner_cases(&arena);
@@ -194,5 +191,5 @@ int main(void)
     test_mutations(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

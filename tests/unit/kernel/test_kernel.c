@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check and the text of kernel programs; the tables. */
+#include "check.h"
 #include "kernel.h"
-#include "runtime_check.h"
 
 #define NO REMAT_NO_REGISTER
 #define OP(name, operand_, a, b, c)                                                                \
@@ -30,15 +30,16 @@ static void test_classes(remat_context *ctx)
         REMAT_CLASS_ELEMENT, REMAT_CLASS_NONE,
     };
     enum remat_register_class classes[10];
-    CHECK(check(ctx, program, 10, classes) == REMAT_OK);
+    CHECK_OK(ctx, check(ctx, program, 10, classes));
     CHECK(memcmp(classes, expected, sizeof classes) == 0);
-    CHECK(check(ctx, program, 10, NULL) == REMAT_OK);
+    CHECK_OK(ctx, check(ctx, program, 10, NULL));
     const struct remat_instruction columns[] = {
         OP(load, 0, NO, NO, NO),     OP(column_sum, 0, 0, NO, NO), OP(neg, 0, 1, NO, NO),
         OP(load_row, 1, NO, NO, NO), OP(add, 0, 2, 3, NO),
     };
-    CHECK(check(ctx, columns, 5, classes) == REMAT_OK);
-    CHECK(classes[2] == REMAT_CLASS_COLUMN && classes[4] == REMAT_CLASS_ELEMENT);
+    CHECK_OK(ctx, check(ctx, columns, 5, classes));
+    CHECK(classes[2] == REMAT_CLASS_COLUMN && classes[4] == REMAT_CLASS_ELEMENT, "%d, %d",
+          (int)classes[2], (int)classes[4]);
 }
 
 static void test_rejects(remat_context *ctx)
@@ -67,9 +68,9 @@ static void test_rejects(remat_context *ctx)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         struct remat_instruction program[] = {OP(load, 0, NO, NO, NO), OP(store, 1, 0, NO, NO),
                                               OP(column_sum, 0, 0, NO, NO), rows[r].last};
-        CHECK(check(ctx, program, 4, NULL) == REMAT_ERROR_INVALID);
-        CHECK_MESSAGE(ctx, rows[r].message);
-        CHECK_MESSAGE(ctx, "here: instruction 3");
+        CHECK_STATUS(ctx, check(ctx, program, 4, NULL), REMAT_ERROR_INVALID, rows[r].message);
+        CHECK(strstr(remat_context_message(ctx), "here: instruction 3"), "%s",
+              remat_context_message(ctx));
     }
 }
 
@@ -101,7 +102,7 @@ static void test_tables(void)
     CHECK(strcmp(remat_kernel_kind_name(REMAT_KERNEL_program), "program") == 0);
     CHECK(!remat_kernel_kind_name(REMAT_KERNEL_KIND_COUNT));
     remat_kernel_kind_arity(REMAT_KERNEL_attention_backward, &least, &most, &parameters);
-    CHECK(least == 9 && most == 10 && parameters == 4);
+    CHECK(least == 9 && most == 10 && parameters == 4, "%u to %u, %u", least, most, parameters);
     for (uint32_t kind = 1; kind < REMAT_KERNEL_KIND_COUNT; kind++) {
         const struct remat_kernel_row *row = remat_kernel_row(kind);
         int length;
@@ -138,7 +139,8 @@ static void test_block_rows(void)
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         uint32_t rows = remat_column_block_rows(all[i].rows, all[i].columns, REMAT_COLUMN_SUMS);
-        CHECK(rows == all[i].block_rows);
+        CHECK(rows == all[i].block_rows, "%lld, not %lld", (long long)rows,
+              (long long)all[i].block_rows);
     }
 }
 
@@ -151,5 +153,5 @@ int main(void)
     test_tables();
     test_block_rows();
     remat_context_destroy(&ctx);
-    return failures != 0;
+    return check_exit();
 }

@@ -17,7 +17,7 @@ static uint32_t pick(uint32_t count)
 static struct remat_device_description device_of(struct workbench *w, const char *name)
 {
     struct remat_device_description device = {0};
-    CHECK(remat_device_description_read(w->ctx, &w->arena, name, &device) == REMAT_OK, "%s", name);
+    CHECK_OK(w->ctx, remat_device_description_read(w->ctx, &w->arena, name, &device), "%s", name);
     return device;
 }
 
@@ -95,8 +95,7 @@ static uint32_t price_all(struct workbench *w, const struct remat_device_descrip
 {
     struct remat_kernel_list list;
     *out_ns = 0;
-    CHECK(remat_fuse(w->ctx, &w->arena, w->graph, &list) == REMAT_OK, "%s",
-          remat_context_message(w->ctx));
+    CHECK_OK(w->ctx, remat_fuse(w->ctx, &w->arena, w->graph, &list));
     for (uint32_t k = 0; k < list.count; k++)
         *out_ns += remat_price_kernel(w->graph, &list.kernels[k], device).ns;
     return list.count;
@@ -233,5 +232,5 @@ int main(void)
     check_sub_additive();
     check_named();
     check_dtypes();
-    return workbench_failures > 0;
+    return check_exit();
 }

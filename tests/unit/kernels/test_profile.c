@@ -35,7 +35,7 @@ static remat_status read_text(struct workbench *w, const char *text, size_t byte
 static struct remat_device_description device_of(struct workbench *w)
 {
     struct remat_device_description device = {0};
-    CHECK(remat_device_description_read(w->ctx, &w->arena, "cpu", &device) == REMAT_OK, "cpu");
+    CHECK_OK(w->ctx, remat_device_description_read(w->ctx, &w->arena, "cpu", &device));
     return device;
 }
 
@@ -54,8 +54,7 @@ static struct remat_price price(const char *text, const char *op, const char *in
     CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 1, "%s", op);
     *modelled = remat_price_kernel(w.graph, &list.kernels[0], &device);
     CHECK(modelled->source == REMAT_COST_MODELLED, "no profile");
-    CHECK(read_text(&w, text, strlen(text), &device) == REMAT_OK, "%s",
-          remat_context_message(w.ctx));
+    CHECK_OK(w.ctx, read_text(&w, text, strlen(text), &device));
     struct remat_price result = remat_price_kernel(w.graph, &list.kernels[0], &device);
     workbench_close(&w);
     return result;
@@ -128,8 +127,7 @@ static void check_floor(void)
              "\"moved_bytes\": 128, \"count\": 9, \"median_ns\": 500}, %s]}",
         remat_kernel_key_hash(&list.kernels[0]),
         ROW("x#12345678", "f32[5]", "0", "500000000", "31500003"));
-    CHECK(read_text(&w, text, strlen(text), &device) == REMAT_OK, "%s",
-          remat_context_message(w.ctx));
+    CHECK_OK(w.ctx, read_text(&w, text, strlen(text), &device));
     price = remat_price_kernel(w.graph, &list.kernels[0], &device);
     CHECK(price.source == REMAT_COST_MEASURED && price.ns == 500, "measured, %llu ns",
           (unsigned long long)price.ns);
@@ -205,7 +203,7 @@ static void check_gpus(void)
                  "{\"schema\": \"remat-profile/1\", \"producer\": \"p\", \"device\": %s, "
                  "\"kernels\": []}",
                  gpus[i].device);
-        CHECK(remat_device_description_read(w.ctx, &w.arena, "h200", &device) == REMAT_OK, "h200");
+        CHECK_OK(w.ctx, remat_device_description_read(w.ctx, &w.arena, "h200", &device));
         remat_status st = read_text(&w, text, strlen(text), &device);
         const char *message = remat_context_message(w.ctx);
         CHECK(gpus[i].said ? st == REMAT_ERROR_INVALID && strstr(message, gpus[i].said) : !st,
@@ -245,5 +243,5 @@ int main(void)
     check_gpus();
     check_damage();
     remove(path);
-    return workbench_failures > 0;
+    return check_exit();
 }

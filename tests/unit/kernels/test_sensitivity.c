@@ -42,5 +42,5 @@ int main(void)
               remat_cost_class_of(REMAT_KERNEL_attention_backward) == REMAT_COST_ATTENTION &&
               remat_cost_class_of(REMAT_KERNEL_program) == REMAT_COST_REST,
           "classes");
-    return failures > 0;
+    return check_exit();
 }

@@ -3,8 +3,9 @@
 #ifndef REMAT_TEST_INSTANCES_H
 #define REMAT_TEST_INSTANCES_H
 
+#include "check.h"
+
 #include <pack.h>
-#include <stdio.h>
 
 struct slots {
     struct remat_arena *arena;
@@ -12,17 +13,6 @@ struct slots {
     size_t count, capacity;
     bool failed; /* out of memory: the slots are incomplete */
 };
-
-/* Prints a line for a check that fails and counts it in the caller's `failures`. */
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            failures++;                                                                            \
-            printf("%s:%d: %s: ", __func__, __LINE__, #condition);                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
-    } while (0)
 
 /* A number in [0, bound); splitmix64. */
 uint64_t draw(uint64_t *seed, uint64_t bound);

@@ -5,7 +5,6 @@
 
 #include <pack_check.h>
 
-static int failures;
 static remat_context *ctx;
 
 static struct remat_packing pack(struct slots *slots, uint64_t limit_bytes)
@@ -13,10 +12,8 @@ static struct remat_packing pack(struct slots *slots, uint64_t limit_bytes)
     struct remat_packing packing = {0};
     remat_status st =
         remat_pack(ctx, slots->arena, slots->items, (uint32_t)slots->count, limit_bytes, &packing);
-    CHECK(!slots->failed && st == REMAT_OK, "%s", remat_context_message(ctx));
-    if (st == REMAT_OK)
-        st = remat_pack_check(ctx, slots->items, (uint32_t)slots->count, &packing);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    if (CHECK_OK(ctx, st) && CHECK(!slots->failed))
+        CHECK_OK(ctx, remat_pack_check(ctx, slots->items, (uint32_t)slots->count, &packing));
     return packing;
 }
 
@@ -66,10 +63,9 @@ static void test_edges(struct remat_arena *arena)
 static void expect_error(struct slots *slots, const char *part)
 {
     struct remat_packing packing;
-    remat_status st =
-        remat_pack(ctx, slots->arena, slots->items, (uint32_t)slots->count, 0, &packing);
-    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), part), "%s",
-          remat_context_message(ctx));
+    CHECK_STATUS(ctx,
+                 remat_pack(ctx, slots->arena, slots->items, (uint32_t)slots->count, 0, &packing),
+                 REMAT_ERROR_INVALID, part);
 }
 
 static void test_errors(struct remat_arena *arena)
@@ -86,7 +82,8 @@ static void test_errors(struct remat_arena *arena)
     sum.items[1].bytes -= REMAT_ALIGNMENT;
     CHECK(pack(&sum, 0).arena_bytes == UINT64_C(1) << 62, "the largest sum");
     uint64_t profile[2];
-    CHECK(remat_live_profile(ctx, sum.items, 2, 2, profile) == REMAT_ERROR_INVALID, "positions");
+    CHECK_STATUS(ctx, remat_live_profile(ctx, sum.items, 2, 2, profile), REMAT_ERROR_INVALID, "",
+                 "positions");
 }
 
 /* The least height over all orders in which each slot is put above those before it that it
@@ -190,8 +187,8 @@ static void test_checker_finds_faults(struct remat_arena *arena)
         struct remat_packing packing = pack(&slots, 0);
         if (mutate(&slots, &seed, k % 6, &packing)) {
             faults++;
-            remat_status st = remat_pack_check(ctx, slots.items, (uint32_t)slots.count, &packing);
-            CHECK(st == REMAT_ERROR_INTERNAL, "fault of kind %u not found", k % 6);
+            CHECK_STATUS(ctx, remat_pack_check(ctx, slots.items, (uint32_t)slots.count, &packing),
+                         REMAT_ERROR_INTERNAL, "", "fault of kind %u not found", k % 6);
         }
         remat_arena_release(arena);
     }
@@ -210,8 +207,7 @@ static void test_profile(void)
 int main(void)
 {
     struct remat_arena arena;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_closed_forms(&arena);
     test_edges(&arena);
@@ -222,5 +218,5 @@ int main(void)
     test_profile();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

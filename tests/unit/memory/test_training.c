@@ -5,7 +5,6 @@
 #include <pack_check.h>
 #include <time.h>
 
-static int failures;
 static remat_context *ctx;
 
 static double seconds(void)
@@ -59,8 +58,7 @@ int main(void)
         {"60k", 2200, 12, 50, false, false, true},
         {"60k, gk", 2200, 12, 50, false, true, true},
     };
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct training t = {cases[k].layers,
                              u,
@@ -84,5 +82,5 @@ int main(void)
            worst);
     CHECK(at_peak >= 97 && worst < 0.5, "%u, %.3f", at_peak, worst);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -230,19 +230,18 @@ static void run_case(size_t c)
     if (strcmp(cases[c].op, "mask_causal") == 0) /* differences need what masked scores are for */
         y = workbench_node(&w, "softmax", &y, 1, "", NULL);
     add_loss(&w, y);
-    CHECK(w.status == REMAT_OK, "%s: %s", cases[c].op, remat_context_message(w.ctx));
-    if (w.status != REMAT_OK)
+    if (!CHECK_OK(w.ctx, w.status, "%s", cases[c].op))
         goto done;
-    int before = workbench_failures;
+    int before = checks_failed();
     PASS(&w, autodiff, w.graph, &joint);
-    if (workbench_failures > before)
+    if (checks_failed() > before)
         goto done;
     compare_differences(&w, joint, c);
     PASS(&w, eliminate_common, joint, &common);
     PASS(&w, expand, common, &expanded);
     PASS(&w, fold, expanded, &folded);
     PASS(&w, eliminate_dead, folded, &alive);
-    if (workbench_failures == before)
+    if (checks_failed() == before)
         compare_gradients(&w, joint, alive, "after all passes", c);
     uint16_t op = 0;
     remat_op_find(cases[c].op, strlen(cases[c].op), &op);
@@ -252,7 +251,7 @@ static void run_case(size_t c)
     if (remat_op_has(op, REMAT_FACT_COMPOSITE) && !has_maximum) {
         PASS(&w, expand, w.graph, &primitive);
         PASS(&w, autodiff, primitive, &derived);
-        if (workbench_failures == before)
+        if (checks_failed() == before)
             compare_gradients(&w, joint, derived, "derived after expansion", c);
     }
 done:
@@ -283,10 +282,10 @@ static void check_strided(void)
     x = workbench_node(&w, "mul", (remat_value[]){x, in[2]}, 2, "", NULL);
     x = workbench_node(&w, "transpose", &x, 1, "permutation=2,1,0", NULL);
     add_loss(&w, workbench_node(&w, "gelu", &x, 1, "", NULL));
-    CHECK(w.status == REMAT_OK, "strided: %s", remat_context_message(w.ctx));
-    int before = workbench_failures;
+    CHECK_OK(w.ctx, w.status, "strided");
+    int before = checks_failed();
     PASS(&w, autodiff, w.graph, &joint);
-    if (workbench_failures == before)
+    if (checks_failed() == before)
         compare_differences(&w, joint, c);
     workbench_close(&w);
 }
@@ -297,5 +296,5 @@ int main(void)
     for (size_t c = 0; c < CASE_COUNT; c++)
         run_case(c);
     check_strided();
-    return workbench_failures > 0;
+    return check_exit();
 }

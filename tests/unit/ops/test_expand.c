@@ -112,8 +112,7 @@ static void run_case(size_t c)
     bool built = w.status == REMAT_OK &&
                  remat_pass_expand(w.ctx, &w.arena, w.graph, &expanded) == REMAT_OK &&
                  remat_graph_verify(w.ctx, expanded) == REMAT_OK;
-    CHECK(built, "%s: %s", cases[c].op, remat_context_message(w.ctx));
-    if (built) {
+    if (CHECK(built, "%s: %s", cases[c].op, remat_context_message(w.ctx))) {
         compare_outputs(&w, expanded, c);
         check_nodes(&w, expanded, c);
         if (strstr(cases[c].inputs, "1 i1<1"))
@@ -136,5 +135,5 @@ int main(void)
     }
     for (size_t c = 0; c < CASE_COUNT; c++)
         run_case(c);
-    return workbench_failures > 0;
+    return check_exit();
 }

@@ -142,14 +142,14 @@ static void check_layout(void)
     remat_value slice = workbench_node(&w, "slice", &x, 1, "axis=2 begin=4 end=8", NULL);
     remat_value heads = workbench_node(&w, "reshape", &slice, 1, "shape=2,4,2,2", NULL);
     remat_value turned = workbench_node(&w, "transpose", &heads, 1, "permutation=0,2,1,3", NULL);
-    CHECK(w.status == REMAT_OK, "layout: %s", remat_context_message(w.ctx));
+    CHECK_OK(w.ctx, w.status, "layout");
     CHECK(remat_storage_root(w.graph, turned).i == x.i, "storage root");
     CHECK(remat_value_layout(w.graph, turned, &layout) && layout.offset == 4 &&
               layout.strides[0] == 48 && layout.strides[1] == 2 && layout.strides[2] == 12 &&
               layout.strides[3] == 1,
           "layout of a transposed slice");
     workbench_node(&w, "reshape", &slice, 1, "shape=8,4", NULL);
-    CHECK(w.status == REMAT_OK, "rows of a slice: %s", remat_context_message(w.ctx));
+    CHECK_OK(w.ctx, w.status, "rows of a slice");
     uint32_t copies = workbench_count(w.graph, REMAT_OP_concat);
     remat_build_reshape(&w.b, slice, (int64_t[]){2, 16}, 2);
     CHECK(w.status == REMAT_OK && workbench_count(w.graph, REMAT_OP_concat) == copies + 1,
@@ -186,5 +186,5 @@ int main(void)
     check_kind();
     check_layout();
     check_flops();
-    return workbench_failures > 0;
+    return check_exit();
 }

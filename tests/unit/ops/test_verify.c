@@ -222,5 +222,5 @@ int main(void)
             CHECK(st == REMAT_OK, "case %d: %s", (int)c, message);
         workbench_close(&w);
     }
-    return workbench_failures > 0;
+    return check_exit();
 }

@@ -7,13 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-int workbench_failures;
-
 void workbench_open(struct workbench *w)
 {
     *w = (struct workbench){.ctx = remat_context_create(NULL, NULL)};
-    if (!w->ctx)
-        exit(1);
+    MUST(w->ctx);
     remat_arena_init(&w->arena, w->ctx);
     w->graph = remat_graph_create(w->ctx, &w->arena, "test");
     remat_builder_init(&w->b, w->ctx, &w->arena, w->graph);
@@ -114,10 +111,7 @@ remat_value workbench_node(struct workbench *w, const char *op, const remat_valu
 {
     struct remat_attribute attributes[8];
     uint16_t id = 0;
-    if (!remat_op_find(op, strlen(op), &id)) {
-        printf("no op %s\n", op);
-        exit(1);
-    }
+    MUST(remat_op_find(op, strlen(op), &id), "no op %s", op);
     uint32_t attribute_count = parse_attributes(w, text, attributes);
     remat_value results[8];
     if (w->status == REMAT_OK)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tests of ops and passes share: a graph under construction written in short texts, its
- * random float64 inputs, and a count of failed checks. */
+ * random float64 inputs. */
 #ifndef WORKBENCH_H
 #define WORKBENCH_H
 
+#include "check.h"
 #include "passes.h"
-
-#include <stdio.h>
 
 struct workbench {
     remat_context *ctx;
@@ -35,16 +34,5 @@ double **workbench_random(struct workbench *w, const struct remat_graph *graph);
 remat_value workbench_find(const struct remat_graph *graph, const char *name);
 /* Nodes of that op. */
 uint32_t workbench_count(const struct remat_graph *graph, uint16_t op);
-
-extern int workbench_failures;
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            workbench_failures++;                                                                  \
-            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
-    } while (0)
 
 #endif

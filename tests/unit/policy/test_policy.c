@@ -17,8 +17,7 @@ static struct remat_notes notes;
 static struct remat_decision decide(struct remat_policy_settings settings)
 {
     struct remat_decision decision = {0};
-    remat_status st = fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
+    CHECK_OK(ctx, fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes));
     return decision;
 }
 
@@ -232,7 +231,7 @@ static void test_manual_policies(void)
     const uint32_t by_layer = 1 + 7 + 3 * (LAYERS - 1) + 1, lists = (1 << 5) - 2;
     struct remat_policy_settings no_pins = {0};
     struct remat_policy_ground *ground;
-    CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "ground");
+    CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground));
     remat_manual_policies(ctx, &arena, graph, &count, &policies);
     CHECK(count == by_layer + 1 + lists, "%u policies", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
@@ -284,7 +283,7 @@ static void check_flags(struct remat_policy *of)
     const char *found = remat_policy_megatron_flags(&arena, of);
     CHECK(found, "%s: no flags", of->name);
     snprintf(flags, sizeof flags, "%s", found ? found : "");
-    CHECK(remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground) == REMAT_OK, "%s", of->name);
+    CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground), "%s", of->name);
     remat_policy_decide(ground, &arena, of, &meant, &notes);
     struct remat_decision said = decide(parse_flags(flags));
     CHECK(same(&meant, &said), "%s is not \"%s\"", of->name, found);
@@ -315,10 +314,7 @@ int main(void)
 {
     ctx = remat_context_create(NULL, NULL);
     remat_arena_init(&arena, ctx);
-    if (fixture_graph(ctx, &arena, "gpt2-tiny", true, &graph) != REMAT_OK) {
-        printf("%s\n", remat_context_message(ctx));
-        return 1;
-    }
+    MUST_OK(ctx, fixture_graph(ctx, &arena, "gpt2-tiny", true, &graph));
     test_none();
     test_equal_policies();
     test_full();
@@ -332,5 +328,5 @@ int main(void)
     test_megatron_flags();
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -92,8 +92,7 @@ static void check(struct remat_policy_settings settings, const char *encoder, co
     struct remat_policy policy;
     struct remat_notes notes;
     remat_status st = fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-    if (st != REMAT_OK)
+    if (!CHECK_OK(ctx, st))
         return;
     CHECK(strcmp(show("encoder", ENCODER), encoder) == 0, "%s, encoder: %s, expected %s",
           policy.name, show("encoder", ENCODER), encoder);
@@ -105,19 +104,15 @@ static void refuse(struct remat_policy_settings settings, const char *message)
 {
     struct remat_policy policy;
     struct remat_notes notes;
-    remat_status st = fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes);
-    CHECK(st == REMAT_ERROR_USAGE && strstr(remat_context_message(ctx), message), "%s, expected %s",
-          remat_context_message(ctx), message);
+    CHECK_STATUS(ctx, fixture_decide(ctx, &arena, graph, &settings, &policy, &decision, &notes),
+                 REMAT_ERROR_USAGE, message);
 }
 
 int main(void)
 {
     ctx = remat_context_create(NULL, NULL);
     remat_arena_init(&arena, ctx);
-    if (make_graph() != REMAT_OK) {
-        printf("%s\n", remat_context_message(ctx));
-        return 1;
-    }
+    MUST_OK(ctx, make_graph());
     check((struct remat_policy_settings){.ac_mode = "full"}, "iiiii", "iii");
     check(megatron("block", 2), "ii...", "ii.");
     check(megatron("block", 4), "iiii.", "iii");
@@ -131,5 +126,5 @@ int main(void)
     refuse(every("6"), "(accepted: 0 to 5, op)");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

@@ -123,10 +123,9 @@ static void run_case(const struct test_case *t)
 int main(int argc, char **argv)
 {
     listing = argc > 1 && strcmp(argv[1], "messages") == 0;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         run_case(&cases[k]);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

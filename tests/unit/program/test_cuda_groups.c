@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which commands share a launch: small programs, each command a letter, and what has to come of
  * them. */
+#include "check.h"
 #include "cuda_groups.h"
 
 #include <stdio.h>
@@ -8,8 +9,6 @@
 #define COMMANDS_MAX 400
 #define SIZE         256
 #define TENSOR_WORDS 4 /* first block, count, gradient, parameter */
-
-static uint32_t failures;
 
 struct subject {
     struct remat_program program;
@@ -130,10 +129,8 @@ static void check_groups(const struct subject *s, const char *letters, const cha
         for (uint32_t i = groups.begin[g]; i < groups.begin[g + 1]; i++)
             listed &= groups.group[groups.commands[i]] == g &&
                       (i == groups.begin[g] || groups.commands[i - 1] < groups.commands[i]);
-    if (!listed || strcmp(found, expected) != 0) {
-        printf("FAILED %s: groups %s, expected %s\n", letters, found, expected);
-        failures++;
-    }
+    CHECK(listed && strcmp(found, expected) == 0, "%s: groups %s, expected %s", letters, found,
+          expected);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
 }
@@ -192,18 +189,16 @@ static void check_joint(void)
     const struct subject *s = make("acag");
     const uint64_t expected[10] = {2, 0, 0, 1000, 0, 0, 1, 1002, 0, 0};
     remat_arena_init(&arena, ctx);
-    bool right = remat_cuda_groups_find(&arena, &s->program, &groups) == REMAT_OK;
-    if (right && groups.count == 1) {
+    if (CHECK_OK(ctx, remat_cuda_groups_find(&arena, &s->program, &groups)) &&
+        CHECK(groups.count == 1, "%u groups", groups.count)) {
         remat_cuda_groups_join(&s->program.cuda, &groups, 0, &joint);
-        right = joint.kernel == 0 && joint.blocks == 4 && joint.word_count == 10;
+        CHECK(joint.kernel == 0 && joint.blocks == 4 && joint.word_count == 10,
+              "%u, %u blocks, %u words", joint.kernel, joint.blocks, joint.word_count);
         for (uint32_t w = 0; w < 10; w++)
-            right &= joint.words[w].value == expected[w] &&
-                     joint.words[w].kind ==
-                         (w == 1 || (w > 3 && w % 4 < 2) ? REMAT_CUDA_ARENA : REMAT_CUDA_VALUE);
-    }
-    if (!right || groups.count != 1) {
-        printf("FAILED the launch of two tensors\n");
-        failures++;
+            CHECK(joint.words[w].value == expected[w] &&
+                      joint.words[w].kind ==
+                          (w == 1 || (w > 3 && w % 4 < 2) ? REMAT_CUDA_ARENA : REMAT_CUDA_VALUE),
+                  "word %u is %llu", w, (unsigned long long)joint.words[w].value);
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
@@ -220,17 +215,14 @@ static void check_many_blocks(void)
     for (uint32_t l = 0; l < 3; l++)
         s->launches[l].blocks = 70000;
     remat_arena_init(&arena, ctx);
-    bool right =
-        remat_cuda_groups_find(&arena, &s->program, &groups) == REMAT_OK && groups.count == 1;
-    if (right) {
+    if (CHECK_OK(ctx, remat_cuda_groups_find(&arena, &s->program, &groups)) &&
+        CHECK(groups.count == 1, "%u groups", groups.count)) {
         remat_cuda_groups_join(&s->program.cuda, &groups, 0, &joint);
-        right = joint.blocks == 210000;
-        for (uint32_t t = 0; t < 3; t++) /* the first word of a tensor is its first block */
-            right &= joint.words[2 + TENSOR_WORDS * t].value == 70000 * (uint64_t)t;
-    }
-    if (!right) {
-        printf("FAILED 210,000 blocks\n");
-        failures++;
+        CHECK(joint.blocks == 210000, "%u blocks", joint.blocks);
+        for (uint32_t t = 0; t < 3; t++) { /* the first word of a tensor is its first block */
+            uint64_t first = joint.words[2 + TENSOR_WORDS * t].value;
+            CHECK(first == 70000 * (uint64_t)t, "tensor %u: %llu", t, (unsigned long long)first);
+        }
     }
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
@@ -264,6 +256,5 @@ int main(void)
     check_words(3, 169); /* 3 + 170 * 3 = 513 is one too many */
     check_joint();
     check_many_blocks();
-    printf("%u failures\n", failures);
-    return failures != 0;
+    return check_exit();
 }

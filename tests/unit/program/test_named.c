@@ -180,10 +180,7 @@ static bool listing; /* every message, for rules.py */
 
 static void expect(const struct named *n, const char *message)
 {
-    remat_status st = remat_program_verify(ctx, &n->program);
-    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), message),
-          "expected \"%s\", got %d \"%s\"", message, st,
-          st ? remat_context_message(ctx) : "accepted");
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &n->program), REMAT_ERROR_INVALID, message);
     if (listing)
         printf("%s\n", remat_context_message(ctx));
 }
@@ -196,17 +193,15 @@ static void test_broken(void)
 int main(int argc, char **argv)
 {
     listing = argc > 1 && strcmp(argv[1], "messages") == 0;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     CHECK(SAMPLE_COUNT == REMAT_KERNEL_KIND_COUNT - 1, "a kernel without a sample");
     for (uint32_t s = 0; s < SAMPLE_COUNT; s++) {
         struct named n;
         make(&n, &samples[s]);
-        remat_status st = remat_program_verify(ctx, &n.program);
-        CHECK(st == REMAT_OK, "%s: %s", remat_kernel_kind_name(samples[s].kind),
-              remat_context_message(ctx));
+        CHECK_OK(ctx, remat_program_verify(ctx, &n.program), "%s",
+                 remat_kernel_kind_name(samples[s].kind));
     }
     test_broken();
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

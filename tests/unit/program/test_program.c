@@ -238,20 +238,17 @@ static void test_round_trip(struct remat_arena *arena)
     size_t bytes = 0, bytes_again = 0;
     sample_program(&s);
     remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
-    CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
-    if (st != REMAT_OK)
+    if (!CHECK_OK(ctx, st, "write"))
         return;
     st = remat_program_read(ctx, "model.plan", data, bytes, arena, &q);
-    CHECK(st == REMAT_OK, "read: %s", remat_context_message(ctx));
-    if (st != REMAT_OK)
+    if (!CHECK_OK(ctx, st, "read"))
         return;
     compare_head(&s.program, q);
     compare_tables(&s.program, q);
     compare_report(&s.program, q);
     compare_cuda(&s.program.cuda, &q->cuda, q->command_count);
     CHECK(remat_program_recomputed(q) == 2 && remat_program_fused(q) == 1, "recomputed");
-    st = remat_program_simulate(ctx, q);
-    CHECK(st == REMAT_OK, "simulate: %s", remat_context_message(ctx));
+    CHECK_OK(ctx, remat_program_simulate(ctx, q), "simulate");
     st = remat_program_write(ctx, q, arena, &again, &bytes_again);
     CHECK(st == REMAT_OK && bytes == bytes_again && memcmp(data, again, bytes) == 0,
           "same program, same bytes");
@@ -278,13 +275,11 @@ static void test_indices(struct remat_arena *arena)
     remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
     if (st == REMAT_OK)
         st = remat_program_read(ctx, "p", data, bytes, arena, &q);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-    if (st == REMAT_OK)
+    if (CHECK_OK(ctx, st))
         compare_report(&s.program, q);
     values[ids].role = REMAT_ROLE_OUTPUT;
-    st = remat_program_verify(ctx, &s.program);
-    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), "but it is no i32 input"),
-          "an output of indices: %d", st);
+    CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                 "but it is no i32 input");
 }
 
 /* Readers that do not know kernels with tensor_words refuse a plan that has some. */
@@ -323,7 +318,7 @@ static void test_large(struct remat_arena *arena)
     s.program.values = values;
     s.program.value_count = COUNT;
     remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
-    CHECK(st == REMAT_OK, "write: %s", remat_context_message(ctx));
+    CHECK_OK(ctx, st, "write");
     if (st == REMAT_OK && (st = remat_program_read(ctx, "p", data, bytes, arena, &q)) != REMAT_OK)
         CHECK(false, "read: %s", remat_context_message(ctx));
     if (st == REMAT_OK)
@@ -337,9 +332,8 @@ static void expect_unreadable(struct remat_arena *arena, const void *data, size_
                               const char *message)
 {
     struct remat_program *program;
-    remat_status st = remat_program_read(ctx, "p", data, bytes, arena, &program);
-    CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), message),
-          "expected \"%s\", got %d \"%s\"", message, st, remat_context_message(ctx));
+    CHECK_STATUS(ctx, remat_program_read(ctx, "p", data, bytes, arena, &program),
+                 REMAT_ERROR_INVALID, message);
 }
 
 static void test_container(struct remat_arena *arena)
@@ -348,7 +342,7 @@ static void test_container(struct remat_arena *arena)
     const void *data = NULL;
     size_t bytes = 0;
     sample_program(&s);
-    CHECK(remat_program_write(ctx, &s.program, arena, &data, &bytes) == REMAT_OK, "write");
+    CHECK_OK(ctx, remat_program_write(ctx, &s.program, arena, &data, &bytes));
     for (size_t cut = 0; cut < bytes; cut++)
         expect_unreadable(arena, data, cut, cut ? "truncated" : "the file is empty");
     unsigned char *copy = remat_arena_array(arena, bytes + 1, 1);
@@ -440,19 +434,18 @@ static void test_verify(void)
 {
     struct sample s;
     sample_program(&s);
-    CHECK(remat_program_verify(ctx, &s.program) == REMAT_OK, "%s", remat_context_message(ctx));
+    CHECK_OK(ctx, remat_program_verify(ctx, &s.program));
     for (size_t k = 0; k < sizeof broken / sizeof *broken; k++) {
         sample_program(&s);
         broken[k].plant(&s);
-        remat_status st = remat_program_verify(ctx, &s.program);
-        CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), broken[k].message),
-              "expected \"%s\", got %d \"%s\"", broken[k].message, st, remat_context_message(ctx));
+        CHECK_STATUS(ctx, remat_program_verify(ctx, &s.program), REMAT_ERROR_INVALID,
+                     broken[k].message);
         list_message();
     }
     for (size_t k = 0; k < sizeof valid / sizeof *valid; k++) {
         sample_program(&s);
         valid[k](&s);
-        CHECK(remat_program_verify(ctx, &s.program) == REMAT_OK, "%s", remat_context_message(ctx));
+        CHECK_OK(ctx, remat_program_verify(ctx, &s.program));
     }
 }
 
@@ -477,14 +470,12 @@ static void test_simulate(struct remat_arena *arena)
         sample_program(&s);
         wrong[k].plant(&s);
         remat_status st = remat_program_verify(ctx, &s.program);
-        CHECK(st == REMAT_OK, "the fault is the simulator's: %s", remat_context_message(ctx));
+        CHECK_OK(ctx, st, "the fault is the simulator's");
         st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
-        CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-        if (st == REMAT_OK)
+        if (CHECK_OK(ctx, st))
             expect_unreadable(arena, data, bytes, wrong[k].message);
-        st = remat_program_simulate(ctx, &s.program);
-        CHECK(st == REMAT_ERROR_INVALID && strstr(remat_context_message(ctx), wrong[k].message),
-              "expected \"%s\", got %d \"%s\"", wrong[k].message, st, remat_context_message(ctx));
+        CHECK_STATUS(ctx, remat_program_simulate(ctx, &s.program), REMAT_ERROR_INVALID,
+                     wrong[k].message);
         list_message();
     }
 }
@@ -493,8 +484,7 @@ int main(int argc, char **argv)
 {
     struct remat_arena arena;
     listing = argc > 1 && strcmp(argv[1], "messages") == 0;
-    if (!(ctx = remat_context_create(NULL, NULL)))
-        return 1;
+    MUST(ctx = remat_context_create(NULL, NULL));
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
     test_indices(&arena);
@@ -507,5 +497,5 @@ int main(int argc, char **argv)
     CHECK(!remat_role_name(REMAT_ROLE_COUNT) && !remat_phase_name(REMAT_PHASE_COUNT), "range");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
-    return failures > 0;
+    return check_exit();
 }

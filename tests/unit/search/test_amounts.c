@@ -92,12 +92,9 @@ static void open_subject(struct subject *s, struct random *r)
     subject_init(s);
     r->mixed = true;
     uint32_t nodes = 2 + random_draw(r, 5), layers = random_draw(r, 3);
-    remat_status st = random_graph(s->ctx, &s->arena, r, nodes, layers, &source);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(s->ctx));
-    st = remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(s->ctx));
-    st = subject_prepare_graph(s, source, 1);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(s->ctx));
+    CHECK_OK(s->ctx, random_graph(s->ctx, &s->arena, r, nodes, layers, &source));
+    CHECK_OK(s->ctx, remat_device_description_read(s->ctx, &s->arena, "h100-sxm", &s->device));
+    CHECK_OK(s->ctx, subject_prepare_graph(s, source, 1));
 }
 
 /* Statics, and a part of what else everything saved takes. */
@@ -133,7 +130,7 @@ static void check_device(uint32_t seed, struct tally *tally)
     struct subject s;
     open_subject(&s, &r);
     draw_device(&r, &s.device);
-    CHECK(subject_reprice(&s) == REMAT_OK, "%s", remat_context_message(s.ctx));
+    CHECK_OK(s.ctx, subject_reprice(&s));
     struct plan free = choose(&s, UINT64_MAX);
     check_plan(&s, seed, &free, tally);
     for (uint32_t i = 1, last = free.step_ns > 0; last && i <= BUDGETS; i++) {
@@ -155,7 +152,7 @@ static void slow_down(struct subject *s, uint32_t shift)
         d->matmul_flops_per_ns[t] = ldexp(1, -(int)shift);
     d->matmul_efficiency = 1;
     d->processors = d->tile_rows = d->tile_columns = 1;
-    CHECK(subject_reprice(s) == REMAT_OK, "%s", remat_context_message(s->ctx));
+    CHECK_OK(s->ctx, subject_reprice(s));
 }
 
 static void check_scaled(uint32_t seed, struct tally *tally)
@@ -221,9 +218,8 @@ static void check_graph(const char *text, const char *said)
     struct remat_compile_settings settings = {0};
     remat_arena_init(&arena, ctx);
     remat_status st = remat_graph_parse(ctx, "t", text, strlen(text), &arena, &graph);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(ctx));
-    CHECK(remat_device_description_read(ctx, &arena, "b200", &settings.device) == REMAT_OK, "%s",
-          remat_context_message(ctx));
+    CHECK_OK(ctx, st);
+    CHECK_OK(ctx, remat_device_description_read(ctx, &arena, "b200", &settings.device));
     settings.device.matmul_flops_per_ns[REMAT_F32] = 1e9; /* the fastest */
     settings.device.pointwise_flops_per_ns = 1e9;
     st = st == REMAT_OK ? remat_compile(ctx, &arena, graph, &settings, &program) : st;
@@ -238,10 +234,8 @@ static void check_bound_refused(void)
 {
     struct remat_search c = {.ctx = remat_context_create(NULL, NULL)};
     CHECK(remat_search_check_bound(&c, 7, 7) == REMAT_OK, "a bound that is met");
-    CHECK(
-        remat_search_check_bound(&c, 8, 7) == REMAT_ERROR_INTERNAL &&
-            strstr(remat_context_message(c.ctx), "the bound of 8 ns is above the plan's own 7 ns"),
-        "a bound above: %s", remat_context_message(c.ctx));
+    CHECK_STATUS(c.ctx, remat_search_check_bound(&c, 8, 7), REMAT_ERROR_INTERNAL,
+                 "the bound of 8 ns is above the plan's own 7 ns");
     remat_context_destroy(&c.ctx);
 }
 
@@ -261,5 +255,5 @@ int main(void)
     CHECK(ends.plans > DEVICES && ends.rising > 20 && ends.refused > 5 && scaled.plans > SCALED &&
               scaled.refused > 5,
           "too few of a kind");
-    return failures > 0;
+    return check_exit();
 }

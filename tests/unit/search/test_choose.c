@@ -111,9 +111,8 @@ int main(void)
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         struct subject s;
         subject_init(&s);
-        remat_status st = check_case(&s, row);
-        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(s.ctx));
+        CHECK_OK(s.ctx, check_case(&s, row), "%s", cases[row].preset);
         subject_release(&s);
     }
-    return failures > 0;
+    return check_exit();
 }

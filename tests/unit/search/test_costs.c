@@ -303,11 +303,11 @@ int main(void)
             st = check_per_op(&b);
         for (uint32_t seed = 0; seed < RANDOM && st == REMAT_OK; seed++)
             st = check_random(&b, seed);
-        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
+        CHECK_OK(b.subject.ctx, st, "%s", cases[row].preset);
         printf("%-12s %-9s %u commands of %u plans\n", cases[row].preset, cases[row].device,
                b.commands, b.plans);
         remat_arena_release(&b.scratch);
         subject_release(&b.subject);
     }
-    return failures > 0;
+    return check_exit();
 }

@@ -154,8 +154,8 @@ int main(void)
             st = check_sizes(&b);
         if (st == REMAT_OK)
             st = check_uniform(&b);
-        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.s.ctx));
+        CHECK_OK(b.s.ctx, st, "%s", cases[row].preset);
         subject_release(&b.s);
     }
-    return failures > 0;
+    return check_exit();
 }

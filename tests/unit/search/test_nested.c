@@ -183,8 +183,7 @@ int main(void)
 {
     struct subject s;
     subject_init(&s);
-    remat_status checked = check_sizes(&s);
-    CHECK(checked == REMAT_OK, "%s", remat_context_message(s.ctx));
+    CHECK_OK(s.ctx, check_sizes(&s));
     subject_release(&s);
     for (size_t row = 0; row < sizeof cases / sizeof *cases; row++) {
         struct bench b = {0};
@@ -192,9 +191,9 @@ int main(void)
         remat_status st = prepare(&b, row);
         for (uint32_t m = fewest_inputs(); m < LAYERS && st == REMAT_OK; m += 9)
             st = check_room(&b, m);
-        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.s.ctx));
+        CHECK_OK(b.s.ctx, st, "%s", cases[row].preset);
         CHECK(b.nested > 1, "%s: %u plans nest", cases[row].preset, b.nested);
         subject_release(&b.s);
     }
-    return failures > 0;
+    return check_exit();
 }

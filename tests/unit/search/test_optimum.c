@@ -381,8 +381,7 @@ static void check_kind(const struct kind *kind, uint32_t first_seed, uint32_t se
             uint32_t seed = s < seeds ? first_seed + s : kind->also[s - seeds];
             struct oracle o = {.random = {.seed = seed}};
             subject_init(&o.subject);
-            remat_status st = check_graph(&o, kind, layers, &y);
-            CHECK(st == REMAT_OK, "seed %u: %s", seed, remat_context_message(o.subject.ctx));
+            CHECK_OK(o.subject.ctx, check_graph(&o, kind, layers, &y), "seed %u", seed);
             subject_release(&o.subject);
         }
     double n = y.budgets, planned = y.budgets - y.refused;
@@ -420,5 +419,5 @@ int main(int argc, char **argv)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         check_kind(&kinds[k], first, (kinds[k].seeds * percent + 99) / 100, &too_much);
     CHECK(too_much > 0, "a bound that is wrong passes");
-    return failures > 0;
+    return check_exit();
 }

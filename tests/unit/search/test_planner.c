@@ -294,7 +294,7 @@ int main(void)
             st = check_marginals(&b);
         if (st == REMAT_OK && row == 0)
             st = check_explained(&b);
-        CHECK(st == REMAT_OK, "%s: %s", cases[row].preset, remat_context_message(b.subject.ctx));
+        CHECK_OK(b.subject.ctx, st, "%s", cases[row].preset);
         printf(
             "%-12s %-9s%s %u candidates, above the bound by %.2f %% on average, %.2f %% at most\n",
             cases[row].preset, cases[row].device, cases[row].profile ? " by profile," : "", b.count,
@@ -306,5 +306,5 @@ int main(void)
         subject_release(&b.subject);
     }
     CHECK(error_ns < 0.1 * change_ns, "estimates are off by %.1f %%", 100 * error_ns / change_ns);
-    return failures > 0;
+    return check_exit();
 }

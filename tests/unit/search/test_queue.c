@@ -155,9 +155,8 @@ int main(void)
     struct fixture f = {0};
     subject_init(&f.bench.s);
     remat_arena_init(&f.scratch, f.bench.s.ctx);
-    remat_status st = check_queue(&f);
-    CHECK(st == REMAT_OK, "%s", remat_context_message(f.bench.s.ctx));
+    CHECK_OK(f.bench.s.ctx, check_queue(&f));
     remat_arena_release(&f.scratch);
     subject_release(&f.bench.s);
-    return failures > 0;
+    return check_exit();
 }

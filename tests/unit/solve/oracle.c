@@ -3,6 +3,8 @@
  * node in some way: what the way reads is live, its value is not, and everything fits. */
 #include "oracle.h"
 
+#include "check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,20 +30,14 @@ struct oracle {
 
 static void *check(void *memory)
 {
-    if (!memory) {
-        printf("oracle: out of memory\n");
-        exit(2);
-    }
+    MUST(memory);
     return memory;
 }
 
 static void push(struct oracle *o, uint32_t live, uint32_t done, uint64_t distance)
 {
     uint32_t state = live << o->parts->node_count | done;
-    if (distance >= DISTANCES - 1) {
-        printf("oracle: a distance of %lu\n", (unsigned long)distance);
-        exit(2);
-    }
+    MUST(distance < DISTANCES - 1, "%lu", (unsigned long)distance);
     if (distance >= o->distance[state])
         return;
     o->distance[state] = (uint16_t)distance;

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-void test_begin(struct test *test, const char *name)
+void test_begin(struct test *test)
 {
-    *test = (struct test){.ctx = remat_context_create(NULL, NULL), .name = name, .random = 1};
+    *test = (struct test){.ctx = remat_context_create(NULL, NULL), .random = 1};
     remat_arena_init(&test->arena, test->ctx);
 }
 
@@ -18,9 +18,7 @@ int test_end(struct test *test)
 {
     remat_arena_release(&test->arena);
     remat_context_destroy(&test->ctx);
-    if (test->failures)
-        printf("%s: %d checks failed\n", test->name, test->failures);
-    return test->failures != 0;
+    return check_exit();
 }
 
 uint32_t draw(struct test *test, uint32_t low, uint32_t high)
@@ -32,10 +30,7 @@ uint32_t draw(struct test *test, uint32_t low, uint32_t high)
 struct remat_problem make_from_parts(struct test *test, const struct remat_problem_parts *parts)
 {
     struct remat_problem problem;
-    if (remat_problem_create(test->ctx, &test->arena, parts, &problem) != REMAT_OK) {
-        printf("%s: %s\n", test->name, remat_context_message(test->ctx));
-        exit(2);
-    }
+    MUST_OK(test->ctx, remat_problem_create(test->ctx, &test->arena, parts, &problem));
     return problem;
 }
 
@@ -51,8 +46,7 @@ struct remat_problem make_problem(struct test *test, uint32_t count, const doubl
 static void *array(struct test *test, size_t count, size_t size)
 {
     void *items = remat_arena_array(&test->arena, count, size);
-    if (!items)
-        exit(2);
+    MUST(items);
     return items;
 }
 

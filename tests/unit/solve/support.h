@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the planner's tests share: checks, problems made at random, and a simulator of the plainest
- * kind. A test program returns test_end(). */
+/* What the planner's tests share: problems made at random, and a simulator of the plainest kind.
+ * A test program returns test_end(). */
 #ifndef SUPPORT_H
 #define SUPPORT_H
 
+#include "check.h"
 #include "problem.h"
 #include "simulate.h"
 
@@ -12,22 +13,10 @@
 struct test {
     remat_context *ctx;
     struct remat_arena arena; /* released by test_next */
-    const char *name;
-    int failures;
     uint64_t random;
 };
 
-#define CHECK(test, condition, ...)                                                                \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (test)->failures++;                                                                    \
-            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
-    } while (0)
-
-void test_begin(struct test *test, const char *name);
+void test_begin(struct test *test);
 void test_next(struct test *test); /* frees what the arena holds */
 int test_end(struct test *test);
 /* In [low, high]. */

@@ -136,8 +136,7 @@ static double least(const struct sample *s, double price, uint64_t most)
     return best;
 }
 
-static void check_cut(struct test *t, const struct sample *s, struct remat_border_network *network,
-                      double price)
+static void check_cut(const struct sample *s, struct remat_border_network *network, double price)
 {
     struct remat_border_point point;
     double bound, best = least(s, price, UINT64_MAX);
@@ -147,43 +146,42 @@ static void check_cut(struct test *t, const struct sample *s, struct remat_borde
     remat_border_cut(network, price, &point, &bound);
     for (uint32_t k = 0; k < s->border.task_count; k++)
         choice |= (uint32_t)point.run[k] << k;
-    CHECK(t, price_choice(s, choice, &cost, &bytes), "the cut is no choice");
-    CHECK(t, cost == point.cost_ps && bytes == point.bytes, "cost %ld not %ld, bytes %lu not %lu",
+    CHECK(price_choice(s, choice, &cost, &bytes), "the cut is no choice");
+    CHECK(cost == point.cost_ps && bytes == point.bytes, "cost %ld not %ld, bytes %lu not %lu",
           (long)point.cost_ps, (long)cost, (unsigned long)point.bytes, (unsigned long)bytes);
-    CHECK(t, bound <= best + 1e-9, "bound %g above the optimum %g", bound, best);
-    CHECK(t, (double)cost + price * (double)bytes <= best + 0.5, "cut %g, optimum %g",
+    CHECK(bound <= best + 1e-9, "bound %g above the optimum %g", bound, best);
+    CHECK((double)cost + price * (double)bytes <= best + 0.5, "cut %g, optimum %g",
           (double)cost + price * (double)bytes, best);
 }
 
-static void check_hull(struct test *t, const struct sample *s, struct remat_border_network *network)
+static void check_hull(const struct sample *s, struct remat_border_network *network)
 {
     struct remat_border_hull hull;
     remat_border_find_hull(network, &hull);
     for (uint32_t i = 0; i < hull.count; i++) {
         const struct remat_border_point *p = &hull.points[i];
-        CHECK(t, (double)p->cost_ps == least(s, 0, p->bytes), "corner %u: %ld, optimum %g", i,
+        CHECK((double)p->cost_ps == least(s, 0, p->bytes), "corner %u: %ld, optimum %g", i,
               (long)p->cost_ps, least(s, 0, p->bytes));
-        CHECK(t, i == 0 || (p->bytes < p[-1].bytes && p->cost_ps > p[-1].cost_ps), "order");
+        CHECK(i == 0 || (p->bytes < p[-1].bytes && p->cost_ps > p[-1].cost_ps), "order");
     }
-    CHECK(t,
-          hull.points[hull.count - 1].bytes == 0 ||
+    CHECK(hull.points[hull.count - 1].bytes == 0 ||
               isinf(least(s, 0, hull.points[hull.count - 1].bytes - 1)),
           "a choice keeps less than the last corner");
 }
 
 /* Sums the shares bound / optimum over cases in which the optimum costs something. */
-static void check_bounds(struct test *t, const struct sample *s,
-                         struct remat_border_network *network, double *share, uint32_t *cases)
+static void check_bounds(const struct sample *s, struct remat_border_network *network,
+                         double *share, uint32_t *cases)
 {
     for (uint64_t bytes = 0; bytes <= 40 * 256; bytes += 5 * 256) {
         double bound, again, best = least(s, 0, bytes), anyway = least(s, 0, UINT64_MAX);
         remat_border_bound(network, bytes, -INFINITY, &bound);
-        CHECK(t, bound <= best + 1e-9, "bound %g above the optimum %g at %lu B", bound, best,
+        CHECK(bound <= best + 1e-9, "bound %g above the optimum %g at %lu B", bound, best,
               (unsigned long)bytes);
         remat_border_bound(network, bytes, bound - 1, &again);
-        CHECK(t, again == bound, "bound %g, but %g where one less is enough", bound, again);
+        CHECK(again == bound, "bound %g, but %g where one less is enough", bound, again);
         remat_border_bound(network, bytes, best, &again);
-        CHECK(t, again <= bound, "bound %g, but %g where the optimum is enough", bound, again);
+        CHECK(again <= bound, "bound %g, but %g where the optimum is enough", bound, again);
         if (isinf(best) || best <= anyway)
             continue;
         *share += (bound - anyway) / (best - anyway);
@@ -217,7 +215,7 @@ static void check_marginals(struct test *t, const struct sample *s)
         times[i] = was ? was : otherwise[i];
         recomputed_ps = cost_of(t, b, times);
         times[i] = was;
-        CHECK(t, extra_ps[i] == recomputed_ps - saved_ps, "item %u: %ld, not %ld", i,
+        CHECK(extra_ps[i] == recomputed_ps - saved_ps, "item %u: %ld, not %ld", i,
               (long)extra_ps[i], (long)(recomputed_ps - saved_ps));
     }
 }
@@ -228,7 +226,7 @@ int main(void)
     struct sample s;
     double share = 0;
     uint32_t cases = 0, infeasible = 0;
-    test_begin(&t, "border");
+    test_begin(&t);
     for (int i = 0; i < PROBLEMS; i++) {
         make_sample(&t, &s);
         check_marginals(&t, &s);
@@ -238,12 +236,12 @@ int main(void)
         }
         struct remat_border_network *network = remat_border_network(&t.arena, &s.border);
         for (int k = 0; k < 5; k++)
-            check_cut(&t, &s, network, (double[]){0, 0.002, 0.01, 0.04, 3}[k]);
-        check_hull(&t, &s, network);
-        check_bounds(&t, &s, network, &share, &cases);
+            check_cut(&s, network, (double[]){0, 0.002, 0.01, 0.04, 3}[k]);
+        check_hull(&s, network);
+        check_bounds(&s, network, &share, &cases);
         test_next(&t);
     }
-    CHECK(&t, cases > 500, "%u cases cost something", cases);
+    CHECK(cases > 500, "%u cases cost something", cases);
     printf("%u cases with a cost: bound / optimum %.3f on average; %u without a choice\n", cases,
            share / cases, infeasible);
     return test_end(&t);

@@ -67,19 +67,18 @@ static void check_unit_chain(struct test *t, uint32_t length)
     uint64_t rooms[LENGTH_MAX];
     for (uint32_t i = 0; i < LENGTH_MAX; i++)
         rooms[i] = LENGTH_MAX - i;
-    CHECK(t, remat_solve(&t->arena, &p, rooms, LENGTH_MAX, &o, s) == REMAT_OK, "%s",
-          remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, remat_solve(&t->arena, &p, rooms, LENGTH_MAX, &o, s));
     for (uint32_t i = 0; i < LENGTH_MAX; i++) {
         uint64_t runs = least_runs(length, (uint32_t)rooms[i]);
         double expected = p.total_time + (double)runs - (length - 1);
         if (runs == UINT64_MAX) {
-            CHECK(t, !s[i].fits || s[i].result.time >= p.total_time + FAR,
-                  "length %u, room %lu: %g", length, (unsigned long)rooms[i], s[i].result.time);
+            CHECK(!s[i].fits || s[i].result.time >= p.total_time + FAR, "length %u, room %lu: %g",
+                  length, (unsigned long)rooms[i], s[i].result.time);
             continue;
         }
-        CHECK(t, s[i].fits && s[i].result.time == expected, "length %u, room %lu: %g, expected %g",
+        CHECK(s[i].fits && s[i].result.time == expected, "length %u, room %lu: %g, expected %g",
               length, (unsigned long)rooms[i], s[i].result.time, expected);
-        CHECK(t, s[i].lower_bound <= expected, "length %u, room %lu: bound", length,
+        CHECK(s[i].lower_bound <= expected, "length %u, room %lu: bound", length,
               (unsigned long)rooms[i]);
     }
     test_next(t);
@@ -165,16 +164,15 @@ static void check_chain(struct test *t, uint32_t *compared, uint32_t *better)
     uint32_t count = 0;
     for (uint32_t room = ROOM_MAX; room > 12; room -= draw(t, 1, 12))
         rooms[count++] = room;
-    CHECK(t, remat_solve(&t->arena, &p, rooms, count, &o, s) == REMAT_OK, "%s",
-          remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, remat_solve(&t->arena, &p, rooms, count, &o, s));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t least = reverse(&c, 0, c.length - 1, (uint32_t)rooms[i] - c.bytes[0]);
         uint32_t last = c.bytes[0] + gradient(&c, 1) + gradient(&c, 0);
         if (least >= FAR || rooms[i] < last)
             continue;
         least += c.time[0] + c.time[2 * c.length - 1];
-        CHECK(t, s[i].fits && s[i].result.time <= least, "length %u, room %lu: %g, table %u",
-              c.length, (unsigned long)rooms[i], s[i].result.time, least);
+        CHECK(s[i].fits && s[i].result.time <= least, "length %u, room %lu: %g, table %u", c.length,
+              (unsigned long)rooms[i], s[i].result.time, least);
         *better += s[i].result.time < least;
         ++*compared;
     }
@@ -185,7 +183,7 @@ int main(void)
 {
     struct test t;
     uint32_t compared = 0, better = 0;
-    test_begin(&t, "chain");
+    test_begin(&t);
     for (uint32_t length = 1; length <= LENGTH_MAX; length++)
         check_unit_chain(&t, length);
     for (int i = 0; i < CHAINS; i++)

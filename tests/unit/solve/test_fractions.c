@@ -25,14 +25,14 @@ static void check_problem(struct test *t, uint32_t *slower)
     make_fractions(t, &parts);
     struct remat_problem p = make_from_parts(t, &parts);
     remat_status st = remat_solve_given_order(&t->arena, &p, &given);
-    CHECK(t, st == REMAT_OK && given.lower_bound <= given.result.time,
+    CHECK(st == REMAT_OK && given.lower_bound <= given.result.time,
           "the given order: %.17g of %.17g", given.result.time, given.lower_bound);
     for (uint32_t i = 0; i < BUDGETS; i++)
         budgets[i] = given.result.peak - given.result.peak * i / 4;
     st = remat_solve(&t->arena, &p, budgets, BUDGETS, &options, plans);
-    CHECK(t, st == REMAT_OK, "%s", remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, st);
     for (uint32_t i = 0; st == REMAT_OK && i < BUDGETS; i++) {
-        CHECK(t, !plans[i].fits || plans[i].lower_bound <= plans[i].result.time,
+        CHECK(!plans[i].fits || plans[i].lower_bound <= plans[i].result.time,
               "%u nodes, budget %u: %.17g below %.17g", parts.node_count, i, plans[i].result.time,
               plans[i].lower_bound);
         *slower += plans[i].fits && plans[i].result.time > given.result.time;
@@ -44,10 +44,10 @@ int main(void)
 {
     struct test t;
     uint32_t slower = 0;
-    test_begin(&t, "fractions");
+    test_begin(&t);
     t.random = 1;
     for (uint32_t i = 0; i < PROBLEMS; i++)
         check_problem(&t, &slower);
-    CHECK(&t, slower > PROBLEMS / 2, "only %u sequences run anything again", slower);
+    CHECK(slower > PROBLEMS / 2, "only %u sequences run anything again", slower);
     return test_end(&t);
 }

@@ -78,7 +78,7 @@ struct phase {
 static uint64_t budget_of(struct test *t, const struct remat_problem *p)
 {
     struct remat_solution given;
-    CHECK(t, remat_solve_given_order(&t->arena, p, &given) == REMAT_OK, "given order");
+    CHECK_OK(t->ctx, remat_solve_given_order(&t->arena, p, &given));
     return given.result.peak * 60 / 100;
 }
 
@@ -87,10 +87,9 @@ static remat_status run_floor(struct test *t, const struct remat_problem *p, str
     struct remat_floor floor, full;
     remat_floor_find(&t->arena, p, 50, &a->deadline, &floor);
     remat_floor_find(&t->arena, p, 50, NULL, &full);
-    CHECK(t, floor.bytes <= full.bytes && !(a->deadline.hit && floor.exact), "floor %lu of %lu",
+    CHECK(floor.bytes <= full.bytes && !(a->deadline.hit && floor.exact), "floor %lu of %lu",
           (unsigned long)floor.bytes, (unsigned long)full.bytes);
-    CHECK(t, floor.bytes >= remat_problem_working_set(p, floor.node), "floor of node %u",
-          floor.node);
+    CHECK(floor.bytes >= remat_problem_working_set(p, floor.node), "floor of node %u", floor.node);
     return REMAT_OK;
 }
 
@@ -100,9 +99,9 @@ static remat_status run_bound(struct test *t, const struct remat_problem *p, str
     uint64_t budget = budget_of(t, p);
     remat_bound_time(&t->arena, p, budget, 8, &a->deadline, &bound);
     remat_bound_time(&t->arena, p, budget, 8, NULL, &full);
-    CHECK(t, bound.time >= p->least_time && bound.time <= full.time, "bound %g of %g", bound.time,
+    CHECK(bound.time >= p->least_time && bound.time <= full.time, "bound %g of %g", bound.time,
           full.time);
-    CHECK(t, !(a->deadline.hit && bound.keep_more), "cuts of an unfinished flow");
+    CHECK(!(a->deadline.hit && bound.keep_more), "cuts of an unfinished flow");
     return REMAT_OK;
 }
 
@@ -130,10 +129,9 @@ static remat_status run_search(struct test *t, const struct remat_problem *p, st
                                      .pressure = 10,
                                      .deadline = &a->deadline};
     remat_status st = remat_solve_given_order(&t->arena, p, &given);
-    CHECK(t, st == REMAT_OK, "given order");
+    CHECK_OK(t->ctx, st);
     remat_search(&t->arena, p, &given.sequence, &o, &found);
-    CHECK(t, remat_simulate(t->ctx, p, found.items, found.count, &result) == REMAT_OK,
-          "what the search left is no plan");
+    CHECK_OK(t->ctx, remat_simulate(t->ctx, p, found.items, found.count, &result));
     return st;
 }
 
@@ -147,18 +145,16 @@ static void check_phase(struct test *t, const struct phase *phase, const struct 
 {
     struct asked a;
     ask(&a, 0);
-    CHECK(t, phase->run(t, p, &a) == REMAT_OK, "%s: %s", phase->name,
-          remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, phase->run(t, p, &a), "%s", phase->name);
     uint64_t all = a.count, longest = a.longest;
     printf("%s: %lu asks, at most %lu steps between two\n", phase->name, (unsigned long)all,
            (unsigned long)longest);
-    CHECK(t, all >= phase->asks && longest <= SOON, "%s: %lu asks, %lu steps without one",
-          phase->name, (unsigned long)all, (unsigned long)longest);
+    CHECK(all >= phase->asks && longest <= SOON, "%s: %lu asks, %lu steps without one", phase->name,
+          (unsigned long)all, (unsigned long)longest);
     for (uint64_t yes = 1; yes <= all; yes += 1 + all / 5) {
         ask(&a, yes);
-        CHECK(t, phase->run(t, p, &a) == REMAT_OK, "%s: %s", phase->name,
-              remat_context_message(t->ctx));
-        CHECK(t, a.deadline.hit && a.deadline.steps - a.at_yes <= SOON, "%s: %lu steps after",
+        CHECK_OK(t->ctx, phase->run(t, p, &a), "%s", phase->name);
+        CHECK(a.deadline.hit && a.deadline.steps - a.at_yes <= SOON, "%s: %lu steps after",
               phase->name, (unsigned long)(a.deadline.steps - a.at_yes));
     }
 }
@@ -171,7 +167,7 @@ static void check_cuts(struct test *t, const struct remat_problem *p)
     ask(&a, 0);
     remat_bound_time(&t->arena, p, budget_of(t, p), p->node_count, &a.deadline, &bound);
     printf("cuts: %.3g steps\n", (double)a.deadline.steps);
-    CHECK(t, a.deadline.steps <= CUTS_STEPS, "%.3g steps", (double)a.deadline.steps);
+    CHECK(a.deadline.steps <= CUTS_STEPS, "%.3g steps", (double)a.deadline.steps);
 }
 
 /* Far below what fits, where everything is tried. */
@@ -183,9 +179,9 @@ static void check_effort(struct test *t)
     uint64_t budget = budget_of(t, &p);
     struct remat_solve_options o = {.effort = 0.02, .deadline = &a.deadline};
     ask(&a, 0);
-    CHECK(t, remat_solve(&t->arena, &p, &budget, 1, &o, &plan) == REMAT_OK, "solve");
+    CHECK_OK(t->ctx, remat_solve(&t->arena, &p, &budget, 1, &o, &plan));
     printf("effort: %.3g steps\n", (double)a.deadline.steps);
-    CHECK(t, a.deadline.steps <= EFFORT_STEPS, "%.3g steps", (double)a.deadline.steps);
+    CHECK(a.deadline.steps <= EFFORT_STEPS, "%.3g steps", (double)a.deadline.steps);
     check_cuts(t, &p);
     test_next(t);
 }
@@ -198,7 +194,7 @@ int main(void)
                                          {"search", 30, run_search}};
     static const struct phase chain = {"chain", 100, run_chain};
     struct test t;
-    test_begin(&t, "limits");
+    test_begin(&t);
     struct remat_problem p = make_dense(&t, NODES, INPUTS);
     for (size_t i = 0; i < sizeof dense / sizeof *dense; i++)
         check_phase(&t, &dense[i], &p);

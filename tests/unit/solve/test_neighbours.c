@@ -72,18 +72,18 @@ static void check(struct test *t, const struct sample *s, uint32_t limit)
     bool seen[ALL_MAX] = {0};
     uint32_t far = 0, at_far = 0, count = expected(s, limit);
     remat_neighbours_find(&t->arena, s->items, s->start, s->starts, limit, &found);
-    CHECK(t, found.item_count == s->items && found.count == count,
+    CHECK(found.item_count == s->items && found.count == count,
           "%u items, %u starts, limit %u: %u decisions, expected %u", s->items, s->starts, limit,
           found.count, count);
     for (uint32_t i = 0; i < found.count; i++) {
         uint32_t number = number_of(found.actions + (size_t)i * s->items, s->items);
-        CHECK(t, number < s->all && !seen[number], "decision %u comes twice, or is none", number);
+        CHECK(number < s->all && !seen[number], "decision %u comes twice, or is none", number);
         if (number >= s->all)
             return;
         seen[number] = true;
-        CHECK(t, i >= s->distinct || number == s->first[i], "the starts do not come first");
+        CHECK(i >= s->distinct || number == s->first[i], "the starts do not come first");
         if (s->distance[number] != far) {
-            CHECK(t, s->distance[number] == far + 1 && at_far == s->at_distance[far],
+            CHECK(s->distance[number] == far + 1 && at_far == s->at_distance[far],
                   "%u of %u decisions that differ in %u items, then one in %u", at_far,
                   s->at_distance[far], far, s->distance[number]);
             far = s->distance[number];
@@ -97,7 +97,7 @@ int main(void)
 {
     struct test t;
     struct sample s;
-    test_begin(&t, "neighbours");
+    test_begin(&t);
     for (uint32_t i = 0; i < ROUNDS; i++) {
         make_sample(&t, &s);
         uint32_t nearest = s.starts * (1 + (CHOICES - 1) * s.items);

@@ -37,7 +37,7 @@ static uint32_t fewest(uint32_t stages, uint32_t count)
 int main(void)
 {
     struct test t;
-    test_begin(&t, "nest");
+    test_begin(&t);
     for (uint32_t stages = 1; stages <= STAGES; stages++)
         for (uint32_t count = 0; count < stages; count++) {
             bool dropped[STAGES] = {false};
@@ -45,9 +45,9 @@ int main(void)
             remat_nest(stages, count, dropped);
             for (uint32_t s = 0; s < stages; s++)
                 mask |= (uint32_t)dropped[s] << s;
-            CHECK(&t, !dropped[stages - 1] && (uint32_t)__builtin_popcount(mask) == count,
+            CHECK(!dropped[stages - 1] && (uint32_t)__builtin_popcount(mask) == count,
                   "%u of %u stages: %x dropped", count, stages, mask);
-            CHECK(&t, most_inputs(stages, mask) == fewest(stages, count),
+            CHECK(most_inputs(stages, mask) == fewest(stages, count),
                   "%u of %u stages: %u inputs at once, %u are enough", count, stages,
                   most_inputs(stages, mask), fewest(stages, count));
         }

@@ -42,7 +42,7 @@ static void make_sample(struct test *t, bool extended, struct sample *s)
     if (extended)
         add_random_extras(t, &s->parts);
     s->problem = make_from_parts(t, &s->parts);
-    CHECK(t, remat_solve_given_order(&t->arena, &s->problem, &given) == REMAT_OK, "given order");
+    CHECK_OK(t->ctx, remat_solve_given_order(&t->arena, &s->problem, &given));
     s->least_peak = oracle_peak(&s->parts);
     uint32_t least = (uint32_t)s->least_peak, peak = (uint32_t)given.result.peak;
     s->budget = draw(t, least, peak > least ? peak - 1 : peak);
@@ -53,8 +53,7 @@ static void solve(struct test *t, const struct remat_problem *p, uint64_t budget
                   struct remat_solution *out)
 {
     struct remat_solve_options options = {.effort = 0.02};
-    remat_status st = remat_solve(&t->arena, p, &budget, 1, &options, out);
-    CHECK(t, st == REMAT_OK, "%s", remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, remat_solve(&t->arena, p, &budget, 1, &options, out));
 }
 
 static void check_plan(struct test *t, const struct sample *s, struct tally *tally)
@@ -63,34 +62,34 @@ static void check_plan(struct test *t, const struct sample *s, struct tally *tal
     double time;
     uint64_t peak;
     solve(t, &s->problem, s->budget, &plan);
-    CHECK(t, plan.fits, "no plan where one exists");
-    CHECK(t, plain_simulate(&s->problem, plan.sequence.items, plan.sequence.count, &time, &peak),
+    CHECK(plan.fits, "no plan where one exists");
+    CHECK(plain_simulate(&s->problem, plan.sequence.items, plan.sequence.count, &time, &peak),
           "not valid");
-    CHECK(t, time == plan.result.time && peak == plan.result.peak && peak <= s->budget,
+    CHECK(time == plan.result.time && peak == plan.result.peak && peak <= s->budget,
           "time %g, peak %lu", time, (unsigned long)peak);
-    CHECK(t, time >= s->best, "time %g below the optimum %g", time, s->best);
-    CHECK(t, plan.lower_bound <= s->best, "bound %g, optimum %g", plan.lower_bound, s->best);
+    CHECK(time >= s->best, "time %g below the optimum %g", time, s->best);
+    CHECK(plan.lower_bound <= s->best, "bound %g, optimum %g", plan.lower_bound, s->best);
     double excess = time / s->best - 1;
     tally->optimal += time == s->best;
     tally->excess += excess;
     tally->worst = excess > tally->worst ? excess : tally->worst;
     solve(t, &s->problem, s->budget - 1, &less);
-    CHECK(t, !less.fits || less.result.time >= s->best, "faster with less");
-    CHECK(t, !less.fits || s->budget > s->least_peak, "a plan below the least peak");
+    CHECK(!less.fits || less.result.time >= s->best, "faster with less");
+    CHECK(!less.fits || s->budget > s->least_peak, "a plan below the least peak");
 }
 
 static void check_bound(struct test *t, const struct sample *s, struct tally *tally)
 {
     struct remat_bound bound;
     remat_bound_time(&t->arena, &s->problem, s->budget, 32, NULL, &bound);
-    CHECK(t, bound.time <= s->best, "bound %g above the optimum %g", bound.time, s->best);
+    CHECK(bound.time <= s->best, "bound %g above the optimum %g", bound.time, s->best);
     double branched = bound.time;
     for (uint32_t i = 0; i < bound.best_count; i++) {
         uint64_t ticks;
         remat_bound_branch(&t->arena, &s->problem, s->budget, bound.best[i], UINT64_MAX, 200, NULL,
                            &ticks);
         double time = remat_bound_from_ticks(&s->problem, ticks);
-        CHECK(t, time <= s->best, "bound by branches %g above the optimum %g", time, s->best);
+        CHECK(time <= s->best, "bound by branches %g above the optimum %g", time, s->best);
         branched = time > branched ? time : branched;
     }
     if (s->best == s->problem.least_time)
@@ -112,13 +111,12 @@ static void check_annealing(struct test *t, const struct sample *s, struct tally
     struct remat_simulation r;
     struct remat_search_options o = {
         .budget = s->budget, .moves = 20000, .seed = 1, .hot = 3e-3, .cold = 1e-6, .pressure = 10};
-    CHECK(t, remat_solve_given_order(&t->arena, &s->problem, &given) == REMAT_OK, "given order");
+    CHECK_OK(t->ctx, remat_solve_given_order(&t->arena, &s->problem, &given));
     remat_search(&t->arena, &s->problem, &given.sequence, &o, &found);
-    CHECK(t, remat_simulate(t->ctx, &s->problem, found.items, found.count, &r) == REMAT_OK, "%s",
-          remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, remat_simulate(t->ctx, &s->problem, found.items, found.count, &r));
     if (r.peak > s->budget)
         return;
-    CHECK(t, r.time >= s->best, "time %g below the optimum %g: one of the two is wrong", r.time,
+    CHECK(r.time >= s->best, "time %g below the optimum %g: one of the two is wrong", r.time,
           s->best);
     double excess = r.time / s->best - 1;
     tally->fitted++;
@@ -133,13 +131,13 @@ static void check_floor(struct test *t, const struct sample *s, struct tally *ta
     unsigned long least = (unsigned long)s->least_peak;
     remat_floor_find(&t->arena, &s->problem, 100000, NULL, &floor);
     remat_floor_find(&t->arena, &s->problem, draw(t, 0, 6), NULL, &hurried);
-    CHECK(t, floor.bytes <= least, "floor %lu above the least peak %lu", (unsigned long)floor.bytes,
+    CHECK(floor.bytes <= least, "floor %lu above the least peak %lu", (unsigned long)floor.bytes,
           least);
-    CHECK(t, hurried.bytes <= floor.bytes, "a hurried floor above the thorough one");
-    CHECK(t, !hurried.exact || hurried.bytes == least, "a floor called exact is not");
-    CHECK(t, !floor.exact || floor.bytes == least, "floor %lu, least peak %lu",
+    CHECK(hurried.bytes <= floor.bytes, "a hurried floor above the thorough one");
+    CHECK(!hurried.exact || hurried.bytes == least, "a floor called exact is not");
+    CHECK(!floor.exact || floor.bytes == least, "floor %lu, least peak %lu",
           (unsigned long)floor.bytes, least);
-    CHECK(t, floor.exact || s->problem.has_once || s->problem.has_lasting, "not exact");
+    CHECK(floor.exact || s->problem.has_once || s->problem.has_lasting, "not exact");
     tally->floors += floor.bytes == least;
 }
 
@@ -171,9 +169,9 @@ static void check_kind(struct test *t, const char *what, bool extended, uint32_t
         test_next(t);
     }
     print_tally(&tally);
-    CHECK(t, tally.optimal >= problems * 0.95, "fewer than 95 %% optimal");
-    CHECK(t, tally.excess <= 0.005 * problems, "mean excess above 0.5 %%");
-    CHECK(t, tally.annealed >= problems * (extended ? 0.8 : 0.9), "annealing is poor");
+    CHECK(tally.optimal >= problems * 0.95, "fewer than 95 %% optimal");
+    CHECK(tally.excess <= 0.005 * problems, "mean excess above 0.5 %%");
+    CHECK(tally.annealed >= problems * (extended ? 0.8 : 0.9), "annealing is poor");
 }
 
 /* --- without exhaustion --- */
@@ -210,12 +208,11 @@ static void check_without_exhaustion(struct test *t)
         struct remat_solve_options options = {.effort = PADDED_EFFORT};
         make_sample(t, false, &s);
         struct remat_problem p = make_padded(t, &s.parts, true);
-        CHECK(t, remat_solve(&t->arena, &p, &s.budget, 1, &options, &plan) == REMAT_OK, "%s",
-              remat_context_message(t->ctx));
-        CHECK(t, plan.lower_bound <= s.best, "bound %g, optimum %g", plan.lower_bound, s.best);
+        CHECK_OK(t->ctx, remat_solve(&t->arena, &p, &s.budget, 1, &options, &plan));
+        CHECK(plan.lower_bound <= s.best, "bound %g, optimum %g", plan.lower_bound, s.best);
         if (plan.fits) {
             double more = plan.result.time / s.best - 1;
-            CHECK(t, more >= 0, "time %g below the optimum %g", plan.result.time, s.best);
+            CHECK(more >= 0, "time %g below the optimum %g", plan.result.time, s.best);
             fits++;
             optimal += more == 0;
             excess += more;
@@ -226,9 +223,9 @@ static void check_without_exhaustion(struct test *t)
     printf("without exhaustion: %u of %u within the budget, %u optimal, mean excess %.3f %%, worst "
            "%.1f %%\n",
            fits, PADDED, optimal, 100 * excess / fits, 100 * worst);
-    CHECK(t, fits == PADDED, "no plan where one exists");
-    CHECK(t, optimal >= 0.95 * PADDED, "fewer than 95 %% optimal without exhaustion");
-    CHECK(t, excess <= 0.005 * PADDED, "mean excess above 0.5 %% without exhaustion");
+    CHECK(fits == PADDED, "no plan where one exists");
+    CHECK(optimal >= 0.95 * PADDED, "fewer than 95 %% optimal without exhaustion");
+    CHECK(excess <= 0.005 * PADDED, "mean excess above 0.5 %% without exhaustion");
 }
 
 /* --- beside nodes that no plan is about --- */
@@ -305,18 +302,17 @@ static struct remat_problem make_beside_idle(struct test *t, const struct remat_
     return make_from_parts(t, &parts);
 }
 
-static void check_valid(struct test *t, const struct remat_problem *p, const struct sample *s,
+static void check_valid(const struct remat_problem *p, const struct sample *s,
                         const struct remat_solution *plan)
 {
     double time;
     uint64_t peak;
-    CHECK(t,
-          plain_simulate(p, plan->sequence.items, plan->sequence.count, &time, &peak) &&
+    CHECK(plain_simulate(p, plan->sequence.items, plan->sequence.count, &time, &peak) &&
               time == plan->result.time && peak == plan->result.peak,
           "%g in %llu B", time, (unsigned long long)peak);
-    CHECK(t, !plan->fits || (peak <= s->budget && time > (1 - 1e-9) * s->best),
+    CHECK(!plan->fits || (peak <= s->budget && time > (1 - 1e-9) * s->best),
           "%g in %llu B, optimum %g", time, (unsigned long long)peak, s->best);
-    CHECK(t, plan->lower_bound < (1 + 1e-9) * s->best, "bound %g, optimum %g", plan->lower_bound,
+    CHECK(plan->lower_bound < (1 + 1e-9) * s->best, "bound %g, optimum %g", plan->lower_bound,
           s->best);
 }
 
@@ -330,14 +326,13 @@ static void check_beside_idle(struct test *t)
         make_sample(t, i % 2 > 0, &s);
         struct remat_problem p = make_beside_idle(t, &s.parts, 1);
         solve(t, &p, s.budget, &plan);
-        check_valid(t, &p, &s, &plan);
+        check_valid(&p, &s, &plan);
         p = make_beside_idle(t, &s.parts, 0);
         solve(t, &p, s.budget, &plan);
-        check_valid(t, &p, &s, &plan);
-        CHECK(t, plan.fits && fabs(plan.result.time / s.best - 1) < 1e-9, "time %g, optimum %g",
+        check_valid(&p, &s, &plan);
+        CHECK(plan.fits && fabs(plan.result.time / s.best - 1) < 1e-9, "time %g, optimum %g",
               plan.result.time, s.best);
-        CHECK(t, plan.lower_bound > (1 - 1e-9) * s.best, "bound %g of %g", plan.lower_bound,
-              s.best);
+        CHECK(plan.lower_bound > (1 - 1e-9) * s.best, "bound %g of %g", plan.lower_bound, s.best);
         test_next(t);
     }
 }
@@ -410,7 +405,7 @@ static void check_forgetting(struct test *t)
     }
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         printf("a planner that forgets %s: caught %u times\n", rules[i], caught[i]);
-        CHECK(t, caught[i] > 0, "a planner that forgets %s passes", rules[i]);
+        CHECK(caught[i] > 0, "a planner that forgets %s passes", rules[i]);
     }
 }
 
@@ -434,7 +429,7 @@ static void check_wrong_bounds(struct test *t)
     }
     printf("wrong bounds caught: for a byte less %u, a tick more %u, blind to other ways %u\n",
            less, more, unfused);
-    CHECK(t, less && more && unfused, "a wrong bound passes");
+    CHECK(less && more && unfused, "a wrong bound passes");
 }
 
 /* With an argument: what needs few problems, for builds with sanitizers. */
@@ -442,7 +437,7 @@ int main(int argc, char **argv)
 {
     struct test t;
     (void)argv;
-    test_begin(&t, "oracle");
+    test_begin(&t);
     if (argc == 1)
         check_without_exhaustion(&t);
     check_beside_idle(&t);

@@ -12,14 +12,13 @@ static void solve(struct test *t, const struct remat_problem *p, uint64_t budget
                   struct remat_solution *out)
 {
     struct remat_solve_options options = {.effort = effort};
-    CHECK(t, remat_solve(&t->arena, p, &budget, 1, &options, out) == REMAT_OK, "%s",
-          remat_context_message(t->ctx));
+    CHECK_OK(t->ctx, remat_solve(&t->arena, p, &budget, 1, &options, out));
 }
 
 static uint64_t peak_as_given(struct test *t, const struct remat_problem *p)
 {
     struct remat_solution given;
-    CHECK(t, remat_solve_given_order(&t->arena, p, &given) == REMAT_OK, "given order");
+    CHECK_OK(t->ctx, remat_solve_given_order(&t->arena, p, &given));
     return given.result.peak;
 }
 
@@ -40,7 +39,7 @@ static void check_starts(struct test *t)
         test_next(t);
     }
     printf("starts: %u of %u fit, time %g of at least %g\n", fit, PROBLEMS, time, least);
-    CHECK(t, fit == PROBLEMS && time <= 20886, "a start is missing");
+    CHECK(fit == PROBLEMS && time <= 20886, "a start is missing");
 }
 
 /* A layer's forward ops; input -1 is the value before the layer. */
@@ -84,7 +83,7 @@ static void check_cuts(struct test *t)
     struct remat_solution plan;
     solve(t, &p, peak_as_given(t, &p) / 2, 1e-9, &plan);
     printf("cuts: time %g of at least %g\n", plan.result.time, plan.lower_bound);
-    CHECK(t, plan.fits && plan.result.time <= plan.lower_bound, "cut plans are missing");
+    CHECK(plan.fits && plan.result.time <= plan.lower_bound, "cut plans are missing");
     test_next(t);
 }
 
@@ -105,7 +104,7 @@ static void check_branches(struct test *t)
         test_next(t);
     }
     printf("proven optimal: %u of %u, by cuts alone %u\n", proven, PROBLEMS, by_cuts);
-    CHECK(t, proven >= by_cuts + 3, "branches prove nothing");
+    CHECK(proven >= by_cuts + 3, "branches prove nothing");
 }
 
 /* Node i reads one to three of the 25 before it. */
@@ -133,21 +132,21 @@ static void check_agreement(struct test *t, uint64_t *found, uint64_t *given)
     uint64_t peak = peak_as_given(t, &p);
     double slowest = 0;
     solve(t, &p, 1, 0.1, &none); /* nothing fits: the least peak */
-    CHECK(t, !none.fits, "a plan in 1 B");
+    CHECK(!none.fits, "a plan in 1 B");
     uint64_t least = none.result.peak;
     *found += least;
     *given += peak;
     for (uint32_t i = 0; i < BUDGETS; i++) { /* upwards */
         uint64_t budget = least + (peak - least) * i / BUDGETS;
         solve(t, &p, budget, 0.1, &plan);
-        CHECK(t, plan.fits, "least peak %lu, none within %lu", (unsigned long)least,
+        CHECK(plan.fits, "least peak %lu, none within %lu", (unsigned long)least,
               (unsigned long)budget);
-        CHECK(t, i == 0 || plan.result.time <= slowest * 1.02, "time %g within %lu, %g in less",
+        CHECK(i == 0 || plan.result.time <= slowest * 1.02, "time %g within %lu, %g in less",
               plan.result.time, (unsigned long)budget, slowest);
         slowest = plan.result.time;
     }
     solve(t, &p, least - 1, 0.1, &plan);
-    CHECK(t, !plan.fits && plan.result.peak == least, "named: %lu and %lu",
+    CHECK(!plan.fits && plan.result.peak == least, "named: %lu and %lu",
           (unsigned long)plan.result.peak, (unsigned long)least);
     test_next(t);
 }
@@ -156,7 +155,7 @@ int main(void)
 {
     struct test t;
     uint64_t found = 0, given = 0;
-    test_begin(&t, "rules");
+    test_begin(&t);
     check_starts(&t);
     check_cuts(&t);
     check_branches(&t);
@@ -164,6 +163,6 @@ int main(void)
     for (uint32_t i = 0; i < IRREGULAR; i++)
         check_agreement(&t, &found, &given);
     printf("least peaks: %lu of %lu\n", (unsigned long)found, (unsigned long)given);
-    CHECK(&t, found <= 340, "the ladder does not go far down");
+    CHECK(found <= 340, "the ladder does not go far down");
     return test_end(&t);
 }

@@ -25,17 +25,17 @@ static void check_by_hand(struct test *t)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         remat_status st = remat_simulate(t->ctx, &p, cases[i].sequence, cases[i].length, &s);
-        CHECK(t, st == REMAT_OK && s.time == cases[i].time && s.peak == cases[i].peak,
+        CHECK(st == REMAT_OK && s.time == cases[i].time && s.peak == cases[i].peak,
               "case %zu: %s, time %g peak %lu", i, remat_context_message(t->ctx), s.time,
               (unsigned long)s.peak);
-        CHECK(t, plain_simulate(&p, cases[i].sequence, cases[i].length, &unused, &peak), "valid");
-        CHECK(t, peak == cases[i].peak, "plain simulator, case %zu", i);
+        CHECK(plain_simulate(&p, cases[i].sequence, cases[i].length, &unused, &peak), "valid");
+        CHECK(peak == cases[i].peak, "plain simulator, case %zu", i);
     }
     uint32_t wrong[][3] = {{1, 0, 2}, {0, 1, 1}, {0, 1, 3}};
     for (size_t i = 0; i < 3; i++)
-        CHECK(t, remat_simulate(t->ctx, &p, wrong[i], 3, &s) == REMAT_ERROR_INVALID,
-              "wrong sequence %zu is accepted", i);
-    CHECK(t, remat_simulate(t->ctx, &p, NULL, 0, &s) == REMAT_ERROR_INVALID, "empty");
+        CHECK_STATUS(t->ctx, remat_simulate(t->ctx, &p, wrong[i], 3, &s), REMAT_ERROR_INVALID, "",
+                     "wrong sequence %zu is accepted", i);
+    CHECK_STATUS(t->ctx, remat_simulate(t->ctx, &p, NULL, 0, &s), REMAT_ERROR_INVALID, "", "empty");
 }
 
 static uint32_t any_way(struct test *t, const struct remat_problem *p, uint32_t v)
@@ -65,7 +65,7 @@ int main(void)
 {
     struct test t;
     uint32_t valid = 0;
-    test_begin(&t, "simulate");
+    test_begin(&t);
     check_by_hand(&t);
     for (int i = 0; i < PROBLEMS; i++) {
         struct remat_problem_parts parts = random_parts(&t, draw(&t, 2, 12));
@@ -80,15 +80,14 @@ int main(void)
             uint64_t peak;
             bool expected = plain_simulate(&p, sequence, length, &time, &peak);
             remat_status st = remat_simulate(t.ctx, &p, sequence, length, &s);
-            CHECK(&t, (st == REMAT_OK) == expected, "problem %d: valid %d, status %d", i, expected,
-                  st);
-            CHECK(&t, !expected || (s.time == time && s.peak == peak), "problem %d: peak %lu, %lu",
-                  i, (unsigned long)s.peak, (unsigned long)peak);
+            CHECK((st == REMAT_OK) == expected, "problem %d: valid %d, status %d", i, expected, st);
+            CHECK(!expected || (s.time == time && s.peak == peak), "problem %d: peak %lu, %lu", i,
+                  (unsigned long)s.peak, (unsigned long)peak);
             valid += expected;
         }
         test_next(&t);
     }
     printf("%u of %d random sequences were valid\n", valid, PROBLEMS * 10);
-    CHECK(&t, valid > PROBLEMS && valid < PROBLEMS * 10, "the sequences do not test much");
+    CHECK(valid > PROBLEMS && valid < PROBLEMS * 10, "the sequences do not test much");
     return test_end(&t);
 }

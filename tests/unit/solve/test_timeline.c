@@ -11,20 +11,20 @@ static void compare(struct test *t, struct remat_timeline *line)
     double time;
     uint64_t peak;
     remat_timeline_store(line, &t->arena, &s);
-    CHECK(t, plain_simulate(line->problem, s.items, s.count, &time, &peak), "not valid");
-    CHECK(t, (double)line->ticks == time, "ticks %g, time %g", (double)line->ticks, time);
-    CHECK(t, (uint64_t)remat_timeline_peak(line) == peak, "peak %ld, simulated %lu",
+    CHECK(plain_simulate(line->problem, s.items, s.count, &time, &peak), "not valid");
+    CHECK((double)line->ticks == time, "ticks %g, time %g", (double)line->ticks, time);
+    CHECK((uint64_t)remat_timeline_peak(line) == peak, "peak %ld, simulated %lu",
           (long)remat_timeline_peak(line), (unsigned long)peak);
     uint32_t slot = remat_timeline_peak_slot(line, t->random);
-    CHECK(t, remat_timeline_max(line, slot, slot) == remat_timeline_peak(line), "peak slot");
-    CHECK(t, remat_timeline_max(line, 0, line->slot_count - 1) == remat_timeline_peak(line), "max");
+    CHECK(remat_timeline_max(line, slot, slot) == remat_timeline_peak(line), "peak slot");
+    CHECK(remat_timeline_max(line, 0, line->slot_count - 1) == remat_timeline_peak(line), "max");
     uint32_t first = draw(t, 0, line->slot_count - 1), last = draw(t, first, line->slot_count - 1);
     int64_t most = 0;
     for (slot = first; slot <= last; slot++) {
         int64_t live = remat_timeline_max(line, slot, slot);
         most = live > most ? live : most;
     }
-    CHECK(t, remat_timeline_max(line, first, last) == most, "max from %u to %u", first, last);
+    CHECK(remat_timeline_max(line, first, last) == most, "max from %u to %u", first, last);
 }
 
 static void change(struct test *t, struct remat_timeline *line)
@@ -49,7 +49,7 @@ static void change(struct test *t, struct remat_timeline *line)
 int main(void)
 {
     struct test t;
-    test_begin(&t, "timeline");
+    test_begin(&t);
     for (int i = 0; i < PROBLEMS; i++) {
         struct remat_problem_parts parts = random_parts(&t, draw(&t, 2, 12));
         if (i % 2)
@@ -69,7 +69,7 @@ int main(void)
             change(&t, &line);
             if (draw(&t, 0, 2) == 0) {
                 remat_timeline_rollback(&line);
-                CHECK(&t, remat_timeline_peak(&line) == peak && line.run_count == runs, "rollback");
+                CHECK(remat_timeline_peak(&line) == peak && line.run_count == runs, "rollback");
             }
             compare(&t, &line);
         }
