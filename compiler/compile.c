@@ -148,8 +148,7 @@ static remat_status emit(struct pipeline *p, struct remat_search *search, struct
 }
 
 static remat_status describe(struct pipeline *p, struct remat_search *search,
-                             const struct remat_chosen *c, uint64_t base_ns,
-                             struct remat_program *out)
+                             const struct remat_chosen *c, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     const struct remat_compile_settings *s = p->settings;
@@ -169,7 +168,7 @@ static remat_status describe(struct pipeline *p, struct remat_search *search,
         memcpy(settings, s->settings, s->setting_count * sizeof *settings);
     out->settings = settings;
     out->setting_count = s->setting_count;
-    out->base_step_ns = base_ns * microbatches + p->update.step_ns;
+    out->base_step_ns = p->evaluator.base_ns * microbatches + p->update.step_ns;
     if (c->bound_ns)
         out->bound_step_ns = c->bound_ns * microbatches + p->update.step_ns;
     out->floor_slack_ns = c->floor_slack_ns * microbatches;
@@ -274,8 +273,8 @@ static remat_status start(struct pipeline *p, struct remat_search *search)
     REMAT_TRY(arrange_fixed(p));
     set_limit(p);
     REMAT_TRY(find_pinned(p, &ground, &pinned));
-    REMAT_TRY(remat_evaluator_init(&p->evaluator, p->ctx, p->planning, p->graph, &p->statics,
-                                   &p->settings->device, pinned, &p->watch));
+    remat_evaluator_init(&p->evaluator, p->ctx, p->planning, p->graph, &p->statics,
+                         &p->settings->device, pinned, &p->watch);
     *search = (struct remat_search){.ctx = p->ctx,
                                     .arena = p->arena,
                                     .planning = p->planning,
@@ -317,7 +316,7 @@ static remat_status make_plan(void *user)
     end_planning(p);
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
-    REMAT_TRY(describe(p, &search, &best, explanation.base_step_ns, program));
+    REMAT_TRY(describe(p, &search, &best, program));
     REMAT_TRY(remat_program_verify(p->ctx, program));
     st = remat_program_simulate(p->ctx, program);
     if (st == REMAT_ERROR_INVALID)

@@ -435,33 +435,29 @@ static void need_slice(struct builder *b, uint32_t item)
 }
 
 /* Each of the items' own share of the arithmetic that makes them all: what it alone needs. */
-static remat_status charge_flops(struct builder *b, const uint32_t *items, uint32_t count)
+static void charge_flops(struct builder *b, const uint32_t *items, uint32_t count)
 {
-    remat_status st = REMAT_OK;
     uint32_t roots[ITEMS_MAX];
     struct remat_load all, rest;
     if (count == 0 || count > ITEMS_MAX)
-        return REMAT_OK;
+        return;
     for (uint32_t i = 0; i < count; i++)
         roots[i] = root_of(b, items[i]);
-    REMAT_TRY(remat_settled_load(b->ctx, b->scratch, b->s, roots, count, &b->device, &all));
+    all = remat_settled_load(b->scratch, b->s, roots, count, &b->device);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t last = roots[count - 1];
         roots[count - 1] = roots[i];
         roots[i] = last;
         rest.compute_ns = 0;
         if (count > 1)
-            REMAT_TRY(
-                remat_settled_load(b->ctx, b->scratch, b->s, roots, count - 1, &b->device, &rest));
+            rest = remat_settled_load(b->scratch, b->s, roots, count - 1, &b->device);
         last = roots[count - 1];
         roots[count - 1] = roots[i];
         roots[i] = last;
         if (all.compute_ns > rest.compute_ns)
             charge_task(b, items[i], 1000 * (all.compute_ns - rest.compute_ns));
     }
-fail:
     remat_arena_reset(b->scratch);
-    return st;
 }
 
 /* --- sites --- */
@@ -521,9 +517,8 @@ static void charge_set(struct builder *b, uint32_t k, const struct set *set, str
 }
 
 /* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
-static remat_status find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *all)
+static void find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *all)
 {
-    remat_status st = REMAT_OK;
     const struct remat_inlined *list = &b->s->inlined[k];
     *all = 0;
     for (uint32_t r = 0; r < list->count; r++) {
@@ -531,8 +526,7 @@ static remat_status find_set(struct builder *b, uint32_t k, struct set *out, uin
         struct remat_load load;
         if (!reads_root(b, k, list->roots[r]) || (*all)++ >= INLINED_MAX)
             continue;
-        REMAT_TRY(
-            remat_settled_load(b->ctx, b->scratch, b->s, &list->roots[r], 1, &b->device, &load));
+        load = remat_settled_load(b->scratch, b->s, &list->roots[r], 1, &b->device);
         remat_arena_reset(b->scratch);
         for (uint32_t i = 0; i < out->count; i++)
             if (writer_of(b, out->items[i]) == writer_of(b, item))
@@ -540,31 +534,28 @@ static remat_status find_set(struct builder *b, uint32_t k, struct set *out, uin
         out->items[out->count] = item;
         out->compute_ns[out->count++] = load.compute_ns;
     }
-fail:
-    return st;
 }
 
 /* Kernels of the backward pass that inline. Where memory stays the longer side whatever they
  * inline, each value read is charged by itself; else sets of values are. */
-static remat_status add_inlining(struct builder *b, uint32_t k)
+static void add_inlining(struct builder *b, uint32_t k)
 {
-    remat_status st = REMAT_OK;
     struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
     struct set set = {0};
     double most = load.compute_ns, least = load.memory_ns;
     uint32_t all;
     count_site(b, 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns)));
-    REMAT_TRY(find_set(b, k, &set, &all));
+    find_set(b, k, &set, &all);
     for (uint32_t i = 0; i < set.count; i++) {
         most += set.compute_ns[i];
         least -= moved_ps(b, k, root_of(b, set.items[i])) / 1000;
     }
     if (most > least && all <= INLINED_MAX) {
         charge_set(b, k, &set, load);
-        return REMAT_OK;
+        return;
     }
     if (load.compute_ns > load.memory_ns)
-        return REMAT_OK;
+        return;
     for (uint32_t r = 0; r < b->s->inlined[k].count; r++) {
         uint32_t root = b->s->inlined[k].roots[r];
         if (!reads_root(b, k, root))
@@ -573,20 +564,16 @@ static remat_status add_inlining(struct builder *b, uint32_t k)
         need_slice(b, b->out->item_of[root]);
     }
     add_loads(b, k, false);
-fail:
-    return st;
 }
 
 enum { STORES_MAX = 4 }; /* of a kernel that may go: of all sets of them the price is known */
 
 /* Without the values of a set, by bit, and what makes only these. */
-static remat_status price_without(struct builder *b, uint32_t k, const uint32_t *roots,
-                                  uint32_t count, uint32_t without, double *out_ps)
+static double price_without(struct builder *b, uint32_t k, const uint32_t *roots, uint32_t count,
+                            uint32_t without)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fused_kernel *whole = kernel_at(b, k);
     const struct remat_graph *g = b->graph;
-    struct remat_fused_kernel part;
     uint8_t *stored = b->s->stored;
     uint32_t begin = whole->node_count;
     remat_node *nodes;
@@ -608,49 +595,40 @@ static remat_status price_without(struct builder *b, uint32_t k, const uint32_t 
                 needed[m] |= whole->nodes[m].i == g->values[root].node;
         }
     }
-    *out_ps = 0;
+    double ps = 0;
     if (begin < whole->node_count) {
-        REMAT_TRY(remat_fuse_nodes(b->ctx, b->scratch, g, whole, nodes + begin,
-                                   whole->node_count - begin, stored, &part));
+        struct remat_fused_kernel part = remat_fuse_nodes(b->scratch, g, whole, nodes + begin,
+                                                          whole->node_count - begin, stored);
         struct remat_load load = remat_price_load(g, &part, &b->device);
-        *out_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
+        ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     }
-fail:
     for (uint32_t o = 0; o < whole->operand_count; o++)
         stored[whole->operands[o].value.i] = 0;
     remat_arena_reset(b->scratch);
-    return st;
+    return ps;
 }
 
 /* What leaving out each of the values spares, so that for no set of them more is spared than the
  * sum says. */
-static remat_status find_spared(struct builder *b, uint32_t k, const uint32_t *roots,
-                                uint32_t count, double *spared)
+static void find_spared(struct builder *b, uint32_t k, const uint32_t *roots, uint32_t count,
+                        double *spared)
 {
-    remat_status st = REMAT_OK;
-    double all_ps, ps;
-    REMAT_TRY(price_without(b, k, roots, count, 0, &all_ps));
-    for (uint32_t i = 0; i < count; i++) {
-        REMAT_TRY(price_without(b, k, roots, count, 1u << i, &ps));
-        spared[i] = all_ps - ps;
-    }
+    double all_ps = price_without(b, k, roots, count, 0);
+    for (uint32_t i = 0; i < count; i++)
+        spared[i] = all_ps - price_without(b, k, roots, count, 1u << i);
     for (uint32_t without = 1; without < 1u << count; without++) {
-        double sum = 0;
-        REMAT_TRY(price_without(b, k, roots, count, without, &ps));
+        double sum = 0, ps = price_without(b, k, roots, count, without);
         for (uint32_t i = 0; i < count; i++)
             sum += without >> i & 1 ? spared[i] : 0;
         for (uint32_t i = 0; i < count && sum < all_ps - ps; i++)
             if (without >> i & 1)
                 spared[i] += (all_ps - ps - sum) / __builtin_popcount(without);
     }
-fail:
-    return st;
 }
 
 /* A forward kernel: what it need not store is spared. */
-static remat_status add_stores(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
+static void add_stores(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
 {
-    remat_status st = REMAT_OK;
     struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
     double all_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     double spared[STORES_MAX];
@@ -669,43 +647,34 @@ static remat_status add_stores(struct builder *b, uint32_t k, const uint32_t *it
         roots[found] = root;
         optional[found++] = items[i];
     }
-    REMAT_TRY(find_spared(b, k, roots, found, spared));
+    find_spared(b, k, roots, found, spared);
     for (uint32_t i = 0; i < found; i++) {
         b->constant_ps -= ceil(spared[i]);
         add_arc(b, optional[i], task_node(b, optional[i]), remat_ps(ceil(spared[i])));
     }
-fail:
-    return st;
 }
 
 /* Of a rerun for all of the items that it makes for certain. */
-static remat_status is_bound_by_memory(struct builder *b, const uint32_t *items, uint32_t count,
-                                       bool *out)
+static bool is_bound_by_memory(struct builder *b, const uint32_t *items, uint32_t count)
 {
-    remat_status st = REMAT_OK;
     uint32_t roots[ITEMS_MAX], made = 0;
     struct remat_load load;
     for (uint32_t i = 0; i < count && made < ITEMS_MAX; i++)
         if (is_rerun(b, items[i]))
             roots[made++] = root_of(b, items[i]);
-    *out = true;
     if (made == 0)
-        return REMAT_OK;
-    REMAT_TRY(remat_settled_load(b->ctx, b->scratch, b->s, roots, made, &b->device, &load));
-    *out = load.memory_ns >= load.compute_ns;
-fail:
+        return true;
+    load = remat_settled_load(b->scratch, b->s, roots, made, &b->device);
     remat_arena_reset(b->scratch);
-    return st;
+    return load.memory_ns >= load.compute_ns;
 }
 
 /* The rerun of a fused kernel. */
-static remat_status add_rerun(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
+static void add_rerun(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
 {
-    remat_status st = REMAT_OK;
     uint32_t runs, made = 0, again[ITEMS_MAX];
-    bool memory;
+    bool memory = is_bound_by_memory(b, items, count);
     runs = add_extra(b, 1000 * b->device.launch_ns);
-    REMAT_TRY(is_bound_by_memory(b, items, count, &memory));
     for (uint32_t i = 0; i < count; i++) {
         if (!is_rerun(b, items[i]))
             continue;
@@ -719,10 +688,8 @@ static remat_status add_rerun(struct builder *b, uint32_t k, const uint32_t *ite
         }
     }
     if (!memory)
-        REMAT_TRY(charge_flops(b, again, made));
+        charge_flops(b, again, made);
     add_loads(b, k, true);
-fail:
-    return st;
 }
 
 static bool is_lasting(const struct builder *b, uint32_t k)
@@ -733,9 +700,8 @@ static bool is_lasting(const struct builder *b, uint32_t k)
     return any;
 }
 
-static remat_status add_sites(struct builder *b)
+static void add_sites(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     uint32_t *items;
     REMAT_NEW(b->arena, items, b->out->item_count);
     for (uint32_t k = 0; k < b->kernels->count; k++) {
@@ -748,10 +714,10 @@ static remat_status add_sites(struct builder *b)
                     items[count++] = item;
             }
         if (is_program(b, k) && remat_is_early(kernel) && count > 0) {
-            REMAT_TRY(add_stores(b, k, items, count));
-            REMAT_TRY(add_rerun(b, k, items, count));
+            add_stores(b, k, items, count);
+            add_rerun(b, k, items, count);
         } else if (is_program(b, k) && !remat_is_early(kernel) && b->s->inlined[k].count > 0) {
-            REMAT_TRY(add_inlining(b, k));
+            add_inlining(b, k);
         } else if (remat_is_early(kernel) && count > 0 && !is_lasting(b, k)) {
             double ps = 1000 * (double)b->prices[k].ns;
             b->saved_ps += ps;
@@ -767,8 +733,6 @@ static remat_status add_sites(struct builder *b)
     b->out->border.arc_count = (uint32_t)b->arcs.count;
     b->out->border.constant_ps = remat_ps(floor(b->constant_ps));
     b->out->saved_ns = remat_ns_add(b->out->least_ns, remat_ns_ceil(b->saved_ps / 1000));
-fail:
-    return st;
 }
 
 /* So that no choice costs more than what 64 bits hold. */
@@ -812,7 +776,7 @@ remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
     find_items(&b);
     find_readers(&b);
     add_tasks(&b);
-    REMAT_TRY(add_sites(&b));
+    add_sites(&b);
     REMAT_TRY(check_costs(&b, device->name));
     remat_model_layers(arena, settled->graph, out);
 fail:

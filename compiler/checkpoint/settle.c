@@ -26,7 +26,6 @@ struct readers {
 };
 
 struct settler {
-    remat_context *ctx;
     struct remat_arena *arena, *scratch;
     struct remat_settled *out;
     struct remat_device_description device;
@@ -163,15 +162,12 @@ static int compare_nodes(const void *a, const void *b)
     return x->i < y->i ? -1 : x->i > y->i;
 }
 
-remat_status remat_settled_load(remat_context *ctx, struct remat_arena *scratch,
-                                const struct remat_settled *s, const uint32_t *roots,
-                                uint32_t count, const struct remat_device_description *device,
-                                struct remat_load *out)
+struct remat_load remat_settled_load(struct remat_arena *scratch, const struct remat_settled *s,
+                                     const uint32_t *roots, uint32_t count,
+                                     const struct remat_device_description *device)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fused_kernel *whole =
         &s->kernels->kernels[remat_settled_writer(s, roots[0])];
-    struct remat_fused_kernel made;
     remat_node *nodes;
     uint32_t node_count = 0, all = 0;
     for (uint32_t r = 0; r < count; r++)
@@ -191,16 +187,15 @@ remat_status remat_settled_load(remat_context *ctx, struct remat_arena *scratch,
     for (uint32_t n = 0; n < all; n++)
         if (n == 0 || nodes[n].i != nodes[n - 1].i)
             nodes[node_count++] = nodes[n];
-    REMAT_TRY(remat_fuse_nodes(ctx, scratch, s->graph, whole, nodes, node_count, s->stored, &made));
+    struct remat_fused_kernel made =
+        remat_fuse_nodes(scratch, s->graph, whole, nodes, node_count, s->stored);
     made.phase = REMAT_PHASE_BACKWARD;
-    *out = remat_price_load(s->graph, &made, device);
-fail:
     for (uint32_t r = 0; r < count; r++) {
         s->stored[roots[r]] = 0;
         for (uint32_t i = 0; i < s->slices[roots[r]].read_count; i++)
             s->stored[s->slices[roots[r]].reads[i].root] = 0;
     }
-    return st;
+    return remat_price_load(s->graph, &made, device);
 }
 
 /* --- whether a kernel can make a value for itself --- */
@@ -345,20 +340,17 @@ static void inline_in(struct settler *s, uint32_t kernel, uint32_t root,
         add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
 }
 
-static remat_status settle(struct settler *s, uint32_t root)
+static void settle(struct settler *s, uint32_t root)
 {
-    remat_status st = REMAT_OK;
     const struct readers *list = &s->readers[root];
     uint32_t writer = remat_settled_writer(s->out, root);
     const struct remat_slice *slice = &s->out->slices[root];
-    struct remat_load load;
-    double compute_ns, memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
+    double memory_ns = bytes_ns(s, root), rerun_ns, all_ns = 0;
     bool all = true;
     if (!is_program(s, writer))
-        return REMAT_OK;
-    REMAT_TRY(remat_settled_load(s->ctx, s->scratch, s->out, &root, 1, &s->device, &load));
+        return;
+    double compute_ns = remat_settled_load(s->scratch, s->out, &root, 1, &s->device).compute_ns;
     remat_arena_reset(s->scratch);
-    compute_ns = load.compute_ns;
     for (uint32_t r = 0; r < slice->read_count; r++)
         memory_ns += bytes_ns(s, slice->reads[r].root);
     rerun_ns = s->runs_again[writer] ? bytes_ns(s, root)
@@ -381,8 +373,6 @@ static remat_status settle(struct settler *s, uint32_t root)
         else if (reader->own && !is_early(s, reader->kernel))
             s->runs_again[writer] = true;
     }
-fail:
-    return st;
 }
 
 /* --- the whole --- */
@@ -407,15 +397,15 @@ static void find_readers(struct settler *s)
     }
 }
 
-remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
-                          const struct remat_graph *graph, const struct remat_kernel_list *kernels,
-                          const struct remat_device_description *device,
-                          const struct remat_decision *pinned, struct remat_settled *out)
+void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
+                  const struct remat_kernel_list *kernels,
+                  const struct remat_device_description *device,
+                  const struct remat_decision *pinned, struct remat_settled *out)
 {
-    remat_status st = REMAT_OK;
-    struct settler s = {
-        .ctx = ctx, .arena = arena, .out = out, .device = remat_price_typical(device)};
-    s.scratch = remat_scratch_open(ctx);
+    struct settler s = {.arena = arena,
+                        .scratch = remat_scratch_open(arena->ctx),
+                        .out = out,
+                        .device = remat_price_typical(device)};
     *out = (struct remat_settled){.graph = graph, .kernels = kernels};
     REMAT_NEW(arena, out->stored, graph->value_count);
     remat_facts_create(arena, graph, &out->facts);
@@ -436,10 +426,8 @@ remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (out->standing[graph->nodes[n].outputs[o].i] == REMAT_STANDING_CANDIDATE)
-                REMAT_TRY(settle(&s, graph->nodes[n].outputs[o].i));
+                settle(&s, graph->nodes[n].outputs[o].i);
     for (uint32_t k = 0; k < kernels->count; k++)
         out->inlined[k] = (struct remat_inlined){(uint32_t)s.lists[k].count, s.lists[k].items};
-fail:
     remat_scratch_close(s.scratch);
-    return st;
 }

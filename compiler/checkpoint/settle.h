@@ -58,18 +58,17 @@ struct remat_settled {
 };
 
 /* What a kernel takes that makes and stores some candidates of a fused kernel, no others being
- * recomputed, as a rerun does. `scratch` may be reset. */
-remat_status remat_settled_load(remat_context *ctx, struct remat_arena *scratch,
-                                const struct remat_settled *settled, const uint32_t *roots,
-                                uint32_t count, const struct remat_device_description *device,
-                                struct remat_load *out);
+ * recomputed, as a rerun does. */
+struct remat_load remat_settled_load(struct remat_arena *scratch,
+                                     const struct remat_settled *settled, const uint32_t *roots,
+                                     uint32_t count, const struct remat_device_description *device);
 
 /* `pinned`: the decision of the pins alone, a reason marks what they decide; NULL: no pins. The
  * result lies in the arena and points to its arguments. */
-remat_status remat_settle(remat_context *ctx, struct remat_arena *arena,
-                          const struct remat_graph *graph, const struct remat_kernel_list *kernels,
-                          const struct remat_device_description *device,
-                          const struct remat_decision *pinned, struct remat_settled *out);
+void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
+                  const struct remat_kernel_list *kernels,
+                  const struct remat_device_description *device,
+                  const struct remat_decision *pinned, struct remat_settled *out);
 
 struct remat_trace remat_settled_trace(const struct remat_settled *settled, remat_value value);
 

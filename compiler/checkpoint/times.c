@@ -94,21 +94,20 @@ static void list_reads(struct remat_times *t)
 }
 
 void remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
-                        const struct remat_device_description *device, struct remat_times *out)
+                        const struct remat_price *prices, struct remat_times *out)
 {
     struct remat_times *t = out;
     uint32_t count = settled->kernels->count;
-    *t = (struct remat_times){.arena = arena, .settled = settled, .entry_slots = 1024};
-    REMAT_NEW(arena, t->base_ns, count);
+    *t = (struct remat_times){
+        .arena = arena, .settled = settled, .prices = prices, .entry_slots = 1024};
     REMAT_NEW(arena, t->entries, t->entry_slots);
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
     REMAT_NEW(arena, t->needed, settled->graph->value_count);
     REMAT_NEW(arena, t->classes, count);
     for (uint32_t k = 0; k < count; k++) {
-        t->base_ns[k] = remat_price_kernel(settled->graph, kernel_at(t, k), device).ns;
         t->classes[k] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
         if (!is_early(kernel_at(t, k)) && settled->inlined[k].count == 0)
-            add(t, k, t->base_ns[k], 0, &t->same);
+            add(t, k, t->prices[k].ns, 0, &t->same);
     }
     list_candidates(t);
     list_reads(t);
@@ -216,7 +215,7 @@ static void add_content(const struct remat_times *t, uint32_t site, struct remat
     uint64_t key = key_of(named ? site : kernel + (site >= kernel_count(t)) * kernel_count(t),
                           content->made, content->stored);
     if (named) {
-        add(t, kernel, t->base_ns[kernel], key + site, sum);
+        add(t, kernel, t->prices[kernel].ns, key + site, sum);
         return;
     }
     const struct remat_times_entry *entry = entry_at(t, key);
@@ -241,7 +240,7 @@ static void add_forward(struct remat_times *t, uint32_t kernel, struct remat_tim
     if (!stored && !t->lasting[kernel])
         return;
     if (whole->kind != REMAT_KERNEL_program) {
-        add(t, kernel, t->base_ns[kernel], kernel, sum);
+        add(t, kernel, t->prices[kernel].ns, kernel, sum);
         for (uint32_t o = 0; o < whole->operand_count; o++)
             if (!(whole->operands[o].access & REMAT_ACCESS_WRITE))
                 t->needed[whole->operands[o].value.i] = 1;
@@ -272,7 +271,7 @@ void remat_times_find(struct remat_times *t, const struct remat_decision *decisi
             read_all(t, decision->actions, k, t->reads[r]);
     for (uint32_t k = 0; k < count; k++)
         if (t->settled->inlined[k].count > 0 && !t->sites[k].made && !is_early(kernel_at(t, k)))
-            add(t, k, t->base_ns[k], 0, out);
+            add(t, k, t->prices[k].ns, 0, out);
     for (uint32_t s = 0; s < (1 + rounds) * count; s++)
         if (t->sites[s].runs)
             add_content(t, s, out);

@@ -28,8 +28,8 @@ struct remat_times_sum {
 struct remat_times {
     struct remat_arena *arena;
     const struct remat_settled *settled;
-    uint64_t *base_ns; /* by kernel: with everything saved */
-    uint8_t *classes;  /* by kernel: enum remat_cost_class */
+    const struct remat_price *prices; /* by kernel: with everything saved */
+    uint8_t *classes;                 /* by kernel: enum remat_cost_class */
     struct remat_times_sum
         same; /* of kernels of the backward pass that are the same in all plans */
     /* By kernel: its own candidates, then those that it inlines. */
@@ -56,8 +56,9 @@ struct remat_times {
     uint8_t *needed; /* by value: the original is read */
 };
 
+/* `prices`: by kernel, everything saved. */
 void remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
-                        const struct remat_device_description *device, struct remat_times *out);
+                        const struct remat_price *prices, struct remat_times *out);
 
 /* `rounds`: of clones, 1 or 2. */
 void remat_times_find(struct remat_times *times, const struct remat_decision *decision,

@@ -357,7 +357,7 @@ static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
     info.inputs = inputs;
     info.outputs = outputs;
     info.attributes = attributes;
-    REMAT_TRY(check_order(in, n, &from, &info, given));
+    check_order(in, n, &from, &info, given);
     remat_graph_add_node(in->reader.arena, in->graph, &info);
 fail:
     return st;

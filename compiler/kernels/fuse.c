@@ -13,7 +13,6 @@ struct word_list {
 };
 
 struct writer {
-    remat_context *ctx;
     struct remat_arena *arena; /* of kernels; what is not needed later lies in that of the groups */
     struct remat_fuser groups;
     struct word_list key;
@@ -30,8 +29,8 @@ static const struct remat_node_info *name_of(const struct remat_fuser *f,
     return &nodes[n];
 }
 
-static remat_status write_kernel(struct writer *w, const struct remat_fuse_group *group,
-                                 remat_node *nodes, struct remat_fused_kernel *kernel)
+static void write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node *nodes,
+                         struct remat_fused_kernel *kernel)
 {
     const struct remat_fuser *f = &w->groups;
     const struct remat_node_info *first = name_of(f, group);
@@ -46,10 +45,12 @@ static remat_status write_kernel(struct writer *w, const struct remat_fuse_group
         .node_count = group->node_count,
         .name = first->outputs[0],
     };
-    if (named)
-        return remat_named_body(w->ctx, w->arena, f->graph, kernel);
-    kernel->space = *f->facts->spaces[group->space];
-    return remat_program_body(w->ctx, w->arena, f->graph, f->stored, kernel);
+    if (named) {
+        remat_named_body(w->arena, f->graph, kernel);
+    } else {
+        kernel->space = *f->facts->spaces[group->space];
+        remat_program_body(w->arena, f->graph, f->stored, kernel);
+    }
 }
 
 /* Whether it is stored lies in the low bits, and its root follows where that is another value. */
@@ -78,32 +79,30 @@ static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
     }
 }
 
-static remat_status find_kernel(struct writer *w, const struct remat_fuse_group *group,
-                                remat_node *nodes, struct remat_fused_kernel *out)
+static void find_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node *nodes,
+                        struct remat_fused_kernel *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fuser *f = &w->groups;
     struct remat_kernel_memo *memo = f->sequence->memo;
     const struct remat_fused_kernel *found;
     uint64_t hash;
-    if (!memo || f->graph->value_count > KEY_VALUES_MAX)
-        return write_kernel(w, group, nodes, out);
+    if (!memo || f->graph->value_count > KEY_VALUES_MAX) {
+        write_kernel(w, group, nodes, out);
+        return;
+    }
     write_key(w, nodes, group->node_count);
     found = remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count, &hash);
     if (found) {
         *out = *found;
     } else {
-        REMAT_TRY(write_kernel(w, group, nodes, out));
+        write_kernel(w, group, nodes, out);
         remat_kernel_list_shared(w->arena, f->graph, out);
         remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, out);
     }
-fail:
-    return st;
 }
 
-static remat_status find_kernels(struct writer *w, struct remat_fused_kernel *out)
+static void find_kernels(struct writer *w, struct remat_fused_kernel *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_fuser *f = &w->groups;
     remat_node *nodes;
     REMAT_NEW(w->arena, nodes, f->sequence->count);
@@ -111,11 +110,9 @@ static remat_status find_kernels(struct writer *w, struct remat_fused_kernel *ou
         uint32_t count = 0;
         for (uint32_t n = f->groups.items[g].first; !remat_is_none(n); n = f->next[n])
             nodes[count++].i = n;
-        REMAT_TRY(find_kernel(w, &f->groups.items[g], nodes, &out[g]));
+        find_kernel(w, &f->groups.items[g], nodes, &out[g]);
         nodes += count;
     }
-fail:
-    return st;
 }
 
 static void append_tail(const struct remat_kernel_list *tail, struct remat_kernel_list *out)
@@ -128,14 +125,12 @@ static void append_tail(const struct remat_kernel_list *tail, struct remat_kerne
     }
 }
 
-static remat_status fuse(remat_context *ctx, struct remat_arena *arena, struct remat_arena *scratch,
-                         const struct remat_graph *graph, const struct remat_sequence *sequence,
-                         struct remat_kernel_list *out)
+static struct remat_kernel_list fuse(struct remat_arena *arena, struct remat_arena *scratch,
+                                     const struct remat_graph *graph,
+                                     const struct remat_sequence *sequence)
 {
-    remat_status st = REMAT_OK;
     struct remat_fuse_facts facts;
-    struct writer w = {.ctx = ctx,
-                       .arena = arena,
+    struct writer w = {.arena = arena,
                        .groups = {.arena = scratch,
                                   .graph = graph,
                                   .sequence = sequence,
@@ -148,48 +143,44 @@ static remat_status fuse(remat_context *ctx, struct remat_arena *arena, struct r
         remat_fuse_take(&w.groups);
     else
         remat_fuse_collect(&w.groups);
-    *out = (struct remat_kernel_list){.count = (uint32_t)w.groups.groups.count,
-                                      .kernel_of_node = w.groups.group_of};
-    REMAT_NEW(arena, out->kernels, out->count + tail);
-    REMAT_TRY(find_kernels(&w, out->kernels));
+    struct remat_kernel_list list = {.count = (uint32_t)w.groups.groups.count,
+                                     .kernel_of_node = w.groups.group_of};
+    REMAT_NEW(arena, list.kernels, list.count + tail);
+    find_kernels(&w, list.kernels);
     if (tail)
-        append_tail(sequence->tail, out);
-fail:
-    return st;
+        append_tail(sequence->tail, &list);
+    return list;
 }
 
-remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph,
-                                 const struct remat_sequence *sequence,
-                                 struct remat_kernel_list *out)
+struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena,
+                                             const struct remat_graph *graph,
+                                             const struct remat_sequence *sequence)
 {
-    return fuse(ctx, arena, arena, graph, sequence, out);
+    return fuse(arena, arena, graph, sequence);
 }
 
-remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
-                        const struct remat_graph *graph, struct remat_kernel_list *out)
+struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    remat_status st = REMAT_OK;
     struct remat_sequence all = {.count = graph->node_count};
     uint32_t *nodes;
-    struct remat_arena *scratch = remat_scratch_open(ctx);
+    struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     REMAT_NEW(scratch, nodes, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         nodes[n] = n;
     all.nodes = nodes;
-    REMAT_TRY(fuse(ctx, arena, scratch, graph, &all, out));
-fail:
+    struct remat_kernel_list list = fuse(arena, scratch, graph, &all);
     remat_scratch_close(scratch);
-    return st;
+    return list;
 }
 
-remat_status remat_fuse_nodes(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph,
-                              const struct remat_fused_kernel *whole, remat_node *nodes,
-                              uint32_t count, const uint8_t *stored, struct remat_fused_kernel *out)
+struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
+                                           const struct remat_graph *graph,
+                                           const struct remat_fused_kernel *whole,
+                                           remat_node *nodes, uint32_t count, const uint8_t *stored)
 {
-    *out = *whole;
-    out->nodes = nodes;
-    out->node_count = count;
-    return remat_program_body(ctx, arena, graph, stored, out);
+    struct remat_fused_kernel part = *whole;
+    part.nodes = nodes;
+    part.node_count = count;
+    remat_program_body(arena, graph, stored, &part);
+    return part;
 }

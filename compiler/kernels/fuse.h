@@ -71,23 +71,21 @@ uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
  * same composite op that read the same value. Constants and column indices are made in each kernel
  * that uses them. A kernel that gets too many nodes falls into several; with what would have been
  * closed to it, none of them is fused. O(nodes). */
-remat_status remat_fuse(remat_context *ctx, struct remat_arena *arena,
-                        const struct remat_graph *graph, struct remat_kernel_list *out);
+struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
 /* The same for a part of a graph. The tail's kernels come last, as they are: its nodes read nothing
  * of `nodes` but gradients, and run in no kernel with any of them. */
-remat_status remat_fuse_sequence(remat_context *ctx, struct remat_arena *arena,
-                                 const struct remat_graph *graph,
-                                 const struct remat_sequence *sequence,
-                                 struct remat_kernel_list *out);
+struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena,
+                                             const struct remat_graph *graph,
+                                             const struct remat_sequence *sequence);
 
 /* A kernel of `nodes`, some of a fused kernel's in graph order: it stores what `stored` (by value)
  * says of their results, and loads what they read of others, which `stored` has to say too. */
-remat_status remat_fuse_nodes(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph,
-                              const struct remat_fused_kernel *whole, remat_node *nodes,
-                              uint32_t count, const uint8_t *stored,
-                              struct remat_fused_kernel *out);
+struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
+                                           const struct remat_graph *graph,
+                                           const struct remat_fused_kernel *whole,
+                                           remat_node *nodes, uint32_t count,
+                                           const uint8_t *stored);
 
 /* True when operand `written` may lie in the memory of operand `read`: same dtype and bytes, both
  * dense over the same space, and every element is read before it is written under the rules of

@@ -31,7 +31,6 @@ struct binding_list {
 };
 
 struct body {
-    remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const uint8_t *stored;
@@ -62,13 +61,12 @@ static struct remat_instruction instruction(uint16_t opcode)
         .opcode = opcode, .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
 }
 
-static remat_status load(struct body *b, remat_value v)
+static void load(struct body *b, remat_value v)
 {
-    remat_status st = REMAT_OK;
     struct remat_view view, *over;
     struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
     REMAT_NEW(b->arena, over, 1);
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
+    view = remat_view_of(b->graph, v);
     operand.value = view.root;
     operand.view = over;
     bool fits = remat_view_broadcast(&view, &b->kernel->space, over);
@@ -81,8 +79,6 @@ static remat_status load(struct body *b, remat_value v)
     i.operand = (uint16_t)b->operands.count;
     REMAT_PUSH(b->arena, &b->operands, operand);
     emit(b, i, v.i);
-fail:
-    return st;
 }
 
 static const struct remat_node_info *producer_of(const struct body *b, remat_value v)
@@ -92,11 +88,11 @@ static const struct remat_node_info *producer_of(const struct body *b, remat_val
 }
 
 /* The register that holds `v`, made if need be. A view of a constant is the constant. */
-static remat_status argument(struct body *b, remat_value v, uint16_t *out)
+static uint16_t argument(struct body *b, remat_value v)
 {
-    remat_status st = REMAT_OK;
-    if ((*out = bound(b, v)) != REMAT_NO_REGISTER)
-        return REMAT_OK;
+    uint16_t made = bound(b, v);
+    if (made != REMAT_NO_REGISTER)
+        return made;
     const struct remat_node_info *node = producer_of(b, v);
     const struct remat_node_info *root = producer_of(b, remat_storage_root(b->graph, v));
     if (root && root->op == REMAT_OP_constant) {
@@ -106,68 +102,51 @@ static remat_status argument(struct body *b, remat_value v, uint16_t *out)
     } else if (node && node->op == REMAT_OP_column) {
         emit(b, instruction(REMAT_INSTRUCTION_column), v.i);
     } else if (remat_is_widening(b->graph, v) && !b->stored[v.i]) {
-        struct binding binding = {v.i, REMAT_NO_REGISTER};
-        REMAT_TRY(argument(b, node->inputs[0], &binding.reg));
+        struct binding binding = {v.i, argument(b, node->inputs[0])};
         REMAT_PUSH(b->arena, &b->bindings, binding);
     } else {
-        REMAT_TRY(load(b, v));
+        load(b, v);
     }
-    *out = bound(b, v);
-fail:
-    return st;
+    return bound(b, v);
 }
 
 /* The result is one of the operands, in its register: a new version, or the f32 of a bf16 value. */
-static remat_status same_register(struct body *b, const struct remat_node_info *node,
-                                  uint32_t input)
+static void same_register(struct body *b, const struct remat_node_info *node, uint32_t input)
 {
-    remat_status st = REMAT_OK;
-    struct binding binding = {node->outputs[0].i, REMAT_NO_REGISTER};
-    REMAT_TRY(argument(b, node->inputs[input], &binding.reg));
+    struct binding binding = {node->outputs[0].i, argument(b, node->inputs[input])};
     REMAT_PUSH(b->arena, &b->bindings, binding);
-fail:
-    return st;
 }
 
 /* An operand that no element of the space addresses. */
-static remat_status whole_operand(struct body *b, remat_value v, uint8_t access, uint16_t *out)
+static uint16_t whole_operand(struct body *b, remat_value v, uint8_t access)
 {
-    remat_status st = REMAT_OK;
     struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
     struct remat_view *view;
     REMAT_NEW(b->arena, view, 1);
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, view));
+    *view = remat_view_of(b->graph, v);
     operand.value = view->root;
     operand.view = view;
-    *out = (uint16_t)b->operands.count;
     REMAT_PUSH(b->arena, &b->operands, operand);
-fail:
-    return st;
+    return (uint16_t)(b->operands.count - 1);
 }
 
-static remat_status random_numbers(struct body *b, const struct remat_node_info *node)
+static void random_numbers(struct body *b, const struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_random);
     i.immediate = (float)remat_node_int(node, "site", 0);
-    REMAT_TRY(whole_operand(b, node->inputs[0], REMAT_ACCESS_READ, &i.operand));
+    i.operand = whole_operand(b, node->inputs[0], REMAT_ACCESS_READ);
     emit(b, i, node->outputs[0].i);
-fail:
-    return st;
 }
 
-static remat_status assignment(struct body *b, const struct remat_node_info *node)
+static void assignment(struct body *b, const struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_flag);
-    REMAT_TRY(same_register(b, node, 1));
+    same_register(b, node, 1);
     if (node->input_count < 4)
-        return REMAT_OK;
-    REMAT_TRY(argument(b, node->inputs[3], &i.args[0]));
-    REMAT_TRY(whole_operand(b, node->inputs[2], REMAT_ACCESS_FLAG, &i.operand));
+        return;
+    i.args[0] = argument(b, node->inputs[3]);
+    i.operand = whole_operand(b, node->inputs[2], REMAT_ACCESS_FLAG);
     REMAT_PUSH(b->arena, &b->instructions, i);
-fail:
-    return st;
 }
 
 /* What rounds it is its store, the one reader that fusion leaves it in its kernel. */
@@ -178,38 +157,40 @@ static bool is_column_sum(const struct body *b, remat_value v)
            remat_op_has(b->graph->nodes[producer].op, REMAT_FACT_COLUMN_REDUCE);
 }
 
-static remat_status node_instruction(struct body *b, const struct remat_node_info *node)
+static void node_instruction(struct body *b, const struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(remat_op_info(node->op)->executor);
     if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column) {
-        uint16_t reg;
-        return argument(b, node->outputs[0], &reg);
+        argument(b, node->outputs[0]);
+        return;
     }
     bool is_f32 = b->graph->values[node->outputs[0].i].dtype == REMAT_F32;
-    if (node->op == REMAT_OP_assign)
-        return assignment(b, node);
-    if (node->op == REMAT_OP_cast && (is_f32 || is_column_sum(b, node->inputs[0])))
-        return same_register(b, node, 0);
-    if (node->op == REMAT_OP_random)
-        return random_numbers(b, node);
+    if (node->op == REMAT_OP_assign) {
+        assignment(b, node);
+        return;
+    }
+    if (node->op == REMAT_OP_cast && (is_f32 || is_column_sum(b, node->inputs[0]))) {
+        same_register(b, node, 0);
+        return;
+    }
+    if (node->op == REMAT_OP_random) {
+        random_numbers(b, node);
+        return;
+    }
     for (uint32_t a = 0; a < node->input_count; a++)
-        REMAT_TRY(argument(b, node->inputs[a], &i.args[a]));
+        i.args[a] = argument(b, node->inputs[a]);
     if (node->op == REMAT_OP_cast || is_f32) {
         emit(b, i, node->outputs[0].i);
-        return REMAT_OK;
+        return;
     }
     struct remat_instruction round = instruction(REMAT_INSTRUCTION_round_bf16);
     round.args[0] = (uint16_t)b->instructions.count;
     REMAT_PUSH(b->arena, &b->instructions, i);
     emit(b, round, node->outputs[0].i);
-fail:
-    return st;
 }
 
-static remat_status store(struct body *b, const struct remat_node_info *node, remat_value v)
+static void store(struct body *b, const struct remat_node_info *node, remat_value v)
 {
-    remat_status st = REMAT_OK;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_store);
     struct remat_kernel_operand operand = {
         .value = v, .access = REMAT_ACCESS_WRITE, .previous = REMAT_NO_VALUE};
@@ -220,7 +201,7 @@ static remat_status store(struct body *b, const struct remat_node_info *node, re
         operand.access = REMAT_ACCESS_UPDATE;
         operand.previous = remat_storage_root(b->graph, node->inputs[0]);
     }
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, &view));
+    view = remat_view_of(b->graph, v);
     bool fits = remat_view_broadcast(&view, &b->kernel->space, over);
     assert(fits);
     (void)fits;
@@ -228,8 +209,6 @@ static remat_status store(struct body *b, const struct remat_node_info *node, re
     i.operand = (uint16_t)b->operands.count;
     REMAT_PUSH(b->arena, &b->operands, operand);
     REMAT_PUSH(b->arena, &b->instructions, i);
-fail:
-    return st;
 }
 
 static void take_operands(const struct body *b, struct remat_fused_kernel *kernel)
@@ -241,19 +220,16 @@ static void take_operands(const struct body *b, struct remat_fused_kernel *kerne
     kernel->operand_count = (uint32_t)b->operands.count;
 }
 
-remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_graph *graph, const uint8_t *stored,
-                                struct remat_fused_kernel *kernel)
+void remat_program_body(struct remat_arena *arena, const struct remat_graph *graph,
+                        const uint8_t *stored, struct remat_fused_kernel *kernel)
 {
-    remat_status st = REMAT_OK;
-    struct body b = {
-        .ctx = ctx, .arena = arena, .graph = graph, .stored = stored, .kernel = kernel};
+    struct body b = {.arena = arena, .graph = graph, .stored = stored, .kernel = kernel};
     for (uint32_t n = 0; n < kernel->node_count; n++)
-        REMAT_TRY(node_instruction(&b, &graph->nodes[kernel->nodes[n].i]));
+        node_instruction(&b, &graph->nodes[kernel->nodes[n].i]);
     for (uint32_t n = 0; n < kernel->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[kernel->nodes[n].i];
         if (stored[node->outputs[0].i] || node->op == REMAT_OP_assign)
-            REMAT_TRY(store(&b, node, node->outputs[0]));
+            store(&b, node, node->outputs[0]);
     }
     kernel->program = (struct remat_kernel_program){
         .instruction_count = (uint32_t)b.instructions.count,
@@ -261,8 +237,6 @@ remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
         .operand_count = (uint32_t)b.operands.count,
     };
     take_operands(&b, kernel);
-fail:
-    return st;
 }
 
 #define NAMED_PARAMETERS_MAX 5
@@ -326,14 +300,13 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-static remat_status named_operand(struct body *b, remat_value v, uint8_t access, bool transpose,
-                                  const struct remat_shape *product)
+static void named_operand(struct body *b, remat_value v, uint8_t access, bool transpose,
+                          const struct remat_shape *product)
 {
-    remat_status st = REMAT_OK;
     struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
     struct remat_view *view;
     REMAT_NEW(b->arena, view, 1);
-    REMAT_TRY(remat_view_of(b->ctx, b->graph, v, view));
+    *view = remat_view_of(b->graph, v);
     operand.value = view->root;
     operand.view = view;
     if (transpose)
@@ -341,8 +314,6 @@ static remat_status named_operand(struct body *b, remat_value v, uint8_t access,
     if (product)
         repeat_leading_axes(view, product);
     REMAT_PUSH(b->arena, &b->operands, operand);
-fail:
-    return st;
 }
 
 /* What attention's dropout needs comes last. */
@@ -353,11 +324,10 @@ static uint32_t inputs_before_results(const struct remat_node_info *node)
     return node->input_count - drops;
 }
 
-remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph, struct remat_fused_kernel *kernel)
+void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph,
+                      struct remat_fused_kernel *kernel)
 {
-    remat_status st = REMAT_OK;
-    struct body b = {.ctx = ctx, .arena = arena, .graph = graph, .kernel = kernel};
+    struct body b = {.arena = arena, .graph = graph, .kernel = kernel};
     struct parameter_list list = {0};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
@@ -368,22 +338,20 @@ remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
             multiplies && remat_node_int(node, i > in_place ? "transpose_b" : "transpose_a", 0);
         const struct remat_shape *product =
             multiplies ? &graph->values[node->outputs[0].i].shape : NULL;
-        REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose, product));
+        named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose, product);
     }
     for (uint32_t o = 0; o < node->output_count; o++)
-        REMAT_TRY(named_operand(&b, node->outputs[o],
-                                in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE, false, NULL));
+        named_operand(&b, node->outputs[o], in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE,
+                      false, NULL);
     if (in_place)
         b.operands.items[b.operands.count - 1].previous =
             remat_storage_root(graph, node->inputs[0]);
     for (uint32_t i = count; i < node->input_count; i++)
-        REMAT_TRY(named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, false, NULL));
+        named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, false, NULL);
     parameters(arena, graph, node, &list);
     take_operands(&b, kernel);
     kernel->parameters = list.items;
     kernel->parameter_count = (uint32_t)list.count;
-fail:
-    return st;
 }
 
 /* --- sharing memory between an operand that is read and one that is written ---

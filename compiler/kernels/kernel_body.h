@@ -7,11 +7,10 @@
 
 /* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
  * operands, program and parameters of a kernel whose nodes, kind and space are set. */
-remat_status remat_program_body(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_graph *graph, const uint8_t *stored,
-                                struct remat_fused_kernel *kernel);
-remat_status remat_named_body(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_graph *graph, struct remat_fused_kernel *kernel);
+void remat_program_body(struct remat_arena *arena, const struct remat_graph *graph,
+                        const uint8_t *stored, struct remat_fused_kernel *kernel);
+void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph,
+                      struct remat_fused_kernel *kernel);
 
 /* Fills `shared`. */
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,

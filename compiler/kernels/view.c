@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "view.h"
 
+#include <assert.h>
+
 #include "ops.h"
 
-remat_status remat_view_of(remat_context *ctx, const struct remat_graph *graph, remat_value value,
-                           struct remat_view *out)
+struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value)
 {
     const struct remat_value_info *info = &graph->values[value.i];
     struct remat_layout layout;
-    if (!remat_value_layout(graph, value, &layout))
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "\"%s\" is strided such that its shape needs a copy", info->name);
-    *out = (struct remat_view){.root = remat_storage_root(graph, value),
-                               .rank = info->shape.rank,
-                               .offset_elements = (uint64_t)layout.offset};
-    memcpy(out->shape, info->shape.dims, sizeof out->shape);
-    memcpy(out->strides, layout.strides, sizeof out->strides);
-    return REMAT_OK;
+    bool found = remat_value_layout(graph, value, &layout);
+    assert(found);
+    (void)found;
+    struct remat_view view = {.root = remat_storage_root(graph, value),
+                              .rank = info->shape.rank,
+                              .offset_elements = (uint64_t)layout.offset};
+    memcpy(view.shape, info->shape.dims, sizeof view.shape);
+    memcpy(view.strides, layout.strides, sizeof view.strides);
+    return view;
 }
 
 bool remat_view_broadcast(const struct remat_view *view, const struct remat_shape *space,

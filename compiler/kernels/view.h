@@ -13,10 +13,8 @@ struct remat_view {
     uint64_t offset_elements;
 };
 
-/* Composes the chain of view ops from the root to `value`. A reshape that strides cannot express is
- * REMAT_ERROR_INVALID: the graph needs a copy there. */
-remat_status remat_view_of(remat_context *ctx, const struct remat_graph *graph, remat_value value,
-                           struct remat_view *out);
+/* Composes the chain of view ops from the root to `value`, of a verified graph. */
+struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value);
 
 /* The view over the axes of `space` (same rank, right-aligned): repeated axes get stride 0. False
  * when the shapes do not broadcast to the space. */

@@ -8,7 +8,6 @@
 #include "pack_check.h"
 
 struct placer {
-    remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
@@ -156,21 +155,18 @@ static void compact(struct placer *p)
     p->out->buffer_count = count;
 }
 
-static remat_status profile(struct placer *p)
+static void profile(struct placer *p)
 {
-    remat_status st = REMAT_OK;
     struct remat_lifespans *l = p->out;
-    uint64_t *change, total = p->statics->total_bytes;
+    uint64_t *change;
     uint32_t count = p->kernels->count;
-    l->live_peak_bytes = total;
+    l->live_peak_bytes = p->statics->total_bytes;
     REMAT_NEW(p->arena, change, count + 1);
     REMAT_NEW(p->arena, l->live_bytes, count);
     for (uint32_t b = 0; b < l->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &l->buffers[b];
         if (!remat_is_none(buffer->persistent))
             continue;
-        if (!remat_add_u64(total, slot_bytes(buffer), &total) || total > INT64_MAX)
-            REMAT_FAIL(p->ctx, REMAT_ERROR_INVALID, "the values of the graph exceed 2^63 bytes");
         change[buffer->begin] += slot_bytes(buffer);
         change[buffer->end] -= slot_bytes(buffer); /* modulo 2^64 */
     }
@@ -183,34 +179,28 @@ static remat_status profile(struct placer *p)
             l->peak_position = at;
         }
     }
-fail:
-    return st;
 }
 
-remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_graph *graph,
-                             const struct remat_kernel_list *kernels, const uint32_t *order,
-                             const struct remat_statics *statics,
-                             const struct remat_static_inputs *inputs, struct remat_lifespans *out)
+struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
+                                       const struct remat_kernel_list *kernels,
+                                       const uint32_t *order, const struct remat_statics *statics,
+                                       const struct remat_static_inputs *inputs)
 {
-    remat_status st = REMAT_OK;
-    struct placer p = {.ctx = ctx,
-                       .arena = arena,
+    struct remat_lifespans lifespans = {0};
+    struct placer p = {.arena = arena,
                        .graph = graph,
                        .kernels = kernels,
                        .order = order,
                        .statics = statics,
                        .inputs = inputs,
-                       .out = out};
-    *out = (struct remat_lifespans){0};
+                       .out = &lifespans};
     reserve_buffers(&p);
     find_uses(&p);
     keep_gradients(&p);
     share_in_place(&p);
     compact(&p);
-    REMAT_TRY(profile(&p));
-fail:
-    return st;
+    profile(&p);
+    return lifespans;
 }
 
 static void list_slots(struct remat_arena *arena, const struct remat_lifespans *lifespans,

@@ -26,11 +26,10 @@ struct remat_lifespans {
  * graph among `statics`; a new version lies where the old one does; the result of a kernel program
  * takes the place of an operand that dies there when remat_kernel_may_share allows it. Outputs, and
  * gradients that nobody reads, live to the end. */
-remat_status remat_lifespans(remat_context *ctx, struct remat_arena *arena,
-                             const struct remat_graph *graph,
-                             const struct remat_kernel_list *kernels, const uint32_t *order,
-                             const struct remat_statics *statics,
-                             const struct remat_static_inputs *inputs, struct remat_lifespans *out);
+struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
+                                       const struct remat_kernel_list *kernels,
+                                       const uint32_t *order, const struct remat_statics *statics,
+                                       const struct remat_static_inputs *inputs);
 
 /* Packs: buffers of statics lie where those do, the others above them; checks the result with the
  * independent checker. *out_arena_bytes does not depend on any budget. `guard_bytes` stay unused

@@ -92,8 +92,8 @@ struct remat_layout {
     int64_t offset;
     int64_t strides[REMAT_RANK_MAX];
 };
-/* Follows the views. False only where a reshape meets strides that it cannot view, which verified
- * graphs do not contain (a copy is a concat of one input), or beyond REMAT_VIEW_CHAIN_MAX views. */
+/* Follows the views. False only where a reshape meets strides that it cannot view (a copy is a
+ * concat of one input), or beyond REMAT_VIEW_CHAIN_MAX views: verified graphs contain neither. */
 #define REMAT_VIEW_CHAIN_MAX 64
 bool remat_value_layout(const struct remat_graph *graph, remat_value value,
                         struct remat_layout *out);

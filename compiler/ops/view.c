@@ -78,7 +78,7 @@ static bool apply_view(const struct remat_graph *graph, const struct remat_node_
     return true;
 }
 
-bool remat_value_layout(const struct remat_graph *graph, remat_value value,
+static bool find_layout(const struct remat_graph *graph, remat_value value, uint32_t views_max,
                         struct remat_layout *out)
 {
     uint32_t chain[REMAT_VIEW_CHAIN_MAX], length = 0;
@@ -86,7 +86,7 @@ bool remat_value_layout(const struct remat_graph *graph, remat_value value,
         uint32_t node = graph->values[value.i].node;
         if (node == REMAT_NONE || !remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))
             break;
-        if (length == REMAT_VIEW_CHAIN_MAX)
+        if (length == views_max)
             return false;
         chain[length++] = node;
         value = graph->nodes[node].inputs[0];
@@ -101,11 +101,23 @@ bool remat_value_layout(const struct remat_graph *graph, remat_value value,
     return true;
 }
 
+bool remat_value_layout(const struct remat_graph *graph, remat_value value,
+                        struct remat_layout *out)
+{
+    return find_layout(graph, value, REMAT_VIEW_CHAIN_MAX, out);
+}
+
+/* Of what one more view is to be made of. */
+static bool input_layout(const struct remat_graph *graph, remat_value x, struct remat_layout *out)
+{
+    return find_layout(graph, x, REMAT_VIEW_CHAIN_MAX - 1, out);
+}
+
 bool remat_can_reshape(const struct remat_graph *graph, remat_value x, const struct remat_shape *to)
 {
     struct remat_layout layout;
     int64_t strides[REMAT_RANK_MAX];
-    return remat_value_layout(graph, x, &layout) &&
+    return input_layout(graph, x, &layout) &&
            reshape_strides(&graph->values[x.i].shape, layout.strides, to, strides);
 }
 
@@ -166,7 +178,7 @@ fail:
 static remat_status check_chain(remat_context *ctx, const struct remat_graph *graph, remat_value x)
 {
     struct remat_layout layout;
-    if (remat_value_layout(graph, x, &layout))
+    if (input_layout(graph, x, &layout))
         return REMAT_OK;
     return remat_error(ctx, REMAT_ERROR_INVALID, "a chain of more than %d views",
                        REMAT_VIEW_CHAIN_MAX);

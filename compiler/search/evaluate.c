@@ -12,6 +12,17 @@ static void add_time(const struct remat_fused_kernel *kernel, uint64_t ns, uint6
     *class_ns = remat_ns_add(*class_ns, ns);
 }
 
+static struct remat_price *price_list(struct remat_arena *arena, const struct remat_graph *graph,
+                                      const struct remat_kernel_list *kernels,
+                                      const struct remat_device_description *device)
+{
+    struct remat_price *prices;
+    REMAT_NEW(arena, prices, kernels->count);
+    for (uint32_t k = 0; k < kernels->count; k++)
+        prices[k] = remat_price_kernel(graph, &kernels->kernels[k], device);
+    return prices;
+}
+
 /* --- a whole graph --- */
 
 remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
@@ -23,19 +34,16 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     struct remat_static_inputs inputs;
     *out = (struct remat_arrangement){.graph = graph};
     remat_stopwatch_start(watch);
-    REMAT_TRY(remat_fuse(ctx, arena, graph, &out->kernels));
+    out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     out->order = remat_schedule(ctx, arena, graph, &out->kernels);
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
     remat_statics_inputs(arena, statics, graph, &inputs);
-    REMAT_TRY(remat_lifespans(ctx, arena, graph, &out->kernels, out->order, statics, &inputs,
-                              &out->lifespans));
+    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, &inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
-    REMAT_NEW(arena, out->prices, out->kernels.count);
-    for (uint32_t k = 0; k < out->kernels.count; k++) {
-        out->prices[k] = remat_price_kernel(graph, &out->kernels.kernels[k], device);
+    out->prices = price_list(arena, graph, &out->kernels, device);
+    for (uint32_t k = 0; k < out->kernels.count; k++)
         add_time(&out->kernels.kernels[k], out->prices[k].ns, &out->step_ns, &out->times);
-    }
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
     REMAT_TRY(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
 fail:
@@ -73,7 +81,7 @@ static void find_tail(struct remat_evaluator *e)
     e->tail =
         (struct remat_kernel_list){.count = all->count - first, .kernels = all->kernels + first};
     for (uint32_t k = 0; k < e->tail.count; k++)
-        add_time(&e->tail.kernels[k], price(e, &e->tail.kernels[k]), &e->tail_cost.step_ns,
+        add_time(&e->tail.kernels[k], e->prices[first + k].ns, &e->tail_cost.step_ns,
                  &e->tail_cost.times);
 }
 
@@ -87,14 +95,11 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     remat_statics_inputs(arena, e->statics, e->graph, &e->inputs);
 }
 
-remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
-                                  struct remat_arena *arena, const struct remat_graph *graph,
-                                  const struct remat_statics *statics,
-                                  const struct remat_device_description *device,
-                                  const struct remat_decision *pinned,
-                                  struct remat_stopwatch *watch)
+void remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx, struct remat_arena *arena,
+                          const struct remat_graph *graph, const struct remat_statics *statics,
+                          const struct remat_device_description *device,
+                          const struct remat_decision *pinned, struct remat_stopwatch *watch)
 {
-    remat_status st = REMAT_OK;
     struct remat_kernel_list *kernels;
     struct remat_settled *settled;
     *e = (struct remat_evaluator){
@@ -103,15 +108,16 @@ remat_status remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx,
     REMAT_NEW(arena, settled, 1);
     e->settled = settled;
     remat_stopwatch_start(watch);
-    REMAT_TRY(remat_fuse(ctx, arena, graph, kernels));
+    *kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    REMAT_TRY(remat_settle(ctx, arena, graph, kernels, device, pinned, settled));
+    remat_settle(arena, graph, kernels, device, pinned, settled);
+    e->prices = price_list(arena, graph, kernels, device);
+    for (uint32_t k = 0; k < kernels->count; k++)
+        e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
     REMAT_NEW(arena, e->sums, 1);
-    remat_times_create(arena, settled, device, e->sums);
+    remat_times_create(arena, settled, e->prices, e->sums);
     init(e, arena, 1);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
-fail:
-    return st;
 }
 
 void remat_evaluator_forget(struct remat_evaluator *e)
@@ -135,31 +141,27 @@ void remat_evaluator_release(struct remat_evaluator *e)
 struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
                                             const struct remat_decision *decision)
 {
-    struct remat_evaluator *out;
-    struct remat_evaluator *nested;
-    out = e;
     if (remat_decision_rounds(decision) <= e->clones.rounds)
-        return out;
+        return e;
     if (!e->nested) {
-        REMAT_NEW(e->sums->arena, nested, 1);
-        *nested = (struct remat_evaluator){.ctx = e->ctx,
-                                           .graph = e->graph,
-                                           .settled = e->settled,
-                                           .sums = e->sums,
-                                           .statics = e->statics,
-                                           .device = e->device,
-                                           .watch = e->watch};
-        e->nested = nested;
-        init(nested, e->sums->arena, REMAT_ROUNDS_MAX);
+        REMAT_NEW(e->sums->arena, e->nested, 1);
+        *e->nested = (struct remat_evaluator){.ctx = e->ctx,
+                                              .graph = e->graph,
+                                              .settled = e->settled,
+                                              .prices = e->prices,
+                                              .sums = e->sums,
+                                              .statics = e->statics,
+                                              .device = e->device,
+                                              .watch = e->watch};
+        init(e->nested, e->sums->arena, REMAT_ROUNDS_MAX);
     }
     return e->nested;
 }
 
-remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_arena *arena,
-                                     const struct remat_decision *decision,
-                                     struct remat_kernel_list *out)
+struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
+                                                 struct remat_arena *arena,
+                                                 const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
     struct remat_clones *c = &e->clones;
     struct remat_sequence sequence = {.tail = &e->tail, .memo = &e->memo, .facts = &e->facts};
     uint32_t *nodes;
@@ -169,83 +171,72 @@ remat_status remat_evaluator_kernels(struct remat_evaluator *e, struct remat_are
     remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes);
     sequence.nodes = nodes;
     remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
-    REMAT_TRY(remat_fuse_sequence(e->ctx, arena, c->graph, &sequence, out));
+    struct remat_kernel_list kernels = remat_fuse_sequence(arena, c->graph, &sequence);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
-fail:
-    return st;
+    return kernels;
 }
 
 /* *lifespans lie in the scratch arena. */
-static remat_status arrange(struct remat_evaluator *e, const struct remat_decision *decision,
-                            struct remat_lifespans *lifespans, struct remat_evaluation *out)
+static struct remat_evaluation arrange(struct remat_evaluator *e,
+                                       const struct remat_decision *decision,
+                                       struct remat_lifespans *lifespans)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = e->clones.graph;
-    struct remat_kernel_list kernels;
-    uint32_t *order;
-    REMAT_TRY(remat_evaluator_kernels(e, e->scratch, decision, &kernels));
-    order = remat_schedule(e->ctx, e->scratch, graph, &kernels);
+    struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
+    uint32_t *order = remat_schedule(e->ctx, e->scratch, graph, &kernels);
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
-    REMAT_TRY(remat_lifespans(e->ctx, e->scratch, graph, &kernels, order, e->statics, &e->inputs,
-                              lifespans));
+    *lifespans = remat_lifespans(e->scratch, graph, &kernels, order, e->statics, &e->inputs);
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
-    *out = e->tail_cost;
-    out->live_peak_bytes = lifespans->live_peak_bytes;
-    out->arena_bytes = UINT64_MAX;
-    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out);
+    struct remat_evaluation cost = e->tail_cost;
+    cost.live_peak_bytes = lifespans->live_peak_bytes;
+    cost.arena_bytes = UINT64_MAX;
+    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, &cost);
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
-fail:
-    return st;
+    return cost;
 }
 
 /* Prices of all kernels of the decision that the sums were asked for last. */
-static remat_status learn(struct remat_evaluator *e, const struct remat_decision *decision,
-                          struct remat_evaluation *out)
+static struct remat_evaluation learn(struct remat_evaluator *e,
+                                     const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
-    struct remat_kernel_list kernels;
-    REMAT_TRY(remat_evaluator_kernels(e, e->scratch, decision, &kernels));
-    *out = e->tail_cost;
-    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, out);
+    struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
+    struct remat_evaluation cost = e->tail_cost;
+    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, &cost);
     for (uint32_t k = 0; k < kernels.count - e->tail.count; k++)
         remat_times_learn(e->sums, e->clones.graph, &kernels.kernels[k],
                           e->times.items[kernels.kernels[k].id]);
-fail:
     remat_arena_reset(e->scratch);
-    return st;
+    return cost;
 }
 
-remat_status remat_evaluate_time(struct remat_evaluator *e, const struct remat_decision *decision,
-                                 struct remat_evaluation *out, uint64_t *out_effect)
+struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
+                                            const struct remat_decision *decision,
+                                            uint64_t *out_effect)
 {
-    remat_status st = REMAT_OK;
     struct remat_times_sum sum;
     remat_stopwatch_start(e->watch);
     e = remat_evaluator_for(e, decision);
     remat_times_find(e->sums, decision, e->clones.rounds, &sum);
-    *out = (struct remat_evaluation){.times = sum.times};
+    struct remat_evaluation cost = {.times = sum.times};
     for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
-        out->step_ns = remat_ns_add(out->step_ns, sum.times.ns[c]);
+        cost.step_ns = remat_ns_add(cost.step_ns, sum.times.ns[c]);
     if (!sum.known) {
-        REMAT_TRY(learn(e, decision, out));
+        cost = learn(e, decision);
         remat_times_find(e->sums, decision, e->clones.rounds, &sum);
     }
     *out_effect = sum.effect;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
-fail:
-    return st;
+    return cost;
 }
 
-remat_status remat_evaluate(struct remat_evaluator *e, const struct remat_decision *decision,
-                            struct remat_evaluation *out)
+struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
+                                       const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
     e = remat_evaluator_for(e, decision);
-    REMAT_TRY(arrange(e, decision, &lifespans, out));
-fail:
+    struct remat_evaluation cost = arrange(e, decision, &lifespans);
     remat_arena_reset(e->scratch);
-    return st;
+    return cost;
 }
 
 remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat_decision *decision,
@@ -255,7 +246,7 @@ remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat
     remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
     e = remat_evaluator_for(e, decision);
-    REMAT_TRY(arrange(e, decision, &lifespans, out));
+    *out = arrange(e, decision, &lifespans);
     if (out->live_peak_bytes > limit_bytes)
         goto fail;
     remat_stopwatch_start(e->watch);

@@ -42,7 +42,9 @@ struct remat_evaluator {
     remat_context *ctx;
     const struct remat_graph *graph;
     const struct remat_settled *settled;
-    struct remat_times *sums; /* times of decisions, of nested ones too */
+    struct remat_price *prices; /* of settled->kernels: everything is saved */
+    uint64_t base_ns;           /* their sum */
+    struct remat_times *sums;   /* times of decisions, of nested ones too */
     struct remat_clones clones;
     struct remat_evaluator *nested; /* with two rounds of clones; NULL until it is needed */
     struct remat_kernel_list tail;
@@ -65,12 +67,11 @@ struct remat_evaluator {
  * evaluator, whose tables lie in `arena`. Thread-compatible.
  * Decisions with nested values are evaluated on clones of their own, so that all others have half
  * as many to look at. */
-remat_status remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
-                                  struct remat_arena *arena, const struct remat_graph *graph,
-                                  const struct remat_statics *statics,
-                                  const struct remat_device_description *device,
-                                  const struct remat_decision *pinned,
-                                  struct remat_stopwatch *watch);
+void remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
+                          struct remat_arena *arena, const struct remat_graph *graph,
+                          const struct remat_statics *statics,
+                          const struct remat_device_description *device,
+                          const struct remat_decision *pinned, struct remat_stopwatch *watch);
 /* Gives back the memory of evaluations, and what is known from them; more can follow. */
 void remat_evaluator_forget(struct remat_evaluator *evaluator);
 void remat_evaluator_release(struct remat_evaluator *evaluator);
@@ -81,19 +82,19 @@ struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *evaluator,
 
 /* The kernels of a decision, on the nodes of evaluator->clones.graph, valid until the next
  * decision; `evaluator` is the one for it. */
-remat_status remat_evaluator_kernels(struct remat_evaluator *evaluator, struct remat_arena *arena,
-                                     const struct remat_decision *decision,
-                                     struct remat_kernel_list *out);
+struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *evaluator,
+                                                 struct remat_arena *arena,
+                                                 const struct remat_decision *decision);
 
 /* Their time and live peak, equal to those of remat_arrange on what remat_rewrite makes of the
  * decision. */
-remat_status remat_evaluate(struct remat_evaluator *evaluator,
-                            const struct remat_decision *decision, struct remat_evaluation *out);
+struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
+                                       const struct remat_decision *decision);
 
 /* The time alone; *out_effect: the same for decisions that make the same kernels. */
-remat_status remat_evaluate_time(struct remat_evaluator *evaluator,
-                                 const struct remat_decision *decision,
-                                 struct remat_evaluation *out, uint64_t *out_effect);
+struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
+                                            const struct remat_decision *decision,
+                                            uint64_t *out_effect);
 
 /* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place, with
  * its guard_bytes. */

@@ -61,30 +61,27 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
 }
 
 /* The differences of exact step times, one evaluation a value. */
-static remat_status evaluate_alternatives(struct remat_search *c, const struct remat_model *model,
-                                          const struct choice *choice,
-                                          const struct remat_decision *decision, int64_t *extra_ps)
+static void evaluate_alternatives(struct remat_search *c, const struct remat_model *model,
+                                  const struct choice *choice,
+                                  const struct remat_decision *decision, int64_t *extra_ps)
 {
-    remat_status st = REMAT_OK;
     struct remat_decision other;
     struct remat_evaluation as_is, changed;
     remat_decision_create(c->arena, c->graph->value_count, &other);
     memcpy(other.actions, decision->actions, c->graph->value_count * sizeof *other.actions);
     for (uint32_t i = 0; i < model->item_count; i++)
         other.actions[model->item_value[i].i] = choice->actions[i];
-    REMAT_TRY(remat_evaluate(c->evaluator, &other, &as_is));
+    as_is = remat_evaluate(c->evaluator, &other);
     for (uint32_t i = 0; i < model->item_count; i++) {
         uint8_t *action = &other.actions[model->item_value[i].i], was = *action;
         if (!is_recomputable(model, i))
             continue;
         *action = choice->kept[i] ? choice->again[i] : REMAT_ACTION_SAVE;
-        REMAT_TRY(remat_evaluate(c->evaluator, &other, &changed));
+        changed = remat_evaluate(c->evaluator, &other);
         *action = was;
         int64_t more_ns = (int64_t)(changed.step_ns - as_is.step_ns);
         extra_ps[i] = 1000 * (choice->kept[i] ? more_ns : -more_ns);
     }
-fail:
-    return st;
 }
 
 static void estimate_alternatives(struct remat_arena *arena, const struct remat_model *model,
@@ -100,8 +97,7 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
     remat_border_marginals(arena, &model->border, times, otherwise, extra_ps);
 }
 
-static remat_status find_alternatives(struct remat_search *c, const struct remat_price *prices,
-                                      const struct remat_decision *decision,
+static remat_status find_alternatives(struct remat_search *c, const struct remat_decision *decision,
                                       struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;
@@ -110,7 +106,7 @@ static remat_status find_alternatives(struct remat_search *c, const struct remat
     int64_t *extra_ps;
     struct choice choice;
     remat_decision_create(c->arena, c->graph->value_count, &none);
-    REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, prices,
+    REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, c->evaluator->prices,
                                  &c->settings->device, &none, &model));
     REMAT_NEW(c->arena, extra_ps, model.item_count);
     find_choice(c->arena, &model, decision, &choice);
@@ -118,7 +114,7 @@ static remat_status find_alternatives(struct remat_search *c, const struct remat
     out->exact = (uint64_t)model.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
     if (out->exact) {
         remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
-        REMAT_TRY(evaluate_alternatives(c, &model, &choice, decision, extra_ps));
+        evaluate_alternatives(c, &model, &choice, decision, extra_ps);
     }
     for (uint32_t i = 0; i < model.item_count; i++) {
         struct remat_alternative *a = &out->alternatives[model.item_value[i].i];
@@ -134,18 +130,9 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
                            struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_kernel_list *kernels = c->evaluator->settled->kernels;
-    struct remat_price *prices;
     REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
-    REMAT_NEW(c->arena, prices, kernels->count);
-    out->base_step_ns = 0;
-    for (uint32_t k = 0; k < kernels->count; k++) {
-        prices[k] = remat_price_kernel(c->graph, &kernels->kernels[k], &c->settings->device);
-        out->base_step_ns = remat_ns_add(out->base_step_ns, prices[k].ns);
-    }
-    REMAT_TRY(remat_price_check_list(c->ctx, c->graph, kernels, prices, &c->settings->device));
     remat_stopwatch_start(c->watch);
-    REMAT_TRY(find_alternatives(c, prices, decision, out));
+    REMAT_TRY(find_alternatives(c, decision, out));
     remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
 fail:
     return st;

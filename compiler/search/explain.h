@@ -8,7 +8,6 @@
 #include "search.h"
 
 struct remat_explanation {
-    uint64_t base_step_ns;                  /* of the decided segment with everything saved */
     struct remat_alternative *alternatives; /* by value of the graph */
     bool exact;                             /* what they cost; else estimated */
 };

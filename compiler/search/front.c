@@ -99,12 +99,12 @@ static remat_status begin(struct walk *w)
             add_point(w, &policies.items[i]);
         }
     s->state.to_see_count = (uint32_t)policies.count;
-    REMAT_TRY(remat_proposals_bound(s, w->scratch, w->planner, &policies));
+    remat_proposals_bound(s, w->scratch, w->planner, &policies);
     for (size_t i = 0; i < policies.count; i++)
         remat_queue_add(&w->queue, &policies.items[i]);
     uint32_t added = w->queue.added_count;
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
-        REMAT_TRY(remat_queue_add_planned(&w->queue));
+        remat_queue_add_planned(&w->queue);
     w->all = (uint64_t)w->queue.added_count * s->graph->node_count <= NODES_PRICED;
     w->room_bytes = (s->state.least_bytes - s->statics->total_bytes) / ROOMS + 1;
     s->state.to_see_count += w->queue.added_count - added;
@@ -129,11 +129,7 @@ static remat_status walk(struct walk *w)
     remat_status st = REMAT_OK;
     struct remat_proposal proposal;
     uint64_t limit_bytes = UINT64_MAX;
-    bool any;
-    for (;;) {
-        REMAT_TRY(remat_queue_take(&w->queue, limit_bytes, &proposal, &any));
-        if (!any)
-            break;
+    while (remat_queue_take(&w->queue, limit_bytes, &proposal)) {
         REMAT_TRY(remat_queue_evaluate(&w->queue, &proposal, 0));
         add_point(w, &proposal);
         if (!w->all)
@@ -159,6 +155,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
         REMAT_PUSH(s->arena, &w.points, *plan);
     sort_points(&w.points);
     *out = (struct remat_frontier){
+        .base_ns = s->evaluator->base_ns,
         .points = w.points.items,
         .count = (uint32_t)w.points.count,
         .decision_count = s->state.to_see_count,
@@ -173,7 +170,6 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
         point->bound_ns = remat_planner_bound(w.planner, point->live_peak_bytes);
         REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
     }
-    REMAT_TRY(remat_search_base(s, &out->base_ns));
 fail:
     remat_scratch_close(w.scratch);
     return st;

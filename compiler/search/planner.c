@@ -185,16 +185,6 @@ static void find_floor(struct remat_planner *p, const struct remat_kernel_list *
 }
 
 /* Kernels at the price of the profile, beyond the one that bounds count. */
-static void find_floor_slack(struct remat_planner *p, const struct remat_kernel_list *kernels,
-                             const struct remat_price *prices)
-{
-    uint64_t ns = 0;
-    for (uint32_t k = 0; k < kernels->count; k++)
-        ns += prices[k].ns;
-    if (p->evaluator->device->profile && ns > p->model.saved_ns)
-        p->floor_slack_ns = ns - p->model.saved_ns;
-}
-
 static void find_points(struct remat_planner *p, struct remat_arena *arena)
 {
     struct remat_program_point *points;
@@ -207,47 +197,50 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
+/* Between corners of a hull layers are as in one or the other: what their kernels take is found for
+ * all of them at once, so that remat_planner_least knows it. */
+static void price_corners(const struct remat_planner *p)
+{
+    const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
+    struct remat_arena *scratch = remat_scratch_open(p->ctx);
+    struct remat_decision decision;
+    uint64_t effect;
+    for (uint32_t h = 0; h < 2; h++)
+        for (uint32_t c = 0; c < hulls[h]->count; c++) {
+            remat_model_decide(scratch, &p->model, hulls[h]->points[c].keep, p->pinned, &decision);
+            remat_evaluate_time(p->evaluator, &decision, &effect);
+            remat_arena_reset(scratch);
+        }
+    remat_scratch_close(scratch);
+}
+
 remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
                                   struct remat_evaluator *evaluator,
-                                  const struct remat_price *prices,
                                   const struct remat_decision *pinned, struct remat_planner **out)
 {
     remat_status st = REMAT_OK;
     struct remat_planner *p;
     const struct remat_kernel_list *kernels = evaluator->settled->kernels;
+    remat_stopwatch_start(evaluator->watch);
     REMAT_NEW(arena, p, 1);
     p->ctx = ctx;
     p->graph = evaluator->graph;
     p->evaluator = evaluator;
     p->pinned = pinned;
     p->static_bytes = evaluator->statics->total_bytes;
-    REMAT_TRY(remat_model_create(ctx, arena, evaluator->settled, prices, evaluator->device, pinned,
-                                 &p->model));
+    REMAT_TRY(remat_model_create(ctx, arena, evaluator->settled, evaluator->prices,
+                                 evaluator->device, pinned, &p->model));
     find_points(p, arena);
     find_floor(p, kernels);
-    find_floor_slack(p, kernels, prices);
+    if (evaluator->device->profile && evaluator->base_ns > p->model.saved_ns)
+        p->floor_slack_ns = evaluator->base_ns - p->model.saved_ns;
     find_free(p, arena);
     find_hulls(p, arena);
     find_groups(p, arena);
     find_near(p, arena);
+    remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);
+    price_corners(p);
     *out = p;
-fail:
-    return st;
-}
-
-remat_status remat_planner_price_corners(struct remat_planner *p, struct remat_arena *scratch)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
-    struct remat_decision decision;
-    struct remat_evaluation ignored;
-    uint64_t effect;
-    for (uint32_t h = 0; h < 2; h++)
-        for (uint32_t c = 0; c < hulls[h]->count; c++) {
-            remat_model_decide(scratch, &p->model, hulls[h]->points[c].keep, p->pinned, &decision);
-            REMAT_TRY(remat_evaluate_time(p->evaluator, &decision, &ignored, &effect));
-            remat_arena_reset(scratch);
-        }
 fail:
     return st;
 }
@@ -431,17 +424,15 @@ static uint64_t least_bytes(const struct remat_planner *p, struct remat_arena *s
     return out;
 }
 
-remat_status remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
-                                 const struct remat_decision *decision, struct remat_least *out)
+struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
+                                       const struct remat_decision *decision)
 {
-    remat_status st = REMAT_OK;
-    struct remat_evaluation cost;
-    REMAT_TRY(remat_evaluate_time(p->evaluator, decision, &cost, &out->effect));
-    out->step_ns = cost.step_ns;
-    out->times = cost.times;
-    out->live_bytes = least_bytes(p, scratch, decision);
-fail:
-    return st;
+    struct remat_least least;
+    struct remat_evaluation cost = remat_evaluate_time(p->evaluator, decision, &least.effect);
+    least.step_ns = cost.step_ns;
+    least.times = cost.times;
+    least.live_bytes = least_bytes(p, scratch, decision);
+    return least;
 }
 
 uint64_t remat_planner_floor(const struct remat_planner *p)

@@ -12,18 +12,11 @@
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner;
 
-/* `evaluator` is of the graph that decisions are made on; `prices` are those of the kernels it was
- * settled with, nothing recomputed; `pinned` holds what the pins decide. All outlive the planner.
- */
+/* `evaluator` is of the graph that decisions are made on; `pinned` holds what the pins decide. Both
+ * outlive the planner. */
 remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
                                   struct remat_evaluator *evaluator,
-                                  const struct remat_price *prices,
                                   const struct remat_decision *pinned, struct remat_planner **out);
-
-/* Between corners of a hull layers are as in one or the other: what their kernels take is found for
- * all of them at once, so that remat_planner_least knows it. */
-remat_status remat_planner_price_corners(struct remat_planner *planner,
-                                         struct remat_arena *scratch);
 
 /* Paths, each a sequence of decisions that get smaller and, as far as the problem's costs are
  * exact, slower; they depend on no budget. Those up to the last single one recompute each layer
@@ -66,8 +59,9 @@ struct remat_least {
     uint64_t effect; /* a hash of what is recomputed and from what: the same of decisions that
                         make the same kernels */
 };
-remat_status remat_planner_least(const struct remat_planner *planner, struct remat_arena *scratch,
-                                 const struct remat_decision *decision, struct remat_least *out);
+struct remat_least remat_planner_least(const struct remat_planner *planner,
+                                       struct remat_arena *scratch,
+                                       const struct remat_decision *decision);
 
 /* No decision has a live peak below this. */
 uint64_t remat_planner_floor(const struct remat_planner *planner);

@@ -20,18 +20,26 @@ static void decide(struct remat_search *s, struct remat_arena *arena,
     remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
 }
 
-remat_status remat_proposal_find_least(struct remat_search *s, struct remat_arena *scratch,
-                                       const struct remat_planner *planner,
-                                       struct remat_proposal *proposal)
+void remat_proposal_find_least(struct remat_search *s, struct remat_arena *scratch,
+                               const struct remat_planner *planner, struct remat_proposal *proposal)
 {
-    remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_notes ignored = {0};
     decide(s, scratch, planner, proposal, &ignored, &decision);
-    REMAT_TRY(remat_planner_least(planner, scratch, &decision, &proposal->least));
-fail:
+    proposal->least = remat_planner_least(planner, scratch, &decision);
     remat_arena_reset(scratch);
-    return st;
+}
+
+uint64_t remat_proposal_live_peak(struct remat_search *s, struct remat_arena *scratch,
+                                  const struct remat_planner *planner,
+                                  struct remat_proposal proposal)
+{
+    struct remat_decision decision;
+    struct remat_notes ignored = {0};
+    decide(s, scratch, planner, &proposal, &ignored, &decision);
+    uint64_t bytes = remat_evaluate(s->evaluator, &decision).live_peak_bytes;
+    remat_arena_reset(scratch);
+    return bytes;
 }
 
 remat_status remat_proposal_evaluate(struct remat_search *s, struct remat_arena *scratch,
@@ -110,11 +118,9 @@ static bool is_extreme(const struct remat_policy *policy, uint32_t most_layers)
             policy->layer_count == most_layers);
 }
 
-remat_status remat_proposals_bound(struct remat_search *s, struct remat_arena *scratch,
-                                   const struct remat_planner *planner,
-                                   struct remat_proposals *policies)
+void remat_proposals_bound(struct remat_search *s, struct remat_arena *scratch,
+                           const struct remat_planner *planner, struct remat_proposals *policies)
 {
-    remat_status st = REMAT_OK;
     size_t kept = 0;
     uint32_t most_layers = 0;
     for (size_t i = 0; i < policies->count; i++)
@@ -124,14 +130,12 @@ remat_status remat_proposals_bound(struct remat_search *s, struct remat_arena *s
         struct remat_proposal policy = policies->items[i];
         if (!is_extreme(policy.policy, most_layers) && remat_search_is_over(s))
             continue;
-        REMAT_TRY(remat_proposal_find_least(s, scratch, planner, &policy));
+        remat_proposal_find_least(s, scratch, planner, &policy);
         policies->items[kept++] = policy;
     }
     policies->count = kept;
     qsort(policies->items, policies->count, sizeof *policies->items, compare_least);
     drop_twins(policies);
-fail:
-    return st;
 }
 
 remat_status remat_proposal_carry(struct remat_search *s, struct remat_arena *arena,

@@ -51,34 +51,24 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
     return (struct remat_proposal){.name = "per-op", .path = path, .step = step};
 }
 
-static remat_status live_peak(struct remat_queue *q, uint32_t path, uint32_t step, uint64_t *out)
-{
-    struct remat_proposal proposal = remat_queue_step(path, step);
-    remat_status st = remat_proposal_evaluate(q->search, q->scratch, q->planner, &proposal, 0);
-    *out = proposal.cost.live_peak_bytes;
-    return st;
-}
-
 /* How many paths are of use. The group that is recomputed at once grows with its layers, what is
  * saved between groups gets less. Groups that need more than those before are the last ones: on the
  * way to them there may be something smaller yet. */
-static remat_status find_path_count(struct remat_queue *q, uint32_t *out)
+static uint32_t find_path_count(struct remat_queue *q)
 {
-    remat_status st = REMAT_OK;
     struct remat_search *s = q->search;
     uint32_t path = remat_planner_single_count(q->planner);
     uint32_t count = remat_planner_path_count(q->planner);
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
     while (s->path_count == 0 && path < count && bytes < least_bytes && !remat_search_is_over(s)) {
         least_bytes = bytes ? bytes : least_bytes;
-        REMAT_TRY(live_peak(q, path, remat_planner_path_length(q->planner, path) - 1, &bytes));
+        uint32_t last = remat_planner_path_length(q->planner, path) - 1;
+        bytes = remat_proposal_live_peak(s, q->scratch, q->planner, remat_queue_step(path, last));
         path++;
     }
     if (s->path_count == 0)
         s->path_count = path;
-    *out = s->path_count;
-fail:
-    return st;
+    return s->path_count;
 }
 
 /* --- entries --- */
@@ -105,23 +95,19 @@ static void push_range(struct remat_queue *q, uint32_t first, const struct remat
     push(q, (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
 }
 
-static remat_status halve(struct remat_queue *q, const struct remat_queue_entry *entry)
+static void halve(struct remat_queue *q, const struct remat_queue_entry *entry)
 {
-    remat_status st = REMAT_OK;
     uint32_t middle = entry->first + (entry->last.step - entry->first) / 2;
     struct remat_proposal left = remat_queue_step(entry->last.path, middle);
     left.index = entry->last.index;
-    REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &left));
+    remat_proposal_find_least(q->search, q->scratch, q->planner, &left);
     push_range(q, entry->first, &left, entry->key);
     push_range(q, middle + 1, &entry->last, left.least.step_ns);
-fail:
-    return st;
 }
 
 /* Ranges of at most `stride` decisions, none with a corner before its end. */
-static remat_status add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
+static void add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
 {
-    remat_status st = REMAT_OK;
     uint32_t plain = remat_planner_path_length(q->planner, path);
     uint32_t count = plain + remat_planner_nested_count(q->planner, path);
     uint64_t before_ns = 0;
@@ -130,41 +116,28 @@ static remat_status add_path(struct remat_queue *q, uint32_t path, uint32_t stri
         end = end - first > stride ? first + stride : end;
         struct remat_proposal last = remat_queue_step(path, end - 1);
         last.index = q->added_count;
-        REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &last));
+        remat_proposal_find_least(q->search, q->scratch, q->planner, &last);
         push_range(q, first, &last, before_ns);
         before_ns = last.least.step_ns;
         q->added_count += end - first;
     }
-fail:
-    return st;
 }
 
-static remat_status add_near(struct remat_queue *q, uint32_t i)
+void remat_queue_add_planned(struct remat_queue *q)
 {
-    remat_status st = REMAT_OK;
-    struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
-    REMAT_TRY(remat_proposal_find_least(q->search, q->scratch, q->planner, &near));
-    remat_queue_add(q, &near);
-fail:
-    return st;
-}
-
-remat_status remat_queue_add_planned(struct remat_queue *q)
-{
-    remat_status st = REMAT_OK;
-    uint32_t path_count;
     uint64_t decisions = 0, stride;
-    for (uint32_t i = 0; i < remat_planner_near_count(q->planner); i++)
-        REMAT_TRY(add_near(q, i));
-    REMAT_TRY(find_path_count(q, &path_count));
+    for (uint32_t i = 0; i < remat_planner_near_count(q->planner); i++) {
+        struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
+        remat_proposal_find_least(q->search, q->scratch, q->planner, &near);
+        remat_queue_add(q, &near);
+    }
+    uint32_t path_count = find_path_count(q);
     for (uint32_t path = 0; path < path_count; path++)
         decisions += remat_planner_path_length(q->planner, path) +
                      remat_planner_nested_count(q->planner, path);
     stride = decisions * q->search->graph->node_count / NODES_LISTED + 1;
     for (uint32_t path = 0; path < path_count; path++)
-        REMAT_TRY(add_path(q, path, (uint32_t)stride));
-fail:
-    return st;
+        add_path(q, path, (uint32_t)stride);
 }
 
 /* --- taking --- */
@@ -216,12 +189,9 @@ static bool has_twin(const struct remat_queue *q, const struct remat_proposal *p
     return false;
 }
 
-remat_status remat_queue_take(struct remat_queue *q, uint64_t limit_bytes,
-                              struct remat_proposal *out, bool *any)
+bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *out)
 {
-    remat_status st = REMAT_OK;
-    *any = false;
-    while (!*any && q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
+    while (q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
            !remat_search_is_over(q->search)) {
         const struct remat_queue_entry entry = pop(q);
         if (needs_more(q, &entry.last, limit_bytes)) {
@@ -230,15 +200,14 @@ remat_status remat_queue_take(struct remat_queue *q, uint64_t limit_bytes,
             continue;
         }
         if (entry.first < entry.last.step) {
-            REMAT_TRY(halve(q, &entry));
+            halve(q, &entry);
         } else if (!has_twin(q, &entry.last)) {
             REMAT_PUSH(q->search->arena, &q->taken, entry.last);
             *out = entry.last;
-            *any = true;
+            return true;
         }
     }
-fail:
-    return st;
+    return false;
 }
 
 remat_status remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
@@ -267,11 +236,9 @@ remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
 {
     remat_status st = REMAT_OK;
     struct remat_proposal proposal;
-    bool any;
     for (;;) {
         q->last_key = *found ? best->cost.step_ns : 0;
-        REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
-        if (!any)
+        if (!remat_queue_take(q, limit_bytes, &proposal))
             break;
         REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
         if (proposal.cost.arena_bytes > limit_bytes ||
@@ -291,13 +258,10 @@ remat_status remat_queue_smallest(struct remat_queue *q, struct remat_proposal *
     remat_status st = REMAT_OK;
     struct remat_proposal proposal;
     uint64_t limit_bytes = UINT64_MAX - 1;
-    bool any = true;
     *found = false;
-    while (any) {
-        REMAT_TRY(remat_queue_take(q, limit_bytes, &proposal, &any));
-        if (any)
-            REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
-        if (any && proposal.cost.arena_bytes <= limit_bytes) {
+    while (remat_queue_take(q, limit_bytes, &proposal)) {
+        REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
+        if (proposal.cost.arena_bytes <= limit_bytes) {
             *out = proposal;
             *found = true;
             limit_bytes = proposal.cost.arena_bytes - 1;

@@ -55,15 +55,14 @@ struct remat_queue {
 void remat_queue_add(struct remat_queue *queue, const struct remat_proposal *proposal);
 
 /* All that the planner proposes: its paths, and what is near their corners. */
-remat_status remat_queue_add_planned(struct remat_queue *queue);
+void remat_queue_add_planned(struct remat_queue *queue);
 
 /* Decision `step` of a path, or one near corners. */
 struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
 
 /* The next proposal that, by its bound, needs at most limit_bytes, and that does not make the same
- * kernels as one before. *any false: there is none up to last_key, or the search is to end. */
-remat_status remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes,
-                              struct remat_proposal *out, bool *any);
+ * kernels as one before. False: there is none up to last_key, or the search is to end. */
+bool remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes, struct remat_proposal *out);
 
 /* Evaluates the proposal that was taken last; packed where its live peak is at most limit_bytes. */
 remat_status remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *proposal,

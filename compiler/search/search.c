@@ -56,21 +56,9 @@ fail:
 
 remat_status remat_search_planner(struct remat_search *s, struct remat_planner **out)
 {
-    remat_status st = REMAT_OK;
-    const struct remat_kernel_list *kernels = s->evaluator->settled->kernels;
-    struct remat_price *prices;
-    struct remat_arena *scratch = remat_scratch_open(s->ctx);
-    remat_stopwatch_start(s->watch);
-    REMAT_NEW(s->planning, prices, kernels->count);
-    for (uint32_t k = 0; k < kernels->count; k++)
-        prices[k] = remat_price_kernel(s->graph, &kernels->kernels[k], &s->settings->device);
-    REMAT_TRY(remat_price_check_list(s->ctx, s->graph, kernels, prices, &s->settings->device));
-    REMAT_TRY(remat_planner_create(s->ctx, s->planning, s->evaluator, prices, s->pinned, out));
-    remat_stopwatch_lap(s->watch, REMAT_LAP_PLAN);
-    REMAT_TRY(remat_planner_price_corners(*out, scratch));
-fail:
-    remat_scratch_close(scratch);
-    return st;
+    remat_status st = remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
+                                             s->evaluator->prices, &s->settings->device);
+    return st ? st : remat_planner_create(s->ctx, s->planning, s->evaluator, s->pinned, out);
 }
 
 remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns, uint64_t step_ns)
@@ -80,25 +68,6 @@ remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns,
     return remat_error(s->ctx, REMAT_ERROR_INTERNAL,
                        "the bound of %" PRIu64 " ns is above the plan's own %" PRIu64 " ns",
                        bound_ns, step_ns);
-}
-
-remat_status remat_search_base(struct remat_search *s, uint64_t *out_ns)
-{
-    remat_status st = REMAT_OK;
-    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
-    static const struct remat_policy_settings no_pins = {0};
-    struct remat_policy_ground *ground;
-    struct remat_decision decision;
-    struct remat_evaluation cost;
-    struct remat_notes ignored = {0};
-    struct remat_arena *scratch = remat_scratch_open(s->ctx);
-    REMAT_TRY(remat_policy_prepare(s->ctx, scratch, s->graph, &no_pins, &ground));
-    remat_policy_decide(ground, scratch, &none, &decision, &ignored);
-    REMAT_TRY(remat_evaluate(s->evaluator, &decision, &cost));
-    *out_ns = cost.step_ns;
-fail:
-    remat_scratch_close(scratch);
-    return st;
 }
 
 /* --- one budget --- */
@@ -159,7 +128,7 @@ static remat_status refuse(const struct run *r)
     for (size_t i = 0; i < r->policies.count; i++)
         remat_queue_add(&queue, &r->policies.items[i]);
     if (r->per_op)
-        REMAT_TRY(remat_queue_add_planned(&queue));
+        remat_queue_add_planned(&queue);
     REMAT_TRY(remat_queue_smallest(&queue, &smallest, &found));
     st = found ? remat_infeasible(r->search, r->per_op ? r->planner : NULL, &smallest)
                : remat_infeasible_cut_short(r->search, r->planner);
@@ -168,25 +137,21 @@ fail:
 }
 
 /* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
-static remat_status find_smallest_nested(const struct run *r, struct remat_proposal *out)
+static struct remat_proposal find_smallest_nested(const struct run *r)
 {
-    remat_status st = REMAT_OK;
     uint32_t low = remat_planner_path_length(r->planner, 0) - 1;
     uint32_t high = low + remat_planner_nested_count(r->planner, 0);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         struct remat_proposal here = remat_queue_step(0, middle);
         struct remat_proposal next = remat_queue_step(0, middle + 1);
-        REMAT_TRY(remat_proposal_evaluate(r->search, r->scratch, r->planner, &here, 0));
-        REMAT_TRY(remat_proposal_evaluate(r->search, r->scratch, r->planner, &next, 0));
-        if (next.cost.live_peak_bytes < here.cost.live_peak_bytes)
+        if (remat_proposal_live_peak(r->search, r->scratch, r->planner, next) <
+            remat_proposal_live_peak(r->search, r->scratch, r->planner, here))
             low = middle + 1;
         else
             high = middle;
     }
-    *out = remat_queue_step(0, low);
-fail:
-    return st;
+    return remat_queue_step(0, low);
 }
 
 static remat_status try(const struct run *r, const struct remat_proposal *proposal,
@@ -223,7 +188,7 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
         REMAT_TRY(try(r, &step, out, &found));
     }
     if (!found && r->per_op) {
-        REMAT_TRY(find_smallest_nested(r, &step));
+        step = find_smallest_nested(r);
         REMAT_TRY(try(r, &step, out, &found));
     }
     if (!found)
@@ -246,7 +211,7 @@ static remat_status choose_freely(struct run *r, struct remat_proposal *best,
     by_hand = found;
     *best = *manual;
     if (r->per_op) {
-        REMAT_TRY(remat_queue_add_planned(&queue));
+        remat_queue_add_planned(&queue);
         REMAT_TRY(remat_queue_fastest(&queue, s->limit_bytes, best, &found));
     }
     if (!found)
@@ -286,7 +251,7 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
             s->state.bound_ns = remat_planner_bound(r.planner, s->limit_bytes);
     }
     if (free) {
-        REMAT_TRY(remat_proposals_bound(s, scratch, r.planner, &r.policies));
+        remat_proposals_bound(s, scratch, r.planner, &r.policies);
         REMAT_TRY(choose_freely(&r, &best, &manual));
     } else {
         REMAT_TRY(choose_given(&r, &best));

@@ -50,9 +50,6 @@ struct remat_chosen {
  * found, and neither what is likely smallest fits. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
-/* Step time of the decided segment with everything saved, pins or not. */
-remat_status remat_search_base(struct remat_search *search, uint64_t *out_ns);
-
 /* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever
  * shown. Both of the decided segment. */
 remat_status remat_search_check_bound(struct remat_search *search, uint64_t bound_ns,

@@ -111,8 +111,8 @@ static remat_status visit(struct climb *c, struct tally *y)
     struct remat_least least;
     uint64_t bound_ns, charged_ns;
     remat_arena_init(&scratch, c->subject.ctx);
-    REMAT_TRY(remat_evaluate(&c->subject.evaluator, &c->decision, &cost));
-    REMAT_TRY(remat_planner_least(c->planner, &scratch, &c->decision, &least));
+    cost = remat_evaluate(&c->subject.evaluator, &c->decision);
+    least = remat_planner_least(c->planner, &scratch, &c->decision);
     bound_ns = remat_planner_bound(c->planner, cost.live_peak_bytes);
     REMAT_TRY(subject_charged(&scratch, &c->model, &c->decision, &charged_ns));
     uint64_t floor_bytes = remat_planner_floor(c->planner);

@@ -95,7 +95,7 @@ static uint32_t price_all(struct workbench *w, const struct remat_device_descrip
 {
     struct remat_kernel_list list;
     *out_ns = 0;
-    CHECK_OK(w->ctx, remat_fuse(w->ctx, &w->arena, w->graph, &list));
+    list = remat_fuse(&w->arena, w->graph);
     for (uint32_t k = 0; k < list.count; k++)
         *out_ns += remat_price_kernel(w->graph, &list.kernels[k], device).ns;
     return list.count;
@@ -148,7 +148,8 @@ static double tera_flops(const char *device_name, const char *op, const char *in
     workbench_node(&w, op, values, count, attributes, outputs);
     workbench_output(&w, outputs[0]);
     struct remat_device_description device = device_of(&w, device_name);
-    CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 1, "%s", op);
+    list = remat_fuse(&w.arena, w.graph);
+    CHECK(list.count == 1, "%s", op);
     double ns = (double)remat_price_kernel(w.graph, &list.kernels[0], &device).ns;
     workbench_close(&w);
     return published_flops / ns / 1e3;

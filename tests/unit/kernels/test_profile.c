@@ -51,7 +51,8 @@ static struct remat_price price(const char *text, const char *op, const char *in
     workbench_node(&w, op, values, count, "", &output);
     workbench_output(&w, output);
     struct remat_device_description device = device_of(&w);
-    CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 1, "%s", op);
+    list = remat_fuse(&w.arena, w.graph);
+    CHECK(list.count == 1, "%s", op);
     *modelled = remat_price_kernel(w.graph, &list.kernels[0], &device);
     CHECK(modelled->source == REMAT_COST_MODELLED, "no profile");
     CHECK_OK(w.ctx, read_text(&w, text, strlen(text), &device));
@@ -119,7 +120,8 @@ static void check_floor(void)
     w.graph->outputs = outputs;
     w.graph->output_count = 2;
     struct remat_device_description device = device_of(&w);
-    CHECK(remat_fuse(w.ctx, &w.arena, w.graph, &list) == REMAT_OK && list.count == 2, "fuse");
+    list = remat_fuse(&w.arena, w.graph);
+    CHECK(list.count == 2, "fuse");
     double modelled = (double)remat_price_kernel(w.graph, &list.kernels[1], &device).ns;
     const char *text = remat_arena_format(
         &w.arena,

@@ -87,7 +87,7 @@ static remat_status record_plan(struct recorder *r, uint32_t plan)
     for (uint32_t v = 0; v < s->graph->value_count; v++)
         if (facts.recomputable[v])
             decision.actions[v] = draw(r) * PLANS < plan ? REMAT_ACTION_FUSED : REMAT_ACTION_SAVE;
-    REMAT_TRY(remat_evaluator_kernels(&s->evaluator, &s->arena, &decision, &list));
+    list = remat_evaluator_kernels(&s->evaluator, &s->arena, &decision);
     for (uint32_t k = 0; k < list.count; k++)
         REMAT_TRY(record_kernel(r, s->evaluator.clones.graph, &list.kernels[k], plan));
 fail:
@@ -107,8 +107,8 @@ static remat_status read_back(struct subject *s, const char *rows, const char *p
     fclose(file);
     REMAT_TRY(remat_profile_read(s->ctx, &s->arena, path, "p", &s->device, &s->device.profile));
     remat_evaluator_release(&s->evaluator);
-    REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
-                                   &s->device, NULL, &s->watch));
+    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
+                         &s->watch);
 fail:
     remove(path);
     return st;

@@ -30,17 +30,17 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;
     REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, 0, &s->statics));
-    REMAT_TRY(remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics,
-                                   &s->device, NULL, &s->watch));
+    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
+                         &s->watch);
 fail:
     return st;
 }
 
-remat_status subject_reprice(struct subject *s)
+void subject_reprice(struct subject *s)
 {
     remat_evaluator_release(&s->evaluator);
-    return remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device,
-                                NULL, &s->watch);
+    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
+                         &s->watch);
 }
 
 remat_status subject_prepare(struct subject *s, const struct remat_model_settings *settings,
@@ -99,7 +99,7 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, &s->evaluator, base->prices, none, planner));
+    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, &s->evaluator, none, planner));
 fail:
     return st;
 }

@@ -31,7 +31,7 @@ remat_status subject_prepare_graph(struct subject *subject, const struct remat_g
                                    uint32_t microbatches);
 
 /* After another device description: subject->device has changed. */
-remat_status subject_reprice(struct subject *subject);
+void subject_reprice(struct subject *subject);
 
 /* What the solver per-op chooses when an arena may have so many bytes; it lies in `arena`. */
 remat_status subject_choose(struct subject *subject, struct remat_arena *arena,

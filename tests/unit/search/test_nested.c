@@ -49,7 +49,7 @@ static remat_status prepare(struct bench *b, size_t row)
                      (uint64_t)settings.seq * (uint64_t)settings.width;
     remat_planner_decide(b->planner, &b->s.arena, 0, remat_planner_path_length(b->planner, 0) - 1,
                          &b->all_inputs);
-    REMAT_TRY(remat_evaluate(&b->s.evaluator, &b->all_inputs, &b->single));
+    b->single = remat_evaluate(&b->s.evaluator, &b->all_inputs);
 fail:
     return st;
 }

@@ -67,14 +67,13 @@ fail:
     return st;
 }
 
-static remat_status check_decision(struct bench *b, const struct remat_decision *decision,
-                                   const char *name, uint32_t number, uint64_t *ns, double *excess)
+static void check_decision(struct bench *b, const struct remat_decision *decision, const char *name,
+                           uint32_t number, uint64_t *ns, double *excess)
 {
-    remat_status st = REMAT_OK;
     struct remat_evaluation cost;
     struct remat_least least;
     uint64_t bound_ns;
-    REMAT_TRY(remat_evaluate(&b->subject.evaluator, decision, &cost));
+    cost = remat_evaluate(&b->subject.evaluator, decision);
     bound_ns = remat_planner_bound(b->planner, cost.live_peak_bytes);
     CHECK(cost.live_peak_bytes >= remat_planner_floor(b->planner),
           "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B",
@@ -84,7 +83,7 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, bound %" PRIu64 " ns",
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
           cost.live_peak_bytes, bound_ns);
-    REMAT_TRY(remat_planner_least(b->planner, &b->subject.arena, decision, &least));
+    least = remat_planner_least(b->planner, &b->subject.arena, decision);
     CHECK(cost.step_ns == least.step_ns && cost.live_peak_bytes >= least.live_bytes,
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, at least %" PRIu64 " ns, %" PRIu64
           " B",
@@ -97,15 +96,12 @@ static remat_status check_decision(struct bench *b, const struct remat_decision 
               least.times.ns[c]);
     *ns = cost.step_ns;
     *excess = (double)cost.step_ns / (double)bound_ns - 1;
-fail:
-    return st;
 }
 
 /* Saved by a share that goes from few to most: any set of values, recomputed apart or fused,
  * nested or not. */
-static remat_status check_random(struct bench *b, uint32_t seed)
+static void check_random(struct bench *b, uint32_t seed)
 {
-    remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_facts facts;
     uint64_t ns;
@@ -122,9 +118,7 @@ static remat_status check_random(struct bench *b, uint32_t seed)
         if (bits[2] % 4 < seed % 4)
             decision.actions[v] = (uint8_t)remat_action_nested(decision.actions[v]);
     }
-    REMAT_TRY(check_decision(b, &decision, "at random", seed, &ns, &excess));
-fail:
-    return st;
+    check_decision(b, &decision, "at random", seed, &ns, &excess);
 }
 
 static remat_status check_manual(struct bench *b)
@@ -137,7 +131,7 @@ static remat_status check_manual(struct bench *b)
         uint64_t ns;
         double excess;
         REMAT_TRY(subject_manual_decide(&listed, &b->subject.arena, i, &decision));
-        REMAT_TRY(check_decision(b, &decision, listed.policies[i].name, i, &ns, &excess));
+        check_decision(b, &decision, listed.policies[i].name, i, &ns, &excess);
     }
 fail:
     return st;
@@ -171,7 +165,7 @@ static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
         struct remat_decision decision;
         double excess;
         remat_planner_decide(b->planner, &b->subject.arena, path, i, &decision);
-        REMAT_TRY(check_decision(b, &decision, "path", i, &ns[i], &excess));
+        check_decision(b, &decision, "path", i, &ns[i], &excess);
         b->worst = fmax(b->worst, excess);
         b->sum += excess;
         b->count++;
@@ -216,9 +210,9 @@ static remat_status check_marginals(struct bench *b)
         if (model.border.items[i].kept || !extra_ps[i])
             continue;
         *action = REMAT_ACTION_SAVE;
-        REMAT_TRY(remat_evaluate(&b->subject.evaluator, &decision, &with));
+        with = remat_evaluate(&b->subject.evaluator, &decision);
         *action = REMAT_ACTION_RECOMPUTE;
-        REMAT_TRY(remat_evaluate(&b->subject.evaluator, &decision, &without));
+        without = remat_evaluate(&b->subject.evaluator, &decision);
         *action = was;
         double exact_ns = (double)without.step_ns - (double)with.step_ns;
         b->estimate_error_ns += fabs((double)extra_ps[i] / 1000 - exact_ns);
@@ -229,16 +223,14 @@ fail:
 }
 
 /* The step time with another action for a value. */
-static remat_status evaluate_as(struct bench *b, struct remat_decision *decision, uint32_t value,
-                                uint8_t action, int64_t *out_ns)
+static int64_t evaluate_as(struct bench *b, struct remat_decision *decision, uint32_t value,
+                           uint8_t action)
 {
     uint8_t was = decision->actions[value];
-    struct remat_evaluation cost = {0};
     decision->actions[value] = action;
-    remat_status st = remat_evaluate(&b->subject.evaluator, decision, &cost);
+    struct remat_evaluation cost = remat_evaluate(&b->subject.evaluator, decision);
     decision->actions[value] = was;
-    *out_ns = (int64_t)cost.step_ns;
-    return st;
+    return (int64_t)cost.step_ns;
 }
 
 /* What a small plan says of its values: the exact difference. */
@@ -265,8 +257,8 @@ static remat_status check_explained(struct bench *b)
         int64_t saved_ns, again_ns, said_ns = explained.alternatives[v].recompute_extra_ns;
         if (!explained.alternatives[v].recomputable)
             continue;
-        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_SAVE, &saved_ns));
-        REMAT_TRY(evaluate_as(b, &decision, v, REMAT_ACTION_RECOMPUTE, &again_ns));
+        saved_ns = evaluate_as(b, &decision, v, REMAT_ACTION_SAVE);
+        again_ns = evaluate_as(b, &decision, v, REMAT_ACTION_RECOMPUTE);
         CHECK(said_ns == again_ns - saved_ns,
               "%s, \"%s\": %" PRId64 " ns explained, %" PRId64 " ns evaluated", s->graph->name,
               s->graph->values[v].name, said_ns, again_ns - saved_ns);
@@ -287,7 +279,7 @@ int main(void)
         if (st == REMAT_OK)
             st = check_manual(&b);
         for (uint32_t seed = 0; seed < RANDOM && st == REMAT_OK; seed++)
-            st = check_random(&b, seed);
+            check_random(&b, seed);
         if (st == REMAT_OK)
             st = check_paths(&b);
         if (st == REMAT_OK && !cases[row].profile)
