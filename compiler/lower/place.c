@@ -203,54 +203,45 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
     return lifespans;
 }
 
-static void list_slots(struct remat_arena *arena, const struct remat_lifespans *lifespans,
-                       uint64_t guard_bytes, struct remat_slot **out, uint32_t *out_count)
+static struct remat_slot *list_slots(struct remat_arena *arena,
+                                     const struct remat_lifespans *lifespans, uint64_t guard_bytes,
+                                     uint32_t *out_count)
 {
+    struct remat_slot *slots;
     *out_count = 0;
-    REMAT_NEW(arena, *out, lifespans->buffer_count);
+    REMAT_NEW(arena, slots, lifespans->buffer_count);
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
         const struct remat_placed_buffer *buffer = &lifespans->buffers[b];
         if (remat_is_none(buffer->persistent))
-            (*out)[(*out_count)++] =
+            slots[(*out_count)++] =
                 (struct remat_slot){buffer->begin, buffer->end, slot_bytes(buffer) + guard_bytes};
     }
+    return slots;
 }
 
-remat_status remat_packed_bytes(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_statics *statics,
-                                const struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                                uint64_t *out_arena_bytes)
+uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_statics *statics,
+                            const struct remat_lifespans *lifespans, uint64_t guard_bytes)
 {
-    remat_status st = REMAT_OK;
-    struct remat_slot *slots;
-    struct remat_packing packing;
     uint32_t count;
-    list_slots(arena, lifespans, guard_bytes, &slots, &count);
-    REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
-    *out_arena_bytes = statics->total_bytes + packing.arena_bytes;
-fail:
-    return st;
+    const struct remat_slot *slots = list_slots(arena, lifespans, guard_bytes, &count);
+    return statics->total_bytes + remat_pack(arena, slots, count, 0).arena_bytes;
 }
 
 remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          const struct remat_statics *statics, struct remat_lifespans *lifespans,
                          uint64_t guard_bytes, uint64_t *out_arena_bytes)
 {
-    remat_status st = REMAT_OK;
-    struct remat_slot *slots;
-    struct remat_packing packing;
     uint32_t count;
-    list_slots(arena, lifespans, guard_bytes, &slots, &count);
-    REMAT_TRY(remat_pack(ctx, arena, slots, count, 0, &packing));
-    REMAT_TRY(remat_pack_check(ctx, slots, count, &packing));
-    count = 0;
+    const struct remat_slot *slots = list_slots(arena, lifespans, guard_bytes, &count);
+    struct remat_packing packing = remat_pack(arena, slots, count, 0);
+    remat_status st = remat_pack_check(ctx, slots, count, &packing);
+    const uint64_t *offset = packing.offsets;
     for (uint32_t b = 0; b < lifespans->buffer_count; b++) {
         struct remat_placed_buffer *buffer = &lifespans->buffers[b];
         buffer->offset_bytes = remat_is_none(buffer->persistent)
-                                   ? statics->total_bytes + packing.offsets[count++]
+                                   ? statics->total_bytes + *offset++
                                    : statics->items[buffer->persistent].offset_bytes;
     }
     *out_arena_bytes = statics->total_bytes + packing.arena_bytes;
-fail:
     return st;
 }

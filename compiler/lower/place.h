@@ -39,9 +39,7 @@ remat_status remat_place(remat_context *ctx, struct remat_arena *arena,
                          uint64_t guard_bytes, uint64_t *out_arena_bytes);
 
 /* *out_arena_bytes of remat_place, unchecked. */
-remat_status remat_packed_bytes(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_statics *statics,
-                                const struct remat_lifespans *lifespans, uint64_t guard_bytes,
-                                uint64_t *out_arena_bytes);
+uint64_t remat_packed_bytes(struct remat_arena *arena, const struct remat_statics *statics,
+                            const struct remat_lifespans *lifespans, uint64_t guard_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placed slots are kept in the order of their offsets, so that one scan sees the gaps between those
  * that overlap the next slot in time. Unlike the skyline these fill holes. */
-#include "fit.h"
+#include "packers.h"
 
 static uint64_t find_gap(const struct remat_fit_block *placed, uint32_t count,
                          const struct remat_slot *slot, bool best)

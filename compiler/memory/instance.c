@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sorting the slots and compressing time to the positions where something begins or ends. */
-#include "instance.h"
-#include "unwind.h"
+#include "packers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct entry {
@@ -26,20 +26,20 @@ static int compare_times(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static remat_status sort_slots(remat_context *ctx, struct remat_arena *arena,
-                               const struct remat_slot *slots, uint32_t count,
-                               struct remat_instance *out)
+static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots, uint32_t count,
+                       struct remat_instance *out)
 {
-    remat_status st = REMAT_OK;
     struct entry *entries;
     uint64_t total_bytes = 0;
     REMAT_NEW(arena, entries, count);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t bytes;
-        REMAT_TRY(remat_slot_need(ctx, slots, i, &total_bytes, &bytes));
-        if (bytes == 0)
-            continue;
-        entries[out->count++] = (struct entry){{slots[i].begin, slots[i].end, bytes}, i};
+        const struct remat_slot *s = &slots[i];
+        assert(s->begin <= s->end && s->bytes <= REMAT_SLOT_BYTES_MAX);
+        uint64_t bytes = s->begin < s->end ? remat_align_up(s->bytes, REMAT_ALIGNMENT) : 0;
+        assert(bytes <= REMAT_SLOT_BYTES_MAX - total_bytes);
+        total_bytes += bytes;
+        if (bytes)
+            entries[out->count++] = (struct entry){{s->begin, s->end, bytes}, i};
     }
     qsort(entries, out->count, sizeof *entries, compare_entries);
     REMAT_NEW(arena, out->slots, out->count);
@@ -48,8 +48,6 @@ static remat_status sort_slots(remat_context *ctx, struct remat_arena *arena,
         out->slots[i] = entries[i].slot;
         out->index[i] = entries[i].index;
     }
-fail:
-    return st;
 }
 
 static uint32_t position_of(const struct remat_instance *in, uint32_t time)
@@ -89,19 +87,27 @@ static void compress_time(struct remat_arena *arena, struct remat_instance *out)
         out->first_at[p + 1] += out->first_at[p];
 }
 
-remat_status remat_instance_create(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_slot *slots, uint32_t count,
-                                   struct remat_instance *out)
+/* A slot adds its bytes where it begins and takes them away where it ends, modulo 2^64. */
+static void find_live(struct remat_arena *arena, struct remat_instance *out)
 {
-    remat_status st = REMAT_OK;
-    *out = (struct remat_instance){0};
-    REMAT_TRY(sort_slots(ctx, arena, slots, count, out));
-    compress_time(arena, out);
-    REMAT_NEW(arena, out->live, out->positions);
-    REMAT_TRY(remat_live_profile(ctx, out->slots, out->count, out->positions, out->live));
-    for (uint32_t p = 0; p < out->positions; p++)
+    REMAT_NEW(arena, out->live, (size_t)out->positions + 1);
+    for (uint32_t i = 0; i < out->count; i++) {
+        out->live[out->slots[i].begin] += out->slots[i].bytes;
+        out->live[out->slots[i].end] -= out->slots[i].bytes;
+    }
+    for (uint32_t p = 0; p < out->positions; p++) {
+        out->live[p] += p ? out->live[p - 1] : 0;
         if (out->live[p] > out->live_peak_bytes)
             out->live_peak_bytes = out->live[p];
-fail:
-    return st;
+    }
+}
+
+struct remat_instance remat_instance_create(struct remat_arena *arena,
+                                            const struct remat_slot *slots, uint32_t count)
+{
+    struct remat_instance out = {0};
+    sort_slots(arena, slots, count, &out);
+    compress_time(arena, &out);
+    find_live(arena, &out);
+    return out;
 }

@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traits of slots and orders by keys. T is a range maximum: a sparse table over the live profile.
  */
-#include "order.h"
-#include "unwind.h"
+#include "packers.h"
 
 #include <stdlib.h>
-
-static uint32_t floor_log2(uint32_t x)
-{
-    uint32_t log = 0;
-    while (x >>= 1)
-        log++;
-    return log;
-}
 
 /* levels[k][p] is the maximum of live over [p, p + 2^k). */
 static void range_maxima(struct remat_arena *arena, const struct remat_instance *in,
@@ -43,7 +34,7 @@ struct remat_traits *remat_traits_create(struct remat_arena *arena, const struct
     REMAT_NEW(arena, out, in->count);
     for (uint32_t i = 0; i < in->count; i++) {
         const struct remat_slot *s = &in->slots[i];
-        uint32_t length = s->end - s->begin, k = floor_log2(length);
+        uint32_t length = s->end - s->begin, k = 31 - (uint32_t)__builtin_clz(length);
         uint64_t a = levels[k][s->begin], b = levels[k][s->end - (1u << k)], area;
         if (!remat_mul_u64(length, s->bytes / REMAT_ALIGNMENT, &area))
             area = UINT64_MAX;

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ladder of attempts, cheapest first; the lowest result is kept. */
-#include "pack.h"
-
-#include "fit.h"
-#include "order.h"
-#include "skyline.h"
-#include "unwind.h"
+#include "packers.h"
 
 enum {
-    SLOTS_MAX = 1 << 28,
     SEARCH_SLOTS_MAX = 20000, /* more get the skyline keys only */
     PERTURBED_SLOTS = 500000, /* slots packed by all perturbations together */
     PERTURBATIONS_MAX = 1000,
@@ -53,29 +47,21 @@ struct packer_state {
     uint32_t tried;
 };
 
-static remat_status prepare(remat_context *ctx, struct remat_arena *scratch,
-                            const struct remat_slot *slots, uint32_t count, uint64_t limit_bytes,
-                            struct packer_state *s)
+static struct packer_state prepare(struct remat_arena *scratch, const struct remat_slot *slots,
+                                   uint32_t count, uint64_t limit_bytes)
 {
-    remat_status st = REMAT_OK;
-    if (count > SLOTS_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%u memory slots: at most %d", count, SLOTS_MAX);
-    REMAT_TRY(remat_instance_create(ctx, scratch, slots, count, &s->in));
-    s->traits = remat_traits_create(scratch, &s->in);
-    s->skyline = remat_skyline_create(scratch, &s->in);
-    REMAT_NEW(scratch, s->ranked, s->in.count);
-    REMAT_NEW(scratch, s->blocks, s->in.count);
-    REMAT_NEW(scratch, s->order, s->in.count);
-    REMAT_NEW(scratch, s->last_order, s->in.count);
-    REMAT_NEW(scratch, s->offsets, s->in.count);
-    REMAT_NEW(scratch, s->last_offsets, s->in.count);
-    REMAT_NEW(scratch, s->best_offsets, s->in.count);
-    s->best_bytes = UINT64_MAX;
-    s->enough_bytes = s->in.live_peak_bytes;
-    if (limit_bytes > s->enough_bytes)
-        s->enough_bytes = limit_bytes;
-fail:
-    return st;
+    struct packer_state s = {.in = remat_instance_create(scratch, slots, count)};
+    s.traits = remat_traits_create(scratch, &s.in);
+    REMAT_NEW(scratch, s.ranked, s.in.count);
+    REMAT_NEW(scratch, s.blocks, s.in.count);
+    REMAT_NEW(scratch, s.order, s.in.count);
+    REMAT_NEW(scratch, s.last_order, s.in.count);
+    REMAT_NEW(scratch, s.offsets, s.in.count);
+    REMAT_NEW(scratch, s.last_offsets, s.in.count);
+    REMAT_NEW(scratch, s.best_offsets, s.in.count);
+    s.best_bytes = UINT64_MAX;
+    s.enough_bytes = s.in.live_peak_bytes > limit_bytes ? s.in.live_peak_bytes : limit_bytes;
+    return s;
 }
 
 /* Packs in s->order; a height below bound_bytes is kept as the last, one below the best as that. */
@@ -90,10 +76,8 @@ static void attempt(struct packer_state *s, const struct attempt *a, uint64_t bo
         return;
     uint32_t *order = s->last_order;
     uint64_t *offsets = s->last_offsets;
-    s->last_order = s->order;
-    s->last_offsets = s->offsets;
-    s->order = order;
-    s->offsets = offsets;
+    s->last_order = s->order, s->order = order;
+    s->last_offsets = s->offsets, s->offsets = offsets;
     if (bytes < s->best_bytes) {
         memcpy(s->best_offsets, s->last_offsets, s->in.count * sizeof *offsets);
         s->best_bytes = bytes;
@@ -155,40 +139,38 @@ static void run_perturbations(struct packer_state *s)
     }
 }
 
-static void report(struct remat_arena *arena, const struct packer_state *s, uint32_t count,
-                   struct remat_packing *out)
+static struct remat_packing report(struct remat_arena *arena, const struct packer_state *s,
+                                   uint32_t count)
 {
     const struct remat_instance *in = &s->in;
-    *out = (struct remat_packing){.arena_bytes = s->best_bytes,
-                                  .live_peak_bytes = in->live_peak_bytes,
-                                  .key = s->best.name,
-                                  .keys_tried = s->tried};
-    REMAT_NEW(arena, out->offsets, count);
+    struct remat_packing out = {.arena_bytes = s->best_bytes,
+                                .live_peak_bytes = in->live_peak_bytes,
+                                .key = s->best.name,
+                                .keys_tried = s->tried};
+    REMAT_NEW(arena, out.offsets, count);
     for (uint32_t i = 0; i < in->count; i++)
-        out->offsets[in->index[i]] = s->best_offsets[i];
+        out.offsets[in->index[i]] = s->best_offsets[i];
     uint64_t saturated = 0;
     for (uint32_t p = in->positions; p-- > 0;) {
         if (in->live[p] >= in->live_peak_bytes - in->live_peak_bytes / 100)
             saturated += in->times[p + 1] - in->times[p];
         if (in->live[p] == in->live_peak_bytes)
-            out->peak_position = in->times[p];
+            out.peak_position = in->times[p];
     }
     if (in->positions)
-        out->saturation = (double)saturated / (in->times[in->positions] - in->times[0]);
+        out.saturation = (double)saturated / (in->times[in->positions] - in->times[0]);
+    return out;
 }
 
-remat_status remat_pack(remat_context *ctx, struct remat_arena *arena,
-                        const struct remat_slot *slots, uint32_t count, uint64_t limit_bytes,
-                        struct remat_packing *out)
+struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
+                                uint32_t count, uint64_t limit_bytes)
 {
-    remat_status st = REMAT_OK;
-    struct packer_state state = {0};
-    struct remat_arena *scratch = remat_scratch_open(ctx);
-    REMAT_TRY(prepare(ctx, scratch, slots, count, limit_bytes, &state));
+    struct remat_arena *scratch = remat_scratch_open(arena->ctx);
+    struct packer_state state = prepare(scratch, slots, count, limit_bytes);
+    state.skyline = remat_skyline_create(scratch, &state.in);
     run_attempts(&state);
     run_perturbations(&state);
-    report(arena, &state, count, out);
-fail:
+    struct remat_packing packing = report(arena, &state, count);
     remat_scratch_close(scratch);
-    return st;
+    return packing;
 }

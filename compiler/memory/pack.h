@@ -6,8 +6,18 @@
 #ifndef REMAT_PACK_H
 #define REMAT_PACK_H
 
-#include "slot.h"
 #include <base.h>
+
+/* What is packed: bytes that are needed during a lifespan.
+ * The lifespan [begin, end) counts schedule positions. Sizes are rounded up to REMAT_ALIGNMENT.
+ * A slot of no bytes or of an empty lifespan (begin == end) needs no memory. Values that share a
+ * buffer (views, in-place results) are one slot: the union of their lifespans, the most bytes. */
+struct remat_slot {
+    uint32_t begin, end;
+    uint64_t bytes;
+};
+
+#define REMAT_SLOT_BYTES_MAX ((uint64_t)INT64_MAX) /* of all slots of one packing together */
 
 struct remat_packing {
     uint64_t *offsets;        /* bytes, one per slot, multiples of REMAT_ALIGNMENT; of the arena */
@@ -21,7 +31,7 @@ struct remat_packing {
 };
 
 /* Tries a fixed sequence of attempts and keeps the first of the lowest: the skyline packer with the
- * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: order.h); while that leaves a gap above the
+ * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: packers.h); while that leaves a gap above the
  * live peak, and up to 20,000 slots, first fit and best fit, then a fixed number of perturbations
  * of the winner from a fixed seed. It stops at the first attempt with arena_bytes equal to the live
  * peak or <= limit_bytes (0: none). No time limit: the same arguments give the same packing.
@@ -33,10 +43,8 @@ struct remat_packing {
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per
  * skyline key (1 to 10 us a slot), O(N^2) per fit; the whole sequence takes under 1 s at 5,000
- * slots and 3 s at 20,000 when the live peak is not reached. Fails with REMAT_ERROR_INVALID, naming
- * the slot, when a slot ends before it begins or all sizes together exceed REMAT_SLOT_BYTES_MAX. */
-remat_status remat_pack(remat_context *ctx, struct remat_arena *arena,
-                        const struct remat_slot *slots, uint32_t count, uint64_t limit_bytes,
-                        struct remat_packing *out);
+ * slots and 3 s at 20,000 when the live peak is not reached. */
+struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
+                                uint32_t count, uint64_t limit_bytes);
 
 #endif

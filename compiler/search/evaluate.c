@@ -250,8 +250,7 @@ remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat
     if (out->live_peak_bytes > limit_bytes)
         goto fail;
     remat_stopwatch_start(e->watch);
-    REMAT_TRY(remat_packed_bytes(e->ctx, e->scratch, e->statics, &lifespans, guard_bytes,
-                                 &out->arena_bytes));
+    out->arena_bytes = remat_packed_bytes(e->scratch, e->statics, &lifespans, guard_bytes);
     remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
 fail:
     remat_arena_reset(e->scratch);

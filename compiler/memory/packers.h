@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The slots of one packing, the orders in which packers take them, and the packers; internal to
+ * memory/. */
+#ifndef REMAT_MEMORY_PACKERS_H
+#define REMAT_MEMORY_PACKERS_H
+
+#include "pack.h"
+#include "unwind.h"
+
+/* --- instance.c --- */
+
+/* Slots that need memory, in the order (begin, end descending, index). Time is compressed: position
+ * p is the interval between the p-th and the next of the distinct begins and ends, times[p] and
+ * times[p + 1]. Sizes are rounded up to REMAT_ALIGNMENT. All arrays are of the arena. */
+struct remat_instance {
+    uint32_t count, positions;
+    struct remat_slot *slots;
+    uint32_t *index;    /* of each slot in the caller's array */
+    uint32_t *first_at; /* positions + 1: the number of slots with begin < position */
+    uint32_t *times;    /* positions + 1 */
+    uint64_t *live;     /* bytes at each position */
+    uint64_t live_peak_bytes;
+};
+
+struct remat_instance remat_instance_create(struct remat_arena *arena,
+                                            const struct remat_slot *slots, uint32_t count);
+
+/* --- order.c --- */
+
+/* The letters of a key, compared lexicographically, descending except L, ties by slot:
+ * W length of the lifespan in compressed time; Z bytes; A = W * Z; T the largest live bytes during
+ * the lifespan; O the number of slots that overlap it in time; U end; L begin. */
+enum { REMAT_TRAIT_COUNT = 7 };
+
+struct remat_traits {
+    uint64_t of[REMAT_TRAIT_COUNT]; /* in the order WZATOUL, larger comes first */
+};
+
+/* One per slot. O((N + P) log P) for P positions. */
+struct remat_traits *remat_traits_create(struct remat_arena *arena,
+                                         const struct remat_instance *in);
+
+/* Slots ordered by up to three values, larger first, ties by slot. O(N log N). */
+struct remat_ranked {
+    uint64_t value[3];
+    uint32_t slot;
+};
+void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, uint32_t *order);
+
+/* `key` is a string of at most three of the letters; `scratch` has room for all slots. */
+void remat_order_by_key(const struct remat_traits *traits, uint32_t count, const char *key,
+                        struct remat_ranked *scratch, uint32_t *order);
+
+/* --- skyline.c --- */
+
+struct remat_skyline; /* working memory of one instance, reused by each call */
+
+struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
+                                           const struct remat_instance *in);
+
+/* Packs the slots, preferring those that come first in `order`. Returns the height in bytes and
+ * fills `offsets` (indexed by slot of the instance), or returns UINT64_MAX as soon as the height
+ * reaches bound_bytes. */
+uint64_t remat_skyline_pack(struct remat_skyline *skyline, const uint32_t *order,
+                            uint64_t bound_bytes, uint64_t *offsets);
+
+/* --- fit.c: first fit and best fit --- */
+
+struct remat_fit_block { /* a placed slot */
+    uint32_t begin, end;
+    uint64_t offset, top; /* bytes */
+};
+
+/* Places the slots in `order`, each at the lowest gap that holds it or (best) at the tightest.
+ * Returns as remat_skyline_pack does. `scratch` has room for all slots. O(N^2). */
+uint64_t remat_fit_pack(const struct remat_instance *in, const uint32_t *order, bool best,
+                        uint64_t bound_bytes, struct remat_fit_block *scratch, uint64_t *offsets);
+
+#endif
