@@ -22,63 +22,57 @@ struct ingest {
 
 static remat_status read_opcodes(struct ingest *in)
 {
-    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
-    REMAT_TRY(remat_reader_claim(r, in->root.opcodes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_CHECK(remat_reader_claim(r, in->root.opcodes.count, REMAT_READER_TABLE_BYTES));
     REMAT_NEW(r->arena, in->ops, in->root.opcodes.count);
     for (uint32_t i = 0; i < in->root.opcodes.count; i++) {
         struct remat_fb_graph_OpCode from;
         const char *name;
         remat_fb_read_graph_OpCode(in->root.opcodes, i, &from);
-        REMAT_TRY(remat_reader_text(r, from.name, "opcodes", i, &name));
+        REMAT_CHECK(remat_reader_text(r, from.name, "opcodes", i, &name));
         if (!remat_op_find(name, strlen(name), &in->ops[i]))
-            REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: opcodes[%u]: unknown op \"%.200s\"",
-                       r->name, i, name);
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                               "%s: opcodes[%u]: unknown op \"%.200s\"", r->name, i, name);
         if (from.version != 1)
-            REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
-                       "%s: opcodes[%u] \"%s\": version %u; this compiler knows version 1", r->name,
-                       i, name, from.version);
+            return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                               "%s: opcodes[%u] \"%s\": version %u; this compiler knows version 1",
+                               r->name, i, name, from.version);
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status read_scopes(struct ingest *in)
 {
-    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
     uint32_t count = in->root.scopes.count;
     if (count > SCOPES_MAX)
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: %u scopes, the limit is %u", r->name, count,
-                   SCOPES_MAX);
-    REMAT_TRY(remat_reader_claim(r, count, REMAT_READER_TABLE_BYTES));
+        return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: %u scopes, the limit is %u", r->name,
+                           count, SCOPES_MAX);
+    REMAT_CHECK(remat_reader_claim(r, count, REMAT_READER_TABLE_BYTES));
     REMAT_NEW(r->arena, in->scopes, count);
     for (uint32_t i = 0; i < count; i++) {
         struct remat_fb_graph_Scope from;
         const char *path;
         remat_fb_read_graph_Scope(in->root.scopes, i, &from);
-        REMAT_TRY(remat_reader_text(r, from.path, "scopes", i, &path));
+        REMAT_CHECK(remat_reader_text(r, from.path, "scopes", i, &path));
         in->scopes[i] = remat_graph_scope(r->arena, in->graph, path);
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status read_symbols(struct ingest *in)
 {
-    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
-    REMAT_TRY(remat_reader_claim(r, in->root.symbols.count, REMAT_READER_TABLE_BYTES));
+    REMAT_CHECK(remat_reader_claim(r, in->root.symbols.count, REMAT_READER_TABLE_BYTES));
     for (uint32_t i = 0; i < in->root.symbols.count; i++) {
         struct remat_fb_graph_Symbol from;
         const char *name;
         remat_fb_read_graph_Symbol(in->root.symbols, i, &from);
-        REMAT_TRY(remat_reader_text(r, from.name, "symbols", i, &name));
-        st = remat_graph_add_symbol(r->ctx, r->arena, in->graph, name, from.value);
-        REMAT_TRY(remat_reader_prefix(r, st));
+        REMAT_CHECK(remat_reader_text(r, from.name, "symbols", i, &name));
+        REMAT_CHECK(remat_reader_prefix(
+            r, remat_graph_add_symbol(r->ctx, r->arena, in->graph, name, from.value)));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* A number that stands for a symbol which is not there. */
@@ -133,7 +127,6 @@ static remat_status check_enum(struct ingest *in, uint32_t value, const char *na
 
 static remat_status read_value(struct ingest *in, uint32_t i)
 {
-    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
     struct remat_fb_graph_Value from;
     remat_fb_read_graph_Value(in->root.values, i, &from);
@@ -145,33 +138,34 @@ static remat_status read_value(struct ingest *in, uint32_t i)
                                     .init_mean = from.init_mean + 0.0, /* no negative zero */
                                     .init_std = from.init_std + 0.0,
                                     .node = REMAT_NONE};
-    REMAT_TRY(remat_reader_text(r, from.name, "values", i, &info.name));
+    REMAT_CHECK(remat_reader_text(r, from.name, "values", i, &info.name));
     if (!*info.name)
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: values[%u]: it has no name", r->name, i);
+        return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: values[%u]: it has no name", r->name,
+                           i);
     if (!remat_dtype_name(info.dtype))
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "%s: values[%u] \"%.200s\": unknown dtype %u",
-                   r->name, i, info.name, from.dtype);
-    REMAT_TRY(check_enum(in, i, info.name, "role", from.role, REMAT_ROLE_COUNT));
-    REMAT_TRY(check_enum(in, i, info.name, "pin", from.pin, REMAT_PIN_RECOMPUTE + 1));
-    REMAT_TRY(check_enum(in, i, info.name, "initializer", from.initializer, REMAT_INIT_NORMAL + 1));
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "%s: values[%u] \"%.200s\": unknown dtype %u", r->name, i, info.name,
+                           from.dtype);
+    REMAT_CHECK(check_enum(in, i, info.name, "role", from.role, REMAT_ROLE_COUNT));
+    REMAT_CHECK(check_enum(in, i, info.name, "pin", from.pin, REMAT_PIN_RECOMPUTE + 1));
+    REMAT_CHECK(
+        check_enum(in, i, info.name, "initializer", from.initializer, REMAT_INIT_NORMAL + 1));
     if (!(from.init_mean - from.init_mean == 0) || !(from.init_std - from.init_std == 0))
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
-                   "%s: values[%u] \"%.200s\": an initial value is not finite", r->name, i,
-                   info.name);
-    REMAT_TRY(read_shape(in, i, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "%s: values[%u] \"%.200s\": an initial value is not finite", r->name, i,
+                           info.name);
+    REMAT_CHECK(
+        read_shape(in, i, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
     remat_graph_add_value(r->arena, in->graph, &info);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status read_values(struct ingest *in)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_reader_claim(&in->reader, in->root.values.count, REMAT_READER_TABLE_BYTES));
+    REMAT_CHECK(remat_reader_claim(&in->reader, in->root.values.count, REMAT_READER_TABLE_BYTES));
     for (uint32_t i = 0; i < in->root.values.count; i++)
-        REMAT_TRY(read_value(in, i));
-fail:
-    return st;
+        REMAT_CHECK(read_value(in, i));
+    return REMAT_OK;
 }
 
 /* A value that no node computes is given from outside, and its role says as what. */
@@ -220,16 +214,15 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
                                     const struct remat_fb_graph_Node *node,
                                     struct remat_attribute **out)
 {
-    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
-    REMAT_TRY(remat_reader_claim(r, node->attributes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_CHECK(remat_reader_claim(r, node->attributes.count, REMAT_READER_TABLE_BYTES));
     REMAT_NEW(r->arena, *out, node->attributes.count);
     for (uint32_t a = 0; a < node->attributes.count; a++) {
         struct remat_fb_graph_Attribute from;
         struct remat_attribute *to = &(*out)[a];
         int64_t *ints;
         remat_fb_read_graph_Attribute(node->attributes, a, &from);
-        REMAT_TRY(remat_reader_text(r, from.key, "nodes", n, &to->key));
+        REMAT_CHECK(remat_reader_text(r, from.key, "nodes", n, &to->key));
         if (from.kind > REMAT_ATTRIBUTE_INTS)
             return node_error(in, n, node, "attribute \"%.100s\": unknown kind %u", to->key,
                               from.kind);
@@ -243,7 +236,7 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
             return no_symbol(in, n, node, to->key, to->i);
         if (from.kind != REMAT_ATTRIBUTE_INTS)
             continue;
-        REMAT_TRY(remat_reader_claim(r, from.ints.count, sizeof *ints));
+        REMAT_CHECK(remat_reader_claim(r, from.ints.count, sizeof *ints));
         REMAT_NEW(r->arena, ints, from.ints.count);
         for (uint32_t k = 0; k < from.ints.count; k++) {
             ints[k] = remat_fb_i64(from.ints, k);
@@ -253,15 +246,13 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
         to->ints = ints;
         to->count = from.ints.count;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_fb_graph_Node *node,
                              struct remat_fb_array ids, const char *what, remat_value **out)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_reader_claim(&in->reader, ids.count, sizeof(int32_t)));
+    REMAT_CHECK(remat_reader_claim(&in->reader, ids.count, sizeof(int32_t)));
     REMAT_NEW(in->reader.arena, *out, ids.count);
     for (uint32_t k = 0; k < ids.count; k++) {
         int32_t id = remat_fb_i32(ids, k);
@@ -270,8 +261,7 @@ static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_f
                               in->graph->value_count);
         (*out)[k].i = (uint32_t)id;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Each value is computed once; what a node reads is computed before it. */
@@ -344,23 +334,21 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
 
 static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
 {
-    remat_status st = REMAT_OK;
     struct remat_fb_graph_Node from;
     struct remat_node_info info;
     remat_value *inputs, *outputs;
     struct remat_attribute *attributes;
     remat_fb_read_graph_Node(in->root.nodes, n, &from);
-    REMAT_TRY(read_node_head(in, n, &from, &info));
-    REMAT_TRY(read_ids(in, n, &from, from.inputs, "input", &inputs));
-    REMAT_TRY(read_ids(in, n, &from, from.outputs, "output", &outputs));
-    REMAT_TRY(read_attributes(in, n, &from, &attributes));
+    REMAT_CHECK(read_node_head(in, n, &from, &info));
+    REMAT_CHECK(read_ids(in, n, &from, from.inputs, "input", &inputs));
+    REMAT_CHECK(read_ids(in, n, &from, from.outputs, "output", &outputs));
+    REMAT_CHECK(read_attributes(in, n, &from, &attributes));
     info.inputs = inputs;
     info.outputs = outputs;
     info.attributes = attributes;
-    check_order(in, n, &from, &info, given);
+    REMAT_CHECK(check_order(in, n, &from, &info, given));
     remat_graph_add_node(in->reader.arena, in->graph, &info);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* given[v]: no node lists v among its outputs. */
@@ -381,14 +369,12 @@ static void find_given(struct ingest *in, bool **out)
 
 static remat_status read_nodes(struct ingest *in)
 {
-    remat_status st = REMAT_OK;
     bool *given;
-    REMAT_TRY(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
+    REMAT_CHECK(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
     find_given(in, &given);
     for (uint32_t n = 0; n < in->root.nodes.count; n++)
-        REMAT_TRY(read_node(in, n, given));
-fail:
-    return st;
+        REMAT_CHECK(read_node(in, n, given));
+    return REMAT_OK;
 }
 
 /* --- results and optimizer --- */
@@ -406,25 +392,23 @@ static remat_status result_index(struct ingest *in, const char *table, uint32_t 
 
 static remat_status read_results(struct ingest *in)
 {
-    remat_status st = REMAT_OK;
     struct remat_reader *r = &in->reader;
     struct remat_graph *g = in->graph;
     struct remat_fb_array outputs = in->root.outputs, updates = in->root.updates;
-    REMAT_TRY(remat_reader_claim(r, outputs.count, sizeof(int32_t)));
-    REMAT_TRY(remat_reader_claim(r, updates.count, sizeof(struct remat_fb_update)));
+    REMAT_CHECK(remat_reader_claim(r, outputs.count, sizeof(int32_t)));
+    REMAT_CHECK(remat_reader_claim(r, updates.count, sizeof(struct remat_fb_update)));
     REMAT_NEW(r->arena, g->outputs, outputs.count);
     REMAT_NEW(r->arena, g->updates, updates.count);
     g->output_count = outputs.count;
     g->update_count = updates.count;
     for (uint32_t i = 0; i < outputs.count; i++)
-        REMAT_TRY(result_index(in, "outputs", i, remat_fb_i32(outputs, i), &g->outputs[i]));
+        REMAT_CHECK(result_index(in, "outputs", i, remat_fb_i32(outputs, i), &g->outputs[i]));
     for (uint32_t i = 0; i < updates.count; i++) {
         int32_t state = remat_fb_i32(updates, 2 * i), value = remat_fb_i32(updates, 2 * i + 1);
-        REMAT_TRY(result_index(in, "updates", i, state, &g->updates[i].state));
-        REMAT_TRY(result_index(in, "updates", i, value, &g->updates[i].value));
+        REMAT_CHECK(result_index(in, "updates", i, state, &g->updates[i].state));
+        REMAT_CHECK(result_index(in, "updates", i, value, &g->updates[i].value));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status read_optimizer(struct ingest *in)
@@ -463,26 +447,24 @@ static remat_status read_optimizer(struct ingest *in)
 remat_status remat_graph_read(remat_context *ctx, const char *name, const void *data, size_t bytes,
                               struct remat_arena *arena, struct remat_graph **out)
 {
-    remat_status st = REMAT_OK;
     struct ingest in = {0};
     struct remat_reader *r = &in.reader;
     const char *graph_name;
-    REMAT_TRY(remat_reader_open(ctx, name, data, bytes, arena, REMAT_GRAPH_IDENTIFIER, r));
-    REMAT_TRY(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
-    REMAT_TRY(remat_reader_versions(r, in.root.producer, in.root.format_version,
-                                    in.root.min_reader_version, in.root.required_features, 0));
-    REMAT_TRY(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
+    REMAT_CHECK(remat_reader_open(ctx, name, data, bytes, arena, REMAT_GRAPH_IDENTIFIER, r));
+    REMAT_CHECK(remat_reader_result(r, remat_fb_open_graph(r->data, r->bytes, &in.root)));
+    REMAT_CHECK(remat_reader_versions(r, in.root.producer, in.root.format_version,
+                                      in.root.min_reader_version, in.root.required_features, 0));
+    REMAT_CHECK(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
     in.graph = remat_graph_create(ctx, arena, graph_name);
-    REMAT_TRY(read_opcodes(&in));
-    REMAT_TRY(read_symbols(&in));
-    REMAT_TRY(read_scopes(&in));
-    REMAT_TRY(read_values(&in));
-    REMAT_TRY(read_nodes(&in));
-    REMAT_TRY(check_inputs_given(&in));
-    REMAT_TRY(read_results(&in));
-    REMAT_TRY(read_optimizer(&in));
-    REMAT_TRY(remat_reader_prefix(r, remat_graph_verify_symbolic(ctx, in.graph)));
+    REMAT_CHECK(read_opcodes(&in));
+    REMAT_CHECK(read_symbols(&in));
+    REMAT_CHECK(read_scopes(&in));
+    REMAT_CHECK(read_values(&in));
+    REMAT_CHECK(read_nodes(&in));
+    REMAT_CHECK(check_inputs_given(&in));
+    REMAT_CHECK(read_results(&in));
+    REMAT_CHECK(read_optimizer(&in));
+    REMAT_CHECK(remat_reader_prefix(r, remat_graph_verify_symbolic(ctx, in.graph)));
     *out = in.graph;
-fail:
-    return st;
+    return REMAT_OK;
 }

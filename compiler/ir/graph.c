@@ -128,31 +128,29 @@ struct remat_symbol *remat_graph_symbol(const struct remat_graph *graph, const c
 remat_status remat_graph_add_symbol(remat_context *ctx, struct remat_arena *arena,
                                     struct remat_graph *graph, const char *name, int64_t value)
 {
-    remat_status st = REMAT_OK;
     if (!is_symbol_name(name))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "\"%.60s\" is no name of a symbol (accepted: letters, digits and _, at most %d, "
-                   "no digit first; not inf or nan)",
-                   name, SYMBOL_NAME_MAX);
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "\"%.60s\" is no name of a symbol (accepted: letters, digits and _, at most %d, "
+            "no digit first; not inf or nan)",
+            name, SYMBOL_NAME_MAX);
     if (remat_graph_symbol(graph, name))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "two symbols are named \"%.60s\"", name);
+        return remat_error(ctx, REMAT_ERROR_INVALID, "two symbols are named \"%.60s\"", name);
     if (value < 0 || value > REMAT_SYMBOL_VALUE_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "symbol \"%.60s\": value %lld is out of range (accepted: 1 to %d)", name,
-                   (long long)value, REMAT_SYMBOL_VALUE_MAX);
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "symbol \"%.60s\": value %lld is out of range (accepted: 1 to %d)", name,
+                           (long long)value, REMAT_SYMBOL_VALUE_MAX);
     if (graph->symbol_count == REMAT_SYMBOLS_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "more than %d symbols", REMAT_SYMBOLS_MAX);
+        return remat_error(ctx, REMAT_ERROR_INVALID, "more than %d symbols", REMAT_SYMBOLS_MAX);
     if (!graph->symbols)
         REMAT_NEW(arena, graph->symbols, REMAT_SYMBOLS_MAX);
     graph->symbols[graph->symbol_count++] = (struct remat_symbol){name, value};
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *graph, const char *name,
                                     int64_t value)
 {
-    remat_status st = REMAT_OK;
     struct remat_symbol *symbol = remat_graph_symbol(graph, name);
     if (!symbol) {
         char known[REMAT_SYMBOLS_MAX * (SYMBOL_NAME_MAX + 2) + 1] = "";
@@ -160,16 +158,16 @@ remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *grap
             strcat(known, k ? ", " : "");
             strcat(known, graph->symbols[k].name);
         }
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "the graph has no symbol \"%.60s\" (accepted: %s)", name,
-                   graph->symbol_count ? known : "none");
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "the graph has no symbol \"%.60s\" (accepted: %s)", name,
+                           graph->symbol_count ? known : "none");
     }
     if (value < 1 || value > REMAT_SYMBOL_VALUE_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
-                   "symbol \"%s\": %lld is out of range (accepted: 1 to %d)", name,
-                   (long long)value, REMAT_SYMBOL_VALUE_MAX);
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "symbol \"%s\": %lld is out of range (accepted: 1 to %d)", name,
+                           (long long)value, REMAT_SYMBOL_VALUE_MAX);
     symbol->value = value;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- building --- */

@@ -11,13 +11,10 @@
 
 OP_SHAPE(activation)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_flag(ctx, node, "approximate"));
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *remat_input_shape(graph, node, 0);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* The factor of x in gelu, for a square of x in the tanh form. */
@@ -104,15 +101,13 @@ OP_DERIVE(silu)
 
 OP_SHAPE(gated)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *gate = remat_input(graph, node, 0);
     for (uint32_t k = 0; k < 2; k++)
-        REMAT_TRY(remat_check_like_first(ctx, graph, node, k, 0, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &gate->shape));
+        REMAT_CHECK(remat_check_like_first(ctx, graph, node, k, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &gate->shape));
     outputs[0].dtype = gate->dtype;
     outputs[0].shape = gate->shape;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_EXPAND(swiglu)

@@ -7,30 +7,29 @@
 static remat_status check_operands(remat_context *ctx, const struct remat_graph *graph,
                                    const struct remat_node_info *node, uint32_t first)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "scale"));
-    REMAT_TRY(remat_check_flag(ctx, node, "causal"));
     for (uint32_t k = first; k < first + 3; k++)
-        REMAT_TRY(remat_check_like_first(ctx, graph, node, k, 4, 4));
+        REMAT_CHECK(remat_check_like_first(ctx, graph, node, k, 4, 4));
     const struct remat_shape *q = remat_input_shape(graph, node, first);
     const struct remat_shape *k = remat_input_shape(graph, node, first + 1);
     struct remat_shape expected = {4, {q->dims[0], k->dims[1], k->dims[2], q->dims[3]}};
-    REMAT_TRY(remat_check_shape(ctx, graph, node, first + 1, &expected));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, first + 2, &expected));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, first + 1, &expected));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, first + 2, &expected));
     if (q->dims[2] % k->dims[2] != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%lld query heads are no multiple of %lld key heads",
-                   (long long)q->dims[2], (long long)k->dims[2]);
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%lld query heads are no multiple of %lld key heads",
+                           (long long)q->dims[2], (long long)k->dims[2]);
     if (remat_node_int(node, "causal", 0) && q->dims[1] > k->dims[1])
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "causal attention of %lld queries to %lld keys: the first queries see no key",
-                   (long long)q->dims[1], (long long)k->dims[1]);
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "causal attention of %lld queries to %lld keys: the first queries see no key",
+            (long long)q->dims[1], (long long)k->dims[1]);
     uint32_t rng = first == 0 ? 3 : 6;
     if (node->input_count > rng)
         return remat_check_dropout(ctx, graph, node, rng);
     if (remat_node_float(node, "p", 0) != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "dropout needs the state of the random generator");
-fail:
-    return st;
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "dropout needs the state of the random generator");
+    return REMAT_OK;
 }
 
 static struct remat_shape sums_shape(const struct remat_shape *q)
@@ -40,35 +39,31 @@ static struct remat_shape sums_shape(const struct remat_shape *q)
 
 OP_SHAPE(attention)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(check_operands(ctx, graph, node, 0));
+    REMAT_CHECK(check_operands(ctx, graph, node, 0));
     const struct remat_shape *q = remat_input_shape(graph, node, 0);
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[1].dtype = REMAT_F32;
     outputs[0].shape = *q;
     outputs[1].shape = sums_shape(q);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(attention_backward)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 4, 4));
-    REMAT_TRY(check_operands(ctx, graph, node, 1));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 4, 4));
+    REMAT_CHECK(check_operands(ctx, graph, node, 1));
     const struct remat_shape *q = remat_input_shape(graph, node, 1);
     struct remat_shape sums = sums_shape(q);
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 0, q));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 4, q));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 5, &sums));
-    REMAT_TRY(remat_check_like_first(ctx, graph, node, 4, 4, 4));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 5, REMAT_F32, 3, 3));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 0, q));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 4, q));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 5, &sums));
+    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 4, 4, 4));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 5, REMAT_F32, 3, 3));
     for (uint32_t k = 0; k < 3; k++) {
         outputs[k].dtype = remat_input(graph, node, 0)->dtype;
         outputs[k].shape = *remat_input_shape(graph, node, 1 + k);
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Pairs of a query and a key that it sees, all heads; query i sees Tk - Tq + 1 + i keys. */

@@ -5,9 +5,6 @@
 static remat_status check_count(remat_context *ctx, const struct remat_node_info *node,
                                 int64_t *out)
 {
-    remat_status st = remat_check_attributes(ctx, node, "count");
-    if (st)
-        return st;
     *out = remat_node_int(node, "count", 0);
     if (*out < 1 || *out > INT32_MAX)
         return remat_error(ctx, REMAT_ERROR_INVALID, "a count of %lld", (long long)*out);
@@ -23,30 +20,26 @@ static remat_status check_index(remat_context *ctx, const struct remat_graph *gr
 
 OP_SHAPE(batch_slice)
 {
-    remat_status st = REMAT_OK;
     int64_t count;
-    REMAT_TRY(check_count(ctx, node, &count));
+    REMAT_CHECK(check_count(ctx, node, &count));
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, x->dtype, 1, REMAT_ANY_RANK));
-    REMAT_TRY(check_index(ctx, graph, node, 1));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 0, x->dtype, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(check_index(ctx, graph, node, 1));
     if (x->shape.dims[0] % count)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a batch of %lld in %lld parts",
-                   (long long)x->shape.dims[0], (long long)count);
+        return remat_error(ctx, REMAT_ERROR_INVALID, "a batch of %lld in %lld parts",
+                           (long long)x->shape.dims[0], (long long)count);
     outputs[0].dtype = x->dtype;
     outputs[0].shape = x->shape;
     outputs[0].shape.dims[0] /= count;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(advance)
 {
-    remat_status st = REMAT_OK;
     int64_t count;
-    REMAT_TRY(check_count(ctx, node, &count));
-    REMAT_TRY(check_index(ctx, graph, node, 0));
+    REMAT_CHECK(check_count(ctx, node, &count));
+    REMAT_CHECK(check_index(ctx, graph, node, 0));
     outputs[0].dtype = REMAT_I32;
     outputs[0].shape = (struct remat_shape){1, {1}};
-fail:
-    return st;
+    return REMAT_OK;
 }

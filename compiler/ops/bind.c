@@ -80,7 +80,6 @@ static remat_status bind_attribute(remat_context *ctx, struct remat_arena *arena
 static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     struct remat_attribute *bound = NULL;
     const char *name = node->output_count ? graph->values[node->outputs[0].i].name : "";
     for (uint32_t a = 0; a < node->attribute_count; a++) {
@@ -91,10 +90,9 @@ static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
             memcpy(bound, node->attributes, node->attribute_count * sizeof *bound);
             node->attributes = bound;
         }
-        REMAT_TRY(bind_attribute(ctx, arena, graph, name, &bound[a]));
+        REMAT_CHECK(bind_attribute(ctx, arena, graph, name, &bound[a]));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* "MESSAGE (batch = 2, seq = 64)": what is wrong may be wrong because of these. */
@@ -112,19 +110,16 @@ static void append_values(remat_context *ctx, remat_status st, const struct rema
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_graph *bound;
-    bound = remat_graph_copy(ctx, arena, graph);
+    struct remat_graph *bound = remat_graph_copy(ctx, arena, graph);
     bound->symbol_count = 0;
     for (uint32_t v = 0; v < bound->value_count; v++)
-        REMAT_TRY(bind_value(ctx, graph, &bound->values[v]));
+        REMAT_CHECK(bind_value(ctx, graph, &bound->values[v]));
     for (uint32_t n = 0; n < bound->node_count; n++)
-        REMAT_TRY(bind_node(ctx, arena, graph, &bound->nodes[n]));
-    st = remat_graph_verify(ctx, bound);
+        REMAT_CHECK(bind_node(ctx, arena, graph, &bound->nodes[n]));
+    *out = bound;
+    remat_status st = remat_graph_verify(ctx, bound);
     if (st == REMAT_ERROR_INVALID)
         append_values(ctx, st, graph);
-    *out = bound;
-fail:
     return st;
 }
 

@@ -5,20 +5,18 @@
 
 OP_SHAPE(cast)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "dtype"));
     const struct remat_value_info *x = remat_input(graph, node, 0);
     int64_t dtype = remat_node_int(node, "dtype", 0);
     bool widens = x->dtype == REMAT_BF16 && dtype == REMAT_F32;
     bool narrows = x->dtype == REMAT_F32 && dtype == REMAT_BF16;
     if (!widens && !narrows)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "no cast from %s to dtype %lld (there are f32 to bf16, %d, and back, %d)",
-                   remat_dtype_name(x->dtype), (long long)dtype, REMAT_BF16, REMAT_F32);
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "no cast from %s to dtype %lld (there are f32 to bf16, %d, and back, %d)",
+            remat_dtype_name(x->dtype), (long long)dtype, REMAT_BF16, REMAT_F32);
     outputs[0].dtype = (remat_dtype)dtype;
     outputs[0].shape = x->shape;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 bool remat_is_widening(const struct remat_graph *graph, remat_value x)

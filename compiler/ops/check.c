@@ -81,33 +81,6 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
                        remat_shape_text(shape, text), remat_shape_text(expected, expected_text));
 }
 
-remat_status remat_check_attributes(remat_context *ctx, const struct remat_node_info *node,
-                                    const char *keys)
-{
-    while (*keys) {
-        int length = (int)strcspn(keys, " ");
-        bool found = false;
-        for (uint32_t a = 0; a < node->attribute_count && !found; a++)
-            found = strlen(node->attributes[a].key) == (size_t)length &&
-                    memcmp(node->attributes[a].key, keys, (size_t)length) == 0;
-        if (!found)
-            return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%.*s\" is missing", length,
-                               keys);
-        keys += length + (keys[length] == ' ');
-    }
-    return REMAT_OK;
-}
-
-remat_status remat_check_flag(remat_context *ctx, const struct remat_node_info *node,
-                              const char *key)
-{
-    int64_t flag = remat_node_int(node, key, 0);
-    if (flag == 0 || flag == 1)
-        return REMAT_OK;
-    return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is %lld, expected 0 or 1", key,
-                       (long long)flag);
-}
-
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)
 {
     int64_t axis = remat_node_int(node, "axis", -1);

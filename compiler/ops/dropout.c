@@ -8,41 +8,34 @@
 remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *graph,
                                  const struct remat_node_info *node, uint32_t rng)
 {
-    remat_status st = REMAT_OK;
     double p = remat_node_float(node, "p", 0);
     int64_t site = remat_node_int(node, "site", 0);
     if (!(p >= 0 && p < 1))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "attribute \"p\" is %g, expected in [0, 1)", p);
+        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"p\" is %g, expected in [0, 1)",
+                           p);
     if (site < 0 || site >= SITES)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "attribute \"site\" is %lld, expected in [0, %d)",
-                   (long long)site, SITES);
-    REMAT_TRY(remat_check_input(ctx, graph, node, rng, REMAT_I32, 1, 1));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, rng, &(struct remat_shape){1, {4}}));
-fail:
-    return st;
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "attribute \"site\" is %lld, expected in [0, %d)", (long long)site,
+                           SITES);
+    REMAT_CHECK(remat_check_input(ctx, graph, node, rng, REMAT_I32, 1, 1));
+    return remat_check_shape(ctx, graph, node, rng, &(struct remat_shape){1, {4}});
 }
 
 OP_SHAPE(random)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "shape site"));
-    REMAT_TRY(remat_check_dropout(ctx, graph, node, 0));
-    REMAT_TRY(remat_shape_of_attribute(ctx, node, &outputs[0].shape));
+    REMAT_CHECK(remat_check_dropout(ctx, graph, node, 0));
+    REMAT_CHECK(remat_shape_of_attribute(ctx, node, &outputs[0].shape));
     outputs[0].dtype = REMAT_F32;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(dropout)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "p site"));
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_dropout(ctx, graph, node, 1));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_dropout(ctx, graph, node, 1));
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *remat_input_shape(graph, node, 0);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* x / (1 - p), and 0 where the random number is below p. */

@@ -16,14 +16,11 @@ static remat_status rows_shape(remat_context *ctx, const struct remat_shape *ids
 
 OP_SHAPE(embedding)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, 2));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 2, 2));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    REMAT_TRY(rows_shape(ctx, remat_input_shape(graph, node, 1),
-                         remat_input_shape(graph, node, 0)->dims[1], &outputs[0].shape));
-fail:
-    return st;
+    return rows_shape(ctx, remat_input_shape(graph, node, 1),
+                      remat_input_shape(graph, node, 0)->dims[1], &outputs[0].shape);
 }
 
 /* dout is input `first`, ids the one after it. */
@@ -31,43 +28,35 @@ static remat_status check_gradient(remat_context *ctx, const struct remat_graph 
                                    const struct remat_node_info *node, uint32_t first,
                                    int64_t columns)
 {
-    remat_status st = REMAT_OK;
     struct remat_shape expected;
-    REMAT_TRY(remat_check_input(ctx, graph, node, first + 1, REMAT_I32, 0, REMAT_ANY_RANK));
-    REMAT_TRY(rows_shape(ctx, remat_input_shape(graph, node, first + 1), columns, &expected));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, first, &expected));
-fail:
-    return st;
+    REMAT_CHECK(remat_check_input(ctx, graph, node, first + 1, REMAT_I32, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(rows_shape(ctx, remat_input_shape(graph, node, first + 1), columns, &expected));
+    return remat_check_shape(ctx, graph, node, first, &expected);
 }
 
 OP_SHAPE(embedding_backward)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "rows"));
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
     const struct remat_shape *gradient = remat_input_shape(graph, node, 0);
     int64_t columns = gradient->dims[gradient->rank - 1];
     int64_t rows = remat_node_int(node, "rows", 0);
-    REMAT_TRY(check_gradient(ctx, graph, node, 0, columns));
+    REMAT_CHECK(check_gradient(ctx, graph, node, 0, columns));
     if (rows < 1)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a table of %lld rows", (long long)rows);
+        return remat_error(ctx, REMAT_ERROR_INVALID, "a table of %lld rows", (long long)rows);
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = (struct remat_shape){2, {rows, columns}};
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(embedding_accumulate)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, 2));
-    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 2, 2));
+    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, 1, REMAT_ANY_RANK));
     const struct remat_shape *table = remat_input_shape(graph, node, 0);
-    REMAT_TRY(check_gradient(ctx, graph, node, 1, table->dims[1]));
+    REMAT_CHECK(check_gradient(ctx, graph, node, 1, table->dims[1]));
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *table;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* A sum for each element of dout, whatever the table's size. */

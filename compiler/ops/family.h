@@ -85,11 +85,6 @@ remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_nod
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);
-/* That the blank-separated keys are present. */
-remat_status remat_check_attributes(remat_context *ctx, const struct remat_node_info *node,
-                                    const char *keys);
-remat_status remat_check_flag(remat_context *ctx, const struct remat_node_info *node,
-                              const char *key);
 /* Axis attribute in [0, rank). */
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node,
                               uint32_t rank);

@@ -11,17 +11,15 @@
 
 OP_SHAPE(cross_entropy)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
     struct remat_shape shape = *remat_input_shape(graph, node, 0), leading = shape;
     leading.dims[--leading.rank] = 0;
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &leading));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &leading));
     shape.dims[shape.rank - 1] = 1;
     outputs[0].dtype = outputs[1].dtype = REMAT_F32;
     outputs[1].shape = shape;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* 1 at each row's target, else 0. */
@@ -102,25 +100,25 @@ OP_DERIVE(cross_entropy)
 
 OP_SHAPE(linear_cross_entropy)
 {
-    remat_status st = REMAT_OK;
     struct remat_node_info linear = *node;
     linear.input_count = 2;
-    REMAT_TRY(remat_shape_linear(ctx, graph, &linear, outputs));
+    REMAT_CHECK(remat_shape_linear(ctx, graph, &linear, outputs));
     struct remat_shape leading = outputs[0].shape;
     int64_t classes = leading.dims[--leading.rank];
     leading.dims[leading.rank] = 0;
-    REMAT_TRY(remat_check_input(ctx, graph, node, 2, REMAT_I32, 0, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &leading));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 2, REMAT_I32, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &leading));
     if (node->input_count > 3) {
-        REMAT_TRY(remat_check_like_first(ctx, graph, node, 3, 1, 1));
-        REMAT_TRY(remat_check_shape(ctx, graph, node, 3, &(struct remat_shape){1, {classes}}));
+        REMAT_CHECK(remat_check_like_first(ctx, graph, node, 3, 1, 1));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &(struct remat_shape){1, {classes}}));
     }
     int64_t rows = remat_shape_elements(&leading), chunk = remat_node_int(node, "rows", rows);
     if (chunk < 1 || (rows - 1) / chunk >= REMAT_LOSS_CHUNKS_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "%lld rows in chunks of %lld: there are at most %d chunks, of %lld rows or more",
-                   (long long)rows, (long long)chunk, REMAT_LOSS_CHUNKS_MAX,
-                   (long long)((rows - 1) / REMAT_LOSS_CHUNKS_MAX + 1));
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "%lld rows in chunks of %lld: there are at most %d chunks, of %lld rows or more",
+            (long long)rows, (long long)chunk, REMAT_LOSS_CHUNKS_MAX,
+            (long long)((rows - 1) / REMAT_LOSS_CHUNKS_MAX + 1));
     for (uint32_t k = 1; k < 4; k++)
         outputs[k].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].dtype = REMAT_F32;
@@ -128,8 +126,7 @@ OP_SHAPE(linear_cross_entropy)
     outputs[1].shape = *remat_input_shape(graph, node, 0);
     outputs[2].shape = *remat_input_shape(graph, node, 1);
     outputs[3].shape = (struct remat_shape){1, {classes}};
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Three products. */

@@ -20,12 +20,9 @@ static struct extents extents_of(const struct remat_graph *graph,
 
 OP_SHAPE(matmul)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_flag(ctx, node, "transpose_a"));
-    REMAT_TRY(remat_check_flag(ctx, node, "transpose_b"));
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
-    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, x->rank, x->rank));
+    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, x->rank, x->rank));
     const struct remat_shape *y = remat_input_shape(graph, node, 1);
     uint32_t rank = x->rank;
     bool transpose_a = remat_node_int(node, "transpose_a", 0);
@@ -35,9 +32,9 @@ OP_SHAPE(matmul)
         fits = fits && (x->dims[d] == y->dims[d] || x->dims[d] == 1 || y->dims[d] == 1);
     if (!fits) {
         char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "shapes %s%s and %s%s do not multiply",
-                   remat_shape_text(x, a_text), transpose_a ? " (transposed)" : "",
-                   remat_shape_text(y, b_text), transpose_b ? " (transposed)" : "");
+        return remat_error(ctx, REMAT_ERROR_INVALID, "shapes %s%s and %s%s do not multiply",
+                           remat_shape_text(x, a_text), transpose_a ? " (transposed)" : "",
+                           remat_shape_text(y, b_text), transpose_b ? " (transposed)" : "");
     }
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *x;
@@ -45,48 +42,41 @@ OP_SHAPE(matmul)
         outputs[0].shape.dims[d] = x->dims[d] == 1 ? y->dims[d] : x->dims[d];
     outputs[0].shape.dims[rank - 2] = x->dims[rank - (transpose_a ? 1 : 2)];
     outputs[0].shape.dims[rank - 1] = y->dims[rank - (transpose_b ? 2 : 1)];
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(matmul_accumulate)
 {
-    remat_status st = REMAT_OK;
     struct remat_node_info product = *node;
     product.inputs++;
     product.input_count--;
-    REMAT_TRY(remat_shape_matmul(ctx, graph, &product, outputs));
-    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, 2, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 0, &outputs[0].shape));
-fail:
-    return st;
+    REMAT_CHECK(remat_shape_matmul(ctx, graph, &product, outputs));
+    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, 2, REMAT_ANY_RANK));
+    return remat_check_shape(ctx, graph, node, 0, &outputs[0].shape);
 }
 
 OP_SHAPE(linear)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_flag(ctx, node, "transpose_weight"));
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_like_first(ctx, graph, node, 1, 2, 2));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, 2, 2));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     const struct remat_shape *w = remat_input_shape(graph, node, 1);
     bool transposed = remat_node_int(node, "transpose_weight", 0);
     int64_t n = w->dims[transposed ? 0 : 1];
     if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0]) {
         char x_text[REMAT_SHAPE_TEXT], w_text[REMAT_SHAPE_TEXT];
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "input %s does not fit weight %s%s",
-                   remat_shape_text(x, x_text), remat_shape_text(w, w_text),
-                   transposed ? " (transposed)" : "");
+        return remat_error(ctx, REMAT_ERROR_INVALID, "input %s does not fit weight %s%s",
+                           remat_shape_text(x, x_text), remat_shape_text(w, w_text),
+                           transposed ? " (transposed)" : "");
     }
     if (node->input_count > 2) {
-        REMAT_TRY(remat_check_like_first(ctx, graph, node, 2, 1, 1));
-        REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
+        REMAT_CHECK(remat_check_like_first(ctx, graph, node, 2, 1, 1));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
     }
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *x;
     outputs[0].shape.dims[x->rank - 1] = n;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_FLOPS(matmul)

@@ -8,23 +8,21 @@
 
 OP_SHAPE(norm)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
     const struct remat_value_info *x = remat_input(graph, node, 0);
     int64_t length = x->shape.dims[x->shape.rank - 1];
     for (uint32_t k = 1; k < node->input_count; k++) {
-        REMAT_TRY(remat_check_like_first(ctx, graph, node, k, 1, 1));
-        REMAT_TRY(remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {length}}));
+        REMAT_CHECK(remat_check_like_first(ctx, graph, node, k, 1, 1));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {length}}));
     }
     if (remat_node_float(node, "epsilon", EPSILON) < 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "attribute \"epsilon\" is negative");
+        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"epsilon\" is negative");
     for (uint32_t k = 0; k < node->output_count; k++) {
         outputs[k].dtype = k == 0 ? x->dtype : REMAT_F32;
         outputs[k].shape = x->shape;
         outputs[k].shape.dims[x->shape.rank - 1] = k == 0 ? length : 1;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* 1 / length of the last axis. */

@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#define KEY_BYTES 32 /* of an attribute's key */
+
 #define remat_derive_none NULL
 #define remat_expand_none NULL
 
@@ -64,56 +66,80 @@ bool remat_op_recomputable(uint16_t op)
     return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL | REMAT_FACT_COLLECTIVE);
 }
 
-/* The kind of every key that is not an integer; a key means the same in all ops. */
-static const struct {
-    const char *key;
+/* What the keys mean that are not any integer; a key means the same in all ops. */
+static const struct key {
+    const char *name;
     uint8_t kind;
-} kinds[] = {
-    {"shape", REMAT_ATTRIBUTE_INTS},    {"permutation", REMAT_ATTRIBUTE_INTS},
-    {"value", REMAT_ATTRIBUTE_FLOAT},   {"scale", REMAT_ATTRIBUTE_FLOAT},
-    {"epsilon", REMAT_ATTRIBUTE_FLOAT}, {"beta1", REMAT_ATTRIBUTE_FLOAT},
-    {"beta2", REMAT_ATTRIBUTE_FLOAT},   {"weight_decay", REMAT_ATTRIBUTE_FLOAT},
-    {"theta", REMAT_ATTRIBUTE_FLOAT},   {"factor", REMAT_ATTRIBUTE_FLOAT},
-    {"low", REMAT_ATTRIBUTE_FLOAT},     {"high", REMAT_ATTRIBUTE_FLOAT},
-    {"p", REMAT_ATTRIBUTE_FLOAT},
+    bool flag; /* 0 or 1 */
+} keys[] = {
+    {"shape", REMAT_ATTRIBUTE_INTS, false},     {"permutation", REMAT_ATTRIBUTE_INTS, false},
+    {"value", REMAT_ATTRIBUTE_FLOAT, false},    {"scale", REMAT_ATTRIBUTE_FLOAT, false},
+    {"epsilon", REMAT_ATTRIBUTE_FLOAT, false},  {"beta1", REMAT_ATTRIBUTE_FLOAT, false},
+    {"beta2", REMAT_ATTRIBUTE_FLOAT, false},    {"weight_decay", REMAT_ATTRIBUTE_FLOAT, false},
+    {"theta", REMAT_ATTRIBUTE_FLOAT, false},    {"factor", REMAT_ATTRIBUTE_FLOAT, false},
+    {"low", REMAT_ATTRIBUTE_FLOAT, false},      {"high", REMAT_ATTRIBUTE_FLOAT, false},
+    {"p", REMAT_ATTRIBUTE_FLOAT, false},        {"transpose_a", REMAT_ATTRIBUTE_INT, true},
+    {"transpose_b", REMAT_ATTRIBUTE_INT, true}, {"transpose_weight", REMAT_ATTRIBUTE_INT, true},
+    {"causal", REMAT_ATTRIBUTE_INT, true},      {"approximate", REMAT_ATTRIBUTE_INT, true},
+    {"inverse", REMAT_ATTRIBUTE_INT, true},
 };
 
-static uint8_t attribute_kind(const char *key)
+static struct key find_key(const char *name)
 {
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if (strcmp(kinds[k].key, key) == 0)
-            return kinds[k].kind;
-    return REMAT_ATTRIBUTE_INT;
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        if (strcmp(keys[k].name, name) == 0)
+            return keys[k];
+    return (struct key){name, REMAT_ATTRIBUTE_INT, false};
 }
 
-static bool has_word(const char *words, const char *word)
+/* Takes the next key off a row's list; false at its end. */
+static bool next_key(const char **list, char name[KEY_BYTES], bool *out_required)
 {
-    size_t length = strlen(word);
-    while (*words) {
-        size_t next = strcspn(words, " ");
-        if (next == length && memcmp(words, word, length) == 0)
-            return true;
-        words += next + (words[next] == ' ');
-    }
-    return false;
+    size_t length = strcspn(*list, " ?");
+    memcpy(name, *list, length);
+    name[length] = 0;
+    *list += length;
+    *out_required = **list != '?';
+    *list += strspn(*list, "? ");
+    return length > 0;
 }
 
 static remat_status check_attribute(remat_context *ctx, const struct remat_node_info *node,
-                                    uint32_t a)
+                                    const struct remat_attribute *attribute)
 {
     static const char *const kind_names[] = {"an integer", "a number", "a list of integers"};
-    const struct remat_attribute *attribute = &node->attributes[a];
-    const char *key = attribute->key;
-    if (!has_word(table[node->op].attributes, key))
-        return remat_error(ctx, REMAT_ERROR_INVALID, "unknown attribute \"%s\"", key);
-    if (attribute->kind != attribute_kind(key))
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" must be %s", key,
-                           kind_names[attribute_kind(key)]);
+    const char *list = table[node->op].attributes;
+    const struct key key = find_key(attribute->key);
+    char name[KEY_BYTES];
+    bool found = false, required;
+    while (!found && next_key(&list, name, &required))
+        found = strcmp(name, key.name) == 0;
+    if (!found)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "unknown attribute \"%s\"", key.name);
+    if (attribute->kind != key.kind)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" must be %s", key.name,
+                           kind_names[key.kind]);
     bool infinite = node->op == REMAT_OP_constant && isinf(attribute->f);
-    if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && !isfinite(attribute->f) && !infinite)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is not finite", key);
-    if (remat_node_attribute(node, key) != attribute)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is given twice", key);
+    if (key.kind == REMAT_ATTRIBUTE_FLOAT && !isfinite(attribute->f) && !infinite)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is not finite", key.name);
+    if (key.flag && attribute->i != 0 && attribute->i != 1)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is %lld, expected 0 or 1",
+                           key.name, (long long)attribute->i);
+    if (remat_node_attribute(node, key.name) != attribute)
+        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is given twice", key.name);
+    return REMAT_OK;
+}
+
+static remat_status check_attributes(remat_context *ctx, const struct remat_node_info *node)
+{
+    for (uint32_t a = 0; a < node->attribute_count; a++)
+        REMAT_CHECK(check_attribute(ctx, node, &node->attributes[a]));
+    const char *list = table[node->op].attributes;
+    char name[KEY_BYTES];
+    bool required;
+    while (next_key(&list, name, &required))
+        if (required && !remat_node_attribute(node, name))
+            return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is missing", name);
     return REMAT_OK;
 }
 
@@ -149,18 +175,15 @@ static remat_status check_size(remat_context *ctx, const struct remat_value_info
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs)
 {
-    remat_status st = REMAT_OK;
     if (node->op >= REMAT_OP_COUNT)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "no op has the number %u", node->op);
-    REMAT_TRY(check_arity(ctx, node));
-    for (uint32_t a = 0; a < node->attribute_count; a++)
-        REMAT_TRY(check_attribute(ctx, node, a));
+        return remat_error(ctx, REMAT_ERROR_INVALID, "no op has the number %u", node->op);
+    REMAT_CHECK(check_arity(ctx, node));
+    REMAT_CHECK(check_attributes(ctx, node));
     memset(outputs, 0, node->output_count * sizeof *outputs);
-    REMAT_TRY(table[node->op].shape(ctx, graph, node, outputs));
+    REMAT_CHECK(table[node->op].shape(ctx, graph, node, outputs));
     for (uint32_t k = 0; k < node->output_count; k++)
-        REMAT_TRY(check_size(ctx, &outputs[k]));
-fail:
-    return st;
+        REMAT_CHECK(check_size(ctx, &outputs[k]));
+    return REMAT_OK;
 }
 
 remat_value remat_state_of(const struct remat_graph *graph, remat_value value)

@@ -38,7 +38,7 @@ struct remat_op_info {
     uint32_t facts;
     uint8_t inputs_min, inputs_max, outputs;
     uint16_t executor;      /* enum remat_opcode or enum remat_kernel_kind, by the facts */
-    const char *attributes; /* the keys it accepts, separated by blanks */
+    const char *attributes; /* the keys it accepts, separated by blanks; "key?": can be left out */
     /* Checks inputs and attributes and fills dtype and shape of outputs[0 ... op.outputs - 1]. The
      * message names what is wrong; the caller puts the node before it. */
     remat_status (*shape)(remat_context *ctx, const struct remat_graph *graph,

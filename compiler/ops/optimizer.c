@@ -26,67 +26,56 @@ uint32_t remat_op_flag(const struct remat_node_info *node)
 static remat_status check_flag(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     uint32_t k = remat_op_flag(node);
     if (remat_is_none(k))
         return REMAT_OK;
-    REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_I32, 1, 1));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {1}}));
-fail:
-    return st;
+    REMAT_CHECK(remat_check_input(ctx, graph, node, k, REMAT_I32, 1, 1));
+    return remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {1}});
 }
 
 OP_SHAPE(adamw_coefficients)
 {
-    remat_status st = REMAT_OK;
     struct remat_shape one = {1, {1}};
-    REMAT_TRY(remat_check_attributes(ctx, node, "beta1 beta2 weight_decay"));
-    REMAT_TRY(check_open_unit(ctx, node, "beta1"));
-    REMAT_TRY(check_open_unit(ctx, node, "beta2"));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, 1));
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_I32, 1, 1));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 0, &one));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &one));
+    REMAT_CHECK(check_open_unit(ctx, node, "beta1"));
+    REMAT_CHECK(check_open_unit(ctx, node, "beta2"));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, 1));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_I32, 1, 1));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 0, &one));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &one));
     outputs[0].dtype = REMAT_F32;
     outputs[0].shape = (struct remat_shape){1, {3}};
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(adamw)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "beta1 beta2 epsilon"));
-    REMAT_TRY(check_open_unit(ctx, node, "beta1"));
-    REMAT_TRY(check_open_unit(ctx, node, "beta2"));
+    REMAT_CHECK(check_open_unit(ctx, node, "beta1"));
+    REMAT_CHECK(check_open_unit(ctx, node, "beta2"));
     for (uint32_t k = 0; k < 5; k++)
-        REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
+        REMAT_CHECK(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
     const struct remat_shape *parameter = remat_input_shape(graph, node, 0);
     for (uint32_t k = 1; k < 4; k++)
-        REMAT_TRY(remat_check_shape(ctx, graph, node, k, parameter));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 4, &(struct remat_shape){1, {3}}));
-    REMAT_TRY(check_flag(ctx, graph, node));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, k, parameter));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 4, &(struct remat_shape){1, {3}}));
+    REMAT_CHECK(check_flag(ctx, graph, node));
     for (uint32_t k = 0; k < 3; k++) {
         outputs[k].dtype = REMAT_F32;
         outputs[k].shape = *parameter;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(sgd)
 {
-    remat_status st = REMAT_OK;
     const struct remat_shape *parameter = remat_input_shape(graph, node, 0);
     for (uint32_t k = 0; k < 3; k++)
-        REMAT_TRY(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, parameter));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {1}}));
-    REMAT_TRY(check_flag(ctx, graph, node));
+        REMAT_CHECK(remat_check_input(ctx, graph, node, k, REMAT_F32, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, parameter));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {1}}));
+    REMAT_CHECK(check_flag(ctx, graph, node));
     outputs[0].dtype = REMAT_F32;
     outputs[0].shape = *parameter;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* state := value, and the optimizer's flag, if there is one, for the gradient. */
@@ -116,21 +105,19 @@ OP_EXPAND(sgd)
 
 OP_SHAPE(assign)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *state = remat_input(graph, node, 0);
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, state->dtype, 0, REMAT_ANY_RANK));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &state->shape));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, state->dtype, 0, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &state->shape));
     if (node->input_count == 3)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "a flag, but nothing that sets it");
+        return remat_error(ctx, REMAT_ERROR_INVALID, "a flag, but nothing that sets it");
     if (node->input_count == 4) {
-        REMAT_TRY(check_flag(ctx, graph, node));
-        REMAT_TRY(remat_check_input(ctx, graph, node, 3, REMAT_F32, 0, REMAT_ANY_RANK));
-        REMAT_TRY(remat_check_shape(ctx, graph, node, 3, &state->shape));
+        REMAT_CHECK(check_flag(ctx, graph, node));
+        REMAT_CHECK(remat_check_input(ctx, graph, node, 3, REMAT_F32, 0, REMAT_ANY_RANK));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &state->shape));
     }
     outputs[0].dtype = state->dtype;
     outputs[0].shape = state->shape;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Coefficient k, in a shape that broadcasts to any parameter without adding an axis. */

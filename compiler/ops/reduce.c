@@ -4,24 +4,20 @@
 
 OP_SHAPE(row_reduce)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
     outputs[0].dtype = REMAT_F32;
     outputs[0].shape = *remat_input_shape(graph, node, 0);
     outputs[0].shape.dims[outputs[0].shape.rank - 1] = 1;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(column_reduce)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, REMAT_ANY_RANK));
     const struct remat_shape *shape = remat_input_shape(graph, node, 0);
     outputs[0].dtype = REMAT_F32;
     outputs[0].shape = (struct remat_shape){1, {shape->dims[shape->rank - 1]}};
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_DERIVE(row_sum)

@@ -7,12 +7,10 @@
 
 OP_SHAPE(softmax)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *remat_input_shape(graph, node, 0);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_EXPAND(softmax)
@@ -31,21 +29,18 @@ OP_DERIVE(softmax)
 
 OP_SHAPE(mask_causal)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_check_attributes(ctx, node, "scale"));
-    REMAT_TRY(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     int64_t queries = x->dims[x->rank - 2], keys = x->dims[x->rank - 1];
-    REMAT_TRY(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, 1));
-    REMAT_TRY(remat_check_shape(ctx, graph, node, 1, &(struct remat_shape){1, {queries}}));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, 1));
+    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &(struct remat_shape){1, {queries}}));
     if (queries > keys)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "causal mask of %lld queries to %lld keys: the first queries see no key",
-                   (long long)queries, (long long)keys);
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "causal mask of %lld queries to %lld keys: the first queries see no key",
+                           (long long)queries, (long long)keys);
     outputs[0].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0].shape = *x;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Not 0 where x is masked. */

@@ -27,13 +27,14 @@ static const char *node_name(const struct verifier *v, uint32_t n)
 }
 
 /* The message so far, with the node before it. */
-static remat_status locate(struct verifier *v, uint32_t n, remat_status status)
+static remat_status locate(struct verifier *v, uint32_t n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n];
     char reason[sizeof v->ctx->message];
     memcpy(reason, v->ctx->message, sizeof reason);
     const char *op = node->op < REMAT_OP_COUNT ? remat_op_info(node->op)->name : "?";
-    return remat_error(v->ctx, status, "node \"%.200s\" (%s): %.700s", node_name(v, n), op, reason);
+    return remat_error(v->ctx, REMAT_ERROR_INVALID, "node \"%.200s\" (%s): %.700s", node_name(v, n),
+                       op, reason);
 }
 
 /* --- values --- */
@@ -79,7 +80,6 @@ static bool is_clone(const struct remat_graph *graph, const struct remat_value_i
 /* By a hash table with linear probing, at most half full. */
 static remat_status check_names(struct verifier *v)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *values = v->graph->values;
     size_t slot_count = 16;
     struct {
@@ -96,13 +96,12 @@ static remat_status check_names(struct verifier *v)
         for (; slots[s].value; s = (s + 1) & (slot_count - 1))
             if (slots[s].hash == (uint32_t)(hash >> 32) &&
                 strcmp(values[slots[s].value - 1].name, values[i].name) == 0)
-                REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "two values are named \"%.200s\"",
-                           values[i].name);
+                return remat_error(v->ctx, REMAT_ERROR_INVALID, "two values are named \"%.200s\"",
+                                   values[i].name);
         slots[s].hash = (uint32_t)(hash >> 32);
         slots[s].value = i + 1;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- nodes --- */
@@ -172,24 +171,22 @@ static remat_status check_outputs(struct verifier *v, uint32_t n)
 
 static remat_status check_inferred(struct verifier *v, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = v->graph;
     const struct remat_node_info *node = &graph->nodes[n];
     struct remat_value_info *inferred;
     REMAT_NEW(v->scratch, inferred, node->output_count);
-    REMAT_TRY(remat_op_infer(v->ctx, graph, node, inferred));
+    REMAT_CHECK(remat_op_infer(v->ctx, graph, node, inferred));
     for (uint32_t k = 0; k < node->output_count; k++) {
         const struct remat_value_info *value = &graph->values[node->outputs[k].i];
         if (remat_type_equal(value, &inferred[k]))
             continue;
         char has[REMAT_SHAPE_TEXT], should[REMAT_SHAPE_TEXT];
-        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "output %u is %s %s, expected %s %s", k,
-                   remat_dtype_name(value->dtype), remat_shape_text(&value->shape, has),
-                   remat_dtype_name(inferred[k].dtype),
-                   remat_shape_text(&inferred[k].shape, should));
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "output %u is %s %s, expected %s %s", k,
+                           remat_dtype_name(value->dtype), remat_shape_text(&value->shape, has),
+                           remat_dtype_name(inferred[k].dtype),
+                           remat_shape_text(&inferred[k].shape, should));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* A constant may be any number. */
@@ -208,28 +205,26 @@ static remat_status check_floats(struct verifier *v, const struct remat_node_inf
 
 static remat_status check_node(struct verifier *v, uint32_t n)
 {
-    remat_status st = REMAT_OK;
     const struct remat_node_info *node = &v->graph->nodes[n];
     if (node->scope >= v->graph->scope_count)
-        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown scope");
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "unknown scope");
     if (node->phase >= REMAT_PHASE_COUNT)
-        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown phase");
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "unknown phase");
     if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
-        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "unknown op");
-    REMAT_TRY(check_floats(v, node));
-    REMAT_TRY(check_inputs(v, n));
-    REMAT_TRY(check_flags(v, n));
-    REMAT_TRY(check_outputs(v, n));
-    REMAT_TRY(check_inferred(v, n));
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "unknown op");
+    REMAT_CHECK(check_floats(v, node));
+    REMAT_CHECK(check_inputs(v, n));
+    REMAT_CHECK(check_flags(v, n));
+    REMAT_CHECK(check_outputs(v, n));
+    REMAT_CHECK(check_inferred(v, n));
     if (remat_op_has(node->op, REMAT_FACT_IN_PLACE))
         for (uint32_t k = 0; k < node->output_count; k++) {
             uint32_t root = remat_storage_root(v->graph, node->inputs[k]).i;
             if (v->superseded[root] != REMAT_NONE)
-                REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "input %u is updated twice", k);
+                return remat_error(v->ctx, REMAT_ERROR_INVALID, "input %u is updated twice", k);
             v->superseded[root] = n;
         }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- graph --- */
@@ -269,28 +264,25 @@ static remat_status check_results(struct verifier *v)
 
 static remat_status verify(struct verifier *v)
 {
-    remat_status st = REMAT_OK;
     const struct remat_graph *graph = v->graph;
     if (graph->symbol_count)
-        REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "the symbol \"%s\" is not bound",
-                   graph->symbols[0].name);
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "the symbol \"%s\" is not bound",
+                           graph->symbols[0].name);
     REMAT_NEW(v->scratch, v->producer, graph->value_count);
     REMAT_NEW(v->scratch, v->superseded, graph->value_count);
     REMAT_NEW(v->scratch, v->uses, graph->value_count);
     for (uint32_t i = 0; i < graph->value_count; i++) {
         v->producer[i] = v->superseded[i] = REMAT_NONE;
-        REMAT_TRY(check_value(v, i));
+        REMAT_CHECK(check_value(v, i));
         if (graph->values[i].node != REMAT_NONE && graph->values[i].node >= graph->node_count)
-            REMAT_FAIL(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\" names no node",
-                       graph->values[i].name);
+            return remat_error(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\" names no node",
+                               graph->values[i].name);
     }
-    REMAT_TRY(check_names(v));
+    REMAT_CHECK(check_names(v));
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if ((st = check_node(v, n)) != REMAT_OK)
-            return st == REMAT_ERROR_INVALID ? locate(v, n, st) : st;
-    REMAT_TRY(check_results(v));
-fail:
-    return st;
+        if (check_node(v, n) != REMAT_OK)
+            return locate(v, n);
+    return check_results(v);
 }
 
 remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph)

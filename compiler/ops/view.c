@@ -154,25 +154,23 @@ remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_nod
 
 OP_SHAPE(reshape)
 {
-    remat_status st = REMAT_OK;
     struct remat_shape shape;
-    REMAT_TRY(remat_check_attributes(ctx, node, "shape"));
-    REMAT_TRY(remat_shape_of_attribute(ctx, node, &shape));
+    REMAT_CHECK(remat_shape_of_attribute(ctx, node, &shape));
     const struct remat_value_info *x = remat_input(graph, node, 0);
     if (remat_shape_elements(&shape) != remat_shape_elements(&x->shape)) {
         char from[REMAT_SHAPE_TEXT], to[REMAT_SHAPE_TEXT];
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "shape %s has not as many elements as %s",
-                   remat_shape_text(&shape, to), remat_shape_text(&x->shape, from));
+        return remat_error(ctx, REMAT_ERROR_INVALID, "shape %s has not as many elements as %s",
+                           remat_shape_text(&shape, to), remat_shape_text(&x->shape, from));
     }
     if (!remat_can_reshape(graph, node->inputs[0], &shape))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "\"%s\" is a strided view that cannot be reshaped without a copy (concat of it "
-                   "alone makes one)",
-                   x->name);
+        return remat_error(
+            ctx, REMAT_ERROR_INVALID,
+            "\"%s\" is a strided view that cannot be reshaped without a copy (concat of it "
+            "alone makes one)",
+            x->name);
     outputs[0].dtype = x->dtype;
     outputs[0].shape = shape;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status check_chain(remat_context *ctx, const struct remat_graph *graph, remat_value x)
@@ -186,29 +184,24 @@ static remat_status check_chain(remat_context *ctx, const struct remat_graph *gr
 
 OP_SHAPE(slice)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    REMAT_TRY(remat_check_attributes(ctx, node, "axis begin end"));
-    REMAT_TRY(check_chain(ctx, graph, node->inputs[0]));
-    REMAT_TRY(remat_check_axis(ctx, node, x->shape.rank));
+    REMAT_CHECK(check_chain(ctx, graph, node->inputs[0]));
+    REMAT_CHECK(remat_check_axis(ctx, node, x->shape.rank));
     int64_t axis = remat_node_int(node, "axis", 0);
     int64_t begin = remat_node_int(node, "begin", 0), end = remat_node_int(node, "end", 0);
     if (begin < 0 || begin >= end || end > x->shape.dims[axis])
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "range [%lld, %lld) of an axis of length %lld",
-                   (long long)begin, (long long)end, (long long)x->shape.dims[axis]);
+        return remat_error(ctx, REMAT_ERROR_INVALID, "range [%lld, %lld) of an axis of length %lld",
+                           (long long)begin, (long long)end, (long long)x->shape.dims[axis]);
     outputs[0].dtype = x->dtype;
     outputs[0].shape = x->shape;
     outputs[0].shape.dims[axis] = end - begin;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(transpose)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    REMAT_TRY(remat_check_attributes(ctx, node, "permutation"));
-    REMAT_TRY(check_chain(ctx, graph, node->inputs[0]));
+    REMAT_CHECK(check_chain(ctx, graph, node->inputs[0]));
     const struct remat_attribute *permutation = remat_node_attribute(node, "permutation");
     bool seen[REMAT_RANK_MAX] = {false};
     bool valid = permutation->count == x->shape.rank;
@@ -219,40 +212,36 @@ OP_SHAPE(transpose)
             seen[axis] = true;
     }
     if (!valid)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "permutation is not one of the %u axes of \"%s\"",
-                   x->shape.rank, x->name);
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "permutation is not one of the %u axes of \"%s\"", x->shape.rank,
+                           x->name);
     outputs[0].dtype = x->dtype;
     outputs[0].shape = x->shape;
     for (uint32_t d = 0; d < permutation->count; d++)
         outputs[0].shape.dims[d] = x->shape.dims[permutation->ints[d]];
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(pad)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    REMAT_TRY(remat_check_attributes(ctx, node, "axis begin length"));
-    REMAT_TRY(remat_check_axis(ctx, node, x->shape.rank));
+    REMAT_CHECK(remat_check_axis(ctx, node, x->shape.rank));
     int64_t axis = remat_node_int(node, "axis", 0);
     int64_t begin = remat_node_int(node, "begin", 0), length = remat_node_int(node, "length", 0);
     if (begin < 0 || length < 1 || begin > length || x->shape.dims[axis] > length - begin)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%lld elements from %lld on do not fit length %lld",
-                   (long long)x->shape.dims[axis], (long long)begin, (long long)length);
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%lld elements from %lld on do not fit length %lld",
+                           (long long)x->shape.dims[axis], (long long)begin, (long long)length);
     outputs[0].dtype = x->dtype;
     outputs[0].shape = x->shape;
     outputs[0].shape.dims[axis] = length;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 OP_SHAPE(concat)
 {
-    remat_status st = REMAT_OK;
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    REMAT_TRY(remat_check_attributes(ctx, node, "axis"));
-    REMAT_TRY(remat_check_axis(ctx, node, x->shape.rank));
+    REMAT_CHECK(remat_check_axis(ctx, node, x->shape.rank));
     int64_t axis = remat_node_int(node, "axis", 0);
     int64_t length = 0;
     for (uint32_t k = 0; k < node->input_count; k++) {
@@ -260,16 +249,15 @@ OP_SHAPE(concat)
         struct remat_shape expected = x->shape;
         if (shape->rank == expected.rank)
             expected.dims[axis] = shape->dims[axis];
-        REMAT_TRY(remat_check_shape(ctx, graph, node, k, &expected));
-        REMAT_TRY(remat_check_input(ctx, graph, node, k, x->dtype, 1, REMAT_ANY_RANK));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, k, &expected));
+        REMAT_CHECK(remat_check_input(ctx, graph, node, k, x->dtype, 1, REMAT_ANY_RANK));
         if (__builtin_add_overflow(length, shape->dims[axis], &length))
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the result is too large");
+            return remat_error(ctx, REMAT_ERROR_INVALID, "the result is too large");
     }
     outputs[0].dtype = x->dtype;
     outputs[0].shape = x->shape;
     outputs[0].shape.dims[axis] = length;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- derivatives --- */

@@ -205,7 +205,6 @@ static bool is_training(const struct remat_graph *graph)
 
 REMAT_PASS(autodiff)
 {
-    remat_status st = REMAT_OK;
     struct autodiff a = {.ctx = ctx, .arena = arena};
     a.graph = remat_graph_copy(ctx, arena, graph);
     *out = a.graph;
@@ -216,12 +215,11 @@ REMAT_PASS(autodiff)
     find_needed(&a);
     if (!is_training(graph))
         return REMAT_OK;
-    REMAT_TRY(seed(&a));
+    REMAT_CHECK(seed(&a));
     for (uint32_t n = graph->node_count; n-- > 0;)
-        REMAT_TRY(visit(&a, n));
+        REMAT_CHECK(visit(&a, n));
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (is_trainable(&graph->values[v]))
-            REMAT_TRY(finish_parameter(&a, (remat_value){v}));
-fail:
-    return st;
+            REMAT_CHECK(finish_parameter(&a, (remat_value){v}));
+    return REMAT_OK;
 }

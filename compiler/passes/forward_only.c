@@ -44,7 +44,6 @@ static void copy_node(struct remat_rebuild *r, uint32_t n)
 
 REMAT_PASS(forward_only)
 {
-    remat_status st = REMAT_OK;
     struct remat_rebuild r;
     struct remat_graph *all;
     remat_rebuild_begin(&r, ctx, arena, graph);
@@ -56,7 +55,5 @@ REMAT_PASS(forward_only)
     for (uint32_t v = 0; v < all->value_count; v++)
         if (all->values[v].role == REMAT_ROLE_GRADIENT)
             all->values[v].role = REMAT_ROLE_ACTIVATION;
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, all, out));
-fail:
-    return st;
+    return remat_pass_eliminate_dead(ctx, arena, all, out);
 }

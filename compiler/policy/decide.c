@@ -316,7 +316,6 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *pins,
                                   struct remat_policy_ground **out)
 {
-    remat_status st = REMAT_OK;
     struct remat_policy_ground *ground;
     REMAT_NEW(arena, ground, 1);
     ground->graph = graph;
@@ -324,14 +323,13 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     remat_pins_match(arena, graph, &ground->facts, pins, &ground->pins);
     struct remat_rule_case c = {
         .arena = arena, .settings = pins, .graph = graph, .pins = &ground->pins};
-    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
+    REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_PINS));
     number_stacks(arena, ground);
     find_forward(arena, ground);
     find_leaving(arena, ground);
     find_pinned(arena, ground);
     *out = ground;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,

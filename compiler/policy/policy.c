@@ -122,13 +122,11 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *settings,
                                   struct remat_policy *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
-    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
-    REMAT_TRY(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
+    REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
+    REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
     create_from(arena, remat_graph_layers(graph), settings, out);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* The number of first layers that are recomputed when no others are; UINT32_MAX otherwise. */

@@ -28,6 +28,14 @@ remat_status remat_guard(remat_context *ctx, remat_status (*body)(void *user), v
 /* Jumps to the innermost guard of the context, which there must be. */
 _Noreturn void remat_unwind(remat_context *ctx);
 
+/* Returns what fails. For functions that hold nothing: scratch arenas are the guard's to close. */
+#define REMAT_CHECK(expression)                                                                    \
+    do {                                                                                           \
+        remat_status status_ = (expression);                                                       \
+        if (status_ != REMAT_OK)                                                                   \
+            return status_;                                                                        \
+    } while (0)
+
 /* An arena, which the guard closes where its owner does not. Closing NULL does nothing. */
 struct remat_arena *remat_scratch_open(remat_context *ctx);
 void remat_scratch_close(struct remat_arena *scratch);

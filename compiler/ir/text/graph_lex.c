@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_lex.h"
-#include "unwind.h"
 
 #include <errno.h>
 #include <math.h>
@@ -74,7 +73,6 @@ static void take(struct remat_lexer *lexer, enum remat_token_kind kind, bool (*b
 
 static remat_status lex_escape(struct remat_lexer *lexer, char *out)
 {
-    remat_status st = REMAT_OK;
     size_t left = (size_t)(lexer->end - lexer->at);
     if (left >= 1 && (lexer->at[0] == '"' || lexer->at[0] == '\\')) {
         *out = *lexer->at++;
@@ -87,20 +85,18 @@ static remat_status lex_escape(struct remat_lexer *lexer, char *out)
         if (*out)
             return REMAT_OK;
     }
-    REMAT_LEX_FAIL(lexer, "bad escape in a string; accepted: %s", "\\\", \\\\, \\x01 to \\xff");
-fail:
-    return st;
+    return REMAT_LEX_ERROR(lexer, "bad escape in a string; accepted: %s",
+                           "\\\", \\\\, \\x01 to \\xff");
 }
 
 /* After the opening quote. */
 static remat_status lex_string(struct remat_lexer *lexer)
 {
-    remat_status st = REMAT_OK;
     const char *close = lexer->at;
     while (close < lexer->end && *close != '"' && *close != '\n')
         close += *close == '\\' && close + 1 < lexer->end ? 2 : 1;
     if (close >= lexer->end || *close != '"')
-        REMAT_LEX_FAIL(lexer, "string without a closing %c", '"');
+        return REMAT_LEX_ERROR(lexer, "string without a closing %c", '"');
 
     char *text;
     REMAT_NEW(lexer->arena, text, (size_t)(close - lexer->at) + 1);
@@ -108,10 +104,10 @@ static remat_status lex_string(struct remat_lexer *lexer)
     while (lexer->at < close) {
         char c = *lexer->at++;
         if ((unsigned char)c < 0x20)
-            REMAT_LEX_FAIL(lexer, "control byte 0x%02x in a string; write \\x%02x",
-                           (unsigned char)c, (unsigned char)c);
+            return REMAT_LEX_ERROR(lexer, "control byte 0x%02x in a string; write \\x%02x",
+                                   (unsigned char)c, (unsigned char)c);
         if (c == '\\')
-            REMAT_TRY(lex_escape(lexer, &c));
+            REMAT_CHECK(lex_escape(lexer, &c));
         text[length++] = c;
     }
     lexer->at = close + 1;
@@ -119,50 +115,41 @@ static remat_status lex_string(struct remat_lexer *lexer)
     lexer->token.text = text;
     lexer->token.length = length;
     return REMAT_OK;
-fail:
-    return st;
 }
 
 static remat_status lex_instance(struct remat_lexer *lexer)
 {
-    remat_status st = REMAT_OK;
     uint64_t instance = 0;
     while (lexer->at < lexer->end && is_digit(*lexer->at) && instance <= INT32_MAX)
         instance = instance * 10 + (uint64_t)(*lexer->at++ - '0');
     if (instance == 0 || instance > INT32_MAX)
-        REMAT_LEX_FAIL(lexer, "the instance after '@' must be 1 to %d", INT32_MAX);
+        return REMAT_LEX_ERROR(lexer, "the instance after '@' must be 1 to %d", INT32_MAX);
     lexer->token.instance = (uint32_t)instance;
     return REMAT_OK;
-fail:
-    return st;
 }
 
 /* After the '%'. */
 static remat_status lex_value(struct remat_lexer *lexer)
 {
-    remat_status st = REMAT_OK;
     if (lexer->at < lexer->end && *lexer->at == '"') {
         lexer->at++;
-        REMAT_TRY(lex_string(lexer));
+        REMAT_CHECK(lex_string(lexer));
     } else {
         take(lexer, REMAT_TOKEN_VALUE, is_name);
         lexer->token.text = remat_string(lexer->arena, lexer->token.text, lexer->token.length);
     }
     lexer->token.kind = REMAT_TOKEN_VALUE;
     if (lexer->token.length == 0)
-        REMAT_LEX_FAIL(lexer, "no name after '%c'", '%');
+        return REMAT_LEX_ERROR(lexer, "no name after '%c'", '%');
     if (lexer->at < lexer->end && *lexer->at == '@') {
         lexer->at++;
-        REMAT_TRY(lex_instance(lexer));
+        REMAT_CHECK(lex_instance(lexer));
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 remat_status remat_lex(struct remat_lexer *lexer)
 {
-    remat_status st = REMAT_OK;
     uint32_t line = lexer->line;
     bool newline = skip(lexer);
     lexer->token = (struct remat_token){.line = newline ? line : lexer->line};
@@ -180,20 +167,18 @@ remat_status remat_lex(struct remat_lexer *lexer)
         take(lexer, REMAT_TOKEN_WORD, is_word);
     } else if (c == '"') {
         lexer->at++;
-        REMAT_TRY(lex_string(lexer));
+        REMAT_CHECK(lex_string(lexer));
     } else if (c == '%') {
         lexer->at++;
-        REMAT_TRY(lex_value(lexer));
+        REMAT_CHECK(lex_value(lexer));
     } else if (c && strchr("=:,{}[]()", c)) {
         lexer->token.kind = REMAT_TOKEN_MARK;
         lexer->token.text = lexer->at++;
         lexer->token.length = 1;
     } else {
-        REMAT_LEX_FAIL(lexer, "unexpected byte 0x%02x", (unsigned char)c);
+        return REMAT_LEX_ERROR(lexer, "unexpected byte 0x%02x", (unsigned char)c);
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 bool remat_lex_is(const struct remat_lexer *lexer, enum remat_token_kind kind, const char *text)
@@ -212,23 +197,21 @@ remat_status remat_lex_accept(struct remat_lexer *lexer, enum remat_token_kind k
 
 remat_status remat_lex_expected(struct remat_lexer *lexer, const char *what)
 {
-    remat_status st = REMAT_OK;
     const struct remat_token *token = &lexer->token;
     int shown = token->length > 60 ? 60 : (int)token->length;
     switch (token->kind) {
     case REMAT_TOKEN_END:
-        REMAT_LEX_FAIL(lexer, "expected %s, found the end of the text", what);
+        return REMAT_LEX_ERROR(lexer, "expected %s, found the end of the text", what);
     case REMAT_TOKEN_NEWLINE:
-        REMAT_LEX_FAIL(lexer, "expected %s, found the end of the line", what);
+        return REMAT_LEX_ERROR(lexer, "expected %s, found the end of the line", what);
     case REMAT_TOKEN_VALUE:
-        REMAT_LEX_FAIL(lexer, "expected %s, found %%%.*s", what, shown, token->text);
+        return REMAT_LEX_ERROR(lexer, "expected %s, found %%%.*s", what, shown, token->text);
     case REMAT_TOKEN_STRING:
-        REMAT_LEX_FAIL(lexer, "expected %s, found \"%.*s\"", what, shown, token->text);
+        return REMAT_LEX_ERROR(lexer, "expected %s, found \"%.*s\"", what, shown, token->text);
     default:
-        REMAT_LEX_FAIL(lexer, "expected %s, found '%.*s'", what, shown, token->text);
+        return REMAT_LEX_ERROR(lexer, "expected %s, found '%.*s'", what, shown, token->text);
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark)
@@ -253,7 +236,6 @@ static bool number_text(const struct remat_token *token, const char *accepted,
 remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, const char *what,
                            int64_t *out)
 {
-    remat_status st = REMAT_OK;
     char text[NUMBER_BYTES], *rest;
     if (!number_text(&lexer->token, "0123456789-", text))
         return remat_lex_expected(lexer, what);
@@ -262,12 +244,10 @@ remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, 
     if (*rest)
         return remat_lex_expected(lexer, what);
     if (errno == ERANGE || number < min || number > max)
-        REMAT_LEX_FAIL(lexer, "%s: %s is out of range; accepted: %lld to %lld", what, text,
-                       (long long)min, (long long)max);
+        return REMAT_LEX_ERROR(lexer, "%s: %s is out of range; accepted: %lld to %lld", what, text,
+                               (long long)min, (long long)max);
     *out = number;
     return remat_lex(lexer);
-fail:
-    return st;
 }
 
 static bool special_float(const struct remat_lexer *lexer, double *out)
@@ -293,7 +273,6 @@ bool remat_lex_is_float(const struct remat_lexer *lexer)
 
 remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double *out)
 {
-    remat_status st = REMAT_OK;
     char text[NUMBER_BYTES], *rest;
     if (special_float(lexer, out))
         return remat_lex(lexer);
@@ -303,8 +282,6 @@ remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double
     if (*rest)
         return remat_lex_expected(lexer, what);
     if (isinf(*out))
-        REMAT_LEX_FAIL(lexer, "%s: %s is out of range of a double", what, text);
+        return REMAT_LEX_ERROR(lexer, "%s: %s is out of range of a double", what, text);
     return remat_lex(lexer);
-fail:
-    return st;
 }

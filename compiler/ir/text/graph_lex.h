@@ -4,6 +4,7 @@
 #define REMAT_GRAPH_LEX_H
 
 #include "program.h"
+#include "unwind.h"
 
 enum remat_token_kind {
     REMAT_TOKEN_END,
@@ -32,10 +33,10 @@ struct remat_lexer {
     struct remat_token token; /* the current one */
 };
 
-/* Fails with `file:line: ...` of the current token. */
-#define REMAT_LEX_FAIL(lexer, format, ...)                                                         \
-    REMAT_FAIL((lexer)->ctx, REMAT_ERROR_INVALID, "%s:%u: " format, (lexer)->file,                 \
-               (lexer)->token.line, __VA_ARGS__)
+/* `file:line: ...` of the current token. */
+#define REMAT_LEX_ERROR(lexer, format, ...)                                                        \
+    remat_error((lexer)->ctx, REMAT_ERROR_INVALID, "%s:%u: " format, (lexer)->file,                \
+                (lexer)->token.line, __VA_ARGS__)
 
 /* A role in one word, REMAT_ROLE_COUNT of them. */
 const char *remat_lex_role(uint32_t role);

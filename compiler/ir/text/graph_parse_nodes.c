@@ -10,36 +10,32 @@
 static remat_status parse_ints(struct parser *p, struct remat_attribute *attribute,
                                int64_t ints[INTS_MAX])
 {
-    remat_status st = REMAT_OK;
     bool another;
     attribute->kind = REMAT_ATTRIBUTE_INTS;
     attribute->ints = ints;
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "["));
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
     for (another = !another; another;) {
         if (attribute->count == INTS_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d integers in a list", INTS_MAX);
-        REMAT_TRY(remat_parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d integers in a list", INTS_MAX);
+        REMAT_CHECK(remat_parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
+        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
         if (!another)
-            REMAT_TRY(remat_lex_expect_mark(&p->lexer, "]"));
+            REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "]"));
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 static remat_status parse_attribute(struct parser *p, struct remat_attribute *attribute,
                                     int64_t ints[INTS_MAX])
 {
-    remat_status st = REMAT_OK;
     const struct remat_token *token = &p->lexer.token;
     *attribute = (struct remat_attribute){0};
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "an attribute");
     attribute->key = remat_string(p->arena, token->text, token->length);
-    REMAT_TRY(remat_lex(&p->lexer));
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "="));
+    REMAT_CHECK(remat_lex(&p->lexer));
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
     if (remat_lex_is(&p->lexer, REMAT_TOKEN_MARK, "["))
         return parse_ints(p, attribute, ints);
     if (remat_lex_is_float(&p->lexer)) {
@@ -48,145 +44,126 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
     }
     attribute->kind = REMAT_ATTRIBUTE_INT;
     return remat_parse_int(p, REMAT_INTEGER_MIN, "a number", &attribute->i);
-fail:
-    return st;
 }
 
 remat_status remat_parse_attributes(struct parser *p, struct attributes *out)
 {
-    remat_status st = REMAT_OK;
     bool another;
     out->count = 0;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "{", &another));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "{", &another));
     while (another) {
         if (out->count == ATTRIBUTES_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d attributes", ATTRIBUTES_MAX);
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d attributes", ATTRIBUTES_MAX);
         struct remat_attribute *attribute = &out->items[out->count];
-        REMAT_TRY(parse_attribute(p, attribute, out->ints[out->count]));
+        REMAT_CHECK(parse_attribute(p, attribute, out->ints[out->count]));
         for (uint32_t a = 0; a < out->count; a++)
             if (strcmp(out->items[a].key, attribute->key) == 0)
-                REMAT_LEX_FAIL(&p->lexer, "attribute %.60s is given twice", attribute->key);
+                return REMAT_LEX_ERROR(&p->lexer, "attribute %.60s is given twice", attribute->key);
         out->count++;
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
+        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
         if (!another)
-            REMAT_TRY(remat_lex_expect_mark(&p->lexer, "}"));
+            REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "}"));
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 static remat_status parse_op(struct parser *p, uint16_t *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_token *token = &p->lexer.token;
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "an op");
     if (!remat_op_find(token->text, token->length, out))
-        REMAT_LEX_FAIL(&p->lexer, "unknown op '%.*s'", token->length > 60 ? 60 : (int)token->length,
-                       token->text);
+        return REMAT_LEX_ERROR(&p->lexer, "unknown op '%.*s'",
+                               token->length > 60 ? 60 : (int)token->length, token->text);
     return remat_lex(&p->lexer);
-fail:
-    return st;
 }
 
 static remat_status parse_scope(struct parser *p, uint32_t *out)
 {
-    remat_status st = REMAT_OK;
     bool found;
     *out = 0;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "scope", &found));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "scope", &found));
     if (!found)
         return REMAT_OK;
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a scope in quotes");
     *out = remat_graph_scope(p->arena, p->graph, p->lexer.token.text);
     if (p->graph->scope_count > SCOPES_MAX)
-        REMAT_LEX_FAIL(&p->lexer, "more than %d scopes", SCOPES_MAX);
+        return REMAT_LEX_ERROR(&p->lexer, "more than %d scopes", SCOPES_MAX);
     return remat_lex(&p->lexer);
-fail:
-    return st;
 }
 
 /* phase PHASE [scope "PATH"] [origin OP group N] */
 static remat_status parse_clauses(struct parser *p, struct remat_node_info *node)
 {
-    remat_status st = REMAT_OK;
     bool found;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "phase", &found));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "phase", &found));
     if (!found)
         return remat_lex_expected(&p->lexer, "an input, attributes or 'phase'");
     if (!remat_parse_word(&p->lexer, remat_phase_name, REMAT_PHASE_COUNT, &node->phase))
         return remat_lex_expected(&p->lexer, "a phase");
-    REMAT_TRY(remat_lex(&p->lexer));
-    REMAT_TRY(parse_scope(p, &node->scope));
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "origin", &found));
+    REMAT_CHECK(remat_lex(&p->lexer));
+    REMAT_CHECK(parse_scope(p, &node->scope));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "origin", &found));
     node->origin_group = REMAT_NONE;
     if (found) {
         int64_t group;
-        REMAT_TRY(parse_op(p, &node->origin));
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "group", &found));
+        REMAT_CHECK(parse_op(p, &node->origin));
+        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "group", &found));
         if (!found)
             return remat_lex_expected(&p->lexer, "'group'");
-        REMAT_TRY(remat_lex_int(&p->lexer, 0, REMAT_NONE - 1, "a group", &group));
+        REMAT_CHECK(remat_lex_int(&p->lexer, 0, REMAT_NONE - 1, "a group", &group));
         node->origin_group = (uint32_t)group;
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 static remat_status parse_results(struct parser *p, struct result *results, uint32_t *out_count)
 {
-    remat_status st = REMAT_OK;
     bool another = true;
     for (*out_count = 0; another; ++*out_count) {
         if (*out_count == RESULTS_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d results", RESULTS_MAX);
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d results", RESULTS_MAX);
         struct result *result = &results[*out_count];
-        REMAT_TRY(remat_parse_name(p, result));
+        REMAT_CHECK(remat_parse_name(p, result));
         if (result->instance != results[0].instance)
-            REMAT_LEX_FAIL(&p->lexer, "results of instances %u and %u in one node",
-                           results[0].instance, result->instance);
-        REMAT_TRY(remat_parse_type(p, &result->info));
+            return REMAT_LEX_ERROR(&p->lexer, "results of instances %u and %u in one node",
+                                   results[0].instance, result->instance);
+        REMAT_CHECK(remat_parse_type(p, &result->info));
         result->info.role = REMAT_ROLE_ACTIVATION;
         if (remat_parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &result->info.role))
-            REMAT_TRY(remat_lex(&p->lexer));
-        REMAT_TRY(remat_parse_pin(p, &result->info));
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
+            REMAT_CHECK(remat_lex(&p->lexer));
+        REMAT_CHECK(remat_parse_pin(p, &result->info));
+        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 remat_status remat_parse_node(struct parser *p)
 {
-    remat_status st = REMAT_OK;
     struct result results[RESULTS_MAX];
     remat_value inputs[INPUTS_MAX], outputs[RESULTS_MAX];
     struct attributes attributes;
     struct remat_node_info node = {.inputs = inputs, .outputs = outputs};
 
-    REMAT_TRY(parse_results(p, results, &node.output_count));
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "="));
-    REMAT_TRY(parse_op(p, &node.op));
+    REMAT_CHECK(parse_results(p, results, &node.output_count));
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
+    REMAT_CHECK(parse_op(p, &node.op));
     while (p->lexer.token.kind == REMAT_TOKEN_VALUE) {
         if (node.input_count == INPUTS_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d inputs", INPUTS_MAX);
-        REMAT_TRY(remat_parse_use(p, "an input", &inputs[node.input_count++]));
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d inputs", INPUTS_MAX);
+        REMAT_CHECK(remat_parse_use(p, "an input", &inputs[node.input_count++]));
     }
-    REMAT_TRY(remat_parse_attributes(p, &attributes));
+    REMAT_CHECK(remat_parse_attributes(p, &attributes));
     node.attributes = attributes.items;
     node.attribute_count = attributes.count;
-    REMAT_TRY(parse_clauses(p, &node));
+    REMAT_CHECK(parse_clauses(p, &node));
     node.instance = results[0].instance;
     for (uint32_t k = 0; k < node.output_count; k++)
-        REMAT_TRY(remat_parser_define(p, &results[k], &outputs[k]));
+        REMAT_CHECK(remat_parser_define(p, &results[k], &outputs[k]));
     {
         remat_graph_add_node(p->arena, p->graph, &node);
         return REMAT_OK;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }

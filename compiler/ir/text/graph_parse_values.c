@@ -28,34 +28,29 @@ static void grow_names(struct parser *p)
 
 remat_status remat_parser_define(struct parser *p, const struct result *result, remat_value *out)
 {
-    remat_status st = REMAT_OK;
     if (p->names.count * 2 >= p->names.capacity)
         grow_names(p);
     uint32_t *slot = find_slot(p, result->info.name, result->instance);
     if (!remat_is_none(*slot))
-        REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is defined already", result->info.name);
+        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is defined already", result->info.name);
     *out = remat_graph_add_value(p->arena, p->graph, &result->info);
     REMAT_PUSH(p->arena, &p->instances, result->instance);
     *slot = out->i;
     p->names.count++;
     return REMAT_OK;
-fail:
-    return st;
 }
 
 remat_status remat_parse_use(struct parser *p, const char *what, remat_value *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_token *token = &p->lexer.token;
     if (token->kind != REMAT_TOKEN_VALUE)
         return remat_lex_expected(&p->lexer, what);
     uint32_t *slot = p->names.capacity ? find_slot(p, token->text, token->instance) : NULL;
     if (!slot || remat_is_none(*slot))
-        REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is not defined before this use", token->text);
+        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is not defined before this use",
+                               token->text);
     *out = (remat_value){*slot};
     return remat_lex(&p->lexer);
-fail:
-    return st;
 }
 
 remat_status remat_parse_name(struct parser *p, struct result *result)
@@ -87,58 +82,50 @@ remat_status remat_parse_int(struct parser *p, int64_t min, const char *what, in
 
 static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
 {
-    remat_status st = REMAT_OK;
     uint64_t bytes = remat_dtype_bytes(info->dtype);
     bool another;
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, "["));
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
     for (another = !another; another;) {
         if (info->shape.rank == REMAT_RANK_MAX)
-            REMAT_LEX_FAIL(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
         int64_t *dim = &info->shape.dims[info->shape.rank++];
-        REMAT_TRY(remat_parse_int(p, 1, "a dimension", dim));
+        REMAT_CHECK(remat_parse_int(p, 1, "a dimension", dim));
         if (!remat_is_symbol(*dim) &&
             (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
-            REMAT_LEX_FAIL(&p->lexer, "value %%%.60s is larger than 2^63 bytes", info->name);
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
+            return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes",
+                                   info->name);
+        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
         if (!another)
-            REMAT_TRY(remat_lex_expect_mark(&p->lexer, "]"));
+            REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "]"));
     }
     return REMAT_OK;
-fail:
-    return st;
 }
 
 remat_status remat_parse_type(struct parser *p, struct remat_value_info *info)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(remat_lex_expect_mark(&p->lexer, ":"));
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, ":"));
     const struct remat_token *token = &p->lexer.token;
     if (token->kind != REMAT_TOKEN_WORD ||
         !remat_dtype_parse(token->text, token->length, &info->dtype))
         return remat_lex_expected(&p->lexer, "an element type");
-    REMAT_TRY(remat_lex(&p->lexer));
+    REMAT_CHECK(remat_lex(&p->lexer));
     return parse_dims(p, info);
-fail:
-    return st;
 }
 
 remat_status remat_parse_pin(struct parser *p, struct remat_value_info *info)
 {
-    remat_status st = REMAT_OK;
     bool found, save, recompute = false;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "pin", &found));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "pin", &found));
     if (!found)
         return REMAT_OK;
-    REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "save", &save));
+    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "save", &save));
     if (!save)
-        REMAT_TRY(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "recompute", &recompute));
+        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "recompute", &recompute));
     if (!save && !recompute)
         return remat_lex_expected(&p->lexer, "save or recompute");
     info->pin = save ? REMAT_PIN_SAVE : REMAT_PIN_RECOMPUTE;
     return REMAT_OK;
-fail:
-    return st;
 }
 
 bool remat_parse_word(const struct remat_lexer *lexer, const char *(*word)(uint32_t),
