@@ -79,8 +79,7 @@ remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value 
                         uint32_t attribute_count, remat_value *outputs)
 {
     remat_value results[RESULTS_MAX], copy;
-    struct remat_layout layout;
-    if (remat_op_has(op, REMAT_FACT_VIEW) && !remat_value_layout(b->graph, inputs[0], &layout)) {
+    if (remat_op_has(op, REMAT_FACT_VIEW) && !remat_can_view(b->graph, inputs[0])) {
         copy = build_copy(b, inputs[0]);
         inputs = &copy;
     }

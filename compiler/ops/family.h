@@ -95,6 +95,8 @@ remat_value remat_build_slice(struct remat_builder *b, remat_value x, uint32_t a
                               int64_t end);
 /* [.., n] -> [product of .., n] */
 remat_value remat_build_rows(struct remat_builder *b, remat_value x);
+/* That one more view can be made of x: no chain is longer than REMAT_VIEW_CHAIN_MAX. */
+bool remat_can_view(const struct remat_graph *graph, remat_value x);
 /* That a reshape of x is a view. */
 bool remat_can_reshape(const struct remat_graph *graph, remat_value x,
                        const struct remat_shape *to);

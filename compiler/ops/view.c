@@ -61,7 +61,7 @@ static bool reshape_strides(const struct remat_shape *from, const int64_t *strid
 
 /* The layout of a view node's output, in place of that of its input. */
 static bool apply_view(const struct remat_graph *graph, const struct remat_node_info *node,
-                       const struct remat_shape *to, struct remat_layout *layout)
+                       struct remat_layout *layout)
 {
     struct remat_layout from = *layout;
     if (node->op == REMAT_OP_slice) {
@@ -72,52 +72,53 @@ static bool apply_view(const struct remat_graph *graph, const struct remat_node_
         for (uint32_t d = 0; d < permutation->count; d++)
             layout->strides[d] = from.strides[permutation->ints[d]];
     } else {
-        return reshape_strides(remat_input_shape(graph, node, 0), from.strides, to,
-                               layout->strides);
+        return reshape_strides(remat_input_shape(graph, node, 0), from.strides,
+                               &graph->values[node->outputs[0].i].shape, layout->strides);
     }
     return true;
 }
 
-static bool find_layout(const struct remat_graph *graph, remat_value value, uint32_t views_max,
-                        struct remat_layout *out)
+/* The node that value is a view by; NULL where it owns bytes. */
+static const struct remat_node_info *view_of(const struct remat_graph *graph, remat_value value)
 {
-    uint32_t chain[REMAT_VIEW_CHAIN_MAX], length = 0;
-    for (;;) {
-        uint32_t node = graph->values[value.i].node;
-        if (node == REMAT_NONE || !remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW))
-            break;
-        if (length == views_max)
-            return false;
-        chain[length++] = node;
-        value = graph->nodes[node].inputs[0];
-    }
-    *out = (struct remat_layout){0};
-    root_strides(&graph->values[value.i], out->strides);
-    while (length > 0) {
-        const struct remat_node_info *node = &graph->nodes[chain[--length]];
-        if (!apply_view(graph, node, &graph->values[node->outputs[0].i].shape, out))
-            return false;
-    }
-    return true;
+    uint32_t node = graph->values[value.i].node;
+    return node != REMAT_NONE && remat_op_has(graph->nodes[node].op, REMAT_FACT_VIEW)
+               ? &graph->nodes[node]
+               : NULL;
 }
 
 bool remat_value_layout(const struct remat_graph *graph, remat_value value,
                         struct remat_layout *out)
 {
-    return find_layout(graph, value, REMAT_VIEW_CHAIN_MAX, out);
+    const struct remat_node_info *chain[REMAT_VIEW_CHAIN_MAX], *view;
+    uint32_t length = 0;
+    for (; (view = view_of(graph, value)); value = view->inputs[0]) {
+        if (length == REMAT_VIEW_CHAIN_MAX)
+            return false;
+        chain[length++] = view;
+    }
+    *out = (struct remat_layout){0};
+    root_strides(&graph->values[value.i], out->strides);
+    while (length-- > 0)
+        if (!apply_view(graph, chain[length], out))
+            return false;
+    return true;
 }
 
-/* Of what one more view is to be made of. */
-static bool input_layout(const struct remat_graph *graph, remat_value x, struct remat_layout *out)
+bool remat_can_view(const struct remat_graph *graph, remat_value x)
 {
-    return find_layout(graph, x, REMAT_VIEW_CHAIN_MAX - 1, out);
+    const struct remat_node_info *view;
+    uint32_t length = 0;
+    for (; (view = view_of(graph, x)); x = view->inputs[0])
+        length++;
+    return length < REMAT_VIEW_CHAIN_MAX;
 }
 
 bool remat_can_reshape(const struct remat_graph *graph, remat_value x, const struct remat_shape *to)
 {
     struct remat_layout layout;
     int64_t strides[REMAT_RANK_MAX];
-    return input_layout(graph, x, &layout) &&
+    return remat_can_view(graph, x) && remat_value_layout(graph, x, &layout) &&
            reshape_strides(&graph->values[x.i].shape, layout.strides, to, strides);
 }
 
@@ -175,11 +176,10 @@ OP_SHAPE(reshape)
 
 static remat_status check_chain(remat_context *ctx, const struct remat_graph *graph, remat_value x)
 {
-    struct remat_layout layout;
-    if (input_layout(graph, x, &layout))
-        return REMAT_OK;
-    return remat_error(ctx, REMAT_ERROR_INVALID, "a chain of more than %d views",
-                       REMAT_VIEW_CHAIN_MAX);
+    return remat_can_view(graph, x)
+               ? REMAT_OK
+               : remat_error(ctx, REMAT_ERROR_INVALID, "a chain of more than %d views",
+                             REMAT_VIEW_CHAIN_MAX);
 }
 
 OP_SHAPE(slice)

@@ -278,7 +278,7 @@ static void check_chain(void)
     struct remat_graph *joint;
     workbench_open(&w);
     remat_value x = workbench_input(&w, "p", "1");
-    for (uint32_t k = 0; k <= REMAT_VIEW_CHAIN_MAX; k++)
+    for (uint32_t k = 0; k < REMAT_VIEW_CHAIN_MAX; k++)
         x = workbench_node(&w, "transpose", &x, 1, "permutation=0", NULL);
     workbench_output(&w, x);
     RUN(&w, autodiff, w.graph, &joint);
