@@ -6,39 +6,6 @@ enum {
     NODES_LISTED = 2000000, /* in all graphs together whose least costs are found at once */
 };
 
-/* --- the heap --- */
-
-static bool comes_before(const struct remat_queue_entry *a, const struct remat_queue_entry *b)
-{
-    return a->key != b->key ? a->key < b->key : a->last.index < b->last.index;
-}
-
-static void push(struct remat_queue *q, struct remat_queue_entry entry)
-{
-    REMAT_PUSH(q->search->arena, &q->heap, entry);
-    size_t at = q->heap.count - 1;
-    for (; at > 0 && comes_before(&entry, &q->heap.items[(at - 1) / 2]); at = (at - 1) / 2)
-        q->heap.items[at] = q->heap.items[(at - 1) / 2];
-    q->heap.items[at] = entry;
-}
-
-static struct remat_queue_entry pop(struct remat_queue *q)
-{
-    struct remat_queue_entry *items = q->heap.items;
-    const struct remat_queue_entry top = items[0], last = items[--q->heap.count];
-    size_t at = 0, child;
-    while ((child = 2 * at + 1) < q->heap.count) {
-        if (child + 1 < q->heap.count && comes_before(&items[child + 1], &items[child]))
-            child++;
-        if (!comes_before(&items[child], &last))
-            break;
-        items[at] = items[child];
-        at = child;
-    }
-    items[at] = last;
-    return top;
-}
-
 static uint64_t key_of(const struct remat_queue *q, const struct remat_proposal *proposal)
 {
     return q->order == REMAT_FASTEST_FIRST ? proposal->least.step_ns : proposal->least.live_bytes;
@@ -77,7 +44,7 @@ void remat_queue_add(struct remat_queue *q, const struct remat_proposal *proposa
 {
     struct remat_queue_entry entry = {*proposal, proposal->step, key_of(q, proposal)};
     entry.last.index = q->added_count++;
-    push(q, entry);
+    remat_queue_heap_push(q->search->arena, &q->heap, entry);
 }
 
 /* At a corner the last decision may be a launch faster than those before it. */
@@ -92,7 +59,9 @@ static uint64_t range_key(const struct remat_queue *q, uint32_t first,
 static void push_range(struct remat_queue *q, uint32_t first, const struct remat_proposal *last,
                        uint64_t before_ns)
 {
-    push(q, (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
+    remat_queue_heap_push(
+        q->search->arena, &q->heap,
+        (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
 }
 
 static void halve(struct remat_queue *q, const struct remat_queue_entry *entry)
@@ -193,7 +162,7 @@ bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_
 {
     while (q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
            !remat_search_is_over(q->search)) {
-        const struct remat_queue_entry entry = pop(q);
+        const struct remat_queue_entry entry = remat_queue_heap_take(&q->heap, 0);
         if (needs_more(q, &entry.last, limit_bytes)) {
             if (entry.last.least.live_bytes < q->covered_bytes)
                 q->passed_count += entry.last.step - entry.first + 1;

@@ -9,6 +9,7 @@
 #ifndef REMAT_QUEUE_H
 #define REMAT_QUEUE_H
 
+#include "heap.h"
 #include "proposal.h"
 
 enum remat_queue_order { REMAT_FASTEST_FIRST, REMAT_SMALLEST_FIRST };
@@ -18,6 +19,13 @@ struct remat_queue_entry {
     uint32_t first;             /* step that the range begins with */
     uint64_t key;               /* no proposal of the entry comes before */
 };
+
+static inline bool remat_queue_comes_before(const struct remat_queue_entry *a,
+                                            const struct remat_queue_entry *b)
+{
+    return a->key != b->key ? a->key < b->key : a->last.index < b->last.index;
+}
+REMAT_HEAP(remat_queue_heap, struct remat_queue_entry, remat_queue_comes_before);
 
 /* Proposals of one kind, a path or a method of policies, need about as much beyond their bound. */
 struct remat_queue_kind {
@@ -33,10 +41,7 @@ struct remat_queue {
     const struct remat_planner *planner; /* NULL: policies alone */
     struct remat_arena *scratch;
     enum remat_queue_order order;
-    struct {
-        struct remat_queue_entry *items;
-        size_t count, capacity;
-    } heap;
+    struct remat_queue_heap heap;
     struct {
         struct remat_proposal *items;
         size_t count, capacity;
