@@ -49,12 +49,11 @@ static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint
 {
     int64_t out_ps;
     const struct remat_border *border = &l->model->border;
-    struct remat_border_point point = {0};
     uint8_t *times;
     REMAT_NEW(scratch, times, border->item_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         times[i] = !is_saved(l, k, shift, i);
-    remat_border_follow(scratch, border, times, &point);
+    struct remat_border_point point = remat_border_follow(scratch, border, times);
     remat_border_measure(scratch, border, &point);
     out_ps = point.cost_ps;
     remat_arena_reset(scratch);

@@ -40,7 +40,6 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
                         const struct remat_decision *decision, struct choice *out)
 {
     const struct remat_border *border = &model->border;
-    struct remat_border_point point = {0};
     uint8_t *times;
     REMAT_NEW(arena, out->actions, model->item_count);
     REMAT_NEW(arena, out->again, model->item_count);
@@ -49,7 +48,7 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
         out->actions[i] = decision->actions[model->item_value[i].i];
         times[i] = (uint8_t)remat_action_times(out->actions[i]);
     }
-    remat_border_follow(arena, border, times, &point);
+    struct remat_border_point point = remat_border_follow(arena, border, times);
     remat_border_measure(arena, border, &point);
     find_again(arena, model, out);
     for (uint32_t i = 0; i < model->item_count; i++) {

@@ -78,10 +78,8 @@ static uint32_t find_fork(const struct remat_planner *p)
 static void find_hull(struct remat_planner *p, struct remat_arena *arena, enum remat_crossing kept,
                       struct remat_border_hull *hull, struct remat_path_steps *steps)
 {
-    struct remat_border_network *network;
     keep_anchors(p, kept);
-    network = remat_border_network(arena, &p->model.border);
-    remat_border_find_hull(network, hull);
+    *hull = remat_border_find_hull(remat_border_network(arena, &p->model.border));
     remat_path_find_steps(arena, &p->model.border, hull, p->model.item_region,
                           p->model.region_count, steps);
 }
@@ -354,8 +352,7 @@ uint64_t remat_planner_bound(struct remat_planner *p, uint64_t live_bytes)
     for (uint32_t m = 0; m < p->point_count; m++) {
         struct bounded_point *at = &p->points[(p->binding + m) % p->point_count];
         uint64_t room = live_bytes - p->static_bytes - at->at.other_bytes;
-        double ps;
-        remat_border_bound(at->network, room, best_ps, &ps);
+        double ps = remat_border_bound(at->network, room, best_ps);
         if (ps > best_ps) {
             best_ps = ps;
             binding = (uint32_t)(at - p->points);
@@ -380,7 +377,6 @@ void remat_planner_binding(const struct remat_planner *p, struct remat_arena *ar
 {
     const struct bounded_point *at;
     const struct remat_fused_kernel *kernel;
-    struct remat_border_point cut;
     struct remat_kept *kept;
     *out = (struct remat_binding){0};
     if (p->point_count == 0)
@@ -392,11 +388,12 @@ void remat_planner_binding(const struct remat_planner *p, struct remat_arena *ar
                                   .static_bytes = p->static_bytes,
                                   .other_bytes = at->at.other_bytes,
                                   .room_bytes = live_bytes - p->static_bytes - at->at.other_bytes};
-    remat_border_binding_cut(at->network, out->room_bytes, &cut, &out->price_ps);
-    out->kept_bytes = cut.bytes;
+    struct remat_border_cut cut = remat_border_binding_cut(at->network, out->room_bytes);
+    out->price_ps = cut.price;
+    out->kept_bytes = cut.point.bytes;
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
-        if (cut.keep[i] && at->at.border.items[i].bytes)
+        if (cut.point.keep[i] && at->at.border.items[i].bytes)
             kept[out->kept_count++] =
                 (struct remat_kept){p->graph->values[p->model.item_value[i].i].name,
                                     p->model.item_region[i], at->at.border.items[i].bytes};
@@ -409,7 +406,6 @@ static uint64_t least_bytes(const struct remat_planner *p, struct remat_arena *s
                             const struct remat_decision *decision)
 {
     uint64_t out;
-    struct remat_border_point point = {0};
     uint8_t *times;
     out = p->static_bytes;
     if (p->point_count == 0)
@@ -417,7 +413,7 @@ static uint64_t least_bytes(const struct remat_planner *p, struct remat_arena *s
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
-    remat_border_follow(scratch, &p->model.border, times, &point);
+    struct remat_border_point point = remat_border_follow(scratch, &p->model.border, times);
     point.again = NULL;
     remat_border_measure(scratch, &p->points[0].at.border, &point);
     out += p->points[0].at.other_bytes + point.bytes;

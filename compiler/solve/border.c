@@ -32,18 +32,10 @@ struct remat_border_network {
         size_t count, capacity;
     } arcs; /* with capacities that do not depend on the price */
     struct {
-        struct cut {
-            double price, least_ps;
-            struct remat_border_point point;
-        } * items;
+        struct remat_border_cut *items;
         size_t count, capacity;
     } cuts; /* that were asked for: searches for several rooms go the same ways */
 };
-
-static uint32_t item_node(uint32_t item)
-{
-    return item;
-}
 
 static void sum_up(struct remat_border_network *n)
 {
@@ -77,9 +69,8 @@ static double rounding_ps(const struct remat_border_network *n, double price)
 
 static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
 {
-    uint32_t arc;
-    remat_flow_add(&n->flow, from, to, 0, &arc);
-    REMAT_PUSH(n->arena, &n->arcs, ((struct arc_capacity){arc, ps}));
+    struct arc_capacity arc = {remat_flow_add(&n->flow, from, to), ps};
+    REMAT_PUSH(n->arena, &n->arcs, arc);
 }
 
 static void add_item(struct remat_border_network *n, uint32_t i)
@@ -87,12 +78,12 @@ static void add_item(struct remat_border_network *n, uint32_t i)
     const struct remat_border_item *item = &n->border->items[i];
     uint32_t task = remat_border_task_node(n->border, item->task);
     if (item->wanted)
-        add_arc(n, n->source, item_node(i), INFINITY);
+        add_arc(n, n->source, i, INFINITY);
     if (item->kept)
         add_arc(n, task, n->sink, INFINITY);
     if (item->recomputed && !item->kept)
-        add_arc(n, item_node(i), task, INFINITY);
-    remat_flow_add(&n->flow, item_node(i), task, 0, &n->keep_arc[i]);
+        add_arc(n, i, task, INFINITY);
+    n->keep_arc[i] = remat_flow_add(&n->flow, i, task);
 }
 
 static void add_task(struct remat_border_network *n, uint32_t t)
@@ -109,7 +100,7 @@ static void add_task(struct remat_border_network *n, uint32_t t)
     if (task->cost_ps < 0)
         add_arc(n, n->source, node, -(double)task->cost_ps);
     for (uint32_t i = task->input_begin; i < task->input_end; i++)
-        add_arc(n, node, item_node(b->inputs[i]), INFINITY);
+        add_arc(n, node, b->inputs[i], INFINITY);
 }
 
 struct remat_border_network *remat_border_network(struct remat_arena *arena,
@@ -118,10 +109,12 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
     struct remat_border_network *n;
     uint32_t nodes = b->item_count + b->task_count + b->extra_count;
     REMAT_NEW(arena, n, 1);
-    *n = (struct remat_border_network){
-        .arena = arena, .border = b, .source = nodes, .sink = nodes + 1};
+    *n = (struct remat_border_network){.arena = arena,
+                                       .border = b,
+                                       .flow = {.arena = arena, .node_count = nodes + 2},
+                                       .source = nodes,
+                                       .sink = nodes + 1};
     sum_up(n);
-    remat_flow_create(arena, nodes + 2, &n->flow);
     REMAT_NEW(arena, n->keep_arc, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++)
         add_item(n, i);
@@ -169,14 +162,12 @@ void remat_border_measure(struct remat_arena *arena, const struct remat_border *
     }
 }
 
-static void find_cut(struct remat_border_network *n, double price, struct remat_border_point *point,
-                     double *least_ps)
+static struct remat_border_cut find_cut(struct remat_border_network *n, double price)
 {
     const struct remat_border *b = n->border;
-    int64_t flow;
+    struct remat_border_cut cut = {.price = price};
     int64_t negative_ps = b->constant_ps;
-    double units = UNITS_MAX / (n->total_ps + price * n->total_bytes);
-    units = fmin(units, UNITS_PER_PS);
+    double units = fmin(UNITS_PER_PS, UNITS_MAX / (n->total_ps + price * n->total_bytes));
     for (size_t a = 0; a < n->arcs.count; a++) {
         double ps = n->arcs.items[a].ps;
         remat_flow_set(&n->flow, n->arcs.items[a].arc,
@@ -188,45 +179,29 @@ static void find_cut(struct remat_border_network *n, double price, struct remat_
     for (uint32_t t = 0; t < b->task_count; t++)
         if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
             negative_ps += b->tasks[t].cost_ps;
-    remat_flow_run(&n->flow, n->source, n->sink, &flow);
-    *least_ps = (double)flow / units + (double)negative_ps - rounding_ps(n, price);
-    *point = (struct remat_border_point){0};
-    REMAT_NEW(n->arena, point->run, b->task_count);
+    int64_t flow = remat_flow_run(&n->flow, n->source, n->sink);
+    cut.least_ps = (double)flow / units + (double)negative_ps - rounding_ps(n, price);
+    REMAT_NEW(n->arena, cut.point.run, b->task_count);
     for (uint32_t t = 0; t < b->task_count; t++)
-        point->run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
-    remat_border_measure(n->arena, b, point);
+        cut.point.run[t] = n->flow.level[remat_border_task_node(b, t)] != UINT32_MAX;
+    remat_border_measure(n->arena, b, &cut.point);
+    return cut;
 }
 
-void remat_border_cut(struct remat_border_network *n, double price,
-                      struct remat_border_point *point, double *least_ps)
+struct remat_border_cut remat_border_cut(struct remat_border_network *n, double price)
 {
-    struct cut cut = {.price = price};
-    size_t c = 0;
-    while (c < n->cuts.count && n->cuts.items[c].price != price)
-        c++;
-    if (c == n->cuts.count) {
-        find_cut(n, price, &cut.point, &cut.least_ps);
-        REMAT_PUSH(n->arena, &n->cuts, cut);
-    }
-    *point = n->cuts.items[c].point;
-    *least_ps = n->cuts.items[c].least_ps;
+    for (size_t c = 0; c < n->cuts.count; c++)
+        if (n->cuts.items[c].price == price)
+            return n->cuts.items[c];
+    struct remat_border_cut cut = find_cut(n, price);
+    REMAT_PUSH(n->arena, &n->cuts, cut);
+    return cut;
 }
 
 uint64_t remat_border_least_bytes(struct remat_border_network *network)
 {
-    struct remat_border_point point;
-    double ignored;
-    remat_border_cut(network, highest_price(network), &point, &ignored);
-    return point.bytes;
+    return remat_border_cut(network, highest_price(network)).point.bytes;
 }
-
-struct hull_builder {
-    struct remat_border_network *network;
-    struct {
-        struct remat_border_point *items;
-        size_t count, capacity;
-    } points;
-};
 
 static double price_between(const struct remat_border_point *from,
                             const struct remat_border_point *to)
@@ -245,71 +220,68 @@ static bool is_corner(const struct remat_border_point *from, const struct remat_
                (double)from->cost_ps + price * (double)from->bytes - 1;
 }
 
+struct points {
+    struct remat_border_point *items;
+    size_t count, capacity;
+};
+
 /* Appends the corners after `from`, up to and with `to`. */
-static void between(struct hull_builder *h, const struct remat_border_point *from,
-                    const struct remat_border_point *to)
+static void between(struct remat_border_network *n, struct points *points,
+                    const struct remat_border_point *from, const struct remat_border_point *to)
 {
-    struct remat_border_point middle;
-    double ignored;
-    remat_border_cut(h->network, price_between(from, to), &middle, &ignored);
-    if (is_corner(from, &middle, to) && h->points.count < HULL_POINTS_MAX) {
-        between(h, from, &middle);
-        {
-            between(h, &middle, to);
-            return;
-        }
+    struct remat_border_point middle = remat_border_cut(n, price_between(from, to)).point;
+    if (is_corner(from, &middle, to) && points->count < HULL_POINTS_MAX) {
+        between(n, points, from, &middle);
+        between(n, points, &middle, to);
+    } else {
+        REMAT_PUSH(n->arena, points, *to);
     }
-    REMAT_PUSH(h->network->arena, &h->points, *to);
 }
 
-void remat_border_find_hull(struct remat_border_network *network, struct remat_border_hull *out)
+struct remat_border_hull remat_border_find_hull(struct remat_border_network *n)
 {
-    struct hull_builder h = {.network = network};
-    struct remat_border_point most, least;
-    double ignored;
-    remat_border_cut(network, LEAST_PRICE, &most, &ignored);
-    remat_border_cut(network, highest_price(network), &least, &ignored);
-    REMAT_PUSH(network->arena, &h.points, most);
+    struct points points = {0};
+    struct remat_border_point most = remat_border_cut(n, LEAST_PRICE).point;
+    struct remat_border_point least = remat_border_cut(n, highest_price(n)).point;
+    REMAT_PUSH(n->arena, &points, most);
     if (least.bytes < most.bytes && least.cost_ps > most.cost_ps)
-        between(&h, &most, &least);
-    out->points = h.points.items;
-    out->count = (uint32_t)h.points.count;
+        between(n, &points, &most, &least);
+    return (struct remat_border_hull){(uint32_t)points.count, points.items};
 }
 
-void remat_border_bound(struct remat_border_network *network, uint64_t bytes, double enough_ps,
-                        double *out_ps)
+static double bound_of(const struct remat_border_cut *cut, uint64_t bytes)
 {
-    struct remat_border_point above, below, middle;
-    double line;
-    remat_border_cut(network, 0, &above, out_ps);
-    if (above.bytes <= bytes)
-        return;
-    remat_border_cut(network, highest_price(network), &below, &line);
-    *out_ps = fmax(*out_ps, line - highest_price(network) * (double)bytes);
-    for (int step = 0; step < NEWTON_STEPS && below.bytes < above.bytes; step++) {
-        double price = price_between(&above, &below);
-        double chord_ps = (double)above.cost_ps + price * ((double)above.bytes - (double)bytes);
+    return cut->least_ps - cut->price * (double)bytes;
+}
+
+double remat_border_bound(struct remat_border_network *n, uint64_t bytes, double enough_ps)
+{
+    struct remat_border_cut above = remat_border_cut(n, 0);
+    if (above.point.bytes <= bytes)
+        return above.least_ps;
+    struct remat_border_cut below = remat_border_cut(n, highest_price(n));
+    double best_ps = fmax(above.least_ps, bound_of(&below, bytes));
+    for (int step = 0; step < NEWTON_STEPS && below.point.bytes < above.point.bytes; step++) {
+        double price = price_between(&above.point, &below.point);
+        double chord_ps =
+            (double)above.point.cost_ps + price * ((double)above.point.bytes - (double)bytes);
         if (!(price > 0) || chord_ps <= enough_ps) /* the hull is convex */
             break;
-        remat_border_cut(network, price, &middle, &line);
-        *out_ps = fmax(*out_ps, line - price * (double)bytes);
-        if (!is_corner(&above, &middle, &below))
+        struct remat_border_cut middle = remat_border_cut(n, price);
+        best_ps = fmax(best_ps, bound_of(&middle, bytes));
+        if (!is_corner(&above.point, &middle.point, &below.point))
             break;
-        *(middle.bytes > bytes ? &above : &below) = middle;
+        *(middle.point.bytes > bytes ? &above : &below) = middle;
     }
+    return best_ps;
 }
 
-void remat_border_binding_cut(const struct remat_border_network *n, uint64_t bytes,
-                              struct remat_border_point *point, double *price)
+struct remat_border_cut remat_border_binding_cut(const struct remat_border_network *n,
+                                                 uint64_t bytes)
 {
-    double best_ps = -INFINITY;
-    for (size_t c = 0; c < n->cuts.count; c++) {
-        const struct cut *cut = &n->cuts.items[c];
-        double ps = cut->least_ps - cut->price * (double)bytes;
-        if (ps > best_ps) {
-            best_ps = ps;
-            *point = cut->point;
-            *price = cut->price;
-        }
-    }
+    const struct remat_border_cut *best = &n->cuts.items[0];
+    for (size_t c = 1; c < n->cuts.count; c++)
+        if (bound_of(&n->cuts.items[c], bytes) > bound_of(best, bytes))
+            best = &n->cuts.items[c];
+    return *best;
 }

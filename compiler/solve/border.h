@@ -77,11 +77,14 @@ struct remat_border_network;
 struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                                   const struct remat_border *border);
 
-/* The best choice at a price in ps per byte (finite, from 0 on). *least_ps: no choice at all has
- * cost + price * bytes below this; every rounding is downwards. Asked again, the network returns
- * what it found; *point's arrays are the network's. */
-void remat_border_cut(struct remat_border_network *network, double price,
-                      struct remat_border_point *point, double *least_ps);
+/* The best choice at a price in ps per byte (finite, from 0 on): no choice at all has cost + price
+ * * bytes below least_ps; every rounding is downwards. */
+struct remat_border_cut {
+    double price, least_ps;
+    struct remat_border_point point; /* its arrays are the network's */
+};
+/* Asked again, the network returns what it found. */
+struct remat_border_cut remat_border_cut(struct remat_border_network *network, double price);
 
 /* The fewest bytes that any choice keeps. */
 uint64_t remat_border_least_bytes(struct remat_border_network *network);
@@ -92,17 +95,16 @@ struct remat_border_hull {
 };
 
 /* The corners of the lower convex hull, from the cheapest choice to the one that keeps least. */
-void remat_border_find_hull(struct remat_border_network *network, struct remat_border_hull *out);
+struct remat_border_hull remat_border_find_hull(struct remat_border_network *network);
 
 /* A lower bound of cost_ps over every choice that keeps at most `bytes`, by Newton's method on the
  * price: never more than the least cost of such a choice. The search ends where it could not come
  * to more than enough_ps. */
-void remat_border_bound(struct remat_border_network *network, uint64_t bytes, double enough_ps,
-                        double *out_ps);
+double remat_border_bound(struct remat_border_network *network, uint64_t bytes, double enough_ps);
 
-/* Of the cuts that the network has been asked for, the one that gives the highest bound for
- * `bytes`, and its price; there is one at least. *point's arrays are the network's. */
-void remat_border_binding_cut(const struct remat_border_network *network, uint64_t bytes,
-                              struct remat_border_point *point, double *price);
+/* Of the cuts that the network has been asked for, one at least, the one that gives the highest
+ * bound for `bytes`. */
+struct remat_border_cut remat_border_binding_cut(const struct remat_border_network *network,
+                                                 uint64_t bytes);
 
 #endif

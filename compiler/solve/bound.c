@@ -5,6 +5,7 @@
 #include "bound.h"
 
 #include "cut.h"
+#include "heap.h"
 
 #include <math.h>
 
@@ -12,105 +13,107 @@ enum { WORK_MAX = 400000000 }; /* of finding candidates; of their flows */
 
 /* --- which nodes to try: evenly spread over those under pressure, then around the best --- */
 
-struct candidates {
-    uint32_t *items, count;
-    uint64_t *pressure;
-    double *values; /* negative: not tried */
+struct candidate {
+    uint32_t node;
+    uint64_t pressure;
+    double bound; /* units; negative: not tried */
 };
 
-static void find_candidates(struct remat_cut *c, uint64_t budget, struct remat_arena *arena,
-                            struct remat_deadline *deadline, struct candidates *out)
+struct candidates {
+    struct remat_cut cut;
+    uint64_t budget;
+    struct candidate *items, *best; /* best: NULL before the first is tried */
+    size_t count, capacity;
+};
+
+static void find_candidates(struct candidates *all, struct remat_arena *arena)
 {
-    REMAT_NEW(arena, out->items, c->problem->node_count);
-    REMAT_NEW(arena, out->values, c->problem->node_count);
-    REMAT_NEW(arena, out->pressure, c->problem->node_count);
-    out->count = 0;
-    const struct remat_problem *p = c->problem;
-    uint64_t work = (uint64_t)p->node_count * (p->node_count + p->edge_count);
-    uint32_t stride = (uint32_t)(1 + work / WORK_MAX);
+    const struct remat_problem *p = all->cut.problem;
+    uint64_t size = (uint64_t)p->node_count + p->edge_count;
+    uint32_t stride = (uint32_t)(1 + p->node_count * size / WORK_MAX);
     for (uint32_t k = stride / 2;
-         k < p->node_count && !remat_deadline_count(deadline, p->node_count + p->edge_count);
-         k += stride) {
+         k < p->node_count && !remat_deadline_count(all->cut.deadline, size); k += stride) {
         if (p->input_begin[k] == p->input_begin[k + 1] || p->fusible[k] ||
-            !remat_cut_look(c, k, budget) || remat_cut_pressure(c) == 0)
+            !remat_cut_look(&all->cut, k, all->budget))
             continue; /* without ancestors nothing is a repeat */
-        out->pressure[out->count] = remat_cut_pressure(c);
-        out->values[out->count] = -1;
-        out->items[out->count++] = k;
+        struct candidate found = {k, remat_cut_pressure(&all->cut), -1};
+        if (found.pressure)
+            REMAT_PUSH(arena, all, found);
     }
 }
 
-static void try_candidate(struct remat_cut *c, uint64_t budget, struct candidates *all, uint32_t i,
-                          uint32_t *best)
+static double bound_at(struct candidates *all, uint32_t node)
 {
-    if (all->values[i] >= 0)
-        return;
-    remat_cut_look(c, all->items[i], budget);
-    remat_cut_build(c);
-    remat_cut_bound(c, &all->values[i]);
-    if (*best == UINT32_MAX || all->values[i] > all->values[*best])
-        *best = i;
+    remat_cut_look(&all->cut, node, all->budget);
+    remat_cut_build(&all->cut);
+    return remat_cut_bound(&all->cut);
 }
 
-/* The node under the most pressure that has not been tried. */
-static uint32_t most_pressed(const struct candidates *all)
+static void try_candidate(struct candidates *all, size_t i)
 {
-    uint32_t most = UINT32_MAX;
-    for (uint32_t i = 0; i < all->count; i++)
-        if (all->values[i] < 0 && (most == UINT32_MAX || all->pressure[i] > all->pressure[most]))
+    struct candidate *c = &all->items[i];
+    if (c->bound >= 0)
+        return;
+    c->bound = bound_at(all, c->node);
+    if (!all->best || c->bound > all->best->bound)
+        all->best = c;
+}
+
+/* The one under the most pressure that has not been tried; `count` without any. */
+static size_t most_pressed(const struct candidates *all)
+{
+    size_t most = all->count;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->items[i].bound < 0 &&
+            (most == all->count || all->items[i].pressure > all->items[most].pressure))
             most = i;
     return most;
 }
 
-static bool is_over(struct remat_cut *c)
+static bool is_over(const struct candidates *all)
 {
-    return c->steps > WORK_MAX || remat_deadline_expired(c->deadline);
+    return all->cut.steps > WORK_MAX || remat_deadline_expired(all->cut.deadline);
 }
 
-static void try_candidates(struct remat_cut *c, uint64_t budget, struct candidates *all,
-                           uint32_t cuts_max, uint32_t *best)
+static void try_candidates(struct candidates *all, uint32_t cuts_max)
 {
-    uint32_t stride = cuts_max ? (all->count + cuts_max - 1) / cuts_max : 0;
-    *best = UINT32_MAX;
-    for (uint32_t i = stride / 2; stride && i < all->count; i += stride) {
-        if (is_over(c))
+    size_t stride = (all->count + cuts_max - 1) / cuts_max;
+    for (size_t i = stride / 2; i < all->count; i += stride) {
+        if (is_over(all))
             return;
-        try_candidate(c, budget, all, i, best);
+        try_candidate(all, i);
     }
     for (uint32_t i = 0; stride > 1 && i < cuts_max / 4; i++) {
-        uint32_t pressed = most_pressed(all);
-        if (pressed == UINT32_MAX || is_over(c))
+        size_t pressed = most_pressed(all);
+        if (pressed == all->count || is_over(all))
             return;
-        try_candidate(c, budget, all, pressed, best);
+        try_candidate(all, pressed);
     }
-    for (; stride > 1 && *best != UINT32_MAX; stride = (stride + 1) / 2) {
-        uint32_t middle = *best, reach = stride / 2;
-        if (is_over(c))
+    for (; stride > 1; stride = (stride + 1) / 2) {
+        size_t middle = (size_t)(all->best - all->items), reach = stride / 2;
+        if (is_over(all))
             return;
         if (middle >= reach)
-            try_candidate(c, budget, all, middle - reach, best);
+            try_candidate(all, middle - reach);
         if (middle + reach < all->count)
-            try_candidate(c, budget, all, middle + reach, best);
+            try_candidate(all, middle + reach);
     }
 }
 
+/* The largest first; of equal ones the one found first. */
 static void list_best(const struct candidates *all, struct remat_bound *out)
 {
-    double values[REMAT_BOUND_NODES];
-    for (uint32_t i = 0; i < all->count; i++) {
-        uint32_t at = out->best_count;
-        if (all->values[i] <= 0 || (at == REMAT_BOUND_NODES && all->values[i] <= values[at - 1]))
-            continue;
-        if (at == REMAT_BOUND_NODES)
-            at--;
-        else
-            out->best_count++;
-        for (; at > 0 && values[at - 1] < all->values[i]; at--) {
-            values[at] = values[at - 1];
-            out->best[at] = out->best[at - 1];
-        }
-        values[at] = all->values[i];
-        out->best[at] = all->items[i];
+    const struct candidate *last = NULL;
+    for (; out->best_count < REMAT_BOUND_NODES; out->best_count++) {
+        const struct candidate *best = NULL;
+        for (const struct candidate *c = all->items; c < all->items + all->count; c++)
+            if (c->bound > (best ? best->bound : 0) &&
+                (!last || c->bound < last->bound || (c->bound == last->bound && c > last)))
+                best = c;
+        if (!best)
+            return;
+        out->best[out->best_count] = best->node;
+        last = best;
     }
 }
 
@@ -120,88 +123,54 @@ double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
     return p->tick == 1 ? time : time * (1 - 0x1p-36); /* sums of fractions are rounded */
 }
 
-/* The bound at the node again, for its two cuts. */
-static void find_cuts(struct remat_cut *c, uint64_t budget, struct remat_bound *out)
+struct remat_bound remat_bound_time(struct remat_arena *arena, const struct remat_problem *p,
+                                    uint64_t budget, uint32_t cuts_max,
+                                    struct remat_deadline *deadline)
 {
-    double units;
-    remat_cut_look(c, out->node, budget);
-    remat_cut_build(c);
-    remat_cut_bound(c, &units);
-    if (remat_deadline_expired(c->deadline))
-        return;
-    out->keep_more = c->keep_more;
-    out->keep_less = c->keep_less;
-}
-
-void remat_bound_time(struct remat_arena *arena, const struct remat_problem *p, uint64_t budget,
-                      uint32_t cuts_max, struct remat_deadline *deadline, struct remat_bound *out)
-{
-    struct remat_cut c;
-    struct candidates all;
-    uint32_t best;
+    struct candidates all = {.budget = budget};
+    struct remat_bound out = {.time = remat_bound_from_ticks(p, 0), .node = UINT32_MAX};
     struct remat_arena *own = remat_scratch_open(arena->ctx);
-    *out = (struct remat_bound){.time = remat_bound_from_ticks(p, 0), .node = UINT32_MAX};
-    remat_cut_create(arena, p, &c);
-    c.deadline = deadline;
-    find_candidates(&c, budget, own, deadline, &all);
-    try_candidates(&c, budget, &all, cuts_max, &best);
-    list_best(&all, out);
-    if (best != UINT32_MAX && all.values[best] > 0) {
-        out->node = all.items[best];
+    remat_cut_create(arena, p, deadline, &all.cut);
+    find_candidates(&all, own);
+    try_candidates(&all, cuts_max);
+    list_best(&all, &out);
+    if (out.best_count) {
+        out.node = all.best->node;
+        out.ticks = (uint64_t)ceil(ldexp(all.best->bound, -all.cut.shift));
+        out.time = remat_bound_from_ticks(p, out.ticks);
         if (!remat_deadline_expired(deadline))
-            find_cuts(&c, budget, out);
-        out->ticks = (uint64_t)ceil(ldexp(all.values[best], -c.shift));
-        out->time = remat_bound_from_ticks(p, out->ticks);
+            bound_at(&all, out.node); /* again, for its two cuts */
+        if (!remat_deadline_expired(deadline)) {
+            out.keep_more = all.cut.keep_more;
+            out.keep_less = all.cut.keep_less;
+        }
     }
-    remat_cut_destroy(&c);
+    remat_cut_destroy(&all.cut);
     remat_scratch_close(own);
+    return out;
 }
 
 /* --- branch and bound --- */
 
 struct leaf {
-    double bound;    /* units */
-    uint32_t parent; /* leaf it was made from, by fixing `value`; itself for the root */
+    double bound;              /* units */
+    const struct leaf *parent; /* it was made from, by fixing `value`; NULL for the root */
     uint32_t value;
     enum remat_cut_fixed fixed;
     uint32_t branch; /* value to fix next; UINT32_MAX: none, the bound is final */
 };
 
-struct tree {
-    struct leaf *leaves;
-    uint32_t *heap, count, heap_count;
-};
-
-static void heap_push(struct tree *t, uint32_t leaf)
+static bool comes_before(struct leaf *const *a, struct leaf *const *b)
 {
-    uint32_t at = t->heap_count++;
-    for (; at > 0 && t->leaves[t->heap[(at - 1) / 2]].bound > t->leaves[leaf].bound;
-         at = (at - 1) / 2)
-        t->heap[at] = t->heap[(at - 1) / 2];
-    t->heap[at] = leaf;
+    return (*a)->bound < (*b)->bound;
 }
-
-static uint32_t heap_pop(struct tree *t)
-{
-    uint32_t top = t->heap[0], last = t->heap[--t->heap_count], at = 0, child;
-    while ((child = 2 * at + 1) < t->heap_count) {
-        if (child + 1 < t->heap_count &&
-            t->leaves[t->heap[child + 1]].bound < t->leaves[t->heap[child]].bound)
-            child++;
-        if (t->leaves[t->heap[child]].bound >= t->leaves[last].bound)
-            break;
-        t->heap[at] = t->heap[child];
-        at = child;
-    }
-    t->heap[at] = last;
-    return top;
-}
+REMAT_HEAP(leaf_queue, struct leaf *, comes_before);
 
 /* The largest value that the two cuts beside the room disagree about. */
 static uint32_t choose_branch(const struct remat_cut *c)
 {
-    uint32_t best = UINT32_MAX;
     const struct remat_problem *p = c->problem;
+    uint32_t best = UINT32_MAX;
     for (uint32_t v = 0; v < p->node_count && !c->solved; v++)
         if (c->keep_more[v] && !c->keep_less[v] && c->fixed[v] == REMAT_CUT_OPEN &&
             !c->free_of_charge[v] && p->bytes[v] &&
@@ -210,66 +179,61 @@ static uint32_t choose_branch(const struct remat_cut *c)
     return best;
 }
 
+struct tree {
+    struct remat_cut cut;
+    struct remat_arena *arena;
+    uint64_t room; /* with nothing fixed */
+    struct leaf_queue queue;
+    uint32_t count; /* of leaves so far */
+};
+
 /* Bounds a new leaf, with everything fixed on the way to it. */
-static void grow(struct remat_cut *c, struct tree *t, struct leaf leaf, uint64_t room)
+static void grow(struct tree *t, struct leaf leaf)
 {
+    struct remat_cut *c = &t->cut;
     const struct remat_problem *p = c->problem;
-    uint32_t at = t->count++;
-    double bound;
-    t->leaves[at] = leaf;
+    t->count++;
     memset(c->fixed, REMAT_CUT_OPEN, p->node_count * sizeof *c->fixed);
-    c->room = room;
-    for (uint32_t i = at; t->leaves[i].parent != i; i = t->leaves[i].parent) {
-        uint32_t v = t->leaves[i].value;
-        c->fixed[v] = (uint8_t)t->leaves[i].fixed;
-        if (c->fixed[v] != REMAT_CUT_KEPT)
+    c->room = t->room;
+    for (const struct leaf *l = &leaf; l->parent; l = l->parent) {
+        c->fixed[l->value] = (uint8_t)l->fixed;
+        if (l->fixed != REMAT_CUT_KEPT)
             continue;
-        if (p->bytes[v] > c->room)
+        if (p->bytes[l->value] > c->room)
             return; /* nothing of that kind fits */
-        c->room -= p->bytes[v];
+        c->room -= p->bytes[l->value];
     }
-    remat_cut_bound(c, &bound);
-    if (bound > t->leaves[at].bound)
-        t->leaves[at].bound = bound;
-    t->leaves[at].branch = choose_branch(c);
-    heap_push(t, at);
+    leaf.bound = fmax(leaf.bound, remat_cut_bound(c));
+    leaf.branch = choose_branch(c);
+    leaf_queue_push(t->arena, &t->queue, remat_copy(t->arena, &leaf, 1, sizeof leaf));
 }
 
-void remat_bound_branch(struct remat_arena *arena, const struct remat_problem *p, uint64_t budget,
-                        uint32_t node, uint64_t enough, uint32_t leaves_max,
-                        struct remat_deadline *deadline, uint64_t *ticks)
+uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_problem *p,
+                            uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
+                            struct remat_deadline *deadline)
 {
-    struct remat_cut c = {0};
-    struct tree t = {0};
-    double least = INFINITY; /* units */
-    struct remat_arena *own = remat_scratch_open(arena->ctx);
-    *ticks = 0;
-    remat_cut_create(own, p, &c);
-    c.deadline = deadline;
-    REMAT_NEW(own, t.leaves, (size_t)leaves_max + 3);
-    REMAT_NEW(own, t.heap, (size_t)leaves_max + 3);
-    if (!remat_cut_look(&c, node, budget))
-        goto fail;
-    uint64_t room = c.room;
-    remat_cut_build(&c);
-    grow(&c, &t, (struct leaf){0}, room);
-    while (t.heap_count) {
-        uint32_t at = heap_pop(&t);
-        struct leaf leaf = t.leaves[at];
-        least = leaf.bound;
-        if (leaf.branch == UINT32_MAX || t.count > leaves_max ||
-            ldexp(least, -c.shift) >= (double)enough || remat_deadline_expired(deadline))
-            break;
-        struct leaf child = {.bound = leaf.bound, .parent = at, .value = leaf.branch};
-        child.fixed = REMAT_CUT_KEPT;
-        grow(&c, &t, child, room);
-        child.fixed = REMAT_CUT_DROPPED;
-        grow(&c, &t, child, room);
+    struct tree t = {.arena = remat_scratch_open(arena->ctx)};
+    double least = 0; /* units */
+    remat_cut_create(t.arena, p, deadline, &t.cut);
+    if (remat_cut_look(&t.cut, node, budget)) {
+        t.room = t.cut.room;
+        remat_cut_build(&t.cut);
+        grow(&t, (struct leaf){0});
     }
-    if (least < INFINITY)
-        *ticks = (uint64_t)ceil(ldexp(least, -c.shift));
-fail:
-    if (c.problem)
-        remat_cut_destroy(&c);
-    remat_scratch_close(own);
+    while (t.queue.count) {
+        const struct leaf *leaf = leaf_queue_take(&t.queue, 0);
+        least = leaf->bound;
+        if (leaf->branch == UINT32_MAX || t.count > leaves_max ||
+            ldexp(least, -t.cut.shift) >= (double)enough || remat_deadline_expired(deadline))
+            break;
+        struct leaf child = {.bound = least, .parent = leaf, .value = leaf->branch};
+        child.fixed = REMAT_CUT_KEPT;
+        grow(&t, child);
+        child.fixed = REMAT_CUT_DROPPED;
+        grow(&t, child);
+    }
+    uint64_t ticks = (uint64_t)ceil(ldexp(least, -t.cut.shift));
+    remat_cut_destroy(&t.cut);
+    remat_scratch_close(t.arena);
+    return ticks;
 }

@@ -23,15 +23,15 @@ struct remat_bound {
 /* The sum of all times plus `ticks`, rounded so that it stays a bound. */
 double remat_bound_from_ticks(const struct remat_problem *problem, uint64_t ticks);
 
-/* `cuts_max`: how many nodes are tried. Deadline: the best so far. */
-void remat_bound_time(struct remat_arena *arena, const struct remat_problem *problem,
-                      uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
-                      struct remat_bound *out);
+/* `cuts_max`: how many nodes are tried, at least 1. Deadline: the best so far. */
+struct remat_bound remat_bound_time(struct remat_arena *arena, const struct remat_problem *problem,
+                                    uint64_t budget, uint32_t cuts_max,
+                                    struct remat_deadline *deadline);
 
-/* The same at one node, by branch and bound on what is kept there: at least *ticks beyond the sum
- * of least times. Ends at `enough` ticks, or after `leaves_max` cases. */
-void remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
-                        uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
-                        struct remat_deadline *deadline, uint64_t *ticks);
+/* The same at one node, by branch and bound on what is kept there: at least so many ticks beyond
+ * the sum of least times. Ends at `enough` ticks, or after `leaves_max` cases. */
+uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
+                            uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
+                            struct remat_deadline *deadline);
 
 #endif

@@ -352,14 +352,15 @@ static void emit(struct remat_chain *c, struct remat_arena *arena, struct segmen
     }
 }
 
-void remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain, uint64_t budget,
-                      struct remat_sequence *out, bool *ok)
+struct remat_sequence remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
+                                       uint64_t budget)
 {
     struct remat_chain c = *chain; /* emit only reads the lists */
     struct segment whole = {0, c.count - 1, false, false};
-    *out = (struct remat_sequence){0};
-    *ok = point_at(segment_of(&c, 0, c.count - 1, false, false), budget) != NULL;
-    return *ok ? emit(&c, arena, whole, budget, out) : REMAT_OK;
+    struct remat_sequence out = {0};
+    if (point_at(segment_of(&c, whole.a, whole.b, whole.top, whole.base), budget))
+        emit(&c, arena, whole, budget, &out);
+    return out;
 }
 
 /* --- recognition --- */

@@ -10,13 +10,13 @@
 
 struct remat_chain;
 
-/* *out is NULL when the problem is no chain, takes too much work, or the deadline came first. It
- * borrows the problem and lives in the arena. Plans above `budget_max` are not looked for. */
+/* NULL when the problem is no chain, takes too much work, or the deadline came first. It borrows
+ * the problem and lives in the arena. Plans above `budget_max` are not looked for. */
 struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct remat_problem *problem,
                                      uint64_t budget_max, struct remat_deadline *deadline);
 
-/* *ok: `out` is a valid sequence that fits in the budget. */
-void remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain, uint64_t budget,
-                      struct remat_sequence *out, bool *ok);
+/* A sequence that fits in the budget; empty when the class has none. */
+struct remat_sequence remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
+                                       uint64_t budget);
 
 #endif

@@ -9,9 +9,9 @@
 /* The given order; after the run of `node` everything made before is gone but what `more` keeps
  * (values from `border` on) or `less` (values before it), and comes back just before its first use.
  */
-void remat_construct_cut(struct remat_arena *arena, const struct remat_problem *problem,
-                         uint32_t node, const bool *more, const bool *less, uint32_t border,
-                         struct remat_sequence *out);
+struct remat_sequence remat_construct_cut(struct remat_arena *arena,
+                                          const struct remat_problem *problem, uint32_t node,
+                                          const bool *more, const bool *less, uint32_t border);
 
 /* What a value is worth keeping: cost^a / bytes^b / distance^c, where cost is the time to bring it
  * back and distance how far its next use in the given order is. */
@@ -34,11 +34,11 @@ struct remat_looks {
 struct remat_looks remat_construct_looks(const struct remat_problem *problem);
 
 /* The given order in at most `budget` bytes: evicts the least worthy value when room is needed, and
- * makes missing inputs again. *ok is false, and the sequence empty, when it gets stuck or takes too
- * many looks. */
-void remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *problem,
-                            uint64_t budget, const struct remat_eviction *eviction,
-                            struct remat_deadline *deadline, struct remat_looks *looks,
-                            struct remat_sequence *out, bool *ok);
+ * makes missing inputs again. Empty when it gets stuck or takes too many looks. */
+struct remat_sequence remat_construct_greedy(struct remat_arena *arena,
+                                             const struct remat_problem *problem, uint64_t budget,
+                                             const struct remat_eviction *eviction,
+                                             struct remat_deadline *deadline,
+                                             struct remat_looks *looks);
 
 #endif

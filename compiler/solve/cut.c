@@ -49,7 +49,6 @@ bool remat_cut_look(struct remat_cut *c, uint32_t k, uint64_t budget)
     memset(c->side, 0, p->node_count * sizeof *c->side);
     memset(c->needed, 0, p->node_count * sizeof *c->needed);
     memset(c->free_of_charge, 0, p->node_count * sizeof *c->free_of_charge);
-    c->k = k;
     c->free_of_charge[k] = true;
     c->side[k] = ANCESTOR;
     for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++)
@@ -101,19 +100,19 @@ void remat_cut_build(struct remat_cut *c)
     const struct remat_problem *p = c->problem;
     uint32_t n = p->node_count, source = 2 * n, sink = 2 * n + 1;
     remat_arena_release(c->arena);
-    remat_flow_create(c->arena, 2 * n + 2, &c->flow);
-    c->flow.deadline = c->deadline;
+    c->flow =
+        (struct remat_flow){.arena = c->arena, .node_count = 2 * n + 2, .deadline = c->deadline};
     REMAT_NEW(c->arena, c->keep_arc, n);
     REMAT_NEW(c->arena, c->run_arc, n);
     REMAT_NEW(c->arena, c->need_arc, n);
     for (uint32_t v = 0; v < n; v++) {
         if (c->side[v] == DESCENDANT)
             continue;
-        remat_flow_add(&c->flow, source, 2 * v, 0, &c->need_arc[v]);
-        remat_flow_add(&c->flow, 2 * v, 2 * v + 1, 0, &c->keep_arc[v]);
-        remat_flow_add(&c->flow, 2 * v + 1, sink, 0, &c->run_arc[v]);
+        c->need_arc[v] = remat_flow_add(&c->flow, source, 2 * v);
+        c->keep_arc[v] = remat_flow_add(&c->flow, 2 * v, 2 * v + 1);
+        c->run_arc[v] = remat_flow_add(&c->flow, 2 * v + 1, sink);
         for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-            remat_flow_add(&c->flow, 2 * v + 1, 2 * p->inputs[e], REMAT_FLOW_UNBOUNDED, NULL);
+            remat_flow_add(&c->flow, 2 * v + 1, 2 * p->inputs[e]);
     }
     remat_deadline_count(c->deadline, n + c->flow.arcs.count);
 }
@@ -143,77 +142,85 @@ static void set_capacities(struct remat_cut *c, double lambda)
     }
 }
 
-/* The dual at lambda: `value` is a proven bound in units, `time` and `kept` the cut's line. */
-static void cut_at(struct remat_cut *c, double lambda, double *value, double *time, double *kept)
+/* A cut's line: `bound` is proven, in units; `time` and `kept` are what its choice takes. */
+struct line {
+    double bound, time, kept;
+};
+
+/* The dual at lambda. */
+static struct line cut_at(struct remat_cut *c, double lambda)
 {
     const struct remat_problem *p = c->problem;
-    int64_t flow;
     set_capacities(c, lambda);
-    remat_flow_run(&c->flow, 2 * p->node_count, 2 * p->node_count + 1, &flow);
+    int64_t flow = remat_flow_run(&c->flow, 2 * p->node_count, 2 * p->node_count + 1);
     c->steps += c->flow.steps;
     c->flow.steps = 0;
     /* Both terms are rounded against us: doubles carry 53 bits, units may have a few more. */
-    *value = (double)flow * (1 - 0x1p-50) - lambda * (double)c->room * (1 + 0x1p-50);
-    *time = *kept = 0;
+    struct line line = {.bound = (double)flow * (1 - 0x1p-50) -
+                                 lambda * (double)c->room * (1 + 0x1p-50)};
     memset(c->keep, 0, p->node_count * sizeof *c->keep);
     for (uint32_t v = 0; v < p->node_count; v++) {
         if (c->side[v] == DESCENDANT || c->flow.level[2 * v] == UINT32_MAX)
             continue;
         c->keep[v] = c->flow.level[2 * v + 1] == UINT32_MAX;
         if (c->keep[v])
-            *kept += is_free(c, v) ? 0 : (double)p->bytes[v];
+            line.kept += is_free(c, v) ? 0 : (double)p->bytes[v];
         else if (c->side[v] == ANCESTOR)
-            *time += ldexp((double)c->charge[v], c->shift);
+            line.time += ldexp((double)c->charge[v], c->shift);
     }
+    return line;
 }
 
-void remat_cut_bound(struct remat_cut *c, double *best)
+static void swap(bool **a, bool **b)
+{
+    bool *c = *a;
+    *a = *b;
+    *b = c;
+}
+
+double remat_cut_bound(struct remat_cut *c)
 {
     const struct remat_problem *p = c->problem;
-    double room = (double)c->room, value;
+    double room = (double)c->room;
     /* Two lines above the dual: the cheapest cut without a price, recompute everything. */
-    double time_low, kept_low, time_high = 0, kept_high = 0;
-    c->solved = false;
-    memset(c->keep_less, 0, p->node_count * sizeof *c->keep);
+    struct line less = {0};
+    memset(c->keep_less, 0, p->node_count * sizeof *c->keep_less);
     for (uint32_t v = 0; v < p->node_count; v++)
-        if (c->side[v] == ANCESTOR)
-            time_high += ldexp((double)c->charge[v], c->shift);
-    cut_at(c, 0, best, &time_low, &kept_low);
+        less.time += c->side[v] == ANCESTOR ? ldexp((double)c->charge[v], c->shift) : 0;
+    struct line more = cut_at(c, 0);
+    double best = more.bound;
+    c->solved = false;
     if (remat_deadline_count(c->deadline, p->node_count))
-        return;
-    memcpy(c->keep_more, c->keep, p->node_count * sizeof *c->keep);
-    c->solved = kept_low <= room;
-    if (c->solved || time_high <= time_low)
-        return;
-    for (int step = 0; step < NEWTON_STEPS; step++) {
-        double time, kept;
-        double lambda = (time_high - time_low) / (kept_low - kept_high);
-        double crossing = time_low + lambda * (kept_low - room);
-        cut_at(c, lambda, &value, &time, &kept);
-        if (value > *best)
-            *best = value;
-        if (remat_deadline_count(c->deadline, p->node_count) || value >= crossing * (1 - 1e-9) ||
-            kept >= kept_low || kept == room)
+        return best;
+    swap(&c->keep_more, &c->keep);
+    c->solved = more.kept <= room;
+    for (int step = 0;
+         step < NEWTON_STEPS && more.kept > room && more.kept > less.kept && less.time > more.time;
+         step++) {
+        double lambda = (less.time - more.time) / (more.kept - less.kept);
+        double crossing = more.time + lambda * (more.kept - room);
+        struct line line = cut_at(c, lambda);
+        best = fmax(best, line.bound);
+        if (remat_deadline_count(c->deadline, p->node_count) ||
+            line.bound >= crossing * (1 - 1e-9) || line.kept >= more.kept || line.kept == room)
             break;
-        if (kept > room) {
-            time_low = time;
-            kept_low = kept;
-            memcpy(c->keep_more, c->keep, p->node_count * sizeof *c->keep);
-        } else if (kept > kept_high || time < time_high) {
-            time_high = time;
-            kept_high = kept;
-            memcpy(c->keep_less, c->keep, p->node_count * sizeof *c->keep);
+        if (line.kept > room) {
+            more = line;
+            swap(&c->keep_more, &c->keep);
+        } else if (line.kept > less.kept || line.time < less.time) {
+            less = line;
+            swap(&c->keep_less, &c->keep);
         } else {
             break;
         }
-        if (kept_low <= kept_high)
-            break;
     }
+    return best;
 }
 
-void remat_cut_create(struct remat_arena *arena, const struct remat_problem *p, struct remat_cut *c)
+void remat_cut_create(struct remat_arena *arena, const struct remat_problem *p,
+                      struct remat_deadline *deadline, struct remat_cut *c)
 {
-    *c = (struct remat_cut){.problem = p};
+    *c = (struct remat_cut){.problem = p, .deadline = deadline};
     c->arena = remat_scratch_open(arena->ctx);
     REMAT_NEW(arena, c->side, p->node_count);
     REMAT_NEW(arena, c->needed, p->node_count);

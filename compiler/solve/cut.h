@@ -16,7 +16,6 @@ enum remat_cut_fixed { REMAT_CUT_OPEN, REMAT_CUT_KEPT, REMAT_CUT_DROPPED };
  * fixed as kept takes its bytes out of `room` there. */
 struct remat_cut {
     const struct remat_problem *problem;
-    uint32_t k;
     uint64_t room;                      /* bytes for values that are not surely there */
     uint8_t *fixed;                     /* by value: enum remat_cut_fixed */
     int shift;                          /* units per tick, as a power of two */
@@ -36,7 +35,7 @@ struct remat_cut {
 
 /* Arrays live in the arena; the network is given back by destroy. */
 void remat_cut_create(struct remat_arena *arena, const struct remat_problem *problem,
-                      struct remat_cut *out);
+                      struct remat_deadline *deadline, struct remat_cut *out);
 void remat_cut_destroy(struct remat_cut *cut);
 
 /* Takes the first run of k, which no way may fuse. False when what is surely live then exceeds the
@@ -47,6 +46,6 @@ uint64_t remat_cut_pressure(const struct remat_cut *cut);
 /* The network for k; then the largest bound, in units beyond the sum of least times. After the
  * deadline it is a smaller one, and the cuts mean nothing. */
 void remat_cut_build(struct remat_cut *cut);
-void remat_cut_bound(struct remat_cut *cut, double *units);
+double remat_cut_bound(struct remat_cut *cut);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "construct.h"
 
+#include <math.h>
+
 enum { RUNGS = 24, RUNGS_LARGE = 8, CLOSER = 12, CLOSING_MOVES = 3 };
 enum { PLUNGES = 4, PLUNGE_MOVES = 12 };
 enum { EVENTS_LARGE = 20 }; /* of a move in a large graph */
@@ -22,6 +24,10 @@ struct descent {
     const struct remat_problem *problem;
     struct remat_arena *arena;
     struct remat_deadline *deadline;
+    remat_status st; /* the simulator's first failure */
+    bool large;
+    uint64_t low;             /* the largest working set: no schedule takes less */
+    uint32_t rungs;           /* of a pass */
     struct remat_looks looks; /* of greedy plans */
     uint64_t moves, seed;     /* of one annealing run */
     struct pass pass;
@@ -29,78 +35,68 @@ struct descent {
     struct remat_descent *out;
 };
 
-static remat_status keep(struct descent *d, const struct remat_sequence *sequence)
+static void keep(struct descent *d, const struct remat_sequence *sequence)
 {
-    remat_status st = REMAT_OK;
     struct remat_descent *out = d->out;
     struct remat_rung rung = {.sequence = *sequence};
-    REMAT_TRY(
-        remat_simulate(d->arena->ctx, d->problem, sequence->items, sequence->count, &rung.result));
+    if (d->st == REMAT_OK)
+        d->st = remat_simulate(d->arena->ctx, d->problem, sequence->items, sequence->count,
+                               &rung.result);
     REMAT_PUSH(d->arena, out, rung);
     if (rung.result.peak < out->items[out->least].result.peak)
         out->least = (uint32_t)out->count - 1;
-fail:
-    return st;
 }
 
-static bool fits(const struct descent *d, uint64_t budget)
+static uint64_t least_peak(const struct descent *d)
 {
-    return d->out->items[d->out->least].result.peak <= budget;
+    return d->out->items[d->out->least].result.peak;
 }
 
-static remat_status anneal(struct descent *d, uint64_t budget, const struct remat_sequence *from)
+static bool is_over(const struct descent *d)
 {
-    remat_status st = REMAT_OK;
-    struct remat_sequence found;
+    return d->st != REMAT_OK || remat_deadline_expired(d->deadline);
+}
+
+static void anneal(struct descent *d, uint64_t budget, const struct remat_sequence *from)
+{
     double node = 1.0 / d->problem->node_count;
-    struct remat_search_options search = {
-        .budget = budget,
-        .moves = d->moves,
-        .events = d->problem->node_count > REMAT_DESCEND_LARGE ? EVENTS_LARGE : REMAT_SEARCH_EVENTS,
-        .seed = d->seed++,
-        .hot = d->pass.hot * node,
-        .cold = COLD * node,
-        .pressure = d->pass.pressure,
-        .deadline = d->deadline};
-    remat_search(d->arena, d->problem, from, &search, &found);
-    REMAT_TRY(keep(d, &found));
+    struct remat_search_options search = {.budget = budget,
+                                          .moves = d->moves,
+                                          .events = d->large ? EVENTS_LARGE : REMAT_SEARCH_EVENTS,
+                                          .seed = d->seed++,
+                                          .hot = d->pass.hot * node,
+                                          .cold = COLD * node,
+                                          .pressure = d->pass.pressure,
+                                          .deadline = d->deadline};
+    struct remat_sequence found = remat_search(d->arena, d->problem, from, &search);
+    keep(d, &found);
     d->last = (uint32_t)d->out->count - 1;
-fail:
-    return st;
 }
 
-static remat_status try_greedy(struct descent *d, uint64_t budget)
+static void try_greedy(struct descent *d, uint64_t budget)
 {
-    remat_status st = REMAT_OK;
-    for (uint32_t i = 0; i < REMAT_EVICTIONS && !remat_deadline_expired(d->deadline); i++) {
-        struct remat_sequence sequence;
-        bool ok;
-        remat_construct_greedy(d->arena, d->problem, budget, &remat_evictions[i], d->deadline,
-                               &d->looks, &sequence, &ok);
-        if (ok)
-            REMAT_TRY(keep(d, &sequence));
-        if (ok && d->problem->node_count > REMAT_DESCEND_LARGE)
+    for (uint32_t i = 0; i < REMAT_EVICTIONS && !is_over(d); i++) {
+        struct remat_sequence found = remat_construct_greedy(
+            d->arena, d->problem, budget, &remat_evictions[i], d->deadline, &d->looks);
+        if (found.count)
+            keep(d, &found);
+        if (found.count && d->large)
             break;
     }
-fail:
-    return st;
 }
 
-static remat_status reach(struct descent *d, uint64_t budget)
+static void reach(struct descent *d, uint64_t budget)
 {
-    remat_status st = REMAT_OK;
     const struct remat_rung *last = &d->out->items[d->last];
     if (last->result.peak <= budget && last->result.time <= d->problem->least_time)
-        return REMAT_OK;
-    REMAT_TRY(anneal(d, budget, &last->sequence));
+        return;
+    anneal(d, budget, &last->sequence);
     if (d->out->items[d->last].result.peak <= budget)
-        return REMAT_OK;
-    if (!fits(d, budget))
-        REMAT_TRY(try_greedy(d, budget));
-    if (fits(d, budget))
-        REMAT_TRY(anneal(d, budget, &remat_descent_within(d->out, budget)->sequence));
-fail:
-    return st;
+        return;
+    if (least_peak(d) > budget)
+        try_greedy(d, budget);
+    if (least_peak(d) <= budget)
+        anneal(d, budget, &remat_descent_within(d->out, budget)->sequence);
 }
 
 const struct remat_rung *remat_descent_within(const struct remat_descent *d, uint64_t budget)
@@ -122,108 +118,92 @@ const struct remat_rung *remat_descent_above(const struct remat_descent *d, uint
     return best;
 }
 
-/* The largest working set: no schedule takes less. */
-static uint64_t least_possible(const struct remat_problem *p)
+/* Between budgets, on the way from the peak of the given order to the largest working set. */
+static uint64_t step_of(const struct descent *d)
 {
-    uint64_t most = 0;
-    for (uint32_t v = 0; v < p->node_count; v++) {
-        uint64_t bytes = remat_problem_working_set(p, v);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return (d->out->items[0].result.peak - d->low) / d->rungs;
 }
 
 /* One pass. */
-static remat_status descend(struct descent *d, uint64_t low, uint32_t rungs)
+static void descend(struct descent *d)
 {
-    remat_status st = REMAT_OK;
-    uint64_t step = (d->out->items[0].result.peak - low) / rungs, budget = UINT64_MAX;
+    uint64_t budget = UINT64_MAX;
     d->last = 0;
-    for (uint32_t i = rungs; i-- > 0 && fits(d, budget) && !remat_deadline_expired(d->deadline);) {
-        budget = low + step * i;
-        REMAT_TRY(reach(d, budget));
+    for (uint32_t i = d->rungs; i-- > 0 && least_peak(d) <= budget && !is_over(d);) {
+        budget = d->low + step_of(d) * i;
+        reach(d, budget);
     }
-fail:
-    return st;
 }
 
 /* From the least peak on in steps, half as long after two tries, then from the longest again. */
-static remat_status close_in(struct descent *d, uint64_t longest)
+static void close_in(struct descent *d)
 {
-    remat_status st = REMAT_OK;
-    uint64_t step = longest;
-    for (uint32_t i = 0; i < CLOSER && !remat_deadline_expired(d->deadline); i++) {
-        uint64_t peak = d->out->items[d->out->least].result.peak;
-        step = step ? step : longest ? longest : 1;
+    uint64_t longest = step_of(d) ? step_of(d) : 1, step = longest;
+    for (uint32_t i = 0; i < CLOSER && !is_over(d); i++) {
+        uint64_t peak = least_peak(d);
+        step = step ? step : longest;
         if (peak < step)
-            return REMAT_OK;
+            return;
         d->last = d->out->least;
         d->pass = closing[i % 2];
-        REMAT_TRY(reach(d, peak - step));
-        if (!fits(d, peak - step) && i % 2)
+        reach(d, peak - step);
+        if (least_peak(d) > peak - step && i % 2)
             step /= 2;
     }
-fail:
-    return st;
 }
 
 /* From the given order straight to far below the least peak: another way round what stops steps. */
-static remat_status plunge(struct descent *d, uint64_t low)
+static void plunge(struct descent *d)
 {
-    remat_status st = REMAT_OK;
     d->pass = plunging;
-    for (uint32_t i = 0; i < PLUNGES && !remat_deadline_expired(d->deadline); i++) {
-        uint64_t peak = d->out->items[d->out->least].result.peak;
-        REMAT_TRY(anneal(d, low + (peak - low) / 2, &d->out->items[0].sequence));
-    }
-fail:
-    return st;
+    for (uint32_t i = 0; i < PLUNGES && !is_over(d); i++)
+        anneal(d, d->low + (least_peak(d) - d->low) / 2, &d->out->items[0].sequence);
 }
 
 /* What fits in less may be a start for more. */
-static remat_status rise(struct descent *d, uint64_t low, uint32_t rungs)
+static void rise(struct descent *d)
 {
-    remat_status st = REMAT_OK;
-    uint64_t step = (d->out->items[0].result.peak - low) / rungs;
-    for (uint32_t i = 0; i < rungs && !remat_deadline_expired(d->deadline); i++) {
-        const struct remat_rung *best = remat_descent_within(d->out, low + step * i);
+    d->pass = rising;
+    for (uint32_t i = 0; i < d->rungs && !is_over(d); i++) {
+        uint64_t budget = d->low + step_of(d) * i;
+        const struct remat_rung *best = remat_descent_within(d->out, budget);
         if (best && best->result.time > d->problem->least_time)
-            REMAT_TRY(anneal(d, low + step * i, &best->sequence));
+            anneal(d, budget, &best->sequence);
     }
-fail:
-    return st;
 }
 
 remat_status remat_descend(struct remat_arena *arena, const struct remat_problem *p,
                            const struct remat_sequence *given, double moves,
                            struct remat_deadline *deadline, struct remat_descent *out)
 {
-    remat_status st = REMAT_OK;
     bool large = p->node_count > REMAT_DESCEND_LARGE;
     uint32_t count = large ? 1 : PASSES, rungs = large ? RUNGS_LARGE : RUNGS;
     moves /= (count + 1) * rungs + CLOSER * CLOSING_MOVES + PLUNGES * PLUNGE_MOVES;
+    uint64_t once = (uint64_t)fmin(moves, 1e15);
     struct descent d = {.problem = p,
                         .arena = arena,
                         .deadline = deadline,
+                        .large = large,
+                        .rungs = rungs,
                         .looks = remat_construct_looks(p),
-                        .moves = moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
+                        .moves = once,
                         .seed = 1,
                         .out = out};
-    uint64_t low = least_possible(p);
+    for (uint32_t v = 0; v < p->node_count; v++) {
+        uint64_t bytes = remat_problem_working_set(p, v);
+        d.low = bytes > d.low ? bytes : d.low;
+    }
     *out = (struct remat_descent){0};
-    REMAT_TRY(keep(&d, given));
+    keep(&d, given);
     for (uint32_t i = 0; i < count; i++) {
         d.pass = passes[i];
-        REMAT_TRY(descend(&d, low, rungs));
+        descend(&d);
     }
-    uint64_t once = d.moves;
     d.moves = once * PLUNGE_MOVES;
-    REMAT_TRY(plunge(&d, low));
+    plunge(&d);
     d.moves = once * CLOSING_MOVES;
-    REMAT_TRY(close_in(&d, (out->items[0].result.peak - low) / rungs));
+    close_in(&d);
     d.moves = once;
-    d.pass = rising;
-    REMAT_TRY(rise(&d, low, rungs));
-fail:
-    return st;
+    rise(&d);
+    return d.st;
 }

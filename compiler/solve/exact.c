@@ -6,6 +6,10 @@
  * everything live is run at once, for the same reason. docs/problems.md. */
 #include "exact.h"
 
+#include "heap.h"
+
+#include <assert.h>
+
 enum { POLL = 256 };
 
 struct state {
@@ -19,8 +23,18 @@ struct entry {
     uint32_t depth, state; /* depth: nodes that have run */
 };
 
+/* By cost, deeper ones first among equals. */
+static bool comes_before(const struct entry *a, const struct entry *b)
+{
+    if (a->cost != b->cost)
+        return a->cost < b->cost;
+    return a->depth != b->depth ? a->depth > b->depth : a->state > b->state;
+}
+REMAT_HEAP(queue, struct entry, comes_before);
+
 struct exact {
     const struct remat_problem *problem;
+    struct remat_arena *arena;
     uint64_t budget, limit;
     uint64_t *inputs;                        /* sets, by way */
     uint64_t leaves;                         /* nodes without users */
@@ -28,8 +42,7 @@ struct exact {
     struct state *states;
     uint32_t state_count, states_max;
     uint32_t *slots, slot_count; /* hash of (live, done): state + 1 */
-    struct entry *heap;
-    uint32_t heap_count, heap_max;
+    struct queue queue;
     bool full;
 };
 
@@ -49,43 +62,14 @@ static uint64_t lasting_of(const struct exact *x, uint64_t done)
     return bytes;
 }
 
-/* --- the queue: states by cost, deeper ones first among equals --- */
-
-static bool comes_before(struct entry a, struct entry b)
-{
-    if (a.cost != b.cost)
-        return a.cost < b.cost;
-    return a.depth != b.depth ? a.depth > b.depth : a.state > b.state;
-}
-
-static void heap_push(struct exact *x, uint32_t state)
+/* Into the queue, which does not grow. */
+static void enqueue(struct exact *x, uint32_t state)
 {
     const struct state *s = &x->states[state];
-    struct entry entry = {s->cost, (uint32_t)__builtin_popcountll(s->done), state};
-    if (x->heap_count == x->heap_max) {
-        x->full = true;
-        return;
-    }
-    uint32_t at = x->heap_count++;
-    for (; at > 0 && comes_before(entry, x->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        x->heap[at] = x->heap[(at - 1) / 2];
-    x->heap[at] = entry;
-}
-
-static uint32_t heap_pop(struct exact *x)
-{
-    struct entry top = x->heap[0], last = x->heap[--x->heap_count];
-    uint32_t at = 0, child;
-    while ((child = 2 * at + 1) < x->heap_count) {
-        if (child + 1 < x->heap_count && comes_before(x->heap[child + 1], x->heap[child]))
-            child++;
-        if (!comes_before(x->heap[child], last))
-            break;
-        x->heap[at] = x->heap[child];
-        at = child;
-    }
-    x->heap[at] = last;
-    return top.state;
+    x->full |= x->queue.count == x->queue.capacity;
+    if (!x->full)
+        queue_push(x->arena, &x->queue,
+                   (struct entry){s->cost, (uint32_t)__builtin_popcountll(s->done), state});
 }
 
 /* --- states --- */
@@ -102,7 +86,7 @@ static void reach(struct exact *x, struct state next)
             continue;
         if (!s->closed && next.cost < s->cost) {
             *s = next;
-            heap_push(x, x->slots[at] - 1);
+            enqueue(x, x->slots[at] - 1);
         }
         return;
     }
@@ -112,7 +96,7 @@ static void reach(struct exact *x, struct state next)
     }
     x->states[x->state_count] = next;
     x->slots[at] = ++x->state_count;
-    heap_push(x, x->state_count - 1);
+    enqueue(x, x->state_count - 1);
 }
 
 /* Evicts, from by_size[i] on, minimal sets that free `missing` bytes, and runs the node. */
@@ -195,47 +179,8 @@ static void expand(struct exact *x, uint32_t from)
     }
 }
 
-static void trace_back(const struct exact *x, struct remat_arena *arena, uint32_t at,
-                       struct remat_sequence *out)
-{
-    size_t count = 0;
-    for (uint32_t s = at; s; s = x->states[s].parent)
-        count++;
-    REMAT_NEW(arena, out->items, count);
-    out->count = out->capacity = count;
-    for (uint32_t s = at; s; s = x->states[s].parent)
-        out->items[--count] = x->states[s].way;
-}
-
-static void explore(struct exact *x, struct remat_arena *arena, struct remat_deadline *deadline,
-                    struct remat_exact *out)
-{
-    uint32_t n = x->problem->node_count;
-    uint64_t all = n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << n) - 1;
-    reach(x, (struct state){0});
-    for (uint32_t steps = 0; x->heap_count; steps++) {
-        uint32_t at = heap_pop(x);
-        struct state *s = &x->states[at];
-        if (s->closed)
-            continue;
-        s->closed = true;
-        out->ticks = s->cost;
-        if (s->done == all) {
-            out->solved = true;
-            {
-                trace_back(x, arena, at, &out->sequence);
-                return;
-            }
-        }
-        expand(x, at);
-        if (x->full || (steps % POLL == 0 && remat_deadline_expired(deadline)))
-            return; /* what was dropped costs no less than the state it came from */
-    }
-    out->infeasible = true;
-    out->ticks = x->limit;
-}
-
-static void prepare(struct exact *x, struct remat_arena *arena)
+/* Room for the states, the queue and their sets. */
+static void prepare(struct exact *x)
 {
     const struct remat_problem *p = x->problem;
     for (uint32_t v = 0; v < p->node_count; v++) {
@@ -246,30 +191,58 @@ static void prepare(struct exact *x, struct remat_arena *arena)
         if (p->user_begin[v] == p->user_begin[v + 1])
             x->leaves |= UINT64_C(1) << v;
     }
-    REMAT_NEW(arena, x->inputs, p->way_count);
+    REMAT_NEW(x->arena, x->inputs, p->way_count);
     for (uint32_t w = 0; w < p->way_count; w++)
         for (uint32_t e = p->input_begin[w]; e < p->input_begin[w + 1]; e++)
             x->inputs[w] |= UINT64_C(1) << p->inputs[e];
     for (x->slot_count = 64; x->slot_count < 2 * x->states_max;)
         x->slot_count *= 2;
-    x->heap_max = 2 * x->states_max;
-    REMAT_NEW(arena, x->states, x->states_max);
-    REMAT_NEW(arena, x->slots, x->slot_count);
-    REMAT_NEW(arena, x->heap, x->heap_max);
+    x->queue.capacity = 2 * x->states_max;
+    REMAT_NEW(x->arena, x->states, x->states_max);
+    REMAT_NEW(x->arena, x->slots, x->slot_count);
+    REMAT_NEW(x->arena, x->queue.items, x->queue.capacity);
 }
 
-void remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
-                       uint64_t budget, uint64_t limit, uint32_t states_max,
-                       struct remat_deadline *deadline, struct remat_exact *out)
+struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct remat_problem *p,
+                                     uint64_t budget, uint64_t limit, uint32_t states_max,
+                                     struct remat_deadline *deadline)
 {
-    struct exact x = {
-        .problem = problem, .budget = budget, .limit = limit, .states_max = states_max};
-    struct remat_arena *own = remat_scratch_open(arena->ctx);
-    *out = (struct remat_exact){0};
-    if (problem->node_count > REMAT_EXACT_NODES_MAX || states_max < 2)
-        goto fail;
-    prepare(&x, own);
-    explore(&x, arena, deadline, out);
-fail:
-    remat_scratch_close(own);
+    struct exact x = {.problem = p,
+                      .arena = remat_scratch_open(arena->ctx),
+                      .budget = budget,
+                      .limit = limit,
+                      .states_max = states_max};
+    struct remat_exact out = {0};
+    uint64_t all = ~UINT64_C(0) >> (REMAT_EXACT_NODES_MAX - p->node_count);
+    bool over = false; /* what was dropped then costs no less than the state it came from */
+    assert(p->node_count <= REMAT_EXACT_NODES_MAX && states_max > 1);
+    prepare(&x);
+    reach(&x, (struct state){0});
+    for (uint32_t steps = 0; x.queue.count && !over; steps++) {
+        uint32_t at = queue_take(&x.queue, 0).state;
+        struct state *s = &x.states[at];
+        if (s->closed)
+            continue;
+        s->closed = true;
+        out.ticks = s->cost;
+        out.solved = s->done == all;
+        if (out.solved) {
+            struct remat_sequence *sequence = &out.sequence;
+            for (uint32_t i = at; i; i = x.states[i].parent)
+                sequence->capacity++;
+            REMAT_NEW(arena, sequence->items, sequence->capacity);
+            sequence->count = sequence->capacity;
+            for (size_t i = at, to = sequence->count; i; i = x.states[i].parent)
+                sequence->items[--to] = x.states[i].way;
+            break;
+        }
+        expand(&x, at);
+        over = x.full || (steps % POLL == 0 && remat_deadline_expired(deadline));
+    }
+    if (!out.solved && !over) {
+        out.infeasible = true;
+        out.ticks = limit;
+    }
+    remat_scratch_close(x.arena);
+    return out;
 }

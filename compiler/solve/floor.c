@@ -9,6 +9,10 @@
  * subset, which never needs more. */
 #include "floor.h"
 
+#include "heap.h"
+
+#include <stdlib.h>
+
 enum { STATES_PER_NODE = 4000, STEPS_PER_STATE = 1 << 16, LASTING_WORK_MAX = 400000000 };
 
 struct live_set {
@@ -17,57 +21,25 @@ struct live_set {
     uint32_t *items;                  /* ascending */
 };
 
+static bool comes_before(const struct live_set *a, const struct live_set *b)
+{
+    return a->bottleneck != b->bottleneck ? a->bottleneck < b->bottleneck : a->rank < b->rank;
+}
+REMAT_HEAP(set_queue, struct live_set, comes_before);
+
 struct walk {
     const struct remat_problem *problem;
     struct remat_deadline *deadline;
-    uint64_t steps_max; /* of the state at hand: items looked at */
-    uint64_t steps;
+    uint64_t effort;           /* states that are left */
+    uint64_t steps, steps_max; /* of the state at hand: items looked at */
     struct remat_arena *arena; /* of one node's search */
-    struct {
-        struct live_set *items;
-        size_t count, capacity;
-    } heap;
+    struct set_queue queue;
     struct { /* sets looked at, open addressing; those without items are empty slots */
         struct live_set *items;
         size_t count, capacity;
     } seen;
     uint32_t *scratch;
 };
-
-static bool comes_before(const struct live_set *a, const struct live_set *b)
-{
-    return a->bottleneck != b->bottleneck ? a->bottleneck < b->bottleneck : a->rank < b->rank;
-}
-
-static void heap_push(struct walk *w, struct live_set set)
-{
-    REMAT_PUSH(w->arena, &w->heap, set);
-    size_t at = w->heap.count - 1;
-    for (; at > 0 && comes_before(&set, &w->heap.items[(at - 1) / 2]); at = (at - 1) / 2)
-        w->heap.items[at] = w->heap.items[(at - 1) / 2];
-    w->heap.items[at] = set;
-}
-
-static struct live_set heap_pop(struct walk *w)
-{
-    struct live_set top = w->heap.items[0], last = w->heap.items[--w->heap.count];
-    size_t at = 0;
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child >= w->heap.count)
-            break;
-        if (child + 1 < w->heap.count &&
-            comes_before(&w->heap.items[child + 1], &w->heap.items[child]))
-            child++;
-        if (!comes_before(&w->heap.items[child], &last))
-            break;
-        w->heap.items[at] = w->heap.items[child];
-        at = child;
-    }
-    if (w->heap.count)
-        w->heap.items[at] = last;
-    return top;
-}
 
 static struct live_set *seen_slot(struct walk *w, const struct live_set *set)
 {
@@ -81,8 +53,8 @@ static struct live_set *seen_slot(struct walk *w, const struct live_set *set)
     }
 }
 
-/* *fresh: the set was not seen before. */
-static void see(struct walk *w, const struct live_set *set, bool *fresh)
+/* Whether the set was not seen before. */
+static bool see(struct walk *w, const struct live_set *set)
 {
     if (w->seen.count * 2 >= w->seen.capacity) {
         size_t capacity = w->seen.capacity;
@@ -94,26 +66,19 @@ static void see(struct walk *w, const struct live_set *set, bool *fresh)
                 *seen_slot(w, &old[i]) = old[i];
     }
     struct live_set *slot = seen_slot(w, set);
-    *fresh = !slot->items;
-    if (*fresh) {
-        *slot = *set;
-        w->seen.count++;
-    }
+    if (slot->items)
+        return false;
+    *slot = *set;
+    w->seen.count++;
+    return true;
 }
 
 /* --- sets --- */
 
 static bool contains(const uint32_t *items, uint32_t count, uint32_t v)
 {
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (items[middle] < v)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < count && items[low] == v;
+    size_t at = remat_count_below(items, count, v);
+    return at < count && items[at] == v;
 }
 
 /* `set` without its item `drop`, with that way's inputs, into scratch; returns the count. */
@@ -160,105 +125,97 @@ static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
 static void queue_set(struct walk *w, uint32_t count, uint64_t bottleneck)
 {
     struct live_set set = {.count = undo_what_is_free(w, count), .bottleneck = bottleneck};
-    REMAT_NEW(w->arena, set.items, set.count);
-    for (uint32_t i = 0; i < set.count; i++) {
-        set.items[i] = w->scratch[i];
+    set.items = remat_copy(w->arena, w->scratch, set.count, sizeof *set.items);
+    for (uint32_t i = 0; i < set.count; i++)
         set.bytes += w->problem->bytes[set.items[i]];
-    }
     set.rank = set.count ? (uint64_t)set.items[set.count - 1] << 32 | (set.bytes >> 32) : 0;
-    {
-        heap_push(w, set);
-        return;
-    }
+    set_queue_push(w->arena, &w->queue, set);
 }
 
-/* Incomplete when there are too many steps, or the deadline comes. */
-static void expand(struct walk *w, const struct live_set *set, bool *complete)
+/* Incomplete, which is false, when there are too many steps, or the deadline comes. */
+static bool expand(struct walk *w, const struct live_set *set)
 {
     const struct remat_problem *p = w->problem;
     for (uint32_t i = 0; i < set->count; i++) {
         uint32_t v = set->items[i];
         for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
             uint32_t way = p->ways[k];
-            uint64_t bytes = set->bytes + p->workspace[way];
+            uint64_t bytes = set->bytes + p->workspace[way], before = w->steps;
             for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
                 if (!contains(set->items, set->count, p->inputs[e]))
                     bytes += p->bytes[p->inputs[e]];
-            uint64_t bottleneck = bytes > set->bottleneck ? bytes : set->bottleneck;
-            uint64_t before = w->steps;
-            queue_set(w, replace(w, set, i, way), bottleneck);
+            queue_set(w, replace(w, set, i, way),
+                      bytes > set->bottleneck ? bytes : set->bottleneck);
             w->steps += set->count + remat_problem_input_count(p, way);
-            *complete =
-                !remat_deadline_count(w->deadline, w->steps - before) && w->steps < w->steps_max;
-            if (!*complete)
-                return;
+            if (remat_deadline_count(w->deadline, w->steps - before) || w->steps >= w->steps_max)
+                return false;
         }
     }
+    return true;
 }
 
-/* What running v takes at least; nothing above `enough` is distinguished, since another node needs
- * that much already. */
-static void walk_back(struct walk *w, uint32_t v, uint64_t enough, uint64_t *effort,
-                      uint64_t *bytes, bool *exact)
+/* Raises the floor to what running v takes at least. Nothing below is distinguished, since another
+ * node needs that much already. */
+static void walk_back(struct walk *w, uint32_t v, struct remat_floor *floor)
 {
-    bool complete = true;
     const struct remat_problem *p = w->problem;
-    *exact = false;
-    *bytes = remat_problem_working_set(p, v);
+    uint64_t bytes = 0;
+    bool exact = false, complete = true;
+    w->queue = (struct set_queue){0};
+    w->seen.items = NULL;
+    w->seen.count = w->seen.capacity = 0;
     for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {
         uint32_t way = p->ways[k], count = remat_problem_input_count(p, way);
         uint64_t working_set = remat_problem_working_set_of_way(p, way);
-        for (uint32_t e = 0; e < count; e++)
-            w->scratch[e] = p->inputs[p->input_begin[way] + e];
-        queue_set(w, count, working_set > enough ? working_set : enough);
+        memcpy(w->scratch, p->inputs + p->input_begin[way], count * sizeof *w->scratch);
+        queue_set(w, count, working_set > floor->bytes ? working_set : floor->bytes);
         remat_deadline_count(w->deadline, 1 + count);
     }
-    for (int states = 0; w->heap.count; states++) {
-        struct live_set set = heap_pop(w);
-        bool fresh;
-        *bytes = set.bottleneck;
-        *exact = set.count == 0;
-        if (*exact || states >= STATES_PER_NODE || *effort == 0)
+    for (int states = 0; w->queue.count && complete; states++) {
+        struct live_set set = set_queue_take(&w->queue, 0);
+        bytes = set.bottleneck;
+        exact = set.count == 0;
+        if (exact || states >= STATES_PER_NODE || w->effort == 0)
             break;
-        see(w, &set, &fresh);
-        if (!fresh)
+        if (!see(w, &set))
             continue;
         w->steps = 0;
-        w->steps_max = *effort * STEPS_PER_STATE;
-        expand(w, &set, &complete);
-        if (!complete) { /* of all that is queued, or would be, this set is the first */
-            *effort -= w->steps < w->steps_max ? 0 : *effort;
-            break;
-        }
-        *effort -= 1 + w->steps / STEPS_PER_STATE;
+        w->steps_max = w->effort * STEPS_PER_STATE;
+        complete = expand(w, &set); /* else, of all that is queued or would be, it is the first */
+        if (complete)
+            w->effort -= 1 + w->steps / STEPS_PER_STATE;
+        else if (w->steps >= w->steps_max)
+            w->effort = 0;
     }
+    floor->exact = floor->exact && exact;
+    if (bytes > floor->bytes) {
+        floor->bytes = bytes;
+        floor->node = v;
+    }
+    remat_arena_release(w->arena);
 }
 
-static uint32_t *order_by_working_set(struct remat_arena *arena, const struct remat_problem *p)
+struct need {
+    uint64_t bytes; /* working set */
+    uint32_t node;
+};
+
+static int compare(const void *a, const void *b)
 {
-    uint32_t n = p->node_count, *from, *to;
-    uint64_t *bytes;
-    REMAT_NEW(arena, from, n);
-    REMAT_NEW(arena, to, n);
-    REMAT_NEW(arena, bytes, n);
-    for (uint32_t v = 0; v < n; v++) {
-        from[v] = v;
-        bytes[v] = remat_problem_working_set(p, v);
-    }
-    for (uint32_t width = 1; width < n; width *= 2) { /* merge sort, largest first, stable */
-        for (uint32_t low = 0; low < n; low += 2 * width) {
-            uint32_t middle = low + width < n ? low + width : n;
-            uint32_t high = middle + width < n ? middle + width : n;
-            for (uint32_t i = low, j = middle, k = low; k < high; k++) {
-                bool right = i == middle || (j < high && bytes[from[j]] > bytes[from[i]]);
-                to[k] = right ? from[j++] : from[i++];
-            }
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    return from;
+    const struct need *l = a, *r = b;
+    return l->bytes != r->bytes ? (l->bytes < r->bytes) - (l->bytes > r->bytes)
+                                : (l->node > r->node) - (l->node < r->node);
+}
+
+/* The largest first. */
+static struct need *list_needs(struct remat_arena *arena, const struct remat_problem *p)
+{
+    struct need *needs;
+    REMAT_NEW(arena, needs, p->node_count);
+    for (uint32_t v = 0; v < p->node_count; v++)
+        needs[v] = (struct need){remat_problem_working_set(p, v), v};
+    qsort(needs, p->node_count, sizeof *needs, compare);
+    return needs;
 }
 
 /* When v runs, what lasts of its ancestors is there (unless one was only ever fused), whatever else
@@ -290,36 +247,24 @@ static void add_lasting(struct remat_arena *arena, const struct remat_problem *p
     }
 }
 
-void remat_floor_find(struct remat_arena *arena, const struct remat_problem *p, uint64_t effort,
-                      struct remat_deadline *deadline, struct remat_floor *out)
+struct remat_floor remat_floor_find(struct remat_arena *arena, const struct remat_problem *p,
+                                    uint64_t effort, struct remat_deadline *deadline)
 {
-    struct remat_context *ctx = arena->ctx;
-    struct walk w = {.problem = p, .deadline = deadline};
-    uint32_t *order;
-    struct remat_arena *own = remat_scratch_open(ctx);
-    w.arena = remat_scratch_open(ctx);
-    *out = (struct remat_floor){.exact = true};
-    order = order_by_working_set(own, p);
+    struct remat_arena *own = remat_scratch_open(arena->ctx);
+    const struct need *needs = list_needs(own, p);
+    struct remat_floor out = {needs[0].bytes, needs[0].node, true};
+    struct walk w = {.problem = p,
+                     .deadline = deadline,
+                     .effort = effort,
+                     .arena = remat_scratch_open(arena->ctx)};
     REMAT_NEW(own, w.scratch, p->node_count);
-    out->node = order[0];
-    out->bytes = remat_problem_working_set(p, order[0]);
-    for (uint32_t i = 0; i < p->node_count && !(deadline && deadline->hit); i++) {
-        uint64_t bytes = 0;
-        bool exact = false;
-        w = (struct walk){
-            .problem = p, .deadline = deadline, .arena = w.arena, .scratch = w.scratch};
-        walk_back(&w, order[i], out->bytes, &effort, &bytes, &exact);
-        out->exact = out->exact && exact;
-        if (bytes > out->bytes) {
-            out->bytes = bytes;
-            out->node = order[i];
-        }
-        remat_arena_release(w.arena);
-    }
+    for (uint32_t i = 0; i < p->node_count && !(deadline && deadline->hit); i++)
+        walk_back(&w, needs[i].node, &out);
     if (p->has_lasting)
-        add_lasting(own, p, deadline, out);
+        add_lasting(own, p, deadline, &out);
     /* Nodes are looked at one by one, as if each could be run from nothing at any time. */
-    out->exact = out->exact && !p->has_lasting && !p->has_once && !(deadline && deadline->hit);
+    out.exact = out.exact && !p->has_lasting && !p->has_once && !(deadline && deadline->hit);
     remat_scratch_close(w.arena);
     remat_scratch_close(own);
+    return out;
 }

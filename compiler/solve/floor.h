@@ -13,7 +13,7 @@ struct remat_floor {
 };
 
 /* `effort`: states looked at, in all. More effort never lowers the floor. */
-void remat_floor_find(struct remat_arena *arena, const struct remat_problem *problem,
-                      uint64_t effort, struct remat_deadline *deadline, struct remat_floor *out);
+struct remat_floor remat_floor_find(struct remat_arena *arena, const struct remat_problem *problem,
+                                    uint64_t effort, struct remat_deadline *deadline);
 
 #endif

@@ -4,25 +4,17 @@
 
 enum { POLL = 4096 };
 
-void remat_flow_create(struct remat_arena *arena, uint32_t node_count, struct remat_flow *out)
+uint32_t remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to)
 {
-    *out = (struct remat_flow){.arena = arena, .node_count = node_count};
-}
-
-void remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to, int64_t capacity,
-                    uint32_t *arc)
-{
-    struct remat_flow_arc forward = {to, capacity}, backward = {from, 0};
-    if (arc)
-        *arc = (uint32_t)f->arcs.count;
-    REMAT_PUSH(f->arena, &f->tails, from);
+    struct remat_flow_arc forward = {.to = to}, backward = {.to = from};
     REMAT_PUSH(f->arena, &f->arcs, forward);
     REMAT_PUSH(f->arena, &f->arcs, backward);
+    return (uint32_t)f->arcs.count - 2;
 }
 
 static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
 {
-    return arc & 1 ? f->arcs.items[arc ^ 1].to : f->tails.items[arc / 2];
+    return f->arcs.items[arc ^ 1].to;
 }
 
 static void index_arcs(struct remat_flow *f)
@@ -88,20 +80,22 @@ static uint32_t augment(struct remat_flow *f, uint32_t length, int64_t *value)
     return keep;
 }
 
-static void push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
+/* A blocking flow of the level graph: no path of residual arcs, each to the next level, is left. */
+static int64_t push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t sink)
 {
     uint32_t v = source, length = 0;
     uint64_t steps = 0;
+    int64_t value = 0;
     memcpy(f->next, f->begin, f->node_count * sizeof *f->next);
     for (;;) {
         if (++steps >= POLL) {
             if (is_over(f, steps))
-                return;
+                return value;
             steps = 0;
         }
         if (v == sink) {
             steps += length;
-            length = augment(f, length, value);
+            length = augment(f, length, &value);
             v = tail_of(f, f->path[length]);
             continue;
         }
@@ -115,7 +109,7 @@ static void push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t s
             f->path[length++] = f->order[f->next[v]];
             v = f->arcs.items[f->path[length - 1]].to;
         } else if (length == 0) {
-            return;
+            return value;
         } else {
             v = tail_of(f, f->path[--length]);
             f->next[v]++;
@@ -123,11 +117,12 @@ static void push_blocking_flow(struct remat_flow *f, uint32_t source, uint32_t s
     }
 }
 
-void remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink, int64_t *value)
+int64_t remat_flow_run(struct remat_flow *f, uint32_t source, uint32_t sink)
 {
-    *value = 0;
+    int64_t value = 0;
     if (!f->begin)
         index_arcs(f);
     while (find_levels(f, source, sink))
-        push_blocking_flow(f, source, sink, value);
+        value += push_blocking_flow(f, source, sink);
+    return value;
 }

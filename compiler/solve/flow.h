@@ -13,8 +13,8 @@ struct remat_flow_arc {
     int64_t residual; /* what may still be pushed */
 };
 
-/* Arcs are added in any order before the first remat_flow_run; arc 2i + 1 is the reverse of arc 2i.
- * Belongs to one thread; memory is the arena's. */
+/* Begins with arena, node count and deadline. Arcs are added in any order before the first
+ * remat_flow_run; arc 2i + 1 is the reverse of arc 2i. Belongs to one thread. */
 struct remat_flow {
     struct remat_arena *arena;
     uint32_t node_count;
@@ -22,28 +22,23 @@ struct remat_flow {
         struct remat_flow_arc *items;
         size_t count, capacity;
     } arcs;
-    struct {
-        uint32_t *items; /* source node of arc 2i */
-        size_t count, capacity;
-    } tails;
     uint32_t *begin, *order; /* arcs by source node */
     uint32_t *level, *next, *queue, *path;
     struct remat_deadline *deadline; /* may be NULL */
     uint64_t steps;                  /* nodes and arcs looked at so far */
 };
 
-void remat_flow_create(struct remat_arena *arena, uint32_t node_count, struct remat_flow *out);
-/* *arc: its index, for setting the capacity later; may be NULL. */
-void remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to, int64_t capacity,
-                    uint32_t *arc);
+/* The arc's index. It has no capacity yet. */
+uint32_t remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to);
 /* Capacity of an arc, with no flow on it. After a run all arcs of the network need this. */
 static inline void remat_flow_set(struct remat_flow *flow, uint32_t arc, int64_t capacity)
 {
     flow->arcs.items[arc].residual = capacity;
     flow->arcs.items[arc ^ 1].residual = 0;
 }
-/* Afterwards flow->level[v] != UINT32_MAX exactly for the nodes on the source side of the smallest
- * minimum cut. After the deadline the flow is a smaller one, and the levels mean nothing. */
-void remat_flow_run(struct remat_flow *flow, uint32_t source, uint32_t sink, int64_t *value);
+/* The maximum flow. Afterwards flow->level[v] != UINT32_MAX exactly for the nodes on the source
+ * side of the smallest minimum cut. After the deadline the flow is a smaller one, and the levels
+ * mean nothing. */
+int64_t remat_flow_run(struct remat_flow *flow, uint32_t source, uint32_t sink);
 
 #endif

@@ -3,6 +3,8 @@
  * (2021): it finds tight plans of many recomputations, which the search then shortens. */
 #include "construct.h"
 
+#include "heap.h"
+
 #include <math.h>
 
 enum { LOOK_BACK = 48, RUNS_PER_NODE = 40 };
@@ -14,10 +16,28 @@ const struct remat_eviction remat_evictions[REMAT_EVICTIONS] = {
     {1, 1, 1, NULL, false},  {1, 1, 1, NULL, true}, {0, 1, 1, NULL, true}, {1, 1, 0.5, NULL, true},
     {0.5, 1, 1, NULL, true}, {0, 0, 1, NULL, true}, {1, 0, 1, NULL, true}, {1, 1, 2, NULL, true}};
 
+/* A value, and what it was worth when last looked at. */
+struct held {
+    double worth;
+    uint32_t value;
+    size_t place; /* in the heap, + 1; 0: it is not there */
+};
+
+static bool goes_before(struct held *const *a, struct held *const *b)
+{
+    return (*a)->worth != (*b)->worth ? (*a)->worth < (*b)->worth : (*a)->value < (*b)->value;
+}
+
+static void placed(struct held **held, size_t place)
+{
+    (*held)->place = place + 1;
+}
+REMAT_HEAP_PLACED(held_heap, struct held *, goes_before, placed);
+
 struct greedy {
     const struct remat_problem *problem;
     const struct remat_eviction *eviction;
-    struct remat_arena *arena;
+    struct remat_arena *arena, *scratch; /* arena: of the sequence */
     struct remat_deadline *deadline;
     struct remat_looks *looks;
     uint64_t budget, used;
@@ -29,10 +49,10 @@ struct greedy {
     uint64_t work, counted; /* looks, in all and when last counted; too many: give up */
     /* What may go, least worth first. Worth falls only where `update` is called; elsewhere it
      * grows, so the first is the least once its worth is of now. */
-    uint32_t *heap, heap_count, *heap_at; /* heap_at: place + 1 by value; 0: not there */
-    double *heap_worth;                   /* by value, when last looked at */
+    struct held_heap heap;
+    struct held *held; /* by value */
     uint32_t *stack;
-    struct remat_sequence *out;
+    struct remat_sequence out;
 };
 
 /* Time to make v again from what is live, as far as a short look back sees. */
@@ -78,46 +98,19 @@ static double worth(struct greedy *g, uint32_t v)
            pow((double)g->problem->bytes[v] + 1, e->bytes) / pow(distance, e->distance);
 }
 
-/* --- the heap --- */
-
-static bool goes_before(const struct greedy *g, uint32_t a, uint32_t b)
-{
-    return g->heap_worth[a] != g->heap_worth[b] ? g->heap_worth[a] < g->heap_worth[b] : a < b;
-}
-
-static void heap_put(struct greedy *g, uint32_t i, uint32_t v)
-{
-    g->heap[i] = v;
-    g->heap_at[v] = i + 1;
-}
-
-/* Puts v where it belongs, the place i being free. */
-static void heap_settle(struct greedy *g, uint32_t i, uint32_t v)
-{
-    for (; i > 0 && goes_before(g, v, g->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        heap_put(g, i, g->heap[(i - 1) / 2]);
-    for (uint32_t child; (child = 2 * i + 1) < g->heap_count; i = child) {
-        if (child + 1 < g->heap_count && goes_before(g, g->heap[child + 1], g->heap[child]))
-            child++;
-        if (!goes_before(g, g->heap[child], v))
-            break;
-        heap_put(g, i, g->heap[child]);
-    }
-    heap_put(g, i, v);
-}
-
 /* After a change of v: whether it may go, and what it is worth. */
 static void update(struct greedy *g, uint32_t v)
 {
-    uint32_t at = g->heap_at[v];
+    struct held *held = &g->held[v];
+    size_t place = held->place;
     if (g->live[v] && g->pins[v] == 0 && g->problem->bytes[v]) {
-        g->heap_worth[v] = worth(g, v);
-        heap_settle(g, at ? at - 1 : g->heap_count++, v);
-    } else if (at) {
-        uint32_t last = g->heap[--g->heap_count];
-        g->heap_at[v] = 0;
-        if (last != v)
-            heap_settle(g, at - 1, last);
+        held->worth = worth(g, v);
+        if (place)
+            held_heap_settle(&g->heap, place - 1, held);
+        else
+            held_heap_push(g->scratch, &g->heap, held);
+    } else if (place) {
+        held_heap_take(&g->heap, place - 1)->place = 0;
     }
 }
 
@@ -178,12 +171,12 @@ static bool make_room(struct greedy *g, uint32_t node)
     uint64_t bytes = g->problem->bytes[node] + g->problem->workspace[node];
     bytes += g->ran[node] ? 0 : g->problem->lasting[node];
     while (g->used + bytes > g->budget) {
-        if (g->heap_count == 0 || is_over(g))
+        if (g->heap.count == 0 || is_over(g))
             return false;
-        uint32_t victim = g->heap[0];
-        update(g, victim);
-        if (g->heap[0] == victim)
-            drop(g, victim);
+        const struct held *victim = g->heap.items[0];
+        update(g, victim->value);
+        if (g->heap.items[0] == victim)
+            drop(g, victim->value);
     }
     return true;
 }
@@ -214,25 +207,26 @@ static void pin_inputs(struct greedy *g, uint32_t v, bool pin)
     }
 }
 
-/* Runs v after whatever is missing. Every node on the stack pins its inputs; the inputs of one that
- * waits are smaller numbers than it, so the stack is finite. */
-static void run(struct greedy *g, uint32_t node, bool *ok)
+/* Runs v after whatever is missing; false when it gets stuck. Every node on the stack pins its
+ * inputs; the inputs of one that waits are smaller numbers than it, so the stack is finite. */
+static bool run(struct greedy *g, uint32_t node)
 {
     const struct remat_problem *p = g->problem;
     uint32_t depth = 0;
     g->stack[depth++] = node;
     pin_inputs(g, node, true);
-    while (depth && *ok) {
+    while (depth) {
         uint32_t v = g->stack[depth - 1], missing = choose_missing(g, v);
         if (missing != UINT32_MAX) {
             g->stack[depth++] = missing;
             pin_inputs(g, missing, true);
             continue;
         }
-        *ok = !is_over(g) && make_room(g, v) &&
-              g->out->count < (size_t)p->node_count * RUNS_PER_NODE && !(g->ran[v] && p->once[v]);
-        REMAT_PUSH(g->arena, g->out, v);
         bool again = g->ran[v];
+        if (is_over(g) || !make_room(g, v) ||
+            g->out.count >= (size_t)p->node_count * RUNS_PER_NODE || (again && p->once[v]))
+            return false;
+        REMAT_PUSH(g->arena, &g->out, v);
         g->used += p->bytes[v] + (again ? 0 : p->lasting[v]);
         g->live[v] = g->ran[v] = true;
         pin_inputs(g, v, false);
@@ -243,6 +237,7 @@ static void run(struct greedy *g, uint32_t node, bool *ok)
         if (p->user_begin[v] == p->user_begin[v + 1])
             drop(g, v);
     }
+    return true;
 }
 
 /* Frees what no later node of the given order reads, unless something near could need it. */
@@ -258,38 +253,35 @@ static void drop_finished(struct greedy *g, uint32_t v)
     }
 }
 
-void remat_construct_greedy(struct remat_arena *arena, const struct remat_problem *p,
-                            uint64_t budget, const struct remat_eviction *eviction,
-                            struct remat_deadline *deadline, struct remat_looks *looks,
-                            struct remat_sequence *out, bool *ok)
+struct remat_sequence remat_construct_greedy(struct remat_arena *arena,
+                                             const struct remat_problem *p, uint64_t budget,
+                                             const struct remat_eviction *eviction,
+                                             struct remat_deadline *deadline,
+                                             struct remat_looks *looks)
 {
     struct greedy g = {.problem = p,
                        .eviction = eviction,
                        .arena = arena,
+                       .scratch = remat_scratch_open(arena->ctx),
                        .deadline = deadline,
                        .looks = looks,
-                       .budget = budget,
-                       .out = out};
-    struct remat_arena *own = remat_scratch_open(arena->ctx);
-    *out = (struct remat_sequence){0};
-    *ok = true;
-    REMAT_NEW(own, g.live, p->node_count);
-    REMAT_NEW(own, g.ran, p->node_count);
-    REMAT_NEW(own, g.pins, p->node_count);
-    REMAT_NEW(own, g.next_use, p->node_count);
-    REMAT_NEW(own, g.mark, p->node_count);
-    REMAT_NEW(own, g.stack, p->node_count);
-    REMAT_NEW(own, g.heap, p->node_count);
-    REMAT_NEW(own, g.heap_at, p->node_count);
-    REMAT_NEW(own, g.heap_worth, p->node_count);
-    memcpy(g.next_use, p->user_begin, p->node_count * sizeof *g.next_use);
-    for (uint32_t v = 0; v < p->node_count && *ok; v++) {
+                       .budget = budget};
+    REMAT_NEW(g.scratch, g.live, p->node_count);
+    REMAT_NEW(g.scratch, g.ran, p->node_count);
+    REMAT_NEW(g.scratch, g.pins, p->node_count);
+    REMAT_NEW(g.scratch, g.mark, p->node_count);
+    REMAT_NEW(g.scratch, g.stack, p->node_count);
+    REMAT_NEW(g.scratch, g.held, p->node_count);
+    g.next_use = remat_copy(g.scratch, p->user_begin, p->node_count, sizeof *g.next_use);
+    for (uint32_t v = 0; v < p->node_count; v++)
+        g.held[v].value = v;
+    bool ok = true;
+    for (uint32_t v = 0; v < p->node_count && ok; v++) {
         g.position = v;
-        run(&g, v, ok);
+        ok = run(&g, v);
         g.position = v + 1;
         drop_finished(&g, v);
     }
-    if (!*ok)
-        out->count = 0;
-    remat_scratch_close(own);
+    remat_scratch_close(g.scratch);
+    return ok ? g.out : (struct remat_sequence){0};
 }

@@ -3,6 +3,8 @@
  * so parts need no aliases. */
 #include "idle.h"
 
+#include <assert.h>
+
 static uint64_t workspace_of(const struct remat_problem *p, uint32_t way)
 {
     return p->workspace[way] - p->static_bytes;
@@ -17,41 +19,25 @@ static bool is_idle(const struct remat_problem *p, uint32_t v)
            workspace_of(p, v) == 0;
 }
 
-/* Further ways, with the numbers that nodes have in the rest. */
-static void copy_ways(struct remat_arena *arena, const struct remat_problem *p,
-                      const uint32_t *number, struct remat_problem_parts *parts)
+static void make_rest(struct remat_arena *arena, const struct remat_problem *p,
+                      struct remat_idle *out)
 {
-    struct remat_way *ways;
-    uint32_t *fused;
-    parts->way_count = p->way_count - p->node_count;
-    REMAT_NEW(arena, ways, parts->way_count);
-    REMAT_NEW(arena, fused, p->fused_begin[p->way_count]);
-    for (uint32_t w = p->node_count; w < p->way_count; w++) {
-        uint32_t begin = p->fused_begin[w], end = p->fused_begin[w + 1];
-        for (uint32_t i = begin; i < end; i++)
-            fused[i] = number[p->fused[i]];
-        ways[w - p->node_count] = (struct remat_way){
-            number[p->node_of[w]], p->time[w], workspace_of(p, w), fused + begin, end - begin};
-    }
-    parts->ways = ways;
-}
-
-static remat_status make_rest(struct remat_arena *arena, const struct remat_problem *p,
-                              struct remat_idle *out)
-{
-    remat_status st = REMAT_OK;
-    uint32_t n = p->node_count - out->count, *number, *begin, *inputs, at = 0;
+    uint32_t n = p->node_count - out->count, at = 0;
+    uint32_t *number, *begin, *inputs, *fused; /* number: of a node in the rest */
     double *time;
     uint64_t *bytes, *workspace, *lasting;
     bool *once;
+    struct remat_way *ways;
     REMAT_NEW(arena, number, p->node_count);
     REMAT_NEW(arena, begin, (size_t)n + 1);
     REMAT_NEW(arena, inputs, p->edge_count);
+    REMAT_NEW(arena, fused, p->fused_begin[p->way_count]);
     REMAT_NEW(arena, time, n);
     REMAT_NEW(arena, bytes, n);
     REMAT_NEW(arena, workspace, n);
     REMAT_NEW(arena, lasting, n);
     REMAT_NEW(arena, once, n);
+    REMAT_NEW(arena, ways, p->way_count - p->node_count);
     REMAT_NEW(arena, out->way_of, p->way_count - out->count);
     for (uint32_t v = 0; v < p->node_count; v++) {
         if (out->idle[v])
@@ -68,8 +54,14 @@ static remat_status make_rest(struct remat_arena *arena, const struct remat_prob
             inputs[begin[at + 1]++] = number[p->inputs[e]];
         at++;
     }
-    for (uint32_t w = p->node_count; w < p->way_count; w++)
+    for (uint32_t i = 0; i < p->fused_begin[p->way_count]; i++)
+        fused[i] = number[p->fused[i]];
+    for (uint32_t w = p->node_count; w < p->way_count; w++) {
         out->way_of[at++] = w;
+        ways[w - p->node_count] = (struct remat_way){number[p->node_of[w]], p->time[w],
+                                                     workspace_of(p, w), fused + p->fused_begin[w],
+                                                     p->fused_begin[w + 1] - p->fused_begin[w]};
+    }
     struct remat_problem_parts parts = {.node_count = n,
                                         .time = time,
                                         .bytes = bytes,
@@ -78,51 +70,43 @@ static remat_status make_rest(struct remat_arena *arena, const struct remat_prob
                                         .static_bytes = p->static_bytes,
                                         .workspace = workspace,
                                         .lasting = lasting,
-                                        .once = once};
-    copy_ways(arena, p, number, &parts);
-    REMAT_TRY(remat_problem_create(arena->ctx, arena, &parts, &out->rest));
-fail:
-    return st;
+                                        .once = once,
+                                        .ways = ways,
+                                        .way_count = p->way_count - p->node_count};
+    remat_status st = remat_problem_create(arena->ctx, arena, &parts, &out->rest);
+    assert(st == REMAT_OK); /* as of the whole */
+    (void)st;
 }
 
-remat_status remat_idle_find(struct remat_arena *arena, const struct remat_problem *p,
-                             struct remat_idle *out)
+bool remat_idle_find(struct remat_arena *arena, const struct remat_problem *p,
+                     struct remat_idle *out)
 {
-    remat_status st = REMAT_OK;
     *out = (struct remat_idle){0};
     REMAT_NEW(arena, out->idle, p->node_count);
     for (uint32_t v = 0; v < p->node_count; v++) {
         out->idle[v] = is_idle(p, v);
         out->count += out->idle[v];
     }
-    if (out->count == p->node_count)
-        out->count = 0;
-    if (out->count > 0)
-        REMAT_TRY(make_rest(arena, p, out));
-fail:
-    return st;
+    if (out->count == 0 || out->count == p->node_count)
+        return false;
+    make_rest(arena, p, out);
+    return true;
 }
 
-/* Idle nodes below `end` that have not run. */
-static void run_idle(const struct remat_idle *idle, uint32_t end, uint32_t *next,
-                     struct remat_sequence *out)
+struct remat_sequence remat_idle_restore(struct remat_arena *arena, const struct remat_problem *p,
+                                         const struct remat_idle *idle,
+                                         const struct remat_sequence *sequence)
 {
-    for (; *next < end; (*next)++)
-        if (idle->idle[*next])
-            out->items[out->count++] = *next;
-}
-
-void remat_idle_restore(struct remat_arena *arena, const struct remat_problem *p,
-                        const struct remat_idle *idle, const struct remat_sequence *sequence,
-                        struct remat_sequence *out)
-{
-    uint32_t next = 0;
-    *out = (struct remat_sequence){.capacity = sequence->count + idle->count};
-    REMAT_NEW(arena, out->items, out->capacity);
-    for (size_t i = 0; i < sequence->count; i++) {
-        uint32_t way = idle->way_of[sequence->items[i]];
-        run_idle(idle, p->node_of[way], &next, out);
-        out->items[out->count++] = way;
+    uint32_t next = 0; /* idle nodes below have run */
+    struct remat_sequence out = {0};
+    for (size_t i = 0; i <= sequence->count; i++) {
+        bool end = i == sequence->count;
+        uint32_t way = end ? p->way_count : idle->way_of[sequence->items[i]];
+        for (; next < (end ? p->node_count : p->node_of[way]); next++)
+            if (idle->idle[next])
+                REMAT_PUSH(arena, &out, next);
+        if (!end)
+            REMAT_PUSH(arena, &out, way);
     }
-    run_idle(idle, p->node_count, &next, out);
+    return out;
 }

@@ -7,19 +7,20 @@
 #include "problem.h"
 
 struct remat_idle {
-    uint32_t count;            /* of them; 0: the rest below is not set */
+    uint32_t count;            /* of them */
     bool *idle;                /* by node of the problem */
     uint32_t *way_of;          /* by way of `rest`: way of the problem */
     struct remat_problem rest; /* the other nodes */
 };
 
-/* *out lies in the arena. Where all nodes are idle, count is 0. */
-remat_status remat_idle_find(struct remat_arena *arena, const struct remat_problem *problem,
-                             struct remat_idle *out);
+/* Whether there are some, and others too. *out lies in the arena. */
+bool remat_idle_find(struct remat_arena *arena, const struct remat_problem *problem,
+                     struct remat_idle *out);
 
 /* A sequence of `rest` as one of the problem: each idle node runs before the first greater node. */
-void remat_idle_restore(struct remat_arena *arena, const struct remat_problem *problem,
-                        const struct remat_idle *idle, const struct remat_sequence *sequence,
-                        struct remat_sequence *out);
+struct remat_sequence remat_idle_restore(struct remat_arena *arena,
+                                         const struct remat_problem *problem,
+                                         const struct remat_idle *idle,
+                                         const struct remat_sequence *sequence);
 
 #endif

@@ -6,8 +6,9 @@
 
 #include "decision.h"
 
-void remat_border_follow(struct remat_arena *arena, const struct remat_border *border,
-                         const uint8_t *times, struct remat_border_point *point)
+struct remat_border_point remat_border_follow(struct remat_arena *arena,
+                                              const struct remat_border *border,
+                                              const uint8_t *times)
 {
     struct demand {
         uint32_t item;
@@ -33,13 +34,12 @@ void remat_border_follow(struct remat_arena *arena, const struct remat_border *b
         for (uint32_t e = t->input_begin; e < t->input_end; e++)
             queue[count++] = (struct demand){border->inputs[e], round};
     }
-    point->run = run[0];
-    point->again = run[1];
     for (uint32_t t = 0; t < border->task_count; t++) {
         bool first = run[0][t], second = run[1][t];
-        point->run[t] = first || second;
-        point->again[t] = first && second;
+        run[0][t] = first || second;
+        run[1][t] = first && second;
     }
+    return (struct remat_border_point){.run = run[0], .again = run[1]};
 }
 
 struct change { /* of a count, by one */

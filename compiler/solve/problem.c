@@ -54,15 +54,10 @@ uint64_t remat_problem_working_set(const struct remat_problem *p, uint32_t node)
 
 bool remat_problem_reads(const struct remat_problem *p, uint32_t way, uint32_t node)
 {
-    uint32_t low = p->input_begin[way], end = p->input_begin[way + 1], high = end;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (p->inputs[middle] < node)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < end && p->inputs[low] == node;
+    const uint32_t *inputs = p->inputs + p->input_begin[way];
+    size_t count = remat_problem_input_count(p, way);
+    size_t at = remat_count_below(inputs, count, node);
+    return at < count && inputs[at] == node;
 }
 
 static remat_status check_inputs(struct builder *b)

@@ -87,6 +87,17 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
 const char *remat_problem_node_text(struct remat_arena *arena, const char *const *names,
                                     uint32_t node);
 
+/* How many of the items, which ascend, are below v. */
+static inline size_t remat_count_below(const uint32_t *items, size_t count, uint32_t v)
+{
+    size_t low = 0;
+    for (size_t half; count > 1; count -= half) { /* no branch: nothing predicts it */
+        half = count / 2;
+        low += half & -(size_t)(items[low + half - 1] < v);
+    }
+    return low + (count && items[low] < v);
+}
+
 static inline uint32_t remat_problem_input_count(const struct remat_problem *p, uint32_t way)
 {
     return p->input_begin[way + 1] - p->input_begin[way];

@@ -356,7 +356,7 @@ static void store_best(struct search *s)
     s->store = !s->store;
     s->best_stale = false;
     remat_arena_release(s->stores[s->store]);
-    remat_timeline_store(&s->timeline, s->stores[s->store], &s->best);
+    s->best = remat_timeline_store(&s->timeline, s->stores[s->store]);
 }
 
 static void note_best(struct search *s)
@@ -370,26 +370,26 @@ static void note_best(struct search *s)
     s->best_stale = true;
 }
 
-/* Lays the runs out evenly again, on more slots if there are many by now. Incomplete when the
- * deadline comes; the best is stored then. */
-static void spread(struct search *s, struct remat_deadline *deadline, bool *complete)
+/* Lays the runs out evenly again, on more slots if there are many by now. False when the deadline
+ * comes before that is done; the best is stored then. */
+static bool spread(struct search *s, struct remat_deadline *deadline)
 {
-    struct remat_sequence sequence;
     struct remat_arena *arena = remat_scratch_open(s->arena->ctx);
-    remat_timeline_store(&s->timeline, arena, &sequence);
+    struct remat_sequence sequence = remat_timeline_store(&s->timeline, arena);
     if (2 * s->timeline.run_count > s->runs_max && s->runs_max < RUNS_LIMIT) {
         s->runs_max *= 2;
         remat_arena_release(s->slots);
         remat_timeline_create(s->slots, s->problem, s->runs_max, &s->timeline);
     }
-    *complete = remat_timeline_load(&s->timeline, &sequence, deadline);
+    bool complete = remat_timeline_load(&s->timeline, &sequence, deadline);
     s->crowded = false;
-    if (!*complete && s->best_stale) {
+    if (!complete && s->best_stale) {
         s->best = (struct remat_sequence){.count = sequence.count};
         s->best.items =
             remat_copy(s->stores[s->store], sequence.items, sequence.count, sizeof *sequence.items);
     }
     remat_scratch_close(arena);
+    return complete;
 }
 
 static void anneal(struct search *s, const struct remat_search_options *o)
@@ -398,7 +398,6 @@ static void anneal(struct search *s, const struct remat_search_options *o)
     double scale = (double)s->problem->total_ticks + 1, temperature = 0;
     double current = energy(s), moves = (double)o->moves;
     uint64_t first = t->steps, counted = t->steps;
-    bool complete = true;
     for (uint64_t i = 0; i < o->moves; i++) {
         if (i % POLL == 0 || t->steps - counted > POLL_EVENTS) {
             double events = o->events ? (double)(t->steps - first) / o->events : 0;
@@ -409,9 +408,8 @@ static void anneal(struct search *s, const struct remat_search_options *o)
                 break;
             counted = t->steps;
         }
-        if (i % SPREAD == SPREAD - 1 || (s->crowded && i % RESPREAD == 0))
-            spread(s, o->deadline, &complete);
-        if (!complete)
+        if ((i % SPREAD == SPREAD - 1 || (s->crowded && i % RESPREAD == 0)) &&
+            !spread(s, o->deadline))
             return;
         double next = change(s) ? energy(s) : INFINITY;
         bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
@@ -430,20 +428,14 @@ static void anneal(struct search *s, const struct remat_search_options *o)
         store_best(s);
 }
 
-static void prepare(struct search *s, const struct remat_sequence *start,
-                    struct remat_deadline *deadline, bool *complete)
+/* Sets up what moves draw from. */
+static void list_values(struct search *s)
 {
     const struct remat_problem *p = s->problem;
-    uint32_t runs = (uint32_t)start->count > p->node_count ? (uint32_t)start->count : p->node_count;
-    s->runs_max = 2 * runs + 64;
-    s->stores[0] = remat_scratch_open(s->arena->ctx);
-    s->stores[1] = remat_scratch_open(s->arena->ctx);
-    remat_timeline_create(s->slots, p, s->runs_max, &s->timeline);
-    *complete = remat_timeline_load(&s->timeline, start, deadline);
+    uint64_t sum = 0;
     REMAT_NEW(s->arena, s->used, p->node_count);
     REMAT_NEW(s->arena, s->used_bytes, p->node_count);
     REMAT_NEW(s->arena, s->choosers, p->node_count);
-    uint64_t sum = 0;
     for (uint32_t v = 0; v < p->node_count; v++) {
         if (p->way_begin[v + 1] - p->way_begin[v] > 1)
             s->choosers[s->chooser_count++] = v;
@@ -452,36 +444,38 @@ static void prepare(struct search *s, const struct remat_sequence *start,
         s->used[s->used_count] = v;
         s->used_bytes[s->used_count++] = sum += p->bytes[v];
     }
-    s->best_ticks = UINT64_MAX;
-    s->best_peak = INT64_MAX;
-    if (*complete)
-        note_best(s);
 }
 
-void remat_search(struct remat_arena *arena, const struct remat_problem *problem,
-                  const struct remat_sequence *start, const struct remat_search_options *options,
-                  struct remat_sequence *out)
+struct remat_sequence remat_search(struct remat_arena *arena, const struct remat_problem *p,
+                                   const struct remat_sequence *start,
+                                   const struct remat_search_options *options)
 {
-    bool complete;
-    struct search s = {.problem = problem,
+    size_t runs = start->count > p->node_count ? start->count : p->node_count;
+    struct search s = {.problem = p,
                        .arena = remat_scratch_open(arena->ctx),
                        .slots = remat_scratch_open(arena->ctx),
                        .budget = (int64_t)options->budget,
-                       .random = options->seed};
-    *out = (struct remat_sequence){0};
-    s.pressure = options->pressure * (double)problem->total_ticks + 1;
-    prepare(&s, start, options->deadline, &complete);
-    if (!complete)
-        s.best = *start;
-    else if (s.used_count)
-        anneal(&s, options);
-    else
-        store_best(&s);
-    REMAT_NEW(arena, out->items, s.best.count);
-    memcpy(out->items, s.best.items, s.best.count * sizeof *out->items);
-    out->count = out->capacity = s.best.count;
+                       .random = options->seed,
+                       .pressure = options->pressure * (double)p->total_ticks + 1,
+                       .runs_max = 2 * (uint32_t)runs + 64,
+                       .best_ticks = UINT64_MAX,
+                       .best_peak = INT64_MAX,
+                       .best = *start,
+                       .stores = {remat_scratch_open(arena->ctx), remat_scratch_open(arena->ctx)}};
+    list_values(&s);
+    remat_timeline_create(s.slots, p, s.runs_max, &s.timeline);
+    if (remat_timeline_load(&s.timeline, start, options->deadline)) {
+        note_best(&s);
+        if (s.used_count)
+            anneal(&s, options);
+        else
+            store_best(&s);
+    }
+    struct remat_sequence out = {.count = s.best.count, .capacity = s.best.count};
+    out.items = remat_copy(arena, s.best.items, out.count, sizeof *out.items);
     remat_scratch_close(s.arena);
     remat_scratch_close(s.slots);
     remat_scratch_close(s.stores[0]);
     remat_scratch_close(s.stores[1]);
+    return out;
 }

@@ -22,8 +22,8 @@ struct remat_search_options {
 
 /* Improves `start` (valid, any peak). The result is never worse: within the budget and not slower,
  * or, when nothing within the budget was met, not higher in peak. Same input, same result. */
-void remat_search(struct remat_arena *arena, const struct remat_problem *problem,
-                  const struct remat_sequence *start, const struct remat_search_options *options,
-                  struct remat_sequence *out);
+struct remat_sequence remat_search(struct remat_arena *arena, const struct remat_problem *problem,
+                                   const struct remat_sequence *start,
+                                   const struct remat_search_options *options);
 
 #endif

@@ -28,38 +28,61 @@ enum {
 #define LADDER_LARGE     1.3     /* above REMAT_DESCEND_LARGE nodes */
 #define ENOUGH           1.00002 /* nothing is left to win */
 
-static remat_status keep_if_better(struct remat_arena *arena, const struct remat_problem *problem,
-                                   uint64_t budget, const struct remat_sequence *sequence,
-                                   struct remat_solution *best)
+struct solver {
+    struct remat_arena *arena;
+    const struct remat_problem *problem;
+    const struct remat_solve_options *options;
+    struct remat_deadline *deadline;
+    const struct remat_sequence *given;
+    remat_status st; /* the first failure, of the simulator or of a bound; nothing is kept or told
+                        from then on */
+    /* The table of a chain serves the budget that it is sought at and all smaller ones. */
+    bool chain_sought;
+    struct remat_chain *chain;
+    /* Schedules on a ladder of budgets, made when first asked for. */
+    bool ladder_made;
+    double ladder_effort;
+    struct remat_descent ladder;
+    struct remat_looks looks; /* of greedy plans; those after the deadline serve all budgets */
+    /* At hand. */
+    uint64_t budget;
+    uint32_t index; /* of the budget */
+    struct remat_bound bound;
+    struct remat_solution *best;
+};
+
+static struct remat_simulation keep_if_better(struct solver *s,
+                                              const struct remat_sequence *sequence)
 {
-    remat_status st = REMAT_OK;
-    struct remat_simulation result;
-    REMAT_TRY(remat_simulate(arena->ctx, problem, sequence->items, sequence->count, &result));
-    bool fits = result.peak <= budget, better = fits && !best->fits;
+    struct remat_simulation result = {0};
+    struct remat_solution *best = s->best;
+    if (s->st == REMAT_OK)
+        s->st =
+            remat_simulate(s->arena->ctx, s->problem, sequence->items, sequence->count, &result);
+    if (s->st != REMAT_OK)
+        return result;
+    bool fits = result.peak <= s->budget, better = fits && !best->fits;
     if (fits == best->fits)
         better = fits ? result.time < best->result.time : result.peak < best->result.peak;
-    if (best->sequence.count && !better)
-        return REMAT_OK;
-    best->fits = fits;
-    best->result = result;
-    best->sequence = *sequence;
-fail:
-    return st;
+    if (best->sequence.count == 0 || better) {
+        best->fits = fits;
+        best->result = result;
+        best->sequence = *sequence;
+    }
+    return result;
 }
 
 remat_status remat_solve_given_order(struct remat_arena *arena, const struct remat_problem *p,
                                      struct remat_solution *out)
 {
-    remat_status st = REMAT_OK;
-    struct remat_sequence order = {0};
+    struct solver s = {.arena = arena, .problem = p, .budget = UINT64_MAX, .best = out};
+    struct remat_sequence order = {.count = p->node_count, .capacity = p->node_count};
     *out = (struct remat_solution){.lower_bound = remat_bound_from_ticks(p, 0)};
     REMAT_NEW(arena, order.items, p->node_count);
     for (uint32_t v = 0; v < p->node_count; v++)
         order.items[v] = v;
-    order.count = order.capacity = p->node_count;
-    REMAT_TRY(keep_if_better(arena, p, UINT64_MAX, &order, out));
-fail:
-    return st;
+    keep_if_better(&s, &order);
+    return s.st;
 }
 
 static bool is_good_enough(const struct remat_solution *best)
@@ -68,23 +91,19 @@ static bool is_good_enough(const struct remat_solution *best)
 }
 
 /* Sums in two orders may differ: that is not below 0. */
-static uint64_t ticks_beyond_least(const struct remat_problem *p, const struct remat_solution *best)
+static uint64_t ticks_beyond_least(const struct solver *s)
 {
-    return (uint64_t)fmax(0, (best->result.time - p->least_time) / p->tick);
+    return (uint64_t)fmax(0, (s->best->result.time - s->problem->least_time) / s->problem->tick);
 }
 
-static void raise_bound(const struct remat_problem *p, uint64_t ticks, struct remat_solution *best)
+static void raise_bound(struct solver *s, uint64_t ticks)
 {
-    double time = remat_bound_from_ticks(p, ticks);
-    if (time > best->lower_bound)
-        best->lower_bound = time;
+    s->best->lower_bound = fmax(s->best->lower_bound, remat_bound_from_ticks(s->problem, ticks));
 }
 
 static double standard_moves(const struct remat_problem *p)
 {
-    double few = 20e3 * p->node_count, many = 600e3 + 500.0 * p->node_count, most = 10e6;
-    few = few < many ? few : many;
-    return few < most ? few : most;
+    return fmin(10e6, fmin(20e3 * p->node_count, 600e3 + 500.0 * p->node_count));
 }
 
 double remat_solve_effort(const struct remat_problem *problem, double seconds)
@@ -92,178 +111,112 @@ double remat_solve_effort(const struct remat_problem *problem, double seconds)
     return seconds * MOVES_PER_SECOND / standard_moves(problem);
 }
 
+static remat_status check_bound(remat_context *ctx, const struct remat_solution *best)
+{
+    if (best->fits && best->result.time < best->lower_bound)
+        return remat_error(ctx, REMAT_ERROR_INTERNAL,
+                           "the bound of %.17g is above the time of a sequence that fits, %.17g",
+                           best->lower_bound, best->result.time);
+    return REMAT_OK;
+}
+
+static void tell(struct solver *s)
+{
+    if (s->st == REMAT_OK)
+        s->st = check_bound(s->arena->ctx, s->best);
+    if (s->st == REMAT_OK && s->options->progress)
+        s->options->progress(s->options->user, s->index, s->best);
+}
+
+/* However little time there is, until something fits. */
+static void try_greedy(struct solver *s, const bool *keep)
+{
+    for (size_t i = 0; i < REMAT_EVICTIONS; i++) {
+        if (s->best->fits && remat_deadline_expired(s->deadline))
+            return;
+        struct remat_eviction eviction = remat_evictions[i];
+        eviction.keep = keep;
+        struct remat_sequence found = remat_construct_greedy(s->arena, s->problem, s->budget,
+                                                             &eviction, s->deadline, &s->looks);
+        if (found.count)
+            keep_if_better(s, &found);
+        tell(s);
+    }
+}
+
 /* The cut plans between keeping more and keeping less: recomputing the first values first, as far
  * as it takes to fit. */
-static remat_status try_cuts(struct remat_arena *arena, const struct remat_problem *p,
-                             uint64_t budget, const struct remat_bound *bound,
-                             struct remat_deadline *deadline, struct remat_solution *best)
+static void try_cuts(struct solver *s)
 {
-    remat_status st = REMAT_OK;
-    uint32_t low = 0, high = bound->node;
-    while (bound->keep_more && low < high && !remat_deadline_expired(deadline)) {
-        struct remat_simulation result;
-        struct remat_sequence sequence;
+    const struct remat_bound *b = &s->bound;
+    uint32_t low = 0, high = b->node;
+    while (b->keep_more && low < high && !remat_deadline_expired(s->deadline)) {
         uint32_t border = (low + high) / 2;
-        remat_construct_cut(arena, p, bound->node, bound->keep_more, bound->keep_less, border,
-                            &sequence);
-        REMAT_TRY(remat_simulate(arena->ctx, p, sequence.items, sequence.count, &result));
-        REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
-        if (result.peak <= budget)
+        struct remat_sequence sequence =
+            remat_construct_cut(s->arena, s->problem, b->node, b->keep_more, b->keep_less, border);
+        if (keep_if_better(s, &sequence).peak <= s->budget)
             high = border;
         else
             low = border + 1;
     }
-fail:
-    return st;
 }
 
-/* The table of a chain serves this budget and all smaller ones. */
-struct chain {
-    bool sought;
-    struct remat_chain *found;
-};
-
-static remat_status try_chain(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget, struct remat_deadline *deadline, struct chain *chain,
-                              struct remat_solution *best)
+static void try_chain(struct solver *s)
 {
-    remat_status st = REMAT_OK;
-    struct remat_sequence sequence;
-    bool ok = false;
-    if (best->fits && best->result.time <= fmax(best->lower_bound, p->least_time))
-        return REMAT_OK;
-    if (!chain->sought)
-        chain->found = remat_chain_find(arena, p, budget, deadline);
-    chain->sought = true;
-    if (chain->found)
-        remat_chain_plan(arena, chain->found, budget, &sequence, &ok);
-    if (ok)
-        REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
-fail:
-    return st;
-}
-
-static remat_status check_bound(remat_context *ctx, const struct remat_solution *best)
-{
-    remat_status st = REMAT_OK;
-    if (best->fits && best->result.time < best->lower_bound)
-        REMAT_FAIL(ctx, REMAT_ERROR_INTERNAL,
-                   "the bound of %.17g is above the time of a sequence that fits, %.17g",
-                   best->lower_bound, best->result.time);
-fail:
-    return st;
-}
-
-static remat_status tell(remat_context *ctx, const struct remat_solve_options *o, uint32_t budget,
-                         const struct remat_solution *best)
-{
-    remat_status st = REMAT_OK;
-    REMAT_TRY(check_bound(ctx, best));
-    if (o->progress)
-        o->progress(o->user, budget, best);
-fail:
-    return st;
-}
-
-/* Schedules on a ladder of budgets, made when first asked for. */
-struct ladder {
-    bool made;
-    double effort;
-    struct remat_descent found;
-};
-
-struct call {
-    const struct remat_problem *problem;
-    const struct remat_solve_options *options;
-    const struct remat_sequence *given;
-    struct chain chain;
-    struct ladder ladder;
-    struct remat_looks looks; /* of greedy plans; those after the deadline serve all budgets */
-};
-
-/* However little time there is, until something fits. */
-static remat_status try_greedy(struct remat_arena *arena, struct call *c, uint64_t budget,
-                               const bool *keep, uint32_t index, struct remat_solution *best)
-{
-    remat_status st = REMAT_OK;
-    const struct remat_problem *p = c->problem;
-    const struct remat_solve_options *o = c->options;
-    for (size_t i = 0; i < REMAT_EVICTIONS; i++) {
-        if (best->fits && remat_deadline_expired(o->deadline))
-            return REMAT_OK;
-        struct remat_eviction eviction = remat_evictions[i];
-        struct remat_sequence sequence;
-        bool ok;
-        eviction.keep = keep;
-        remat_construct_greedy(arena, p, budget, &eviction, o->deadline, &c->looks, &sequence, &ok);
-        if (ok)
-            REMAT_TRY(keep_if_better(arena, p, budget, &sequence, best));
-        REMAT_TRY(tell(arena->ctx, o, index, best));
-    }
-fail:
-    return st;
+    if (s->best->fits && s->best->result.time <= fmax(s->best->lower_bound, s->problem->least_time))
+        return;
+    if (!s->chain_sought)
+        s->chain = remat_chain_find(s->arena, s->problem, s->budget, s->deadline);
+    s->chain_sought = true;
+    struct remat_sequence found = {0};
+    if (s->chain)
+        found = remat_chain_plan(s->arena, s->chain, s->budget);
+    if (found.count)
+        keep_if_better(s, &found);
 }
 
 /* Exhaustion, where the problem is small: an optimum, or a better bound. */
-static remat_status try_exact(struct remat_arena *arena, const struct remat_problem *p,
-                              uint64_t budget, double states, struct remat_deadline *deadline,
-                              struct remat_solution *best)
+static void try_exact(struct solver *s, double states)
 {
-    remat_status st = REMAT_OK;
-    struct remat_exact exact;
-    uint64_t limit = UINT64_MAX;
-    if (p->node_count > REMAT_EXACT_NODES_MAX || is_good_enough(best))
-        return REMAT_OK;
-    if (best->fits)
-        limit = ticks_beyond_least(p, best) + 1;
-    remat_exact_solve(arena, p, budget, limit, states < STATES_MAX ? (uint32_t)states : STATES_MAX,
-                      deadline, &exact);
+    struct remat_solution *best = s->best;
+    if (s->problem->node_count > REMAT_EXACT_NODES_MAX || is_good_enough(best) || states < 2)
+        return;
+    uint64_t limit = best->fits ? ticks_beyond_least(s) + 1 : UINT64_MAX;
+    struct remat_exact exact = remat_exact_solve(s->arena, s->problem, s->budget, limit,
+                                                 (uint32_t)fmin(states, STATES_MAX), s->deadline);
     if (exact.solved)
-        REMAT_TRY(keep_if_better(arena, p, budget, &exact.sequence, best));
-    best->impossible = exact.infeasible && !best->fits;
+        keep_if_better(s, &exact.sequence);
+    best->impossible |= exact.infeasible && !best->fits;
     if (exact.ticks != UINT64_MAX)
-        raise_bound(p, exact.ticks, best);
-fail:
-    return st;
+        raise_bound(s, exact.ticks);
 }
 
 /* Closes what is left of the gap from below. */
-static void try_branches(struct remat_arena *arena, const struct remat_problem *p, uint64_t budget,
-                         const struct remat_bound *bound, const struct remat_solve_options *o,
-                         struct remat_solution *best)
+static void try_branches(struct solver *s)
 {
-    double size = (double)p->node_count + p->edge_count;
-    double leaves = o->effort * LEAVES_WORK / (size * size);
+    double size = (double)s->problem->node_count + s->problem->edge_count;
+    double leaves = s->options->effort * LEAVES_WORK / (size * size);
     if (leaves < LEAVES_FEW) /* of large problems hardly anything is decided by so few */
         return;
-    for (uint32_t i = 0; i < bound->best_count && best->fits && !is_good_enough(best); i++) {
-        uint64_t ticks, enough = ticks_beyond_least(p, best);
-        remat_bound_branch(arena, p, budget, bound->best[i], enough,
-                           leaves < LEAVES_MAX ? (uint32_t)leaves : LEAVES_MAX, o->deadline,
-                           &ticks);
-        raise_bound(p, ticks, best);
-    }
+    for (uint32_t i = 0; i < s->bound.best_count && s->best->fits && !is_good_enough(s->best); i++)
+        raise_bound(s, remat_bound_branch(s->arena, s->problem, s->budget, s->bound.best[i],
+                                          ticks_beyond_least(s), (uint32_t)fmin(leaves, LEAVES_MAX),
+                                          s->deadline));
 }
 
 /* Where nothing fits the solution becomes that of the least peak, whatever the budget. */
-static remat_status try_ladder(struct remat_arena *arena, const struct remat_problem *p,
-                               uint64_t budget, const struct remat_sequence *given,
-                               struct remat_deadline *deadline, struct ladder *ladder,
-                               struct remat_solution *best)
+static void try_ladder(struct solver *s)
 {
-    remat_status st = REMAT_OK;
-    struct remat_descent *d = &ladder->found;
+    const struct remat_problem *p = s->problem;
     double share = p->node_count > REMAT_DESCEND_LARGE ? LADDER_LARGE : LADDER_SHARE;
-    if (!ladder->made)
-        REMAT_TRY(remat_descend(arena, p, given, share * ladder->effort * standard_moves(p),
-                                deadline, d));
-    ladder->made = true;
-    const struct remat_rung *rung = remat_descent_within(d, budget);
-    if (!rung)
-        rung = &d->items[d->least];
-    REMAT_TRY(keep_if_better(arena, p, budget, &rung->sequence, best));
-fail:
-    return st;
+    if (!s->ladder_made && s->st == REMAT_OK)
+        s->st = remat_descend(s->arena, p, s->given, share * s->ladder_effort * standard_moves(p),
+                              s->deadline, &s->ladder);
+    if (s->st != REMAT_OK)
+        return;
+    s->ladder_made = true;
+    const struct remat_rung *rung = remat_descent_within(&s->ladder, s->budget);
+    keep_if_better(s, rung ? &rung->sequence : &s->ladder.items[s->ladder.least].sequence);
 }
 
 /* Annealing runs that differ in where they start, how hot, and what exceeding the budget costs. */
@@ -278,143 +231,117 @@ struct run {
     double hot, pressure, share; /* share: of all moves */
     enum start start;
 };
-static const struct run always[] = {
+enum { RUNS = 3 };
+static const struct run always[RUNS] = {
     {3e-5, 10, 0.2, BEST}, {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST}};
-static const struct run large[] = {
+static const struct run further[RUNS] = {
     {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST}, {3e-4, 10, 0.1, BEST}};
-static const struct run after_ladder[] = {
+static const struct run after_ladder[RUNS] = {
     {2, 10, 0.1, ABOVE}, {1, 40, 0.1, ABOVE}, {0.3, 10, 0.1, BEST}};
 
-struct runs {
-    const struct run *items;
-    size_t count;
-    double unit, cold; /* of temperatures */
-};
-#define COLD           1e-6
-#define COUNT_OF(list) (sizeof(list) / sizeof *(list))
-
-/* Improves what fits. */
-static remat_status anneal(struct remat_arena *arena, const struct remat_problem *p,
-                           const struct runs *runs, const struct remat_sequence *given,
-                           const struct remat_sequence *above, uint64_t budget,
-                           const struct remat_solve_options *o, struct remat_solution *best)
+/* Improves what fits. Temperatures are in times of all nodes; after the ladder, of the mean node.
+ */
+static void anneal(struct solver *s, const struct run *runs)
 {
-    remat_status st = REMAT_OK;
-    struct remat_sequence last = *given;
-    for (uint32_t i = 0; i < runs->count && best->fits; i++) {
-        const struct run *run = &runs->items[i];
-        double moves = o->effort * run->share * standard_moves(p);
-        const struct remat_sequence *starts[] = {given, &best->sequence, &last, above};
-        struct remat_sequence start = *starts[run->start];
-        struct remat_search_options search = {.budget = budget,
-                                              .moves =
-                                                  moves < 1e15 ? (uint64_t)moves : (uint64_t)1e15,
-                                              .events = REMAT_SEARCH_EVENTS,
-                                              .seed = i + 1,
-                                              .hot = run->hot * runs->unit,
-                                              .cold = runs->cold * runs->unit,
-                                              .pressure = run->pressure,
-                                              .deadline = o->deadline};
-        if (is_good_enough(best) || remat_deadline_expired(o->deadline))
+    const struct remat_problem *p = s->problem;
+    bool by_node = runs == after_ladder;
+    double unit = by_node ? 1.0 / p->node_count : 1, cold = by_node ? 0.002 : 1e-6;
+    struct remat_sequence last = *s->given;
+    for (uint32_t i = 0; i < RUNS && s->best->fits; i++) {
+        const struct run *run = &runs[i];
+        const struct remat_sequence *from = run->start == BEST   ? &s->best->sequence
+                                            : run->start == LAST ? &last
+                                                                 : s->given;
+        if (run->start == ABOVE)
+            from = &remat_descent_above(&s->ladder, s->budget)->sequence;
+        struct remat_search_options options = {
+            .budget = s->budget,
+            .moves = (uint64_t)fmin(1e15, s->options->effort * run->share * standard_moves(p)),
+            .events = REMAT_SEARCH_EVENTS,
+            .seed = i + 1,
+            .hot = run->hot * unit,
+            .cold = cold * unit,
+            .pressure = run->pressure,
+            .deadline = s->deadline};
+        if (is_good_enough(s->best) || remat_deadline_expired(s->deadline))
             break;
-        remat_search(arena, p, &start, &search, &last);
-        REMAT_TRY(keep_if_better(arena, p, budget, &last, best));
+        last = remat_search(s->arena, p, from, &options);
+        keep_if_better(s, &last);
     }
-fail:
-    return st;
-}
-
-static remat_status search_on_ladder(struct remat_arena *arena, const struct remat_problem *p,
-                                     uint64_t budget, const struct remat_sequence *given,
-                                     struct ladder *ladder, const struct remat_solve_options *o,
-                                     struct remat_solution *best)
-{
-    remat_status st = REMAT_OK;
-    const struct runs runs = {after_ladder, COUNT_OF(after_ladder), 1.0 / p->node_count, 0.002};
-    if (p->node_count > LADDER_NODES_MAX || !best->fits || is_good_enough(best))
-        return REMAT_OK;
-    REMAT_TRY(try_ladder(arena, p, budget, given, o->deadline, ladder, best));
-    REMAT_TRY(anneal(arena, p, &runs, given, &remat_descent_above(&ladder->found, budget)->sequence,
-                     budget, o, best));
-fail:
-    return st;
 }
 
 /* What needs no search: greedy plans, cut plans, chains, small problems. Sets the bound. */
-static remat_status start(struct remat_arena *arena, struct call *c, uint64_t budget, uint32_t i,
-                          struct remat_bound *bound, struct remat_solution *best)
+static void start(struct solver *s)
 {
-    remat_status st = REMAT_OK;
-    const struct remat_problem *p = c->problem;
-    const struct remat_solve_options *o = c->options;
-    c->looks.left = remat_construct_looks(p).left;
-    REMAT_TRY(try_greedy(arena, c, budget, NULL, i, best));
-    remat_bound_time(arena, p, budget, CUTS + CUTS_WORK / p->node_count, o->deadline, bound);
-    best->lower_bound = bound->time;
-    REMAT_TRY(tell(arena->ctx, o, i, best));
-    REMAT_TRY(try_cuts(arena, p, budget, bound, o->deadline, best));
-    if (bound->keep_less && !remat_deadline_expired(o->deadline)) {
-        REMAT_TRY(try_greedy(arena, c, budget, bound->keep_less, i, best));
-        REMAT_TRY(try_greedy(arena, c, budget, bound->keep_more, i, best));
+    const struct remat_problem *p = s->problem;
+    s->looks.left = remat_construct_looks(p).left;
+    try_greedy(s, NULL);
+    s->bound =
+        remat_bound_time(s->arena, p, s->budget, CUTS + CUTS_WORK / p->node_count, s->deadline);
+    s->best->lower_bound = s->bound.time;
+    tell(s);
+    try_cuts(s);
+    if (s->bound.keep_less && !remat_deadline_expired(s->deadline)) {
+        try_greedy(s, s->bound.keep_less);
+        try_greedy(s, s->bound.keep_more);
     }
-    REMAT_TRY(try_chain(arena, p, budget, o->deadline, &c->chain, best));
-    REMAT_TRY(try_exact(arena, p, budget, STATES_FEW, o->deadline, best));
-    REMAT_TRY(tell(arena->ctx, o, i, best));
-fail:
-    return st;
+    try_chain(s);
+    try_exact(s, STATES_FEW);
+    tell(s);
 }
 
-static remat_status solve_one(struct remat_arena *arena, struct call *c, uint64_t budget,
-                              uint32_t i, struct remat_solution *best)
+static void solve_one(struct solver *s)
 {
-    remat_status st = REMAT_OK;
-    const struct remat_problem *p = c->problem;
-    const struct remat_solve_options *o = c->options;
-    const struct runs some = {always, COUNT_OF(always), 1, COLD};
-    const struct runs more = {large, COUNT_OF(large), 1, COLD};
-    struct remat_bound bound;
-    REMAT_TRY(start(arena, c, budget, i, &bound, best));
-    if (!best->fits)
-        REMAT_TRY(try_ladder(arena, p, budget, c->given, o->deadline, &c->ladder, best));
-    REMAT_TRY(tell(arena->ctx, o, i, best));
-    REMAT_TRY(anneal(arena, p, &some, c->given, NULL, budget, o, best));
-    REMAT_TRY(tell(arena->ctx, o, i, best));
-    if (p->node_count > LADDER_NODES_MAX)
-        REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
-    try_branches(arena, p, budget, &bound, o, best);
-    if (p->node_count <= LADDER_NODES_MAX)
-        REMAT_TRY(anneal(arena, p, &more, c->given, NULL, budget, o, best));
-    if (!c->chain.found) /* its table has the schedules for every budget already */
-        REMAT_TRY(search_on_ladder(arena, p, budget, c->given, &c->ladder, o, best));
-    REMAT_TRY(tell(arena->ctx, o, i, best));
-    REMAT_TRY(try_exact(arena, p, budget, o->effort * STATES_MANY, o->deadline, best));
-fail:
-    return st;
+    bool small = s->problem->node_count <= LADDER_NODES_MAX;
+    start(s);
+    if (!s->best->fits)
+        try_ladder(s);
+    tell(s);
+    anneal(s, always);
+    tell(s);
+    if (!small)
+        anneal(s, further);
+    try_branches(s);
+    if (small)
+        anneal(s, further);
+    /* The table of a chain has the schedules for every budget already. */
+    if (small && !s->chain && s->best->fits && !is_good_enough(s->best)) {
+        try_ladder(s);
+        anneal(s, after_ladder);
+    }
+    tell(s);
+    try_exact(s, s->options->effort * STATES_MANY);
 }
 
 static remat_status solve_all(struct remat_arena *arena, const struct remat_problem *p,
                               const uint64_t *budgets, uint32_t budget_count,
                               const struct remat_solve_options *options, struct remat_solution *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_solution given;
-    struct call call = {.problem = p,
-                        .options = options,
-                        .given = &given.sequence,
-                        .looks = remat_construct_looks(p)};
-    call.ladder.effort = options->effort * (budget_count < 4 ? budget_count : 4);
-    REMAT_TRY(remat_solve_given_order(arena, p, &given));
-    for (uint32_t i = 0; i < budget_count; i++) {
-        out[i] = (struct remat_solution){.lower_bound = remat_bound_from_ticks(p, 0)};
-        REMAT_TRY(keep_if_better(arena, p, budgets[i], &given.sequence, &out[i]));
+    struct solver s = {.arena = arena,
+                       .problem = p,
+                       .options = options,
+                       .deadline = options->deadline,
+                       .given = &given.sequence,
+                       .ladder_effort = options->effort * (budget_count < 4 ? budget_count : 4),
+                       .looks = remat_construct_looks(p)};
+    s.st = remat_solve_given_order(arena, p, &given);
+    for (uint32_t i = 0; i < budget_count && s.st == REMAT_OK; i++) {
+        out[i] = (struct remat_solution){.lower_bound = given.lower_bound};
+        s.budget = budgets[i];
+        s.index = i;
+        s.best = &out[i];
+        keep_if_better(&s, &given.sequence);
         for (uint32_t j = 0; j < i; j++)
-            REMAT_TRY(keep_if_better(arena, p, budgets[i], &out[j].sequence, &out[i]));
-        REMAT_TRY(solve_one(arena, &call, budgets[i], i, &out[i]));
+            keep_if_better(&s, &out[j].sequence);
+        solve_one(&s);
     }
-    for (uint32_t i = budget_count; i-- > 1;) /* what fits in less may be faster than it was here */
-        REMAT_TRY(keep_if_better(arena, p, budgets[i - 1], &out[i].sequence, &out[i - 1]));
-fail:
-    return st;
+    for (uint32_t i = budget_count; i-- > 1 && s.st == REMAT_OK;) {
+        s.budget = budgets[i - 1];
+        s.best = &out[i - 1];
+        keep_if_better(&s, &out[i].sequence); /* may be faster than what was found here */
+    }
+    return s.st;
 }
 
 remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *p,
@@ -423,15 +350,16 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
 {
     remat_status st = REMAT_OK;
     struct remat_idle idle;
-    REMAT_TRY(remat_idle_find(arena, p, &idle));
-    REMAT_TRY(solve_all(arena, idle.count ? &idle.rest : p, budgets, budget_count, options, out));
-    for (uint32_t i = 0; i < budget_count && idle.count; i++) {
-        struct remat_sequence rest = out[i].sequence, *whole = &out[i].sequence;
-        remat_idle_restore(arena, p, &idle, &rest, whole);
-        REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
-    }
-    for (uint32_t i = 0; i < budget_count; i++)
+    bool any = remat_idle_find(arena, p, &idle);
+    REMAT_TRY(solve_all(arena, any ? &idle.rest : p, budgets, budget_count, options, out));
+    for (uint32_t i = 0; i < budget_count; i++) {
+        struct remat_sequence *whole = &out[i].sequence;
+        if (any) {
+            *whole = remat_idle_restore(arena, p, &idle, whole);
+            REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
+        }
         REMAT_TRY(check_bound(arena->ctx, &out[i]));
+    }
 fail:
     return st;
 }

@@ -168,16 +168,6 @@ uint32_t remat_timeline_peak_slot(struct remat_timeline *t, uint64_t choice)
 
 /* --- events --- */
 
-size_t remat_events_below(const struct remat_events *events, uint32_t slot)
-{
-    size_t low = 0, count = events->count;
-    for (size_t half; count > 1; count -= half) { /* no branch: nothing predicts it */
-        half = count / 2;
-        low += half & -(size_t)(events->items[low + half - 1] < slot);
-    }
-    return low + (count && events->items[low] < slot);
-}
-
 static void event_add(struct remat_timeline *t, struct remat_events *events, size_t at,
                       uint32_t slot)
 {
@@ -532,13 +522,13 @@ bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *
     return true;
 }
 
-void remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
-                          struct remat_sequence *out)
+struct remat_sequence remat_timeline_store(const struct remat_timeline *t,
+                                           struct remat_arena *arena)
 {
-    *out = (struct remat_sequence){0};
-    REMAT_NEW(arena, out->items, t->run_count);
-    out->capacity = t->run_count;
+    struct remat_sequence out = {.capacity = t->run_count};
+    REMAT_NEW(arena, out.items, t->run_count);
     for (uint32_t word = 0; word < t->slot_count / 64; word++)
         for (uint64_t bits = t->occupied[word]; bits; bits &= bits - 1)
-            out->items[out->count++] = t->at[64 * word + (uint32_t)__builtin_ctzll(bits)];
+            out.items[out.count++] = t->at[64 * word + (uint32_t)__builtin_ctzll(bits)];
+    return out;
 }

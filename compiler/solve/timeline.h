@@ -64,8 +64,8 @@ void remat_timeline_create(struct remat_arena *arena, const struct remat_problem
  * be NULL, came before the end. */
 bool remat_timeline_load(struct remat_timeline *t, const struct remat_sequence *sequence,
                          struct remat_deadline *deadline);
-void remat_timeline_store(const struct remat_timeline *t, struct remat_arena *arena,
-                          struct remat_sequence *out);
+struct remat_sequence remat_timeline_store(const struct remat_timeline *t,
+                                           struct remat_arena *arena);
 
 /* The slot must be empty, or occupied, respectively. Both are logged. */
 void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot);
@@ -83,8 +83,10 @@ uint32_t remat_timeline_peak_slot(struct remat_timeline *t, uint64_t choice);
  * left. REMAT_SLOT_NONE when it is too crowded there: store and load again. */
 uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot);
 
-/* Number of events below `slot`. */
-size_t remat_events_below(const struct remat_events *events, uint32_t slot);
+static inline size_t remat_events_below(const struct remat_events *events, uint32_t slot)
+{
+    return remat_count_below(events->items, events->count, slot);
+}
 /* The slot until which the value of the node's run `index` is live. */
 uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, size_t index);
 /* Such a run at `slot` would find all its inputs produced. */

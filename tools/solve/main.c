@@ -106,7 +106,7 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     *r = (struct report){.problem = p};
     REMAT_TRY(remat_solve_given_order(arena, p, &given));
     r->given_peak = given.result.peak;
-    remat_floor_find(arena, p, FLOOR_WORK / (p->node_count + 100), &deadline, &r->floor);
+    r->floor = remat_floor_find(arena, p, FLOOR_WORK / (p->node_count + 100), &deadline);
     REMAT_TRY(make_budgets(ctx, arena, args, r));
     REMAT_TRY_NEW(arena, solutions, r->count);
     if (limit)

@@ -209,16 +209,15 @@ static remat_status find_gain(const struct subject_bench *b, uint32_t layer, boo
     const struct remat_model *model = &b->model;
     struct remat_border part = model->border;
     struct remat_border_network *network;
-    struct remat_border_point point, all_kept = {0};
+    struct remat_border_point all_kept = {0};
     struct remat_arena scratch;
-    double least_ps;
     remat_arena_init(&scratch, b->s.ctx);
     REMAT_TRY_NEW(&scratch, part.items, part.item_count);
     memcpy(part.items, model->border.items, part.item_count * sizeof *part.items);
     for (uint32_t i = 0; i < part.item_count; i++)
         part.items[i].kept |= !all && model->item_region[i] != layer;
     network = remat_border_network(&scratch, &part);
-    remat_border_cut(network, price, &point, &least_ps);
+    struct remat_border_point point = remat_border_cut(network, price).point;
     REMAT_TRY_NEW(&scratch, all_kept.run, part.task_count);
     remat_border_measure(&scratch, &part, &all_kept);
     *out_ps = (double)(point.cost_ps - all_kept.cost_ps) + price * (double)point.bytes;
@@ -256,12 +255,10 @@ fail:
 static remat_status check_corners(struct subject_bench *b)
 {
     remat_status st = REMAT_OK;
-    struct remat_border_network *network;
     struct remat_border_hull hull;
     struct remat_model *model = &b->model;
     uint32_t compared = 0;
-    network = remat_border_network(&b->s.arena, &model->border);
-    remat_border_find_hull(network, &hull);
+    hull = remat_border_find_hull(remat_border_network(&b->s.arena, &model->border));
     CHECK(hull.count > 2, "%u corners", hull.count);
     for (uint32_t c = 0; c < hull.count; c++)
         for (uint32_t layer = 1; layer + 2 < LAYERS; layer++)

@@ -120,7 +120,7 @@ remat_status subject_charged(struct remat_arena *scratch, const struct remat_mod
     REMAT_TRY_NEW(scratch, times, model->item_count);
     for (uint32_t i = 0; i < model->item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[model->item_value[i].i]);
-    remat_border_follow(scratch, &model->border, times, &point);
+    point = remat_border_follow(scratch, &model->border, times);
     point.again = NULL; /* a second run is not charged */
     remat_border_measure(scratch, &model->border, &point);
     *out_ns = model->least_ns;

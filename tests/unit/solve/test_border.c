@@ -138,12 +138,12 @@ static double least(const struct sample *s, double price, uint64_t most)
 
 static void check_cut(const struct sample *s, struct remat_border_network *network, double price)
 {
-    struct remat_border_point point;
-    double bound, best = least(s, price, UINT64_MAX);
+    struct remat_border_cut cut = remat_border_cut(network, price);
+    struct remat_border_point point = cut.point;
+    double bound = cut.least_ps, best = least(s, price, UINT64_MAX);
     uint32_t choice = 0;
     int64_t cost;
     uint64_t bytes;
-    remat_border_cut(network, price, &point, &bound);
     for (uint32_t k = 0; k < s->border.task_count; k++)
         choice |= (uint32_t)point.run[k] << k;
     CHECK(price_choice(s, choice, &cost, &bytes), "the cut is no choice");
@@ -156,8 +156,7 @@ static void check_cut(const struct sample *s, struct remat_border_network *netwo
 
 static void check_hull(const struct sample *s, struct remat_border_network *network)
 {
-    struct remat_border_hull hull;
-    remat_border_find_hull(network, &hull);
+    struct remat_border_hull hull = remat_border_find_hull(network);
     for (uint32_t i = 0; i < hull.count; i++) {
         const struct remat_border_point *p = &hull.points[i];
         CHECK((double)p->cost_ps == least(s, 0, p->bytes), "corner %u: %ld, optimum %g", i,
@@ -174,13 +173,13 @@ static void check_bounds(const struct sample *s, struct remat_border_network *ne
                          double *share, uint32_t *cases)
 {
     for (uint64_t bytes = 0; bytes <= 40 * 256; bytes += 5 * 256) {
-        double bound, again, best = least(s, 0, bytes), anyway = least(s, 0, UINT64_MAX);
-        remat_border_bound(network, bytes, -INFINITY, &bound);
+        double again, best = least(s, 0, bytes), anyway = least(s, 0, UINT64_MAX);
+        double bound = remat_border_bound(network, bytes, -INFINITY);
         CHECK(bound <= best + 1e-9, "bound %g above the optimum %g at %lu B", bound, best,
               (unsigned long)bytes);
-        remat_border_bound(network, bytes, bound - 1, &again);
+        again = remat_border_bound(network, bytes, bound - 1);
         CHECK(again == bound, "bound %g, but %g where one less is enough", bound, again);
-        remat_border_bound(network, bytes, best, &again);
+        again = remat_border_bound(network, bytes, best);
         CHECK(again <= bound, "bound %g, but %g where the optimum is enough", bound, again);
         if (isinf(best) || best <= anyway)
             continue;
@@ -191,8 +190,7 @@ static void check_bounds(const struct sample *s, struct remat_border_network *ne
 
 static int64_t cost_of(struct test *t, const struct remat_border *b, const uint8_t *times)
 {
-    struct remat_border_point point = {0};
-    remat_border_follow(&t->arena, b, times, &point);
+    struct remat_border_point point = remat_border_follow(&t->arena, b, times);
     remat_border_measure(&t->arena, b, &point);
     return point.cost_ps;
 }

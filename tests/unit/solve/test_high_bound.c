@@ -16,45 +16,47 @@ static enum { NOTHING, CUTS, BRANCHES, EXHAUSTION, FAULTS } planted;
 static uint32_t reached, exhaustions; /* exhaustions: at this budget */
 
 __typeof__(remat_bound_time) __real_remat_bound_time, __wrap_remat_bound_time;
-void __wrap_remat_bound_time(struct remat_arena *arena, const struct remat_problem *problem,
-                             uint64_t budget, uint32_t cuts_max, struct remat_deadline *deadline,
-                             struct remat_bound *out)
+struct remat_bound __wrap_remat_bound_time(struct remat_arena *arena,
+                                           const struct remat_problem *problem, uint64_t budget,
+                                           uint32_t cuts_max, struct remat_deadline *deadline)
 {
-    __real_remat_bound_time(arena, problem, budget, cuts_max, deadline, out);
+    struct remat_bound bound = __real_remat_bound_time(arena, problem, budget, cuts_max, deadline);
     exhaustions = 0;
     reached += planted == CUTS;
     if (planted == CUTS)
-        out->time = remat_bound_from_ticks(problem, out->ticks + TICKS);
+        bound.time = remat_bound_from_ticks(problem, bound.ticks + TICKS);
     else if (planted)
-        out->time = remat_bound_from_ticks(problem, 0);
+        bound.time = remat_bound_from_ticks(problem, 0);
+    return bound;
 }
 
 __typeof__(remat_bound_branch) __real_remat_bound_branch, __wrap_remat_bound_branch;
-void __wrap_remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
-                               uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
-                               struct remat_deadline *deadline, uint64_t *ticks)
+uint64_t __wrap_remat_bound_branch(struct remat_arena *arena, const struct remat_problem *problem,
+                                   uint64_t budget, uint32_t node, uint64_t enough,
+                                   uint32_t leaves_max, struct remat_deadline *deadline)
 {
-    __real_remat_bound_branch(arena, problem, budget, node, enough, leaves_max, deadline, ticks);
+    uint64_t ticks =
+        __real_remat_bound_branch(arena, problem, budget, node, enough, leaves_max, deadline);
     reached += planted == BRANCHES;
-    if (planted == BRANCHES)
-        *ticks += TICKS;
-    else if (planted)
-        *ticks = 0;
+    if (planted)
+        ticks = planted == BRANCHES ? ticks + TICKS : 0;
+    return ticks;
 }
 
 __typeof__(remat_exact_solve) __real_remat_exact_solve, __wrap_remat_exact_solve;
-void __wrap_remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
-                              uint64_t budget, uint64_t limit, uint32_t states_max,
-                              struct remat_deadline *deadline, struct remat_exact *out)
+struct remat_exact __wrap_remat_exact_solve(struct remat_arena *arena,
+                                            const struct remat_problem *problem, uint64_t budget,
+                                            uint64_t limit, uint32_t states_max,
+                                            struct remat_deadline *deadline)
 {
-    if (planted && exhaustions++ == 0) {
-        *out = (struct remat_exact){0};
-        return;
-    }
-    __real_remat_exact_solve(arena, problem, budget, limit, states_max, deadline, out);
+    if (planted && exhaustions++ == 0)
+        return (struct remat_exact){0};
+    struct remat_exact exact =
+        __real_remat_exact_solve(arena, problem, budget, limit, states_max, deadline);
     reached += planted == EXHAUSTION;
     if (planted == EXHAUSTION)
-        out->ticks = TICKS;
+        exact.ticks = TICKS;
+    return exact;
 }
 
 static void on_progress(void *user, uint32_t budget, const struct remat_solution *best)

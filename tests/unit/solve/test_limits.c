@@ -85,8 +85,8 @@ static uint64_t budget_of(struct test *t, const struct remat_problem *p)
 static remat_status run_floor(struct test *t, const struct remat_problem *p, struct asked *a)
 {
     struct remat_floor floor, full;
-    remat_floor_find(&t->arena, p, 50, &a->deadline, &floor);
-    remat_floor_find(&t->arena, p, 50, NULL, &full);
+    floor = remat_floor_find(&t->arena, p, 50, &a->deadline);
+    full = remat_floor_find(&t->arena, p, 50, NULL);
     CHECK(floor.bytes <= full.bytes && !(a->deadline.hit && floor.exact), "floor %lu of %lu",
           (unsigned long)floor.bytes, (unsigned long)full.bytes);
     CHECK(floor.bytes >= remat_problem_working_set(p, floor.node), "floor of node %u", floor.node);
@@ -97,8 +97,8 @@ static remat_status run_bound(struct test *t, const struct remat_problem *p, str
 {
     struct remat_bound bound, full;
     uint64_t budget = budget_of(t, p);
-    remat_bound_time(&t->arena, p, budget, 8, &a->deadline, &bound);
-    remat_bound_time(&t->arena, p, budget, 8, NULL, &full);
+    bound = remat_bound_time(&t->arena, p, budget, 8, &a->deadline);
+    full = remat_bound_time(&t->arena, p, budget, 8, NULL);
     CHECK(bound.time >= p->least_time && bound.time <= full.time, "bound %g of %g", bound.time,
           full.time);
     CHECK(!(a->deadline.hit && bound.keep_more), "cuts of an unfinished flow");
@@ -107,12 +107,10 @@ static remat_status run_bound(struct test *t, const struct remat_problem *p, str
 
 static remat_status run_greedy(struct test *t, const struct remat_problem *p, struct asked *a)
 {
-    struct remat_sequence sequence;
     struct remat_looks looks = remat_construct_looks(p);
-    bool ok;
     looks.late = 100000;
-    remat_construct_greedy(&t->arena, p, budget_of(t, p), &remat_evictions[1], &a->deadline, &looks,
-                           &sequence, &ok);
+    remat_construct_greedy(&t->arena, p, budget_of(t, p), &remat_evictions[1], &a->deadline,
+                           &looks);
     return REMAT_OK;
 }
 
@@ -130,7 +128,7 @@ static remat_status run_search(struct test *t, const struct remat_problem *p, st
                                      .deadline = &a->deadline};
     remat_status st = remat_solve_given_order(&t->arena, p, &given);
     CHECK_OK(t->ctx, st);
-    remat_search(&t->arena, p, &given.sequence, &o, &found);
+    found = remat_search(&t->arena, p, &given.sequence, &o);
     CHECK_OK(t->ctx, remat_simulate(t->ctx, p, found.items, found.count, &result));
     return st;
 }
@@ -163,9 +161,8 @@ static void check_phase(struct test *t, const struct phase *phase, const struct 
 static void check_cuts(struct test *t, const struct remat_problem *p)
 {
     struct asked a;
-    struct remat_bound bound;
     ask(&a, 0);
-    remat_bound_time(&t->arena, p, budget_of(t, p), p->node_count, &a.deadline, &bound);
+    remat_bound_time(&t->arena, p, budget_of(t, p), p->node_count, &a.deadline);
     printf("cuts: %.3g steps\n", (double)a.deadline.steps);
     CHECK(a.deadline.steps <= CUTS_STEPS, "%.3g steps", (double)a.deadline.steps);
 }

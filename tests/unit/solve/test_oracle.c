@@ -81,13 +81,12 @@ static void check_plan(struct test *t, const struct sample *s, struct tally *tal
 static void check_bound(struct test *t, const struct sample *s, struct tally *tally)
 {
     struct remat_bound bound;
-    remat_bound_time(&t->arena, &s->problem, s->budget, 32, NULL, &bound);
+    bound = remat_bound_time(&t->arena, &s->problem, s->budget, 32, NULL);
     CHECK(bound.time <= s->best, "bound %g above the optimum %g", bound.time, s->best);
     double branched = bound.time;
     for (uint32_t i = 0; i < bound.best_count; i++) {
-        uint64_t ticks;
-        remat_bound_branch(&t->arena, &s->problem, s->budget, bound.best[i], UINT64_MAX, 200, NULL,
-                           &ticks);
+        uint64_t ticks = remat_bound_branch(&t->arena, &s->problem, s->budget, bound.best[i],
+                                            UINT64_MAX, 200, NULL);
         double time = remat_bound_from_ticks(&s->problem, ticks);
         CHECK(time <= s->best, "bound by branches %g above the optimum %g", time, s->best);
         branched = time > branched ? time : branched;
@@ -112,7 +111,7 @@ static void check_annealing(struct test *t, const struct sample *s, struct tally
     struct remat_search_options o = {
         .budget = s->budget, .moves = 20000, .seed = 1, .hot = 3e-3, .cold = 1e-6, .pressure = 10};
     CHECK_OK(t->ctx, remat_solve_given_order(&t->arena, &s->problem, &given));
-    remat_search(&t->arena, &s->problem, &given.sequence, &o, &found);
+    found = remat_search(&t->arena, &s->problem, &given.sequence, &o);
     CHECK_OK(t->ctx, remat_simulate(t->ctx, &s->problem, found.items, found.count, &r));
     if (r.peak > s->budget)
         return;
@@ -129,8 +128,8 @@ static void check_floor(struct test *t, const struct sample *s, struct tally *ta
 {
     struct remat_floor floor, hurried;
     unsigned long least = (unsigned long)s->least_peak;
-    remat_floor_find(&t->arena, &s->problem, 100000, NULL, &floor);
-    remat_floor_find(&t->arena, &s->problem, draw(t, 0, 6), NULL, &hurried);
+    floor = remat_floor_find(&t->arena, &s->problem, 100000, NULL);
+    hurried = remat_floor_find(&t->arena, &s->problem, draw(t, 0, 6), NULL);
     CHECK(floor.bytes <= least, "floor %lu above the least peak %lu", (unsigned long)floor.bytes,
           least);
     CHECK(hurried.bytes <= floor.bytes, "a hurried floor above the thorough one");
@@ -417,13 +416,13 @@ static void check_wrong_bounds(struct test *t)
     for (uint32_t i = 0; i < FAULTY; i++) {
         struct remat_bound bound;
         make_sample(t, true, &s);
-        remat_bound_time(&t->arena, &s.problem, s.budget - 1, 32, NULL, &bound);
+        bound = remat_bound_time(&t->arena, &s.problem, s.budget - 1, 32, NULL);
         less += bound.time > s.best;
-        remat_bound_time(&t->arena, &s.problem, s.budget, 32, NULL, &bound);
+        bound = remat_bound_time(&t->arena, &s.problem, s.budget, 32, NULL);
         more += remat_bound_from_ticks(&s.problem, bound.ticks + 1) > s.best;
         s.parts.way_count = 0;
         s.problem = make_from_parts(t, &s.parts);
-        remat_bound_time(&t->arena, &s.problem, s.budget, 32, NULL, &bound);
+        bound = remat_bound_time(&t->arena, &s.problem, s.budget, 32, NULL);
         unfused += bound.time > s.best;
         test_next(t);
     }

@@ -97,7 +97,7 @@ static void check_branches(struct test *t)
         struct remat_solution plan;
         struct remat_bound bound;
         uint64_t budget = peak_as_given(t, &p) * (i % 2 ? 70 : 60) / 100;
-        remat_bound_time(&t->arena, &p, budget, NODES, NULL, &bound);
+        bound = remat_bound_time(&t->arena, &p, budget, NODES, NULL);
         solve(t, &p, budget, 0.1, &plan);
         by_cuts += plan.fits && plan.result.time <= bound.time;
         proven += plan.fits && plan.result.time <= plan.lower_bound;

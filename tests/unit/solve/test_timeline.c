@@ -7,10 +7,9 @@ enum { PROBLEMS = 60, CHANGES = 400 };
 
 static void compare(struct test *t, struct remat_timeline *line)
 {
-    struct remat_sequence s;
+    struct remat_sequence s = remat_timeline_store(line, &t->arena);
     double time;
     uint64_t peak;
-    remat_timeline_store(line, &t->arena, &s);
     CHECK(plain_simulate(line->problem, s.items, s.count, &time, &peak), "not valid");
     CHECK((double)line->ticks == time, "ticks %g, time %g", (double)line->ticks, time);
     CHECK((uint64_t)remat_timeline_peak(line) == peak, "peak %ld, simulated %lu",
