@@ -343,13 +343,12 @@ static remat_status find_bound(void *user)
     remat_status st = REMAT_OK;
     struct pipeline *p = user;
     struct remat_search search;
-    struct remat_planner *planner;
     *p->bound_ns = 0;
     REMAT_TRY(start(p, &search));
-    REMAT_TRY(remat_search_planner(&search, &planner));
-    if (p->limit_bytes >= remat_planner_floor(planner))
+    REMAT_TRY(remat_search_plan(&search));
+    if (p->limit_bytes >= remat_planner_floor(search.planner))
         *p->bound_ns =
-            remat_planner_bound(planner, p->limit_bytes) * remat_microbatches(p->settings) +
+            remat_planner_bound(search.planner, p->limit_bytes) * remat_microbatches(p->settings) +
             p->update.step_ns;
     end_planning(p);
 fail:

@@ -32,11 +32,6 @@ struct extension {
     struct id_list first_slot;
 };
 
-static bool is_early(const struct remat_node_info *node)
-{
-    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
-}
-
 static bool is_candidate(const struct extension *x, uint32_t root)
 {
     return x->s->standing[root] == REMAT_STANDING_CANDIDATE;
@@ -141,7 +136,7 @@ static bool is_cloned(const struct extension *x, uint32_t n)
 {
     const struct remat_node_info *node = &x->c->graph->nodes[n];
     bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
-    if (!view && !is_early(node))
+    if (!view && !remat_is_early(node->phase))
         return false;
     if (!view && !remat_is_none(node->kernel)) {
         bool any = false;
@@ -163,7 +158,8 @@ static uint32_t home_of(const struct extension *x, uint32_t n)
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
         return REMAT_NONE;
     producer = x->c->graph->values[node->inputs[0].i].node;
-    if (remat_is_none(producer) || is_early(node) != is_early(&x->c->graph->nodes[producer]))
+    if (remat_is_none(producer) ||
+        remat_is_early(node->phase) != remat_is_early(x->c->graph->nodes[producer].phase))
         return REMAT_NONE;
     return x->site.items[producer];
 }
@@ -214,7 +210,7 @@ static void resolve(struct extension *x, uint32_t site, uint32_t value, uint32_t
     reads[0] = value;
     if (remat_is_none(trace.root) || x->s->standing[trace.root] == REMAT_STANDING_FIXED)
         return;
-    bool cast_later = trace.cast && !is_early(&g->nodes[node]) &&
+    bool cast_later = trace.cast && !remat_is_early(g->nodes[node].phase) &&
                       !remat_op_has(g->nodes[node].op, REMAT_FACT_VIEW);
     uint32_t writer = g->nodes[g->values[trace.root].node].kernel;
     bool internal = !is_candidate(x, trace.root);
@@ -258,7 +254,8 @@ static void resolve_alone(struct extension *x, uint32_t n, uint32_t value, uint3
 static remat_value shape_source(const struct remat_graph *g, remat_value like)
 {
     uint32_t node = g->values[like.i].node;
-    if (remat_is_none(node) || is_early(&g->nodes[node]) || g->nodes[node].op != REMAT_OP_cast)
+    if (remat_is_none(node) || remat_is_early(g->nodes[node].phase) ||
+        g->nodes[node].op != REMAT_OP_cast)
         return like;
     return shape_source(g, g->nodes[node].inputs[0]);
 }
@@ -270,7 +267,7 @@ static void add_slots(struct extension *x, uint32_t n)
     bool absorbed = remat_is_none(g->nodes[n].kernel), own = absorbed && !remat_is_none(site);
     remat_value *inputs;
     REMAT_PUSH(x->arena, &x->first_slot, (uint32_t)x->slots.count);
-    if (is_early(&g->nodes[n]) || (own && !g->nodes[n].instance))
+    if (remat_is_early(g->nodes[n].phase) || (own && !g->nodes[n].instance))
         return;
     REMAT_NEW(x->arena, inputs, g->nodes[n].input_count);
     memcpy(inputs, g->nodes[n].inputs, g->nodes[n].input_count * sizeof *inputs);
@@ -308,7 +305,7 @@ static bool is_settled(const struct extension *x, remat_value v)
     if (remat_is_none(node))
         return true;
     uint16_t op = g->nodes[node].op;
-    return g->values[v.i].role == REMAT_ROLE_GRADIENT && !is_early(&g->nodes[node]) &&
+    return g->values[v.i].role == REMAT_ROLE_GRADIENT && !remat_is_early(g->nodes[node].phase) &&
            !remat_is_widening(g, v) && op != REMAT_OP_constant && op != REMAT_OP_column;
 }
 

@@ -54,9 +54,7 @@ enum reading {                  /* who reads an item */
                READ_EARLY = 1,  /* what of the forward pass or the loss runs in every plan, in
                                    another kernel */
                READ_LOADED = 2, /* a kernel of the backward pass from memory, whatever is decided */
-               READ_INLINED = 4, /* one that inlines it */
-               READ_AGAIN = 8,   /* a rerun, by way of its own kernel's slices */
-               READ_LATE = 16,   /* a kernel of the backward pass or the optimizer */
+               READ_LATE = 4,   /* a kernel of the backward pass or the optimizer */
 };
 
 static const struct remat_fused_kernel *kernel_at(const struct builder *b, uint32_t k)
@@ -130,7 +128,7 @@ static void find_lasting(struct builder *b)
         needed[v] = b->s->facts.output[b->s->facts.root[v]];
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
-        bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+        bool early = remat_is_early(node->phase);
         for (uint32_t o = 0; o < node->output_count; o++)
             b->lasting[n] |= early && needed[node->outputs[o].i];
         for (uint32_t i = 0; i < node->input_count && (!early || b->lasting[n]); i++) {
@@ -170,28 +168,15 @@ static void find_readers(struct builder *b)
             if (remat_is_none(item) || (operand->access & REMAT_ACCESS_WRITE))
                 continue;
             bool inlined = remat_settled_inlines(b->s, k, operand->value.i);
-            if (!remat_is_early(kernel_at(b, k)))
-                b->reads[item] |= READ_LATE | (inlined ? READ_INLINED : READ_LOADED);
+            if (!remat_is_early(kernel_at(b, k)->phase))
+                b->reads[item] |= READ_LATE | (inlined ? 0 : READ_LOADED);
         }
-    for (uint32_t i = 0; i < b->out->item_count; i++) {
-        const struct remat_slice *slice = slice_of(b, i);
-        for (uint32_t r = 0; is_program(b, writer_of(b, i)) && r < slice->read_count; r++) {
-            uint32_t item = b->out->item_of[slice->reads[r].root];
-            if (!remat_is_none(item) && writer_of(b, item) == writer_of(b, i))
-                b->reads[item] |= READ_AGAIN;
-        }
-    }
-    for (uint32_t k = 0; k < b->kernels->count; k++)
-        for (uint32_t r = 0; r < b->s->inlined[k].count; r++)
-            b->reads[b->out->item_of[b->s->inlined[k].roots[r]]] |= READ_INLINED;
 }
 
-/* A recomputed item is made by a rerun for certain: a kernel of the backward pass loads it, or only
- * reruns of other kernels read it, and these do. */
+/* A recomputed item is made by a rerun for certain: a kernel of the backward pass loads it. */
 static bool is_rerun(const struct builder *b, uint32_t item)
 {
-    return !b->s->inlined_by_all[root_of(b, item)] &&
-           ((b->reads[item] & READ_LOADED) || !(b->reads[item] & (READ_INLINED | READ_AGAIN)));
+    return !b->s->inlined_by_all[root_of(b, item)] && (b->reads[item] & READ_LOADED);
 }
 
 static struct remat_border_item describe_item(const struct builder *b, uint32_t item)
@@ -498,22 +483,29 @@ static double least_with(const struct builder *b, uint32_t k, const struct set *
     return fmax(load.compute_ns, load.memory_ns + most_ps / 1000);
 }
 
-/* What each of the set adds, so that no subset adds less than the sum: what it adds alone, less
- * where several add less together. */
+/* Shares of what sets of `count` values cost, by bit and beyond nothing: what each costs alone,
+ * less where several cost less together, so that no set costs less than the sum of its shares. */
+static void find_shares(uint32_t count, const double *cost, double *shares)
+{
+    for (uint32_t i = 0; i < count; i++)
+        shares[i] = cost[1u << i];
+    for (uint32_t set = 1; set < 1u << count; set++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < count; i++)
+            sum += set >> i & 1 ? shares[i] : 0;
+        for (uint32_t i = 0; i < count && sum > cost[set]; i++)
+            shares[i] -= set >> i & 1 ? (sum - cost[set]) / __builtin_popcount(set) : 0;
+    }
+}
+
 static void charge_set(struct builder *b, uint32_t k, const struct set *set, struct remat_load load)
 {
-    double added[INLINED_MAX], base = least_with(b, k, set, load, 0);
+    double added[1 << INLINED_MAX], shares[INLINED_MAX], base = least_with(b, k, set, load, 0);
+    for (uint32_t with = 0; with < 1u << set->count; with++)
+        added[with] = least_with(b, k, set, load, with) - base;
+    find_shares(set->count, added, shares);
     for (uint32_t i = 0; i < set->count; i++)
-        added[i] = least_with(b, k, set, load, 1u << i) - base;
-    for (uint32_t with = 1; with < 1u << set->count; with++) {
-        double sum = 0, all = least_with(b, k, set, load, with) - base;
-        for (uint32_t i = 0; i < set->count; i++)
-            sum += with >> i & 1 ? added[i] : 0;
-        for (uint32_t i = 0; i < set->count && sum > all; i++)
-            added[i] -= with >> i & 1 ? (sum - all) / __builtin_popcount(with) : 0;
-    }
-    for (uint32_t i = 0; i < set->count; i++)
-        charge_task(b, set->items[i], 1000 * added[i]);
+        charge_task(b, set->items[i], 1000 * shares[i]);
 }
 
 /* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
@@ -608,30 +600,12 @@ static double price_without(struct builder *b, uint32_t k, const uint32_t *roots
     return ps;
 }
 
-/* What leaving out each of the values spares, so that for no set of them more is spared than the
- * sum says. */
-static void find_spared(struct builder *b, uint32_t k, const uint32_t *roots, uint32_t count,
-                        double *spared)
-{
-    double all_ps = price_without(b, k, roots, count, 0);
-    for (uint32_t i = 0; i < count; i++)
-        spared[i] = all_ps - price_without(b, k, roots, count, 1u << i);
-    for (uint32_t without = 1; without < 1u << count; without++) {
-        double sum = 0, ps = price_without(b, k, roots, count, without);
-        for (uint32_t i = 0; i < count; i++)
-            sum += without >> i & 1 ? spared[i] : 0;
-        for (uint32_t i = 0; i < count && sum < all_ps - ps; i++)
-            if (without >> i & 1)
-                spared[i] += (all_ps - ps - sum) / __builtin_popcount(without);
-    }
-}
-
 /* A forward kernel: what it need not store is spared. */
 static void add_stores(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
 {
     struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
     double all_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
-    double spared[STORES_MAX];
+    double costs[1 << STORES_MAX], shares[STORES_MAX];
     uint32_t roots[STORES_MAX], optional[STORES_MAX], found = 0;
     count_site(b, all_ps);
     for (uint32_t i = 0; i < count; i++) {
@@ -647,10 +621,12 @@ static void add_stores(struct builder *b, uint32_t k, const uint32_t *items, uin
         roots[found] = root;
         optional[found++] = items[i];
     }
-    find_spared(b, k, roots, found, spared);
+    for (uint32_t without = 0; without < 1u << found; without++)
+        costs[without] = price_without(b, k, roots, found, without) - (without ? costs[0] : 0);
+    find_shares(found, costs, shares); /* below zero */
     for (uint32_t i = 0; i < found; i++) {
-        b->constant_ps -= ceil(spared[i]);
-        add_arc(b, optional[i], task_node(b, optional[i]), remat_ps(ceil(spared[i])));
+        b->constant_ps += floor(shares[i]);
+        add_arc(b, optional[i], task_node(b, optional[i]), -remat_ps(floor(shares[i])));
     }
 }
 
@@ -713,12 +689,13 @@ static void add_sites(struct builder *b)
                 if (!remat_is_none(item) && is_candidate(b, item))
                     items[count++] = item;
             }
-        if (is_program(b, k) && remat_is_early(kernel) && count > 0) {
+        if (is_program(b, k) && remat_is_early(kernel->phase) && count > 0) {
             add_stores(b, k, items, count);
             add_rerun(b, k, items, count);
-        } else if (is_program(b, k) && !remat_is_early(kernel) && b->s->inlined[k].count > 0) {
+        } else if (is_program(b, k) && !remat_is_early(kernel->phase) &&
+                   b->s->inlined[k].count > 0) {
             add_inlining(b, k);
-        } else if (remat_is_early(kernel) && count > 0 && !is_lasting(b, k)) {
+        } else if (remat_is_early(kernel->phase) && count > 0 && !is_lasting(b, k)) {
             double ps = 1000 * (double)b->prices[k].ns;
             b->saved_ps += ps;
             for (uint32_t i = 0; i < count; i++)

@@ -38,12 +38,6 @@ static inline const struct remat_border_task *remat_model_task(const struct rema
     return &model->border.tasks[model->border.items[item].task];
 }
 
-/* Forward pass or loss. */
-static inline bool remat_is_early(const struct remat_fused_kernel *kernel)
-{
-    return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
-}
-
 /* The problem as it looks from the first run of a kernel, a program point: only what is read after
  * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
 struct remat_program_point {

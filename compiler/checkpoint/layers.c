@@ -151,7 +151,7 @@ static uint8_t *find_crossings(const struct layers *l)
     REMAT_NEW(l->arena, out, g->value_count);
     made = find_made(l);
     for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; remat_is_early_node(&g->nodes[n]) && i < g->nodes[n].input_count;
+        for (uint32_t i = 0; remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
              i++) {
             uint32_t root = l->model->settled->facts.root[g->nodes[n].inputs[i].i];
             if (!made[root] || remat_is_none(g->values[root].node))

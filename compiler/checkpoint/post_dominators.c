@@ -11,10 +11,10 @@ static uint32_t find_exit(const struct remat_graph *g)
 {
     uint32_t last = REMAT_NONE;
     for (uint32_t n = 0; n < g->node_count; n++)
-        for (uint32_t i = 0; !remat_is_early_node(&g->nodes[n]) && i < g->nodes[n].input_count;
+        for (uint32_t i = 0; !remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
              i++) {
             uint32_t from = g->values[remat_storage_root(g, g->nodes[n].inputs[i]).i].node;
-            if (!remat_is_none(from) && remat_is_early_node(&g->nodes[from]) &&
+            if (!remat_is_none(from) && remat_is_early(g->nodes[from].phase) &&
                 (remat_is_none(last) || from > last))
                 last = from;
         }
@@ -58,7 +58,7 @@ void remat_post_dominators_find(struct remat_arena *arena, const struct remat_gr
     for (uint32_t n = g->values[out->exit].node + 1; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         uint32_t v = node->outputs[0].i;
-        if (!remat_is_early_node(node) || (v != out->exit && remat_is_none(out->next[v])))
+        if (!remat_is_early(node->phase) || (v != out->exit && remat_is_none(out->next[v])))
             continue;
         if (v != out->exit)
             place(out, v);

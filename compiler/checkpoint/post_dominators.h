@@ -27,9 +27,4 @@ static inline uint32_t remat_representative(const struct remat_graph *graph, uin
     return node == REMAT_NONE ? value : graph->nodes[node].outputs[0].i;
 }
 
-static inline bool remat_is_early_node(const struct remat_node_info *node)
-{
-    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
-}
-
 #endif

@@ -36,7 +36,7 @@ static const struct remat_fused_kernel *whole_of(const struct walker *w, uint32_
 {
     uint32_t k = w->kernels->kernel_of_node[node];
     const struct remat_fused_kernel *kernel = remat_is_none(k) ? NULL : &w->kernels->kernels[k];
-    return kernel && (remat_is_early(kernel) || is_named(kernel)) ? kernel : NULL;
+    return kernel && (remat_is_early(kernel->phase) || is_named(kernel)) ? kernel : NULL;
 }
 
 static void mark(const struct walker *w, bool *marks, uint32_t node)
@@ -56,7 +56,7 @@ static void find_relatives(struct walker *w)
     const struct remat_fused_kernel *at = &w->kernels->kernels[w->out->kernel];
     for (uint32_t j = 0; j < w->kernels->count; j++) {
         const struct remat_fused_kernel *kernel = &w->kernels->kernels[j];
-        if (j <= w->out->kernel && (remat_is_early(kernel) || is_named(kernel)))
+        if (j <= w->out->kernel && (remat_is_early(kernel->phase) || is_named(kernel)))
             mark(w, w->before, kernel->nodes[0].i);
         if (j == w->out->kernel || (j > w->out->kernel && is_named(kernel)))
             mark(w, w->after, kernel->nodes[0].i);
@@ -192,7 +192,7 @@ void remat_model_point(struct remat_arena *arena, const struct remat_model *mode
     find_read(&w);
     mark_wanted(&w);
     count_others(&w);
-    if (!remat_is_early(&w.kernels->kernels[kernel]))
+    if (!remat_is_early(w.kernels->kernels[kernel].phase))
         grant_before(&w);
 }
 

@@ -208,8 +208,7 @@ static bool is_program(const struct settler *s, uint32_t kernel)
 /* Its rerun is meant. */
 static bool is_early(const struct settler *s, uint32_t kernel)
 {
-    uint8_t phase = s->out->kernels->kernels[kernel].phase;
-    return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
+    return remat_is_early(s->out->kernels->kernels[kernel].phase);
 }
 
 static bool reduces(const struct settler *s, const uint32_t *nodes, uint32_t count, uint32_t fact)

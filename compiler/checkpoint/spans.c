@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One pass over the nodes says in which span each lies, one more hashes them: a node's hash
- * holds those of what it reads in its span, so the last bottleneck's is the span's. */
+ * holds those of what it reads in its span. A span's holds those of all that its last bottleneck is
+ * made of, with the number of their readers: a node that is read twice is not two equal nodes. */
 #include "spans.h"
 
 #include "ops.h"
@@ -14,7 +15,7 @@ static const struct remat_node_info *node_at(const struct remat_spans *f, uint32
 
 static bool is_early(const struct remat_spans *f, uint32_t n)
 {
-    return remat_is_early_node(node_at(f, n));
+    return remat_is_early(node_at(f, n)->phase);
 }
 
 void remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph,
@@ -25,8 +26,7 @@ void remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph
     REMAT_NEW(arena, out->in, graph->node_count);
     REMAT_NEW(arena, out->home, graph->node_count);
     REMAT_NEW(arena, out->hash, graph->node_count);
-    REMAT_NEW(arena, out->twin, graph->node_count);
-    memset(out->twin, 0xff, graph->node_count * sizeof *out->twin);
+    REMAT_NEW(arena, out->readers, graph->node_count);
 }
 
 /* --- which nodes they have --- */
@@ -94,7 +94,7 @@ static void divide(struct remat_spans *f)
         }
 }
 
-/* --- whether two are the same --- */
+/* --- which are the same --- */
 
 enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 
@@ -143,70 +143,24 @@ static uint64_t hash_node(const struct remat_spans *f, uint32_t n)
 
 static void hash_spans(struct remat_spans *f)
 {
-    for (uint32_t n = 0; n < f->graph->node_count; n++)
+    const struct remat_graph *g = f->graph;
+    memset(f->readers, 0, g->node_count * sizeof *f->readers);
+    for (uint32_t n = 0; n < g->node_count; n++)
         if (!remat_is_none(f->in[n]))
             f->hash[n] = hash_node(f, n);
     for (uint32_t s = 0; s < f->count; s++)
-        f->items[s].hash = f->hash[f->graph->values[f->items[s].end].node];
-}
-
-static bool same_type(const struct remat_value_info *a, const struct remat_value_info *b)
-{
-    return a->dtype == b->dtype && a->result == b->result &&
-           remat_shape_equal(&a->shape, &b->shape);
-}
-
-static bool same_attributes(const struct remat_node_info *a, const struct remat_node_info *b)
-{
-    if (a->attribute_count != b->attribute_count)
-        return false;
-    for (uint32_t k = 0; k < a->attribute_count; k++) {
-        const struct remat_attribute *p = &a->attributes[k];
-        const struct remat_attribute *q = remat_node_attribute(b, p->key);
-        if (!q || (is_compared(a, p) && !remat_attribute_equal(p, q)))
-            return false;
+        f->readers[g->values[f->items[s].end].node] = 1;
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        if (remat_is_none(f->in[n]) || f->readers[n] == 0)
+            continue;
+        const uint64_t words[] = {f->hash[n], f->readers[n]};
+        f->items[f->in[n]].hash += remat_hash(words, sizeof words, 0);
+        for (uint32_t i = 0; i < node_at(f, n)->input_count; i++) {
+            uint32_t v = node_at(f, n)->inputs[i].i;
+            if (operand_kind(f, f->in[n], v) == INSIDE)
+                f->readers[g->values[v].node]++;
+        }
     }
-    return true;
-}
-
-/* Two nodes are twins of each other only. */
-static void pair(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
-{
-    if (remat_is_none(f->twin[a]) && remat_is_none(f->twin[b])) {
-        f->twin[a] = b;
-        f->twin[b] = a;
-        REMAT_PUSH(f->arena, &f->pairs, a);
-        REMAT_PUSH(f->arena, &f->pairs, b);
-    }
-    *same = f->twin[a] == b && f->twin[b] == a;
-}
-
-static void compare_nodes(struct remat_spans *f, uint32_t a, uint32_t b, bool *same)
-{
-    const struct remat_node_info *p = node_at(f, a), *q = node_at(f, b);
-    const struct remat_value_info *values = f->graph->values;
-    *same = p->op == q->op && p->output_count == q->output_count &&
-            p->input_count == q->input_count && same_attributes(p, q);
-    for (uint32_t o = 0; *same && o < p->output_count; o++)
-        *same = same_type(&values[p->outputs[o].i], &values[q->outputs[o].i]);
-    for (uint32_t i = 0; *same && i < p->input_count; i++) {
-        uint32_t u = p->inputs[i].i, v = q->inputs[i].i;
-        enum operand kind = operand_kind(f, f->in[a], u);
-        *same = kind == operand_kind(f, f->in[b], v) && same_type(&values[u], &values[v]);
-        if (*same && kind == INSIDE)
-            pair(f, values[u].node, values[v].node, same);
-    }
-}
-
-void remat_spans_compare(struct remat_spans *f, uint32_t s, uint32_t t, bool *same)
-{
-    const struct remat_value_info *values = f->graph->values;
-    for (size_t i = 0; i < f->pairs.count; i++)
-        f->twin[f->pairs.items[i]] = REMAT_NONE;
-    f->pairs.count = 0;
-    pair(f, values[f->items[s].end].node, values[f->items[t].end].node, same);
-    for (size_t i = 0; *same && i < f->pairs.count; i += 2)
-        compare_nodes(f, f->pairs.items[i], f->pairs.items[i + 1], same);
 }
 
 void remat_spans_follow(struct remat_spans *f, const struct remat_post_dominators *tree,

@@ -9,7 +9,8 @@ struct remat_span {
     uint32_t end;   /* the bottleneck that it leads to; the one before begins it */
     uint32_t nodes; /* how many */
     bool product;   /* one of them is one */
-    uint64_t hash;  /* equal for those that are the same */
+    uint64_t hash;  /* of what its last bottleneck is made of: ops, attributes (but for the numbers
+                       of  random sites), types, and who reads what */
 };
 
 struct remat_spans {
@@ -19,14 +20,10 @@ struct remat_spans {
     /* private */
     struct remat_arena *arena;
     const struct remat_graph *graph;
-    uint32_t *place; /* by value: number of the span that it begins */
-    uint32_t *home;  /* by node: where all that reads it is */
-    uint64_t *hash;  /* by node */
-    uint32_t *twin;  /* by node: the one it is compared with */
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } pairs; /* of nodes to compare, one after the other */
+    uint32_t *place;   /* by value: number of the span that it begins */
+    uint32_t *home;    /* by node: where all that reads it is */
+    uint64_t *hash;    /* by node */
+    uint32_t *readers; /* by node: in its span, of what the last bottleneck is made of */
 };
 
 /* Belongs to one thread; memory is the arena's. */
@@ -38,9 +35,5 @@ void remat_spans_init(struct remat_arena *arena, const struct remat_graph *graph
  * of all nodes). */
 void remat_spans_follow(struct remat_spans *spans, const struct remat_post_dominators *tree,
                         const bool *written, uint32_t source);
-
-/* *same: the nodes that their last bottlenecks are made of are the same in ops, attributes (but for
- * the numbers of random sites), types, and who reads what. */
-void remat_spans_compare(struct remat_spans *spans, uint32_t a, uint32_t b, bool *same);
 
 #endif

@@ -3,8 +3,7 @@
  * made of data and parameters. Its way to the exit goes through bottlenecks, by the
  * post-dominators; masks, tables and the output of an encoder, which all layers read, lead to some
  * place behind the last of them, so their own ways have no bottlenecks between layers, and they
- * hide none. Runs that repeat with some period are looked for among the hashes of the spans, and
- * then compared node by node.
+ * hide none. Runs that repeat with some period are looked for among the hashes of the spans.
  *
  * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
  * takes O(inputs of all nodes), and one search for a run O(bottlenecks log^2 bottlenecks). */
@@ -136,7 +135,7 @@ static uint32_t count_same(const struct finder *f, uint32_t a, uint32_t b, uint3
     return same;
 }
 
-/* The run with the most nodes that has a product, as far as hashes say. One with a period has a
+/* The run with the most nodes that has a product. One with a period has a
  * span at a multiple of the period that is as the one a period later. */
 static struct run find_run(const struct finder *f)
 {
@@ -160,21 +159,10 @@ static struct run find_run(const struct finder *f)
     return best;
 }
 
-/* *same: each period is what the one before is; else the span that is not is set apart. */
-static void check_run(struct finder *f, const struct run *run, bool *same)
+/* How many nodes the runs on the source's way have. */
+static uint32_t follow(struct finder *f, uint32_t source)
 {
-    *same = true;
-    for (uint32_t s = run->begin + run->period; s < run->begin + run->length && *same; s++) {
-        remat_spans_compare(&f->way, s - run->period, s, same);
-        if (!*same)
-            set_apart(f, s);
-    }
-}
-
-/* *nodes: how many the runs on the source's way have. */
-static void follow(struct finder *f, uint32_t source, uint32_t *nodes)
-{
-    *nodes = 0;
+    uint32_t nodes = 0;
     f->source = source;
     f->runs.count = 0;
     remat_spans_follow(&f->way, &f->tree, f->written, source);
@@ -183,35 +171,32 @@ static void follow(struct finder *f, uint32_t source, uint32_t *nodes)
         if (!remat_is_none(f->way.in[n]) && !remat_is_none(f->out->stack_of[n]))
             set_apart(f, f->way.in[n]);
     for (;;) {
-        bool same;
         sum_up(f);
         struct run run = find_run(f);
         if (run.length == 0)
             break;
-        check_run(f, &run, &same);
-        if (!same)
-            continue;
-        *nodes += run.nodes;
+        nodes += run.nodes;
         REMAT_PUSH(f->arena, &f->runs, run);
         for (uint32_t s = 0; s < run.length; s++)
             set_apart(f, run.begin + s);
     }
+    return nodes;
 }
 
 /* --- the whole --- */
 
-static void find_best(struct finder *f, uint32_t *source)
+static uint32_t find_best(struct finder *f)
 {
-    uint32_t most = 0, nodes;
-    *source = REMAT_NONE;
+    uint32_t most = 0, source = REMAT_NONE;
     for (uint32_t v = 0; v < f->graph->value_count; v++) {
         if (!is_source(f, v))
             continue;
-        follow(f, v, &nodes);
+        uint32_t nodes = follow(f, v);
         if (nodes > most)
-            *source = v;
+            source = v;
         most = nodes > most ? nodes : most;
     }
+    return source;
 }
 
 static void take_run(struct finder *f, const struct run *run)
@@ -234,7 +219,6 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
                        const bool *written, struct remat_stacks *out)
 {
     struct finder f = {.arena = arena, .graph = graph, .written = written, .out = out};
-    uint32_t source, nodes;
     *out = (struct remat_stacks){0};
     REMAT_NEW(arena, out->stack_of, graph->node_count);
     REMAT_NEW(arena, out->span_of, graph->node_count);
@@ -243,13 +227,11 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     remat_post_dominators_find(arena, graph, &f.tree);
     remat_spans_init(arena, graph, &f.way);
     find_flow(&f);
-    find_best(&f, &source);
-    while (!remat_is_none(source)) {
+    for (uint32_t source; !remat_is_none(source = find_best(&f));) {
         if (f.source != source)
-            follow(&f, source, &nodes);
+            follow(&f, source);
         for (size_t r = 0; r < f.runs.count; r++)
             take_run(&f, &f.runs.items[r]);
-        find_best(&f, &source);
     }
     out->count = (uint32_t)f.stacks.count;
     out->stacks = f.stacks.items;

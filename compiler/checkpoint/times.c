@@ -20,11 +20,6 @@ static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, u
     return &t->settled->kernels->kernels[k];
 }
 
-static bool is_early(const struct remat_fused_kernel *kernel)
-{
-    return kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
-}
-
 static bool is_candidate(const struct remat_times *t, uint32_t v)
 {
     return t->settled->standing[v] == REMAT_STANDING_CANDIDATE;
@@ -85,7 +80,7 @@ static void list_reads(struct remat_times *t)
             uint32_t v = kernel->operands[o].value.i;
             bool write = kernel->operands[o].access & REMAT_ACCESS_WRITE;
             t->lasting[k] |= write && !is_candidate(t, v);
-            if (!write && is_candidate(t, v) && !is_early(kernel))
+            if (!write && is_candidate(t, v) && !remat_is_early(kernel->phase))
                 REMAT_PUSH(t->arena, &list, v);
         }
     }
@@ -106,7 +101,7 @@ void remat_times_create(struct remat_arena *arena, const struct remat_settled *s
     REMAT_NEW(arena, t->classes, count);
     for (uint32_t k = 0; k < count; k++) {
         t->classes[k] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
-        if (!is_early(kernel_at(t, k)) && settled->inlined[k].count == 0)
+        if (!remat_is_early(kernel_at(t, k)->phase) && settled->inlined[k].count == 0)
             add(t, k, t->prices[k].ns, 0, &t->same);
     }
     list_candidates(t);
@@ -270,13 +265,14 @@ void remat_times_find(struct remat_times *t, const struct remat_decision *decisi
         for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++)
             read_all(t, decision->actions, k, t->reads[r]);
     for (uint32_t k = 0; k < count; k++)
-        if (t->settled->inlined[k].count > 0 && !t->sites[k].made && !is_early(kernel_at(t, k)))
+        if (t->settled->inlined[k].count > 0 && !t->sites[k].made &&
+            !remat_is_early(kernel_at(t, k)->phase))
             add(t, k, t->prices[k].ns, 0, out);
     for (uint32_t s = 0; s < (1 + rounds) * count; s++)
         if (t->sites[s].runs)
             add_content(t, s, out);
     for (uint32_t k = count; k-- > 0;)
-        if (is_early(kernel_at(t, k)))
+        if (remat_is_early(kernel_at(t, k)->phase))
             add_forward(t, k, out);
 }
 
@@ -286,7 +282,7 @@ void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
     struct remat_times_entry entry = {.ns = ns, .load_begin = (uint32_t)t->loads.count};
     uint32_t site = graph->nodes[kernel->nodes[0].i].kernel, k = site % kernel_count(t);
     uint64_t stored = 0;
-    if (t->too_many || site >= kernel_count(t) || !is_early(kernel_at(t, k))) {
+    if (t->too_many || site >= kernel_count(t) || !remat_is_early(kernel_at(t, k)->phase)) {
         const struct remat_site_content *content = &t->sites[site];
         if (t->too_many || !content->runs || kernel->kind != REMAT_KERNEL_program)
             return;
@@ -306,8 +302,8 @@ void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
         return;
     for (uint32_t o = 0; o < kernel->operand_count && site < kernel_count(t); o++) {
         uint32_t v = kernel->operands[o].value.i;
-        if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) && is_early(kernel_at(t, k)) &&
-            is_candidate(t, v))
+        if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
+            remat_is_early(kernel_at(t, k)->phase) && is_candidate(t, v))
             REMAT_PUSH(t->arena, &t->loads, v);
     }
     entry.load_end = (uint32_t)t->loads.count;

@@ -65,6 +65,12 @@ struct remat_indices {
     int32_t ignored;
 };
 
+/* Forward pass or loss. */
+static inline bool remat_is_early(uint8_t phase)
+{
+    return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
+}
+
 /* Where a value comes from: node REMAT_NONE for graph inputs (parameters, states, inputs). */
 struct remat_value_info {
     const char *name; /* unique in the graph, except that a clone's value has its original's name */

@@ -149,7 +149,7 @@ static struct again done_again(const struct remat_graph *graph,
     uint32_t needed[REMAT_FUSED_INSTRUCTIONS_MAX] = {0}; /* bit p: by pass p */
     enum remat_register_class classes[REMAT_FUSED_INSTRUCTIONS_MAX];
     struct again again = {0, 0};
-    bool early = kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
+    bool early = remat_is_early(kernel->phase);
     if (kernel->kind != REMAT_KERNEL_program || !early || kernel->space.rank == 0 ||
         kernel->space.dims[kernel->space.rank - 1] <= RESIDENT_COLUMNS)
         return again;

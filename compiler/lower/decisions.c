@@ -106,7 +106,7 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
     for (uint32_t n = g->node_count; n-- > 0;) {
         const struct remat_node_info *node = &g->nodes[n];
         uint32_t kernel = j->part->kernels->kernel_of_node[n], end = 0;
-        bool early = node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+        bool early = remat_is_early(node->phase);
         if (remat_op_has(node->op, REMAT_FACT_VIEW))
             continue;
         for (uint32_t o = 0; o < node->output_count && remat_is_none(kernel); o++)

@@ -97,7 +97,7 @@ static const struct remat_node_info *producer(const struct remat_graph *graph, u
 
 static bool is_forward(const struct remat_node_info *node)
 {
-    return node->phase == REMAT_PHASE_FORWARD || node->phase == REMAT_PHASE_LOSS;
+    return remat_is_early(node->phase);
 }
 
 static void find_outside(struct decider *d)

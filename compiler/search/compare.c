@@ -15,8 +15,7 @@ static struct remat_class_times times_of(const struct remat_search *s,
 }
 
 /* The policy fits, and costs that are off could put it in front of what takes *chosen. */
-static remat_status is_rival(struct remat_search *s, struct remat_arena *scratch,
-                             const struct remat_planner *planner, struct remat_proposal *policy,
+static remat_status is_rival(struct remat_search *s, struct remat_proposal *policy,
                              const struct remat_class_times *chosen, bool *out)
 {
     remat_status st = REMAT_OK;
@@ -24,15 +23,13 @@ static remat_status is_rival(struct remat_search *s, struct remat_arena *scratch
     *out = false;
     if (policy->least.live_bytes > s->limit_bytes || !remat_sensitivity_may_lead(&times, chosen))
         return REMAT_OK;
-    REMAT_TRY(remat_proposal_evaluate(s, scratch, planner, policy, s->limit_bytes));
+    REMAT_TRY(remat_proposal_evaluate(s, policy, s->limit_bytes));
     *out = policy->cost.arena_bytes <= s->limit_bytes;
 fail:
     return st;
 }
 
-remat_status remat_compare_manual(struct remat_search *s, struct remat_arena *scratch,
-                                  const struct remat_planner *planner,
-                                  struct remat_proposals *policies,
+remat_status remat_compare_manual(struct remat_search *s, struct remat_proposals *policies,
                                   const struct remat_proposal *chosen,
                                   const struct remat_proposal *manual)
 {
@@ -48,7 +45,7 @@ remat_status remat_compare_manual(struct remat_search *s, struct remat_arena *sc
         bool rival;
         if (remat_search_is_over(s))
             return REMAT_OK;
-        REMAT_TRY(is_rival(s, scratch, planner, &policies->items[i], &times[0], &rival));
+        REMAT_TRY(is_rival(s, &policies->items[i], &times[0], &rival));
         if (rival)
             times[count++] = times_of(s, policies->items[i].cost.times);
     }

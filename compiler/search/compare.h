@@ -7,9 +7,7 @@
 
 /* Adds the note on `chosen` against all policies that fit, the fastest of which is `manual`, also
  * with costs that are off. Evaluates those that could be in front then. */
-remat_status remat_compare_manual(struct remat_search *search, struct remat_arena *scratch,
-                                  const struct remat_planner *planner,
-                                  struct remat_proposals *policies,
+remat_status remat_compare_manual(struct remat_search *search, struct remat_proposals *policies,
                                   const struct remat_proposal *chosen,
                                   const struct remat_proposal *manual);
 

@@ -22,8 +22,6 @@ struct points {
 
 struct walk {
     struct remat_search *search;
-    struct remat_planner *planner;
-    struct remat_arena *scratch;
     struct remat_queue queue;
     struct points points;
     bool all; /* every proposal that could be a point is priced */
@@ -85,21 +83,19 @@ static remat_status begin(struct walk *w)
     remat_status st = REMAT_OK;
     struct remat_search *s = w->search;
     struct remat_proposals policies = {0};
-    REMAT_TRY(remat_search_planner(s, &w->planner));
+    REMAT_TRY(remat_search_plan(s));
     w->queue = (struct remat_queue){.search = s,
                                     .name = "the curve, fastest first",
-                                    .planner = w->planner,
-                                    .scratch = w->scratch,
                                     .order = REMAT_FASTEST_FIRST,
                                     .covered_bytes = UINT64_MAX};
     REMAT_TRY(remat_search_policies(s, true, &policies));
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
-            REMAT_TRY(remat_proposal_evaluate(s, w->scratch, w->planner, &policies.items[i], 0));
+            REMAT_TRY(remat_proposal_evaluate(s, &policies.items[i], 0));
             add_point(w, &policies.items[i]);
         }
     s->state.to_see_count = (uint32_t)policies.count;
-    remat_proposals_bound(s, w->scratch, w->planner, &policies);
+    remat_proposals_bound(s, &policies);
     for (size_t i = 0; i < policies.count; i++)
         remat_queue_add(&w->queue, &policies.items[i]);
     uint32_t added = w->queue.added_count;
@@ -148,7 +144,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
 {
     remat_status st = REMAT_OK;
     struct walk w = {.search = s};
-    w.scratch = remat_scratch_open(s->ctx);
+    s->scratch = remat_scratch_open(s->ctx);
     REMAT_TRY(begin(&w));
     REMAT_TRY(walk(&w));
     if (plan)
@@ -164,13 +160,13 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
         .cut_short = s->over,
         .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
     if (out->bounded)
-        out->floor_bytes = remat_planner_floor(w.planner);
+        out->floor_bytes = remat_planner_floor(s->planner);
     for (uint32_t i = 0; i < out->count && out->bounded; i++) {
         struct remat_frontier_point *point = &out->points[i];
-        point->bound_ns = remat_planner_bound(w.planner, point->live_peak_bytes);
+        point->bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
         REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
     }
 fail:
-    remat_scratch_close(w.scratch);
+    remat_scratch_close(s->scratch);
     return st;
 }

@@ -62,7 +62,7 @@ static bool is_between(const struct remat_arrangement *c, uint32_t root)
 {
     for (uint32_t at = 0; at < c->kernels.count; at++) {
         const struct remat_fused_kernel *kernel = &c->kernels.kernels[c->order[at]];
-        bool early = kernel->phase == REMAT_PHASE_FORWARD || kernel->phase == REMAT_PHASE_LOSS;
+        bool early = remat_is_early(kernel->phase);
         bool beyond = early ? at >= c->lifespans.peak_position : at <= c->lifespans.peak_position;
         if (beyond && uses(kernel, root))
             return false;
@@ -130,23 +130,24 @@ fail:
     return st;
 }
 
-remat_status remat_infeasible(struct remat_search *p, const struct remat_planner *planner,
-                              const struct remat_proposal *proposal)
+remat_status remat_infeasible(struct remat_search *p, const struct remat_proposal *proposal)
 {
     remat_status st = REMAT_OK;
     struct remat_chosen smallest;
     struct remat_notes ignored = {0};
     uint64_t arena_bytes = proposal->cost.arena_bytes;
-    uint64_t floor_bytes = planner ? remat_planner_floor(planner) : 0;
+    bool per_op =
+        !remat_policy_given(&p->settings->policy) && p->settings->solver == REMAT_SOLVER_PER_OP;
+    uint64_t floor_bytes = per_op ? remat_planner_floor(p->planner) : 0;
     const struct remat_arrangement *c = &smallest.arranged;
     struct remat_text residents = {.arena = p->arena};
     const char *what = p->over ? "the smallest policy that was tried before the search was ended"
                                : "the smallest manual policy";
     struct remat_text proven = {.arena = p->arena};
-    REMAT_TRY(remat_proposal_carry(p, p->arena, planner, proposal, &ignored, &smallest));
+    REMAT_TRY(remat_proposal_carry(p, proposal, &ignored, &smallest));
     if (remat_policy_given(&p->settings->policy))
         what = "this policy";
-    else if (p->settings->solver == REMAT_SOLVER_PER_OP)
+    else if (per_op)
         what = p->over ? "the smallest plan that was found before the search was ended"
                        : "the smallest plan that was found";
     if (floor_bytes)
@@ -171,10 +172,10 @@ fail:
     return st;
 }
 
-remat_status remat_infeasible_cut_short(const struct remat_search *p,
-                                        const struct remat_planner *planner)
+remat_status remat_infeasible_cut_short(const struct remat_search *p)
 {
-    uint64_t floor_bytes = remat_planner_floor(planner), budget_bytes = p->settings->budget_bytes;
+    uint64_t floor_bytes = remat_planner_floor(p->planner),
+             budget_bytes = p->settings->budget_bytes;
     if (p->limit_bytes < floor_bytes)
         return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                            "budget %" PRIu64 " B is too small. Proven: no choice of what to "

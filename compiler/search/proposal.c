@@ -7,55 +7,51 @@
 #include "rewrite.h"
 
 static void decide(struct remat_search *s, struct remat_arena *arena,
-                   const struct remat_planner *planner, const struct remat_proposal *proposal,
-                   struct remat_notes *notes, struct remat_decision *out)
+                   const struct remat_proposal *proposal, struct remat_notes *notes,
+                   struct remat_decision *out)
 {
     remat_stopwatch_start(s->watch);
     if (proposal->policy)
         remat_policy_decide(s->ground, arena, proposal->policy, out, notes);
     else if (remat_is_none(proposal->path))
-        remat_planner_near(planner, arena, proposal->step, out);
+        remat_planner_near(s->planner, arena, proposal->step, out);
     else
-        remat_planner_decide(planner, arena, proposal->path, proposal->step, out);
+        remat_planner_decide(s->planner, arena, proposal->path, proposal->step, out);
     remat_stopwatch_lap(s->watch, REMAT_LAP_DECIDE);
 }
 
-void remat_proposal_find_least(struct remat_search *s, struct remat_arena *scratch,
-                               const struct remat_planner *planner, struct remat_proposal *proposal)
+void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *proposal)
 {
     struct remat_decision decision;
     struct remat_notes ignored = {0};
-    decide(s, scratch, planner, proposal, &ignored, &decision);
-    proposal->least = remat_planner_least(planner, scratch, &decision);
-    remat_arena_reset(scratch);
+    decide(s, s->scratch, proposal, &ignored, &decision);
+    proposal->least = remat_planner_least(s->planner, s->scratch, &decision);
+    remat_arena_reset(s->scratch);
 }
 
-uint64_t remat_proposal_live_peak(struct remat_search *s, struct remat_arena *scratch,
-                                  const struct remat_planner *planner,
-                                  struct remat_proposal proposal)
+uint64_t remat_proposal_live_peak(struct remat_search *s, struct remat_proposal proposal)
 {
     struct remat_decision decision;
     struct remat_notes ignored = {0};
-    decide(s, scratch, planner, &proposal, &ignored, &decision);
+    decide(s, s->scratch, &proposal, &ignored, &decision);
     uint64_t bytes = remat_evaluate(s->evaluator, &decision).live_peak_bytes;
-    remat_arena_reset(scratch);
+    remat_arena_reset(s->scratch);
     return bytes;
 }
 
-remat_status remat_proposal_evaluate(struct remat_search *s, struct remat_arena *scratch,
-                                     const struct remat_planner *planner,
-                                     struct remat_proposal *proposal, uint64_t limit_bytes)
+remat_status remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *proposal,
+                                     uint64_t limit_bytes)
 {
     remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_notes ignored = {0};
-    decide(s, scratch, planner, proposal, &ignored, &decision);
+    decide(s, s->scratch, proposal, &ignored, &decision);
     REMAT_TRY(remat_evaluate_packed(s->evaluator, &decision, limit_bytes, s->settings->guard_bytes,
                                     &proposal->cost));
     if (proposal->cost.arena_bytes < s->fixed_arena_bytes)
         proposal->cost.arena_bytes = s->fixed_arena_bytes;
 fail:
-    remat_arena_reset(scratch);
+    remat_arena_reset(s->scratch);
     return st;
 }
 
@@ -118,8 +114,7 @@ static bool is_extreme(const struct remat_policy *policy, uint32_t most_layers)
             policy->layer_count == most_layers);
 }
 
-void remat_proposals_bound(struct remat_search *s, struct remat_arena *scratch,
-                           const struct remat_planner *planner, struct remat_proposals *policies)
+void remat_proposals_bound(struct remat_search *s, struct remat_proposals *policies)
 {
     size_t kept = 0;
     uint32_t most_layers = 0;
@@ -130,7 +125,7 @@ void remat_proposals_bound(struct remat_search *s, struct remat_arena *scratch,
         struct remat_proposal policy = policies->items[i];
         if (!is_extreme(policy.policy, most_layers) && remat_search_is_over(s))
             continue;
-        remat_proposal_find_least(s, scratch, planner, &policy);
+        remat_proposal_find_least(s, &policy);
         policies->items[kept++] = policy;
     }
     policies->count = kept;
@@ -138,24 +133,22 @@ void remat_proposals_bound(struct remat_search *s, struct remat_arena *scratch,
     drop_twins(policies);
 }
 
-remat_status remat_proposal_carry(struct remat_search *s, struct remat_arena *arena,
-                                  const struct remat_planner *planner,
-                                  const struct remat_proposal *proposal, struct remat_notes *notes,
-                                  struct remat_chosen *out)
+remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,
+                                  struct remat_notes *notes, struct remat_chosen *out)
 {
     remat_status st = REMAT_OK;
     struct remat_evaluator *evaluator;
     struct remat_graph *graph;
     *out = (struct remat_chosen){.name = proposal->name};
-    decide(s, arena, planner, proposal, notes, &out->decision);
+    decide(s, s->arena, proposal, notes, &out->decision);
     remat_stopwatch_start(s->watch);
     evaluator = remat_evaluator_for(s->evaluator, &out->decision);
-    graph = remat_rewrite(s->ctx, arena, &evaluator->clones, &out->decision);
+    graph = remat_rewrite(s->ctx, s->arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
-    REMAT_TRY(remat_arrange(s->ctx, arena, graph, s->statics, &s->settings->device, s->watch,
+    REMAT_TRY(remat_arrange(s->ctx, s->arena, graph, s->statics, &s->settings->device, s->watch,
                             &out->arranged));
     remat_stopwatch_start(s->watch);
-    REMAT_TRY(remat_place(s->ctx, arena, s->statics, &out->arranged.lifespans,
+    REMAT_TRY(remat_place(s->ctx, s->arena, s->statics, &out->arranged.lifespans,
                           s->settings->guard_bytes, &out->arena_bytes));
     remat_stopwatch_lap(s->watch, REMAT_LAP_PLACE);
     if (out->arena_bytes < s->fixed_arena_bytes)

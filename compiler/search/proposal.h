@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decisions that a search compares, before they are carried out: where each comes from and what is
  * known of its cost. Functions give REMAT_OK unless memory ends or something is wrong with the
- * compiler; `scratch` comes back empty. */
+ * compiler. */
 #ifndef REMAT_PROPOSAL_H
 #define REMAT_PROPOSAL_H
 
@@ -26,18 +26,13 @@ remat_status remat_search_policies(struct remat_search *search, bool manual,
                                    struct remat_proposals *out);
 
 /* Fills proposal->least. */
-void remat_proposal_find_least(struct remat_search *search, struct remat_arena *scratch,
-                               const struct remat_planner *planner,
-                               struct remat_proposal *proposal);
+void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
 
-uint64_t remat_proposal_live_peak(struct remat_search *search, struct remat_arena *scratch,
-                                  const struct remat_planner *planner,
-                                  struct remat_proposal proposal);
+uint64_t remat_proposal_live_peak(struct remat_search *search, struct remat_proposal proposal);
 
 /* Fills proposal->cost; packed where the live peak is at most limit_bytes. */
-remat_status remat_proposal_evaluate(struct remat_search *search, struct remat_arena *scratch,
-                                     const struct remat_planner *planner,
-                                     struct remat_proposal *proposal, uint64_t limit_bytes);
+remat_status remat_proposal_evaluate(struct remat_search *search, struct remat_proposal *proposal,
+                                     uint64_t limit_bytes);
 
 /* Those that have been evaluated, to settings->tried; `all` is how many there were to choose from.
  */
@@ -47,12 +42,10 @@ void remat_proposals_show(struct remat_search *search, const char *name, uint32_
 /* Finds the least costs of policies, sorts by time, and keeps one of those that make the same
  * kernels, the one with the least index. A search that is over looks at nothing and full
  * recomputation alone. */
-void remat_proposals_bound(struct remat_search *search, struct remat_arena *scratch,
-                           const struct remat_planner *planner, struct remat_proposals *policies);
+void remat_proposals_bound(struct remat_search *search, struct remat_proposals *policies);
 
 /* Decide, clone, arrange, place. REMAT_ERROR_INTERNAL if that is not what was evaluated. */
-remat_status remat_proposal_carry(struct remat_search *search, struct remat_arena *arena,
-                                  const struct remat_planner *planner,
+remat_status remat_proposal_carry(struct remat_search *search,
                                   const struct remat_proposal *proposal, struct remat_notes *notes,
                                   struct remat_chosen *out);
 

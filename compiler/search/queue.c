@@ -24,13 +24,13 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
 static uint32_t find_path_count(struct remat_queue *q)
 {
     struct remat_search *s = q->search;
-    uint32_t path = remat_planner_single_count(q->planner);
-    uint32_t count = remat_planner_path_count(q->planner);
+    uint32_t path = remat_planner_single_count(q->search->planner);
+    uint32_t count = remat_planner_path_count(q->search->planner);
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
     while (s->path_count == 0 && path < count && bytes < least_bytes && !remat_search_is_over(s)) {
         least_bytes = bytes ? bytes : least_bytes;
-        uint32_t last = remat_planner_path_length(q->planner, path) - 1;
-        bytes = remat_proposal_live_peak(s, q->scratch, q->planner, remat_queue_step(path, last));
+        uint32_t last = remat_planner_path_length(q->search->planner, path) - 1;
+        bytes = remat_proposal_live_peak(s, remat_queue_step(path, last));
         path++;
     }
     if (s->path_count == 0)
@@ -69,7 +69,7 @@ static void halve(struct remat_queue *q, const struct remat_queue_entry *entry)
     uint32_t middle = entry->first + (entry->last.step - entry->first) / 2;
     struct remat_proposal left = remat_queue_step(entry->last.path, middle);
     left.index = entry->last.index;
-    remat_proposal_find_least(q->search, q->scratch, q->planner, &left);
+    remat_proposal_find_least(q->search, &left);
     push_range(q, entry->first, &left, entry->key);
     push_range(q, middle + 1, &entry->last, left.least.step_ns);
 }
@@ -77,15 +77,16 @@ static void halve(struct remat_queue *q, const struct remat_queue_entry *entry)
 /* Ranges of at most `stride` decisions, none with a corner before its end. */
 static void add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
 {
-    uint32_t plain = remat_planner_path_length(q->planner, path);
-    uint32_t count = plain + remat_planner_nested_count(q->planner, path);
+    uint32_t plain = remat_planner_path_length(q->search->planner, path);
+    uint32_t count = plain + remat_planner_nested_count(q->search->planner, path);
     uint64_t before_ns = 0;
     for (uint32_t first = 0, end; first < count && !remat_search_is_over(q->search); first = end) {
-        end = first < plain ? remat_planner_path_corner(q->planner, path, first) + 1 : count;
+        end =
+            first < plain ? remat_planner_path_corner(q->search->planner, path, first) + 1 : count;
         end = end - first > stride ? first + stride : end;
         struct remat_proposal last = remat_queue_step(path, end - 1);
         last.index = q->added_count;
-        remat_proposal_find_least(q->search, q->scratch, q->planner, &last);
+        remat_proposal_find_least(q->search, &last);
         push_range(q, first, &last, before_ns);
         before_ns = last.least.step_ns;
         q->added_count += end - first;
@@ -95,15 +96,15 @@ static void add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
 void remat_queue_add_planned(struct remat_queue *q)
 {
     uint64_t decisions = 0, stride;
-    for (uint32_t i = 0; i < remat_planner_near_count(q->planner); i++) {
+    for (uint32_t i = 0; i < remat_planner_near_count(q->search->planner); i++) {
         struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
-        remat_proposal_find_least(q->search, q->scratch, q->planner, &near);
+        remat_proposal_find_least(q->search, &near);
         remat_queue_add(q, &near);
     }
     uint32_t path_count = find_path_count(q);
     for (uint32_t path = 0; path < path_count; path++)
-        decisions += remat_planner_path_length(q->planner, path) +
-                     remat_planner_nested_count(q->planner, path);
+        decisions += remat_planner_path_length(q->search->planner, path) +
+                     remat_planner_nested_count(q->search->planner, path);
     stride = decisions * q->search->graph->node_count / NODES_LISTED + 1;
     for (uint32_t path = 0; path < path_count; path++)
         add_path(q, path, (uint32_t)stride);
@@ -182,8 +183,7 @@ bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_
 remat_status remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
                                   uint64_t limit_bytes)
 {
-    remat_status st =
-        remat_proposal_evaluate(q->search, q->scratch, q->planner, proposal, limit_bytes);
+    remat_status st = remat_proposal_evaluate(q->search, proposal, limit_bytes);
     q->taken.items[q->taken.count - 1].cost = proposal->cost;
     return st;
 }

@@ -37,9 +37,7 @@ struct remat_queue_kind {
 /* Lies in the search's arena. */
 struct remat_queue {
     struct remat_search *search;
-    const char *name;                    /* for --print-plan */
-    const struct remat_planner *planner; /* NULL: policies alone */
-    struct remat_arena *scratch;
+    const char *name; /* for --print-plan */
     enum remat_queue_order order;
     struct remat_queue_heap heap;
     struct {

@@ -54,11 +54,12 @@ fail:
     return st;
 }
 
-remat_status remat_search_planner(struct remat_search *s, struct remat_planner **out)
+remat_status remat_search_plan(struct remat_search *s)
 {
     remat_status st = remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                              s->evaluator->prices, &s->settings->device);
-    return st ? st : remat_planner_create(s->ctx, s->planning, s->evaluator, s->pinned, out);
+    return st ? st
+              : remat_planner_create(s->ctx, s->planning, s->evaluator, s->pinned, &s->planner);
 }
 
 remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns, uint64_t step_ns)
@@ -74,8 +75,6 @@ remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns,
 
 struct run {
     struct remat_search *search;
-    struct remat_arena *scratch;
-    struct remat_planner *planner; /* NULL: a policy was given, and there is no budget */
     struct remat_proposals policies;
     bool per_op; /* the planner's decisions are proposals */
 };
@@ -83,11 +82,7 @@ struct run {
 static struct remat_queue queue_of(const struct run *r, const char *name,
                                    enum remat_queue_order order)
 {
-    return (struct remat_queue){.search = r->search,
-                                .name = name,
-                                .planner = r->planner,
-                                .scratch = r->scratch,
-                                .order = order};
+    return (struct remat_queue){.search = r->search, .name = name, .order = order};
 }
 
 static void show_bound(const struct run *r)
@@ -96,7 +91,7 @@ static void show_bound(const struct run *r)
     struct remat_binding binding;
     if (!s->settings->bounded || !s->state.bound_ns)
         return;
-    remat_planner_binding(r->planner, s->planning, s->limit_bytes, &binding);
+    remat_planner_binding(r->search->planner, s->planning, s->limit_bytes, &binding);
     binding.bound_ns = remat_search_step_ns(s, s->state.bound_ns);
     if (binding.kernel)
         s->settings->bounded(s->settings->search_user, &binding);
@@ -130,8 +125,7 @@ static remat_status refuse(const struct run *r)
     if (r->per_op)
         remat_queue_add_planned(&queue);
     REMAT_TRY(remat_queue_smallest(&queue, &smallest, &found));
-    st = found ? remat_infeasible(r->search, r->per_op ? r->planner : NULL, &smallest)
-               : remat_infeasible_cut_short(r->search, r->planner);
+    st = found ? remat_infeasible(r->search, &smallest) : remat_infeasible_cut_short(r->search);
 fail:
     return st;
 }
@@ -139,14 +133,13 @@ fail:
 /* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
 static struct remat_proposal find_smallest_nested(const struct run *r)
 {
-    uint32_t low = remat_planner_path_length(r->planner, 0) - 1;
-    uint32_t high = low + remat_planner_nested_count(r->planner, 0);
+    uint32_t low = remat_planner_path_length(r->search->planner, 0) - 1;
+    uint32_t high = low + remat_planner_nested_count(r->search->planner, 0);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         struct remat_proposal here = remat_queue_step(0, middle);
         struct remat_proposal next = remat_queue_step(0, middle + 1);
-        if (remat_proposal_live_peak(r->search, r->scratch, r->planner, next) <
-            remat_proposal_live_peak(r->search, r->scratch, r->planner, here))
+        if (remat_proposal_live_peak(r->search, next) < remat_proposal_live_peak(r->search, here))
             low = middle + 1;
         else
             high = middle;
@@ -158,8 +151,7 @@ static remat_status try(const struct run *r, const struct remat_proposal *propos
                         struct remat_proposal *out, bool *found)
 {
     *out = *proposal;
-    remat_status st =
-        remat_proposal_evaluate(r->search, r->scratch, r->planner, out, r->search->limit_bytes);
+    remat_status st = remat_proposal_evaluate(r->search, out, r->search->limit_bytes);
     *found = st == REMAT_OK && out->cost.arena_bytes <= r->search->limit_bytes;
     return st;
 }
@@ -172,8 +164,8 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
     const struct remat_proposal *full = &r->policies.items[0];
     struct remat_proposal step;
     bool found = false;
-    if (r->search->limit_bytes < remat_planner_floor(r->planner))
-        return remat_infeasible_cut_short(r->search, r->planner);
+    if (r->search->limit_bytes < remat_planner_floor(r->search->planner))
+        return remat_infeasible_cut_short(r->search);
     for (size_t i = 0; i < r->policies.count && !found; i++) {
         const struct remat_proposal *policy = &r->policies.items[i];
         if (policy->policy->granularity == REMAT_POLICY_NONE)
@@ -184,7 +176,7 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
     if (!found)
         REMAT_TRY(try(r, full, out, &found));
     if (!found && r->per_op) {
-        step = remat_queue_step(0, remat_planner_path_length(r->planner, 0) - 1);
+        step = remat_queue_step(0, remat_planner_path_length(r->search->planner, 0) - 1);
         REMAT_TRY(try(r, &step, out, &found));
     }
     if (!found && r->per_op) {
@@ -192,7 +184,7 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
         REMAT_TRY(try(r, &step, out, &found));
     }
     if (!found)
-        st = remat_infeasible_cut_short(r->search, r->planner);
+        st = remat_infeasible_cut_short(r->search);
 fail:
     return st;
 }
@@ -218,7 +210,7 @@ static remat_status choose_freely(struct run *r, struct remat_proposal *best,
         return s->over ? rescue(r, best) : refuse(r);
     if (!by_hand || s->over)
         return REMAT_OK;
-    REMAT_TRY(remat_compare_manual(s, r->scratch, r->planner, &r->policies, best, manual));
+    REMAT_TRY(remat_compare_manual(s, &r->policies, best, manual));
     if (!remat_policy_megatron_flags(s->arena, manual->policy))
         REMAT_TRY(find_manual(r, true, manual, &by_flags));
 fail:
@@ -229,9 +221,9 @@ static remat_status choose_given(const struct run *r, struct remat_proposal *bes
 {
     remat_status st = REMAT_OK;
     *best = r->policies.items[0];
-    REMAT_TRY(remat_proposal_evaluate(r->search, r->scratch, NULL, best, UINT64_MAX));
+    REMAT_TRY(remat_proposal_evaluate(r->search, best, UINT64_MAX));
     if (best->cost.arena_bytes > r->search->limit_bytes)
-        st = remat_infeasible(r->search, NULL, best);
+        st = remat_infeasible(r->search, best);
 fail:
     return st;
 }
@@ -239,19 +231,19 @@ fail:
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_arena *scratch = remat_scratch_open(s->ctx);
-    struct run r = {.search = s, .scratch = scratch};
+    struct run r = {.search = s};
     struct remat_proposal best, manual = {0};
     bool free = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
+    s->scratch = remat_scratch_open(s->ctx);
     r.per_op = free && s->settings->solver == REMAT_SOLVER_PER_OP;
     REMAT_TRY(remat_search_policies(s, free, &r.policies));
     if (s->settings->has_budget) {
-        REMAT_TRY(remat_search_planner(s, &r.planner));
-        if (s->limit_bytes >= remat_planner_floor(r.planner))
-            s->state.bound_ns = remat_planner_bound(r.planner, s->limit_bytes);
+        REMAT_TRY(remat_search_plan(s));
+        if (s->limit_bytes >= remat_planner_floor(s->planner))
+            s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     }
     if (free) {
-        remat_proposals_bound(s, scratch, r.planner, &r.policies);
+        remat_proposals_bound(s, &r.policies);
         REMAT_TRY(choose_freely(&r, &best, &manual));
     } else {
         REMAT_TRY(choose_given(&r, &best));
@@ -262,13 +254,13 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     show_bound(&r);
     remat_proposals_show(s, "the plan", 1, &best, 1);
     remat_evaluator_forget(s->evaluator);
-    REMAT_TRY(remat_proposal_carry(s, s->arena, r.planner, &best, &s->notes, out));
+    REMAT_TRY(remat_proposal_carry(s, &best, &s->notes, out));
     out->manual = manual.policy;
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = s->state.bound_ns;
-    out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(r.planner) : 0;
-    out->floor_bytes = r.per_op ? remat_planner_floor(r.planner) : 0;
+    out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(s->planner) : 0;
+    out->floor_bytes = r.per_op ? remat_planner_floor(s->planner) : 0;
 fail:
-    remat_scratch_close(scratch);
+    remat_scratch_close(s->scratch);
     return st;
 }

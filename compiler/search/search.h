@@ -13,7 +13,9 @@
 struct remat_search {
     remat_context *ctx;
     struct remat_arena *arena;
-    struct remat_arena *planning; /* of the planner */
+    struct remat_arena *planning;  /* of the planner */
+    struct remat_arena *scratch;   /* of one proposal at a time: empty between two */
+    struct remat_planner *planner; /* NULL: not needed, as where there is no budget */
     const struct remat_compile_settings *settings;
     const struct remat_graph *graph; /* what decisions are made on */
     const struct remat_statics *statics;
@@ -58,8 +60,8 @@ remat_status remat_search_check_bound(struct remat_search *search, uint64_t boun
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_search_is_over(struct remat_search *search);
 
-/* The planner for the search's graph and pins; it lies in the search's arena. */
-remat_status remat_search_planner(struct remat_search *search, struct remat_planner **out);
+/* Makes the planner for the search's graph and pins. */
+remat_status remat_search_plan(struct remat_search *search);
 
 /* Of a whole step, when the decided segment takes `ns`; 0: not known. */
 uint64_t remat_search_step_ns(const struct remat_search *search, uint64_t ns);

@@ -31,6 +31,8 @@ static remat_status prepare(struct fixture *f)
     f->settings = (struct remat_compile_settings){.device = s->device, .has_budget = true};
     f->search = (struct remat_search){.ctx = s->ctx,
                                       .arena = &s->arena,
+                                      .scratch = &f->scratch,
+                                      .planner = f->bench.planner,
                                       .settings = &f->settings,
                                       .graph = s->graph,
                                       .statics = &s->statics,
@@ -45,14 +47,13 @@ fail:
 static remat_status measure_all(struct fixture *f)
 {
     remat_status st = REMAT_OK;
-    const struct remat_planner *planner = f->bench.planner;
+    const struct remat_planner *planner = f->search.planner;
     for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
         uint32_t count =
             remat_planner_path_length(planner, path) + remat_planner_nested_count(planner, path);
         for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
             struct remat_proposal proposal = remat_queue_step(path, step);
-            REMAT_TRY(
-                remat_proposal_evaluate(&f->search, &f->scratch, planner, &proposal, UINT64_MAX));
+            REMAT_TRY(remat_proposal_evaluate(&f->search, &proposal, UINT64_MAX));
             REMAT_TRY_PUSH(&f->bench.s.arena, &f->all, proposal);
         }
     }
@@ -62,8 +63,7 @@ fail:
 
 static void fill(struct fixture *f, enum remat_queue_order order, struct remat_queue *queue)
 {
-    *queue = (struct remat_queue){
-        .search = &f->search, .planner = f->bench.planner, .scratch = &f->scratch, .order = order};
+    *queue = (struct remat_queue){.search = &f->search, .order = order};
     remat_queue_add_planned(queue);
 }
 
