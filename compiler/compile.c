@@ -52,17 +52,23 @@ static remat_status place(struct pipeline *p, struct remat_arena *arena,
     return st;
 }
 
-/* Of a device that has one: no less than the deltas of attention need, before any decision. */
+/* Of a device that has one: no less than the deltas of attention and two lists of sorted tokens
+ * need, before any decision. */
 static uint64_t workspace_bytes(const struct pipeline *p)
 {
     const struct remat_graph *graph = p->graph;
     uint64_t bytes = p->settings->device.workspace_bytes;
     for (uint32_t n = 0; bytes && n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        if (node->op != REMAT_OP_attention_backward)
-            continue;
-        uint64_t deltas = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
-        bytes = deltas > bytes ? deltas : bytes;
+        uint64_t needed = 0;
+        if (node->op == REMAT_OP_attention_backward)
+            needed = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
+        if (node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate) {
+            remat_value ids = node->inputs[node->input_count - 1];
+            needed =
+                2 * remat_align_up(2 * remat_value_bytes(&graph->values[ids.i]), REMAT_ALIGNMENT);
+        }
+        bytes = needed > bytes ? needed : bytes;
     }
     return bytes;
 }

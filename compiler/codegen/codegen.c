@@ -6,6 +6,7 @@
 #include "unwind.h"
 
 enum { SYMBOL_OPS_MAX = 160 }; /* characters */
+enum { DIGIT_BITS_MAX = 6 };   /* by which tokens are sorted at once: so many blocks */
 
 struct emitter {
     remat_context *ctx;
@@ -34,8 +35,9 @@ struct emitter {
 static const char *const shape_names[] = {
     [CUDA_POINTWISE] = "pointwise", [CUDA_TENSORS] = "tensors", [CUDA_TEAM] = "team",
     [CUDA_BLOCK] = "block",         [CUDA_COLUMNS] = "columns", [CUDA_GATHER] = "gather",
-    [CUDA_SCATTER] = "scatter",     [CUDA_ITEMS] = "items",     [CUDA_FORWARD] = "forward",
-    [CUDA_DELTA] = "delta",         [CUDA_KEYS] = "keys",       [CUDA_QUERIES] = "queries"};
+    [CUDA_SORT] = "sort",           [CUDA_SCATTER] = "scatter", [CUDA_ITEMS] = "items",
+    [CUDA_FORWARD] = "forward",     [CUDA_DELTA] = "delta",     [CUDA_KEYS] = "keys",
+    [CUDA_QUERIES] = "queries"};
 
 /* The kernel's name in the plan without its hash, which is of the instructions; so much of it. */
 static char *printable_key(struct emitter *e, const struct cuda_source *s, uint64_t hash,
@@ -112,7 +114,7 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_
     struct remat_cuda_launch launch = {.blocks = (uint32_t)blocks,
                                        .word_begin = (uint32_t)e->words.count};
     remat_text_complete(s->out);
-    if (blocks > INT32_MAX)
+    if (blocks > INT32_MAX || (s->shape == CUDA_SORT && s->rows > INT32_MAX))
         REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID,
                    "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
                    "--loss-chunk) avoid that",
@@ -277,68 +279,109 @@ fail:
     return st;
 }
 
+static uint64_t divide_up(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 static uint64_t bytes_at(const struct emitter *e, const struct remat_operand *operand)
 {
     return e->program->buffers[e->program->values[operand->value].buffer].offset_bytes +
            operand->offset_elements * remat_dtype_bytes((remat_dtype)operand->dtype);
 }
 
-/* Vectors of both tensors are aligned where their rows are. */
+/* At most `width`: vectors of both tensors are aligned where their rows are. */
 static uint32_t embedding_width(const struct emitter *e, const struct remat_operand *table,
-                                const struct remat_operand *rows)
+                                const struct remat_operand *rows, uint32_t width)
 {
-    uint32_t width = 4;
     while (width > 1 &&
            (table->shape[1] % width || bytes_at(e, table) % 16 || bytes_at(e, rows) % 16))
         width /= 2;
     return width;
 }
 
+/* A launch with these words behind those that every launch has. */
+static remat_status add_launch_with(struct emitter *e, struct cuda_source *s, uint64_t blocks,
+                                    const struct remat_cuda_word *words, uint32_t count)
+{
+    remat_status st = REMAT_OK;
+    REMAT_TRY(add_launch(e, s, blocks));
+    for (uint32_t w = 0; w < count; w++)
+        REMAT_PUSH(e->arena, &e->words, words[w]);
+    e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
+fail:
+    return st;
+}
+
+/* Sorts the tokens, s->rows, by `ids`, which become the list: two in the workspace take turns. */
+static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t table_rows,
+                              struct remat_cuda_word *ids)
+{
+    remat_status st = REMAT_OK;
+    uint32_t bits = 64 - (uint32_t)__builtin_clzll(table_rows);
+    uint32_t digits = (bits + DIGIT_BITS_MAX - 1) / DIGIT_BITS_MAX;
+    uint32_t digit_bits = (bits + digits - 1) / digits;
+    uint64_t list_bytes = remat_align_up(s.rows * 8, REMAT_ALIGNMENT);
+    s.shape = CUDA_SORT;
+    s.width = 1;
+    s.threads = REMAT_CUDA_THREADS_MAX;
+    REMAT_TRY(use_workspace(e, s.command, (digits > 1 ? 2 : 1) * list_bytes));
+    for (uint32_t d = 0; d < digits; d++) {
+        struct remat_cuda_word lists[] = {{REMAT_CUDA_WORKSPACE, d % 2 * list_bytes}, *ids};
+        s.columns = d * digit_bits; /* the lowest bit */
+        uint64_t values = (table_rows >> s.columns) + 1, most = UINT64_C(1) << digit_bits;
+        cuda_write_sort(&s, table_rows, digit_bits);
+        REMAT_TRY(add_launch_with(e, &s, values < most ? values : most, lists, 2));
+        *ids = lists[0];
+    }
+fail:
+    return st;
+}
+
 /* `operands`: of table, ids and rows. */
 static remat_status emit_embedding(struct emitter *e, const struct remat_command *command,
-                                   enum cuda_shape shape, const uint32_t operands[3])
+                                   bool backward, const uint32_t operands[3])
 {
     remat_status st = REMAT_OK;
     const struct remat_operand *table = operand_of(e, command, operands[0]),
                                *ids = operand_of(e, command, operands[1]),
                                *rows = operand_of(e, command, operands[2]);
     struct remat_text text = {.arena = e->scratch};
-    struct cuda_embedding embedding = {1,
-                                       (uint64_t)table->shape[0],
-                                       (uint64_t)table->shape[1],
-                                       embedding_width(e, table, rows),
-                                       table->dtype,
-                                       rows->dtype,
-                                       shape == CUDA_SCATTER &&
-                                           e->program->parameters[command->parameter_begin] != 0};
+    struct cuda_embedding embedding = {
+        1,
+        (uint64_t)table->shape[0],
+        (uint64_t)table->shape[1],
+        embedding_width(e, table, rows, backward ? 4 / cuda_dtype_bytes(rows->dtype) : 4),
+        table->dtype,
+        rows->dtype,
+        backward && e->program->parameters[command->parameter_begin] != 0};
+    struct remat_cuda_word words[3] = {{REMAT_CUDA_ARENA, bytes_at(e, table)},
+                                       {REMAT_CUDA_ARENA, bytes_at(e, ids)},
+                                       {REMAT_CUDA_ARENA, bytes_at(e, rows)}};
     for (uint32_t k = 0; k < ids->rank; k++)
         embedding.tokens *= (uint64_t)ids->shape[k];
     struct cuda_source s = {.ctx = e->ctx,
                             .arena = e->scratch,
                             .command = command,
-                            .shape = shape,
+                            .shape = backward ? CUDA_SCATTER : CUDA_GATHER,
                             .width = embedding.width,
                             .out = &text,
                             .indent = 1,
                             .rows = embedding.tokens,
                             .columns = embedding.columns};
-    uint64_t blocks = embedding.tokens;
-    if (shape == CUDA_GATHER) {
-        cuda_write_gather(&s, &embedding);
-        blocks = (embedding.tokens * (embedding.columns / embedding.width) + CUDA_THREADS - 1) /
-                 CUDA_THREADS;
-    } else {
+    uint64_t blocks =
+        divide_up(embedding.tokens * (embedding.columns / embedding.width), CUDA_THREADS);
+    if (backward) {
+        blocks = divide_up(embedding.tokens, CUDA_RUN_ROWS) *
+                 divide_up(embedding.columns, 32 * embedding.width);
         if (!embedding.accumulate)
             REMAT_TRY(emit_fill(e, command, table, 0));
+        REMAT_TRY(emit_sort(e, s, embedding.table_rows, &words[1]));
         cuda_write_scatter_add(&s, &embedding);
+    } else {
+        cuda_write_gather(&s, &embedding);
     }
-    REMAT_TRY(add_launch(e, &s, blocks));
-    for (uint32_t o = 0; o < 3; o++) {
-        struct remat_cuda_word word = {REMAT_CUDA_ARENA,
-                                       bytes_at(e, operand_of(e, command, operands[o]))};
-        REMAT_PUSH(e->arena, &e->words, word);
-    }
-    e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
+    REMAT_TRY(add_launch_with(e, &s, blocks, words, 3));
 fail:
     return st;
 }
@@ -465,9 +508,9 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
                   : emit_parts(e, command, 1, (uint32_t)parameter_of(e, command, 0),
                                (uint64_t)parameter_of(e, command, 1));
     case REMAT_KERNEL_embedding:
-        return emit_embedding(e, command, CUDA_GATHER, (const uint32_t[]){0, 1, 2});
+        return emit_embedding(e, command, false, (const uint32_t[]){0, 1, 2});
     case REMAT_KERNEL_embedding_backward:
-        return emit_embedding(e, command, CUDA_SCATTER, (const uint32_t[]){2, 1, 0});
+        return emit_embedding(e, command, true, (const uint32_t[]){2, 1, 0});
     case REMAT_KERNEL_fill:
         return emit_fill(e, command, operand_of(e, command, 0), parameter_of(e, command, 0));
     case REMAT_KERNEL_attention:

@@ -25,9 +25,21 @@ void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embed
     cuda_text(s, "gather(&a, table, ids, rows);");
 }
 
+void cuda_write_sort(struct cuda_source *s, uint64_t table_rows, uint32_t digit_bits)
+{
+    cuda_text(s, "SHARED_MEMORY(counts, 2 * SORT_WARPS);");
+    cuda_text(s, "struct digit d;");
+    cuda_text(s, "d.tokens = (u32)arguments.word[0];");
+    cuda_text(s, "d.shift = (u32)arguments.word[1];");
+    cuda_text(s, "d.mask = %uu;", (1u << digit_bits) - 1);
+    cuda_text(s, "d.first = %d;", s->columns == 0);
+    cuda_text(s, "d.ids = %lluu;", (unsigned long long)table_rows);
+    cuda_text(s, "sort(&d, (u8 *)arguments.word[2], (const u8 *)arguments.word[3], counts);");
+}
+
 void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding)
 {
-    cuda_text(s, "SHARED_MEMORY(found, %d);", CUDA_THREADS + CUDA_THREADS / 32);
+    cuda_text(s, "SHARED_MEMORY(shared, RUN_ROWS * (32 * %u + 1));", embedding->width);
     write_constants(s, embedding, embedding->table, embedding->rows);
-    cuda_text(s, "scatter_add(&a, table, ids, rows, found);");
+    cuda_text(s, "add_runs(&a, table, ids, rows, shared);");
 }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of a table by ids, and back. Ids outside the table give a row of NaN, and add to none. */
+/* Rows of a table by ids, and back. Ids outside the table give a row of NaN, and add to none.
+ *
+ * On the way back the tokens are sorted by their ids, from the lowest digit on, a launch for each; equal
+ * ones stay in order. The tokens of an id then follow each other: a run, whose rows one block adds. */
 #ifndef REMAT_EMBEDDING
 #define REMAT_EMBEDDING
 #define EMBEDDING_THREADS 256
-#define EMBEDDING_WARPS   8
-#define EMBEDDING_SPAN    8192 /* tokens that a block looks through at once: a word a thread */
+#define SORT_WARPS        32
+#define SORT_LOADS        4   /* of a thread before it uses the first */
+#define RUN_ROWS          128 /* that a block reads before it adds the first */
+#define WARP_ROWS         (RUN_ROWS / (EMBEDDING_THREADS / 32))
+#define NO_ID             0xffffffffu
 
 /* Constants of a kernel, but for the tokens. */
 struct embedding {
@@ -36,84 +42,158 @@ DEV void gather(const struct embedding *a, const u8 *table, const u8 *ids, u8 *r
     store_elements(a->rows, rows + element_of(a, (u32)token, column) * bytes, x, a->width, a->width);
 }
 
-/* Whether an earlier token has the id, the nearest looked at first; ids are compared 32 at a time, by
- * a vote of a warp. */
-DEV u32 has_earlier(const u8 *ids, u32 token, u32 id, float *found)
-{
-    const u32 thread = thread_index(), lane = thread % 32;
-    u32 earlier = 0;
-    for (u32 j = thread; j - lane < token && !earlier; j += EMBEDDING_THREADS)
-        earlier = vote(j < token && read4(ids + (u64)(token - 1 - j) * 4) == id);
-    if (lane == 0)
-        shared_write(found, thread / 32, float_of_bits(earlier));
-    barrier();
-    for (u32 w = 0; w < EMBEDDING_WARPS; w++)
-        earlier |= bits_of_float(shared_read(found, w));
-    return earlier;
-}
+/* What tokens are sorted by: a digit of their ids. A list has for each token its id, or `ids` if that is
+ * outside the table, and its number; the first list is that of the ids. */
+struct digit {
+    u32 tokens, ids, shift, mask, first;
+};
 
-/* In `found` a word for 32 tokens of the span from `first` on, with a bit for each that has the id;
- * those words that are not 0 have a bit in a word for each warp, behind them. */
-DEV void find_tokens(const u8 *ids, u32 tokens, u32 id, u32 first, float *found)
+/* Of the entries from `first` on a lane has every 32nd, and its digit, which is NO_ID at the end. */
+DEV void read_entries(const struct digit *d, const u8 *list, u32 first, u32 end, struct u32x2 *entries,
+                      u32 *values)
 {
-    const u32 thread = thread_index(), lane = thread % 32;
-    u32 mine = 0;
-    UNROLL_BY_4 for (u32 k = 0; k < 32; k++) {
-        const u32 j = first + (thread - lane + k) * 32 + lane;
-        const u32 has = vote(j < tokens && read4(ids + (u64)j * 4) == id);
-        if (k == lane)
-            mine = has;
-    }
-    const u32 any = vote(mine != 0);
-    barrier();
-    shared_write(found, thread, float_of_bits(mine));
-    if (lane == 0)
-        shared_write(found, EMBEDDING_THREADS + thread / 32, float_of_bits(any));
-    barrier();
-}
-
-/* The rows of the tokens found are added in order. */
-DEV void add_rows(const struct embedding *a, float *sum, const u8 *rows, u32 first, u32 column,
-                  float *found)
-{
-    for (u32 w = 0; w < EMBEDDING_WARPS; w++)
-        for (u32 groups = bits_of_float(shared_read(found, EMBEDDING_THREADS + w)); groups;
-             groups &= groups - 1) {
-            const u32 group = w * 32 + lowest_bit(groups);
-            for (u32 has = bits_of_float(shared_read(found, group)); has; has &= has - 1) {
-                const u32 j = first + group * 32 + lowest_bit(has);
-                float x[4];
-                if (column < a->columns) {
-                    load_elements(x, a->rows, rows + element_of(a, j, column) * dtype_bytes(a->rows),
-                                  a->width);
-                    UNROLL for (u32 e = 0; e < a->width; e++) sum[e] = sum[e] + x[e];
-                }
-            }
+    UNROLL for (u32 k = 0; k < SORT_LOADS; k++) {
+        const u32 i = first + k * 32 + thread_index() % 32, at = i < end ? i : end - 1;
+        if (d->first) {
+            entries[k].x = read4(list + (u64)at * 4);
+            entries[k].x = entries[k].x < d->ids ? entries[k].x : d->ids;
+            entries[k].y = at;
+        } else {
+            entries[k] = read8(list + (u64)at * 8);
         }
+        values[k] = i < end ? entries[k].x >> d->shift & d->mask : NO_ID;
+    }
 }
 
-/* A block for each token. One that finds an earlier token of its id has nothing to do; the block of an
- * id's first token adds the rows of all. */
-DEV void scatter_add(const struct embedding *a, u8 *table, const u8 *ids, const u8 *rows,
-                     float *found)
+DEV u32 warp_sum(u32 x)
 {
-    const u32 token = block_index(), id = read4(ids + (u64)token * 4);
-    const u32 earlier = has_earlier(ids, token, id, found);
-    if (earlier || id >= a->table_rows)
-        return;
-    for (u32 begin = 0; begin < a->columns; begin += EMBEDDING_THREADS * a->width) {
-        const u32 column = begin + thread_index() * a->width;
-        u8 *const to = table + element_of(a, id, column) * dtype_bytes(a->table);
-        float sum[4];
-        UNROLL for (u32 e = 0; e < a->width; e++) sum[e] = 0.0f;
-        if (a->accumulate && column < a->columns)
-            load_elements(sum, a->table, to, a->width);
-        for (u32 first = token; first < a->tokens; first += EMBEDDING_SPAN) {
-            find_tokens(ids, a->tokens, id, first, found);
-            add_rows(a, sum, rows, first, column, found);
+    UNROLL for (u32 mask = 16; mask > 0; mask /= 2)
+        x += bits_of_float(shuffle_xor(float_of_bits(x), mask));
+    return x;
+}
+
+/* A block for each value of the digit: its entries go behind those of lower values, in order. Each warp has a
+ * part of the list, of which it counts both, and then places its own, 32 at a time. */
+DEV void sort(const struct digit *d, u8 *to, const u8 *from, float *counts)
+{
+    const u32 lane = thread_index() % 32, warp = thread_index() / 32, value = block_index();
+    const u32 step = 32 * SORT_LOADS, steps = (d->tokens + SORT_WARPS * step - 1) / (SORT_WARPS * step);
+    const u32 begin = warp * steps * step, behind = begin + steps * step;
+    const u32 end = behind < d->tokens ? behind : d->tokens;
+    struct u32x2 entries[SORT_LOADS];
+    u32 values[SORT_LOADS], lower = 0, equal = 0, place = 0;
+    for (u32 first = begin; first < end; first += step) {
+        read_entries(d, from, first, end, entries, values);
+        UNROLL for (u32 k = 0; k < SORT_LOADS; k++) {
+            lower += values[k] < value;
+            equal += values[k] == value;
         }
-        if (column < a->columns)
-            store_elements(a->table, to, sum, a->width, a->width);
     }
+    lower = warp_sum(lower);
+    equal = warp_sum(equal);
+    if (lane == 0) {
+        shared_write(counts, warp, float_of_bits(lower));
+        shared_write(counts, SORT_WARPS + warp, float_of_bits(equal));
+    }
+    barrier();
+    UNROLL_BY_4 for (u32 w = 0; w < SORT_WARPS; w++) {
+        place += bits_of_float(shared_read(counts, w));
+        place += w < warp ? bits_of_float(shared_read(counts, SORT_WARPS + w)) : 0;
+    }
+    for (u32 first = begin; first < end; first += step) {
+        read_entries(d, from, first, end, entries, values);
+        UNROLL for (u32 k = 0; k < SORT_LOADS; k++) {
+            const u32 same = vote(values[k] == value), before = same & ((1u << lane) - 1);
+            if (values[k] == value)
+                write8(to + (u64)(place + count_bits(before)) * 8, entries[k].x, entries[k].y);
+            place += count_bits(same);
+        }
+    }
+}
+
+DEV void store_sum(const struct embedding *a, u8 *table, u32 id, u32 column, float sum)
+{
+    if (id != NO_ID)
+        store_elements(a->table, table + element_of(a, id, column) * dtype_bytes(a->table), &sum, 1, 1);
+}
+
+/* The id of the entry before `i`. */
+DEV u32 id_before(const u8 *list, u32 i) { return i > 0 ? read4(list + (u64)(i - 1) * 8) : NO_ID; }
+
+/* What a block adds: runs that begin in its part [begin, end) of the list, also beyond it. */
+struct runs {
+    u32 begin, end;
+    u32 before, last; /* ids of the entry before the part and of its last one */
+};
+
+/* A warp brings the rows of 16 entries from `first` on to shared memory, a thread some columns of each, from
+ * `column` on; what begins a run is added to what the table has, or to 0. The ids follow the rows, NO_ID for
+ * those that the block does not add. */
+DEV void bring_rows(const struct embedding *a, const struct runs *r, const u8 *table, const u8 *list,
+                    const u8 *rows, u32 first, u32 column, float *shared)
+{
+    const u32 lane = thread_index() % 32, row = thread_index() / 32 * WARP_ROWS;
+    const u32 i = first + row + lane % WARP_ROWS, across = 32 * a->width;
+    struct u32x2 entry;
+    entry.x = NO_ID;
+    entry.y = 0;
+    if (i < a->tokens)
+        entry = read8(list + (u64)i * 8);
+    const u32 begins = vote(i < a->tokens && entry.x != id_before(list, i));
+    const u32 own = entry.x != r->before && (i < r->end || entry.x == r->last);
+    const u32 id = own && entry.x < a->table_rows ? entry.x : NO_ID;
+    float x[WARP_ROWS][4], sums[WARP_ROWS][4];
+    UNROLL for (u32 k = 0; k < WARP_ROWS; k++) {
+        const u32 token = bits_of_float(shuffle_from(float_of_bits(entry.y), k));
+        const u32 to = bits_of_float(shuffle_from(float_of_bits(id), k));
+        const u32 needed = to != NO_ID && column < a->columns;
+        UNROLL for (u32 e = 0; e < a->width; e++) x[k][e] = sums[k][e] = 0.0f;
+        if (needed)
+            load_elements(x[k], a->rows, rows + element_of(a, token, column) * dtype_bytes(a->rows),
+                          a->width);
+        if (needed && a->accumulate && begins >> k & 1)
+            load_elements(sums[k], a->table, table + element_of(a, to, column) * dtype_bytes(a->table),
+                          a->width);
+    }
+    barrier();
+    if (lane < WARP_ROWS)
+        shared_write(shared, RUN_ROWS * across + row + lane, float_of_bits(id));
+    UNROLL for (u32 k = 0; k < WARP_ROWS; k++)
+        UNROLL for (u32 e = 0; e < a->width; e++)
+            shared_write(shared, (row + k) * across + lane * a->width + e,
+                         begins >> k & 1 ? sums[k][e] + x[k][e] : x[k][e]);
+    barrier();
+}
+
+/* A block for each part of the list and as many columns as a warp reads at once. One thread a column adds
+ * the rows in order; a sum is stored when the next id comes. */
+DEV void add_runs(const struct embedding *a, u8 *table, const u8 *list, const u8 *rows, float *shared)
+{
+    const u32 thread = thread_index(), across = 32 * a->width, tiles = (a->columns + across - 1) / across;
+    const u32 tile = block_index() % tiles * across, column = tile + thread;
+    const u32 adds = thread < across && column < a->columns;
+    float sum = 0.0f;
+    u32 id = NO_ID;
+    struct runs r;
+    r.begin = block_index() / tiles * RUN_ROWS;
+    r.end = a->tokens - r.begin < RUN_ROWS ? a->tokens : r.begin + RUN_ROWS;
+    r.before = id_before(list, r.begin);
+    r.last = id_before(list, r.end);
+    u32 more = r.before != r.last;
+    for (u32 first = r.begin; more;) {
+        bring_rows(a, &r, table, list, rows, first, tile + thread % 32 * a->width, shared);
+        for (u32 k = 0; adds && k < RUN_ROWS; k++) {
+            const u32 next = bits_of_float(shared_read(shared, RUN_ROWS * across + k));
+            const float x = shared_read(shared, k * across + thread);
+            if (next != id)
+                store_sum(a, table, id, column, sum);
+            sum = next == id ? sum + x : x;
+            id = next;
+        }
+        first += RUN_ROWS;
+        more = first < a->tokens && id_before(list, first + 1) == r.last;
+    }
+    if (adds)
+        store_sum(a, table, id, column, sum);
 }
 #endif

@@ -39,7 +39,7 @@ DEV double double_of_bits(u64 x) { return __longlong_as_double((i64)x); }
 DEV u64 bits_of_double(double x) { return (u64)__double_as_longlong(x); }
 DEV double square_root_double(double x) { return __dsqrt_rn(x); }
 DEV u32 multiply_high(u32 x, u32 y) { return __umulhi(x, y); }
-DEV u32 lowest_bit(u32 x) { return (u32)__ffs((i32)x) - 1; } /* its number; x is not 0 */
+DEV u32 count_bits(u32 x) { return (u32)__popc(x); } /* that are 1 */
 /* To nearest even; NaN stays NaN. `low` goes to the lower half. */
 DEV u32 narrow_pair(float low, float high)
 {

@@ -10,9 +10,10 @@
 
 #include "codegen.h"
 
-#define CUDA_THREADS 256 /* of every block */
-#define CUDA_NONE    UINT16_MAX
-#define CUDA_WORD16  REMAT_DTYPE_COUNT /* beside the dtypes: 16 bits of any, moved as they are */
+#define CUDA_THREADS  256 /* of every block, but of sort and attention */
+#define CUDA_RUN_ROWS 128 /* of a block that adds rows (embedding.cu) */
+#define CUDA_NONE     UINT16_MAX
+#define CUDA_WORD16   REMAT_DTYPE_COUNT /* beside the dtypes: 16 bits of any, moved as they are */
 
 /* How often a value changes while the space is walked; follows from strides too. */
 enum cuda_variation { CUDA_UNIFORM, CUDA_BY_ROW, CUDA_BY_COLUMN, CUDA_BY_ELEMENT };
@@ -46,6 +47,7 @@ enum cuda_shape {
     CUDA_BLOCK,
     CUDA_COLUMNS,
     CUDA_GATHER,
+    CUDA_SORT,
     CUDA_SCATTER,
     CUDA_ITEMS,
     CUDA_FORWARD, /* attention */
@@ -65,18 +67,19 @@ struct cuda_source {
     int64_t axes[REMAT_RANK_MAX];
     uint64_t rows, columns;
     enum cuda_shape shape;
-    uint32_t width;                 /* elements that a thread reads at once */
-    uint32_t elements;              /* of a thread in a step: width, or 2 of width 1 */
-    uint32_t spacing;               /* columns between them */
-    uint32_t steps;                 /* to a row */
-    uint32_t slots;                 /* pointwise: vectors of a thread, all loaded first */
-    uint32_t block_rows;            /* columns: rows that are added in one chain */
-    uint32_t threads, shared_bytes; /* of a block of attention */
-    bool lasting;                   /* all that is stored stays: parameters, states */
-    bool resident;                  /* values are kept */
-    bool tail;                      /* a step may reach beyond the row */
-    bool totals;                    /* writing the kernel of column totals */
-    uint32_t indent;                /* of the next line */
+    uint32_t width;        /* elements that a thread reads at once */
+    uint32_t elements;     /* of a thread in a step: width, or 2 of width 1 */
+    uint32_t spacing;      /* columns between them */
+    uint32_t steps;        /* to a row */
+    uint32_t slots;        /* pointwise: vectors of a thread, all loaded first */
+    uint32_t block_rows;   /* columns: rows that are added in one chain */
+    uint32_t threads;      /* of a block; 0: CUDA_THREADS */
+    uint32_t shared_bytes; /* of a block of attention */
+    bool lasting;          /* all that is stored stays: parameters, states */
+    bool resident;         /* values are kept */
+    bool tail;             /* a step may reach beyond the row */
+    bool totals;           /* writing the kernel of column totals */
+    uint32_t indent;       /* of the next line */
     struct remat_text *out;
 };
 
@@ -156,6 +159,8 @@ struct cuda_embedding {
     bool accumulate;
 };
 void cuda_write_gather(struct cuda_source *s, const struct cuda_embedding *embedding);
+/* A digit of so many bits, in a list of tokens and their ids; then the rows of the sorted list. */
+void cuda_write_sort(struct cuda_source *s, uint64_t table_rows, uint32_t digit_bits);
 void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding);
 /* A named kernel of threads that each do `item` (named.c): its body and how many items there are
  * (s->rows, which is the number of elements of the last operand before); false if the kind has

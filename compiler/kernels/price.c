@@ -18,6 +18,12 @@
 #define COLUMN_FLOPS     150  /* of a column's sum, however few its rows */
 #define BLOCK_SUM_FLOPS  6    /* for each element, beside the reduction's own */
 #define RESIDENT_COLUMNS 4096 /* longer rows do not fit registers: each pass reads them */
+/* The embedding's gradient. */
+#define DIGIT_BITS 6    /* by which tokens are sorted at once, at most */
+#define SORT_FLOPS 36   /* a token, for each value of the digit */
+#define SORT_BASE  7500 /* a block does as much beside, in tokens */
+#define ADD_FLOPS  38   /* an element */
+#define ROW_NS     18   /* of an id's rows one after the other; estimated */
 
 static uint64_t class_extent(enum remat_register_class class, const struct remat_shape *space)
 {
@@ -183,27 +189,24 @@ static struct again done_again(const struct remat_graph *graph,
     return again;
 }
 
-/* Distinct ids among `tokens` that are drawn by Zipf's law from `rows`: of the sum over ids of
- * 1 - (1 - p)^tokens, with p the share of an id, to some percent. */
-static double distinct_ids(double tokens, double rows)
-{
-    double often = tokens / (log(rows) + 0.5772); /* expected of the most frequent one */
-    double distinct = often * log1p(1.53 * rows / often);
-    return fmin(fmin(distinct, rows), tokens);
-}
-
-/* A block of eight warps for each token compares its id with the others', 8192 at a time, if it is
- * the first of its id, for each 1024 columns anew (compiler/codegen/embedding.cu). */
-static double scan_flops(const struct remat_graph *graph, const struct remat_fused_kernel *kernel)
+/* Tokens are sorted by their ids, a digit a launch, with a block for each of its values that looks
+ * through all tokens; then the rows of each id are added one after the other
+ * (compiler/codegen/embedding.cu). Ids by Zipf's law: so long is the longest of these chains. */
+static double scatter_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
+                         double bytes, const struct remat_device_description *device)
 {
     const struct remat_kernel_operand *dout = &kernel->operands[0], *table = &kernel->operands[2];
-    double columns = (double)table->view->shape[table->view->rank - 1];
-    double element = remat_dtype_bytes(graph->values[dout->value.i].dtype);
-    double tokens = (double)view_bytes(graph, dout) / element / columns;
-    double distinct = distinct_ids(tokens, (double)table->view->shape[0]);
-    double spans = fmax(1, 0.5 + tokens / 16384), tiles = ceil(columns / 1024);
-    double first = 10000 * spans * tiles + 0.3 * tokens, other = 400;
-    return 32 * floor(distinct * first + (tokens - distinct) * other);
+    double columns = (double)table->view->shape[1], rows = (double)table->view->shape[0];
+    double elements =
+        (double)view_bytes(graph, dout) / remat_dtype_bytes(graph->values[dout->value.i].dtype);
+    double tokens = elements / columns, rate = device->pointwise_flops_per_ns;
+    int bits = ilogb(rows) + 1, digits = (bits + DIGIT_BITS - 1) / DIGIT_BITS;
+    double blocks = ldexp(1, (bits + digits - 1) / digits);
+    double looked = SORT_FLOPS * (tokens + SORT_BASE) * fmax(blocks, device->processors) / rate;
+    double chain = ROW_NS * floor(tokens / fmax(1, log(rows) + 0.5772));
+    double added = fmax(ADD_FLOPS * elements / rate, bytes / device->memory_bytes_per_ns);
+    bool filled = kernel->parameters[0] == 0; /* with zeros, by a launch before */
+    return (digits + filled) * device->launch_ns + digits * looked + fmax(added, chain);
 }
 
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
@@ -240,7 +243,8 @@ static double attention_ns(const struct remat_graph *graph, const struct remat_f
 }
 
 static double compute_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
-                         uint64_t flops, const struct remat_device_description *device)
+                         uint64_t flops, uint64_t bytes,
+                         const struct remat_device_description *device)
 {
     switch (remat_kernel_row(kernel->kind)->arithmetic) {
     case REMAT_ARITHMETIC_MATMUL:
@@ -253,7 +257,7 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
         return ROPE_FLOPS * (double)view_bytes(graph, &kernel->operands[0]) /
                device->pointwise_flops_per_ns;
     case REMAT_ARITHMETIC_SCATTER:
-        return device->cuda_arch ? scan_flops(graph, kernel) / device->pointwise_flops_per_ns : 0;
+        return device->cuda_arch ? scatter_ns(graph, kernel, (double)bytes, device) : 0;
     default:
         return (double)flops / device->pointwise_flops_per_ns;
     }
@@ -264,7 +268,7 @@ static struct remat_load load_of(const struct remat_graph *graph,
                                  uint64_t bytes, const struct remat_device_description *device)
 {
     struct again again = done_again(graph, kernel);
-    return (struct remat_load){compute_ns(graph, kernel, flops, device) +
+    return (struct remat_load){compute_ns(graph, kernel, flops, bytes, device) +
                                    (double)again.flops / device->pointwise_flops_per_ns,
                                ((double)bytes + (double)again.bytes) / device->memory_bytes_per_ns};
 }

@@ -115,8 +115,9 @@ REFERENCE(votes)
     EACH_LANE
     {
         memcpy(out[l], votes, sizeof votes);
-        for (out[l][3] = 0; out[l][3] < 31 && !(in[l][3] >> out[l][3] & 1);)
-            out[l][3]++;
+        out[l][3] = 0;
+        for (uint32_t bit = 0; bit < 32; bit++)
+            out[l][3] += in[l][3] >> bit & 1;
     }
 }
 

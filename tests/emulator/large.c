@@ -177,9 +177,18 @@ static void make_gather(struct large *c)
     c->value = LAST_ROWS - 1;
 }
 
+/* In the sorted list, of which the rest has id 0, what a block adds. */
+static void set_list(const struct large *c, uint64_t row, uint32_t value)
+{
+    const struct remat_cuda_launch *last = &c->code.launches[c->code.launch_count - 1];
+    char *list = c->memory + c->program.arena_bytes + c->code.words[last->word_begin + 3].value;
+    for (uint64_t i = row; i < row + 128 && i < c->rows; i++)
+        memcpy(list + i * 8, (uint32_t[]){value, (uint32_t)i}, 8);
+}
+
 static void make_scatter(struct large *c)
 {
-    const int64_t columns = 1024, tokens = 66003;
+    const int64_t columns = 1024, tokens = LAST_ROWS;
     begin(c, REMAT_KERNEL_embedding_backward, (uint64_t)tokens, (uint64_t)columns);
     add_2d(c, REMAT_ACCESS_READ, REMAT_F32, columns, 1);
     add(c, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, (int64_t[]){1});
@@ -188,7 +197,7 @@ static void make_scatter(struct large *c)
     c->maps[2] = (struct map){(LAST_ROWS - 1) * (uint64_t)columns, 0, 1};
     c->reaches[2] = 1;
     c->parameters[0] = 1; /* added to */
-    c->prepare = set_id;
+    c->prepare = set_list;
     c->value = LAST_ROWS - 1;
 }
 

@@ -55,7 +55,7 @@ void emulator_add_product(float *sum, const u32 *x, u32 y0, u32 y1, int half, in
 #define warp_barrier()             emulator_warp_barrier(__LINE__)
 #define shuffle_xor(x, mask)       emulator_shuffle_xor(x, mask, __LINE__)
 #define vote(x)                    emulator_vote((x) != 0, __LINE__)
-#define lowest_bit(x)              ((u32)__builtin_ctz(x))
+#define count_bits(x)              ((u32)__builtin_popcount(x))
 
 DEV float float_of_bits(u32 x)
 {

@@ -62,7 +62,8 @@ static void fill(const struct single *s, char *memory)
     memset(memory, 0xcd, s->program.arena_bytes);
     for (uint32_t o = 0; o < s->command.operand_end; o++)
         for (uint64_t i = 0; i < s->buffers[o].bytes; i += 4) {
-            uint32_t word = s->ids_begin + random_below(s->ids_below);
+            uint32_t word =
+                s->id_of ? s->id_of((uint32_t)(i / 4)) : s->ids_begin + random_below(s->ids_below);
             float value = (float)random_below(2000) * 1e-3f - 1.0f;
             if (s->operands[o].dtype != REMAT_I32)
                 memcpy(&word, &value, 4);
@@ -213,17 +214,18 @@ static const char *run_emulated(const struct single *s, void *library, const cha
                                 const char *expected)
 {
     emulator_kernel *kernels[SINGLE_OPERANDS_MAX];
-    uint64_t bytes = s->program.arena_bytes;
-    char *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
-    struct emulator *emulator = emulator_create(memory, bytes);
+    uint64_t bytes = s->program.arena_bytes, all = bytes + s->code.workspace_bytes;
+    char *memory = aligned_alloc(REMAT_ALIGNMENT, all);
+    struct emulator *emulator = emulator_create(memory, all);
     const char *fault = NULL;
     for (uint32_t k = 0; k < s->code.kernel_count; k++)
         kernels[k] = kernels_find(library, s->code.kernels[k].symbol);
     uint32_t state = cpu_flush_subnormals();
     for (uint64_t order = 0; order < 3 && !fault; order++) {
         memcpy(memory, initial, bytes);
+        memset(memory + bytes, 0xff, s->code.workspace_bytes);
         fault = kernels_run(&(struct kernels_place){emulator, &s->program, &s->code, kernels,
-                                                    SINGLE_SEED, memory, memory, order * 5},
+                                                    SINGLE_SEED, memory, memory + bytes, order * 5},
                             0);
         if (!fault && (s->code.launch_count == 0 || memcmp(memory, expected, bytes) != 0))
             fault = "differs";

@@ -20,9 +20,11 @@ struct single {
     struct remat_program_value values[SINGLE_OPERANDS_MAX];
     struct remat_buffer buffers[SINGLE_OPERANDS_MAX];
     double parameters[SINGLE_PARAMETERS_MAX];
-    /* What i32 operands hold: [begin, begin + below). Of embeddings the CPU refuses ids outside the
-     * table; expected are rows of NaN for them, and that they add to none. */
+    /* What i32 operands hold: [begin, begin + below), or of each position what id_of gives. Of
+     * embeddings the CPU refuses ids outside the table; expected are rows of NaN for them, and that
+     * they add to none. */
     uint32_t ids_begin, ids_below;
+    uint32_t (*id_of)(uint32_t position);
     bool fails; /* on the CPU; the kernels then set all bits of the last operand, NaN or -1 */
     struct remat_cuda_code code;
 };

@@ -213,6 +213,8 @@ static const char *run_case(const struct large *c, struct emulator *emulator, vo
                           c->memory + c->program.arena_bytes};
         uint64_t blocks = change ? change(launch->blocks) : launch->blocks;
         bool deltas = c->kernel.kind == REMAT_KERNEL_attention_backward && l == 0;
+        if (strstr(c->code.kernels[launch->kernel].key, ".sort.")) /* each block reads all tokens */
+            continue;
         fault = deltas ? check_deltas(&run, blocks) : check_launch(&run, blocks);
     }
     return fault;

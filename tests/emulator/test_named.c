@@ -3,7 +3,7 @@
  * error on the CPU; and faults planted into their text (named_mutants.def), each of which must make
  * one of these fail.
  *
- *     test_named COMPILER moves|items|mutants */
+ *     test_named COMPILER moves|vocabulary|items|mutants */
 #include "check.h"
 #include "single.h"
 
@@ -20,6 +20,24 @@ static const struct single_mutant mutants[] = {
 
 /* --- moves --- */
 
+static void test_gradient(remat_context *ctx, const char *compiler, int64_t tokens, int64_t rows,
+                          int64_t columns, remat_dtype dtype, uint64_t offset,
+                          uint32_t (*id_of)(uint32_t position))
+{
+    for (int accumulate = 0; accumulate < 2; accumulate++) {
+        struct single *s = single_begin(REMAT_KERNEL_embedding_backward);
+        s->ids_begin = (uint32_t)-2;
+        s->ids_below = (uint32_t)rows + 4;
+        s->id_of = id_of;
+        s->parameters[0] = accumulate;
+        single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){tokens, columns}, false);
+        single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
+        single_add(s, REMAT_ACCESS_UPDATE, dtype, 2, (int64_t[]){rows, columns}, false);
+        s->operands[0].offset_elements = offset;
+        differing += !single_run(ctx, compiler, s);
+    }
+}
+
 /* Some ids outside the table, two on either side. Operands begin `offset` elements later. */
 static void test_embedding(remat_context *ctx, const char *compiler, int64_t tokens, int64_t rows,
                            int64_t columns, remat_dtype dtype, uint64_t offset)
@@ -32,17 +50,36 @@ static void test_embedding(remat_context *ctx, const char *compiler, int64_t tok
     single_add(s, REMAT_ACCESS_WRITE, dtype, 2, (int64_t[]){tokens, columns}, false);
     s->operands[0].offset_elements = offset;
     differing += !single_run(ctx, compiler, s);
-    for (int accumulate = 0; accumulate < 2; accumulate++) {
-        s = single_begin(REMAT_KERNEL_embedding_backward);
-        s->ids_begin = (uint32_t)-2;
-        s->ids_below = (uint32_t)rows + 4;
-        s->parameters[0] = accumulate;
-        single_add(s, REMAT_ACCESS_READ, dtype, 2, (int64_t[]){tokens, columns}, false);
-        single_add(s, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, false);
-        single_add(s, REMAT_ACCESS_UPDATE, dtype, 2, (int64_t[]){rows, columns}, false);
-        s->operands[0].offset_elements = offset;
-        differing += !single_run(ctx, compiler, s);
-    }
+    test_gradient(ctx, compiler, tokens, rows, columns, dtype, offset, NULL);
+}
+
+#define VOCABULARY 50257
+
+/* Each power of two as likely: nearly by Zipf's law. */
+static uint32_t by_zipf(uint32_t position)
+{
+    uint32_t mixed = position * 2654435769u, bits = mixed >> 28;
+    return (1u << bits | (mixed * 1664525u + 1013904223u) >> 16 >> (16 - bits)) - 1;
+}
+
+static uint32_t equal(uint32_t position)
+{
+    (void)position;
+    return VOCABULARY - 1;
+}
+
+static uint32_t different(uint32_t position)
+{
+    return position * 7919 % VOCABULARY;
+}
+
+/* Over a whole vocabulary: ids of three digits. */
+static void test_vocabulary(remat_context *ctx, const char *compiler)
+{
+    static uint32_t (*const ids[])(uint32_t) = {by_zipf, equal, different};
+    for (uint32_t i = 0; i < 3; i++)
+        test_gradient(ctx, compiler, 1371, VOCABULARY, 6, i % 2 ? REMAT_BF16 : REMAT_F32, 0,
+                      ids[i]);
 }
 
 static void test_copies(remat_context *ctx, const char *compiler, int64_t rows, int64_t columns,
@@ -71,9 +108,10 @@ static void test_moves(remat_context *ctx, const char *compiler)
 {
     static const int64_t tokens[] = {1, 37, 300}, columns[] = {1, 6, 64, 1031};
     static const remat_dtype dtypes[] = {REMAT_F32, REMAT_F16, REMAT_BF16};
+    /* several steps of a warp's part, two digits, runs beyond a block's rows */
+    test_gradient(ctx, compiler, 4397, 67, 3, REMAT_F32, 0, NULL);
     for (uint32_t d = 0; d < 3; d++)
         test_embedding(ctx, compiler, 37, 13, 64, dtypes[d], 1 + d);
-    test_embedding(ctx, compiler, 8500, 5, 3, REMAT_F32, 0); /* more than a span of tokens */
     for (uint32_t c = 0; c < sizeof columns / sizeof *columns; c++)
         for (uint32_t t = 0; t < sizeof tokens / sizeof *tokens; t++) {
             remat_dtype dtype = dtypes[(c + t) % 3];
@@ -193,9 +231,10 @@ int main(int argc, char **argv)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
     const char *what = argc > 2 ? argv[2] : "moves";
-    (strcmp(what, "moves") == 0   ? test_moves
-     : strcmp(what, "items") == 0 ? test_items
-                                  : test_mutants)(ctx, argv[1]);
+    (strcmp(what, "moves") == 0        ? test_moves
+     : strcmp(what, "vocabulary") == 0 ? test_vocabulary
+     : strcmp(what, "items") == 0      ? test_items
+                                       : test_mutants)(ctx, argv[1]);
     remat_context_destroy(&ctx);
     CHECK(differing == 0, "%u kernels", differing);
     return check_exit();

@@ -304,7 +304,7 @@ def items_of(machine, stage):
         "kernels": {**{f"samples {first}": (family, "samples", SAMPLES_EACH, first)
                        for first in range(0, SAMPLES, SAMPLES_EACH)},
                     **{f"attention {number}": (family, "attention", number) for number in range(ATTENTION_SIZES)},
-                    **{name: (family, "named", name) for name in ["moves", "items"]},
+                    **{name: (family, "named", name) for name in ["moves", "vocabulary", "items"]},
                     **{" ".join([model, *form[1:], *shape]): (kernels, model, form, shape)
                        for model, form, shape in KERNELS}},
         "steps": {"memory": (memory,), "host": (host,),

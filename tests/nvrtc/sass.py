@@ -4,8 +4,7 @@
 One thread, the first of its warp, is followed through the kernel. Integers that come from the launch, the
 thread and the block are known; what is loaded, shuffled or floating is not, and neither is what depends on it.
 Branches depend on what is known, but for two kinds. A slow path (of a division or a square root whose
-operand is subnormal or huge) calls a function, and is left out. Other unknown branches fall through.
-`votes` is what votes of the warp give."""
+operand is subnormal or huge) calls a function, and is left out. Other unknown branches fall through."""
 import re
 import struct
 import subprocess
@@ -74,8 +73,8 @@ def lop3(a, b, c, table):
 class Thread:
     """Registers and predicates are integers, or None where they are not known."""
 
-    def __init__(self, code, words, thread, block, votes):
-        self.code, self.words, self.votes = code, words, votes
+    def __init__(self, code, words, thread, block):
+        self.code, self.words = code, words
         self.special = {"SR_TID.X": thread, "SR_CTAID.X": block, "SR_LANEID": thread % 32}
         self.registers, self.predicates = {}, {}
         self.issued = self.products = self.loaded_bytes = 0
@@ -368,13 +367,6 @@ class Thread:
         key = (lambda x: x) if "U32" in i.modifiers else signed
         return (min if which else max)(a + b & MASK, c, key=key)
 
-    def do_VOTE(self, _):
-        return [self.votes, int(self.votes != 0)]
-
-    def do_LDS(self, _):
-        """Of integers only votes are shared."""
-        return self.votes
-
     def do_I2F(self, i):
         x = self.value(i.operands[1])
         return None if x is None else struct.unpack("<I", struct.pack("<f", float(x)))[0]
@@ -390,13 +382,13 @@ class Thread:
         return None if x is None else int(struct.unpack("<f", struct.pack("<I", x))[0])
 
 
-def follow(code, launch, thread, block, votes=0):
-    one = Thread(code, launch["words"], thread, block, votes)
+def follow(code, launch, thread, block):
+    one = Thread(code, launch["words"], thread, block)
     one.run()
     return one
 
 
-def count(code, launch, votes=0):
+def count(code, launch):
     """What all warps of a launch do: instructions, matrix products, bytes that are loaded. From a few of its
     blocks, spread so that they fall into any pattern. The first two warps of a block may have more to do: they
     finish its sums."""
@@ -407,7 +399,7 @@ def count(code, launch, votes=0):
     total = [0, 0, 0]
     for block in blocks:
         for warp, stands_for in samples:
-            one = follow(code, launch, warp * 32, block, votes)
+            one = follow(code, launch, warp * 32, block)
             for k, found in enumerate((one.issued, one.products, one.loaded_bytes * 32)):
                 total[k] += stands_for * found * launch["blocks"] / len(blocks)
     return total

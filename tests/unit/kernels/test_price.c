@@ -137,8 +137,8 @@ static void check_sub_additive(void)
 
 /* --- named kernels --- */
 
-static double tera_flops(const char *device_name, const char *op, const char *inputs,
-                         const char *attributes, double published_flops)
+static double price_ns(const char *device_name, const char *op, const char *inputs,
+                       const char *attributes)
 {
     struct workbench w;
     struct remat_kernel_list list;
@@ -152,7 +152,13 @@ static double tera_flops(const char *device_name, const char *op, const char *in
     CHECK(list.count == 1, "%s", op);
     double ns = (double)remat_price_kernel(w.graph, &list.kernels[0], &device).ns;
     workbench_close(&w);
-    return published_flops / ns / 1e3;
+    return ns;
+}
+
+static double tera_flops(const char *device_name, const char *op, const char *inputs,
+                         const char *attributes, double published_flops)
+{
+    return published_flops / price_ns(device_name, op, inputs, attributes) / 1e3;
 }
 
 /* What these kernels are expected to reach on an H100, from the code that is made of them and from
@@ -192,8 +198,27 @@ static void check_product(const char *device, const char *inputs, double m, doub
           predicted);
 }
 
+/* Of twice the tokens at most twice the price. */
+static void check_embedding(const char *device, uint32_t rows, uint32_t columns)
+{
+    double before = 0;
+    for (uint32_t tokens = 1024; tokens <= 1u << 20; tokens *= 2) {
+        char inputs[64], attributes[32];
+        snprintf(inputs, sizeof inputs, "b%u,%u i%u<%u", tokens, columns, tokens, rows);
+        snprintf(attributes, sizeof attributes, "rows=%u", rows);
+        double ns = price_ns(device, "embedding_backward", inputs, attributes);
+        CHECK(before == 0 || (ns > before && ns <= 2 * before),
+              "embedding of %u ids on %s: %.0f ns of %u tokens, %.0f of half of them", rows, device,
+              ns, tokens, before);
+        before = ns;
+    }
+}
+
 static void check_named(void)
 {
+    check_embedding("h100-sxm", 50257, 768);
+    check_embedding("h200", 128256, 8192);
+    check_embedding("h200", 2, 1024);
     for (size_t i = 0; i < sizeof attention_h100 / sizeof *attention_h100; i++) {
         check_attention(i, false, attention_h100[i].forward_least, attention_h100[i].forward_most);
         check_attention(i, true, attention_h100[i].backward_least, attention_h100[i].backward_most);
