@@ -408,7 +408,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     *out = (struct remat_settled){.graph = graph, .kernels = kernels};
     REMAT_NEW(arena, out->stored, graph->value_count);
     remat_facts_create(arena, graph, &out->facts);
-    remat_fuse_facts_create(arena, graph, &s.facts);
+    s.facts = remat_fuse_facts_create(arena, graph);
     REMAT_NEW(arena, s.readers, graph->value_count);
     REMAT_NEW(arena, s.node_count, kernels->count);
     REMAT_NEW(arena, s.loads, kernels->count);

@@ -7,15 +7,13 @@
 #include "kernel_body.h"
 #include "kernel_memo.h"
 
-struct word_list {
-    uint32_t *items;
-    size_t count, capacity;
-};
-
 struct writer {
     struct remat_arena *arena; /* of kernels; what is not needed later lies in that of the groups */
     struct remat_fuser groups;
-    struct word_list key;
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } key;
 };
 
 /* Its first node that is not there for others to read within the kernel alone. */
@@ -29,13 +27,13 @@ static const struct remat_node_info *name_of(const struct remat_fuser *f,
     return &nodes[n];
 }
 
-static void write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node *nodes,
-                         struct remat_fused_kernel *kernel)
+static struct remat_fused_kernel
+write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node *nodes)
 {
     const struct remat_fuser *f = &w->groups;
     const struct remat_node_info *first = name_of(f, group);
     bool named = group->kind == REMAT_GROUP_NAMED;
-    *kernel = (struct remat_fused_kernel){
+    struct remat_fused_kernel kernel = {
         .id = REMAT_NONE,
         .kind = named ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_program,
         .phase = first->phase,
@@ -46,11 +44,13 @@ static void write_kernel(struct writer *w, const struct remat_fuse_group *group,
         .name = first->outputs[0],
     };
     if (named) {
-        remat_named_body(w->arena, f->graph, kernel);
+        remat_named_body(w->arena, f->graph, &kernel);
     } else {
-        kernel->space = *f->facts->spaces[group->space];
-        remat_program_body(w->arena, f->graph, f->stored, kernel);
+        kernel.space = *f->facts->spaces[group->space];
+        remat_program_body(w->arena, f->graph, f->stored, &kernel);
+        remat_kernel_list_shared(w->arena, f->graph, &kernel);
     }
+    return kernel;
 }
 
 /* Whether it is stored lies in the low bits, and its root follows where that is another value. */
@@ -79,96 +79,66 @@ static void write_key(struct writer *w, const remat_node *nodes, uint32_t count)
     }
 }
 
-static void find_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node *nodes,
-                        struct remat_fused_kernel *out)
+static struct remat_fused_kernel find_kernel(struct writer *w, const struct remat_fuse_group *group,
+                                             remat_node *nodes)
 {
-    const struct remat_fuser *f = &w->groups;
-    struct remat_kernel_memo *memo = f->sequence->memo;
-    const struct remat_fused_kernel *found;
+    struct remat_kernel_memo *memo = w->groups.sequence->memo;
     uint64_t hash;
-    if (!memo || f->graph->value_count > KEY_VALUES_MAX) {
-        write_kernel(w, group, nodes, out);
-        return;
-    }
+    if (!memo || w->groups.graph->value_count > KEY_VALUES_MAX)
+        return write_kernel(w, group, nodes);
     write_key(w, nodes, group->node_count);
-    found = remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count, &hash);
-    if (found) {
-        *out = *found;
-    } else {
-        write_kernel(w, group, nodes, out);
-        remat_kernel_list_shared(w->arena, f->graph, out);
-        remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, out);
-    }
+    const struct remat_fused_kernel *found =
+        remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count, &hash);
+    if (found)
+        return *found;
+    struct remat_fused_kernel kernel = write_kernel(w, group, nodes);
+    remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, &kernel);
+    return kernel;
 }
 
-static void find_kernels(struct writer *w, struct remat_fused_kernel *out)
-{
-    const struct remat_fuser *f = &w->groups;
-    remat_node *nodes;
-    REMAT_NEW(w->arena, nodes, f->sequence->count);
-    for (size_t g = 0; g < f->groups.count; g++) {
-        uint32_t count = 0;
-        for (uint32_t n = f->groups.items[g].first; !remat_is_none(n); n = f->next[n])
-            nodes[count++].i = n;
-        find_kernel(w, &f->groups.items[g], nodes, &out[g]);
-        nodes += count;
-    }
-}
-
-static void append_tail(const struct remat_kernel_list *tail, struct remat_kernel_list *out)
-{
-    for (uint32_t k = 0; k < tail->count; k++) {
-        const struct remat_fused_kernel *kernel = &tail->kernels[k];
-        for (uint32_t n = 0; n < kernel->node_count; n++)
-            out->kernel_of_node[kernel->nodes[n].i] = out->count;
-        out->kernels[out->count++] = *kernel;
-    }
-}
-
-static struct remat_kernel_list fuse(struct remat_arena *arena, struct remat_arena *scratch,
-                                     const struct remat_graph *graph,
-                                     const struct remat_sequence *sequence)
-{
-    struct remat_fuse_facts facts;
-    struct writer w = {.arena = arena,
-                       .groups = {.arena = scratch,
-                                  .graph = graph,
-                                  .sequence = sequence,
-                                  .facts = sequence->facts ? sequence->facts : &facts}};
-    uint32_t tail = sequence->tail ? sequence->tail->count : 0;
-    REMAT_NEW(arena, w.groups.group_of, graph->node_count);
-    if (!sequence->facts)
-        remat_fuse_facts_create(scratch, graph, &facts);
-    if (graph->has_kernels)
-        remat_fuse_take(&w.groups);
-    else
-        remat_fuse_collect(&w.groups);
-    struct remat_kernel_list list = {.count = (uint32_t)w.groups.groups.count,
-                                     .kernel_of_node = w.groups.group_of};
-    REMAT_NEW(arena, list.kernels, list.count + tail);
-    find_kernels(&w, list.kernels);
-    if (tail)
-        append_tail(sequence->tail, &list);
-    return list;
-}
-
-struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena,
+struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
                                              const struct remat_graph *graph,
                                              const struct remat_sequence *sequence)
 {
-    return fuse(arena, arena, graph, sequence);
+    static const struct remat_kernel_list none = {0};
+    const struct remat_kernel_list *tail = sequence->tail ? sequence->tail : &none;
+    struct writer w = {
+        .arena = arena,
+        .groups = {
+            .arena = scratch, .graph = graph, .sequence = sequence, .facts = sequence->facts}};
+    struct remat_kernel_list out = {0};
+    remat_node *nodes;
+    REMAT_NEW(arena, w.groups.group_of, graph->node_count);
+    remat_fuse_collect(&w.groups);
+    out.kernel_of_node = w.groups.group_of;
+    REMAT_NEW(arena, out.kernels, w.groups.groups.count + tail->count);
+    REMAT_NEW(arena, nodes, sequence->count);
+    for (size_t g = 0; g < w.groups.groups.count; g++) {
+        const struct remat_fuse_group *group = &w.groups.groups.items[g];
+        uint32_t count = 0;
+        for (uint32_t n = group->first; !remat_is_none(n); n = w.groups.next[n])
+            nodes[count++].i = n;
+        out.kernels[out.count++] = find_kernel(&w, group, nodes);
+        nodes += count;
+    }
+    for (uint32_t k = 0; k < tail->count; k++) {
+        for (uint32_t n = 0; n < tail->kernels[k].node_count; n++)
+            out.kernel_of_node[tail->kernels[k].nodes[n].i] = out.count;
+        out.kernels[out.count++] = tail->kernels[k];
+    }
+    return out;
 }
 
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    struct remat_sequence all = {.count = graph->node_count};
-    uint32_t *nodes;
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
+    struct remat_fuse_facts facts = remat_fuse_facts_create(scratch, graph);
+    uint32_t *nodes;
     REMAT_NEW(scratch, nodes, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         nodes[n] = n;
-    all.nodes = nodes;
-    struct remat_kernel_list list = fuse(arena, scratch, graph, &all);
+    struct remat_sequence all = {.count = graph->node_count, .nodes = nodes, .facts = &facts};
+    struct remat_kernel_list list = remat_fuse_sequence(arena, scratch, graph, &all);
     remat_scratch_close(scratch);
     return list;
 }
@@ -178,9 +148,9 @@ struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_fused_kernel *whole,
                                            remat_node *nodes, uint32_t count, const uint8_t *stored)
 {
-    struct remat_fused_kernel part = *whole;
-    part.nodes = nodes;
-    part.node_count = count;
-    remat_program_body(arena, graph, stored, &part);
-    return part;
+    struct remat_fused_kernel out = *whole;
+    out.nodes = nodes;
+    out.node_count = count;
+    remat_program_body(arena, graph, stored, &out);
+    return out;
 }

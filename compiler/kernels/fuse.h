@@ -21,7 +21,10 @@ struct remat_kernel_operand {
     const struct remat_view *view;
 };
 
-struct remat_shared_operands { /* `written` may lie in the memory of `read` */
+/* `written` may lie in the memory of `read`: same dtype and bytes, both dense over the same space,
+ * and every element is read before it is written under the rules of kernel.h (reductions make
+ * executors read again in a later stage). */
+struct remat_shared_operands {
     uint16_t read, written;
 };
 
@@ -36,9 +39,9 @@ struct remat_fused_kernel {
     double *parameters;
     struct remat_shape space;            /* of a kernel program */
     struct remat_kernel_program program; /* of a kernel program */
-    remat_value name;      /* the first value it computes: what the kernel is called */
-    uint32_t shared_count; /* of a kernel from a memo: all pairs of remat_kernel_may_share */
-    struct remat_shared_operands *shared;
+    remat_value name; /* the first value it computes: what the kernel is called */
+    uint32_t shared_count;
+    struct remat_shared_operands *shared; /* all pairs, by `written`; none of a part of a kernel */
 };
 
 struct remat_kernel_list {
@@ -56,7 +59,7 @@ struct remat_sequence {
     const uint32_t *nodes;
     const struct remat_kernel_list *tail; /* their kernels, whose nodes are not in `nodes` */
     struct remat_kernel_memo *memo;       /* kernels of other sequences of this graph; NULL: none */
-    const struct remat_fuse_facts *facts; /* of this graph; NULL: they are made */
+    const struct remat_fuse_facts *facts; /* of this graph */
 };
 
 /* Equal for equal kernels: of the kind and, of a kernel program (else NULL), the instructions. */
@@ -73,9 +76,10 @@ uint32_t remat_kernel_key_hash(const struct remat_fused_kernel *kernel);
  * closed to it, none of them is fused. O(nodes). */
 struct remat_kernel_list remat_fuse(struct remat_arena *arena, const struct remat_graph *graph);
 
-/* The same for a part of a graph. The tail's kernels come last, as they are: its nodes read nothing
- * of `nodes` but gradients, and run in no kernel with any of them. */
-struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena,
+/* The same for a part of a graph that has kernels. The tail's come last, as they are: its nodes
+ * read nothing of `nodes` but gradients, and run in no kernel with any of them. What is not needed
+ * later lies in `scratch`. */
+struct remat_kernel_list remat_fuse_sequence(struct remat_arena *arena, struct remat_arena *scratch,
                                              const struct remat_graph *graph,
                                              const struct remat_sequence *sequence);
 
@@ -86,12 +90,5 @@ struct remat_fused_kernel remat_fuse_nodes(struct remat_arena *arena,
                                            const struct remat_fused_kernel *whole,
                                            remat_node *nodes, uint32_t count,
                                            const uint8_t *stored);
-
-/* True when operand `written` may lie in the memory of operand `read`: same dtype and bytes, both
- * dense over the same space, and every element is read before it is written under the rules of
- * kernel.h (reductions make executors read again in a later stage). */
-bool remat_kernel_may_share(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel, uint32_t read,
-                            uint32_t written);
 
 #endif

@@ -53,36 +53,35 @@ static uint8_t bucket_of(const struct remat_node_info *node)
     return node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase;
 }
 
-void remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
-                             struct remat_fuse_facts *out)
+struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
+                                                const struct remat_graph *graph)
 {
+    struct remat_fuse_facts out;
     size_t slot_count = 16;
     uint32_t *slots, count = 0; /* number of a space + 1, 0 where empty */
     while (slot_count < 2 * (size_t)graph->node_count)
         slot_count *= 2;
     REMAT_NEW(arena, slots, slot_count);
-    REMAT_NEW(arena, out->nodes, graph->node_count);
-    REMAT_NEW(arena, out->producer, graph->value_count);
-    REMAT_NEW(arena, out->spaces, graph->node_count);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        out->producer[v] = graph->values[v].node;
+    REMAT_NEW(arena, out.nodes, graph->node_count);
+    REMAT_NEW(arena, out.spaces, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         const struct remat_shape *space = space_of(graph, node);
         size_t s = remat_hash(space->dims, space->rank * sizeof *space->dims, 0) & (slot_count - 1);
-        while (slots[s] && !remat_shape_equal(out->spaces[slots[s] - 1], space))
+        while (slots[s] && !remat_shape_equal(out.spaces[slots[s] - 1], space))
             s = (s + 1) & (slot_count - 1);
         if (!slots[s]) {
-            out->spaces[count] = space;
+            out.spaces[count] = space;
             slots[s] = ++count;
         }
-        out->nodes[n] = (struct remat_fuse_node){.facts = facts_of(graph, node),
-                                                 .space = slots[s] - 1,
-                                                 .output = node->outputs[0].i,
-                                                 .input_count = node->input_count,
-                                                 .inputs = node->inputs,
-                                                 .output_count = node->output_count,
-                                                 .bucket = bucket_of(node)};
+        out.nodes[n] = (struct remat_fuse_node){.facts = facts_of(graph, node),
+                                                .space = slots[s] - 1,
+                                                .output = node->outputs[0].i,
+                                                .input_count = node->input_count,
+                                                .inputs = node->inputs,
+                                                .output_count = node->output_count,
+                                                .bucket = bucket_of(node)};
     }
-    find_lasting(arena, graph, out);
+    find_lasting(arena, graph, &out);
+    return out;
 }

@@ -27,7 +27,6 @@ struct remat_fuse_node {
 
 struct remat_fuse_facts {
     struct remat_fuse_node *nodes;
-    uint32_t *producer;                /* by value: its node; REMAT_NONE of what is given */
     const struct remat_shape **spaces; /* distinct ones */
     uint32_t lasting_count;
     uint32_t *lasting; /* values that outlive the step's commands: outputs, states, gradients */
@@ -35,7 +34,7 @@ struct remat_fuse_facts {
 
 /* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
  * they lie, to others of the same shape. */
-void remat_fuse_facts_create(struct remat_arena *arena, const struct remat_graph *graph,
-                             struct remat_fuse_facts *out);
+struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
+                                                const struct remat_graph *graph);
 
 #endif

@@ -19,7 +19,7 @@ static const struct remat_fuse_node *node_of(const struct remat_fuser *f, uint32
 /* The node that computes a value; NULL of what is given. */
 static const struct remat_fuse_node *producer_of(const struct remat_fuser *f, uint32_t value)
 {
-    uint32_t producer = f->facts->producer[value];
+    uint32_t producer = f->graph->values[value].node;
     return remat_is_none(producer) ? NULL : node_of(f, producer);
 }
 
@@ -32,7 +32,7 @@ static void find_in_memory(struct remat_fuser *f, const struct remat_fuse_node *
     const struct remat_fuse_node *producer = producer_of(f, root);
     bool named = has(reader, REMAT_FACT_NAMED);
     if (producer && has(producer, named ? REMAT_FUSE_INLINE : REMAT_FUSE_COLUMN))
-        f->in_memory[f->facts->producer[root]] = 1;
+        f->in_memory[f->graph->values[root].node] = 1;
 }
 
 static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *node)
@@ -53,36 +53,43 @@ static void read_inputs(struct remat_fuser *f, const struct remat_fuse_node *nod
  * it. */
 static void find_read(struct remat_fuser *f)
 {
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } casts = {0};
+    bool formed = f->graph->has_kernels;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
         f->values[v] = (struct remat_fuse_value){
             .root = v, .read = v, .narrow = REMAT_NONE, .group = REMAT_NONE};
     for (uint32_t k = 0; k < f->sequence->count; k++) {
-        const struct remat_fuse_node *node = remat_fuse_node_at(f, k);
-        f->position[f->sequence->nodes[k]] = k;
-        read_inputs(f, node);
+        const struct remat_node_info *info = &f->graph->nodes[f->sequence->nodes[k]];
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        if (!formed)
+            read_inputs(f, node);
         if (has(node, REMAT_FACT_VIEW))
             f->values[node->output].root = f->values[node->inputs[0].i].root;
-        if (has(node, REMAT_FUSE_WIDENS)) {
-            f->values[node->output].narrow = node->inputs[0].i;
-            if (!has(node, REMAT_FUSE_ROLE))
-                f->values[node->output].read = node->inputs[0].i;
-            REMAT_PUSH(f->arena, &casts, node->output);
-        }
+        if (!has(node, REMAT_FUSE_WIDENS))
+            continue;
+        f->values[node->output].narrow = node->inputs[0].i;
+        if (formed ? remat_is_none(info->kernel) : !has(node, REMAT_FUSE_ROLE))
+            f->values[node->output].read = node->inputs[0].i;
     }
-    for (size_t k = 0; k < casts.count; k++) {
-        const struct remat_fuse_value *cast = &f->values[casts.items[k]];
-        if (cast->read != casts.items[k]) /* its readers take its place */
-            f->values[cast->read].readers += cast->readers - 1;
-    }
+}
+
+/* The readers of a cast that is no node take its place. */
+static void count_readers(struct remat_fuser *f)
+{
+    for (uint32_t v = 0; v < f->graph->value_count; v++)
+        if (f->values[v].read != v)
+            f->values[f->values[v].read].readers += f->values[v].readers - 1;
     for (uint32_t o = 0; o < f->graph->output_count; o++) {
-        uint32_t producer = f->facts->producer[f->values[f->graph->outputs[o].i].root];
+        uint32_t producer = f->graph->values[f->values[f->graph->outputs[o].i].root].node;
         if (!remat_is_none(producer))
             f->in_memory[producer] = 1;
     }
+}
+
+/* It is no node of any kernel: its readers make it for themselves, or read what it is made of. */
+static bool is_absorbed(const struct remat_fuser *f, const struct remat_fuse_node *node)
+{
+    return has(node, REMAT_FACT_VIEW | REMAT_FUSE_INLINE) ||
+           f->values[node->output].read != node->output;
 }
 
 /* --- whether a node may join --- */
@@ -248,12 +255,19 @@ static uint8_t kind_of(const struct remat_fuse_node *node)
     return has(node, REMAT_FACT_COLUMN_REDUCE) ? REMAT_GROUP_COLUMN : REMAT_GROUP_POINTWISE;
 }
 
+static void open_group(struct remat_fuser *f, const struct remat_fuse_node *node)
+{
+    struct remat_fuse_group group = {
+        .kind = kind_of(node), .bucket = node->bucket, .space = node->space};
+    REMAT_PUSH(f->arena, &f->groups, group);
+}
+
 /* Joins two lists in graph order; returns the last node. */
 static uint32_t join(struct remat_fuser *f, uint32_t a, uint32_t b, uint32_t *first)
 {
     uint32_t last = REMAT_NONE, *link = first;
     while (!remat_is_none(a) || !remat_is_none(b)) {
-        bool from_a = remat_is_none(b) || (!remat_is_none(a) && f->position[a] < f->position[b]);
+        bool from_a = remat_is_none(b) || (!remat_is_none(a) && a < b);
         last = *link = from_a ? a : b;
         *(from_a ? &a : &b) = f->next[last];
         link = &f->next[last];
@@ -311,12 +325,9 @@ static void append(struct remat_fuser *f, uint32_t n, uint32_t id)
 static void mark_consumed(struct remat_fuser *f, const struct remat_fuse_node *node, uint32_t own)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t root = f->values[remat_fuse_input(f, node, i)].root;
-        uint32_t group = f->values[root].group;
-        if (remat_is_none(group) || group == own)
-            continue;
-        f->groups.items[group].consumed = true;
-        f->stored[root] = 1;
+        uint32_t group = f->values[f->values[remat_fuse_input(f, node, i)].root].group;
+        if (!remat_is_none(group) && group != own)
+            f->groups.items[group].consumed = true;
     }
 }
 
@@ -332,10 +343,8 @@ static void place_node(struct remat_fuser *f, uint32_t n)
             merge_producers(f, node, id);
     }
     if (remat_is_none(id)) {
-        struct remat_fuse_group group = {
-            .kind = kind_of(node), .bucket = node->bucket, .space = node->space};
         id = (uint32_t)f->groups.count;
-        REMAT_PUSH(f->arena, &f->groups, group);
+        open_group(f, node);
     }
     append(f, n, id);
     mark_consumed(f, node, id);
@@ -346,24 +355,18 @@ static void place_nodes(struct remat_fuser *f)
     f->groups.count = 0;
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         uint32_t n = f->sequence->nodes[k];
-        if (f->in_memory[n] || !remat_fuse_is_absorbed(f, node_of(f, n)))
+        if (f->in_memory[n] || !is_absorbed(f, node_of(f, n)))
             place_node(f, n);
     }
 }
 
-/* Drops the groups that merging has emptied and renumbers in order of last nodes. */
-static void compact(struct remat_fuser *f)
+static bool
+is_full(const struct remat_fuser *f) /* so that a column reduction may have stayed out */
 {
-    struct remat_fuse_groups ordered = {0};
-    for (uint32_t k = 0; k < f->sequence->count; k++) {
-        uint32_t group = f->values[remat_fuse_node_at(f, k)->output].group;
-        if (!remat_is_none(group) && f->groups.items[group].last == f->sequence->nodes[k])
-            REMAT_PUSH(f->arena, &ordered, f->groups.items[group]);
-    }
-    for (size_t g = 0; g < ordered.count; g++)
-        for (uint32_t n = ordered.items[g].first; !remat_is_none(n); n = f->next[n])
-            f->group_of[n] = (uint32_t)g;
-    f->groups = ordered;
+    for (size_t g = 0; g < f->groups.count; g++)
+        if (f->groups.items[g].node_count >= GROUP_NODES_MAX)
+            return true;
+    return false;
 }
 
 /* Once more, within the groups that there are. */
@@ -375,28 +378,85 @@ static void divide(struct remat_fuser *f)
             f->within[n] = (uint32_t)g;
     for (uint32_t v = 0; v < f->graph->value_count; v++)
         f->values[v].group = REMAT_NONE;
-    memset(f->stored, 0, f->graph->value_count * sizeof *f->stored);
     place_nodes(f);
+}
+
+/* --- groups of a graph that has kernels --- */
+
+static uint64_t elements(const struct remat_fuser *f, uint32_t space)
+{
+    return (uint64_t)remat_shape_elements(f->facts->spaces[space]);
+}
+
+/* As the nodes say, each in one piece. Of their index spaces the largest is the kernel's: others
+ * are over its rows. */
+static void take(struct remat_fuser *f)
+{
+    uint32_t kernel = REMAT_NONE;
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        uint32_t n = f->sequence->nodes[k], own = f->graph->nodes[n].kernel;
+        const struct remat_fuse_node *node = node_of(f, n);
+        if (remat_is_none(own))
+            continue;
+        if (own != kernel)
+            open_group(f, node);
+        kernel = own;
+        struct remat_fuse_group *group = &f->groups.items[f->groups.count - 1];
+        if (elements(f, node->space) > elements(f, group->space))
+            group->space = node->space;
+        append(f, n, (uint32_t)f->groups.count - 1);
+    }
+}
+
+/* --- both --- */
+
+/* Drops the groups that merging has emptied and renumbers in order of last nodes. */
+static void compact(struct remat_fuser *f)
+{
+    struct remat_fuse_groups ordered = {0};
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        uint32_t n = f->sequence->nodes[k], group = f->values[node_of(f, n)->output].group;
+        if (!remat_is_none(group) && f->groups.items[group].last == n)
+            REMAT_PUSH(f->arena, &ordered, f->groups.items[group]);
+    }
+    memset(f->group_of, 0xff, f->graph->node_count * sizeof *f->group_of);
+    for (size_t g = 0; g < ordered.count; g++)
+        for (uint32_t n = ordered.items[g].first; !remat_is_none(n); n = f->next[n])
+            f->group_of[n] = (uint32_t)g;
+    f->groups = ordered;
+}
+
+/* What a group reads of another, and what lasts. */
+static void find_stored(struct remat_fuser *f)
+{
+    for (uint32_t k = 0; k < f->sequence->count; k++) {
+        const struct remat_fuse_node *node = node_of(f, f->sequence->nodes[k]);
+        uint32_t group = f->values[node->output].group;
+        for (uint32_t i = 0; i < node->input_count && !remat_is_none(group); i++) {
+            uint32_t root = f->values[remat_fuse_input(f, node, i)].root;
+            if (f->values[root].group != group)
+                f->stored[root] = 1;
+        }
+    }
+    for (uint32_t l = 0; l < f->facts->lasting_count; l++)
+        f->stored[f->values[f->facts->lasting[l]].root] = 1;
 }
 
 void remat_fuse_collect(struct remat_fuser *f)
 {
-    size_t node_count = f->graph->node_count;
-    bool full = false;
     REMAT_NEW(f->arena, f->values, f->graph->value_count);
     REMAT_NEW(f->arena, f->stored, f->graph->value_count);
-    REMAT_NEW(f->arena, f->position, node_count);
-    REMAT_NEW(f->arena, f->next, node_count);
-    REMAT_NEW(f->arena, f->in_memory, node_count);
+    REMAT_NEW(f->arena, f->next, f->graph->node_count);
+    REMAT_NEW(f->arena, f->in_memory, f->graph->node_count);
     find_read(f);
-    place_nodes(f);
-    for (size_t g = 0; g < f->groups.count;
-         g++) /* or so large that a column reduction stayed out */
-        full |= f->groups.items[g].node_count >= GROUP_NODES_MAX;
-    if (full)
-        divide(f);
-    memset(f->group_of, 0xff, node_count * sizeof *f->group_of);
+    if (f->graph->has_kernels) {
+        take(f);
+    } else {
+        count_readers(f);
+        place_nodes(f);
+        if (is_full(f))
+            divide(f);
+    }
     compact(f);
-    for (uint32_t l = 0; l < f->facts->lasting_count; l++)
-        f->stored[f->values[f->facts->lasting[l]].root] = 1;
+    find_stored(f);
 }

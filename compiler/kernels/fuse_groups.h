@@ -41,18 +41,11 @@ struct remat_fuser {
         size_t count, capacity;
     } groups;
     uint8_t *stored;    /* by value: another kernel reads it, or it is lasting */
-    uint32_t *position; /* by node: in the sequence */
     uint32_t *group_of; /* by node; REMAT_NONE of what is in no group */
     uint32_t *next;     /* by node: the one behind it in its group */
     uint32_t *within;   /* by node: the group that it may not leave; NULL: any, of any size */
     uint8_t *in_memory; /* by node: an inline one that is a kernel's result all the same */
 };
-
-static inline const struct remat_fuse_node *remat_fuse_node_at(const struct remat_fuser *f,
-                                                               uint32_t position)
-{
-    return &f->facts->nodes[f->sequence->nodes[position]];
-}
 
 static inline uint32_t remat_fuse_input(const struct remat_fuser *f,
                                         const struct remat_fuse_node *node, uint32_t i)
@@ -60,21 +53,9 @@ static inline uint32_t remat_fuse_input(const struct remat_fuser *f,
     return f->values[node->inputs[i].i].read;
 }
 
-/* It is no node of any kernel: its readers make it for themselves, or read what it is made of. */
-static inline bool remat_fuse_is_absorbed(const struct remat_fuser *f,
-                                          const struct remat_fuse_node *node)
-{
-    return (node->facts & (REMAT_FACT_VIEW | REMAT_FUSE_INLINE)) != 0 ||
-           f->values[node->output].read != node->output;
-}
-
 /* The first four members and group_of are given, the latter with room for all nodes; fills the
  * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
- * graph order. */
+ * graph order. Of a graph that has kernels these are the groups. */
 void remat_fuse_collect(struct remat_fuser *f);
-
-/* The same of a graph whose nodes say which kernel they run in: groups come as the sequence has
- * them, each in one piece. */
-void remat_fuse_take(struct remat_fuser *f);
 
 #endif

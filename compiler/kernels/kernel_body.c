@@ -5,28 +5,10 @@
  * or column index, or a load of another kernel's value. Stores come last. */
 #include "kernel_body.h"
 
-#include <assert.h>
-
 #include "ops.h"
 
-struct instruction_list {
-    struct remat_instruction *items;
-    size_t count, capacity;
-};
-struct operand_list {
-    struct remat_kernel_operand *items;
-    size_t count, capacity;
-};
 struct parameter_list {
     double *items;
-    size_t count, capacity;
-};
-struct binding { /* value -> register */
-    uint32_t value;
-    uint16_t reg;
-};
-struct binding_list {
-    struct binding *items;
     size_t count, capacity;
 };
 
@@ -35,10 +17,27 @@ struct body {
     const struct remat_graph *graph;
     const uint8_t *stored;
     const struct remat_fused_kernel *kernel;
-    struct instruction_list instructions;
-    struct operand_list operands;
-    struct binding_list bindings; /* few: searched linearly */
+    struct {
+        struct remat_instruction *items;
+        size_t count, capacity;
+    } instructions;
+    struct {
+        struct remat_kernel_operand *items;
+        size_t count, capacity;
+    } operands;
+    struct {
+        struct binding { /* value -> register */
+            uint32_t value;
+            uint16_t reg;
+        } * items;
+        size_t count, capacity;
+    } bindings; /* few: searched linearly */
 };
+
+static void bind(struct body *b, remat_value v, uint16_t reg)
+{
+    REMAT_PUSH(b->arena, &b->bindings, ((struct binding){v.i, reg}));
+}
 
 static uint16_t bound(const struct body *b, remat_value v)
 {
@@ -48,11 +47,10 @@ static uint16_t bound(const struct body *b, remat_value v)
     return REMAT_NO_REGISTER;
 }
 
-static void emit(struct body *b, struct remat_instruction instruction, uint32_t value)
+static uint16_t emit(struct body *b, struct remat_instruction instruction)
 {
-    struct binding binding = {value, (uint16_t)b->instructions.count};
     REMAT_PUSH(b->arena, &b->instructions, instruction);
-    REMAT_PUSH(b->arena, &b->bindings, binding);
+    return (uint16_t)(b->instructions.count - 1);
 }
 
 static struct remat_instruction instruction(uint16_t opcode)
@@ -61,24 +59,35 @@ static struct remat_instruction instruction(uint16_t opcode)
         .opcode = opcode, .args = {REMAT_NO_REGISTER, REMAT_NO_REGISTER, REMAT_NO_REGISTER}};
 }
 
-static void load(struct body *b, remat_value v)
+static uint16_t add_operand(struct body *b, remat_value v, uint8_t access, struct remat_view view)
 {
-    struct remat_view view, *over;
-    struct remat_kernel_operand operand = {.access = REMAT_ACCESS_READ, .previous = REMAT_NO_VALUE};
-    REMAT_NEW(b->arena, over, 1);
-    view = remat_view_of(b->graph, v);
-    operand.value = view.root;
-    operand.view = over;
-    bool fits = remat_view_broadcast(&view, &b->kernel->space, over);
-    assert(fits);
-    (void)fits;
-    struct remat_instruction i = instruction(
-        over->strides[over->rank - 1] == 0 ? REMAT_INSTRUCTION_load_row : REMAT_INSTRUCTION_load);
-    if (b->kernel->space.dims[b->kernel->space.rank - 1] == 1)
-        i.opcode = REMAT_INSTRUCTION_load;
-    i.operand = (uint16_t)b->operands.count;
+    struct remat_kernel_operand operand = {
+        .value = v,
+        .previous = REMAT_NO_VALUE,
+        .access = access,
+        .bytes = remat_storage_bytes(&b->graph->values[v.i]),
+        .view = remat_copy(b->arena, &view, 1, sizeof view),
+    };
     REMAT_PUSH(b->arena, &b->operands, operand);
-    emit(b, i, v.i);
+    return (uint16_t)(b->operands.count - 1);
+}
+
+/* An operand that no element of the space addresses. */
+static uint16_t whole_operand(struct body *b, remat_value v, uint8_t access)
+{
+    struct remat_view view = remat_view_of(b->graph, v);
+    return add_operand(b, view.root, access, view);
+}
+
+static uint16_t load(struct body *b, remat_value v)
+{
+    const struct remat_shape *space = &b->kernel->space;
+    struct remat_view view = remat_view_broadcast(remat_view_of(b->graph, v), space);
+    bool by_row = view.strides[view.rank - 1] == 0 && space->dims[space->rank - 1] != 1;
+    struct remat_instruction i =
+        instruction(by_row ? REMAT_INSTRUCTION_load_row : REMAT_INSTRUCTION_load);
+    i.operand = add_operand(b, view.root, REMAT_ACCESS_READ, view);
+    return emit(b, i);
 }
 
 static const struct remat_node_info *producer_of(const struct body *b, remat_value v)
@@ -90,134 +99,88 @@ static const struct remat_node_info *producer_of(const struct body *b, remat_val
 /* The register that holds `v`, made if need be. A view of a constant is the constant. */
 static uint16_t argument(struct body *b, remat_value v)
 {
-    uint16_t made = bound(b, v);
-    if (made != REMAT_NO_REGISTER)
-        return made;
+    uint16_t reg = bound(b, v);
+    if (reg != REMAT_NO_REGISTER)
+        return reg;
     const struct remat_node_info *node = producer_of(b, v);
     const struct remat_node_info *root = producer_of(b, remat_storage_root(b->graph, v));
     if (root && root->op == REMAT_OP_constant) {
         struct remat_instruction i = instruction(REMAT_INSTRUCTION_constant);
         i.immediate = (float)remat_node_float(root, "value", 0);
-        emit(b, i, v.i);
+        reg = emit(b, i);
     } else if (node && node->op == REMAT_OP_column) {
-        emit(b, instruction(REMAT_INSTRUCTION_column), v.i);
+        reg = emit(b, instruction(REMAT_INSTRUCTION_column));
     } else if (remat_is_widening(b->graph, v) && !b->stored[v.i]) {
-        struct binding binding = {v.i, argument(b, node->inputs[0])};
-        REMAT_PUSH(b->arena, &b->bindings, binding);
+        reg = argument(b, node->inputs[0]);
     } else {
-        load(b, v);
+        reg = load(b, v);
     }
-    return bound(b, v);
-}
-
-/* The result is one of the operands, in its register: a new version, or the f32 of a bf16 value. */
-static void same_register(struct body *b, const struct remat_node_info *node, uint32_t input)
-{
-    struct binding binding = {node->outputs[0].i, argument(b, node->inputs[input])};
-    REMAT_PUSH(b->arena, &b->bindings, binding);
-}
-
-/* An operand that no element of the space addresses. */
-static uint16_t whole_operand(struct body *b, remat_value v, uint8_t access)
-{
-    struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
-    struct remat_view *view;
-    REMAT_NEW(b->arena, view, 1);
-    *view = remat_view_of(b->graph, v);
-    operand.value = view->root;
-    operand.view = view;
-    REMAT_PUSH(b->arena, &b->operands, operand);
-    return (uint16_t)(b->operands.count - 1);
-}
-
-static void random_numbers(struct body *b, const struct remat_node_info *node)
-{
-    struct remat_instruction i = instruction(REMAT_INSTRUCTION_random);
-    i.immediate = (float)remat_node_int(node, "site", 0);
-    i.operand = whole_operand(b, node->inputs[0], REMAT_ACCESS_READ);
-    emit(b, i, node->outputs[0].i);
-}
-
-static void assignment(struct body *b, const struct remat_node_info *node)
-{
-    struct remat_instruction i = instruction(REMAT_INSTRUCTION_flag);
-    same_register(b, node, 1);
-    if (node->input_count < 4)
-        return;
-    i.args[0] = argument(b, node->inputs[3]);
-    i.operand = whole_operand(b, node->inputs[2], REMAT_ACCESS_FLAG);
-    REMAT_PUSH(b->arena, &b->instructions, i);
+    bind(b, v, reg);
+    return reg;
 }
 
 /* What rounds it is its store, the one reader that fusion leaves it in its kernel. */
 static bool is_column_sum(const struct body *b, remat_value v)
 {
-    uint32_t producer = b->graph->values[v.i].node;
-    return bound(b, v) != REMAT_NO_REGISTER && !remat_is_none(producer) &&
-           remat_op_has(b->graph->nodes[producer].op, REMAT_FACT_COLUMN_REDUCE);
+    const struct remat_node_info *node = producer_of(b, v);
+    return node && bound(b, v) != REMAT_NO_REGISTER &&
+           remat_op_has(node->op, REMAT_FACT_COLUMN_REDUCE);
 }
 
+/* A new version, the f32 of a bf16 value and a column sum to be rounded are in the register of
+ * their input. */
 static void node_instruction(struct body *b, const struct remat_node_info *node)
 {
+    remat_value out = node->outputs[0];
+    bool is_f32 = b->graph->values[out.i].dtype == REMAT_F32;
     struct remat_instruction i = instruction(remat_op_info(node->op)->executor);
-    if (node->op == REMAT_OP_constant || node->op == REMAT_OP_column) {
-        argument(b, node->outputs[0]);
+    switch (node->op) {
+    case REMAT_OP_constant:
+    case REMAT_OP_column:
+        argument(b, out);
         return;
-    }
-    bool is_f32 = b->graph->values[node->outputs[0].i].dtype == REMAT_F32;
-    if (node->op == REMAT_OP_assign) {
-        assignment(b, node);
+    case REMAT_OP_assign:
+        bind(b, out, argument(b, node->inputs[1]));
+        if (node->input_count < 4)
+            return;
+        i = instruction(REMAT_INSTRUCTION_flag);
+        i.args[0] = argument(b, node->inputs[3]);
+        i.operand = whole_operand(b, node->inputs[2], REMAT_ACCESS_FLAG);
+        emit(b, i);
         return;
-    }
-    if (node->op == REMAT_OP_cast && (is_f32 || is_column_sum(b, node->inputs[0]))) {
-        same_register(b, node, 0);
+    case REMAT_OP_random:
+        i.immediate = (float)remat_node_int(node, "site", 0);
+        i.operand = whole_operand(b, node->inputs[0], REMAT_ACCESS_READ);
+        bind(b, out, emit(b, i));
         return;
-    }
-    if (node->op == REMAT_OP_random) {
-        random_numbers(b, node);
-        return;
+    case REMAT_OP_cast:
+        if (is_f32 || is_column_sum(b, node->inputs[0])) {
+            bind(b, out, argument(b, node->inputs[0]));
+            return;
+        }
     }
     for (uint32_t a = 0; a < node->input_count; a++)
         i.args[a] = argument(b, node->inputs[a]);
-    if (node->op == REMAT_OP_cast || is_f32) {
-        emit(b, i, node->outputs[0].i);
-        return;
+    uint16_t reg = emit(b, i);
+    if (node->op != REMAT_OP_cast && !is_f32) {
+        struct remat_instruction round = instruction(REMAT_INSTRUCTION_round_bf16);
+        round.args[0] = reg;
+        reg = emit(b, round);
     }
-    struct remat_instruction round = instruction(REMAT_INSTRUCTION_round_bf16);
-    round.args[0] = (uint16_t)b->instructions.count;
-    REMAT_PUSH(b->arena, &b->instructions, i);
-    emit(b, round, node->outputs[0].i);
+    bind(b, out, reg);
 }
 
-static void store(struct body *b, const struct remat_node_info *node, remat_value v)
+static void store(struct body *b, const struct remat_node_info *node)
 {
+    remat_value v = node->outputs[0];
+    bool update = node->op == REMAT_OP_assign;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_store);
-    struct remat_kernel_operand operand = {
-        .value = v, .access = REMAT_ACCESS_WRITE, .previous = REMAT_NO_VALUE};
-    struct remat_view view, *over;
-    REMAT_NEW(b->arena, over, 1);
-    operand.view = over;
-    if (node->op == REMAT_OP_assign) {
-        operand.access = REMAT_ACCESS_UPDATE;
-        operand.previous = remat_storage_root(b->graph, node->inputs[0]);
-    }
-    view = remat_view_of(b->graph, v);
-    bool fits = remat_view_broadcast(&view, &b->kernel->space, over);
-    assert(fits);
-    (void)fits;
     i.args[0] = bound(b, v);
-    i.operand = (uint16_t)b->operands.count;
-    REMAT_PUSH(b->arena, &b->operands, operand);
-    REMAT_PUSH(b->arena, &b->instructions, i);
-}
-
-static void take_operands(const struct body *b, struct remat_fused_kernel *kernel)
-{
-    for (size_t o = 0; o < b->operands.count; o++)
-        b->operands.items[o].bytes =
-            remat_storage_bytes(&b->graph->values[b->operands.items[o].value.i]);
-    kernel->operands = b->operands.items;
-    kernel->operand_count = (uint32_t)b->operands.count;
+    i.operand = add_operand(b, v, update ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE,
+                            remat_view_broadcast(remat_view_of(b->graph, v), &b->kernel->space));
+    if (update)
+        b->operands.items[i.operand].previous = remat_storage_root(b->graph, node->inputs[0]);
+    emit(b, i);
 }
 
 void remat_program_body(struct remat_arena *arena, const struct remat_graph *graph,
@@ -229,14 +192,15 @@ void remat_program_body(struct remat_arena *arena, const struct remat_graph *gra
     for (uint32_t n = 0; n < kernel->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[kernel->nodes[n].i];
         if (stored[node->outputs[0].i] || node->op == REMAT_OP_assign)
-            store(&b, node, node->outputs[0]);
+            store(&b, node);
     }
+    kernel->operands = b.operands.items;
+    kernel->operand_count = (uint32_t)b.operands.count;
     kernel->program = (struct remat_kernel_program){
         .instruction_count = (uint32_t)b.instructions.count,
         .instructions = b.instructions.items,
-        .operand_count = (uint32_t)b.operands.count,
+        .operand_count = kernel->operand_count,
     };
-    take_operands(&b, kernel);
 }
 
 #define NAMED_PARAMETERS_MAX 5
@@ -300,22 +264,6 @@ static void repeat_leading_axes(struct remat_view *view, const struct remat_shap
         }
 }
 
-static void named_operand(struct body *b, remat_value v, uint8_t access, bool transpose,
-                          const struct remat_shape *product)
-{
-    struct remat_kernel_operand operand = {.access = access, .previous = REMAT_NO_VALUE};
-    struct remat_view *view;
-    REMAT_NEW(b->arena, view, 1);
-    *view = remat_view_of(b->graph, v);
-    operand.value = view->root;
-    operand.view = view;
-    if (transpose)
-        swap_last_axes(view);
-    if (product)
-        repeat_leading_axes(view, product);
-    REMAT_PUSH(b->arena, &b->operands, operand);
-}
-
 /* What attention's dropout needs comes last. */
 static uint32_t inputs_before_results(const struct remat_node_info *node)
 {
@@ -327,29 +275,31 @@ static uint32_t inputs_before_results(const struct remat_node_info *node)
 void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph,
                       struct remat_fused_kernel *kernel)
 {
-    struct body b = {.arena = arena, .graph = graph, .kernel = kernel};
+    struct body b = {.arena = arena, .graph = graph};
     struct parameter_list list = {0};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
-    uint32_t count = inputs_before_results(node);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
+    uint32_t count = inputs_before_results(node);
     for (uint32_t i = in_place; i < count; i++) {
-        bool transpose =
-            multiplies && remat_node_int(node, i > in_place ? "transpose_b" : "transpose_a", 0);
-        const struct remat_shape *product =
-            multiplies ? &graph->values[node->outputs[0].i].shape : NULL;
-        named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, transpose, product);
+        struct remat_view view = remat_view_of(graph, node->inputs[i]);
+        if (multiplies) {
+            if (remat_node_int(node, i > in_place ? "transpose_b" : "transpose_a", 0))
+                swap_last_axes(&view);
+            repeat_leading_axes(&view, &graph->values[node->outputs[0].i].shape);
+        }
+        add_operand(&b, view.root, REMAT_ACCESS_READ, view);
     }
     for (uint32_t o = 0; o < node->output_count; o++)
-        named_operand(&b, node->outputs[o], in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE,
-                      false, NULL);
+        whole_operand(&b, node->outputs[o], in_place ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE);
     if (in_place)
         b.operands.items[b.operands.count - 1].previous =
             remat_storage_root(graph, node->inputs[0]);
     for (uint32_t i = count; i < node->input_count; i++)
-        named_operand(&b, node->inputs[i], REMAT_ACCESS_READ, false, NULL);
+        whole_operand(&b, node->inputs[i], REMAT_ACCESS_READ);
     parameters(arena, graph, node, &list);
-    take_operands(&b, kernel);
+    kernel->operands = b.operands.items;
+    kernel->operand_count = (uint32_t)b.operands.count;
     kernel->parameters = list.items;
     kernel->parameter_count = (uint32_t)list.count;
 }
@@ -476,18 +426,6 @@ void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_grap
                 REMAT_PUSH(arena, &list, ((struct remat_shared_operands){r, w}));
     kernel->shared = list.items;
     kernel->shared_count = (uint32_t)list.count;
-}
-
-bool remat_kernel_may_share(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel, uint32_t read,
-                            uint32_t written)
-{
-    if (remat_is_none(kernel->id))
-        return may_share(graph, kernel, read, written);
-    for (uint32_t s = 0; s < kernel->shared_count; s++)
-        if (kernel->shared[s].read == read && kernel->shared[s].written == written)
-            return true;
-    return false;
 }
 
 /* --- identity --- */

@@ -7,37 +7,33 @@
 
 struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value)
 {
-    const struct remat_value_info *info = &graph->values[value.i];
+    const struct remat_shape *shape = &graph->values[value.i].shape;
     struct remat_layout layout;
     bool found = remat_value_layout(graph, value, &layout);
     assert(found);
     (void)found;
     struct remat_view view = {.root = remat_storage_root(graph, value),
-                              .rank = info->shape.rank,
+                              .rank = shape->rank,
                               .offset_elements = (uint64_t)layout.offset};
-    memcpy(view.shape, info->shape.dims, sizeof view.shape);
+    memcpy(view.shape, shape->dims, sizeof view.shape);
     memcpy(view.strides, layout.strides, sizeof view.strides);
     return view;
 }
 
-bool remat_view_broadcast(const struct remat_view *view, const struct remat_shape *space,
-                          struct remat_view *out)
+struct remat_view remat_view_broadcast(struct remat_view view, const struct remat_shape *space)
 {
-    if (view->rank > space->rank)
-        return false;
-    struct remat_view result = {
-        .root = view->root, .rank = space->rank, .offset_elements = view->offset_elements};
-    uint32_t missing = space->rank - view->rank;
+    struct remat_view out = {
+        .root = view.root, .rank = space->rank, .offset_elements = view.offset_elements};
+    assert(view.rank <= space->rank);
+    uint32_t missing = space->rank - view.rank;
     for (uint32_t axis = 0; axis < space->rank; axis++) {
-        int64_t length = axis < missing ? 1 : view->shape[axis - missing];
-        result.shape[axis] = space->dims[axis];
-        if (length == space->dims[axis])
-            result.strides[axis] = axis < missing ? 0 : view->strides[axis - missing];
-        else if (length != 1)
-            return false;
+        int64_t length = axis < missing ? 1 : view.shape[axis - missing];
+        assert(length == 1 || length == space->dims[axis]);
+        out.shape[axis] = space->dims[axis];
+        if (axis >= missing && length == space->dims[axis])
+            out.strides[axis] = view.strides[axis - missing];
     }
-    *out = result;
-    return true;
+    return out;
 }
 
 bool remat_view_is_whole(const struct remat_view *view, const struct remat_value_info *root)

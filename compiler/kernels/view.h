@@ -16,10 +16,9 @@ struct remat_view {
 /* Composes the chain of view ops from the root to `value`, of a verified graph. */
 struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value);
 
-/* The view over the axes of `space` (same rank, right-aligned): repeated axes get stride 0. False
- * when the shapes do not broadcast to the space. */
-bool remat_view_broadcast(const struct remat_view *view, const struct remat_shape *space,
-                          struct remat_view *out);
+/* The view over the axes of `space`, to which it broadcasts (right-aligned): repeated axes get
+ * stride 0. */
+struct remat_view remat_view_broadcast(struct remat_view view, const struct remat_shape *space);
 
 /* Row-major over all of its root, from element 0 on, without gaps but those of the root's pitch. */
 bool remat_view_is_whole(const struct remat_view *view, const struct remat_value_info *root);

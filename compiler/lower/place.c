@@ -100,11 +100,6 @@ static void keep_gradients(struct placer *p)
     }
 }
 
-static bool is_written(const struct remat_fused_kernel *kernel, uint32_t operand)
-{
-    return kernel->operands[operand].access == REMAT_ACCESS_WRITE;
-}
-
 /* The result `w` of the kernel at position `at` moves into the buffer of operand `r`, which dies
  * there, unless it has moved already. */
 static void share(struct placer *p, uint32_t at, uint32_t r, uint32_t w)
@@ -117,7 +112,7 @@ static void share(struct placer *p, uint32_t at, uint32_t r, uint32_t w)
     if (own->bytes == 0 || !remat_is_none(own->persistent))
         return;
     if (theirs == mine || !remat_is_none(other->persistent) || p->pinned[theirs] ||
-        other->end != at + 1 || !remat_kernel_may_share(p->graph, kernel, r, w))
+        other->end != at + 1)
         return;
     other->end = own->end;
     p->pinned[theirs] = p->pinned[mine];
@@ -130,12 +125,8 @@ static void share_in_place(struct placer *p)
 {
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
-        bool listed = !remat_is_none(kernel->id);
-        for (uint32_t s = 0; listed && s < kernel->shared_count; s++)
+        for (uint32_t s = 0; s < kernel->shared_count; s++)
             share(p, at, kernel->shared[s].read, kernel->shared[s].written);
-        for (uint32_t w = 0; !listed && w < kernel->operand_count; w++)
-            for (uint32_t r = 0; is_written(kernel, w) && r < kernel->operand_count; r++)
-                share(p, at, r, w);
     }
 }
 

@@ -90,7 +90,7 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     e->scratch = remat_scratch_open(e->ctx);
     e->known = remat_scratch_open(e->ctx);
     remat_clones_create(arena, e->settled, rounds, &e->clones);
-    remat_fuse_facts_create(arena, e->clones.graph, &e->facts);
+    e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     find_tail(e);
     remat_statics_inputs(arena, e->statics, e->graph, &e->inputs);
 }
@@ -171,7 +171,7 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
     remat_clones_choose(c, arena, decision, c->tail, &sequence.count, &nodes);
     sequence.nodes = nodes;
     remat_stopwatch_lap(e->watch, REMAT_LAP_CLONE);
-    struct remat_kernel_list kernels = remat_fuse_sequence(arena, c->graph, &sequence);
+    struct remat_kernel_list kernels = remat_fuse_sequence(arena, arena, c->graph, &sequence);
     remat_stopwatch_lap(e->watch, REMAT_LAP_FUSE);
     return kernels;
 }
