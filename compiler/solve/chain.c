@@ -141,13 +141,6 @@ static void take_better(struct remat_chain *c, const struct frontier *other)
     *out = swap;
 }
 
-static void take_point(struct remat_chain *c, uint64_t bytes, uint64_t ticks)
-{
-    struct point item = {bytes, ticks};
-    if (bytes <= c->budget_max)
-        take_better(c, &(struct frontier){&item, 1});
-}
-
 /* First `right` beside `extra` bytes, then `left`; at least `bytes` and `ticks` in any case. */
 static void take_pair(struct remat_chain *c, const struct frontier *right, uint64_t extra,
                       const struct frontier *left, uint64_t bytes, uint64_t ticks)
@@ -209,20 +202,6 @@ struct wanted {
     struct step step;
 };
 
-static bool matches(const struct wanted *w, uint64_t bytes, uint64_t ticks)
-{
-    return bytes <= w->bytes && ticks == w->ticks;
-}
-
-static void offer_point(struct remat_chain *c, struct wanted *w, enum choice choice, uint64_t bytes,
-                        uint64_t ticks)
-{
-    if (!w)
-        take_point(c, bytes, ticks);
-    else if (w->step.choice == IMPOSSIBLE && matches(w, bytes, ticks))
-        w->step.choice = choice;
-}
-
 static void offer_pair(struct remat_chain *c, struct wanted *w, struct step step,
                        const struct frontier *right, uint64_t extra, const struct frontier *left,
                        uint64_t bytes, uint64_t ticks)
@@ -277,7 +256,8 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
         uint64_t peak = group_peak(c, s.b, s.base, false);
         if (!s.top && run > peak)
             peak = run;
-        offer_point(c, w, SINGLE, peak, s.top ? 0 : p->ticks[s.b]);
+        offer_pair(c, w, (struct step){.choice = SINGLE}, &nothing, 0, &nothing, peak,
+                   s.top ? 0 : p->ticks[s.b]);
         return;
     }
     if (s.top && !c->reads_before[s.b])

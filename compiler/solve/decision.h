@@ -19,7 +19,13 @@ struct remat_decision {
 enum { REMAT_ROUNDS_MAX = 2 };
 
 /* Rounds of clones (clones.h) that the decision takes: 1, or with nested values 2. */
-uint32_t remat_decision_rounds(const struct remat_decision *decision);
+static inline uint32_t remat_decision_rounds(const struct remat_decision *decision)
+{
+    uint8_t most = REMAT_ACTION_RECOMPUTE; /* nested ones come last */
+    for (uint32_t v = 0; v < decision->value_count; v++)
+        most = decision->actions[v] > most ? decision->actions[v] : most;
+    return remat_action_times(most);
+}
 
 /* The round that makes a clone; its instance is not 0. */
 static inline uint32_t remat_clone_round(uint32_t instance)
@@ -28,7 +34,12 @@ static inline uint32_t remat_clone_round(uint32_t instance)
 }
 
 /* All SAVE; NULL reasons. */
-void remat_decision_create(struct remat_arena *arena, uint32_t value_count,
-                           struct remat_decision *out);
+static inline void remat_decision_create(struct remat_arena *arena, uint32_t value_count,
+                                         struct remat_decision *out)
+{
+    *out = (struct remat_decision){.value_count = value_count};
+    REMAT_NEW(arena, out->actions, value_count);
+    REMAT_NEW(arena, out->reasons, value_count);
+}
 
 #endif

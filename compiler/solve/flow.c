@@ -19,19 +19,15 @@ static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)
 
 static void index_arcs(struct remat_flow *f)
 {
-    REMAT_NEW(f->arena, f->begin, (size_t)f->node_count + 2);
-    REMAT_NEW(f->arena, f->order, f->arcs.count);
+    uint32_t *tails, count = (uint32_t)f->arcs.count;
+    REMAT_NEW(f->arena, tails, count);
+    for (uint32_t a = 0; a < count; a++)
+        tails[a] = tail_of(f, a);
+    f->begin = remat_group(f->arena, tails, count, f->node_count, &f->order);
     REMAT_NEW(f->arena, f->level, f->node_count);
     REMAT_NEW(f->arena, f->next, f->node_count);
     REMAT_NEW(f->arena, f->queue, f->node_count);
     REMAT_NEW(f->arena, f->path, f->node_count);
-    uint32_t count = (uint32_t)f->arcs.count;
-    for (uint32_t a = 0; a < count; a++)
-        f->begin[tail_of(f, a) + 2]++;
-    for (uint32_t v = 0; v < f->node_count; v++)
-        f->begin[v + 2] += f->begin[v + 1];
-    for (uint32_t a = 0; a < count; a++)
-        f->order[f->begin[tail_of(f, a) + 1]++] = a;
 }
 
 static bool is_over(struct remat_flow *f, uint64_t steps)

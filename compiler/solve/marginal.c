@@ -55,7 +55,7 @@ struct counts {
     uint32_t *demands[REMAT_ROUNDS_MAX]; /* by item: that it is there in the round, of tasks */
     uint32_t *askers[REMAT_ROUNDS_MAX];  /* by task: demands that come to its run in the round */
     uint32_t *holders;                   /* by node: what makes it hold */
-    uint32_t *arc_begin, *arcs;          /* by node: those that start there or lead there */
+    uint32_t *end_begin, *ends; /* by node: ends of arcs there; 2a starts arc a, 2a + 1 ends it */
     int64_t cost_ps;
     struct {
         struct change *items;
@@ -88,8 +88,8 @@ static void change_holder(struct counts *c, uint32_t node, bool more)
         charge(c, b->extra_ps[node - b->item_count - b->task_count], more);
     else if (node >= b->item_count)
         charge(c, b->tasks[node - b->item_count].cost_ps, more);
-    for (uint32_t a = c->arc_begin[node]; a < c->arc_begin[node + 1]; a++) {
-        const struct remat_border_arc *arc = &b->arcs[c->arcs[a]];
+    for (uint32_t e = c->end_begin[node]; e < c->end_begin[node + 1]; e++) {
+        const struct remat_border_arc *arc = &b->arcs[c->ends[e] / 2];
         if (arc->ps > 0 && arc->from == node && c->holders[arc->to] == 0)
             charge(c, arc->ps, more);
         if (arc->ps > 0 && arc->to == node && c->holders[arc->from] > 0)
@@ -151,36 +151,24 @@ static void change_times(struct counts *c, uint32_t item, uint8_t times)
     settle(c);
 }
 
-static void index_arcs(struct counts *c, uint32_t nodes)
-{
-    const struct remat_border *b = c->border;
-    REMAT_NEW(c->arena, c->arc_begin, (size_t)nodes + 2);
-    REMAT_NEW(c->arena, c->arcs, 2 * (size_t)b->arc_count);
-    for (uint32_t a = 0; a < b->arc_count; a++) {
-        c->arc_begin[b->arcs[a].from + 2]++;
-        c->arc_begin[b->arcs[a].to + 2]++;
-    }
-    for (uint32_t n = 0; n < nodes; n++)
-        c->arc_begin[n + 2] += c->arc_begin[n + 1];
-    for (uint32_t a = 0; a < b->arc_count; a++) {
-        c->arcs[c->arc_begin[b->arcs[a].from + 1]++] = a;
-        c->arcs[c->arc_begin[b->arcs[a].to + 1]++] = a;
-    }
-}
-
 static void count_all(struct remat_arena *arena, const struct remat_border *border,
                       const uint8_t *times, struct counts *c)
 {
     uint32_t nodes = border->item_count + border->task_count + border->extra_count;
+    uint32_t *node_of;
     *c = (struct counts){.arena = arena, .border = border, .cost_ps = border->constant_ps};
-    REMAT_NEW(arena, c->times, border->item_count);
-    memcpy(c->times, times, border->item_count * sizeof *times);
+    c->times = remat_copy(arena, times, border->item_count, sizeof *times);
     for (uint32_t r = 0; r < REMAT_ROUNDS_MAX; r++) {
         REMAT_NEW(arena, c->demands[r], border->item_count);
         REMAT_NEW(arena, c->askers[r], border->task_count);
     }
     REMAT_NEW(arena, c->holders, nodes);
-    index_arcs(c, nodes);
+    REMAT_NEW(arena, node_of, 2 * (size_t)border->arc_count);
+    for (uint32_t a = 0; a < border->arc_count; a++) {
+        node_of[2 * a] = border->arcs[a].from;
+        node_of[2 * a + 1] = border->arcs[a].to;
+    }
+    c->end_begin = remat_group(arena, node_of, 2 * border->arc_count, nodes, &c->ends);
     for (uint32_t i = 0; i < border->item_count; i++) {
         if (!border->items[i].wanted)
             continue;

@@ -8,7 +8,6 @@ struct builder {
     struct remat_arena *arena;
     const struct remat_border *border;
     const struct remat_border_hull *hull;
-    const uint32_t *item_region;
     uint32_t *begin, *items; /* by region, those in none last */
     uint8_t *part;
     struct {
@@ -63,30 +62,17 @@ static void add_region(struct builder *b, uint32_t corner, uint32_t region, uint
             ((struct remat_path_step){corner, region < region_count ? region : REMAT_NONE, p}));
 }
 
-static void sort_items(struct builder *b, uint32_t region_count)
-{
-    uint32_t count = b->border->item_count;
-    REMAT_NEW(b->arena, b->begin, (size_t)region_count + 3);
-    REMAT_NEW(b->arena, b->items, count);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t region = b->item_region[i];
-        b->begin[(region < region_count ? region : region_count) + 2]++;
-    }
-    for (uint32_t r = 0; r <= region_count; r++)
-        b->begin[r + 2] += b->begin[r + 1];
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t region = b->item_region[i];
-        b->items[b->begin[(region < region_count ? region : region_count) + 1]++] = i;
-    }
-}
-
 void remat_path_find_steps(struct remat_arena *arena, const struct remat_border *border,
                            const struct remat_border_hull *hull, const uint32_t *item_region,
                            uint32_t region_count, struct remat_path_steps *out)
 {
-    struct builder b = {.arena = arena, .border = border, .hull = hull, .item_region = item_region};
+    struct builder b = {.arena = arena, .border = border, .hull = hull};
+    uint32_t *region_of; /* by item; of those in none the one behind the last */
     REMAT_NEW(arena, b.part, (size_t)hull->count * border->item_count);
-    sort_items(&b, region_count);
+    REMAT_NEW(arena, region_of, border->item_count);
+    for (uint32_t i = 0; i < border->item_count; i++)
+        region_of[i] = item_region[i] < region_count ? item_region[i] : region_count;
+    b.begin = remat_group(arena, region_of, border->item_count, region_count + 1, &b.items);
     for (uint32_t corner = 0; corner + 1 < hull->count; corner++) {
         add_region(&b, corner, region_count, region_count);
         for (uint32_t region = 0; region < region_count; region++)

@@ -19,19 +19,18 @@ struct builder {
         uint32_t *items;
         size_t count, capacity;
     } inputs, fused;
+    uint64_t bytes; /* of everything so far */
+    double time;
 };
 
-const char *remat_problem_node_text(struct remat_arena *arena, const char *const *names,
-                                    uint32_t node)
+/* `node 12 ("conv1"): ` and what is wrong with it. */
+static remat_status refuse(const struct builder *b, uint32_t node, const char *what)
 {
-    const char *text = names ? REMAT_FORMAT(arena, "node %u (\"%s\")", node, names[node])
-                             : REMAT_FORMAT(arena, "node %u", node);
-    return text ? text : "a node";
-}
-
-static const char *text_of(const struct builder *b, uint32_t node)
-{
-    return remat_problem_node_text(b->arena, b->parts->names, node);
+    const char *const *names = b->parts->names;
+    if (names)
+        return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u (\"%s\"): %s", node, names[node],
+                           what);
+    return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u: %s", node, what);
 }
 
 uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, uint32_t way)
@@ -60,41 +59,33 @@ bool remat_problem_reads(const struct remat_problem *p, uint32_t way, uint32_t n
     return at < count && inputs[at] == node;
 }
 
-static remat_status check_inputs(struct builder *b)
+/* Inputs and aliases; whose storage each value lies in. */
+static remat_status check_nodes(struct builder *b)
 {
-    remat_status st = REMAT_OK;
-    const struct remat_problem_parts *parts = b->parts;
-    for (uint32_t v = 0; v < parts->node_count; v++)
-        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
-            if (parts->inputs[e] >= v)
-                REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID,
-                           "%s: input %u is not an earlier node (inputs are numbers below %u)",
-                           text_of(b, v), parts->inputs[e], v);
-fail:
-    return st;
-}
-
-static remat_status find_storages(struct builder *b)
-{
-    remat_status st = REMAT_OK;
     const struct remat_problem_parts *parts = b->parts;
     for (uint32_t v = 0; v < parts->node_count; v++) {
         uint32_t u = parts->alias ? parts->alias[v] : NO_ALIAS;
+        for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
+            if (parts->inputs[e] >= v)
+                return refuse(b, v,
+                              REMAT_FORMAT(b->arena,
+                                           "input %u is not an earlier node (inputs are numbers "
+                                           "below %u)",
+                                           parts->inputs[e], v));
         b->storage[v] = v;
         if (u == NO_ALIAS)
             continue;
         if (u >= v)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: alias %u is not an earlier node",
-                       text_of(b, v), u);
+            return refuse(b, v, REMAT_FORMAT(b->arena, "alias %u is not an earlier node", u));
         if (parts->bytes[v])
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID,
-                       "%s: an alias has no bytes of its own, but these are %llu", text_of(b, v),
-                       (unsigned long long)parts->bytes[v]);
+            return refuse(b, v,
+                          REMAT_FORMAT(b->arena,
+                                       "an alias has no bytes of its own, but these are %llu",
+                                       (unsigned long long)parts->bytes[v]));
         b->storage[v] = b->storage[u];
         b->is_storage[b->storage[u]] = true;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static int compare(const void *a, const void *b)
@@ -105,18 +96,19 @@ static int compare(const void *a, const void *b)
 
 static void sort(uint32_t *items, size_t count)
 {
-    qsort(items, count, sizeof *items, compare);
+    if (count)
+        qsort(items, count, sizeof *items, compare);
 }
 
 /* Appends, once each, what a node reads and the storages of that; marks it. */
-static void push_reads(struct builder *b, uint32_t v, bool *mark)
+static void push_reads(struct builder *b, uint32_t v)
 {
     const struct remat_problem_parts *parts = b->parts;
     for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++) {
         uint32_t u = parts->inputs[e], both[] = {u, b->storage[u]};
         for (int i = 0; i < 2; i++)
-            if (!mark[both[i]]) {
-                mark[both[i]] = true;
+            if (!b->mark[both[i]]) {
+                b->mark[both[i]] = true;
                 REMAT_PUSH(b->arena, &b->inputs, both[i]);
             }
     }
@@ -124,42 +116,42 @@ static void push_reads(struct builder *b, uint32_t v, bool *mark)
 
 static remat_status push_fused(struct builder *b, const struct remat_way *way)
 {
-    remat_status st = REMAT_OK;
     size_t first = b->fused.count;
     for (uint32_t i = 0; i < way->fused_count; i++) {
         uint32_t u = way->fused[i];
+        const char *wrong = NULL;
         if (u >= way->node)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is not an earlier node",
-                       text_of(b, way->node), u);
-        if (b->fusing[u])
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is listed twice",
-                       text_of(b, way->node), u);
-        if (b->is_storage[u] || (b->parts->once && b->parts->once[u]))
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u %s", text_of(b, way->node), u,
-                       b->is_storage[u] ? "has aliases" : "may not be recomputed");
+            wrong = "is not an earlier node";
+        else if (b->fusing[u])
+            wrong = "is listed twice";
+        else if (b->is_storage[u])
+            wrong = "has aliases";
+        else if (b->parts->once && b->parts->once[u])
+            wrong = "may not be recomputed";
+        if (wrong)
+            return refuse(b, way->node, REMAT_FORMAT(b->arena, "fused %u %s", u, wrong));
         b->fusing[u] = true;
         REMAT_PUSH(b->arena, &b->fused, u);
     }
-    if (way->fused_count)
-        sort(b->fused.items + first, way->fused_count);
-fail:
-    return st;
+    sort(b->fused.items + first, way->fused_count);
+    return REMAT_OK;
 }
 
 /* The inputs of the node and of what is fused, without what is fused. A fused node has a larger
  * number than its inputs, so one pass downwards finds them all. */
 static remat_status push_way(struct builder *b, const struct remat_way *way)
 {
-    remat_status st = REMAT_OK;
     size_t first = b->inputs.count, kept = first;
-    REMAT_TRY(push_fused(b, way));
-    push_reads(b, way->node, b->mark);
+    remat_status st = push_fused(b, way);
+    if (st != REMAT_OK)
+        return st;
+    push_reads(b, way->node);
     for (uint32_t i = way->fused_count; i-- > 0;) {
         uint32_t u = b->fused.items[b->fused.count - way->fused_count + i];
         if (!b->mark[u])
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: fused %u is read by nothing in the way",
-                       text_of(b, way->node), u);
-        push_reads(b, u, b->mark);
+            return refuse(b, way->node,
+                          REMAT_FORMAT(b->arena, "fused %u is read by nothing in the way", u));
+        push_reads(b, u);
     }
     for (size_t i = first; i < b->inputs.count; i++) {
         uint32_t u = b->inputs.items[i];
@@ -170,38 +162,48 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
     for (uint32_t i = 0; i < way->fused_count; i++)
         b->fusing[way->fused[i]] = false;
     b->inputs.count = kept;
-    if (kept > first)
-        sort(b->inputs.items + first, kept - first);
-fail:
-    return st;
+    sort(b->inputs.items + first, kept - first);
+    if (kept > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
+        return refuse(
+            b, way->node,
+            REMAT_FORMAT(b->arena, "more than %u inputs up to here", REMAT_PROBLEM_EDGES_MAX));
+    return REMAT_OK;
 }
 
-static remat_status make_inputs(struct builder *b)
+/* The ways of each node; what each reads and fuses. */
+static remat_status make_ways(struct builder *b)
 {
     remat_status st = REMAT_OK;
     struct remat_problem *p = b->out;
-    uint32_t *begin, *fused_begin;
-    bool *fusible;
     const struct remat_way *given = b->parts->ways;
+    uint32_t *node_of, *begin, *fused_begin, *ways;
+    bool *fusible;
+    REMAT_NEW(b->arena, node_of, p->way_count);
     REMAT_NEW(b->arena, begin, (size_t)p->way_count + 1);
     REMAT_NEW(b->arena, fused_begin, (size_t)p->way_count + 1);
     REMAT_NEW(b->arena, fusible, p->node_count);
     for (uint32_t w = 0; w < p->way_count; w++) {
-        struct remat_way as_given = {.node = w};
-        REMAT_TRY(push_way(b, w < p->node_count ? &as_given : &given[w - p->node_count]));
-        if (b->inputs.count > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: more than %u inputs up to here",
-                       text_of(b, p->node_of[w]), REMAT_PROBLEM_EDGES_MAX);
+        struct remat_way way = {.node = w};
+        if (w >= p->node_count)
+            way = given[w - p->node_count];
+        if (way.node >= p->node_count)
+            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "way %u is of node %u, which there is not",
+                       w - p->node_count, way.node);
+        REMAT_TRY(push_way(b, &way));
+        node_of[w] = way.node;
         begin[w + 1] = (uint32_t)b->inputs.count;
         fused_begin[w + 1] = (uint32_t)b->fused.count;
     }
-    p->input_begin = begin;
+    for (size_t i = 0; i < b->fused.count; i++)
+        fusible[b->fused.items[i]] = true;
+    p->node_of = node_of;
+    p->way_begin = remat_group(b->arena, node_of, p->way_count, p->node_count, &ways);
+    p->ways = ways;
     p->edge_count = begin[p->node_count];
+    p->input_begin = begin;
     p->inputs = b->inputs.items;
     p->fused_begin = fused_begin;
     p->fused = b->fused.items;
-    for (size_t i = 0; i < b->fused.count; i++)
-        fusible[b->fused.items[i]] = true;
     p->fusible = fusible;
 fail:
     return st;
@@ -209,59 +211,31 @@ fail:
 
 static void find_users(struct remat_arena *arena, struct remat_problem *p)
 {
-    uint32_t *begin, *users, *next;
-    REMAT_NEW(arena, begin, (size_t)p->node_count + 1);
-    REMAT_NEW(arena, next, p->node_count);
-    REMAT_NEW(arena, users, p->edge_count);
-    for (uint32_t e = 0; e < p->edge_count; e++)
-        begin[p->inputs[e] + 1]++;
-    for (uint32_t v = 0; v < p->node_count; v++)
-        begin[v + 1] += begin[v];
+    uint32_t *reader, *users; /* by edge */
+    REMAT_NEW(arena, reader, p->edge_count);
     for (uint32_t v = 0; v < p->node_count; v++)
         for (uint32_t e = p->input_begin[v]; e < p->input_begin[v + 1]; e++)
-            users[begin[p->inputs[e]] + next[p->inputs[e]]++] = v;
-    p->user_begin = begin;
+            reader[e] = v;
+    p->user_begin = remat_group(arena, p->inputs, p->edge_count, p->node_count, &users);
+    for (uint32_t i = 0; i < p->edge_count; i++)
+        users[i] = reader[users[i]];
     p->users = users;
-}
-
-/* Which node each way runs, and the ways of each node. */
-static remat_status list_ways(struct builder *b)
-{
-    remat_status st = REMAT_OK;
-    struct remat_problem *p = b->out;
-    uint32_t *node_of, *begin, *ways, *next;
-    REMAT_NEW(b->arena, node_of, p->way_count);
-    REMAT_NEW(b->arena, begin, (size_t)p->node_count + 1);
-    REMAT_NEW(b->arena, ways, p->way_count);
-    REMAT_NEW(b->arena, next, p->node_count);
-    for (uint32_t w = 0; w < p->way_count; w++) {
-        node_of[w] = w < p->node_count ? w : b->parts->ways[w - p->node_count].node;
-        if (node_of[w] >= p->node_count)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "way %u is of node %u, which there is not",
-                       w - p->node_count, node_of[w]);
-        begin[node_of[w] + 1]++;
-    }
-    for (uint32_t v = 0; v < p->node_count; v++)
-        begin[v + 1] += begin[v];
-    for (uint32_t w = 0; w < p->way_count; w++)
-        ways[begin[node_of[w]] + next[node_of[w]]++] = w;
-    p->node_of = node_of;
-    p->way_begin = begin;
-    p->ways = ways;
-fail:
-    return st;
 }
 
 static remat_status add_bytes(struct builder *b, uint32_t node, uint64_t bytes)
 {
-    remat_status st = REMAT_OK;
-    struct remat_problem *p = b->out;
-    if (!remat_add_u64(p->total_bytes, bytes, &p->total_bytes) ||
-        p->total_bytes > REMAT_PROBLEM_BYTES_MAX)
-        REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: bytes add up to more than 2^60",
-                   text_of(b, node));
-fail:
-    return st;
+    return remat_add_u64(b->bytes, bytes, &b->bytes) && b->bytes <= REMAT_PROBLEM_BYTES_MAX
+               ? REMAT_OK
+               : refuse(b, node, "bytes add up to more than 2^60");
+}
+
+static remat_status add_time(struct builder *b, uint32_t node, double time)
+{
+    if (!isfinite(time) || time < 0)
+        return refuse(b, node,
+                      REMAT_FORMAT(b->arena, "time %g is not a finite number from 0 on", time));
+    b->time += time;
+    return b->time <= 1e300 ? REMAT_OK : refuse(b, node, "times add up to more than 1e300");
 }
 
 static remat_status copy_costs(struct builder *b)
@@ -269,7 +243,7 @@ static remat_status copy_costs(struct builder *b)
     remat_status st = REMAT_OK;
     const struct remat_problem_parts *parts = b->parts;
     struct remat_problem *p = b->out;
-    double *times, all = 0;
+    double *times;
     uint64_t *sizes, *workspace, *lasting;
     bool *once;
     REMAT_NEW(b->arena, times, p->way_count);
@@ -281,20 +255,14 @@ static remat_status copy_costs(struct builder *b)
     for (uint32_t w = 0; w < p->way_count; w++) {
         const struct remat_way *way = w < p->node_count ? NULL : &parts->ways[w - p->node_count];
         uint32_t v = p->node_of[w];
-        double time = way ? way->time : parts->time[v];
         uint64_t space = way ? way->workspace : parts->workspace ? parts->workspace[v] : 0;
-        if (!isfinite(time) || time < 0)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: time %g is not a finite number from 0 on",
-                       text_of(b, v), time);
-        all += times[w] = time;
-        if (!isfinite(all) || all > 1e300)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "%s: times add up to more than 1e300",
-                       text_of(b, v));
-        REMAT_TRY(add_bytes(b, v, space));
+        times[w] = way ? way->time : parts->time[v];
         workspace[w] = space + parts->static_bytes;
+        REMAT_TRY(add_time(b, v, times[w]));
+        REMAT_TRY(add_bytes(b, v, space));
         if (way)
             continue;
-        p->total_time += time;
+        p->total_time += times[w];
         sizes[v] = parts->bytes[v];
         lasting[v] = parts->lasting ? parts->lasting[v] : 0;
         once[v] = parts->once && parts->once[v];
@@ -367,10 +335,8 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, b.is_storage, n);
     REMAT_NEW(arena, b.mark, n);
     REMAT_NEW(arena, b.fusing, n);
-    REMAT_TRY(check_inputs(&b));
-    REMAT_TRY(find_storages(&b));
-    REMAT_TRY(list_ways(&b));
-    REMAT_TRY(make_inputs(&b));
+    REMAT_TRY(check_nodes(&b));
+    REMAT_TRY(make_ways(&b));
     REMAT_TRY(copy_costs(&b));
     find_users(arena, out);
     make_ticks(arena, out);

@@ -69,7 +69,6 @@ struct remat_problem {
     const bool *once;          /* by node */
     bool has_lasting, has_once;
     double total_time, least_time; /* sums over nodes, as given and in their fastest ways */
-    uint64_t total_bytes;
     /* Times as whole numbers of `tick`, rounded down: what search and bound add up. The tick is 1
      * when all times are whole numbers. */
     const uint64_t *ticks;       /* by way */
@@ -82,10 +81,6 @@ struct remat_problem {
 remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_problem_parts *parts,
                                   struct remat_problem *out);
-
-/* "node 12 (\"conv1\")", in the arena; "node 12" when it cannot be made. */
-const char *remat_problem_node_text(struct remat_arena *arena, const char *const *names,
-                                    uint32_t node);
 
 /* How many of the items, which ascend, are below v. */
 static inline size_t remat_count_below(const uint32_t *items, size_t count, uint32_t v)

@@ -113,20 +113,19 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
     return true;
 }
 
-/* The value is live across `slot` for a use after it, and no event of it lies there. */
-static bool find_gap(const struct search *s, uint32_t v, uint32_t slot, uint32_t *use)
+/* Where the value is used next, if it is live across `slot` and no event of it lies there; else no
+ * slot. */
+static uint32_t find_gap(const struct search *s, uint32_t v, uint32_t slot)
 {
     const struct remat_timeline *t = &s->timeline;
     if (t->spans[v].first >= slot || t->spans[v].last < slot)
-        return false;
+        return REMAT_SLOT_NONE;
     const struct remat_events *runs = &t->runs[v], *uses = &t->uses[v];
     size_t run = remat_events_below(runs, slot), next = remat_events_below(uses, slot);
-    if (run == 0 || next == uses->count || uses->items[next] == slot)
-        return false;
-    if (run < runs->count && runs->items[run] < uses->items[next])
-        return false;
-    *use = uses->items[next];
-    return true;
+    if (run == 0 || next == uses->count || uses->items[next] == slot ||
+        (run < runs->count && runs->items[run] < uses->items[next]))
+        return REMAT_SLOT_NONE;
+    return uses->items[next];
 }
 
 static uint32_t draw_used(struct search *s)
@@ -145,10 +144,10 @@ static uint32_t draw_used(struct search *s)
 /* Drops some value that is live at a slot of the peak. */
 static bool drop_at_peak(struct search *s)
 {
-    uint32_t slot = remat_timeline_peak_slot(&s->timeline, draw(s)), use;
+    uint32_t slot = remat_timeline_peak_slot(&s->timeline, draw(s));
     for (int i = 0; i < SAMPLES; i++) {
-        uint32_t v = draw_used(s);
-        if (find_gap(s, v, slot, &use))
+        uint32_t v = draw_used(s), use = find_gap(s, v, slot);
+        if (use != REMAT_SLOT_NONE)
             return recompute_before(s, v, use, 0);
     }
     return false;
@@ -174,12 +173,13 @@ static bool drop_somewhere(struct search *s)
     return recompute_before(s, v, use, 0);
 }
 
+static void remove_unread_inputs(struct search *s, uint32_t way, uint32_t slot);
+
 /* Removes the run of u before `slot` if nothing reads it and there is another, and runs before it
  * that served only it. */
 static void remove_unread(struct search *s, uint32_t u, uint32_t slot)
 {
     struct remat_timeline *t = &s->timeline;
-    const struct remat_problem *p = s->problem;
     const struct remat_events *runs = &t->runs[u];
     size_t run = remat_events_below(runs, slot);
     if (runs->count < 2 || run == 0)
@@ -188,17 +188,13 @@ static void remove_unread(struct search *s, uint32_t u, uint32_t slot)
     if (remat_timeline_live_end(t, u, run - 1) != begin)
         return;
     remat_timeline_remove(t, begin);
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
-        remove_unread(s, p->inputs[e], begin);
+    remove_unread_inputs(s, way, begin);
 }
 
-/* Removes the run and, if asked to, runs before it that served only it. */
-static void remove_run(struct search *s, uint32_t slot, bool cascade)
+static void remove_unread_inputs(struct search *s, uint32_t way, uint32_t slot)
 {
     const struct remat_problem *p = s->problem;
-    uint32_t way = s->timeline.at[slot];
-    remat_timeline_remove(&s->timeline, slot);
-    for (uint32_t e = p->input_begin[way]; cascade && e < p->input_begin[way + 1]; e++)
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
         remove_unread(s, p->inputs[e], slot);
 }
 
@@ -206,7 +202,6 @@ static void remove_run(struct search *s, uint32_t slot, bool cascade)
 static bool change_way(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
-    const struct remat_problem *p = s->problem;
     uint32_t v = s->choosers[draw_below(s, s->chooser_count)], way = draw_way(s, v);
     const struct remat_events *runs = &t->runs[v];
     uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)], old = t->at[slot];
@@ -214,11 +209,11 @@ static bool change_way(struct search *s)
         return false;
     remat_timeline_remove(t, slot);
     remat_timeline_insert(t, way, slot);
-    for (uint32_t e = p->input_begin[old]; e < p->input_begin[old + 1]; e++)
-        remove_unread(s, p->inputs[e], slot);
+    remove_unread_inputs(s, old, slot);
     return true;
 }
 
+/* Removes a run and, if asked to, runs before it that served only it. */
 static bool remove_repeat(struct search *s, bool cascade)
 {
     struct remat_timeline *t = &s->timeline;
@@ -226,8 +221,10 @@ static bool remove_repeat(struct search *s, bool cascade)
         return false;
     uint32_t v = t->repeated[draw_below(s, t->repeated_count)];
     const struct remat_events *runs = &t->runs[v];
-    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)];
-    remove_run(s, slot, cascade);
+    uint32_t slot = runs->items[draw_below(s, (uint32_t)runs->count)], way = t->at[slot];
+    remat_timeline_remove(t, slot);
+    if (cascade)
+        remove_unread_inputs(s, way, slot);
     return remat_timeline_valid(t, v);
 }
 
@@ -281,14 +278,14 @@ static bool move_somewhere(struct search *s)
 static bool move_at_peak(struct search *s)
 {
     struct remat_timeline *t = &s->timeline;
-    uint32_t slot = remat_timeline_peak_slot(t, draw(s)), use;
+    uint32_t slot = remat_timeline_peak_slot(t, draw(s));
     for (int i = 0; i < SAMPLES; i++) {
-        uint32_t v = draw_used(s), reader;
-        if (!find_gap(s, v, slot, &use))
+        uint32_t v = draw_used(s), use = find_gap(s, v, slot);
+        if (use == REMAT_SLOT_NONE)
             continue;
         if (draw(s) & 1)
             return move_run(s, v, remat_events_below(&t->runs[v], slot) - 1, TO_USE);
-        reader = s->problem->node_of[t->at[use]];
+        uint32_t reader = s->problem->node_of[t->at[use]];
         return move_run(s, reader, remat_events_below(&t->runs[reader], use), TO_INPUTS);
     }
     return false;
@@ -334,11 +331,6 @@ static double energy(struct search *s)
     return (double)s->timeline.ticks + s->pressure * excess;
 }
 
-static bool is_equal(struct search *s)
-{
-    return s->timeline.ticks == s->best_ticks && remat_timeline_peak(&s->timeline) == s->best_peak;
-}
-
 static bool is_best(struct search *s)
 {
     int64_t peak = remat_timeline_peak(&s->timeline);
@@ -363,9 +355,8 @@ static void note_best(struct search *s)
 {
     if (!is_best(s))
         return;
-    int64_t peak = remat_timeline_peak(&s->timeline);
-    s->best_fits = peak <= s->budget;
-    s->best_peak = peak;
+    s->best_peak = remat_timeline_peak(&s->timeline);
+    s->best_fits = s->best_peak <= s->budget;
     s->best_ticks = s->timeline.ticks;
     s->best_stale = true;
 }
@@ -413,13 +404,14 @@ static void anneal(struct search *s, const struct remat_search_options *o)
             return;
         double next = change(s) ? energy(s) : INFINITY;
         bool accepted = next <= current || draw_unit(s) < exp((current - next) / temperature);
-        bool leaves = accepted && s->best_stale && !is_best(s) && !is_equal(s);
-        if (!accepted || leaves)
+        bool leaves = accepted && s->best_stale && !is_best(s) &&
+                      (t->ticks != s->best_ticks || remat_timeline_peak(t) != s->best_peak);
+        if (!accepted || leaves) {
             remat_timeline_rollback(t);
-        if (leaves) /* stays here for once, so that the best can be stored */
-            store_best(s);
-        if (!accepted || leaves)
+            if (leaves) /* stays here for once, so that the best can be stored */
+                store_best(s);
             continue;
+        }
         remat_timeline_commit(t);
         current = next;
         note_best(s);

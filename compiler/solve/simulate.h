@@ -9,7 +9,6 @@
 struct remat_simulation {
     double time;
     uint64_t peak;
-    uint32_t peak_position; /* the first position in the sequence that reaches the peak */
 };
 
 /* Fails with REMAT_ERROR_INVALID, naming position and node, when an entry is no node, an input is

@@ -283,63 +283,43 @@ static void account_beside(struct remat_timeline *t, uint32_t way, uint32_t slot
         range_add(t, slot, next - 1, sign * (int64_t)p->lasting[node]);
 }
 
-/* Without `account` live bytes are the caller's business. */
-static void put(struct remat_timeline *t, uint32_t way, uint32_t slot, bool account)
+/* Inserts or removes a run. Without `account` live bytes are the caller's business. */
+static void change_run(struct remat_timeline *t, uint32_t way, uint32_t slot, bool insert,
+                       bool account)
 {
     const struct remat_problem *p = t->problem;
     uint32_t node = p->node_of[way];
+    int sign = insert ? 1 : -1;
     size_t at = remat_events_below(&t->runs[node], slot);
+    if (!insert)
+        event_delete(&t->runs[node], at);
     if (account) {
-        account_run(t, node, slot, at, 1);
-        account_beside(t, way, slot, 1);
+        account_run(t, node, slot, at, sign);
+        account_beside(t, way, slot, sign);
     }
-    event_add(t, &t->runs[node], at, slot);
-    t->at[slot] = way;
-    t->occupied[slot / 64] |= UINT64_C(1) << slot % 64;
-    t->ticks += p->ticks[way];
-    t->run_count++;
-    note_repeated(t, node);
-    note_span(t, node);
-    t->steps += 1 + remat_problem_input_count(p, way);
+    if (insert)
+        event_add(t, &t->runs[node], at, slot);
     for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
         struct remat_events *uses = &t->uses[p->inputs[e]];
         at = remat_events_below(uses, slot);
+        if (!insert)
+            event_delete(uses, at);
         if (account)
-            account_use(t, p->inputs[e], slot, at, 1);
-        event_add(t, uses, at, slot);
+            account_use(t, p->inputs[e], slot, at, sign);
+        if (insert)
+            event_add(t, uses, at, slot);
         note_span(t, p->inputs[e]);
     }
-}
-
-static void take(struct remat_timeline *t, uint32_t slot, bool account)
-{
-    const struct remat_problem *p = t->problem;
-    uint32_t way = t->at[slot], node = p->node_of[way];
-    size_t at;
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        struct remat_events *uses = &t->uses[p->inputs[e]];
-        at = remat_events_below(uses, slot);
-        event_delete(uses, at);
-        note_span(t, p->inputs[e]);
-        if (account)
-            account_use(t, p->inputs[e], slot, at, -1);
-    }
-    at = remat_events_below(&t->runs[node], slot);
-    event_delete(&t->runs[node], at);
-    if (account) {
-        account_run(t, node, slot, at, -1);
-        account_beside(t, way, slot, -1);
-    }
-    t->at[slot] = REMAT_SLOT_NONE;
-    t->occupied[slot / 64] &= ~(UINT64_C(1) << slot % 64);
-    t->ticks -= p->ticks[way];
-    t->run_count--;
+    t->at[slot] = insert ? way : REMAT_SLOT_NONE;
+    t->occupied[slot / 64] ^= UINT64_C(1) << slot % 64;
+    t->ticks += insert ? p->ticks[way] : -p->ticks[way];
+    t->run_count += insert ? 1 : UINT32_MAX;
     note_repeated(t, node);
     note_span(t, node);
     t->steps += 1 + remat_problem_input_count(p, way);
 }
 
-/* The events of take and put, of a run that goes to the slot beside its own. */
+/* The events of a run that goes to the slot beside its own. */
 static void relocate(struct remat_timeline *t, uint32_t from, uint32_t to)
 {
     const struct remat_problem *p = t->problem;
@@ -372,14 +352,14 @@ static void record(struct remat_timeline *t, uint32_t way, uint32_t slot, bool i
 void remat_timeline_insert(struct remat_timeline *t, uint32_t way, uint32_t slot)
 {
     record(t, way, slot, true);
-    put(t, way, slot, true);
+    change_run(t, way, slot, true, true);
 }
 
 void remat_timeline_remove(struct remat_timeline *t, uint32_t slot)
 {
     uint32_t way = t->at[slot];
     record(t, way, slot, false);
-    take(t, slot, true);
+    change_run(t, way, slot, false, true);
 }
 
 void remat_timeline_commit(struct remat_timeline *t)
@@ -397,10 +377,9 @@ void remat_timeline_rollback(struct remat_timeline *t)
         if (c.inserted && !before.inserted && before.way == c.way && before.slot == c.slot + 1) {
             relocate(t, c.slot, before.slot);
             t->log.count--;
-        } else if (c.inserted)
-            take(t, c.slot, false);
-        else
-            put(t, c.way, c.slot, false);
+        } else {
+            change_run(t, c.way, c.slot, !c.inserted, false);
+        }
     }
     while (t->undo.count) {
         struct remat_timeline_word word = t->undo.items[--t->undo.count];

@@ -72,3 +72,18 @@ void remat_scratch_close(struct remat_arena *scratch)
     remat_arena_release(scratch);
     remat_reallocate(ctx, s, 0);
 }
+
+uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
+                      uint32_t key_count, uint32_t **indices)
+{
+    uint32_t *begin; /* until the end, begin[k + 1] is where the next index with key k goes */
+    REMAT_NEW(arena, begin, (size_t)key_count + 2);
+    REMAT_NEW(arena, *indices, count);
+    for (uint32_t i = 0; i < count; i++)
+        begin[keys[i] + 2]++;
+    for (uint32_t k = 0; k < key_count; k++)
+        begin[k + 2] += begin[k + 1];
+    for (uint32_t i = 0; i < count; i++)
+        (*indices)[begin[keys[i] + 1]++] = i;
+    return begin;
+}

@@ -135,7 +135,7 @@ static remat_status run_search(struct test *t, const struct remat_problem *p, st
 
 static remat_status run_chain(struct test *t, const struct remat_problem *p, struct asked *a)
 {
-    remat_chain_find(&t->arena, p, p->total_bytes, &a->deadline);
+    remat_chain_find(&t->arena, p, REMAT_PROBLEM_BYTES_MAX, &a->deadline);
     return REMAT_OK;
 }
 
