@@ -96,15 +96,12 @@ static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
 }
 
 /* "MESSAGE (batch = 2, seq = 64)": what is wrong may be wrong because of these. */
-static void append_values(remat_context *ctx, remat_status st, const struct remat_graph *graph)
+static void append_values(remat_context *ctx, const struct remat_graph *graph)
 {
-    char message[sizeof ctx->message];
-    size_t used = (size_t)snprintf(message, sizeof message, "%s", ctx->message);
-    for (uint32_t k = 0; k < graph->symbol_count && used < sizeof message; k++)
-        used +=
-            (size_t)snprintf(message + used, sizeof message - used, "%s%s = %lld", k ? ", " : " (",
-                             graph->symbols[k].name, (long long)graph->symbols[k].value);
-    remat_error(ctx, st, graph->symbol_count ? "%s)" : "%s", message);
+    for (uint32_t k = 0; k < graph->symbol_count; k++)
+        remat_error(ctx, REMAT_ERROR_INVALID, "%s%s%s = %lld%s", ctx->message, k ? ", " : " (",
+                    graph->symbols[k].name, (long long)graph->symbols[k].value,
+                    k + 1 < graph->symbol_count ? "" : ")");
 }
 
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
@@ -119,7 +116,7 @@ remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
     *out = bound;
     remat_status st = remat_graph_verify(ctx, bound);
     if (st == REMAT_ERROR_INVALID)
-        append_values(ctx, st, graph);
+        append_values(ctx, graph);
     return st;
 }
 

@@ -51,10 +51,8 @@ remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const rem
     remat_status st = remat_op_infer(b->ctx, b->graph, &node, infos);
     if (st != REMAT_OK) {
         const char *name = b->name ? b->name : b->prefix ? b->prefix : "";
-        char reason[sizeof b->ctx->message];
-        memcpy(reason, b->ctx->message, sizeof reason);
         return remat_error(b->ctx, st, "building %s for \"%s\": %.900s", remat_op_info(op)->name,
-                           name, reason);
+                           name, b->ctx->message);
     }
     for (uint32_t k = 0; k < node.output_count; k++) {
         infos[k].name = result_name(b, infos[0].name, op, k);

@@ -30,11 +30,9 @@ static const char *node_name(const struct verifier *v, uint32_t n)
 static remat_status locate(struct verifier *v, uint32_t n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n];
-    char reason[sizeof v->ctx->message];
-    memcpy(reason, v->ctx->message, sizeof reason);
     const char *op = node->op < REMAT_OP_COUNT ? remat_op_info(node->op)->name : "?";
     return remat_error(v->ctx, REMAT_ERROR_INVALID, "node \"%.200s\" (%s): %.700s", node_name(v, n),
-                       op, reason);
+                       op, v->ctx->message);
 }
 
 /* --- values --- */

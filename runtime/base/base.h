@@ -37,7 +37,7 @@ struct remat_context {
 
 /* Stores the message and returns `status`, so that `return remat_error(...)` reads well. Messages
  * and log lines are shown as remat_show does: one line of printable text, whatever names it
- * quotes. */
+ * quotes. The message so far may be an argument. */
 remat_status remat_error(remat_context *ctx, remat_status status, const char *format, ...)
     REMAT_PRINTF(3, 4);
 void remat_log(remat_context *ctx, remat_severity severity, const char *format, ...)

@@ -199,9 +199,7 @@ remat_status remat_reader_lines(struct remat_reader *reader, struct remat_fb_tex
 
 remat_status remat_reader_prefix(const struct remat_reader *reader, remat_status status)
 {
-    char message[sizeof reader->ctx->message];
     if (status == REMAT_OK || status == REMAT_ERROR_MEMORY)
         return status;
-    memcpy(message, reader->ctx->message, sizeof message);
-    return remat_error(reader->ctx, status, "%s: %s", reader->name, message);
+    return remat_error(reader->ctx, status, "%s: %s", reader->name, reader->ctx->message);
 }

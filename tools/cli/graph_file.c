@@ -29,11 +29,9 @@ remat_status graph_file_parse(remat_context *ctx, const char *name, const char *
 
 static remat_status prefix(remat_context *ctx, const char *name, remat_status st)
 {
-    char message[sizeof ctx->message];
     if (st != REMAT_ERROR_INVALID && st != REMAT_ERROR_USAGE)
         return st;
-    memcpy(message, ctx->message, sizeof message);
-    return remat_error(ctx, st, "%s: %s", name, message);
+    return remat_error(ctx, st, "%s: %s", name, ctx->message);
 }
 
 /* NAME=VALUE, of `length` bytes. */

@@ -148,7 +148,7 @@ static remat_status lex_value(struct remat_lexer *lexer)
     return REMAT_OK;
 }
 
-remat_status remat_lex(struct remat_lexer *lexer)
+static remat_status lex(struct remat_lexer *lexer)
 {
     uint32_t line = lexer->line;
     bool newline = skip(lexer);
@@ -181,25 +181,35 @@ remat_status remat_lex(struct remat_lexer *lexer)
     return REMAT_OK;
 }
 
-bool remat_lex_is(const struct remat_lexer *lexer, enum remat_token_kind kind, const char *text)
+void remat_lex(struct remat_lexer *lexer)
+{
+    if (lex(lexer) != REMAT_OK)
+        lexer->token.kind = REMAT_TOKEN_BAD;
+}
+
+bool remat_lex_is(const struct remat_lexer *lexer, const char *text)
 {
     const struct remat_token *token = &lexer->token;
-    return token->kind == kind && token->length == strlen(text) &&
-           memcmp(token->text, text, token->length) == 0;
+    return (token->kind == REMAT_TOKEN_WORD || token->kind == REMAT_TOKEN_NUMBER ||
+            token->kind == REMAT_TOKEN_MARK) &&
+           token->length == strlen(text) && memcmp(token->text, text, token->length) == 0;
 }
 
-remat_status remat_lex_accept(struct remat_lexer *lexer, enum remat_token_kind kind,
-                              const char *text, bool *out_accepted)
+bool remat_lex_accept(struct remat_lexer *lexer, const char *text)
 {
-    *out_accepted = remat_lex_is(lexer, kind, text);
-    return *out_accepted ? remat_lex(lexer) : REMAT_OK;
+    bool accepted = remat_lex_is(lexer, text);
+    if (accepted)
+        remat_lex(lexer);
+    return accepted;
 }
 
-remat_status remat_lex_expected(struct remat_lexer *lexer, const char *what)
+remat_status remat_lex_expected(const struct remat_lexer *lexer, const char *what)
 {
     const struct remat_token *token = &lexer->token;
     int shown = token->length > 60 ? 60 : (int)token->length;
     switch (token->kind) {
+    case REMAT_TOKEN_BAD:
+        return REMAT_ERROR_INVALID;
     case REMAT_TOKEN_END:
         return REMAT_LEX_ERROR(lexer, "expected %s, found the end of the text", what);
     case REMAT_TOKEN_NEWLINE:
@@ -217,9 +227,7 @@ remat_status remat_lex_expected(struct remat_lexer *lexer, const char *what)
 remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark)
 {
     char what[] = {'\'', mark[0], '\'', 0};
-    if (!remat_lex_is(lexer, REMAT_TOKEN_MARK, mark))
-        return remat_lex_expected(lexer, what);
-    return remat_lex(lexer);
+    return remat_lex_accept(lexer, mark) ? REMAT_OK : remat_lex_expected(lexer, what);
 }
 
 /* The token as a terminated string for strtoll and strtod; false when it is no plain number. */
@@ -247,16 +255,17 @@ remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, 
         return REMAT_LEX_ERROR(lexer, "%s: %s is out of range; accepted: %lld to %lld", what, text,
                                (long long)min, (long long)max);
     *out = number;
-    return remat_lex(lexer);
+    remat_lex(lexer);
+    return REMAT_OK;
 }
 
 static bool special_float(const struct remat_lexer *lexer, double *out)
 {
-    if (remat_lex_is(lexer, REMAT_TOKEN_WORD, "inf"))
+    if (remat_lex_is(lexer, "inf"))
         *out = INFINITY;
-    else if (remat_lex_is(lexer, REMAT_TOKEN_NUMBER, "-inf"))
+    else if (remat_lex_is(lexer, "-inf"))
         *out = -INFINITY;
-    else if (remat_lex_is(lexer, REMAT_TOKEN_WORD, "nan"))
+    else if (remat_lex_is(lexer, "nan"))
         *out = NAN;
     else
         return false;
@@ -274,8 +283,10 @@ bool remat_lex_is_float(const struct remat_lexer *lexer)
 remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double *out)
 {
     char text[NUMBER_BYTES], *rest;
-    if (special_float(lexer, out))
-        return remat_lex(lexer);
+    if (special_float(lexer, out)) {
+        remat_lex(lexer);
+        return REMAT_OK;
+    }
     if (!number_text(&lexer->token, "0123456789+-.eE", text))
         return remat_lex_expected(lexer, what);
     *out = strtod(text, &rest);
@@ -283,5 +294,6 @@ remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double
         return remat_lex_expected(lexer, what);
     if (isinf(*out))
         return REMAT_LEX_ERROR(lexer, "%s: %s is out of range of a double", what, text);
-    return remat_lex(lexer);
+    remat_lex(lexer);
+    return REMAT_OK;
 }

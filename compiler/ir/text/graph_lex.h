@@ -14,6 +14,7 @@ enum remat_token_kind {
     REMAT_TOKEN_STRING,  /* "...", unescaped */
     REMAT_TOKEN_VALUE,   /* %name, %"a name", %name@2 */
     REMAT_TOKEN_MARK,    /* one of = : , { } [ ] ( ) */
+    REMAT_TOKEN_BAD,     /* none: remat_lex_expected gives the message that says why */
 };
 
 struct remat_token {
@@ -42,15 +43,15 @@ struct remat_lexer {
 const char *remat_lex_role(uint32_t role);
 
 /* Moves to the next token; the first call reads the first one. */
-remat_status remat_lex(struct remat_lexer *lexer);
+void remat_lex(struct remat_lexer *lexer);
 
-bool remat_lex_is(const struct remat_lexer *lexer, enum remat_token_kind kind, const char *text);
-/* Moves past a WORD or MARK if it is the current token. */
-remat_status remat_lex_accept(struct remat_lexer *lexer, enum remat_token_kind kind,
-                              const char *text, bool *out_accepted);
+/* That the current token is this WORD, NUMBER or MARK. */
+bool remat_lex_is(const struct remat_lexer *lexer, const char *text);
+/* Moves past it if it is. */
+bool remat_lex_accept(struct remat_lexer *lexer, const char *text);
 remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark);
 /* Fails with "expected WHAT, found TOKEN". */
-remat_status remat_lex_expected(struct remat_lexer *lexer, const char *what);
+remat_status remat_lex_expected(const struct remat_lexer *lexer, const char *what);
 
 /* Reads a number and moves past it; a word such as inf or nan is one where a float is wanted. */
 remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, const char *what,

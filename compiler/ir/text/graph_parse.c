@@ -12,14 +12,11 @@
 
 static remat_status parse_initializer(struct parser *p, struct remat_value_info *info)
 {
-    bool found, constant, normal = false;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "=", &found));
-    if (!found)
+    if (!remat_lex_accept(&p->lexer, "="))
         return REMAT_OK;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "constant", &constant));
-    if (!constant)
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "normal", &normal));
-    if (!constant && !normal)
+    bool constant = remat_lex_accept(&p->lexer, "constant");
+    bool normal = !constant && remat_lex_accept(&p->lexer, "normal");
+    if (constant == normal)
         return remat_lex_expected(&p->lexer, "constant or normal");
     info->initializer = constant ? REMAT_INIT_CONSTANT : REMAT_INIT_NORMAL;
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "("));
@@ -34,17 +31,15 @@ static remat_status parse_initializer(struct parser *p, struct remat_value_info 
 /* After ROLE NAME. */
 static remat_status parse_source(struct parser *p, struct result *result)
 {
-    bool frozen, trainable = false;
     remat_value value;
     if (result->instance)
         return REMAT_LEX_ERROR(&p->lexer, "graph input %%%.60s: only results have instances",
                                result->info.name);
     REMAT_CHECK(remat_parse_type(p, &result->info));
     REMAT_CHECK(parse_initializer(p, &result->info));
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "frozen", &frozen));
-    if (!frozen)
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "trainable", &trainable));
-    result->info.trainable = trainable || (!frozen && result->info.role == REMAT_ROLE_PARAMETER);
+    result->info.trainable =
+        remat_lex_accept(&p->lexer, "trainable") ||
+        (!remat_lex_accept(&p->lexer, "frozen") && result->info.role == REMAT_ROLE_PARAMETER);
     REMAT_CHECK(remat_parse_pin(p, &result->info));
     return remat_parser_define(p, result, &value);
 }
@@ -55,16 +50,12 @@ static remat_status parse_optimizer(struct parser *p)
 {
     struct remat_optimizer *optimizer = &p->graph->optimizer;
     struct attributes settings;
-    bool found;
-    uint8_t kind = REMAT_OPTIMIZER_ADAMW;
     if (optimizer->kind != REMAT_OPTIMIZER_NONE)
         return REMAT_LEX_ERROR(&p->lexer, "%s", "the optimizer is given twice");
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "adamw", &found));
-    if (!found) {
-        kind = REMAT_OPTIMIZER_SGD;
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "sgd", &found));
-    }
-    if (!found)
+    uint8_t kind = remat_lex_accept(&p->lexer, "adamw") ? REMAT_OPTIMIZER_ADAMW
+                   : remat_lex_accept(&p->lexer, "sgd") ? REMAT_OPTIMIZER_SGD
+                                                        : REMAT_OPTIMIZER_NONE;
+    if (kind == REMAT_OPTIMIZER_NONE)
         return remat_lex_expected(&p->lexer, "adamw or sgd");
     REMAT_CHECK(remat_parse_attributes(p, &settings));
     const struct remat_node_info all = {.attributes = settings.items,
@@ -101,19 +92,14 @@ static remat_status parse_symbol(struct parser *p)
 {
     const struct remat_token *token = &p->lexer.token;
     int64_t value = 0;
-    bool found;
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "the name of a symbol");
     const char *name = remat_string(p->arena, token->text, token->length);
-    REMAT_CHECK(remat_lex(&p->lexer));
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "=", &found));
-    if (found)
+    remat_lex(&p->lexer);
+    if (remat_lex_accept(&p->lexer, "="))
         REMAT_CHECK(remat_lex_int(&p->lexer, 1, REMAT_SYMBOL_VALUE_MAX, "a value", &value));
-    if (remat_graph_add_symbol(p->ctx, p->arena, p->graph, name, value) != REMAT_OK) {
-        char reason[sizeof p->ctx->message];
-        memcpy(reason, p->ctx->message, sizeof reason);
-        return REMAT_LEX_ERROR(&p->lexer, "%s", reason);
-    }
+    if (remat_graph_add_symbol(p->ctx, p->arena, p->graph, name, value) != REMAT_OK)
+        return REMAT_LEX_ERROR(&p->lexer, "%s", p->ctx->message);
     return REMAT_OK;
 }
 
@@ -135,7 +121,7 @@ static remat_status parse_source_or_output(struct parser *p, uint8_t role)
     remat_value output;
     REMAT_CHECK(remat_parse_name(p, &result));
     result.info.role = role;
-    if (role != REMAT_ROLE_OUTPUT || remat_lex_is(&p->lexer, REMAT_TOKEN_MARK, ":"))
+    if (role != REMAT_ROLE_OUTPUT || remat_lex_is(&p->lexer, ":"))
         return parse_source(p, &result);
     p->lexer = before;
     REMAT_CHECK(remat_parse_use(p, "a value", &output));
@@ -145,22 +131,18 @@ static remat_status parse_source_or_output(struct parser *p, uint8_t role)
 
 static remat_status parse_statement(struct parser *p)
 {
-    bool found;
     uint8_t role;
     if (p->lexer.token.kind == REMAT_TOKEN_VALUE)
         return remat_parse_node(p);
     if (remat_parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role)) {
-        REMAT_CHECK(remat_lex(&p->lexer));
+        remat_lex(&p->lexer);
         return parse_source_or_output(p, role);
     }
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "update", &found));
-    if (found)
+    if (remat_lex_accept(&p->lexer, "update"))
         return parse_update(p);
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "optimizer", &found));
-    if (found)
+    if (remat_lex_accept(&p->lexer, "optimizer"))
         return parse_optimizer(p);
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "symbol", &found));
-    if (found)
+    if (remat_lex_accept(&p->lexer, "symbol"))
         return parse_symbol(p);
     return remat_lex_expected(&p->lexer,
                               "a node, a graph input, output, update, symbol or optimizer");
@@ -172,35 +154,22 @@ static remat_status parse_end_of_line(struct parser *p)
         return REMAT_OK;
     if (p->lexer.token.kind != REMAT_TOKEN_NEWLINE)
         return remat_lex_expected(&p->lexer, "the end of the line");
-    return remat_lex(&p->lexer);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
 }
 
 static remat_status parse_heading(struct parser *p)
 {
-    bool found;
-    REMAT_CHECK(remat_lex(&p->lexer));
+    remat_lex(&p->lexer);
     if (p->lexer.token.kind == REMAT_TOKEN_NEWLINE)
-        REMAT_CHECK(remat_lex(&p->lexer));
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "graph", &found));
-    if (!found)
+        remat_lex(&p->lexer);
+    if (!remat_lex_accept(&p->lexer, "graph"))
         return remat_lex_expected(&p->lexer, "'graph'");
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a name in quotes");
     p->graph = remat_graph_create(p->ctx, p->arena, p->lexer.token.text);
-    REMAT_CHECK(remat_lex(&p->lexer));
+    remat_lex(&p->lexer);
     return parse_end_of_line(p);
-}
-
-/* Starts the verifier's message with the file. */
-static remat_status verify(struct parser *p)
-{
-    remat_status st = remat_graph_verify_symbolic(p->ctx, p->graph);
-    if (st == REMAT_ERROR_INVALID) {
-        char message[sizeof p->ctx->message];
-        memcpy(message, p->ctx->message, sizeof message);
-        remat_error(p->ctx, st, "%s: %s", p->lexer.file, message);
-    }
-    return st;
 }
 
 remat_status remat_graph_parse(remat_context *ctx, const char *name, const char *text, size_t bytes,
@@ -222,7 +191,7 @@ remat_status remat_graph_parse(remat_context *ctx, const char *name, const char 
     p->graph->output_count = (uint32_t)p->outputs.count;
     p->graph->updates = p->updates.items;
     p->graph->update_count = (uint32_t)p->updates.count;
-    REMAT_CHECK(verify(p));
     *out = p->graph;
-    return REMAT_OK;
+    remat_status st = remat_graph_verify_symbolic(ctx, p->graph);
+    return st == REMAT_ERROR_INVALID ? remat_error(ctx, st, "%s: %s", name, ctx->message) : st;
 }

@@ -10,20 +10,17 @@
 static remat_status parse_ints(struct parser *p, struct remat_attribute *attribute,
                                int64_t ints[INTS_MAX])
 {
-    bool another;
     attribute->kind = REMAT_ATTRIBUTE_INTS;
     attribute->ints = ints;
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
-    for (another = !another; another;) {
+    if (remat_lex_accept(&p->lexer, "]"))
+        return REMAT_OK;
+    do {
         if (attribute->count == INTS_MAX)
             return REMAT_LEX_ERROR(&p->lexer, "more than %d integers in a list", INTS_MAX);
         REMAT_CHECK(remat_parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-        if (!another)
-            REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "]"));
-    }
-    return REMAT_OK;
+    } while (remat_lex_accept(&p->lexer, ","));
+    return remat_lex_expect_mark(&p->lexer, "]");
 }
 
 static remat_status parse_attribute(struct parser *p, struct remat_attribute *attribute,
@@ -34,9 +31,9 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
     if (token->kind != REMAT_TOKEN_WORD)
         return remat_lex_expected(&p->lexer, "an attribute");
     attribute->key = remat_string(p->arena, token->text, token->length);
-    REMAT_CHECK(remat_lex(&p->lexer));
+    remat_lex(&p->lexer);
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
-    if (remat_lex_is(&p->lexer, REMAT_TOKEN_MARK, "["))
+    if (remat_lex_is(&p->lexer, "["))
         return parse_ints(p, attribute, ints);
     if (remat_lex_is_float(&p->lexer)) {
         attribute->kind = REMAT_ATTRIBUTE_FLOAT;
@@ -48,10 +45,10 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
 
 remat_status remat_parse_attributes(struct parser *p, struct attributes *out)
 {
-    bool another;
     out->count = 0;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "{", &another));
-    while (another) {
+    if (!remat_lex_accept(&p->lexer, "{"))
+        return REMAT_OK;
+    do {
         if (out->count == ATTRIBUTES_MAX)
             return REMAT_LEX_ERROR(&p->lexer, "more than %d attributes", ATTRIBUTES_MAX);
         struct remat_attribute *attribute = &out->items[out->count];
@@ -60,11 +57,8 @@ remat_status remat_parse_attributes(struct parser *p, struct attributes *out)
             if (strcmp(out->items[a].key, attribute->key) == 0)
                 return REMAT_LEX_ERROR(&p->lexer, "attribute %.60s is given twice", attribute->key);
         out->count++;
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-        if (!another)
-            REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "}"));
-    }
-    return REMAT_OK;
+    } while (remat_lex_accept(&p->lexer, ","));
+    return remat_lex_expect_mark(&p->lexer, "}");
 }
 
 static remat_status parse_op(struct parser *p, uint16_t *out)
@@ -75,42 +69,38 @@ static remat_status parse_op(struct parser *p, uint16_t *out)
     if (!remat_op_find(token->text, token->length, out))
         return REMAT_LEX_ERROR(&p->lexer, "unknown op '%.*s'",
                                token->length > 60 ? 60 : (int)token->length, token->text);
-    return remat_lex(&p->lexer);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
 }
 
 static remat_status parse_scope(struct parser *p, uint32_t *out)
 {
-    bool found;
     *out = 0;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "scope", &found));
-    if (!found)
+    if (!remat_lex_accept(&p->lexer, "scope"))
         return REMAT_OK;
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a scope in quotes");
     *out = remat_graph_scope(p->arena, p->graph, p->lexer.token.text);
     if (p->graph->scope_count > SCOPES_MAX)
         return REMAT_LEX_ERROR(&p->lexer, "more than %d scopes", SCOPES_MAX);
-    return remat_lex(&p->lexer);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
 }
 
 /* phase PHASE [scope "PATH"] [origin OP group N] */
 static remat_status parse_clauses(struct parser *p, struct remat_node_info *node)
 {
-    bool found;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "phase", &found));
-    if (!found)
+    if (!remat_lex_accept(&p->lexer, "phase"))
         return remat_lex_expected(&p->lexer, "an input, attributes or 'phase'");
     if (!remat_parse_word(&p->lexer, remat_phase_name, REMAT_PHASE_COUNT, &node->phase))
         return remat_lex_expected(&p->lexer, "a phase");
-    REMAT_CHECK(remat_lex(&p->lexer));
+    remat_lex(&p->lexer);
     REMAT_CHECK(parse_scope(p, &node->scope));
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "origin", &found));
     node->origin_group = REMAT_NONE;
-    if (found) {
+    if (remat_lex_accept(&p->lexer, "origin")) {
         int64_t group;
         REMAT_CHECK(parse_op(p, &node->origin));
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "group", &found));
-        if (!found)
+        if (!remat_lex_accept(&p->lexer, "group"))
             return remat_lex_expected(&p->lexer, "'group'");
         REMAT_CHECK(remat_lex_int(&p->lexer, 0, REMAT_NONE - 1, "a group", &group));
         node->origin_group = (uint32_t)group;
@@ -120,11 +110,11 @@ static remat_status parse_clauses(struct parser *p, struct remat_node_info *node
 
 static remat_status parse_results(struct parser *p, struct result *results, uint32_t *out_count)
 {
-    bool another = true;
-    for (*out_count = 0; another; ++*out_count) {
+    *out_count = 0;
+    do {
         if (*out_count == RESULTS_MAX)
             return REMAT_LEX_ERROR(&p->lexer, "more than %d results", RESULTS_MAX);
-        struct result *result = &results[*out_count];
+        struct result *result = &results[(*out_count)++];
         REMAT_CHECK(remat_parse_name(p, result));
         if (result->instance != results[0].instance)
             return REMAT_LEX_ERROR(&p->lexer, "results of instances %u and %u in one node",
@@ -132,10 +122,9 @@ static remat_status parse_results(struct parser *p, struct result *results, uint
         REMAT_CHECK(remat_parse_type(p, &result->info));
         result->info.role = REMAT_ROLE_ACTIVATION;
         if (remat_parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &result->info.role))
-            REMAT_CHECK(remat_lex(&p->lexer));
+            remat_lex(&p->lexer);
         REMAT_CHECK(remat_parse_pin(p, &result->info));
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-    }
+    } while (remat_lex_accept(&p->lexer, ","));
     return REMAT_OK;
 }
 
@@ -161,9 +150,7 @@ remat_status remat_parse_node(struct parser *p)
     node.instance = results[0].instance;
     for (uint32_t k = 0; k < node.output_count; k++)
         REMAT_CHECK(remat_parser_define(p, &results[k], &outputs[k]));
-    {
-        remat_graph_add_node(p->arena, p->graph, &node);
-        return REMAT_OK;
-    }
+    remat_graph_add_node(p->arena, p->graph, &node);
+    return REMAT_OK;
     return REMAT_OK;
 }

@@ -50,7 +50,8 @@ remat_status remat_parse_use(struct parser *p, const char *what, remat_value *ou
         return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is not defined before this use",
                                token->text);
     *out = (remat_value){*slot};
-    return remat_lex(&p->lexer);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
 }
 
 remat_status remat_parse_name(struct parser *p, struct result *result)
@@ -61,7 +62,8 @@ remat_status remat_parse_name(struct parser *p, struct result *result)
     *result = (struct result){.instance = token->instance};
     result->info.name = token->text;
     result->info.node = REMAT_NONE;
-    return remat_lex(&p->lexer);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
 }
 
 /* --- integers --- */
@@ -71,9 +73,10 @@ remat_status remat_parse_int(struct parser *p, int64_t min, const char *what, in
     const struct remat_token *token = &p->lexer.token;
     if (token->kind == REMAT_TOKEN_WORD)
         for (uint32_t k = 0; k < p->graph->symbol_count; k++)
-            if (remat_lex_is(&p->lexer, REMAT_TOKEN_WORD, p->graph->symbols[k].name)) {
+            if (remat_lex_is(&p->lexer, p->graph->symbols[k].name)) {
                 *out = REMAT_SYMBOL(k);
-                return remat_lex(&p->lexer);
+                remat_lex(&p->lexer);
+                return REMAT_OK;
             }
     return remat_lex_int(&p->lexer, min, INT64_MAX, what, out);
 }
@@ -83,10 +86,10 @@ remat_status remat_parse_int(struct parser *p, int64_t min, const char *what, in
 static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
 {
     uint64_t bytes = remat_dtype_bytes(info->dtype);
-    bool another;
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, "]", &another));
-    for (another = !another; another;) {
+    if (remat_lex_accept(&p->lexer, "]"))
+        return REMAT_OK;
+    do {
         if (info->shape.rank == REMAT_RANK_MAX)
             return REMAT_LEX_ERROR(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
         int64_t *dim = &info->shape.dims[info->shape.rank++];
@@ -95,11 +98,8 @@ static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
             (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
             return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes",
                                    info->name);
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_MARK, ",", &another));
-        if (!another)
-            REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "]"));
-    }
-    return REMAT_OK;
+    } while (remat_lex_accept(&p->lexer, ","));
+    return remat_lex_expect_mark(&p->lexer, "]");
 }
 
 remat_status remat_parse_type(struct parser *p, struct remat_value_info *info)
@@ -109,30 +109,25 @@ remat_status remat_parse_type(struct parser *p, struct remat_value_info *info)
     if (token->kind != REMAT_TOKEN_WORD ||
         !remat_dtype_parse(token->text, token->length, &info->dtype))
         return remat_lex_expected(&p->lexer, "an element type");
-    REMAT_CHECK(remat_lex(&p->lexer));
+    remat_lex(&p->lexer);
     return parse_dims(p, info);
 }
 
 remat_status remat_parse_pin(struct parser *p, struct remat_value_info *info)
 {
-    bool found, save, recompute = false;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "pin", &found));
-    if (!found)
+    if (!remat_lex_accept(&p->lexer, "pin"))
         return REMAT_OK;
-    REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "save", &save));
-    if (!save)
-        REMAT_CHECK(remat_lex_accept(&p->lexer, REMAT_TOKEN_WORD, "recompute", &recompute));
-    if (!save && !recompute)
-        return remat_lex_expected(&p->lexer, "save or recompute");
-    info->pin = save ? REMAT_PIN_SAVE : REMAT_PIN_RECOMPUTE;
-    return REMAT_OK;
+    info->pin = remat_lex_accept(&p->lexer, "save")        ? REMAT_PIN_SAVE
+                : remat_lex_accept(&p->lexer, "recompute") ? REMAT_PIN_RECOMPUTE
+                                                           : REMAT_PIN_NONE;
+    return info->pin ? REMAT_OK : remat_lex_expected(&p->lexer, "save or recompute");
 }
 
 bool remat_parse_word(const struct remat_lexer *lexer, const char *(*word)(uint32_t),
                       uint32_t count, uint8_t *out)
 {
     for (uint32_t k = 0; k < count; k++)
-        if (remat_lex_is(lexer, REMAT_TOKEN_WORD, word(k))) {
+        if (remat_lex_is(lexer, word(k))) {
             *out = (uint8_t)k;
             return true;
         }
