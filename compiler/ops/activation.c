@@ -12,8 +12,8 @@
 OP_SHAPE(activation)
 {
     REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *remat_input_shape(graph, node, 0);
+    outputs[0] =
+        remat_typed(remat_input(graph, node, 0)->dtype, *remat_input_shape(graph, node, 0));
     return REMAT_OK;
 }
 
@@ -105,8 +105,7 @@ OP_SHAPE(gated)
     for (uint32_t k = 0; k < 2; k++)
         REMAT_CHECK(remat_check_like_first(ctx, graph, node, k, 0, REMAT_ANY_RANK));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &gate->shape));
-    outputs[0].dtype = gate->dtype;
-    outputs[0].shape = gate->shape;
+    outputs[0] = remat_typed(gate->dtype, gate->shape);
     return REMAT_OK;
 }
 

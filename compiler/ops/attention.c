@@ -15,20 +15,17 @@ static remat_status check_operands(remat_context *ctx, const struct remat_graph 
     REMAT_CHECK(remat_check_shape(ctx, graph, node, first + 1, &expected));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, first + 2, &expected));
     if (q->dims[2] % k->dims[2] != 0)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "%lld query heads are no multiple of %lld key heads",
-                           (long long)q->dims[2], (long long)k->dims[2]);
+        return INVALID(ctx, "%lld query heads are no multiple of %lld key heads",
+                       (long long)q->dims[2], (long long)k->dims[2]);
     if (remat_node_int(node, "causal", 0) && q->dims[1] > k->dims[1])
-        return remat_error(
-            ctx, REMAT_ERROR_INVALID,
-            "causal attention of %lld queries to %lld keys: the first queries see no key",
+        return INVALID(
+            ctx, "causal attention of %lld queries to %lld keys: the first queries see no key",
             (long long)q->dims[1], (long long)k->dims[1]);
     uint32_t rng = first == 0 ? 3 : 6;
     if (node->input_count > rng)
         return remat_check_dropout(ctx, graph, node, rng);
     if (remat_node_float(node, "p", 0) != 0)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "dropout needs the state of the random generator");
+        return INVALID(ctx, "dropout needs the state of the random generator");
     return REMAT_OK;
 }
 
@@ -60,8 +57,8 @@ OP_SHAPE(attention_backward)
     REMAT_CHECK(remat_check_like_first(ctx, graph, node, 4, 4, 4));
     REMAT_CHECK(remat_check_input(ctx, graph, node, 5, REMAT_F32, 3, 3));
     for (uint32_t k = 0; k < 3; k++) {
-        outputs[k].dtype = remat_input(graph, node, 0)->dtype;
-        outputs[k].shape = *remat_input_shape(graph, node, 1 + k);
+        outputs[k] =
+            remat_typed(remat_input(graph, node, 0)->dtype, *remat_input_shape(graph, node, 1 + k));
     }
     return REMAT_OK;
 }

@@ -7,7 +7,7 @@ static remat_status check_count(remat_context *ctx, const struct remat_node_info
 {
     *out = remat_node_int(node, "count", 0);
     if (*out < 1 || *out > INT32_MAX)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "a count of %lld", (long long)*out);
+        return INVALID(ctx, "a count of %lld", (long long)*out);
     return REMAT_OK;
 }
 
@@ -26,10 +26,9 @@ OP_SHAPE(batch_slice)
     REMAT_CHECK(remat_check_input(ctx, graph, node, 0, x->dtype, 1, REMAT_ANY_RANK));
     REMAT_CHECK(check_index(ctx, graph, node, 1));
     if (x->shape.dims[0] % count)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "a batch of %lld in %lld parts",
-                           (long long)x->shape.dims[0], (long long)count);
-    outputs[0].dtype = x->dtype;
-    outputs[0].shape = x->shape;
+        return INVALID(ctx, "a batch of %lld in %lld parts", (long long)x->shape.dims[0],
+                       (long long)count);
+    outputs[0] = remat_typed(x->dtype, x->shape);
     outputs[0].shape.dims[0] /= count;
     return REMAT_OK;
 }
@@ -39,7 +38,6 @@ OP_SHAPE(advance)
     int64_t count;
     REMAT_CHECK(check_count(ctx, node, &count));
     REMAT_CHECK(check_index(ctx, graph, node, 0));
-    outputs[0].dtype = REMAT_I32;
-    outputs[0].shape = (struct remat_shape){1, {1}};
+    outputs[0] = remat_typed(REMAT_I32, (struct remat_shape){1, {1}});
     return REMAT_OK;
 }

@@ -2,7 +2,7 @@
 /* Binding: numbers in place of symbols. Which nodes there are does not change, and what the graph
  * records of its results is bound like all else; that the ops infer the same is then the
  * verifier's business. */
-#include "ops.h"
+#include "family.h"
 
 #include <stdio.h>
 
@@ -17,8 +17,7 @@ static remat_status fail_unbound(remat_context *ctx, const struct remat_graph *g
     snprintf(where, sizeof where, format, name, at, key);
     uint32_t k = remat_symbol_index(number);
     if (k >= graph->symbol_count)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "%s is symbol %u of %u", where, k,
-                           graph->symbol_count);
+        return INVALID(ctx, "%s is symbol %u of %u", where, k, graph->symbol_count);
     return remat_error(ctx, REMAT_ERROR_USAGE,
                        "%s is the symbol \"%s\", which has no value (--bind %s=N gives it one)",
                        where, graph->symbols[k].name, graph->symbols[k].name);
@@ -99,9 +98,8 @@ static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
 static void append_values(remat_context *ctx, const struct remat_graph *graph)
 {
     for (uint32_t k = 0; k < graph->symbol_count; k++)
-        remat_error(ctx, REMAT_ERROR_INVALID, "%s%s%s = %lld%s", ctx->message, k ? ", " : " (",
-                    graph->symbols[k].name, (long long)graph->symbols[k].value,
-                    k + 1 < graph->symbol_count ? "" : ")");
+        INVALID(ctx, "%s%s%s = %lld%s", ctx->message, k ? ", " : " (", graph->symbols[k].name,
+                (long long)graph->symbols[k].value, k + 1 < graph->symbol_count ? "" : ")");
 }
 
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,

@@ -10,12 +10,10 @@ OP_SHAPE(cast)
     bool widens = x->dtype == REMAT_BF16 && dtype == REMAT_F32;
     bool narrows = x->dtype == REMAT_F32 && dtype == REMAT_BF16;
     if (!widens && !narrows)
-        return remat_error(
-            ctx, REMAT_ERROR_INVALID,
-            "no cast from %s to dtype %lld (there are f32 to bf16, %d, and back, %d)",
-            remat_dtype_name(x->dtype), (long long)dtype, REMAT_BF16, REMAT_F32);
-    outputs[0].dtype = (remat_dtype)dtype;
-    outputs[0].shape = x->shape;
+        return INVALID(ctx,
+                       "no cast from %s to dtype %lld (there are f32 to bf16, %d, and back, %d)",
+                       remat_dtype_name(x->dtype), (long long)dtype, REMAT_BF16, REMAT_F32);
+    outputs[0] = remat_typed((remat_dtype)dtype, x->shape);
     return REMAT_OK;
 }
 

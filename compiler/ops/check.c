@@ -29,12 +29,12 @@ static remat_status check_rank(remat_context *ctx, const struct remat_value_info
     if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
         return REMAT_OK;
     char text[REMAT_SHAPE_TEXT];
-    return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has shape %s, expected rank %s%u", k,
-                       remat_shape_text(&value->shape, text),
-                       rank_min == rank_max           ? ""
-                       : value->shape.rank < rank_min ? "at least "
-                                                      : "at most ",
-                       value->shape.rank < rank_min ? rank_min : rank_max);
+    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k,
+                   remat_shape_text(&value->shape, text),
+                   rank_min == rank_max           ? ""
+                   : value->shape.rank < rank_min ? "at least "
+                                                  : "at most ",
+                   value->shape.rank < rank_min ? rank_min : rank_max);
 }
 
 remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
@@ -43,8 +43,8 @@ remat_status remat_check_input(remat_context *ctx, const struct remat_graph *gra
 {
     const struct remat_value_info *value = remat_input(graph, node, k);
     if (value->dtype != dtype)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has type %s, expected %s", k,
-                           remat_dtype_name(value->dtype), remat_dtype_name(dtype));
+        return INVALID(ctx, "input %u has type %s, expected %s", k, remat_dtype_name(value->dtype),
+                       remat_dtype_name(dtype));
     return check_rank(ctx, value, k, rank_min, rank_max);
 }
 
@@ -54,8 +54,8 @@ remat_status remat_check_float(remat_context *ctx, const struct remat_graph *gra
 {
     const struct remat_value_info *value = remat_input(graph, node, k);
     if (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has type %s, expected f32 or bf16",
-                           k, remat_dtype_name(value->dtype));
+        return INVALID(ctx, "input %u has type %s, expected f32 or bf16", k,
+                       remat_dtype_name(value->dtype));
     return check_rank(ctx, value, k, rank_min, rank_max);
 }
 
@@ -77,8 +77,8 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
     if (remat_shape_equal(shape, expected))
         return REMAT_OK;
     char text[REMAT_SHAPE_TEXT], expected_text[REMAT_SHAPE_TEXT];
-    return remat_error(ctx, REMAT_ERROR_INVALID, "input %u has shape %s, expected %s", k,
-                       remat_shape_text(shape, text), remat_shape_text(expected, expected_text));
+    return INVALID(ctx, "input %u has shape %s, expected %s", k, remat_shape_text(shape, text),
+                   remat_shape_text(expected, expected_text));
 }
 
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)
@@ -86,6 +86,5 @@ remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *
     int64_t axis = remat_node_int(node, "axis", -1);
     if (axis >= 0 && axis < rank)
         return REMAT_OK;
-    return remat_error(ctx, REMAT_ERROR_INVALID, "axis %lld of a value of rank %u", (long long)axis,
-                       rank);
+    return INVALID(ctx, "axis %lld of a value of rank %u", (long long)axis, rank);
 }

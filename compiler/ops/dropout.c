@@ -11,12 +11,10 @@ remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *g
     double p = remat_node_float(node, "p", 0);
     int64_t site = remat_node_int(node, "site", 0);
     if (!(p >= 0 && p < 1))
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"p\" is %g, expected in [0, 1)",
-                           p);
+        return INVALID(ctx, "attribute \"p\" is %g, expected in [0, 1)", p);
     if (site < 0 || site >= SITES)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "attribute \"site\" is %lld, expected in [0, %d)", (long long)site,
-                           SITES);
+        return INVALID(ctx, "attribute \"site\" is %lld, expected in [0, %d)", (long long)site,
+                       SITES);
     REMAT_CHECK(remat_check_input(ctx, graph, node, rng, REMAT_I32, 1, 1));
     return remat_check_shape(ctx, graph, node, rng, &(struct remat_shape){1, {4}});
 }
@@ -33,8 +31,8 @@ OP_SHAPE(dropout)
 {
     REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
     REMAT_CHECK(remat_check_dropout(ctx, graph, node, 1));
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *remat_input_shape(graph, node, 0);
+    outputs[0] =
+        remat_typed(remat_input(graph, node, 0)->dtype, *remat_input_shape(graph, node, 0));
     return REMAT_OK;
 }
 

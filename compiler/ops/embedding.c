@@ -7,8 +7,8 @@ static remat_status rows_shape(remat_context *ctx, const struct remat_shape *ids
                                struct remat_shape *out)
 {
     if (ids->rank + 1 > REMAT_RANK_MAX)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "indices of rank %u, at most %d are supported",
-                           ids->rank, REMAT_RANK_MAX - 1);
+        return INVALID(ctx, "indices of rank %u, at most %d are supported", ids->rank,
+                       REMAT_RANK_MAX - 1);
     *out = *ids;
     out->dims[out->rank++] = last;
     return REMAT_OK;
@@ -42,9 +42,9 @@ OP_SHAPE(embedding_backward)
     int64_t rows = remat_node_int(node, "rows", 0);
     REMAT_CHECK(check_gradient(ctx, graph, node, 0, columns));
     if (rows < 1)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "a table of %lld rows", (long long)rows);
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = (struct remat_shape){2, {rows, columns}};
+        return INVALID(ctx, "a table of %lld rows", (long long)rows);
+    outputs[0] =
+        remat_typed(remat_input(graph, node, 0)->dtype, (struct remat_shape){2, {rows, columns}});
     return REMAT_OK;
 }
 
@@ -54,8 +54,7 @@ OP_SHAPE(embedding_accumulate)
     REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, 1, REMAT_ANY_RANK));
     const struct remat_shape *table = remat_input_shape(graph, node, 0);
     REMAT_CHECK(check_gradient(ctx, graph, node, 1, table->dims[1]));
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *table;
+    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *table);
     return REMAT_OK;
 }
 

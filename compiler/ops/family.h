@@ -49,6 +49,13 @@ void remat_push(struct remat_builder *b, remat_value operand);
 /* Builds an op from the newest `count` operands and takes them off. */
 remat_value remat_apply(struct remat_builder *b, uint16_t op, uint32_t count);
 
+#define INVALID(ctx, ...) remat_error((ctx), REMAT_ERROR_INVALID, __VA_ARGS__)
+
+/* What a shape function says of an output. */
+static inline struct remat_value_info remat_typed(remat_dtype dtype, struct remat_shape shape)
+{
+    return (struct remat_value_info){.dtype = dtype, .shape = shape};
+}
 static inline const struct remat_value_info *
 remat_input(const struct remat_graph *graph, const struct remat_node_info *node, uint32_t k)
 {

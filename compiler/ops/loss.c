@@ -114,15 +114,13 @@ OP_SHAPE(linear_cross_entropy)
     }
     int64_t rows = remat_shape_elements(&leading), chunk = remat_node_int(node, "rows", rows);
     if (chunk < 1 || (rows - 1) / chunk >= REMAT_LOSS_CHUNKS_MAX)
-        return remat_error(
-            ctx, REMAT_ERROR_INVALID,
-            "%lld rows in chunks of %lld: there are at most %d chunks, of %lld rows or more",
+        return INVALID(
+            ctx, "%lld rows in chunks of %lld: there are at most %d chunks, of %lld rows or more",
             (long long)rows, (long long)chunk, REMAT_LOSS_CHUNKS_MAX,
             (long long)((rows - 1) / REMAT_LOSS_CHUNKS_MAX + 1));
     for (uint32_t k = 1; k < 4; k++)
         outputs[k].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].dtype = REMAT_F32;
-    outputs[0].shape = (struct remat_shape){0, {0}};
+    outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){0, {0}});
     outputs[1].shape = *remat_input_shape(graph, node, 0);
     outputs[2].shape = *remat_input_shape(graph, node, 1);
     outputs[3].shape = (struct remat_shape){1, {classes}};

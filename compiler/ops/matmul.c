@@ -32,12 +32,11 @@ OP_SHAPE(matmul)
         fits = fits && (x->dims[d] == y->dims[d] || x->dims[d] == 1 || y->dims[d] == 1);
     if (!fits) {
         char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
-        return remat_error(ctx, REMAT_ERROR_INVALID, "shapes %s%s and %s%s do not multiply",
-                           remat_shape_text(x, a_text), transpose_a ? " (transposed)" : "",
-                           remat_shape_text(y, b_text), transpose_b ? " (transposed)" : "");
+        return INVALID(ctx, "shapes %s%s and %s%s do not multiply", remat_shape_text(x, a_text),
+                       transpose_a ? " (transposed)" : "", remat_shape_text(y, b_text),
+                       transpose_b ? " (transposed)" : "");
     }
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *x;
+    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     for (uint32_t d = 0; d + 2 < rank; d++)
         outputs[0].shape.dims[d] = x->dims[d] == 1 ? y->dims[d] : x->dims[d];
     outputs[0].shape.dims[rank - 2] = x->dims[rank - (transpose_a ? 1 : 2)];
@@ -65,16 +64,14 @@ OP_SHAPE(linear)
     int64_t n = w->dims[transposed ? 0 : 1];
     if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0]) {
         char x_text[REMAT_SHAPE_TEXT], w_text[REMAT_SHAPE_TEXT];
-        return remat_error(ctx, REMAT_ERROR_INVALID, "input %s does not fit weight %s%s",
-                           remat_shape_text(x, x_text), remat_shape_text(w, w_text),
-                           transposed ? " (transposed)" : "");
+        return INVALID(ctx, "input %s does not fit weight %s%s", remat_shape_text(x, x_text),
+                       remat_shape_text(w, w_text), transposed ? " (transposed)" : "");
     }
     if (node->input_count > 2) {
         REMAT_CHECK(remat_check_like_first(ctx, graph, node, 2, 1, 1));
         REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
     }
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *x;
+    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     outputs[0].shape.dims[x->rank - 1] = n;
     return REMAT_OK;
 }

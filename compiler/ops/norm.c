@@ -16,7 +16,7 @@ OP_SHAPE(norm)
         REMAT_CHECK(remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {length}}));
     }
     if (remat_node_float(node, "epsilon", EPSILON) < 0)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"epsilon\" is negative");
+        return INVALID(ctx, "attribute \"epsilon\" is negative");
     for (uint32_t k = 0; k < node->output_count; k++) {
         outputs[k].dtype = k == 0 ? x->dtype : REMAT_F32;
         outputs[k].shape = x->shape;

@@ -115,18 +115,17 @@ static remat_status check_attribute(remat_context *ctx, const struct remat_node_
     while (!found && next_key(&list, name, &required))
         found = strcmp(name, key.name) == 0;
     if (!found)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "unknown attribute \"%s\"", key.name);
+        return INVALID(ctx, "unknown attribute \"%s\"", key.name);
     if (attribute->kind != key.kind)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" must be %s", key.name,
-                           kind_names[key.kind]);
+        return INVALID(ctx, "attribute \"%s\" must be %s", key.name, kind_names[key.kind]);
     bool infinite = node->op == REMAT_OP_constant && isinf(attribute->f);
     if (key.kind == REMAT_ATTRIBUTE_FLOAT && !isfinite(attribute->f) && !infinite)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is not finite", key.name);
+        return INVALID(ctx, "attribute \"%s\" is not finite", key.name);
     if (key.flag && attribute->i != 0 && attribute->i != 1)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is %lld, expected 0 or 1",
-                           key.name, (long long)attribute->i);
+        return INVALID(ctx, "attribute \"%s\" is %lld, expected 0 or 1", key.name,
+                       (long long)attribute->i);
     if (remat_node_attribute(node, key.name) != attribute)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is given twice", key.name);
+        return INVALID(ctx, "attribute \"%s\" is given twice", key.name);
     return REMAT_OK;
 }
 
@@ -139,7 +138,7 @@ static remat_status check_attributes(remat_context *ctx, const struct remat_node
     bool required;
     while (next_key(&list, name, &required))
         if (required && !remat_node_attribute(node, name))
-            return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is missing", name);
+            return INVALID(ctx, "attribute \"%s\" is missing", name);
     return REMAT_OK;
 }
 
@@ -148,14 +147,12 @@ static remat_status check_arity(remat_context *ctx, const struct remat_node_info
     const struct remat_op_info *op = &table[node->op];
     if (node->input_count < op->inputs_min || node->input_count > op->inputs_max) {
         if (op->inputs_min == op->inputs_max)
-            return remat_error(ctx, REMAT_ERROR_INVALID, "%u inputs, expected %u",
-                               node->input_count, op->inputs_min);
-        return remat_error(ctx, REMAT_ERROR_INVALID, "%u inputs, expected %u to %u",
-                           node->input_count, op->inputs_min, op->inputs_max);
+            return INVALID(ctx, "%u inputs, expected %u", node->input_count, op->inputs_min);
+        return INVALID(ctx, "%u inputs, expected %u to %u", node->input_count, op->inputs_min,
+                       op->inputs_max);
     }
     if (node->output_count != op->outputs)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "%u outputs, expected %u", node->output_count,
-                           op->outputs);
+        return INVALID(ctx, "%u outputs, expected %u", node->output_count, op->outputs);
     return REMAT_OK;
 }
 
@@ -166,8 +163,8 @@ static remat_status check_size(remat_context *ctx, const struct remat_value_info
     for (uint32_t d = 0; d < value->shape.rank; d++)
         if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX) {
             char text[REMAT_SHAPE_TEXT];
-            return remat_error(ctx, REMAT_ERROR_INVALID, "the result's shape %s is too large",
-                               remat_shape_text(&value->shape, text));
+            return INVALID(ctx, "the result's shape %s is too large",
+                           remat_shape_text(&value->shape, text));
         }
     return REMAT_OK;
 }
@@ -176,7 +173,7 @@ remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs)
 {
     if (node->op >= REMAT_OP_COUNT)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "no op has the number %u", node->op);
+        return INVALID(ctx, "no op has the number %u", node->op);
     REMAT_CHECK(check_arity(ctx, node));
     REMAT_CHECK(check_attributes(ctx, node));
     memset(outputs, 0, node->output_count * sizeof *outputs);

@@ -10,8 +10,7 @@ static remat_status check_open_unit(remat_context *ctx, const struct remat_node_
     double value = remat_node_float(node, key, 0);
     if (value >= 0 && value < 1)
         return REMAT_OK;
-    return remat_error(ctx, REMAT_ERROR_INVALID, "attribute \"%s\" is %g, expected in [0, 1)", key,
-                       value);
+    return INVALID(ctx, "attribute \"%s\" is %g, expected in [0, 1)", key, value);
 }
 
 uint32_t remat_op_flag(const struct remat_node_info *node)
@@ -42,8 +41,7 @@ OP_SHAPE(adamw_coefficients)
     REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_I32, 1, 1));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 0, &one));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &one));
-    outputs[0].dtype = REMAT_F32;
-    outputs[0].shape = (struct remat_shape){1, {3}};
+    outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){1, {3}});
     return REMAT_OK;
 }
 
@@ -59,8 +57,7 @@ OP_SHAPE(adamw)
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 4, &(struct remat_shape){1, {3}}));
     REMAT_CHECK(check_flag(ctx, graph, node));
     for (uint32_t k = 0; k < 3; k++) {
-        outputs[k].dtype = REMAT_F32;
-        outputs[k].shape = *parameter;
+        outputs[k] = remat_typed(REMAT_F32, *parameter);
     }
     return REMAT_OK;
 }
@@ -73,8 +70,7 @@ OP_SHAPE(sgd)
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, parameter));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {1}}));
     REMAT_CHECK(check_flag(ctx, graph, node));
-    outputs[0].dtype = REMAT_F32;
-    outputs[0].shape = *parameter;
+    outputs[0] = remat_typed(REMAT_F32, *parameter);
     return REMAT_OK;
 }
 
@@ -109,14 +105,13 @@ OP_SHAPE(assign)
     REMAT_CHECK(remat_check_input(ctx, graph, node, 1, state->dtype, 0, REMAT_ANY_RANK));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &state->shape));
     if (node->input_count == 3)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "a flag, but nothing that sets it");
+        return INVALID(ctx, "a flag, but nothing that sets it");
     if (node->input_count == 4) {
         REMAT_CHECK(check_flag(ctx, graph, node));
         REMAT_CHECK(remat_check_input(ctx, graph, node, 3, REMAT_F32, 0, REMAT_ANY_RANK));
         REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &state->shape));
     }
-    outputs[0].dtype = state->dtype;
-    outputs[0].shape = state->shape;
+    outputs[0] = remat_typed(state->dtype, state->shape);
     return REMAT_OK;
 }
 

@@ -17,8 +17,8 @@ static remat_status broadcast(remat_context *ctx, const struct remat_shape *a,
         int64_t x = longer->dims[lead + d], y = other->dims[d];
         if (x != y && x != 1 && y != 1) {
             char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
-            return remat_error(ctx, REMAT_ERROR_INVALID, "shapes %s and %s do not broadcast",
-                               remat_shape_text(a, a_text), remat_shape_text(b, b_text));
+            return INVALID(ctx, "shapes %s and %s do not broadcast", remat_shape_text(a, a_text),
+                           remat_shape_text(b, b_text));
         }
         result.dims[lead + d] = x == 1 ? y : x;
     }
@@ -51,8 +51,7 @@ OP_SHAPE(constant)
 OP_SHAPE(column)
 {
     remat_dtype dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].dtype = REMAT_F32;
-    outputs[0].shape = *remat_input_shape(graph, node, 0);
+    outputs[0] = remat_typed(REMAT_F32, *remat_input_shape(graph, node, 0));
     return remat_check_input(ctx, graph, node, 0, dtype, 1, REMAT_ANY_RANK);
 }
 

@@ -9,19 +9,16 @@ OP_SHAPE(rope_table)
 {
     int64_t length = remat_node_int(node, "length", 0), pairs = remat_node_int(node, "pairs", 0);
     if (length < 1 || pairs < 1)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "a table of %lld positions and %lld pairs",
-                           (long long)length, (long long)pairs);
+        return INVALID(ctx, "a table of %lld positions and %lld pairs", (long long)length,
+                       (long long)pairs);
     if (!(remat_node_float(node, "theta", 0) > 1))
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "attribute \"theta\" is %g, expected more than 1",
-                           remat_node_float(node, "theta", 0));
+        return INVALID(ctx, "attribute \"theta\" is %g, expected more than 1",
+                       remat_node_float(node, "theta", 0));
     double low = remat_node_float(node, "low", 1), high = remat_node_float(node, "high", 4);
     if (remat_node_float(node, "factor", 1) < 1 || low <= 0 || high <= low ||
         remat_node_int(node, "context", 1) < 1)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "expected factor >= 1, 0 < low < high and context >= 1");
-    outputs[0].dtype = REMAT_F32;
-    outputs[0].shape = (struct remat_shape){4, {length, 2, 2, pairs}};
+        return INVALID(ctx, "expected factor >= 1, 0 < low < high and context >= 1");
+    outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){4, {length, 2, 2, pairs}});
     return REMAT_OK;
 }
 
@@ -31,12 +28,10 @@ OP_SHAPE(rope)
     REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_F32, 4, 4));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     if (x->dims[3] % 2 != 0)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "heads of odd length %lld",
-                           (long long)x->dims[3]);
+        return INVALID(ctx, "heads of odd length %lld", (long long)x->dims[3]);
     struct remat_shape table = {4, {x->dims[1], 2, 2, x->dims[3] / 2}};
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &table));
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *x;
+    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     return REMAT_OK;
 }
 

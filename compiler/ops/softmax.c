@@ -8,8 +8,8 @@
 OP_SHAPE(softmax)
 {
     REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *remat_input_shape(graph, node, 0);
+    outputs[0] =
+        remat_typed(remat_input(graph, node, 0)->dtype, *remat_input_shape(graph, node, 0));
     return REMAT_OK;
 }
 
@@ -35,11 +35,10 @@ OP_SHAPE(mask_causal)
     REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, 1));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &(struct remat_shape){1, {queries}}));
     if (queries > keys)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "causal mask of %lld queries to %lld keys: the first queries see no key",
-                           (long long)queries, (long long)keys);
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0].shape = *x;
+        return INVALID(ctx,
+                       "causal mask of %lld queries to %lld keys: the first queries see no key",
+                       (long long)queries, (long long)keys);
+    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     return REMAT_OK;
 }
 

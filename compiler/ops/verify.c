@@ -31,8 +31,7 @@ static remat_status locate(struct verifier *v, uint32_t n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n];
     const char *op = node->op < REMAT_OP_COUNT ? remat_op_info(node->op)->name : "?";
-    return remat_error(v->ctx, REMAT_ERROR_INVALID, "node \"%.200s\" (%s): %.700s", node_name(v, n),
-                       op, v->ctx->message);
+    return INVALID(v->ctx, "node \"%.200s\" (%s): %.700s", node_name(v, n), op, v->ctx->message);
 }
 
 /* --- values --- */
@@ -42,7 +41,7 @@ static remat_status check_value(struct verifier *v, uint32_t i)
     const struct remat_value_info *value = &v->graph->values[i];
     const char *fault = NULL;
     if (!value->name || !*value->name)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "value %u has no name", i);
+        return INVALID(v->ctx, "value %u has no name", i);
     if (!remat_dtype_name(value->dtype))
         fault = "unknown type";
     else if (value->role >= REMAT_ROLE_COUNT)
@@ -66,7 +65,7 @@ static remat_status check_value(struct verifier *v, uint32_t i)
          (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)))
         fault = "trainable, but no f32 or bf16 parameter";
     if (fault)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\": %s", value->name, fault);
+        return INVALID(v->ctx, "value \"%.200s\": %s", value->name, fault);
     return REMAT_OK;
 }
 
@@ -94,8 +93,7 @@ static remat_status check_names(struct verifier *v)
         for (; slots[s].value; s = (s + 1) & (slot_count - 1))
             if (slots[s].hash == (uint32_t)(hash >> 32) &&
                 strcmp(values[slots[s].value - 1].name, values[i].name) == 0)
-                return remat_error(v->ctx, REMAT_ERROR_INVALID, "two values are named \"%.200s\"",
-                                   values[i].name);
+                return INVALID(v->ctx, "two values are named \"%.200s\"", values[i].name);
         slots[s].hash = (uint32_t)(hash >> 32);
         slots[s].value = i + 1;
     }
@@ -111,16 +109,14 @@ static remat_status check_inputs(struct verifier *v, uint32_t n)
     for (uint32_t k = 0; k < node->input_count; k++) {
         uint32_t i = node->inputs[k].i;
         if (i >= graph->value_count)
-            return remat_error(v->ctx, REMAT_ERROR_INVALID, "input %u is no value", k);
+            return INVALID(v->ctx, "input %u is no value", k);
         if (graph->values[i].node != REMAT_NONE && v->producer[i] == REMAT_NONE)
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "input %u (\"%.200s\") is computed later or not at all", k,
-                               graph->values[i].name);
+            return INVALID(v->ctx, "input %u (\"%.200s\") is computed later or not at all", k,
+                           graph->values[i].name);
         uint32_t newer = v->superseded[remat_storage_root(graph, node->inputs[k]).i];
         if (newer != REMAT_NONE)
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "input %u (\"%.200s\") has been updated in place by \"%.200s\"", k,
-                               graph->values[i].name, node_name(v, newer));
+            return INVALID(v->ctx, "input %u (\"%.200s\") has been updated in place by \"%.200s\"",
+                           k, graph->values[i].name, node_name(v, newer));
     }
     return REMAT_OK;
 }
@@ -136,15 +132,15 @@ static remat_status check_flags(struct verifier *v, uint32_t n)
         v->uses[root] |= flag ? FLAGGED : READ;
         if (flag && !remat_is_none(producer) &&
             !remat_op_has(graph->nodes[producer].op, REMAT_FACT_IN_PLACE))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "input %u (\"%.200s\") is a flag, which is a graph input or an "
-                               "update of one",
-                               k, graph->values[root].name);
+            return INVALID(v->ctx,
+                           "input %u (\"%.200s\") is a flag, which is a graph input or an "
+                           "update of one",
+                           k, graph->values[root].name);
         if (v->uses[root] == (READ | FLAGGED))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "input %u (\"%.200s\") is a flag, which is read by nothing but "
-                               "what sets it",
-                               k, graph->values[root].name);
+            return INVALID(v->ctx,
+                           "input %u (\"%.200s\") is a flag, which is read by nothing but "
+                           "what sets it",
+                           k, graph->values[root].name);
     }
     return REMAT_OK;
 }
@@ -156,12 +152,11 @@ static remat_status check_outputs(struct verifier *v, uint32_t n)
     for (uint32_t k = 0; k < node->output_count; k++) {
         uint32_t i = node->outputs[k].i;
         if (i >= graph->value_count)
-            return remat_error(v->ctx, REMAT_ERROR_INVALID, "output %u is no value", k);
+            return INVALID(v->ctx, "output %u is no value", k);
         if (graph->values[i].node != n || graph->values[i].result != k ||
             v->producer[i] != REMAT_NONE)
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "output %u (\"%.200s\") belongs to another node", k,
-                               graph->values[i].name);
+            return INVALID(v->ctx, "output %u (\"%.200s\") belongs to another node", k,
+                           graph->values[i].name);
         v->producer[i] = n;
     }
     return REMAT_OK;
@@ -179,10 +174,10 @@ static remat_status check_inferred(struct verifier *v, uint32_t n)
         if (remat_type_equal(value, &inferred[k]))
             continue;
         char has[REMAT_SHAPE_TEXT], should[REMAT_SHAPE_TEXT];
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "output %u is %s %s, expected %s %s", k,
-                           remat_dtype_name(value->dtype), remat_shape_text(&value->shape, has),
-                           remat_dtype_name(inferred[k].dtype),
-                           remat_shape_text(&inferred[k].shape, should));
+        return INVALID(v->ctx, "output %u is %s %s, expected %s %s", k,
+                       remat_dtype_name(value->dtype), remat_shape_text(&value->shape, has),
+                       remat_dtype_name(inferred[k].dtype),
+                       remat_shape_text(&inferred[k].shape, should));
     }
     return REMAT_OK;
 }
@@ -194,9 +189,9 @@ static remat_status check_floats(struct verifier *v, const struct remat_node_inf
         const struct remat_attribute *attribute = &node->attributes[a];
         if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && node->op != REMAT_OP_constant &&
             !(fabs(attribute->f) <= FLOAT_MAX))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "attribute \"%.100s\" is %g, expected a number from -1e30 to 1e30",
-                               attribute->key, attribute->f);
+            return INVALID(v->ctx,
+                           "attribute \"%.100s\" is %g, expected a number from -1e30 to 1e30",
+                           attribute->key, attribute->f);
     }
     return REMAT_OK;
 }
@@ -205,11 +200,11 @@ static remat_status check_node(struct verifier *v, uint32_t n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n];
     if (node->scope >= v->graph->scope_count)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "unknown scope");
+        return INVALID(v->ctx, "unknown scope");
     if (node->phase >= REMAT_PHASE_COUNT)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "unknown phase");
+        return INVALID(v->ctx, "unknown phase");
     if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "unknown op");
+        return INVALID(v->ctx, "unknown op");
     REMAT_CHECK(check_floats(v, node));
     REMAT_CHECK(check_inputs(v, n));
     REMAT_CHECK(check_flags(v, n));
@@ -219,7 +214,7 @@ static remat_status check_node(struct verifier *v, uint32_t n)
         for (uint32_t k = 0; k < node->output_count; k++) {
             uint32_t root = remat_storage_root(v->graph, node->inputs[k]).i;
             if (v->superseded[root] != REMAT_NONE)
-                return remat_error(v->ctx, REMAT_ERROR_INVALID, "input %u is updated twice", k);
+                return INVALID(v->ctx, "input %u is updated twice", k);
             v->superseded[root] = n;
         }
     return REMAT_OK;
@@ -238,24 +233,23 @@ static remat_status check_results(struct verifier *v)
     const struct remat_graph *graph = v->graph;
     for (uint32_t i = 0; i < graph->value_count; i++)
         if (!is_defined(v, (remat_value){i}))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "value \"%.200s\" names a producer that does not compute it",
-                               graph->values[i].name);
+            return INVALID(v->ctx, "value \"%.200s\" names a producer that does not compute it",
+                           graph->values[i].name);
     for (uint32_t k = 0; k < graph->output_count; k++)
         if (!is_defined(v, graph->outputs[k]))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID, "graph output %u is no value", k);
+            return INVALID(v->ctx, "graph output %u is no value", k);
     for (uint32_t k = 0; k < graph->update_count; k++) {
         struct remat_update update = graph->updates[k];
         if (!is_defined(v, update.state) || !is_defined(v, update.value))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID, "update %u names no value", k);
+            return INVALID(v->ctx, "update %u names no value", k);
         const struct remat_value_info *state = &graph->values[update.state.i];
         const struct remat_value_info *value = &graph->values[update.value.i];
         if (state->node != REMAT_NONE || value->node == REMAT_NONE ||
             !remat_type_equal(state, value))
-            return remat_error(v->ctx, REMAT_ERROR_INVALID,
-                               "update of \"%.200s\" by \"%.200s\": expected a graph input and a "
-                               "computed value of the same type and shape",
-                               state->name, value->name);
+            return INVALID(v->ctx,
+                           "update of \"%.200s\" by \"%.200s\": expected a graph input and a "
+                           "computed value of the same type and shape",
+                           state->name, value->name);
     }
     return REMAT_OK;
 }
@@ -264,8 +258,7 @@ static remat_status verify(struct verifier *v)
 {
     const struct remat_graph *graph = v->graph;
     if (graph->symbol_count)
-        return remat_error(v->ctx, REMAT_ERROR_INVALID, "the symbol \"%s\" is not bound",
-                           graph->symbols[0].name);
+        return INVALID(v->ctx, "the symbol \"%s\" is not bound", graph->symbols[0].name);
     REMAT_NEW(v->scratch, v->producer, graph->value_count);
     REMAT_NEW(v->scratch, v->superseded, graph->value_count);
     REMAT_NEW(v->scratch, v->uses, graph->value_count);
@@ -273,8 +266,7 @@ static remat_status verify(struct verifier *v)
         v->producer[i] = v->superseded[i] = REMAT_NONE;
         REMAT_CHECK(check_value(v, i));
         if (graph->values[i].node != REMAT_NONE && graph->values[i].node >= graph->node_count)
-            return remat_error(v->ctx, REMAT_ERROR_INVALID, "value \"%.200s\" names no node",
-                               graph->values[i].name);
+            return INVALID(v->ctx, "value \"%.200s\" names no node", graph->values[i].name);
     }
     REMAT_CHECK(check_names(v));
     for (uint32_t n = 0; n < graph->node_count; n++)

@@ -127,15 +127,13 @@ bool remat_can_reshape(const struct remat_graph *graph, remat_value x, const str
 static remat_status check_dims(remat_context *ctx, const struct remat_attribute *attribute)
 {
     if (attribute->count > REMAT_RANK_MAX)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "%u axes, at most %d are supported",
-                           attribute->count, REMAT_RANK_MAX);
+        return INVALID(ctx, "%u axes, at most %d are supported", attribute->count, REMAT_RANK_MAX);
     int64_t elements = 1;
     for (uint32_t d = 0; d < attribute->count; d++) {
         if (attribute->ints[d] <= 0)
-            return remat_error(ctx, REMAT_ERROR_INVALID, "axis %u has length %lld", d,
-                               (long long)attribute->ints[d]);
+            return INVALID(ctx, "axis %u has length %lld", d, (long long)attribute->ints[d]);
         if (__builtin_mul_overflow(elements, attribute->ints[d], &elements))
-            return remat_error(ctx, REMAT_ERROR_INVALID, "the shape is too large");
+            return INVALID(ctx, "the shape is too large");
     }
     return REMAT_OK;
 }
@@ -160,17 +158,16 @@ OP_SHAPE(reshape)
     const struct remat_value_info *x = remat_input(graph, node, 0);
     if (remat_shape_elements(&shape) != remat_shape_elements(&x->shape)) {
         char from[REMAT_SHAPE_TEXT], to[REMAT_SHAPE_TEXT];
-        return remat_error(ctx, REMAT_ERROR_INVALID, "shape %s has not as many elements as %s",
-                           remat_shape_text(&shape, to), remat_shape_text(&x->shape, from));
+        return INVALID(ctx, "shape %s has not as many elements as %s", remat_shape_text(&shape, to),
+                       remat_shape_text(&x->shape, from));
     }
     if (!remat_can_reshape(graph, node->inputs[0], &shape))
-        return remat_error(
-            ctx, REMAT_ERROR_INVALID,
+        return INVALID(
+            ctx,
             "\"%s\" is a strided view that cannot be reshaped without a copy (concat of it "
             "alone makes one)",
             x->name);
-    outputs[0].dtype = x->dtype;
-    outputs[0].shape = shape;
+    outputs[0] = remat_typed(x->dtype, shape);
     return REMAT_OK;
 }
 
@@ -178,8 +175,7 @@ static remat_status check_chain(remat_context *ctx, const struct remat_graph *gr
 {
     return remat_can_view(graph, x)
                ? REMAT_OK
-               : remat_error(ctx, REMAT_ERROR_INVALID, "a chain of more than %d views",
-                             REMAT_VIEW_CHAIN_MAX);
+               : INVALID(ctx, "a chain of more than %d views", REMAT_VIEW_CHAIN_MAX);
 }
 
 OP_SHAPE(slice)
@@ -190,10 +186,9 @@ OP_SHAPE(slice)
     int64_t axis = remat_node_int(node, "axis", 0);
     int64_t begin = remat_node_int(node, "begin", 0), end = remat_node_int(node, "end", 0);
     if (begin < 0 || begin >= end || end > x->shape.dims[axis])
-        return remat_error(ctx, REMAT_ERROR_INVALID, "range [%lld, %lld) of an axis of length %lld",
-                           (long long)begin, (long long)end, (long long)x->shape.dims[axis]);
-    outputs[0].dtype = x->dtype;
-    outputs[0].shape = x->shape;
+        return INVALID(ctx, "range [%lld, %lld) of an axis of length %lld", (long long)begin,
+                       (long long)end, (long long)x->shape.dims[axis]);
+    outputs[0] = remat_typed(x->dtype, x->shape);
     outputs[0].shape.dims[axis] = end - begin;
     return REMAT_OK;
 }
@@ -212,11 +207,9 @@ OP_SHAPE(transpose)
             seen[axis] = true;
     }
     if (!valid)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "permutation is not one of the %u axes of \"%s\"", x->shape.rank,
-                           x->name);
-    outputs[0].dtype = x->dtype;
-    outputs[0].shape = x->shape;
+        return INVALID(ctx, "permutation is not one of the %u axes of \"%s\"", x->shape.rank,
+                       x->name);
+    outputs[0] = remat_typed(x->dtype, x->shape);
     for (uint32_t d = 0; d < permutation->count; d++)
         outputs[0].shape.dims[d] = x->shape.dims[permutation->ints[d]];
     return REMAT_OK;
@@ -229,11 +222,9 @@ OP_SHAPE(pad)
     int64_t axis = remat_node_int(node, "axis", 0);
     int64_t begin = remat_node_int(node, "begin", 0), length = remat_node_int(node, "length", 0);
     if (begin < 0 || length < 1 || begin > length || x->shape.dims[axis] > length - begin)
-        return remat_error(ctx, REMAT_ERROR_INVALID,
-                           "%lld elements from %lld on do not fit length %lld",
-                           (long long)x->shape.dims[axis], (long long)begin, (long long)length);
-    outputs[0].dtype = x->dtype;
-    outputs[0].shape = x->shape;
+        return INVALID(ctx, "%lld elements from %lld on do not fit length %lld",
+                       (long long)x->shape.dims[axis], (long long)begin, (long long)length);
+    outputs[0] = remat_typed(x->dtype, x->shape);
     outputs[0].shape.dims[axis] = length;
     return REMAT_OK;
 }
@@ -252,10 +243,9 @@ OP_SHAPE(concat)
         REMAT_CHECK(remat_check_shape(ctx, graph, node, k, &expected));
         REMAT_CHECK(remat_check_input(ctx, graph, node, k, x->dtype, 1, REMAT_ANY_RANK));
         if (__builtin_add_overflow(length, shape->dims[axis], &length))
-            return remat_error(ctx, REMAT_ERROR_INVALID, "the result is too large");
+            return INVALID(ctx, "the result is too large");
     }
-    outputs[0].dtype = x->dtype;
-    outputs[0].shape = x->shape;
+    outputs[0] = remat_typed(x->dtype, x->shape);
     outputs[0].shape.dims[axis] = length;
     return REMAT_OK;
 }

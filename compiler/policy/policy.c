@@ -12,9 +12,8 @@ bool remat_policy_given(const struct remat_policy_settings *s)
            s->save_ops || s->enable_activation_checkpointing || s->distribute_saved_activations;
 }
 
-enum { NO_LAYER, FIRST_LAYERS, EVERY_LAYERS };
+enum layers { FIRST_LAYERS, EVERY_LAYERS };
 enum {
-    SELECTIVE_MAX = 7,
     LISTED_OPS = 63,
     LISTED_NODES = 32000000, /* for all lists of ops together */
     LISTS_MIN = 1022,        /* all of ten ops, unless that is more than NODES_MOST */
@@ -22,99 +21,90 @@ enum {
     MOST_MIN = 16,
 };
 
+static const struct remat_policy none = {
+    .name = "none", .granularity = REMAT_POLICY_NONE, .group = 1};
+
 /* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
-static void create(struct remat_arena *arena, uint32_t layer_count,
-                   enum remat_granularity granularity, int which, uint32_t number, const char *name,
-                   struct remat_policy *out)
+static struct remat_policy create(struct remat_arena *arena, uint32_t layer_count,
+                                  enum remat_granularity granularity, enum layers which,
+                                  uint32_t number, const char *name)
 {
-    *out = (struct remat_policy){.name = name, .granularity = granularity, .group = 1};
-    out->layer_count = granularity == REMAT_POLICY_NONE ? 0 : layer_count;
-    REMAT_NEW(arena, out->recomputed, out->layer_count);
-    for (uint32_t l = 0; l < out->layer_count; l++)
-        out->recomputed[l] = which == FIRST_LAYERS ? l < number : (l + 1) % number == 0;
+    struct remat_policy policy = {
+        .name = name, .granularity = granularity, .group = 1, .layer_count = layer_count};
+    REMAT_NEW(arena, policy.recomputed, layer_count);
+    for (uint32_t l = 0; l < layer_count; l++)
+        policy.recomputed[l] = which == FIRST_LAYERS ? l < number : (l + 1) % number == 0;
+    return policy;
 }
 
-static void create_none(struct remat_arena *arena, uint32_t layer_count, struct remat_policy *out)
+static struct remat_policy create_full(struct remat_arena *arena, uint32_t layer_count)
 {
-    create(arena, layer_count, REMAT_POLICY_NONE, NO_LAYER, 1, "none", out);
+    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full");
 }
 
-static void create_full(struct remat_arena *arena, uint32_t layer_count, struct remat_policy *out)
+static struct remat_policy create_block(struct remat_arena *arena, uint32_t layer_count,
+                                        uint32_t layers)
 {
-    create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full", out);
+    return create(arena, layer_count, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
+                  REMAT_FORMAT(arena, "block %u", layers));
 }
 
-static void create_block(struct remat_arena *arena, uint32_t layer_count, uint32_t layers,
-                         struct remat_policy *out)
+static struct remat_policy create_uniform(struct remat_arena *arena, uint32_t layer_count,
+                                          uint32_t group)
 {
-    create(arena, layer_count, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
-           REMAT_FORMAT(arena, "block %u", layers), out);
+    struct remat_policy policy = create_full(arena, layer_count);
+    policy.name = REMAT_FORMAT(arena, "uniform %u", group);
+    policy.group = group;
+    return policy;
 }
 
-static void create_uniform(struct remat_arena *arena, uint32_t layer_count, uint32_t group,
-                           struct remat_policy *out)
+static struct remat_policy create_every(struct remat_arena *arena, uint32_t layer_count,
+                                        uint32_t step)
 {
-    create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1,
-           REMAT_FORMAT(arena, "uniform %u", group), out);
-    out->group = group;
+    step = step ? step : 1;
+    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, step,
+                  REMAT_FORMAT(arena, "every %u", step));
 }
 
-static void create_every(struct remat_arena *arena, uint32_t layer_count, uint32_t step,
-                         struct remat_policy *out)
+static struct remat_policy create_selective(struct remat_arena *arena, uint32_t layer_count,
+                                            const char *modules)
 {
-    create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, step ? step : 1,
-           REMAT_FORMAT(arena, "every %u", step ? step : 1), out);
+    struct remat_policy policy = create(arena, layer_count, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
+                                        REMAT_FORMAT(arena, "selective %s", modules));
+    policy.modules = modules;
+    return policy;
 }
 
-static void create_selective(struct remat_arena *arena, uint32_t layer_count, const char *modules,
-                             struct remat_policy *out)
+static struct remat_policy create_ops(struct remat_arena *arena, uint32_t layer_count,
+                                      const char *save_ops)
 {
-    create(arena, layer_count, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
-           REMAT_FORMAT(arena, "selective %s", modules), out);
-    out->modules = modules;
-}
-
-static void create_ops(struct remat_arena *arena, uint32_t layer_count, const char *save_ops,
-                       struct remat_policy *out)
-{
-    const char *name =
-        save_ops ? REMAT_FORMAT(arena, "save ops %s", save_ops) : "save ops by default";
-    create(arena, layer_count, REMAT_POLICY_OPS, EVERY_LAYERS, 1, name, out);
-    out->save_ops = save_ops;
+    struct remat_policy policy =
+        create(arena, layer_count, REMAT_POLICY_OPS, EVERY_LAYERS, 1,
+               save_ops ? REMAT_FORMAT(arena, "save ops %s", save_ops) : "save ops by default");
+    policy.save_ops = save_ops;
+    return policy;
 }
 
 /* Settings that have passed every rule. */
-static void create_from(struct remat_arena *arena, uint32_t layer_count,
-                        const struct remat_policy_settings *s, struct remat_policy *out)
+static struct remat_policy create_from(struct remat_arena *arena, uint32_t layer_count,
+                                       const struct remat_policy_settings *s)
 {
     int64_t every;
     uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
-    if (remat_settings_selective(s)) {
-        create_selective(arena, layer_count,
-                         s->recompute_modules ? s->recompute_modules : "core_attn", out);
-        return;
-    }
-    if (remat_setting_is(s->recompute_method, "block")) {
-        create_block(arena, layer_count, layers, out);
-        return;
-    }
-    if (remat_setting_is(s->recompute_method, "uniform")) {
-        create_uniform(arena, layer_count, layers, out);
-        return;
-    }
-    if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full")) {
-        create_full(arena, layer_count, out);
-        return;
-    }
-    if (remat_setting_is(s->ac_option, "op")) {
-        create_ops(arena, layer_count, s->save_ops, out);
-        return;
-    }
-    if (remat_ac_option_number(s->ac_option, &every)) {
-        create_every(arena, layer_count, (uint32_t)every, out);
-        return;
-    }
-    create_none(arena, layer_count, out);
+    if (remat_settings_selective(s))
+        return create_selective(arena, layer_count,
+                                s->recompute_modules ? s->recompute_modules : "core_attn");
+    if (remat_setting_is(s->recompute_method, "block"))
+        return create_block(arena, layer_count, layers);
+    if (remat_setting_is(s->recompute_method, "uniform"))
+        return create_uniform(arena, layer_count, layers);
+    if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full"))
+        return create_full(arena, layer_count);
+    if (remat_setting_is(s->ac_option, "op"))
+        return create_ops(arena, layer_count, s->save_ops);
+    if (remat_ac_option_number(s->ac_option, &every))
+        return create_every(arena, layer_count, (uint32_t)every);
+    return none;
 }
 
 remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
@@ -125,7 +115,7 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
-    create_from(arena, remat_graph_layers(graph), settings, out);
+    *out = create_from(arena, c.layers, settings);
     return REMAT_OK;
 }
 
@@ -157,7 +147,7 @@ static const char *selective_flags(struct remat_arena *arena, const struct remat
 {
     char *flags = REMAT_FORMAT(arena, "--recompute-granularity selective --recompute-modules %s",
                                policy->modules);
-    for (char *c = flags; c && *c; c++)
+    for (char *c = flags; *c; c++)
         if (*c == ',')
             *c = ' ';
     return flags;
@@ -175,33 +165,6 @@ const char *remat_policy_megatron_flags(struct remat_arena *arena,
         return selective_flags(arena, policy);
     default:
         return NULL;
-    }
-}
-
-static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
-                     const struct remat_policy_settings *settings)
-{
-    struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
-    return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
-}
-
-/* Those of the graph's modules that selective recomputation can be about. */
-static void push_selective(struct remat_arena *arena, const struct remat_graph *graph,
-                           uint32_t layers, struct remat_policy *policies, uint32_t *count)
-{
-    static const char *const modules[] = {"core_attn",
-                                          "mlp",
-                                          "layernorm",
-                                          "core_attn,mlp",
-                                          "core_attn,layernorm",
-                                          "mlp,layernorm",
-                                          "core_attn,mlp,layernorm"};
-    _Static_assert(sizeof modules / sizeof *modules == SELECTIVE_MAX, "");
-    for (uint32_t m = 0; m < SELECTIVE_MAX; m++) {
-        const struct remat_policy_settings s = {.recompute_granularity = "selective",
-                                                .recompute_modules = modules[m]};
-        if (accepted(arena, graph, &s))
-            create_selective(arena, layers, modules[m], &policies[(*count)++]);
     }
 }
 
@@ -245,8 +208,9 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
     out->count = out->first < most ? out->first : most;
 }
 
-static void create_list(struct remat_arena *arena, uint32_t layers, const struct op_lists *lists,
-                        uint64_t saved, struct remat_policy *out)
+/* The one that saves the ops of a list. */
+static struct remat_policy create_list(struct remat_arena *arena, uint32_t layers,
+                                       const struct op_lists *lists, uint64_t saved)
 {
     struct remat_text list = {.arena = arena};
     for (uint32_t i = 0; saved >> i; i++)
@@ -254,42 +218,49 @@ static void create_list(struct remat_arena *arena, uint32_t layers, const struct
             remat_text_append(&list, "%s%s", list.count ? "," : "",
                               remat_op_info(lists->ops[i])->name);
     remat_text_complete(&list);
-    create_ops(arena, layers, list.items, out);
+    return create_ops(arena, layers, list.items);
 }
 
-static void push_ops(struct remat_arena *arena, uint32_t layers, const struct op_lists *lists,
-                     struct remat_policy *policies, uint32_t *count)
+static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
+                     const struct remat_policy_settings *settings)
 {
-    create_ops(arena, layers, NULL, &policies[(*count)++]);
-    for (uint64_t l = 0; l < lists->count; l++)
-        create_list(arena, layers, lists, lists->first - l, &policies[(*count)++]);
+    struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
+    return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
 }
 
-void remat_manual_policies(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph, uint32_t *out_count,
-                           struct remat_policy **out_policies)
+void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
+                           struct remat_policies *out)
 {
-    (void)ctx;
+    static const char *const modules[] = {"core_attn",
+                                          "mlp",
+                                          "layernorm",
+                                          "core_attn,mlp",
+                                          "core_attn,layernorm",
+                                          "mlp,layernorm",
+                                          "core_attn,mlp,layernorm"};
     const struct remat_policy_settings every = {.enable_activation_checkpointing = true};
-    uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0, count = 0;
+    uint32_t layers = accepted(arena, graph, &every) ? remat_graph_layers(graph) : 0;
     uint32_t most = most_policies(graph);
-    struct remat_policy *policies;
     struct op_lists lists;
     find_lists(graph, &lists);
-    REMAT_NEW(arena, policies, 3 + SELECTIVE_MAX + lists.count + 3 * (size_t)layers);
-    create_none(arena, layers, &policies[count++]);
-    if (layers > 0)
-        push_selective(arena, graph, layers, policies, &count);
-    for (uint32_t k = 1; k < layers; k += 1 + layers / most)
-        create_block(arena, layers, k, &policies[count++]);
-    for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        create_uniform(arena, layers, k, &policies[count++]);
-    for (uint32_t n = 2; n <= layers; n = next_group(n, most))
-        create_every(arena, layers, n, &policies[count++]);
-    if (layers > 0) {
-        create_full(arena, layers, &policies[count++]);
-        push_ops(arena, layers, &lists, policies, &count);
+    *out = (struct remat_policies){0};
+    REMAT_PUSH(arena, out, none);
+    if (layers == 0)
+        return;
+    for (uint32_t m = 0; m < sizeof modules / sizeof *modules; m++) {
+        const struct remat_policy_settings s = {.recompute_granularity = "selective",
+                                                .recompute_modules = modules[m]};
+        if (accepted(arena, graph, &s))
+            REMAT_PUSH(arena, out, create_selective(arena, layers, modules[m]));
     }
-    *out_count = count;
-    *out_policies = policies;
+    for (uint32_t k = 1; k < layers; k += 1 + layers / most)
+        REMAT_PUSH(arena, out, create_block(arena, layers, k));
+    for (uint32_t k = 2; k <= layers; k = next_group(k, most))
+        REMAT_PUSH(arena, out, create_uniform(arena, layers, k));
+    for (uint32_t k = 2; k <= layers; k = next_group(k, most))
+        REMAT_PUSH(arena, out, create_every(arena, layers, k));
+    REMAT_PUSH(arena, out, create_full(arena, layers));
+    REMAT_PUSH(arena, out, create_ops(arena, layers, NULL));
+    for (uint64_t l = 0; l < lists.count; l++)
+        REMAT_PUSH(arena, out, create_list(arena, layers, &lists, lists.first - l));
 }

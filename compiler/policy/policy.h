@@ -76,9 +76,7 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
                          const struct remat_policy *policy, struct remat_decision *out,
                          struct remat_notes *notes);
 
-/* Megatron-LM's flags for the policy, "" for none of them; NULL: it has none for it, or out of
- * memory.
- */
+/* Megatron-LM's flags for the policy, "" for none of them; NULL: it has none for it. */
 const char *remat_policy_megatron_flags(struct remat_arena *arena,
                                         const struct remat_policy *policy);
 
@@ -89,8 +87,11 @@ const char *remat_policy_megatron_flags(struct remat_arena *arena,
  * one kind times nodes are above 50,000,000, of block, uniform and every some numbers, and fewer
  * lists. Lists may decide the same, as each other and as other policies. Block L, uniform 1 and
  * every 1 are full. Without layers: none alone. */
-void remat_manual_policies(remat_context *ctx, struct remat_arena *arena,
-                           const struct remat_graph *graph, uint32_t *out_count,
-                           struct remat_policy **out_policies);
+struct remat_policies {
+    struct remat_policy *items;
+    size_t count, capacity;
+};
+void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
+                           struct remat_policies *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The predicates of rules.def: true when the rule is broken, with the holes of its message filled.
- */
+/* The rules of rules.def, and those of their predicates that are more than an expression: true when
+ * the rule is broken, with the holes of its message filled. */
 #include "rules.h"
 
 #include "ops.h"
@@ -32,26 +32,20 @@ bool remat_ac_option_number(const char *text, int64_t *out)
 
 /* --- helpers --- */
 
-static bool one_of(const char *value, const char *a, const char *b, const char *c)
+static bool is_granularity(const char *value)
 {
-    return remat_setting_is(value, a) || remat_setting_is(value, b) ||
-           (c && remat_setting_is(value, c));
-}
-
-/* A hole that had no memory becomes "", rather than a second way to fail. */
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
+    return remat_setting_is(value, "none") || remat_setting_is(value, "full") ||
+           remat_setting_is(value, "selective");
 }
 
 static const char *copy_word(struct remat_rule_case *c, struct remat_word word)
 {
-    return or_empty(remat_string(c->arena, word.text, (size_t)word.length));
+    return remat_string(c->arena, word.text, (size_t)word.length);
 }
 
-static const char *number_text(struct remat_rule_case *c, int64_t number)
+static const char *number_text(const struct remat_rule_case *c, int64_t number)
 {
-    return or_empty(REMAT_FORMAT(c->arena, "%lld", (long long)number));
+    return REMAT_FORMAT(c->arena, "%lld", (long long)number);
 }
 
 static const char *num_layers_text(struct remat_rule_case *c)
@@ -74,28 +68,15 @@ static const char *layer_setting(struct remat_rule_case *c)
     if (s->recompute_activations)
         return "--recompute-activations";
     if (s->recompute_granularity && !remat_setting_is(s->recompute_granularity, "none"))
-        return or_empty(
-            REMAT_FORMAT(c->arena, "--recompute-granularity %s", s->recompute_granularity));
+        return REMAT_FORMAT(c->arena, "--recompute-granularity %s", s->recompute_granularity);
     if (s->ac_mode && !remat_setting_is(s->ac_mode, "none"))
-        return or_empty(REMAT_FORMAT(c->arena, "--ac-mode %s", s->ac_mode));
+        return REMAT_FORMAT(c->arena, "--ac-mode %s", s->ac_mode);
     return NULL;
 }
 
-/* --- SETTINGS: unknown values --- */
+/* --- SETTINGS --- */
 
-static bool rule_granularity_unknown(struct remat_rule_case *c)
-{
-    c->value = c->settings->recompute_granularity;
-    return c->value && !one_of(c->value, "none", "full", "selective");
-}
-
-static bool rule_method_unknown(struct remat_rule_case *c)
-{
-    c->value = c->settings->recompute_method;
-    return c->value && !one_of(c->value, "uniform", "block", NULL);
-}
-
-static bool rule_module_unknown(struct remat_rule_case *c)
+static bool module_unknown(struct remat_rule_case *c)
 {
     struct remat_word word;
     const char *rest = c->settings->recompute_modules;
@@ -111,7 +92,7 @@ static bool rule_module_unknown(struct remat_rule_case *c)
     return false;
 }
 
-static bool rule_module_twice(struct remat_rule_case *c)
+static bool module_twice(struct remat_rule_case *c)
 {
     struct remat_word word, other;
     const char *rest = c->settings->recompute_modules;
@@ -127,21 +108,7 @@ static bool rule_module_twice(struct remat_rule_case *c)
     return false;
 }
 
-static bool rule_ac_mode_unknown(struct remat_rule_case *c)
-{
-    c->value = c->settings->ac_mode;
-    return c->value && !one_of(c->value, "none", "full", "selective");
-}
-
-static bool rule_ac_option_unknown(struct remat_rule_case *c)
-{
-    int64_t number;
-    c->value = c->settings->ac_option;
-    return c->value && !remat_setting_is(c->value, "op") &&
-           !remat_ac_option_number(c->value, &number);
-}
-
-static bool rule_save_op_unknown(struct remat_rule_case *c)
+static bool save_op_unknown(struct remat_rule_case *c)
 {
     struct remat_word word;
     uint16_t op;
@@ -154,9 +121,7 @@ static bool rule_save_op_unknown(struct remat_rule_case *c)
     return false;
 }
 
-/* --- SETTINGS: contradictions --- */
-
-static bool rule_families_mixed(struct remat_rule_case *c)
+static bool families_mixed(struct remat_rule_case *c)
 {
     const struct remat_policy_settings *s = c->settings;
     const char *recompute = s->recompute_granularity          ? "--recompute-granularity"
@@ -177,111 +142,7 @@ static bool rule_families_mixed(struct remat_rule_case *c)
     return c->setting && c->other;
 }
 
-static bool rule_activations_against_granularity(struct remat_rule_case *c)
-{
-    c->value = c->settings->recompute_granularity;
-    return c->settings->recompute_activations && c->value &&
-           !remat_setting_is(c->value, "selective");
-}
-
-static bool rule_full_without_method(struct remat_rule_case *c)
-{
-    /* With --distribute-saved-activations the more specific rule speaks. */
-    return full(c->settings) && !c->settings->recompute_method &&
-           !c->settings->distribute_saved_activations;
-}
-
-static bool rule_selective_with_method(struct remat_rule_case *c)
-{
-    c->value = c->settings->recompute_method;
-    return c->value && remat_settings_selective(c->settings) &&
-           !c->settings->distribute_saved_activations;
-}
-
-static bool rule_method_without_full(struct remat_rule_case *c)
-{
-    c->value = c->settings->recompute_method;
-    return c->value && !full(c->settings) && !c->settings->distribute_saved_activations;
-}
-
-static bool rule_num_layers_without_method(struct remat_rule_case *c)
-{
-    c->value = num_layers_text(c);
-    return c->settings->has_recompute_num_layers && !c->settings->recompute_method;
-}
-
-static bool rule_modules_without_selective(struct remat_rule_case *c)
-{
-    c->value = c->settings->recompute_modules;
-    return c->value && !remat_settings_selective(c->settings);
-}
-
-static bool rule_ac_option_without_selective(struct remat_rule_case *c)
-{
-    c->value = c->settings->ac_option;
-    return c->value && !remat_setting_is(c->settings->ac_mode, "selective");
-}
-
-static bool rule_ac_selective_without_option(struct remat_rule_case *c)
-{
-    return remat_setting_is(c->settings->ac_mode, "selective") && !c->settings->ac_option;
-}
-
-static bool rule_save_ops_without_op(struct remat_rule_case *c)
-{
-    c->value = c->settings->save_ops;
-    return c->value && !remat_setting_is(c->settings->ac_option, "op");
-}
-
-static bool rule_distribute_without_full(struct remat_rule_case *c)
-{
-    return c->settings->distribute_saved_activations && !full(c->settings);
-}
-
-static bool rule_distribute_without_method(struct remat_rule_case *c)
-{
-    return c->settings->distribute_saved_activations && !c->settings->recompute_method;
-}
-
-static bool rule_distribute_on_one_rank(struct remat_rule_case *c)
-{
-    return c->settings->distribute_saved_activations;
-}
-
 /* --- GRAPH --- */
-
-static bool rule_no_layers(struct remat_rule_case *c)
-{
-    c->setting = layer_setting(c);
-    c->other = c->graph->name;
-    return c->setting && remat_graph_layers(c->graph) == 0;
-}
-
-/* Layers are counted by their highest number; an absurd one would only cost memory. */
-static bool rule_layer_numbers(struct remat_rule_case *c)
-{
-    uint32_t layers = remat_graph_layers(c->graph);
-    c->setting = layer_setting(c);
-    c->other = c->graph->name;
-    c->accepted = number_text(c, (int64_t)layers - 1);
-    return c->setting && layers > c->graph->node_count;
-}
-
-static bool rule_num_layers_range(struct remat_rule_case *c)
-{
-    int64_t layers = remat_graph_layers(c->graph), given = c->settings->recompute_num_layers;
-    c->value = num_layers_text(c);
-    c->accepted = number_text(c, layers);
-    return c->settings->has_recompute_num_layers && (given < 1 || given > layers);
-}
-
-static bool rule_ac_option_range(struct remat_rule_case *c)
-{
-    int64_t layers = remat_graph_layers(c->graph), given;
-    c->value = c->settings->ac_option;
-    c->accepted = number_text(c, layers);
-    return remat_ac_option_number(c->value, &given) && (given < 0 || given > layers);
-}
 
 static bool has_module(const struct remat_graph *graph, enum remat_module module)
 {
@@ -292,13 +153,12 @@ static bool has_module(const struct remat_graph *graph, enum remat_module module
     return false;
 }
 
-static bool rule_module_missing(struct remat_rule_case *c)
+static bool module_missing(struct remat_rule_case *c)
 {
     const char *list = c->settings->recompute_modules;
     if (!remat_settings_selective(c->settings))
         return false;
     c->setting = list ? "--recompute-modules" : layer_setting(c);
-    c->other = c->graph->name;
     uint32_t mask = remat_module_mask(list ? list : "core_attn");
     for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
         if ((mask >> m & 1) && !has_module(c->graph, m)) {
@@ -320,7 +180,7 @@ void remat_layer_ops(const struct remat_graph *graph, bool found[])
     }
 }
 
-static bool rule_save_op_missing(struct remat_rule_case *c)
+static bool save_op_missing(struct remat_rule_case *c)
 {
     bool found[REMAT_OP_COUNT];
     struct remat_word word;
@@ -338,8 +198,7 @@ static bool rule_save_op_missing(struct remat_rule_case *c)
                 remat_text_append(&accepted, "%s%s", accepted.count ? ", " : "",
                                   remat_op_info(op)->name);
         c->value = copy_word(c, word);
-        c->accepted = or_empty(accepted.items);
-        c->other = c->graph->name;
+        c->accepted = accepted.items;
         return true;
     }
     return false;
@@ -347,13 +206,12 @@ static bool rule_save_op_missing(struct remat_rule_case *c)
 
 /* --- PINS --- */
 
-static bool rule_pin_matches_nothing(struct remat_rule_case *c)
+static bool pin_matches_nothing(struct remat_rule_case *c)
 {
     for (uint32_t i = 0; i < c->pins->match_count; i++) {
         const struct remat_pin_match *match = &c->pins->matches[i];
         c->setting = match->setting;
         c->value = match->glob;
-        c->other = c->graph->name;
         if (match->matched == 0)
             return true;
     }
@@ -370,7 +228,7 @@ static const struct remat_pin_match *find_idle_pin(const struct remat_pins *pins
     return NULL;
 }
 
-static bool rule_pin_cannot_save(struct remat_rule_case *c)
+static bool pin_cannot_save(struct remat_rule_case *c)
 {
     const struct remat_pin_match *match = find_idle_pin(c->pins, "--save");
     if (!match)
@@ -393,7 +251,7 @@ static const char *why_not_recomputable(const struct remat_graph *graph, uint32_
     return "its op may run only once in a step";
 }
 
-static bool rule_pin_cannot_recompute(struct remat_rule_case *c)
+static bool pin_cannot_recompute(struct remat_rule_case *c)
 {
     const struct remat_pin_match *match = find_idle_pin(c->pins, "--recompute");
     if (!match)
@@ -405,7 +263,7 @@ static bool rule_pin_cannot_recompute(struct remat_rule_case *c)
     return true;
 }
 
-static bool rule_pin_conflict(struct remat_rule_case *c)
+static bool pin_conflict(struct remat_rule_case *c)
 {
     for (uint32_t v = 0; v < c->graph->value_count; v++) {
         uint32_t save = c->pins->save[v], recompute = c->pins->recompute[v];
@@ -419,35 +277,37 @@ static bool rule_pin_conflict(struct remat_rule_case *c)
     return false;
 }
 
-/* --- the table --- */
+/* --- the rules --- */
 
-static const struct rule {
-    const char *name;
-    enum remat_rule_stage stage;
-    bool (*broken)(struct remat_rule_case *c);
-    const char *message;
-} rules[] = {
-#define RULE(stage, name, message) {#name, REMAT_STAGE_##stage, rule_##name, message},
+struct rule { /* name NULL: none */
+    const char *name, *message;
+};
+
+/* The first broken one. */
+static struct rule find_broken(struct remat_rule_case *c, enum remat_rule_stage stage)
+{
+    const struct remat_policy_settings *s = c->settings;
+    int64_t number;
+    if (stage == REMAT_STAGE_GRAPH)
+        c->layers = remat_graph_layers(c->graph);
+#define RULE(of_stage, name, broken, message)                                                      \
+    if (stage == REMAT_STAGE_##of_stage && (broken))                                               \
+        return (struct rule){#name, message};
 #include "rules.def"
 #undef RULE
-};
-enum { RULE_COUNT = sizeof rules / sizeof *rules };
-
-static const struct rule *find_broken(struct remat_rule_case *c, enum remat_rule_stage stage)
-{
-    for (uint32_t r = 0; r < RULE_COUNT; r++)
-        if (rules[r].stage == stage && rules[r].broken(c))
-            return &rules[r];
-    return NULL;
+    return (struct rule){NULL, NULL};
 }
 
 static const char *hole_text(const struct remat_rule_case *c, struct remat_word hole)
 {
-    const char *text = remat_word_is(hole, "setting") ? c->setting
-                       : remat_word_is(hole, "value") ? c->value
-                       : remat_word_is(hole, "other") ? c->other
-                                                      : c->accepted;
-    return or_empty(text);
+    const char *text = remat_word_is(hole, "setting")  ? c->setting
+                       : remat_word_is(hole, "value")  ? c->value
+                       : remat_word_is(hole, "other")  ? c->other
+                       : remat_word_is(hole, "graph")  ? c->graph->name
+                       : remat_word_is(hole, "layers") ? number_text(c, c->layers)
+                       : remat_word_is(hole, "last")   ? number_text(c, c->layers - 1)
+                                                       : c->accepted;
+    return text ? text : "";
 }
 
 /* Copies the message with its holes filled. */
@@ -469,27 +329,16 @@ static void fill_message(const struct remat_rule_case *c, const char *message,
 remat_status remat_rules_check(remat_context *ctx, struct remat_rule_case *c,
                                enum remat_rule_stage stage)
 {
-    const struct rule *rule = find_broken(c, stage);
-    if (!rule)
+    struct rule rule = find_broken(c, stage);
+    if (!rule.name)
         return REMAT_OK;
     struct remat_text text = {.arena = c->arena};
-    fill_message(c, rule->message, &text);
+    fill_message(c, rule.message, &text);
     remat_text_complete(&text);
     return remat_error(ctx, REMAT_ERROR_USAGE, "%s", text.items);
 }
 
-uint32_t remat_rule_count(void)
-{
-    return RULE_COUNT;
-}
-
-const char *remat_rule_name(uint32_t rule)
-{
-    return rules[rule].name;
-}
-
 const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage stage)
 {
-    const struct rule *rule = find_broken(c, stage);
-    return rule ? rule->name : NULL;
+    return find_broken(c, stage).name;
 }

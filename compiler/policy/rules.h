@@ -13,6 +13,7 @@ struct remat_rule_case {
     const struct remat_policy_settings *settings;
     const struct remat_graph *graph;
     const struct remat_pins *pins;                  /* stage PINS only */
+    uint32_t layers;                                /* of the graph; set by stage GRAPH */
     const char *setting, *value, *accepted, *other; /* holes of the message */
 };
 
@@ -20,9 +21,6 @@ struct remat_rule_case {
 remat_status remat_rules_check(remat_context *ctx, struct remat_rule_case *c,
                                enum remat_rule_stage stage);
 
-/* The rules by name, for the test that walks them. */
-uint32_t remat_rule_count(void);
-const char *remat_rule_name(uint32_t rule);
 /* Name of the first rule of `stage` that is broken, NULL when none is. */
 const char *remat_rules_broken(struct remat_rule_case *c, enum remat_rule_stage stage);
 

@@ -37,19 +37,20 @@ remat_status remat_search_policies(struct remat_search *s, bool manual, struct r
 {
     remat_status st = REMAT_OK;
     const struct remat_policy_settings *given = &s->settings->policy;
-    struct remat_policy *policies;
-    uint32_t count = 1;
+    struct remat_policies policies = {0};
     if (manual) {
-        remat_manual_policies(s->ctx, s->arena, s->graph, &count, &policies);
+        remat_manual_policies(s->arena, s->graph, &policies);
     } else {
-        REMAT_NEW(s->arena, policies, 1);
-        REMAT_TRY(remat_policy_resolve(s->ctx, s->arena, s->graph, given, policies));
+        struct remat_policy policy;
+        REMAT_TRY(remat_policy_resolve(s->ctx, s->arena, s->graph, given, &policy));
+        REMAT_PUSH(s->arena, &policies, policy);
     }
-    for (uint32_t i = 0; i < count; i++)
-        REMAT_PUSH(
-            s->arena, out,
-            ((struct remat_proposal){
-                .name = policies[i].name, .policy = &policies[i], .path = REMAT_NONE, .index = i}));
+    for (uint32_t i = 0; i < policies.count; i++)
+        REMAT_PUSH(s->arena, out,
+                   ((struct remat_proposal){.name = policies.items[i].name,
+                                            .policy = &policies.items[i],
+                                            .path = REMAT_NONE,
+                                            .index = i}));
 fail:
     return st;
 }

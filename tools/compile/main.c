@@ -88,19 +88,20 @@ static remat_status find_chosen(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_policy **out)
 {
     remat_status st = REMAT_OK;
-    struct remat_policy *policies;
-    uint32_t count = 1;
+    struct remat_policies policies = {0};
     *out = NULL;
     if (!has_pins(graph, settings))
         return REMAT_OK;
     if (remat_policy_given(settings)) {
-        REMAT_TRY_NEW(arena, policies, 1);
-        REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, policies));
-    } else
-        remat_manual_policies(ctx, arena, graph, &count, &policies);
-    for (uint32_t i = 0; i < count && !*out; i++)
-        if (strcmp(policies[i].name, program->policy) == 0)
-            *out = &policies[i];
+        struct remat_policy policy;
+        REMAT_TRY(remat_policy_resolve(ctx, arena, graph, settings, &policy));
+        REMAT_PUSH(arena, &policies, policy);
+    } else {
+        remat_manual_policies(arena, graph, &policies);
+    }
+    for (uint32_t i = 0; i < policies.count && !*out; i++)
+        if (strcmp(policies.items[i].name, program->policy) == 0)
+            *out = &policies.items[i];
 fail:
     return st;
 }

@@ -226,13 +226,14 @@ static void test_pins(void)
 /* gpt2-tiny's layers have five ops here: two lists of them, of none and of all, are no policies. */
 static void test_manual_policies(void)
 {
-    struct remat_policy *policies;
-    uint32_t count;
+    struct remat_policies list;
     const uint32_t by_layer = 1 + 7 + 3 * (LAYERS - 1) + 1, lists = (1 << 5) - 2;
     struct remat_policy_settings no_pins = {0};
     struct remat_policy_ground *ground;
     CHECK_OK(ctx, remat_policy_prepare(ctx, &arena, graph, &no_pins, &ground));
-    remat_manual_policies(ctx, &arena, graph, &count, &policies);
+    remat_manual_policies(&arena, graph, &list);
+    struct remat_policy *policies = list.items;
+    uint32_t count = (uint32_t)list.count;
     CHECK(count == by_layer + 1 + lists, "%u policies", count);
     struct remat_decision *decisions = remat_arena_array(&arena, count, sizeof *decisions);
     for (uint32_t i = 0; i < count; i++) {
@@ -292,9 +293,10 @@ static void check_flags(struct remat_policy *of)
 /* The flags of a policy ask for its decision; Megatron-LM has none for every n and for ops. */
 static void test_megatron_flags(void)
 {
-    struct remat_policy *policies;
-    uint32_t count;
-    remat_manual_policies(ctx, &arena, graph, &count, &policies);
+    struct remat_policies list;
+    remat_manual_policies(&arena, graph, &list);
+    struct remat_policy *policies = list.items;
+    uint32_t count = (uint32_t)list.count;
     for (uint32_t i = 0; i < count; i++)
         if (!strstr(policies[i].name, "every") && !strstr(policies[i].name, "ops"))
             check_flags(&policies[i]);

@@ -154,7 +154,10 @@ remat_status subject_manual(struct subject *s, struct subject_manual *out)
     remat_status st = REMAT_OK;
     const struct remat_policy_settings no_pins = {0};
     REMAT_TRY(remat_policy_prepare(s->ctx, &s->arena, s->graph, &no_pins, &out->ground));
-    remat_manual_policies(s->ctx, &s->arena, s->graph, &out->count, &out->policies);
+    struct remat_policies policies;
+    remat_manual_policies(&s->arena, s->graph, &policies);
+    out->policies = policies.items;
+    out->count = (uint32_t)policies.count;
     thin_out(out);
 fail:
     return st;
