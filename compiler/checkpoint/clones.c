@@ -7,6 +7,7 @@
 #include "clones.h"
 
 #include "ops.h"
+#include "rebuild.h"
 
 #include <stdlib.h>
 
@@ -19,23 +20,18 @@ struct extension {
         uint32_t *items;
         size_t count, capacity;
     } site, original; /* by node */
-    struct {
-        struct inline_clone {
-            uint32_t site, original, clone;
+    struct own_list {
+        struct own_clone {
+            uint32_t original, clone;
         } * items;
-        size_t slot_count, count;
-    } table; /* open addressing, clone 0 where empty, at most half full */
+        size_t count, capacity;
+    } * own; /* by site: what it makes for itself beside a rerun's clones; few */
     struct {
         struct remat_clone_slot *items;
         size_t count, capacity;
     } slots;
     struct id_list first_slot;
 };
-
-static bool is_candidate(const struct extension *x, uint32_t root)
-{
-    return x->s->standing[root] == REMAT_STANDING_CANDIDATE;
-}
 
 /* --- sites --- */
 
@@ -64,19 +60,16 @@ static uint32_t round_of_site(const struct extension *x, uint32_t site)
 
 static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32_t instance)
 {
-    uint32_t out;
     struct remat_graph *g = x->c->graph;
     struct remat_node_info clone = g->nodes[n];
-    remat_value *outputs, *inputs;
-    out = g->node_count;
+    uint32_t out = g->node_count;
+    remat_value *outputs;
     REMAT_NEW(x->arena, outputs, clone.output_count);
-    REMAT_NEW(x->arena, inputs, clone.input_count);
-    memcpy(inputs, clone.inputs, clone.input_count * sizeof *inputs);
     for (uint32_t o = 0; o < clone.output_count; o++) {
         struct remat_value_info value = g->values[clone.outputs[o].i];
         outputs[o] = remat_graph_add_value(x->arena, g, &value);
     }
-    clone.inputs = inputs;
+    clone.inputs = remat_copy(x->arena, clone.inputs, clone.input_count, sizeof *clone.inputs);
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
     clone.instance = instance;
@@ -88,47 +81,20 @@ static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32
     return out;
 }
 
-static size_t slot_of(const struct extension *x, uint32_t site, uint32_t n)
-{
-    uint32_t key[] = {site, n};
-    size_t at = (size_t)remat_hash(key, sizeof key, 0) & (x->table.slot_count - 1);
-    while (x->table.items[at].clone &&
-           (x->table.items[at].site != site || x->table.items[at].original != n))
-        at = (at + 1) & (x->table.slot_count - 1);
-    return at;
-}
-
-static void grow_table(struct extension *x)
-{
-    struct inline_clone *old = x->table.items;
-    size_t count = x->table.slot_count;
-    if (2 * (x->table.count + 1) < count)
-        return;
-    x->table.slot_count = count ? 2 * count : 1024;
-    REMAT_NEW(x->arena, x->table.items, x->table.slot_count);
-    for (size_t i = 0; i < count; i++)
-        if (old[i].clone)
-            x->table.items[slot_of(x, old[i].site, old[i].original)] = old[i];
-}
-
 /* The clone of a forward node in a site that makes it for itself. */
 static uint32_t own_clone(struct extension *x, uint32_t site, uint32_t n)
 {
-    uint32_t out;
     uint32_t round = round_of_site(x, site), last = round ? round : x->c->rounds;
     uint32_t rerun = round ? x->rerun_of[round - 1][n] : REMAT_NONE;
-    size_t at;
-    if (!remat_is_none(rerun) && x->site.items[rerun] == site) {
+    struct own_list *own = &x->own[site];
+    if (!remat_is_none(rerun) && x->site.items[rerun] == site)
         return rerun;
-    }
-    grow_table(x);
-    at = slot_of(x, site, n);
-    if (!x->table.items[at].clone) {
-        x->table.count++;
-        out = add_clone(x, n, site, 2 * last);
-        x->table.items[at] = (struct inline_clone){site, n, out};
-    }
-    return x->table.items[at].clone;
+    for (size_t i = 0; i < own->count; i++)
+        if (own->items[i].original == n)
+            return own->items[i].clone;
+    uint32_t clone = add_clone(x, n, site, 2 * last);
+    REMAT_PUSH(x->arena, own, ((struct own_clone){n, clone}));
+    return clone;
 }
 
 /* A view may be cloned, and a cast that loads do, of what may be. */
@@ -196,57 +162,54 @@ static uint32_t in_round(const struct extension *x, uint32_t value, uint32_t rou
     return output_of(x, x->rerun_of[round - 1][x->c->graph->values[value].node], value);
 }
 
-/* Sets `reads` of an input that a node of the site reads; false: it is the same whatever is
- * decided, reads[0]. */
-static void resolve(struct extension *x, uint32_t site, uint32_t value, uint32_t *root,
-                    uint32_t *reads, bool *varies)
+/* What an input reads. */
+struct reading {
+    uint32_t root, reads[REMAT_ROUNDS_MAX + 1]; /* as in remat_clone_slot */
+    bool varies;                                /* false: reads[0], whatever is decided */
+};
+
+/* Of a node of the site. */
+static struct reading resolve(struct extension *x, uint32_t site, remat_value v)
 {
     const struct remat_graph *g = x->c->graph;
-    struct remat_trace trace = remat_settled_trace(x->s, (remat_value){value});
-    uint32_t node = g->values[value].node, kernel = kernel_of_site(x, site);
-    uint32_t round = round_of_site(x, site), last = round ? round : x->c->rounds, clone;
-    *root = trace.root;
-    *varies = false;
-    reads[0] = value;
+    struct remat_trace trace = remat_settled_trace(x->s, v);
+    struct reading out = {.root = trace.root, .reads = {v.i}};
+    uint32_t node = g->values[v.i].node, kernel = kernel_of_site(x, site);
+    uint32_t round = round_of_site(x, site), last = round ? round : x->c->rounds;
     if (remat_is_none(trace.root) || x->s->standing[trace.root] == REMAT_STANDING_FIXED)
-        return;
+        return out;
     bool cast_later = trace.cast && !remat_is_early(g->nodes[node].phase) &&
                       !remat_op_has(g->nodes[node].op, REMAT_FACT_VIEW);
     uint32_t writer = g->nodes[g->values[trace.root].node].kernel;
-    bool internal = !is_candidate(x, trace.root);
+    bool internal = !remat_is_candidate(x->s, trace.root);
     bool own = kernel == writer ? x->s->inlined_by_all[trace.root]
                                 : remat_settled_inlines(x->s, kernel, trace.root);
     if (internal || own) {
-        clone = own_clone(x, site, node);
-        clone = output_of(x, clone, value);
-        reads[internal ? 0 : 1] = reads[2] = clone;
-        *varies = !internal;
+        out.reads[internal ? 0 : 1] = out.reads[2] = output_of(x, own_clone(x, site, node), v.i);
+        out.varies = !internal;
     } else if (!cast_later) {
-        *varies = true;
-        reads[1] = in_round(x, value, 1);
-        reads[2] = in_round(x, value, last);
+        out.varies = true;
+        out.reads[1] = in_round(x, v.i, 1);
+        out.reads[2] = in_round(x, v.i, last);
     }
+    return out;
 }
 
 /* Of a view or a cast of a round: its own round's clone. Of a later cast: the last round's. */
-static void resolve_alone(struct extension *x, uint32_t n, uint32_t value, uint32_t *root,
-                          uint32_t *reads, bool *varies)
+static struct reading resolve_alone(struct extension *x, uint32_t n, remat_value v)
 {
     const struct remat_node_info *node = &x->c->graph->nodes[n];
-    struct remat_trace trace = remat_settled_trace(x->s, (remat_value){value});
-    bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
-    *root = trace.root;
-    *varies = false;
-    reads[0] = value;
-    if (remat_is_none(trace.root) || !is_candidate(x, trace.root))
-        return;
+    struct reading out = {.root = remat_settled_trace(x->s, v).root, .reads = {v.i}};
+    if (remat_is_none(out.root) || !remat_is_candidate(x->s, out.root))
+        return out;
     if (node->instance) {
-        reads[0] = in_round(x, value, remat_clone_round(node->instance));
-    } else if (!view) {
-        *varies = true;
-        reads[1] = in_round(x, value, 1);
-        reads[2] = in_round(x, value, x->c->rounds);
+        out.reads[0] = in_round(x, v.i, remat_clone_round(node->instance));
+    } else if (!remat_op_has(node->op, REMAT_FACT_VIEW)) {
+        out.varies = true;
+        out.reads[1] = in_round(x, v.i, 1);
+        out.reads[2] = in_round(x, v.i, x->c->rounds);
     }
+    return out;
 }
 
 /* Of the input of a column index only the shape counts: the value of the forward pass that the
@@ -265,32 +228,28 @@ static void add_slots(struct extension *x, uint32_t n)
     struct remat_graph *g = x->c->graph;
     uint32_t site = x->site.items[n], count = remat_op_reads(&g->nodes[n]);
     bool absorbed = remat_is_none(g->nodes[n].kernel), own = absorbed && !remat_is_none(site);
-    remat_value *inputs;
     REMAT_PUSH(x->arena, &x->first_slot, (uint32_t)x->slots.count);
     if (remat_is_early(g->nodes[n].phase) || (own && !g->nodes[n].instance))
         return;
-    REMAT_NEW(x->arena, inputs, g->nodes[n].input_count);
-    memcpy(inputs, g->nodes[n].inputs, g->nodes[n].input_count * sizeof *inputs);
+    remat_value *inputs =
+        remat_copy(x->arena, g->nodes[n].inputs, g->nodes[n].input_count, sizeof *inputs);
     g->nodes[n].inputs = inputs;
     if (g->nodes[n].op == REMAT_OP_column)
         inputs[0] = shape_source(g, inputs[0]);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t root, reads[REMAT_ROUNDS_MAX + 1] = {0}, clone;
-        bool varies = false;
+        struct reading r;
         if (own) { /* of what its site makes for itself */
-            clone = own_clone(x, site, g->values[inputs[i].i].node);
-            reads[0] = output_of(x, clone, inputs[i].i);
-        } else if (absorbed) {
-            resolve_alone(x, n, inputs[i].i, &root, reads, &varies);
+            uint32_t clone = own_clone(x, site, g->values[inputs[i].i].node);
+            r = (struct reading){.reads = {output_of(x, clone, inputs[i].i)}};
         } else {
-            resolve(x, site, inputs[i].i, &root, reads, &varies);
+            r = absorbed ? resolve_alone(x, n, inputs[i]) : resolve(x, site, inputs[i]);
         }
-        if (varies)
-            REMAT_PUSH(
-                x->arena, &x->slots,
-                ((struct remat_clone_slot){&inputs[i], root, {reads[0], reads[1], reads[2]}, {0}}));
+        if (r.varies)
+            REMAT_PUSH(x->arena, &x->slots,
+                       ((struct remat_clone_slot){
+                           &inputs[i], r.root, {r.reads[0], r.reads[1], r.reads[2]}, {0}}));
         else
-            inputs[i].i = reads[0];
+            inputs[i].i = r.reads[0];
     }
 }
 
@@ -399,7 +358,6 @@ static void list_sites(struct extension *x)
     struct remat_clones *c = x->c;
     struct site_node *list;
     uint32_t count = 0;
-    c->site_count = (1 + c->rounds) * kernel_count(x);
     REMAT_NEW(x->arena, list, c->graph->node_count);
     for (uint32_t n = 0; n < c->graph->node_count; n++)
         if (!remat_is_none(c->site[n]))
@@ -433,6 +391,8 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
                         (2 + rounds) * (size_t)graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
         out->graph->nodes[n].kernel = settled->kernels->kernel_of_node[n];
+    out->site_count = (1 + rounds) * kernel_count(&x);
+    REMAT_NEW(arena, x.own, out->site_count);
     add_reruns(&x);
     for (uint32_t n = 0; n < out->graph->node_count; n++) /* which adds clones */
         add_slots(&x, n);
@@ -584,4 +544,19 @@ void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
             place_all(&w, clones->site[clones->kept[k]], clones->kept[k]);
     *out_nodes = w.nodes;
     *out_count = w.count;
+}
+
+struct remat_graph *remat_rewrite(remat_context *ctx, struct remat_arena *arena,
+                                  struct remat_clones *clones,
+                                  const struct remat_decision *decision)
+{
+    struct remat_rebuild r;
+    uint32_t count, *nodes;
+    remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes);
+    remat_rebuild_begin(&r, ctx, arena, clones->graph);
+    for (uint32_t k = 0; k < count; k++)
+        remat_rebuild_copy(&r, nodes[k]);
+    struct remat_graph *out = remat_rebuild_finish(&r);
+    out->has_kernels = true;
+    return out;
 }

@@ -25,8 +25,8 @@ struct remat_clones {
     uint32_t rounds;
     uint32_t node_count, value_count; /* of the given graph */
     uint32_t tail;                    /* nodes from here on are the same under every decision */
+    uint32_t tail_kernel;             /* and so are kernels, in order of their last nodes */
     /* private */
-    uint32_t tail_kernel;
     uint32_t *site; /* by node: its kernel, or that of a rerun; REMAT_NONE: none */
     uint32_t site_count;
     uint32_t *site_begin, *site_nodes; /* by site: its nodes in graph order */
@@ -62,5 +62,11 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
 void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                          const struct remat_decision *decision, uint32_t end, uint32_t *out_count,
                          uint32_t **out_nodes);
+
+/* The rewrite: a graph with the clones that the decision asks for, without the nodes that nobody
+ * needs any more. Nodes come kernel by kernel and say which one they run in. */
+struct remat_graph *remat_rewrite(remat_context *ctx, struct remat_arena *arena,
+                                  struct remat_clones *clones,
+                                  const struct remat_decision *decision);
 
 #endif

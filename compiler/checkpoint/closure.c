@@ -79,7 +79,7 @@ static uint32_t writer_of(const struct builder *b, uint32_t item)
 
 static bool is_candidate(const struct builder *b, uint32_t item)
 {
-    return b->s->standing[root_of(b, item)] == REMAT_STANDING_CANDIDATE;
+    return remat_is_candidate(b->s, root_of(b, item));
 }
 
 static const struct remat_slice *slice_of(const struct builder *b, uint32_t item)
@@ -106,7 +106,7 @@ static void find_items(struct builder *b)
                 written[kernel_at(b, k)->operands[o].value.i] = true;
     for (uint32_t v = 0; v < b->graph->value_count; v++) {
         bool item = b->s->facts.forward[v] && b->s->facts.root[v] == v &&
-                    (written[v] || b->s->standing[v] == REMAT_STANDING_CANDIDATE);
+                    (written[v] || remat_is_candidate(b->s, v));
         out->item_of[v] = item ? count++ : REMAT_NONE;
     }
     out->item_count = count;
@@ -133,8 +133,7 @@ static void find_lasting(struct builder *b)
             b->lasting[n] |= early && needed[node->outputs[o].i];
         for (uint32_t i = 0; i < node->input_count && (!early || b->lasting[n]); i++) {
             uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
-            bool candidate =
-                !remat_is_none(root) && b->s->standing[root] == REMAT_STANDING_CANDIDATE;
+            bool candidate = !remat_is_none(root) && remat_is_candidate(b->s, root);
             if (early || !candidate)
                 needed[node->inputs[i].i] = true;
         }
@@ -265,15 +264,6 @@ static double moved_ps(const struct builder *b, uint32_t kernel, uint32_t root)
            b->device.memory_bytes_per_ns;
 }
 
-static bool reads_root(const struct builder *b, uint32_t kernel, uint32_t root)
-{
-    const struct remat_fused_kernel *k = kernel_at(b, kernel);
-    for (uint32_t o = 0; o < k->operand_count; o++)
-        if (k->operands[o].value.i == root && !(k->operands[o].access & REMAT_ACCESS_WRITE))
-            return true;
-    return false;
-}
-
 static uint32_t task_node(const struct builder *b, uint32_t item)
 {
     return remat_border_task_node(&b->out->border, b->out->border.items[item].task);
@@ -305,8 +295,7 @@ static void charge_task(struct builder *b, uint32_t item, double ps)
 static bool may_make(const struct builder *b, uint32_t kernel, bool rerun, uint32_t root)
 {
     return remat_settled_inlines(b->s, kernel, root) ||
-           (rerun && remat_settled_writer(b->s, root) == kernel &&
-            b->s->standing[root] == REMAT_STANDING_CANDIDATE);
+           (rerun && remat_settled_writer(b->s, root) == kernel && remat_is_candidate(b->s, root));
 }
 
 /* Where it needs the value, whatever else is decided: at least *ps for loading *leaf, or what is
@@ -317,7 +306,9 @@ static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, cons
     uint32_t item = b->out->item_of[need->root], best = REMAT_NONE;
     double most = 0;
     *leaf = need->root;
-    *ps = !rerun && reads_root(b, kernel, need->root) ? 0 : load_ps(b, need->writer, need->root);
+    *ps = !rerun && remat_kernel_reads(kernel_at(b, kernel), need->root)
+              ? 0
+              : load_ps(b, need->writer, need->root);
     if (*ps == 0 || remat_is_none(item) || !may_make(b, kernel, rerun, need->root))
         return;
     for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++) {
@@ -402,7 +393,7 @@ static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
             first &= m >= n;
             all = fmin(all, load_ps(b, other->writer, other->root));
         }
-        if (!rerun && reads_root(b, kernel, need->root))
+        if (!rerun && remat_kernel_reads(kernel_at(b, kernel), need->root))
             all = 0;
         if (first && all >= charged + 1)
             add_rest(b, kernel, rerun, need, all - charged);
@@ -516,7 +507,7 @@ static void find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *a
     for (uint32_t r = 0; r < list->count; r++) {
         uint32_t item = b->out->item_of[list->roots[r]];
         struct remat_load load;
-        if (!reads_root(b, k, list->roots[r]) || (*all)++ >= INLINED_MAX)
+        if (!remat_kernel_reads(kernel_at(b, k), list->roots[r]) || (*all)++ >= INLINED_MAX)
             continue;
         load = remat_settled_load(b->scratch, b->s, &list->roots[r], 1, &b->device);
         remat_arena_reset(b->scratch);
@@ -550,7 +541,7 @@ static void add_inlining(struct builder *b, uint32_t k)
         return;
     for (uint32_t r = 0; r < b->s->inlined[k].count; r++) {
         uint32_t root = b->s->inlined[k].roots[r];
-        if (!reads_root(b, k, root))
+        if (!remat_kernel_reads(kernel_at(b, k), root))
             continue;
         charge_task(b, b->out->item_of[root], -moved_ps(b, k, root));
         need_slice(b, b->out->item_of[root]);

@@ -141,7 +141,7 @@ static void find_slice(const struct remat_settled *settled, struct remat_arena *
         uint32_t n = kernel->nodes[k].i;
         if (!(needed[k] |= g->values[root].node == n))
             continue;
-        out->nodes[out->node_count++] = n;
+        out->nodes[out->node_count++].i = n;
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
             struct remat_trace trace = remat_settled_trace(settled, g->nodes[n].inputs[i]);
             if (remat_is_none(trace.root))
@@ -179,7 +179,7 @@ struct remat_load remat_settled_load(struct remat_arena *scratch, const struct r
         for (uint32_t i = 0; i < slice->read_count; i++)
             s->stored[slice->reads[i].root] = 1;
         for (uint32_t i = 0; i < slice->node_count; i++)
-            nodes[node_count++].i = slice->nodes[i];
+            nodes[node_count++] = slice->nodes[i];
     }
     qsort(nodes, node_count, sizeof *nodes, compare_nodes);
     all = node_count;
@@ -211,19 +211,10 @@ static bool is_early(const struct settler *s, uint32_t kernel)
     return remat_is_early(s->out->kernels->kernels[kernel].phase);
 }
 
-static bool reduces(const struct settler *s, const uint32_t *nodes, uint32_t count, uint32_t fact)
+static bool reduces(const struct settler *s, const remat_node *nodes, uint32_t count, uint32_t fact)
 {
     for (uint32_t n = 0; n < count; n++)
-        if (has(s->out->graph, nodes[n], fact))
-            return true;
-    return false;
-}
-
-static bool kernel_reduces(const struct settler *s, uint32_t kernel, uint32_t fact)
-{
-    const struct remat_fused_kernel *k = &s->out->kernels->kernels[kernel];
-    for (uint32_t n = 0; n < k->node_count; n++)
-        if (has(s->out->graph, k->nodes[n].i, fact))
+        if (has(s->out->graph, nodes[n].i, fact))
             return true;
     return false;
 }
@@ -250,12 +241,13 @@ static bool reads_rows(const struct settler *s, uint32_t n)
 
 static bool fits_space(const struct settler *s, uint32_t kernel, const struct remat_slice *slice)
 {
-    const struct remat_shape *space = &s->out->kernels->kernels[kernel].space;
-    bool columns = kernel_reduces(s, kernel, REMAT_FACT_COLUMN_REDUCE);
-    bool slice_rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE);
-    bool rows = slice_rows || kernel_reduces(s, kernel, REMAT_FACT_ROW_REDUCE);
+    const struct remat_fused_kernel *at = &s->out->kernels->kernels[kernel];
+    const struct remat_shape *space = &at->space;
+    bool columns = reduces(s, at->nodes, at->node_count, REMAT_FACT_COLUMN_REDUCE);
+    bool rows = reduces(s, slice->nodes, slice->node_count, REMAT_FACT_ROW_REDUCE) ||
+                reduces(s, at->nodes, at->node_count, REMAT_FACT_ROW_REDUCE);
     for (uint32_t k = 0; k < slice->node_count; k++) {
-        uint32_t n = slice->nodes[k];
+        uint32_t n = slice->nodes[k].i;
         const struct remat_shape *needed = s->facts.spaces[s->facts.nodes[n].space];
         bool same = remat_shape_equal(needed, space);
         bool row_reduce = has(s->out->graph, n, REMAT_FACT_ROW_REDUCE);
@@ -284,15 +276,6 @@ static double bytes_ns(const struct settler *s, uint32_t root)
     return (double)remat_value_bytes(&s->out->graph->values[root]) / s->device.memory_bytes_per_ns;
 }
 
-static bool reads(const struct settler *s, uint32_t kernel, uint32_t root)
-{
-    const struct remat_fused_kernel *k = &s->out->kernels->kernels[kernel];
-    for (uint32_t o = 0; o < k->operand_count; o++)
-        if (k->operands[o].value.i == root && !(k->operands[o].access & REMAT_ACCESS_WRITE))
-            return true;
-    return false;
-}
-
 /* What the kernel takes beyond reading the value. */
 static double extra_ns(const struct settler *s, const struct reader *reader, uint32_t root,
                        const struct remat_slice *slice, double compute_ns)
@@ -302,7 +285,7 @@ static double extra_ns(const struct settler *s, const struct reader *reader, uin
     if (!reader->own)
         load.memory_ns += bytes_ns(s, root);
     for (uint32_t r = 0; r < slice->read_count; r++)
-        if (!reads(s, reader->kernel, slice->reads[r].root))
+        if (!remat_kernel_reads(&s->out->kernels->kernels[reader->kernel], slice->reads[r].root))
             memory_ns += bytes_ns(s, slice->reads[r].root);
     return fmax(load.compute_ns + compute_ns, memory_ns) - fmax(load.compute_ns, load.memory_ns);
 }
@@ -312,8 +295,8 @@ static bool is_free(const struct settler *s, const struct reader *reader, uint32
                     const struct remat_slice *slice, double compute_ns)
 {
     for (uint32_t r = 0; r < slice->read_count; r++)
-        if (s->out->standing[slice->reads[r].root] == REMAT_STANDING_CANDIDATE &&
-            !reads(s, reader->kernel, slice->reads[r].root))
+        if (remat_is_candidate(s->out, slice->reads[r].root) &&
+            !remat_kernel_reads(&s->out->kernels->kernels[reader->kernel], slice->reads[r].root))
             return false;
     return extra_ns(s, reader, root, slice, compute_ns) <= 0;
 }
@@ -387,8 +370,7 @@ static void find_readers(struct settler *s)
             const struct remat_node_info *node = &g->nodes[kernel->nodes[n].i];
             for (uint32_t i = 0; i < remat_op_reads(node); i++) {
                 struct remat_trace trace = remat_settled_trace(s->out, node->inputs[i]);
-                if (!remat_is_none(trace.root) &&
-                    s->out->standing[trace.root] == REMAT_STANDING_CANDIDATE &&
+                if (!remat_is_none(trace.root) && remat_is_candidate(s->out, trace.root) &&
                     remat_settled_writer(s->out, trace.root) != k)
                     add_reader(s, trace.root, (struct reader){k, !trace.viewed, true});
             }
@@ -419,12 +401,12 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(arena, out->inlined_by_all, graph->value_count);
     find_standing(&s, pinned);
     for (uint32_t v = 0; v < graph->value_count; v++)
-        if (out->standing[v] == REMAT_STANDING_CANDIDATE)
+        if (remat_is_candidate(out, v))
             find_slice(out, arena, v, &out->slices[v]);
     find_readers(&s);
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
-            if (out->standing[graph->nodes[n].outputs[o].i] == REMAT_STANDING_CANDIDATE)
+            if (remat_is_candidate(out, graph->nodes[n].outputs[o].i))
                 settle(&s, graph->nodes[n].outputs[o].i);
     for (uint32_t k = 0; k < kernels->count; k++)
         out->inlined[k] = (struct remat_inlined){(uint32_t)s.lists[k].count, s.lists[k].items};

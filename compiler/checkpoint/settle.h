@@ -34,7 +34,7 @@ struct remat_trace {
 /* The nodes that make a candidate, and what these read from memory (each root once). */
 struct remat_slice {
     uint32_t node_count, read_count;
-    uint32_t *nodes; /* of its kernel; the last one of the graph first */
+    remat_node *nodes; /* of its kernel; the last one of the graph first */
     struct remat_slice_read {
         uint32_t root;
         bool direct; /* no read of it is by way of a view */
@@ -80,6 +80,21 @@ static inline bool remat_settled_inlines(const struct remat_settled *settled, ui
         if (list->roots[i] == root)
             return true;
     return false;
+}
+
+/* The kernel itself reads the value from memory. */
+static inline bool remat_kernel_reads(const struct remat_fused_kernel *kernel, uint32_t root)
+{
+    for (uint32_t o = 0; o < kernel->operand_count; o++)
+        if (kernel->operands[o].value.i == root &&
+            !(kernel->operands[o].access & REMAT_ACCESS_WRITE))
+            return true;
+    return false;
+}
+
+static inline bool remat_is_candidate(const struct remat_settled *settled, uint32_t root)
+{
+    return settled->standing[root] == REMAT_STANDING_CANDIDATE;
 }
 
 /* The kernel that makes a value when everything is saved; REMAT_NONE: none does. */

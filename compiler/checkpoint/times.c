@@ -20,11 +20,6 @@ static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, u
     return &t->settled->kernels->kernels[k];
 }
 
-static bool is_candidate(const struct remat_times *t, uint32_t v)
-{
-    return t->settled->standing[v] == REMAT_STANDING_CANDIDATE;
-}
-
 /* `key` tells a content from what the site has when everything is saved. */
 static void add(const struct remat_times *t, uint32_t kernel, uint64_t ns, uint64_t key,
                 struct remat_times_sum *sum)
@@ -52,7 +47,7 @@ static void list_candidates(struct remat_times *t)
         for (uint32_t n = 0; n < kernel_at(t, k)->node_count; n++) {
             const struct remat_node_info *node = &g->nodes[kernel_at(t, k)->nodes[n].i];
             for (uint32_t o = 0; o < node->output_count; o++)
-                if (is_candidate(t, node->outputs[o].i)) {
+                if (remat_is_candidate(t->settled, node->outputs[o].i)) {
                     t->place[node->outputs[o].i] = t->own_count[k]++;
                     REMAT_PUSH(t->arena, &list, node->outputs[o].i);
                 }
@@ -79,8 +74,8 @@ static void list_reads(struct remat_times *t)
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             uint32_t v = kernel->operands[o].value.i;
             bool write = kernel->operands[o].access & REMAT_ACCESS_WRITE;
-            t->lasting[k] |= write && !is_candidate(t, v);
-            if (!write && is_candidate(t, v) && !remat_is_early(kernel->phase))
+            t->lasting[k] |= write && !remat_is_candidate(t->settled, v);
+            if (!write && remat_is_candidate(t->settled, v) && !remat_is_early(kernel->phase))
                 REMAT_PUSH(t->arena, &list, v);
         }
     }
@@ -142,7 +137,7 @@ static void make(struct remat_times *t, uint32_t site, uint32_t v)
 static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
 {
     uint32_t kernel = site % kernel_count(t), round = site / kernel_count(t), writer, source;
-    uint32_t times = is_candidate(t, v) ? times_of(actions[v]) : 0;
+    uint32_t times = remat_is_candidate(t->settled, v) ? times_of(actions[v]) : 0;
     if (times == 0) {
         t->needed[v] = 1;
         return;
@@ -291,7 +286,7 @@ void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
     } else {
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             uint32_t v = kernel->operands[o].value.i;
-            if (!is_candidate(t, v))
+            if (!remat_is_candidate(t->settled, v))
                 continue;
             if (kernel->operands[o].access & REMAT_ACCESS_WRITE)
                 stored |= UINT64_C(1) << t->place[v];
@@ -303,7 +298,7 @@ void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
     for (uint32_t o = 0; o < kernel->operand_count && site < kernel_count(t); o++) {
         uint32_t v = kernel->operands[o].value.i;
         if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
-            remat_is_early(kernel_at(t, k)->phase) && is_candidate(t, v))
+            remat_is_early(kernel_at(t, k)->phase) && remat_is_candidate(t->settled, v))
             REMAT_PUSH(t->arena, &t->loads, v);
     }
     entry.load_end = (uint32_t)t->loads.count;

@@ -70,19 +70,15 @@ static void add_kernels(struct remat_evaluator *e, const struct remat_fused_kern
     }
 }
 
-/* The kernels of the tail, from those of the whole graph with everything saved. Kernels come in
- * order of their last nodes. */
+/* The kernels of the tail are those of the graph that saves everything. */
 static void find_tail(struct remat_evaluator *e)
 {
     const struct remat_kernel_list *all = e->settled->kernels;
-    uint32_t first = all->count;
-    while (first > 0 && all->kernels[first - 1].nodes[0].i >= e->clones.tail)
-        first--;
+    uint32_t first = e->clones.tail_kernel;
     e->tail =
         (struct remat_kernel_list){.count = all->count - first, .kernels = all->kernels + first};
-    for (uint32_t k = 0; k < e->tail.count; k++)
-        add_time(&e->tail.kernels[k], e->prices[first + k].ns, &e->tail_cost.step_ns,
-                 &e->tail_cost.times);
+    for (uint32_t k = first; k < all->count; k++)
+        add_time(&all->kernels[k], e->prices[k].ns, &e->tail_cost.step_ns, &e->tail_cost.times);
 }
 
 static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)

@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "rewrite.h"
-
 static void decide(struct remat_search *s, struct remat_arena *arena,
                    const struct remat_proposal *proposal, struct remat_notes *notes,
                    struct remat_decision *out)

@@ -3,7 +3,6 @@
 
 #include "marginal.h"
 #include "prepare.h"
-#include "rewrite.h"
 
 enum { LISTS_EACH = 16 };
 
