@@ -13,51 +13,28 @@
 #include "prepare.h"
 
 struct pipeline {
-    remat_context *ctx;
-    struct remat_arena *arena;
-    struct remat_arena *planning; /* of what is not needed once there is a decision */
-    const struct remat_compile_settings *settings;
+    struct remat_search search; /* on what decisions are made, and within what */
     const struct remat_graph *input;
     struct remat_program **program; /* the results: one of these three */
     uint64_t *bound_ns;
     struct remat_frontier *frontier;
     const struct remat_program *compared; /* to be a point of the frontier, or NULL */
     struct remat_prepared prepared;
-    const struct remat_graph *graph; /* what decisions are made on */
     struct remat_statics statics;
     /* Segments without a decision; graph NULL: there is none. */
     struct remat_arrangement update, forward;
-    uint64_t fixed_arena_bytes, fixed_live_bytes; /* that they need */
-    uint64_t reserve_bytes;
-    uint64_t limit_bytes; /* budget - reserve; UINT64_MAX without a budget */
     struct remat_stopwatch watch;
     struct remat_evaluator evaluator;
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-static remat_status arrange(struct pipeline *p, struct remat_arena *arena,
-                            const struct remat_graph *graph, struct remat_arrangement *out)
-{
-    return remat_arrange(p->ctx, arena, graph, &p->statics, &p->settings->device, &p->watch, out);
-}
-
-static remat_status place(struct pipeline *p, struct remat_arena *arena,
-                          struct remat_arrangement *arranged, uint64_t *out_arena_bytes)
-{
-    remat_stopwatch_start(&p->watch);
-    remat_status st = remat_place(p->ctx, arena, &p->statics, &arranged->lifespans,
-                                  p->settings->guard_bytes, out_arena_bytes);
-    remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
-    return st;
-}
-
 /* Of a device that has one: no less than the deltas of attention and two lists of sorted tokens
  * need, before any decision. */
 static uint64_t workspace_bytes(const struct pipeline *p)
 {
-    const struct remat_graph *graph = p->graph;
-    uint64_t bytes = p->settings->device.workspace_bytes;
+    const struct remat_graph *graph = p->search.graph;
+    uint64_t bytes = p->search.settings->device.workspace_bytes;
     for (uint32_t n = 0; bytes && n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         uint64_t needed = 0;
@@ -78,28 +55,32 @@ static remat_status arrange_fixed(struct pipeline *p)
 {
     remat_status st = REMAT_OK;
     struct remat_arrangement *const fixed[] = {&p->update, &p->forward};
-    p->graph = p->prepared.decided;
+    p->search.graph = p->prepared.decided;
     p->update.graph = p->prepared.update;
     p->forward.graph = p->prepared.forward;
-    const struct remat_graph *graphs[3] = {p->graph};
+    const struct remat_graph *graphs[3] = {p->search.graph};
     uint32_t count = 1;
     for (size_t i = 0; i < COUNT(fixed); i++)
         if (fixed[i]->graph)
             graphs[count++] = fixed[i]->graph;
     for (uint32_t i = 0; i < count; i++)
-        REMAT_TRY(remat_price_check_values(p->ctx, graphs[i]));
-    REMAT_TRY(
-        remat_statics_collect(p->ctx, p->arena, graphs, count, workspace_bytes(p), &p->statics));
+        REMAT_TRY(remat_price_check_values(p->search.ctx, graphs[i]));
+    REMAT_TRY(remat_statics_collect(p->search.ctx, p->search.arena, graphs, count,
+                                    workspace_bytes(p), &p->statics));
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
             continue;
-        REMAT_TRY(arrange(p, p->arena, fixed[i]->graph, fixed[i]));
-        REMAT_TRY(place(p, p->arena, fixed[i], &bytes));
-        if (bytes > p->fixed_arena_bytes)
-            p->fixed_arena_bytes = bytes;
-        if (fixed[i]->lifespans.live_peak_bytes > p->fixed_live_bytes)
-            p->fixed_live_bytes = fixed[i]->lifespans.live_peak_bytes;
+        REMAT_TRY(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->statics,
+                                &p->search.settings->device, &p->watch, fixed[i]));
+        remat_stopwatch_start(&p->watch);
+        REMAT_TRY(remat_place(p->search.ctx, p->search.arena, &p->statics, &fixed[i]->lifespans,
+                              p->search.settings->guard_bytes, &bytes));
+        remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
+        if (bytes > p->search.fixed_arena_bytes)
+            p->search.fixed_arena_bytes = bytes;
+        if (fixed[i]->lifespans.live_peak_bytes > p->search.fixed_live_bytes)
+            p->search.fixed_live_bytes = fixed[i]->lifespans.live_peak_bytes;
     }
 fail:
     return st;
@@ -123,43 +104,44 @@ static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
 {
     const char *flags = !c->manual || has_pins(&c->decision)
                             ? NULL
-                            : remat_policy_megatron_flags(p->arena, c->manual);
+                            : remat_policy_megatron_flags(p->search.arena, c->manual);
     out->manual_policy = flags ? c->manual->name : "";
     out->manual_flags = flags ? flags : "";
     if (flags)
-        out->manual_step_ns = c->manual_ns * remat_microbatches(p->settings) + p->update.step_ns;
+        out->manual_step_ns =
+            c->manual_ns * remat_microbatches(p->search.settings) + p->update.step_ns;
 }
 
 /* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
  * express a command, a note says so, and no GPU can run the plan, or it is an error. */
-static remat_status emit(struct pipeline *p, struct remat_search *search, struct remat_program *out)
+static remat_status emit(struct pipeline *p, struct remat_program *out)
 {
     remat_status st = REMAT_OK;
     struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
     settings.workspace_bytes = out->workspace_bytes;
     remat_stopwatch_start(&p->watch);
-    st = remat_cuda_emit(p->ctx, p->arena, out, &settings, &out->cuda);
+    st = remat_cuda_emit(p->search.ctx, p->search.arena, out, &settings, &out->cuda);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
     if (st != REMAT_ERROR_INVALID)
         return st;
     out->cuda = (struct remat_cuda_code){0};
-    const char *note = REMAT_FORMAT(p->arena, REMAT_CUDA_NOTE "%s", remat_context_message(p->ctx));
-    if (p->settings->needs_cuda)
+    const char *note =
+        REMAT_FORMAT(p->search.arena, REMAT_CUDA_NOTE "%s", remat_context_message(p->search.ctx));
+    if (p->search.settings->needs_cuda)
         return remat_error(
-            p->ctx, REMAT_ERROR_INVALID,
+            p->search.ctx, REMAT_ERROR_INVALID,
             "%s: without --arch and --emit-cuda there is a plan, which no GPU can run", note);
     st = REMAT_OK;
-    REMAT_PUSH(p->arena, &search->notes, note);
+    REMAT_PUSH(p->search.arena, &p->search.notes, note);
     return st;
 }
 
-static remat_status describe(struct pipeline *p, struct remat_search *search,
-                             const struct remat_chosen *c, struct remat_program *out)
+static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
+                             struct remat_program *out)
 {
     remat_status st = REMAT_OK;
-    const struct remat_compile_settings *s = p->settings;
+    const struct remat_compile_settings *s = p->search.settings;
     uint32_t microbatches = remat_microbatches(s);
-    struct remat_setting *settings;
     out->producer = "remat " REMAT_VERSION;
     out->graph_name = p->input->name;
     out->target = s->device.name;
@@ -167,12 +149,9 @@ static remat_status describe(struct pipeline *p, struct remat_search *search,
     out->graph_hash = remat_graph_hash(p->input);
     out->numerics_hash = remat_hash_string(NUMERICS_VERSION, p->prepared.numerics_hash);
     out->budget_bytes = s->has_budget ? s->budget_bytes : 0;
-    out->reserve_bytes = p->reserve_bytes;
+    out->reserve_bytes = p->search.reserve_bytes;
     out->arena_bytes = remat_align_up(c->arena_bytes, REMAT_ALIGNMENT);
-    REMAT_NEW(p->arena, settings, s->setting_count);
-    if (s->setting_count)
-        memcpy(settings, s->settings, s->setting_count * sizeof *settings);
-    out->settings = settings;
+    out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
     out->base_step_ns = p->evaluator.base_ns * microbatches + p->update.step_ns;
     if (c->bound_ns)
@@ -183,21 +162,22 @@ static remat_status describe(struct pipeline *p, struct remat_search *search,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    REMAT_TRY(emit(p, search, out));
-    out->notes = search->notes.items;
-    out->note_count = (uint32_t)search->notes.count;
+    REMAT_TRY(emit(p, out));
+    out->notes = p->search.notes.items;
+    out->note_count = (uint32_t)p->search.notes.count;
 fail:
     return st;
 }
 
 static void set_limit(struct pipeline *p)
 {
-    const struct remat_compile_settings *s = p->settings;
-    p->reserve_bytes = s->has_reserve ? s->reserve_bytes : s->device.reserve_bytes;
-    p->limit_bytes = UINT64_MAX;
+    const struct remat_compile_settings *s = p->search.settings;
+    p->search.reserve_bytes = s->has_reserve ? s->reserve_bytes : s->device.reserve_bytes;
+    p->search.limit_bytes = UINT64_MAX;
     if (s->has_budget)
-        p->limit_bytes =
-            s->budget_bytes > p->reserve_bytes ? s->budget_bytes - p->reserve_bytes : 0;
+        p->search.limit_bytes = s->budget_bytes > p->search.reserve_bytes
+                                    ? s->budget_bytes - p->search.reserve_bytes
+                                    : 0;
 }
 
 static struct remat_part part_of(const struct remat_arrangement *c, const char *name,
@@ -214,7 +194,7 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
 {
     struct remat_part parts[3];
     uint32_t count = 0;
-    uint64_t times = remat_microbatches(p->settings);
+    uint64_t times = remat_microbatches(p->search.settings);
     if (!p->prepared.trains)
         parts[count++] = part_of(&decided->arranged, "forward", "eval", times);
     else
@@ -228,74 +208,64 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
         .part_count = count,
         .parts = parts,
         .statics = &p->statics,
-        .decided = p->graph,
+        .decided = p->search.graph,
         .decision = &decided->decision,
         .alternatives = explanation->alternatives,
     };
     remat_stopwatch_start(&p->watch);
-    remat_lower(p->ctx, p->arena, &lowering, out);
+    remat_lower(p->search.ctx, p->search.arena, &lowering, out);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
 }
 
 static void report_laps(const struct pipeline *p)
 {
-    for (int lap = 0; lap < REMAT_LAP_COUNT && p->settings->pass_time; lap++)
-        p->settings->pass_time(p->settings->pass_time_user, remat_lap_name(lap), p->watch.ns[lap],
-                               p->watch.runs[lap]);
+    for (int lap = 0; lap < REMAT_LAP_COUNT && p->search.settings->pass_time; lap++)
+        p->search.settings->pass_time(p->search.settings->pass_time_user, remat_lap_name(lap),
+                                      p->watch.ns[lap], p->watch.runs[lap]);
 }
 
 static void end_planning(struct pipeline *p)
 {
     remat_evaluator_release(&p->evaluator);
-    remat_scratch_close(p->planning);
+    remat_scratch_close(p->search.planning);
 }
 
-static remat_status find_pinned(struct pipeline *p, struct remat_policy_ground **ground,
-                                struct remat_decision **out)
+static remat_status find_pinned(struct remat_search *s)
 {
-    remat_status st = REMAT_OK;
     static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
     struct remat_notes ignored = {0};
-    REMAT_NEW(p->arena, *out, 1);
-    REMAT_TRY(remat_policy_prepare(p->ctx, p->arena, p->graph, &p->settings->policy, ground));
-    remat_policy_decide(*ground, p->arena, &none, *out, &ignored);
-fail:
-    return st;
+    struct remat_decision *pinned;
+    remat_status st =
+        remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground);
+    if (st)
+        return st;
+    REMAT_NEW(s->arena, pinned, 1);
+    remat_policy_decide(s->ground, s->arena, &none, pinned, &ignored);
+    s->pinned = pinned;
+    return REMAT_OK;
 }
 
 /* Everything before the decision. */
-static remat_status start(struct pipeline *p, struct remat_search *search)
+static remat_status start(struct pipeline *p)
 {
     remat_status st = REMAT_OK;
-    struct remat_policy_ground *ground;
-    struct remat_decision *pinned;
-    p->planning = remat_scratch_open(p->ctx);
-    p->watch.running = p->settings->pass_time != NULL;
-    REMAT_TRY(remat_price_check(p->ctx, p->input, &p->settings->device));
-    if (p->settings->microbatches > REMAT_MICROBATCHES_MAX)
-        REMAT_FAIL(p->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
-                   p->settings->microbatches, REMAT_MICROBATCHES_MAX);
-    REMAT_TRY(remat_prepare(p->ctx, p->arena, p->input, p->settings, &p->prepared));
+    struct remat_search *s = &p->search;
+    s->statics = &p->statics;
+    s->evaluator = &p->evaluator;
+    s->watch = &p->watch;
+    s->update = &p->update;
+    s->planning = remat_scratch_open(s->ctx);
+    p->watch.running = s->settings->pass_time != NULL;
+    REMAT_TRY(remat_price_check(s->ctx, p->input, &s->settings->device));
+    if (s->settings->microbatches > REMAT_MICROBATCHES_MAX)
+        REMAT_FAIL(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
+                   s->settings->microbatches, REMAT_MICROBATCHES_MAX);
+    REMAT_TRY(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
     REMAT_TRY(arrange_fixed(p));
     set_limit(p);
-    REMAT_TRY(find_pinned(p, &ground, &pinned));
-    remat_evaluator_init(&p->evaluator, p->ctx, p->planning, p->graph, &p->statics,
-                         &p->settings->device, pinned, &p->watch);
-    *search = (struct remat_search){.ctx = p->ctx,
-                                    .arena = p->arena,
-                                    .planning = p->planning,
-                                    .settings = p->settings,
-                                    .graph = p->graph,
-                                    .statics = &p->statics,
-                                    .evaluator = &p->evaluator,
-                                    .watch = &p->watch,
-                                    .ground = ground,
-                                    .pinned = pinned,
-                                    .update = &p->update,
-                                    .fixed_arena_bytes = p->fixed_arena_bytes,
-                                    .fixed_live_bytes = p->fixed_live_bytes,
-                                    .reserve_bytes = p->reserve_bytes,
-                                    .limit_bytes = p->limit_bytes};
+    REMAT_TRY(find_pinned(s));
+    remat_evaluator_init(&p->evaluator, s->ctx, s->planning, s->graph, &p->statics,
+                         &s->settings->device, s->pinned, &p->watch);
 fail:
     return st;
 }
@@ -306,25 +276,24 @@ static remat_status make_plan(void *user)
 {
     remat_status st = REMAT_OK;
     struct pipeline *p = user;
-    const struct remat_compile_settings *settings = p->settings;
-    struct remat_search search;
+    const struct remat_compile_settings *settings = p->search.settings;
     struct remat_chosen best;
     struct remat_explanation explanation;
     struct remat_program *program;
-    REMAT_TRY(start(p, &search));
-    REMAT_TRY(remat_choose(&search, &best));
+    REMAT_TRY(start(p));
+    REMAT_TRY(remat_choose(&p->search, &best));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
-    REMAT_TRY(remat_graph_verify(p->ctx, best.arranged.graph));
+    REMAT_TRY(remat_graph_verify(p->search.ctx, best.arranged.graph));
 
-    REMAT_NEW(p->arena, program, 1);
-    REMAT_TRY(remat_explain(&search, &best.decision, &explanation));
+    REMAT_NEW(p->search.arena, program, 1);
+    REMAT_TRY(remat_explain(&p->search, &best.decision, &explanation));
     end_planning(p);
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
-    REMAT_TRY(describe(p, &search, &best, program));
-    REMAT_TRY(remat_program_verify(p->ctx, program));
-    st = remat_program_simulate(p->ctx, program);
+    REMAT_TRY(describe(p, &best, program));
+    REMAT_TRY(remat_program_verify(p->search.ctx, program));
+    st = remat_program_simulate(p->search.ctx, program);
     if (st == REMAT_ERROR_INVALID)
         st = REMAT_ERROR_INTERNAL; /* it is our own */
     REMAT_TRY(st);
@@ -339,8 +308,9 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_program **out)
 {
-    struct pipeline p = {
-        .ctx = ctx, .arena = arena, .input = graph, .settings = settings, .program = out};
+    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
+                         .input = graph,
+                         .program = out};
     return remat_guard(ctx, make_plan, &p);
 }
 
@@ -348,14 +318,13 @@ static remat_status find_bound(void *user)
 {
     remat_status st = REMAT_OK;
     struct pipeline *p = user;
-    struct remat_search search;
     *p->bound_ns = 0;
-    REMAT_TRY(start(p, &search));
-    REMAT_TRY(remat_search_plan(&search));
-    if (p->limit_bytes >= remat_planner_floor(search.planner))
-        *p->bound_ns =
-            remat_planner_bound(search.planner, p->limit_bytes) * remat_microbatches(p->settings) +
-            p->update.step_ns;
+    REMAT_TRY(start(p));
+    REMAT_TRY(remat_search_plan(&p->search));
+    if (p->search.limit_bytes >= remat_planner_floor(p->search.planner))
+        *p->bound_ns = remat_planner_bound(p->search.planner, p->search.limit_bytes) *
+                           remat_microbatches(p->search.settings) +
+                       p->update.step_ns;
     end_planning(p);
 fail:
     return st;
@@ -366,22 +335,23 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
                                  const struct remat_compile_settings *settings,
                                  uint64_t *out_step_ns)
 {
-    struct pipeline p = {
-        .ctx = ctx, .arena = arena, .input = graph, .settings = settings, .bound_ns = out_step_ns};
+    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
+                         .input = graph,
+                         .bound_ns = out_step_ns};
     return remat_guard(ctx, find_bound, &p);
 }
 
 /* From the decided segment to the whole step. */
 static void complete_frontier(const struct pipeline *p, struct remat_frontier *f)
 {
-    uint64_t times = remat_microbatches(p->settings);
+    uint64_t times = remat_microbatches(p->search.settings);
     for (uint32_t i = 0; i < f->count; i++) {
         f->points[i].step_ns = f->points[i].step_ns * times + p->update.step_ns;
         if (f->bounded)
             f->points[i].bound_ns = f->points[i].bound_ns * times + p->update.step_ns;
     }
     f->base_ns = f->base_ns * times + p->update.step_ns;
-    f->reserve_bytes = p->reserve_bytes;
+    f->reserve_bytes = p->search.reserve_bytes;
 }
 
 static remat_status find_frontier(void *user)
@@ -389,15 +359,14 @@ static remat_status find_frontier(void *user)
     remat_status st = REMAT_OK;
     struct pipeline *p = user;
     const struct remat_program *plan = p->compared;
-    struct remat_search search;
     struct remat_frontier_point point;
-    REMAT_TRY(start(p, &search));
+    REMAT_TRY(start(p));
     if (plan)
         point = (struct remat_frontier_point){.policy = plan->policy,
                                               .live_peak_bytes = plan->peak_bytes,
                                               .step_ns = (plan->step_ns - p->update.step_ns) /
-                                                         remat_microbatches(p->settings)};
-    REMAT_TRY(remat_search_front(&search, plan ? &point : NULL, p->frontier));
+                                                         remat_microbatches(p->search.settings)};
+    REMAT_TRY(remat_search_front(&p->search, plan ? &point : NULL, p->frontier));
     complete_frontier(p, p->frontier);
     report_laps(p);
     end_planning(p);
@@ -410,10 +379,8 @@ remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *aren
                                     const struct remat_compile_settings *settings,
                                     const struct remat_program *plan, struct remat_frontier *out)
 {
-    struct pipeline p = {.ctx = ctx,
-                         .arena = arena,
+    struct pipeline p = {.search = {.ctx = ctx, .arena = arena, .settings = settings},
                          .input = graph,
-                         .settings = settings,
                          .compared = plan,
                          .frontier = out};
     return remat_guard(ctx, find_frontier, &p);
