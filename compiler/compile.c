@@ -65,8 +65,7 @@ static remat_status arrange_fixed(struct pipeline *p)
             graphs[count++] = fixed[i]->graph;
     for (uint32_t i = 0; i < count; i++)
         REMAT_TRY(remat_price_check_values(p->search.ctx, graphs[i]));
-    REMAT_TRY(remat_statics_collect(p->search.ctx, p->search.arena, graphs, count,
-                                    workspace_bytes(p), &p->statics));
+    p->statics = remat_statics_collect(p->search.arena, graphs, count, workspace_bytes(p));
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
@@ -213,7 +212,7 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
         .alternatives = explanation->alternatives,
     };
     remat_stopwatch_start(&p->watch);
-    remat_lower(p->search.ctx, p->search.arena, &lowering, out);
+    remat_lower(p->search.arena, &lowering, out);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_LOWER);
 }
 

@@ -90,18 +90,13 @@ static uint32_t row_alignment(const struct attention *a, uint32_t alignment)
     return alignment;
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint64_t blocks_of(const struct attention *a, enum cuda_shape shape)
 {
     uint64_t rows = shape == CUDA_KEYS ? a->keys : a->queries;
     uint64_t heads = a->batch * (shape == CUDA_KEYS ? a->kv_heads : a->heads);
     if (shape == CUDA_DELTA)
-        return divide_up(a->batch * a->heads * a->queries, a->warps);
-    return heads * divide_up(rows, 16 * a->warps * a->strips);
+        return cuda_divide_up(a->batch * a->heads * a->queries, a->warps);
+    return heads * cuda_divide_up(rows, 16 * a->warps * a->strips);
 }
 
 /* A block owns as many rows as fit, fewer while there are fewer blocks than a large GPU runs. */
@@ -161,7 +156,7 @@ static void write_constants(struct cuda_source *s, const struct attention *a)
                   {"queries", a->queries},
                   {"keys", a->keys},
                   {"causal", a->causal},
-                  {"depth", divide_up(a->head_size, 16) * 16},
+                  {"depth", cuda_divide_up(a->head_size, 16) * 16},
                   {"pitch", a->pitch},
                   {"copy_bytes", a->copy_bytes},
                   {"warps", a->warps},

@@ -166,7 +166,7 @@ static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
         if (!cuda_pass_reduces(s, pass))
             continue;
         cuda_write_column_totals(s, pass);
-        REMAT_TRY(add_launch(e, s, (s->columns + CUDA_THREADS - 1) / CUDA_THREADS));
+        REMAT_TRY(add_launch(e, s, cuda_divide_up(s->columns, CUDA_THREADS)));
     }
 fail:
     return st;
@@ -279,11 +279,6 @@ fail:
     return st;
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint64_t bytes_at(const struct emitter *e, const struct remat_operand *operand)
 {
     return e->program->buffers[e->program->values[operand->value].buffer].offset_bytes +
@@ -370,10 +365,10 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
                             .rows = embedding.tokens,
                             .columns = embedding.columns};
     uint64_t blocks =
-        divide_up(embedding.tokens * (embedding.columns / embedding.width), CUDA_THREADS);
+        cuda_divide_up(embedding.tokens * (embedding.columns / embedding.width), CUDA_THREADS);
     if (backward) {
-        blocks = divide_up(embedding.tokens, CUDA_RUN_ROWS) *
-                 divide_up(embedding.columns, 32 * embedding.width);
+        blocks = cuda_divide_up(embedding.tokens, CUDA_RUN_ROWS) *
+                 cuda_divide_up(embedding.columns, 32 * embedding.width);
         if (!embedding.accumulate)
             REMAT_TRY(emit_fill(e, command, table, 0));
         REMAT_TRY(emit_sort(e, s, embedding.table_rows, &words[1]));
@@ -434,7 +429,7 @@ static remat_status emit_items(struct emitter *e, const struct remat_command *co
                           alignment_of(e, command)))
         return remat_error(e->ctx, REMAT_ERROR_INVALID, "kernel %s has no CUDA text",
                            remat_kernel_kind_name(e->program->kernels[command->kernel].kind));
-    REMAT_TRY(add_launch(e, &s, (s.rows + CUDA_THREADS - 1) / CUDA_THREADS));
+    REMAT_TRY(add_launch(e, &s, cuda_divide_up(s.rows, CUDA_THREADS)));
     add_words_of(e, command);
 fail:
     return st;

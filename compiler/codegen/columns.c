@@ -10,12 +10,12 @@
 
 static uint64_t tiles(const struct cuda_source *s)
 {
-    return (s->columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    return cuda_divide_up(s->columns, TILE_COLUMNS);
 }
 
 static uint64_t row_blocks(const struct cuda_source *s)
 {
-    return (s->rows + s->block_rows - 1) / s->block_rows;
+    return cuda_divide_up(s->rows, s->block_rows);
 }
 
 uint64_t cuda_partial_sums_blocks(const struct cuda_source *s)
@@ -23,32 +23,9 @@ uint64_t cuda_partial_sums_blocks(const struct cuda_source *s)
     return tiles(s) * row_blocks(s);
 }
 
-static bool sums_in(const struct cuda_source *s, uint32_t i, uint32_t pass)
-{
-    return s->nodes[i].live && cuda_is_reduction(&s->nodes[i]) && s->nodes[i].pass == pass;
-}
-
-/* Which of the pass's sums. */
-static uint32_t order_of(const struct cuda_source *s, uint32_t node)
-{
-    uint32_t order = 0;
-    for (uint32_t i = 0; i < node; i++)
-        order += sums_in(s, i, s->nodes[node].pass);
-    return order;
-}
-
-static uint32_t most_sums(const struct cuda_source *s)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].live && cuda_is_reduction(&s->nodes[i]) && order_of(s, i) + 1 > most)
-            most = order_of(s, i) + 1;
-    return most;
-}
-
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s)
 {
-    uint64_t values = most_sums(s) * row_blocks(s);
+    uint64_t values = cuda_most_reductions(s) * row_blocks(s);
     for (uint32_t i = 0; i < s->count; i++)
         values += s->nodes[i].place != CUDA_NONE;
     return remat_align_up(values * s->columns * sizeof(float), REMAT_ALIGNMENT);
@@ -61,36 +38,20 @@ static void write_workspace(struct cuda_source *s)
     cuda_text(s, "const u32 blocks = (rows + %u) / %u;", s->block_rows - 1, s->block_rows);
     cuda_text(s, "u8 *const sums = (u8 *)arguments.word[%u];",
               2 + s->operand_count + s->site_count);
-    cuda_text(s, "u8 *const totals = sums + (u64)blocks * columns * %u;", most_sums(s) * 4);
+    cuda_text(s, "u8 *const totals = sums + (u64)blocks * columns * %u;",
+              cuda_most_reductions(s) * 4);
 }
 
 /* --- sums of blocks of rows --- */
 
 static uint32_t rows_at_once(const struct cuda_source *s)
 {
-    return CUDA_THREADS * s->width / TILE_COLUMNS;
-}
-
-/* Floats of the two tiles of rows_at_once() x TILE_COLUMNS that each sum has. */
-static uint32_t tiles_of_sum(const struct cuda_source *s)
-{
-    return 2 * CUDA_THREADS * s->width;
-}
-
-static uint32_t tile_of(const struct cuda_source *s, uint32_t node)
-{
-    return order_of(s, node) * tiles_of_sum(s);
+    return cuda_tile_floats(s) / TILE_COLUMNS;
 }
 
 uint32_t cuda_columns_shared_bytes(const struct cuda_source *s)
 {
-    return most_sums(s) * tiles_of_sum(s) * (uint32_t)sizeof(float);
-}
-
-static void sum_to_tile(struct cuda_source *s, uint32_t i)
-{
-    cuda_text(s, "shared_write(shared, %u + buffer + thread * %u + e, %s);", tile_of(s, i),
-              s->width, cuda_name(s, s->nodes[i].args[0]).text);
+    return cuda_most_reductions(s) * 2 * cuda_tile_floats(s) * (uint32_t)sizeof(float);
 }
 
 static void write_chains(struct cuda_source *s, uint32_t pass)
@@ -100,12 +61,12 @@ static void write_chains(struct cuda_source *s, uint32_t pass)
     cuda_text(s, "const u32 rest = last - first - step * %u, filled = rest < %u ? rest : %u;",
               rows_at_once(s), rows_at_once(s), rows_at_once(s));
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!sums_in(s, i, pass))
+        if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "UNROLL_BY_4 for (u32 j = 0; j < filled; j++)");
         s->indent++;
         cuda_text(s, "chain%u = chain%u + shared_read(shared, %u + buffer + j * %d + thread);", i,
-                  i, tile_of(s, i), TILE_COLUMNS);
+                  i, cuda_tiles_of(s, i), TILE_COLUMNS);
         s->indent--;
     }
     cuda_text(s, "}");
@@ -115,11 +76,11 @@ static void write_sums(struct cuda_source *s, uint32_t pass)
 {
     cuda_text(s, "if (thread < %d && own < columns) {", TILE_COLUMNS);
     for (uint32_t i = 0; i < s->count; i++)
-        if (sums_in(s, i, pass))
+        if (cuda_reduces_in(s, i, pass))
             cuda_text(s,
                       "store_f32(sums + (((u64)blocks * %u + first / %u) * columns + own) * 4, "
                       "chain%u);",
-                      order_of(s, i), s->block_rows, i);
+                      cuda_order_in_pass(s, i), s->block_rows, i);
     cuda_text(s, "}");
 }
 
@@ -129,7 +90,8 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     uint32_t across = TILE_COLUMNS / s->width;
     s->totals = false;
     if (reduces)
-        cuda_text(s, "SHARED_MEMORY(shared, %u);", most_sums(s) * tiles_of_sum(s));
+        cuda_text(s, "SHARED_MEMORY(shared, %u);",
+                  cuda_most_reductions(s) * 2 * cuda_tile_floats(s));
     write_workspace(s);
     cuda_text(s, "const u32 thread = thread_index(), first = block_index() / %lluu * %u;",
               (unsigned long long)tiles(s), s->block_rows);
@@ -146,18 +108,18 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     if (cuda_stores_over_shared_load(s))
         cuda_text(s, "barrier();");
     for (uint32_t i = 0; i < s->count; i++)
-        if (sums_in(s, i, pass))
+        if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "float chain%u = 0.0f;", i);
     cuda_text(s, "for (u32 step = 0; first + step * %u < last; step++) {", rows_at_once(s));
     cuda_text(s, "const u32 row = first + step * %u + thread / %u;", rows_at_once(s), across);
     if (reduces)
-        cuda_text(s, "const u32 buffer = step %% 2 * %u;", CUDA_THREADS * s->width);
+        cuda_text(s, "const u32 buffer = step %% 2 * %u;", cuda_tile_floats(s));
     cuda_text(s, "if (row < last && column < columns) {");
     cuda_write_offsets(s);
     cuda_begin_pass(s, pass);
     cuda_write_loads(s);
     cuda_write_values(s, CUDA_BY_ROW, pass, NULL);
-    cuda_write_elements(s, sum_to_tile);
+    cuda_write_elements(s, cuda_reduce_to_tile);
     if (pass + 1 == s->pass_count && cuda_stores_rows(s)) {
         cuda_text(s, "if (column == 0) {");
         cuda_write_row_stores(s);
@@ -181,10 +143,10 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass)
     cuda_text(s, "if (column >= columns) return;");
     cuda_write_head(s);
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!sums_in(s, i, pass))
+        if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "const u8 *const p_r%u = sums + ((u64)blocks * %u * columns + column) * 4;", i,
-                  order_of(s, i));
+                  cuda_order_in_pass(s, i));
         cuda_text(s, "float r%u = load_f32(p_r%u);", i, i);
         cuda_text(s, "UNROLL_BY_4 for (u32 block = 1; block < blocks; block++)");
         s->indent++;

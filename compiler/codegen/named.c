@@ -5,72 +5,6 @@
  * the CPU, as there is no way back from a GPU, gives NaN (and -1 in integers). */
 #include "source.h"
 
-static void write_fill_normal(struct cuda_source *s, const struct remat_operand *operands,
-                              uint32_t alignment)
-{
-    s->columns = s->rows;
-    s->rows = (s->columns + 3) / 4;
-    s->width = alignment >= 4 * cuda_dtype_bytes(operands[0].dtype) ? 4 : 1;
-    cuda_text(s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
-    cuda_text(s,
-              "fill_normal(item, arguments.word[1], out, mean, deviation, site, "
-              "arguments.word[7], DTYPE_%s, %u);",
-              cuda_dtype_name(operands[0].dtype), s->width);
-}
-
-static void write_rope_table(struct cuda_source *s, const struct remat_operand *operands,
-                             uint32_t alignment)
-{
-    (void)alignment;
-    s->columns = (uint64_t)operands[0].shape[3];
-    s->rows = (uint64_t)operands[0].shape[0] * s->columns;
-    cuda_text(s,
-              "rope_table(item, (u32)arguments.word[1], out, theta, factor, low, high, context);");
-}
-
-static void write_adamw_coefficients(struct cuda_source *s, const struct remat_operand *operands,
-                                     uint32_t alignment)
-{
-    (void)alignment;
-    (void)operands;
-    s->rows = s->columns = 1;
-    cuda_text(s, "adamw_coefficients(lr, step, out, beta1, beta2, weight_decay);");
-}
-
-/* A thread moves as many bytes of the part as are aligned everywhere, at most 16. */
-static void write_batch_slice(struct cuda_source *s, const struct remat_operand *operands,
-                              uint32_t alignment)
-{
-    uint64_t bytes = s->rows * cuda_dtype_bytes(operands[2].dtype);
-    uint32_t unit = alignment;
-    while (bytes % unit)
-        unit /= 2;
-    s->width = unit / cuda_dtype_bytes(operands[2].dtype);
-    s->rows = bytes / unit;
-    s->columns = (uint64_t)(operands[0].shape[0] / operands[2].shape[0]);
-    cuda_text(s, "batch_slice(item, arguments.word[0], arguments.word[1], in, index, out, %u);",
-              unit);
-}
-
-static void write_advance(struct cuda_source *s, const struct remat_operand *operands,
-                          uint32_t alignment)
-{
-    (void)alignment;
-    (void)operands;
-    s->rows = s->columns = 1;
-    cuda_text(s, "advance(index, count);");
-}
-
-static void (*const writers[REMAT_KERNEL_KIND_COUNT])(struct cuda_source *s,
-                                                      const struct remat_operand *operands,
-                                                      uint32_t alignment) = {
-    [REMAT_KERNEL_fill_normal] = write_fill_normal,
-    [REMAT_KERNEL_rope_table] = write_rope_table,
-    [REMAT_KERNEL_adamw_coefficients] = write_adamw_coefficients,
-    [REMAT_KERNEL_batch_slice] = write_batch_slice,
-    [REMAT_KERNEL_advance] = write_advance,
-};
-
 /* Operands and parameters by the names in named_kernels.def. */
 static void write_names(struct cuda_source *s, uint32_t kind)
 {
@@ -85,14 +19,55 @@ static void write_names(struct cuda_source *s, uint32_t kind)
                   word++);
 }
 
+/* A thread moves as many bytes of the part as are aligned everywhere, at most 16. */
+static void write_batch_slice(struct cuda_source *s, const struct remat_operand *operands,
+                              uint32_t alignment)
+{
+    uint64_t bytes = s->rows * cuda_dtype_bytes(operands[2].dtype);
+    while (bytes % alignment)
+        alignment /= 2;
+    s->width = alignment / cuda_dtype_bytes(operands[2].dtype);
+    s->rows = bytes / alignment;
+    s->columns = (uint64_t)(operands[0].shape[0] / operands[2].shape[0]);
+    cuda_text(s, "batch_slice(item, arguments.word[0], arguments.word[1], in, index, out, %u);",
+              alignment);
+}
+
 bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_operand *operands,
                       uint32_t alignment)
 {
-    if (!writers[kind])
-        return false;
     cuda_text(s, "const u64 item = (u64)block_index() * %u + thread_index();", CUDA_THREADS);
     cuda_text(s, "if (item >= arguments.word[0]) return;");
     write_names(s, kind);
-    writers[kind](s, operands, alignment);
-    return true;
+    switch (kind) {
+    case REMAT_KERNEL_fill_normal:
+        s->columns = s->rows;
+        s->rows = (s->columns + 3) / 4;
+        s->width = alignment >= 4 * cuda_dtype_bytes(operands[0].dtype) ? 4 : 1;
+        cuda_text(s, "const u64 site = (u64)site_low | (u64)site_high << 32;");
+        cuda_text(s,
+                  "fill_normal(item, arguments.word[1], out, mean, deviation, site, "
+                  "arguments.word[7], DTYPE_%s, %u);",
+                  cuda_dtype_name(operands[0].dtype), s->width);
+        return true;
+    case REMAT_KERNEL_rope_table:
+        s->columns = (uint64_t)operands[0].shape[3];
+        s->rows = (uint64_t)operands[0].shape[0] * s->columns;
+        cuda_text(s, "rope_table(item, (u32)arguments.word[1], out, theta, factor, low, high, "
+                     "context);");
+        return true;
+    case REMAT_KERNEL_adamw_coefficients:
+        s->rows = s->columns = 1;
+        cuda_text(s, "adamw_coefficients(lr, step, out, beta1, beta2, weight_decay);");
+        return true;
+    case REMAT_KERNEL_batch_slice:
+        write_batch_slice(s, operands, alignment);
+        return true;
+    case REMAT_KERNEL_advance:
+        s->rows = s->columns = 1;
+        cuda_text(s, "advance(index, count);");
+        return true;
+    default:
+        return false;
+    }
 }

@@ -4,11 +4,6 @@
 
 #include <stdio.h>
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* --- pointwise --- */
 
 /* Threads side by side along the columns; the others take further rows. */
@@ -37,7 +32,7 @@ static uint32_t tile_rows(const struct cuda_source *s)
 
 uint64_t cuda_pointwise_blocks(const struct cuda_source *s)
 {
-    return divide_up(s->columns, tile_columns(s)) * divide_up(s->rows, tile_rows(s));
+    return cuda_divide_up(s->columns, tile_columns(s)) * cuda_divide_up(s->rows, tile_rows(s));
 }
 
 static void write_place(struct cuda_source *s)
@@ -131,11 +126,6 @@ static const char *combination(const struct cuda_node *node)
     return node->opcode == REMAT_INSTRUCTION_row_max ? "max" : "sum";
 }
 
-static bool reduces_in(const struct cuda_source *s, uint32_t i, uint32_t pass)
-{
-    return s->nodes[i].live && cuda_is_reduction(&s->nodes[i]) && s->nodes[i].pass == pass;
-}
-
 static void declare_kept(struct cuda_source *s)
 {
     for (uint32_t i = 0; i < s->count; i++)
@@ -166,7 +156,7 @@ static uint32_t team_size(const struct cuda_source *s)
 
 uint64_t cuda_team_blocks(const struct cuda_source *s)
 {
-    return divide_up(s->rows, CUDA_THREADS / team_size(s));
+    return cuda_divide_up(s->rows, CUDA_THREADS / team_size(s));
 }
 
 static void reduce_to_lanes(struct cuda_source *s, uint32_t i)
@@ -186,7 +176,7 @@ static void write_team_pass(struct cuda_source *s, uint32_t pass)
     if (cuda_pass_is_empty(s))
         return;
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!reduces_in(s, i, pass))
+        if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "float lanes%u[%u];", i, s->elements);
         cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) lanes%u[e] = %s;", s->elements, i,
@@ -200,7 +190,7 @@ static void write_team_pass(struct cuda_source *s, uint32_t pass)
     cuda_write_elements(s, reduce_to_lanes);
     cuda_text(s, "}");
     for (uint32_t i = 0; i < s->count; i++)
-        if (reduces_in(s, i, pass))
+        if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "const float r%u = team_%s(lanes%u, %u, place);", i,
                       combination(&s->nodes[i]), i, s->width);
 }
@@ -230,49 +220,20 @@ void cuda_write_team(struct cuda_source *s)
 
 /* --- blocks --- */
 
-/* Shared memory in floats: for each reduction of a pass two tiles, then the lanes of every one. */
-static uint32_t tile_floats(const struct cuda_source *s)
-{
-    return CUDA_THREADS * s->width;
-}
-
-static uint32_t order_in_pass(const struct cuda_source *s, uint32_t node)
-{
-    uint32_t order = 0;
-    for (uint32_t i = 0; i < node; i++)
-        order += reduces_in(s, i, s->nodes[node].pass);
-    return order;
-}
-
-static uint32_t most_reductions(const struct cuda_source *s)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].live && cuda_is_reduction(&s->nodes[i]) && order_in_pass(s, i) + 1 > most)
-            most = order_in_pass(s, i) + 1;
-    return most;
-}
-
-static void reduce_to_tile(struct cuda_source *s, uint32_t i)
-{
-    cuda_text(s, "shared_write(shared, %u + buffer + thread * %u + e, %s);",
-              order_in_pass(s, i) * 2 * tile_floats(s), s->width,
-              cuda_name(s, s->nodes[i].args[0]).text);
-}
-
+/* In shared memory the lanes of every reduction lie behind the tiles. */
 static void write_chains(struct cuda_source *s, uint32_t pass)
 {
     cuda_text(s, "barrier();");
     cuda_text(s, "if (thread < 64) {");
     cuda_text(s, "const u32 rest = columns - step * %u, filled = rest < %u ? rest : %u;",
-              tile_floats(s), tile_floats(s), tile_floats(s));
+              cuda_tile_floats(s), cuda_tile_floats(s), cuda_tile_floats(s));
     for (uint32_t i = 0; i < s->count; i++) {
-        if (!reduces_in(s, i, pass))
+        if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "UNROLL_BY_4 for (u32 j = thread; j < filled; j += 64)");
         s->indent++;
         cuda_text(s, "chain%u = combine_%s(chain%u, shared_read(shared, %u + buffer + j));", i,
-                  combination(&s->nodes[i]), i, order_in_pass(s, i) * 2 * tile_floats(s));
+                  combination(&s->nodes[i]), i, cuda_tiles_of(s, i));
         s->indent--;
     }
     cuda_text(s, "}");
@@ -280,17 +241,17 @@ static void write_chains(struct cuda_source *s, uint32_t pass)
 
 static void write_totals(struct cuda_source *s, uint32_t pass)
 {
-    uint32_t lanes = most_reductions(s) * 2 * tile_floats(s);
+    uint32_t lanes = cuda_most_reductions(s) * 2 * cuda_tile_floats(s);
     cuda_text(s, "if (thread < 64) {");
     for (uint32_t i = 0; i < s->count; i++)
-        if (reduces_in(s, i, pass))
+        if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "shared_write(shared, %u + thread, chain%u);",
-                      lanes + 64 * order_in_pass(s, i), i);
+                      lanes + 64 * cuda_order_in_pass(s, i), i);
     cuda_text(s, "}");
     for (uint32_t i = 0; i < s->count; i++)
-        if (reduces_in(s, i, pass))
+        if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "const float r%u = block_%s(shared, %u, thread);", i,
-                      combination(&s->nodes[i]), lanes + 64 * order_in_pass(s, i));
+                      combination(&s->nodes[i]), lanes + 64 * cuda_order_in_pass(s, i));
 }
 
 static void write_block_pass(struct cuda_source *s, uint32_t pass)
@@ -300,16 +261,16 @@ static void write_block_pass(struct cuda_source *s, uint32_t pass)
     if (cuda_pass_is_empty(s))
         return;
     for (uint32_t i = 0; i < s->count; i++)
-        if (reduces_in(s, i, pass))
+        if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "float chain%u = %s;", i, identity(&s->nodes[i]));
     write_steps(s);
-    cuda_text(s, "const u32 column = step * %u + thread * %u;", tile_floats(s), s->width);
+    cuda_text(s, "const u32 column = step * %u + thread * %u;", cuda_tile_floats(s), s->width);
     if (reduces)
-        cuda_text(s, "const u32 buffer = step %% 2 * %u;", tile_floats(s));
+        cuda_text(s, "const u32 buffer = step %% 2 * %u;", cuda_tile_floats(s));
     if (s->tail)
         cuda_text(s, "const u32 count = column < end ? end - column : 0;");
     cuda_write_loads(s);
-    cuda_write_elements(s, reduce_to_tile);
+    cuda_write_elements(s, cuda_reduce_to_tile);
     if (reduces)
         write_chains(s, pass);
     cuda_text(s, "}");
@@ -319,9 +280,9 @@ static void write_block_pass(struct cuda_source *s, uint32_t pass)
 
 void cuda_write_block(struct cuda_source *s)
 {
-    uint32_t reductions = most_reductions(s);
+    uint32_t reductions = cuda_most_reductions(s);
     if (reductions)
-        cuda_text(s, "SHARED_MEMORY(shared, %u);", reductions * (2 * tile_floats(s) + 64));
+        cuda_text(s, "SHARED_MEMORY(shared, %u);", reductions * (2 * cuda_tile_floats(s) + 64));
     cuda_text(s, "const u32 columns = %llu, row = block_index(), thread = thread_index();",
               (unsigned long long)s->columns);
     if (s->tail)

@@ -317,12 +317,34 @@ void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
     }
 }
 
+bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass)
+{
+    return s->nodes[node].live && cuda_is_reduction(&s->nodes[node]) && s->nodes[node].pass == pass;
+}
+
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].live && cuda_is_reduction(&s->nodes[i]) && s->nodes[i].pass == pass)
+        if (cuda_reduces_in(s, i, pass))
             return true;
     return false;
+}
+
+uint32_t cuda_order_in_pass(const struct cuda_source *s, uint32_t node)
+{
+    uint32_t order = 0;
+    for (uint32_t i = 0; i < node; i++)
+        order += cuda_reduces_in(s, i, s->nodes[node].pass);
+    return order;
+}
+
+uint32_t cuda_most_reductions(const struct cuda_source *s)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (cuda_reduces_in(s, i, s->nodes[i].pass) && cuda_order_in_pass(s, i) + 1 > most)
+            most = cuda_order_in_pass(s, i) + 1;
+    return most;
 }
 
 bool cuda_pass_is_empty(const struct cuda_source *s)

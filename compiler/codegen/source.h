@@ -83,6 +83,11 @@ struct cuda_source {
     struct remat_text *out;
 };
 
+static inline uint64_t cuda_divide_up(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 /* --- source.c: from a command to nodes --- */
 remat_status cuda_source_read(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_program *program,
@@ -104,7 +109,11 @@ bool cuda_stores_rows(const struct cuda_source *s); /* a value a row */
 bool cuda_stores_over_shared_load(const struct cuda_source *s);
 /* Sets `runs` of what pass `pass` computes per element. */
 void cuda_begin_pass(struct cuda_source *s, uint32_t pass);
+bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass);
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass);
+/* Which of its pass's reductions it is; how many of one pass there are at most. */
+uint32_t cuda_order_in_pass(const struct cuda_source *s, uint32_t node);
+uint32_t cuda_most_reductions(const struct cuda_source *s);
 bool cuda_pass_is_empty(const struct cuda_source *s); /* the one begun */
 
 /* --- layout.c: shape, width, what is kept --- */
@@ -136,6 +145,11 @@ void cuda_write_loads(struct cuda_source *s);
 /* What the pass computes per element, from `column` on, and its stores. */
 typedef void cuda_reduce(struct cuda_source *s, uint32_t node);
 void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce);
+/* Blocks reduce through shared memory: each reduction of a pass has two tiles, in turns, of the
+ * elements of a step, this many floats. */
+uint32_t cuda_tile_floats(const struct cuda_source *s);
+uint32_t cuda_tiles_of(const struct cuda_source *s, uint32_t node); /* where they begin */
+void cuda_reduce_to_tile(struct cuda_source *s, uint32_t node);
 void cuda_write_row_stores(struct cuda_source *s);
 void cuda_write_column_stores(struct cuda_source *s, uint32_t pass);
 

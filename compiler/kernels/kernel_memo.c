@@ -12,115 +12,73 @@ void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *
     REMAT_NEW(arena, memo->latest, node_count);
 }
 
-static bool is_key(const struct remat_kernel_memo *memo, uint32_t kernel, const uint32_t *words,
-                   uint32_t count)
+static bool is_key(const struct remat_memo_entry *entry, const uint32_t *words, uint32_t count)
 {
-    const struct remat_memo_key *key = &memo->keys[kernel];
-    return key->count == count &&
-           memcmp(memo->words + key->begin, words, count * sizeof *words) == 0;
+    return entry->word_count == count && memcmp(entry->words, words, count * sizeof *words) == 0;
 }
 
 const struct remat_fused_kernel *remat_kernel_memo_find(struct remat_kernel_memo *memo,
                                                         uint32_t first, const uint32_t *words,
                                                         uint32_t count, uint64_t *out_hash)
 {
+    const struct remat_memo_entry *entries = memo->entries.items;
     uint32_t *latest = &memo->latest[first];
-    if (*latest && is_key(memo, *latest - 1, words, count))
-        return &memo->kernels[*latest - 1];
+    if (*latest && is_key(&entries[*latest - 1], words, count))
+        return &entries[*latest - 1].kernel;
     *out_hash = remat_hash(words, count * sizeof *words, 0);
     for (size_t s = *out_hash & (memo->slot_count - 1); memo->slots[s];
-         s = (s + 1) & (memo->slot_count - 1))
-        if (memo->keys[memo->slots[s] - 1].hash == *out_hash &&
-            is_key(memo, memo->slots[s] - 1, words, count)) {
+         s = (s + 1) & (memo->slot_count - 1)) {
+        const struct remat_memo_entry *entry = &entries[memo->slots[s] - 1];
+        if (entry->hash == *out_hash && is_key(entry, words, count)) {
             *latest = memo->slots[s];
-            return &memo->kernels[*latest - 1];
+            return &entry->kernel;
         }
+    }
     return NULL;
 }
 
-static void fill_slot(struct remat_kernel_memo *memo, uint32_t kernel)
+static void fill_slot(struct remat_kernel_memo *memo, uint32_t entry)
 {
-    size_t s = memo->keys[kernel].hash & (memo->slot_count - 1);
+    size_t s = memo->entries.items[entry].hash & (memo->slot_count - 1);
     while (memo->slots[s])
         s = (s + 1) & (memo->slot_count - 1);
-    memo->slots[s] = kernel + 1;
+    memo->slots[s] = entry + 1;
 }
-
-static void grow_slots(struct remat_kernel_memo *memo)
-{
-    uint32_t *slots;
-    if (2 * (size_t)memo->count < memo->slot_count)
-        return;
-    REMAT_NEW(memo->arena, slots, 2 * memo->slot_count);
-    memo->slots = slots;
-    memo->slot_count *= 2;
-    for (uint32_t k = 0; k < memo->count; k++)
-        fill_slot(memo, k);
-}
-
-#define COPY(arena, pointer, count)                                                                \
-    do {                                                                                           \
-        const void *from_ = (pointer);                                                             \
-        REMAT_NEW(arena, pointer, count);                                                          \
-        if (count)                                                                                 \
-            memcpy(pointer, from_, (count) * sizeof *(pointer));                                   \
-    } while (0)
 
 static void copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *kernel)
 {
-    struct remat_instruction *instructions;
     struct remat_view *views;
-    COPY(arena, kernel->nodes, kernel->node_count);
-    COPY(arena, kernel->operands, kernel->operand_count);
     REMAT_NEW(arena, views, kernel->operand_count);
+    kernel->nodes = remat_copy(arena, kernel->nodes, kernel->node_count, sizeof *kernel->nodes);
+    kernel->operands =
+        remat_copy(arena, kernel->operands, kernel->operand_count, sizeof *kernel->operands);
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         views[o] = *kernel->operands[o].view;
         kernel->operands[o].view = &views[o];
     }
-    COPY(arena, kernel->parameters, kernel->parameter_count);
-    COPY(arena, kernel->shared, kernel->shared_count);
-    REMAT_NEW(arena, instructions, kernel->program.instruction_count);
-    if (kernel->program.instruction_count)
-        memcpy(instructions, kernel->program.instructions,
-               kernel->program.instruction_count * sizeof *instructions);
-    kernel->program.instructions = instructions;
-}
-
-static void add_key(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
-                    uint64_t hash)
-{
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } list = {memo->words, memo->word_count, memo->word_capacity};
-    struct {
-        struct remat_memo_key *items;
-        size_t count, capacity;
-    } keys = {memo->keys, memo->count, memo->key_capacity};
-    for (uint32_t w = 0; w < count; w++)
-        REMAT_PUSH(memo->arena, &list, words[w]);
-    REMAT_PUSH(memo->arena, &keys, ((struct remat_memo_key){hash, memo->word_count, count}));
-    memo->words = list.items;
-    memo->word_count = list.count;
-    memo->word_capacity = list.capacity;
-    memo->keys = keys.items;
-    memo->key_capacity = keys.capacity;
+    kernel->parameters =
+        remat_copy(arena, kernel->parameters, kernel->parameter_count, sizeof *kernel->parameters);
+    kernel->shared =
+        remat_copy(arena, kernel->shared, kernel->shared_count, sizeof *kernel->shared);
+    kernel->program.instructions =
+        remat_copy(arena, kernel->program.instructions, kernel->program.instruction_count,
+                   sizeof *kernel->program.instructions);
 }
 
 void remat_kernel_memo_add(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
                            uint64_t hash, struct remat_fused_kernel *kernel)
 {
-    struct {
-        struct remat_fused_kernel *items;
-        size_t count, capacity;
-    } list = {memo->kernels, memo->count, memo->kernel_capacity};
-    kernel->id = memo->count;
+    kernel->id = (uint32_t)memo->entries.count;
     copy_kernel(memo->arena, kernel);
-    add_key(memo, words, count, hash);
-    REMAT_PUSH(memo->arena, &list, *kernel);
-    memo->kernels = list.items;
-    memo->kernel_capacity = list.capacity;
-    fill_slot(memo, memo->count++);
-    memo->latest[kernel->nodes[0].i] = memo->count;
-    grow_slots(memo);
+    struct remat_memo_entry entry = {*kernel, remat_copy(memo->arena, words, count, sizeof *words),
+                                     count, hash};
+    REMAT_PUSH(memo->arena, &memo->entries, entry);
+    memo->latest[kernel->nodes[0].i] = kernel->id + 1;
+    fill_slot(memo, kernel->id);
+    if (2 * memo->entries.count < memo->slot_count)
+        return;
+    memo->slot_count *= 2;
+    REMAT_NEW(memo->arena, memo->slots, memo->slot_count);
+    for (uint32_t k = 0; k < memo->entries.count; k++)
+        fill_slot(memo, k);
 }

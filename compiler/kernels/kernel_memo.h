@@ -6,22 +6,20 @@
 
 #include "fuse.h"
 
-/* A key is a list of words that says all that a kernel's body depends on. */
 struct remat_kernel_memo {
     struct remat_arena *arena; /* outlives the memo */
-    uint32_t count;            /* of kernels; their ids are 0 ... count - 1 */
-    size_t kernel_capacity, key_capacity, word_capacity;
-    struct remat_fused_kernel *kernels;
-    struct remat_memo_key {
-        uint64_t hash;
-        size_t begin;
-        uint32_t count; /* words */
-    } * keys;
-    uint32_t *words;
-    size_t word_count;
-    uint32_t *slots; /* open addressing: kernel + 1, 0 where empty */
+    struct {
+        struct remat_memo_entry {
+            struct remat_fused_kernel kernel; /* its id is the number of the entry */
+            const uint32_t *words;            /* its key: all that its body depends on */
+            uint32_t word_count;
+            uint64_t hash;
+        } * items;
+        size_t count, capacity;
+    } entries;
+    uint32_t *slots; /* open addressing: entry + 1, 0 where empty */
     size_t slot_count;
-    uint32_t *latest; /* by first node: kernel + 1 that was last found or added, 0: none */
+    uint32_t *latest; /* by first node: entry + 1 that was last found or added, 0: none */
 };
 
 /* Of one graph. Thread-compatible. */

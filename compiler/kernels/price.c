@@ -104,10 +104,9 @@ uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
     return remat_mul_saturated(touched < bytes ? touched : bytes, update && !program ? 2 : 1);
 }
 
-/* Values are told apart by where their views begin; of several views the largest counts. `value`:
- * REMAT_NONE for all of them. */
-static uint64_t bytes_of(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
-                         uint32_t value)
+/* Values are told apart by where their views begin; of several views the largest counts. */
+uint64_t remat_price_value_bytes(const struct remat_graph *graph,
+                                 const struct remat_fused_kernel *kernel, uint32_t value)
 {
     uint64_t total = 0;
     for (uint32_t i = 0; i < kernel->operand_count; i++) {
@@ -126,18 +125,6 @@ static uint64_t bytes_of(const struct remat_graph *graph, const struct remat_fus
         total = seen ? total : remat_add_saturated(total, most);
     }
     return total;
-}
-
-static uint64_t moved_bytes(const struct remat_graph *graph,
-                            const struct remat_fused_kernel *kernel)
-{
-    return bytes_of(graph, kernel, REMAT_NONE);
-}
-
-uint64_t remat_price_value_bytes(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel, uint32_t value)
-{
-    return bytes_of(graph, kernel, value);
 }
 
 struct again {
@@ -277,7 +264,8 @@ struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel,
                                    const struct remat_device_description *device)
 {
-    return load_of(graph, kernel, kernel_flops(graph, kernel), moved_bytes(graph, kernel), device);
+    return load_of(graph, kernel, kernel_flops(graph, kernel),
+                   remat_price_value_bytes(graph, kernel, REMAT_NONE), device);
 }
 
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
@@ -285,7 +273,7 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_device_description *device)
 {
     struct remat_price price = {.flops = kernel_flops(graph, kernel),
-                                .moved_bytes = moved_bytes(graph, kernel)};
+                                .moved_bytes = remat_price_value_bytes(graph, kernel, REMAT_NONE)};
     struct remat_load load = load_of(graph, kernel, price.flops, price.moved_bytes, device);
     double ns = device->launch_ns + fmax(load.compute_ns, load.memory_ns);
     if (device->profile)

@@ -27,7 +27,7 @@ struct remat_price remat_price_kernel(const struct remat_graph *graph,
 uint64_t remat_price_operand_bytes(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel, uint32_t operand);
 
-/* What it moves for all of its reads of a value, or for its writes of it. */
+/* What it moves for all of its reads of a value, or for its writes of it; REMAT_NONE: for all. */
 uint64_t remat_price_value_bytes(const struct remat_graph *graph,
                                  const struct remat_fused_kernel *kernel, uint32_t value);
 

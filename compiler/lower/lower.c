@@ -7,7 +7,6 @@
 #include "ops.h"
 
 struct lowerer {
-    remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_lowering *in;
     struct remat_program *out;
@@ -162,22 +161,20 @@ static const char *kernel_key(struct lowerer *l, const struct remat_fused_kernel
 static uint32_t intern_kernel(struct lowerer *l, uint32_t kind,
                               const struct remat_fused_kernel *source)
 {
-    uint32_t out;
     bool program = kind == REMAT_KERNEL_program;
     uint64_t hash = remat_kernel_hash(kind, program ? &source->program : NULL);
-    for (uint32_t k = 0; k < l->out->kernel_count; k++)
-        if (l->kernel_hashes[k] == hash) {
-            return k;
-        }
-    struct remat_kernel kernel = {.kind = kind, .key = remat_kernel_kind_name(kind)};
+    uint32_t k = 0;
+    while (k < l->out->kernel_count && l->kernel_hashes[k] != hash)
+        k++;
+    if (k < l->out->kernel_count)
+        return k;
+    l->out->kernels[k] = (struct remat_kernel){.kind = kind, .key = remat_kernel_kind_name(kind)};
     if (program) {
-        kernel.program = source->program;
-        kernel.key = kernel_key(l, source);
+        l->out->kernels[k].program = source->program;
+        l->out->kernels[k].key = kernel_key(l, source);
     }
-    out = l->out->kernel_count++;
-    l->out->kernels[out] = kernel;
-    l->kernel_hashes[out] = hash;
-    return out;
+    l->kernel_hashes[k] = hash;
+    return l->out->kernel_count++;
 }
 
 /* A master copy gets the random values of its parameter. */
@@ -382,10 +379,10 @@ static void reserve_tables(struct lowerer *l)
     REMAT_NEW(l->arena, l->out->calls, l->in->part_count + 1);
 }
 
-void remat_lower(remat_context *ctx, struct remat_arena *arena,
-                 const struct remat_lowering *lowering, struct remat_program *out)
+void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
+                 struct remat_program *out)
 {
-    struct lowerer l = {.ctx = ctx, .arena = arena, .in = lowering, .out = out};
+    struct lowerer l = {.arena = arena, .in = lowering, .out = out};
     reserve_tables(&l);
     lower_statics(&l);
     lower_init(&l);

@@ -38,7 +38,7 @@ struct remat_lowering {
 /* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions, the
  * byte counts and step_ns of `out`; what is known only to the pipeline (names, budget, policy,
  * hashes, base time) is left to the caller. Segment and entry "init" fill parameters and states. */
-void remat_lower(remat_context *ctx, struct remat_arena *arena,
-                 const struct remat_lowering *lowering, struct remat_program *out);
+void remat_lower(struct remat_arena *arena, const struct remat_lowering *lowering,
+                 struct remat_program *out);
 
 #endif

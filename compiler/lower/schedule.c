@@ -19,7 +19,6 @@ struct adjacency {
 };
 
 struct scheduler {
-    remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
@@ -42,54 +41,39 @@ static void add_edge(struct scheduler *s, uint32_t from, uint32_t to)
         s->edges.items[s->edges.count++] = (struct edge){from, to};
 }
 
-struct read { /* a kernel reads a version */
-    uint32_t kernel, value;
-};
-
 /* Of an operand that is written, itself. */
 static uint32_t version_read(const struct remat_kernel_operand *operand)
 {
     return operand->access == REMAT_ACCESS_UPDATE ? operand->previous.i : operand->value.i;
 }
 
-/* reads[]: all of them; writer[v], replacer[v]: the kernel that makes version v, and that which
- * replaces it in place. One pass: operands are large. */
-static void find_reads(struct scheduler *s, uint32_t *writer, uint32_t *replacer, struct read **out,
-                       uint32_t *out_count)
-{
-    size_t operands = 0;
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        operands += s->kernels->kernels[k].operand_count;
-    REMAT_NEW(s->arena, *out, operands);
-    *out_count = 0;
-    for (uint32_t k = 0; k < s->kernels->count; k++)
-        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
-            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
-            bool update = operand->access == REMAT_ACCESS_UPDATE;
-            if (operand->access & REMAT_ACCESS_WRITE)
-                writer[operand->value.i] = k;
-            if (update)
-                replacer[operand->previous.i] = k;
-            if (operand->access != REMAT_ACCESS_WRITE)
-                (*out)[(*out_count)++] = (struct read){k, version_read(operand)};
-        }
-}
-
+/* writer[v], replacer[v]: the kernel that makes version v, and that which replaces it in place. Two
+ * passes over the operands: the first finds those. */
 static void collect_edges(struct scheduler *s)
 {
-    size_t values = s->graph->value_count;
-    uint32_t *writer, *replacer, count;
-    struct read *reads;
+    size_t values = s->graph->value_count, operands = 0;
+    uint32_t *writer, *replacer;
     REMAT_NEW(s->arena, writer, values);
     REMAT_NEW(s->arena, replacer, values);
     memset(writer, 0xff, values * sizeof *writer);
     memset(replacer, 0xff, values * sizeof *replacer);
-    find_reads(s, writer, replacer, &reads, &count);
-    REMAT_NEW(s->arena, s->edges.items, 2 * (size_t)count);
-    for (uint32_t r = 0; r < count; r++) {
-        add_edge(s, writer[reads[r].value], reads[r].kernel);
-        add_edge(s, reads[r].kernel, replacer[reads[r].value]);
-    }
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++, operands++) {
+            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
+            if (operand->access & REMAT_ACCESS_WRITE)
+                writer[operand->value.i] = k;
+            if (operand->access == REMAT_ACCESS_UPDATE)
+                replacer[operand->previous.i] = k;
+        }
+    REMAT_NEW(s->arena, s->edges.items, 2 * operands);
+    for (uint32_t k = 0; k < s->kernels->count; k++)
+        for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
+            const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
+            if (operand->access == REMAT_ACCESS_WRITE)
+                continue;
+            add_edge(s, writer[version_read(operand)], k);
+            add_edge(s, k, replacer[version_read(operand)]);
+        }
 }
 
 static void compress(struct scheduler *s, bool reverse, struct adjacency *out)
@@ -136,17 +120,15 @@ static void visit(struct scheduler *s, uint32_t k)
  * that an earlier one replaces. */
 static bool is_in_order(struct scheduler *s)
 {
-    bool out;
     uint8_t *replaced; /* by value */
-    out = false;
     REMAT_NEW(s->arena, replaced, s->graph->value_count);
     for (uint32_t k = 0; k < s->kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
         if (kernel->phase == REMAT_PHASE_OPTIMIZER)
-            return out;
+            return false;
         for (uint32_t o = 0; o < kernel->operand_count; o++)
             if (replaced[version_read(&kernel->operands[o])])
-                return out;
+                return false;
         for (uint32_t o = 0; o < kernel->operand_count; o++)
             if (kernel->operands[o].access == REMAT_ACCESS_UPDATE)
                 replaced[kernel->operands[o].previous.i] = 1;
@@ -154,19 +136,16 @@ static bool is_in_order(struct scheduler *s)
     return true;
 }
 
-uint32_t *remat_schedule(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *graph, const struct remat_kernel_list *kernels)
+uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
+                         const struct remat_kernel_list *kernels)
 {
-    uint32_t *out_order;
-    struct scheduler s = {.ctx = ctx, .arena = arena, .graph = graph, .kernels = kernels};
-    bool in_order;
+    struct scheduler s = {.arena = arena, .graph = graph, .kernels = kernels};
     REMAT_NEW(arena, s.order, kernels->count);
-    out_order = s.order;
-    in_order = is_in_order(&s);
-    for (uint32_t k = 0; in_order && k < kernels->count; k++)
-        s.order[k] = k;
-    if (in_order)
-        return out_order;
+    if (is_in_order(&s)) {
+        for (uint32_t k = 0; k < kernels->count; k++)
+            s.order[k] = k;
+        return s.order;
+    }
     collect_edges(&s);
     compress(&s, true, &s.before);
     compress(&s, false, &s.after);
@@ -179,5 +158,5 @@ uint32_t *remat_schedule(remat_context *ctx, struct remat_arena *arena,
             emit(&s, k);
     for (uint32_t k = 0; k < kernels->count; k++)
         visit(&s, k);
-    return out_order;
+    return s.order;
 }

@@ -9,7 +9,7 @@
  * depends on: producers of what it reads and, where it replaces a version in place, every other
  * reader of the old version. Optimizer kernels run as soon as they can, so that a gradient dies
  * early. */
-uint32_t *remat_schedule(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *graph, const struct remat_kernel_list *kernels);
+uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
+                         const struct remat_kernel_list *kernels);
 
 #endif

@@ -23,35 +23,33 @@ static int compare_orders(const void *a, const void *b)
     return (x->order > y->order) - (x->order < y->order);
 }
 
-static void append(struct appearance *list, uint32_t *count, const struct remat_value_info *info)
+/* The inputs and outputs of the graphs, in order. */
+static struct appearance *list(struct remat_arena *arena, const struct remat_graph *const *graphs,
+                               uint32_t graph_count, uint32_t *out_count)
 {
-    list[*count] = (struct appearance){info, *count};
-    ++*count;
-}
-
-static void list(struct remat_arena *arena, const struct remat_graph *const *graphs,
-                 uint32_t graph_count, struct appearance **out, uint32_t *out_count)
-{
-    size_t values = 0;
+    size_t most = 0;
+    uint32_t count = 0;
+    struct appearance *out;
     for (uint32_t g = 0; g < graph_count; g++)
-        values += graphs[g]->value_count + graphs[g]->output_count;
-    *out_count = 0;
-    REMAT_NEW(arena, *out, values);
+        most += graphs[g]->value_count + graphs[g]->output_count;
+    REMAT_NEW(arena, out, most);
     for (uint32_t g = 0; g < graph_count; g++) {
         const struct remat_graph *graph = graphs[g];
         for (uint32_t v = 0; v < graph->value_count; v++)
             if (remat_is_none(graph->values[v].node))
-                append(*out, out_count, &graph->values[v]);
+                out[count] = (struct appearance){&graph->values[v], count}, count++;
         for (uint32_t o = 0; o < graph->output_count; o++)
-            append(*out, out_count, &graph->values[graph->outputs[o].i]);
+            out[count] = (struct appearance){&graph->values[graph->outputs[o].i], count}, count++;
     }
+    *out_count = count;
+    return out;
 }
 
-/* Keeps the first of each name. `found` is sorted by name. */
-static void merge(struct appearance *found, uint32_t *count)
+/* Keeps the first of each name of a list sorted by name; returns how many. */
+static uint32_t merge(struct appearance *found, uint32_t count)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < *count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct remat_value_info *first = kept ? found[kept - 1].info : NULL;
         const struct remat_value_info *info = found[i].info;
         if (!first || strcmp(first->name, info->name) != 0)
@@ -59,53 +57,33 @@ static void merge(struct appearance *found, uint32_t *count)
         else
             assert(first->dtype == info->dtype && remat_shape_equal(&first->shape, &info->shape));
     }
-    *count = kept;
+    return kept;
 }
 
-static remat_status lay_out(remat_context *ctx, struct remat_arena *arena,
-                            const struct appearance *found, uint32_t count,
-                            struct remat_statics *out)
+struct remat_statics remat_statics_collect(struct remat_arena *arena,
+                                           const struct remat_graph *const *graphs,
+                                           uint32_t graph_count, uint64_t workspace_bytes)
 {
-    remat_status st = REMAT_OK;
-    REMAT_NEW(arena, out->items, count);
-    REMAT_NEW(arena, out->by_name, count);
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t bytes = remat_value_bytes(found[i].info), end;
-        if (!remat_add_u64(out->total_bytes, remat_align_up(bytes, REMAT_ALIGNMENT), &end) ||
-            end > INT64_MAX)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the values of the graph exceed 2^63 bytes");
-        out->items[i] = (struct remat_static){found[i].info, out->total_bytes, bytes};
-        out->total_bytes = end;
-    }
-    if (!remat_add_u64(out->total_bytes, out->workspace_bytes, &out->total_bytes) ||
-        out->total_bytes > INT64_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the values of the graph exceed 2^63 bytes");
-    out->count = count;
-fail:
-    return st;
-}
-
-remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *const *graphs, uint32_t graph_count,
-                                   uint64_t workspace_bytes, struct remat_statics *out)
-{
-    remat_status st = REMAT_OK;
-    struct appearance *found;
-    uint32_t count;
-    *out =
-        (struct remat_statics){.workspace_bytes = remat_align_up(workspace_bytes, REMAT_ALIGNMENT)};
-    list(arena, graphs, graph_count, &found, &count);
-    qsort(found, count, sizeof *found, compare_appearances);
-    merge(found, &count);
-    qsort(found, count, sizeof *found, compare_orders);
-    REMAT_TRY(lay_out(ctx, arena, found, count, out));
-    for (uint32_t i = 0; i < count; i++)
+    struct remat_statics out = {.workspace_bytes =
+                                    remat_align_up(workspace_bytes, REMAT_ALIGNMENT)};
+    uint32_t appearances;
+    struct appearance *found = list(arena, graphs, graph_count, &appearances);
+    qsort(found, appearances, sizeof *found, compare_appearances);
+    out.count = merge(found, appearances);
+    qsort(found, out.count, sizeof *found, compare_orders);
+    REMAT_NEW(arena, out.items, out.count);
+    REMAT_NEW(arena, out.by_name, out.count);
+    for (uint32_t i = 0; i < out.count; i++) {
+        uint64_t bytes = remat_value_bytes(found[i].info);
+        out.items[i] = (struct remat_static){found[i].info, out.total_bytes, bytes};
+        out.total_bytes += remat_align_up(bytes, REMAT_ALIGNMENT);
         found[i].order = i;
-    qsort(found, count, sizeof *found, compare_appearances);
-    for (uint32_t i = 0; i < count; i++)
-        out->by_name[i] = found[i].order;
-fail:
-    return st;
+    }
+    out.total_bytes += out.workspace_bytes;
+    qsort(found, out.count, sizeof *found, compare_appearances);
+    for (uint32_t i = 0; i < out.count; i++)
+        out.by_name[i] = found[i].order;
+    return out;
 }
 
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name)
@@ -124,21 +102,23 @@ uint32_t remat_statics_find(const struct remat_statics *statics, const char *nam
     return REMAT_NONE;
 }
 
-void remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
-                          const struct remat_graph *graph, struct remat_static_inputs *out)
+struct remat_static_inputs remat_statics_inputs(struct remat_arena *arena,
+                                                const struct remat_statics *statics,
+                                                const struct remat_graph *graph)
 {
+    struct remat_static_inputs out = {0};
     uint32_t count = 0;
     for (uint32_t v = 0; v < graph->value_count; v++)
         count += remat_is_none(graph->values[v].node);
-    *out = (struct remat_static_inputs){0};
-    REMAT_NEW(arena, out->values, count);
-    REMAT_NEW(arena, out->statics, count);
+    REMAT_NEW(arena, out.values, count);
+    REMAT_NEW(arena, out.statics, count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         if (!remat_is_none(graph->values[v].node))
             continue;
         uint32_t found = remat_statics_find(statics, graph->values[v].name);
         assert(!remat_is_none(found));
-        out->values[out->count] = v;
-        out->statics[out->count++] = found;
+        out.values[out.count] = v;
+        out.statics[out.count++] = found;
     }
+    return out;
 }

@@ -19,11 +19,11 @@ struct remat_statics {
 };
 
 /* Collects the inputs and outputs of the graphs; those of equal name are one tensor and must agree
- * in dtype and shape. `graphs` outlive the result. REMAT_ERROR_INVALID when they exceed 2^63 bytes.
- */
-remat_status remat_statics_collect(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *const *graphs, uint32_t graph_count,
-                                   uint64_t workspace_bytes, struct remat_statics *out);
+ * in dtype and shape. `graphs`, whose values have passed remat_price_check_values, outlive the
+ * result. */
+struct remat_statics remat_statics_collect(struct remat_arena *arena,
+                                           const struct remat_graph *const *graphs,
+                                           uint32_t graph_count, uint64_t workspace_bytes);
 
 /* The index of the tensor of that name, REMAT_NONE when there is none. O(log count). */
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name);
@@ -34,7 +34,8 @@ struct remat_static_inputs {
     uint32_t *values, *statics; /* value id and index of its tensor */
 };
 /* Every input of the graph is one of the statics. */
-void remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
-                          const struct remat_graph *graph, struct remat_static_inputs *out);
+struct remat_static_inputs remat_statics_inputs(struct remat_arena *arena,
+                                                const struct remat_statics *statics,
+                                                const struct remat_graph *graph);
 
 #endif

@@ -36,9 +36,9 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     remat_stopwatch_start(watch);
     out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
-    out->order = remat_schedule(ctx, arena, graph, &out->kernels);
+    out->order = remat_schedule(arena, graph, &out->kernels);
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    remat_statics_inputs(arena, statics, graph, &inputs);
+    inputs = remat_statics_inputs(arena, statics, graph);
     out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, &inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
     out->prices = price_list(arena, graph, &out->kernels, device);
@@ -88,7 +88,7 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     find_tail(e);
-    remat_statics_inputs(arena, e->statics, e->graph, &e->inputs);
+    e->inputs = remat_statics_inputs(arena, e->statics, e->graph);
 }
 
 void remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx, struct remat_arena *arena,
@@ -179,7 +179,7 @@ static struct remat_evaluation arrange(struct remat_evaluator *e,
 {
     const struct remat_graph *graph = e->clones.graph;
     struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
-    uint32_t *order = remat_schedule(e->ctx, e->scratch, graph, &kernels);
+    uint32_t *order = remat_schedule(e->scratch, graph, &kernels);
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
     *lifespans = remat_lifespans(e->scratch, graph, &kernels, order, e->statics, &e->inputs);
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);

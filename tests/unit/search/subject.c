@@ -28,7 +28,7 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     struct remat_prepared prepared;
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;
-    REMAT_TRY(remat_statics_collect(s->ctx, &s->arena, &s->graph, 1, 0, &s->statics));
+    s->statics = remat_statics_collect(&s->arena, &s->graph, 1, 0);
     remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
                          &s->watch);
 fail:

@@ -195,7 +195,7 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
                                       .decided = b->subject.graph,
                                       .decision = decision,
                                       .alternatives = alternatives};
-    remat_lower(b->subject.ctx, &b->scratch, &lowering, *out);
+    remat_lower(&b->scratch, &lowering, *out);
 fail:
     return st;
 }
