@@ -12,8 +12,8 @@ struct preparation {
     const struct remat_compile_settings *settings;
 };
 
-typedef remat_status pass_function(remat_context *, struct remat_arena *,
-                                   const struct remat_graph *, struct remat_graph **);
+typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
+                                   struct remat_graph **);
 
 struct named_pass {
     const char *name;
@@ -81,7 +81,7 @@ static void keep_result(const struct preparation *p, struct remat_arena *made,
                         struct remat_arena **kept, struct remat_graph **graph)
 {
     struct remat_arena *moved = remat_scratch_open(p->ctx);
-    *graph = remat_graph_deep_copy(p->ctx, moved, *graph);
+    *graph = remat_graph_deep_copy(moved, *graph);
     remat_scratch_close(*kept);
     remat_arena_release(made);
     *kept = moved;
@@ -97,7 +97,7 @@ static remat_status run_passes(const struct preparation *p, const struct named_p
     struct remat_arena *made = remat_scratch_open(p->ctx), *kept = remat_scratch_open(p->ctx);
     for (size_t i = 0; i < count; i++) {
         uint64_t start = start_clock(p);
-        REMAT_TRY(passes[i].function(p->ctx, made, *graph, &result));
+        REMAT_TRY(passes[i].function(made, *graph, &result));
         keep_result(p, made, &kept, &result);
         *graph = result;
         if (shown) {
@@ -106,7 +106,7 @@ static remat_status run_passes(const struct preparation *p, const struct named_p
         }
     }
     REMAT_TRY(remat_graph_verify(p->ctx, *graph));
-    result = remat_graph_deep_copy(p->ctx, p->arena, *graph);
+    result = remat_graph_deep_copy(p->arena, *graph);
     *graph = result;
 fail:
     remat_scratch_close(made);
@@ -126,9 +126,9 @@ static bool trains(const struct remat_graph *graph)
 static remat_status split(const struct preparation *p, struct remat_prepared *out)
 {
     remat_status st = REMAT_OK;
-    struct remat_graph *microbatch, *update;
     uint64_t start = start_clock(p);
-    remat_split(p->ctx, p->arena, out->decided, &microbatch, &update);
+    struct remat_graph *microbatch = remat_split_microbatch(p->arena, out->decided);
+    struct remat_graph *update = remat_split_update(p->arena, out->decided);
     stop_clock(p, "split", start);
     show(p, "split", microbatch);
     REMAT_TRY(remat_graph_verify(p->ctx, microbatch));

@@ -546,14 +546,12 @@ void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
     *out_count = w.count;
 }
 
-struct remat_graph *remat_rewrite(remat_context *ctx, struct remat_arena *arena,
-                                  struct remat_clones *clones,
+struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
                                   const struct remat_decision *decision)
 {
-    struct remat_rebuild r;
     uint32_t count, *nodes;
     remat_clones_choose(clones, arena, decision, clones->node_count, &count, &nodes);
-    remat_rebuild_begin(&r, ctx, arena, clones->graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, clones->graph);
     for (uint32_t k = 0; k < count; k++)
         remat_rebuild_copy(&r, nodes[k]);
     struct remat_graph *out = remat_rebuild_finish(&r);

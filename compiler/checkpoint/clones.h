@@ -65,8 +65,7 @@ void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
 
 /* The rewrite: a graph with the clones that the decision asks for, without the nodes that nobody
  * needs any more. Nodes come kernel by kernel and say which one they run in. */
-struct remat_graph *remat_rewrite(remat_context *ctx, struct remat_arena *arena,
-                                  struct remat_clones *clones,
+struct remat_graph *remat_rewrite(struct remat_arena *arena, struct remat_clones *clones,
                                   const struct remat_decision *decision);
 
 #endif

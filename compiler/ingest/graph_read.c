@@ -455,7 +455,7 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_CHECK(remat_reader_versions(r, in.root.producer, in.root.format_version,
                                       in.root.min_reader_version, in.root.required_features, 0));
     REMAT_CHECK(remat_reader_text(r, in.root.name, "name", 0, &graph_name));
-    in.graph = remat_graph_create(ctx, arena, graph_name);
+    in.graph = remat_graph_create(arena, graph_name);
     REMAT_CHECK(read_opcodes(&in));
     REMAT_CHECK(read_symbols(&in));
     REMAT_CHECK(read_scopes(&in));

@@ -172,10 +172,8 @@ remat_status remat_graph_set_symbol(remat_context *ctx, struct remat_graph *grap
 
 /* --- building --- */
 
-struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *arena,
-                                       const char *name)
+struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *name)
 {
-    (void)ctx;
     struct remat_graph *graph = remat_array(arena, 1, sizeof *graph);
     graph->name = remat_string(arena, name, strlen(name));
     remat_graph_scope(arena, graph, "");
@@ -258,10 +256,8 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
     return remat_graph_append_node(arena, graph, &node);
 }
 
-struct remat_graph *remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
-                                     const struct remat_graph *graph)
+struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    (void)ctx;
     struct remat_graph *copy;
     REMAT_NEW(arena, copy, 1);
     *copy = *graph;
@@ -322,10 +318,10 @@ static void copy_lists(struct remat_arena *arena, struct remat_graph *graph)
     }
 }
 
-struct remat_graph *remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
+struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph)
 {
-    struct remat_graph *out = remat_graph_copy(ctx, arena, graph);
+    struct remat_graph *out = remat_graph_copy(arena, graph);
     copy_strings(arena, out);
     copy_lists(arena, out);
     return out;

@@ -165,8 +165,7 @@ struct remat_graph {
 };
 
 /* --- building --- */
-struct remat_graph *remat_graph_create(remat_context *ctx, struct remat_arena *arena,
-                                       const char *name);
+struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *name);
 /* Finds or adds a scope. */
 uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph, const char *path);
 /* Adds a symbol; `name` must live in `arena`. `value` 0: none. The message names what is wrong. */
@@ -192,10 +191,9 @@ remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph
                                    const struct remat_node_info *info);
 /* A copy into another arena, same ids and contents, whose tables can be changed and appended to;
  * strings, attributes and the nodes' id lists stay shared with the original. */
-struct remat_graph *remat_graph_copy(remat_context *ctx, struct remat_arena *arena,
-                                     const struct remat_graph *graph);
+struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph);
 /* The same that shares nothing with the original but the keys of attributes. */
-struct remat_graph *remat_graph_deep_copy(remat_context *ctx, struct remat_arena *arena,
+struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph);
 
 /* --- reading --- */

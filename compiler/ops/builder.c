@@ -5,12 +5,6 @@
 #include <assert.h>
 #include <math.h>
 
-void remat_builder_init(struct remat_builder *b, remat_context *ctx, struct remat_arena *arena,
-                        struct remat_graph *graph)
-{
-    *b = (struct remat_builder){.ctx = ctx, .arena = arena, .graph = graph};
-}
-
 static const char *result_name(struct remat_builder *b, const char *first, uint16_t op, uint32_t k)
 {
     if (k > 0)
@@ -48,11 +42,11 @@ remat_status remat_build_checked(struct remat_builder *b, uint16_t op, const rem
     };
     for (uint32_t k = 0; k < input_count; k++)
         assert(!remat_is_none(inputs[k].i));
-    remat_status st = remat_op_infer(b->ctx, b->graph, &node, infos);
+    remat_status st = remat_op_infer(b->arena->ctx, b->graph, &node, infos);
     if (st != REMAT_OK) {
         const char *name = b->name ? b->name : b->prefix ? b->prefix : "";
-        return remat_error(b->ctx, st, "building %s for \"%s\": %.900s", remat_op_info(op)->name,
-                           name, b->ctx->message);
+        return remat_error(b->arena->ctx, st, "building %s for \"%s\": %.900s",
+                           remat_op_info(op)->name, name, b->arena->ctx->message);
     }
     for (uint32_t k = 0; k < node.output_count; k++) {
         infos[k].name = result_name(b, infos[0].name, op, k);
@@ -83,7 +77,7 @@ remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value 
     }
     if (remat_build_checked(b, op, inputs, input_count, attributes, attribute_count,
                             outputs ? outputs : results) != REMAT_OK)
-        remat_unwind(b->ctx);
+        remat_unwind(b->arena->ctx);
     return outputs ? outputs[0] : results[0];
 }
 

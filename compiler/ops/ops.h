@@ -129,7 +129,6 @@ bool remat_attribute_equal(const struct remat_attribute *a, const struct remat_a
  * outputs get it with the suffix ".1", ".2"), else prefix "." op "_" counter. */
 #define REMAT_BUILDER_DEPTH 32
 struct remat_builder {
-    remat_context *ctx;
     struct remat_arena *arena;
     struct remat_graph *graph;
     uint32_t scope;
@@ -143,8 +142,6 @@ struct remat_builder {
     remat_value operands[REMAT_BUILDER_DEPTH]; /* of formulas being written out */
     uint32_t operand_count;
 };
-void remat_builder_init(struct remat_builder *b, remat_context *ctx, struct remat_arena *arena,
-                        struct remat_graph *graph);
 /* outputs may be NULL for one output; returns the first output. Attributes are copied. Copies the
  * operand of a view first where it is at the end of too long a chain of views. */
 remat_value remat_build(struct remat_builder *b, uint16_t op, const remat_value *inputs,

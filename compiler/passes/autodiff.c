@@ -11,7 +11,6 @@
 #include <assert.h>
 
 struct autodiff {
-    remat_context *ctx;
     struct remat_arena *arena;
     struct remat_graph *graph; /* a copy that grows */
     bool *needed;              /* of each old value: depends on a trainable parameter */
@@ -89,11 +88,11 @@ static remat_status check_derivable(struct autodiff *a, const struct remat_node_
     const struct remat_op_info *op = remat_op_info(node->op);
     const char *name = a->graph->values[node->outputs[0].i].name;
     if (!op->derive)
-        return remat_error(a->ctx, REMAT_ERROR_INVALID, "node \"%s\": %s has no derivative", name,
-                           op->name);
+        return remat_error(a->arena->ctx, REMAT_ERROR_INVALID, "node \"%s\": %s has no derivative",
+                           name, op->name);
     for (uint32_t k = 1; k < node->output_count; k++)
         if (!remat_is_none(a->gradients[node->outputs[k].i].i))
-            return remat_error(a->ctx, REMAT_ERROR_INVALID,
+            return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                "node \"%.200s\" (%s): no derivative by output %u (\"%.600s\")",
                                name, op->name, k, a->graph->values[node->outputs[k].i].name);
     return REMAT_OK;
@@ -119,9 +118,7 @@ static remat_status visit(struct autodiff *a, uint32_t n)
     const struct remat_node_info node = a->graph->nodes[n];
     if (!is_reached(a, &node))
         return REMAT_OK;
-    remat_status st = check_derivable(a, &node);
-    if (st != REMAT_OK)
-        return st;
+    REMAT_CHECK(check_derivable(a, &node));
     remat_value *in_gradients = remat_array(a->arena, node.input_count, sizeof *in_gradients);
     for (uint32_t k = 0; k < node.input_count; k++)
         in_gradients[k] = REMAT_NO_VALUE;
@@ -145,12 +142,12 @@ static remat_status visit(struct autodiff *a, uint32_t n)
 static remat_status seed(struct autodiff *a)
 {
     if (a->graph->output_count == 0)
-        return remat_error(a->ctx, REMAT_ERROR_INVALID, "the graph has no output to derive");
+        return remat_error(a->arena->ctx, REMAT_ERROR_INVALID, "the graph has no output to derive");
     remat_value loss = a->graph->outputs[0];
     const struct remat_value_info info = a->graph->values[loss.i];
     if (info.dtype != REMAT_F32 || remat_shape_elements(&info.shape) != 1)
-        return remat_error(a->ctx, REMAT_ERROR_INVALID, "the loss \"%s\" is not one f32 element",
-                           info.name);
+        return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
+                           "the loss \"%s\" is not one f32 element", info.name);
     a->b.prefix = REMAT_FORMAT(a->arena, "%s.seed", info.name);
     if (info.node != REMAT_NONE)
         a->b.scope = a->graph->nodes[info.node].scope;
@@ -166,7 +163,7 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
     remat_value gradient = a->gradients[parameter.i];
     const char *name = a->graph->values[parameter.i].name;
     if (remat_is_none(gradient.i))
-        return remat_error(a->ctx, REMAT_ERROR_INVALID,
+        return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                            "parameter \"%s\": the loss does not depend on it", name);
     extend_named(a);
     const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node];
@@ -205,13 +202,12 @@ static bool is_training(const struct remat_graph *graph)
 
 REMAT_PASS(autodiff)
 {
-    struct autodiff a = {.ctx = ctx, .arena = arena};
-    a.graph = remat_graph_copy(ctx, arena, graph);
+    struct autodiff a = {.arena = arena};
+    a.graph = remat_graph_copy(arena, graph);
     *out = a.graph;
     if (is_joint(graph))
         return REMAT_OK;
-    remat_builder_init(&a.b, ctx, arena, a.graph);
-    a.b.phase = REMAT_PHASE_BACKWARD;
+    a.b = (struct remat_builder){.arena = arena, .graph = a.graph, .phase = REMAT_PHASE_BACKWARD};
     find_needed(&a);
     if (!is_training(graph))
         return REMAT_OK;

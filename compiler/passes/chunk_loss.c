@@ -53,13 +53,13 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
     remat_value inputs[4] = {r->values[linear->inputs[0].i], r->values[linear->inputs[1].i],
                              r->values[loss->inputs[1].i]};
     remat_value outputs[4];
-    struct remat_builder b;
     if (linear->input_count > 2)
         inputs[3] = r->values[linear->inputs[2].i];
-    remat_builder_init(&b, r->ctx, r->arena, r->to);
-    b.scope = loss->scope;
-    b.phase = loss->phase;
-    b.name = r->from->values[loss->outputs[0].i].name;
+    struct remat_builder b = {.arena = r->arena,
+                              .graph = r->to,
+                              .scope = loss->scope,
+                              .phase = loss->phase,
+                              .name = r->from->values[loss->outputs[0].i].name};
     remat_status st =
         remat_build_checked(&b, REMAT_OP_linear_cross_entropy, inputs, linear->input_count + 1,
                             attributes, 2 + ignores, outputs);
@@ -70,19 +70,18 @@ static remat_status replace(struct remat_rebuild *r, const struct head *head)
 
 REMAT_PASS(chunk_loss)
 {
-    struct remat_rebuild r;
     struct head head;
     bool found = graph->loss_chunk && find_head(graph, remat_count_uses(arena, graph), &head);
     if (!found) {
         if (graph->loss_chunk && graph->loss_chunk != REMAT_LOSS_CHUNK_AUTO)
-            return remat_error(ctx, REMAT_ERROR_INVALID,
+            return remat_error(arena->ctx, REMAT_ERROR_INVALID,
                                "no chunks of rows: the loss is not cross_entropy of a linear that "
                                "it alone reads");
-        *out = remat_graph_copy(ctx, arena, graph);
+        *out = remat_graph_copy(arena, graph);
         return REMAT_OK;
     }
     remat_status st = REMAT_OK;
-    remat_rebuild_begin(&r, ctx, arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     for (uint32_t n = 0; n < graph->node_count && st == REMAT_OK; n++)
         if (n == head.loss)
             st = replace(&r, &head);

@@ -54,7 +54,7 @@ static bool equal_nodes(const struct remat_rebuild *r, const struct remat_node_i
         a->input_count != b->input_count || !equal_attributes(a, b))
         return false;
     for (uint32_t k = 0; k < a->input_count; k++)
-        if (remat_rebuild_value(r, a->inputs[k]).i != remat_rebuild_value(r, b->inputs[k]).i)
+        if (r->values[a->inputs[k].i].i != r->values[b->inputs[k].i].i)
             return false;
     return true;
 }
@@ -64,7 +64,7 @@ static uint64_t hash_node(const struct remat_rebuild *r, const struct remat_node
     const uint32_t head[] = {node->op, node->scope, node->phase};
     uint64_t h = remat_hash(head, sizeof head, 0);
     for (uint32_t k = 0; k < node->input_count; k++) {
-        uint32_t input = remat_rebuild_value(r, node->inputs[k]).i;
+        uint32_t input = r->values[node->inputs[k].i].i;
         h = remat_hash(&input, sizeof input, h);
     }
     for (uint32_t k = 0; k < node->attribute_count; k++) /* in any order */
@@ -107,10 +107,9 @@ static bool *find_named(struct remat_arena *arena, const struct remat_graph *gra
 
 REMAT_PASS(eliminate_common)
 {
-    struct remat_rebuild r;
     struct table table;
     bool *named;
-    remat_rebuild_begin(&r, ctx, arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     make_table(arena, graph->node_count, &table);
     named = find_named(arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++) {

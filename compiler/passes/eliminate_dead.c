@@ -4,8 +4,7 @@
 
 REMAT_PASS(eliminate_dead)
 {
-    struct remat_rebuild r;
-    remat_rebuild_start(&r, ctx, arena, graph);
+    struct remat_rebuild r = remat_rebuild_start(arena, graph);
     remat_rebuild_live(&r);
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;

@@ -11,19 +11,19 @@
 static void expand_node(struct remat_rebuild *r, uint32_t n)
 {
     const struct remat_node_info *node = &r->from->nodes[n];
-    struct remat_builder b;
     remat_value outputs[OUTPUTS_MAX];
     remat_value *inputs = remat_rebuild_inputs(r, node);
     const uint32_t first = r->to->value_count;
     (void)first;
-    remat_builder_init(&b, r->ctx, r->arena, r->to);
-    b.scope = node->scope;
-    b.phase = node->phase;
-    b.instance = node->instance;
-    b.keep_origin = true;
-    b.origin = node->origin;
-    b.origin_group = r->to->node_count;
-    b.prefix = r->from->values[node->outputs[0].i].name;
+    struct remat_builder b = {.arena = r->arena,
+                              .graph = r->to,
+                              .scope = node->scope,
+                              .phase = node->phase,
+                              .instance = node->instance,
+                              .keep_origin = true,
+                              .origin = node->origin,
+                              .origin_group = r->to->node_count,
+                              .prefix = r->from->values[node->outputs[0].i].name};
     remat_op_info(node->op)->expand(&b, node, inputs, outputs);
     for (uint32_t k = 0; k < node->output_count; k++) {
         assert(outputs[k].i >= first && remat_type_equal(&r->to->values[outputs[k].i],
@@ -34,8 +34,7 @@ static void expand_node(struct remat_rebuild *r, uint32_t n)
 
 REMAT_PASS(expand)
 {
-    struct remat_rebuild r;
-    remat_rebuild_begin(&r, ctx, arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
         if (remat_op_has(graph->nodes[n].op, REMAT_FACT_COMPOSITE))
             expand_node(&r, n);

@@ -142,11 +142,11 @@ static void replace(struct remat_rebuild *r, uint32_t n, uint16_t op, const rema
                     uint32_t attribute_count)
 {
     const struct remat_node_info *sum = &r->from->nodes[n];
-    struct remat_builder b;
-    remat_builder_init(&b, r->ctx, r->arena, r->to);
-    b.scope = sum->scope;
-    b.phase = sum->phase;
-    b.name = r->from->values[sum->outputs[0].i].name;
+    struct remat_builder b = {.arena = r->arena,
+                              .graph = r->to,
+                              .scope = sum->scope,
+                              .phase = sum->phase,
+                              .name = r->from->values[sum->outputs[0].i].name};
     remat_value value = remat_build(&b, op, inputs, count, attributes, attribute_count, NULL);
     remat_rebuild_replace(r, sum->outputs[0], value);
 }
@@ -156,9 +156,8 @@ static void replace_accumulate(const struct fold *f, struct remat_rebuild *r, ui
     const remat_value *terms = f->graph->nodes[n].inputs;
     uint32_t k = f->embedding[n] - 1;
     const struct remat_node_info *gradient = &f->graph->nodes[f->graph->values[terms[k].i].node];
-    const remat_value inputs[] = {remat_rebuild_value(r, terms[1 - k]),
-                                  remat_rebuild_value(r, gradient->inputs[0]),
-                                  remat_rebuild_value(r, gradient->inputs[1])};
+    const remat_value inputs[] = {r->values[terms[1 - k].i], r->values[gradient->inputs[0].i],
+                                  r->values[gradient->inputs[1].i]};
     replace(r, n, REMAT_OP_embedding_accumulate, inputs, 3, NULL, 0);
 }
 
@@ -167,7 +166,7 @@ static void replace_concat(const struct fold *f, struct remat_rebuild *r, uint32
     const struct parts *parts = f->parts[n];
     remat_value inputs[PARTS_MAX];
     for (uint32_t p = 0; p < parts->count; p++)
-        inputs[p] = remat_rebuild_value(r, f->graph->nodes[parts->pads[p]].inputs[0]);
+        inputs[p] = r->values[f->graph->nodes[parts->pads[p]].inputs[0].i];
     const struct remat_attribute axis =
         remat_attribute_int("axis", pad_int(f, parts->pads[0], "axis"));
     replace(r, n, REMAT_OP_concat, inputs, parts->count, &axis, 1);
@@ -193,8 +192,7 @@ static void mark(struct remat_arena *arena, struct fold *f)
 REMAT_PASS(fold)
 {
     struct fold f = {.graph = graph};
-    struct remat_rebuild r;
-    remat_rebuild_begin(&r, ctx, arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     mark(arena, &f);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         if (f.skipped[n])

@@ -44,9 +44,8 @@ static void copy_node(struct remat_rebuild *r, uint32_t n)
 
 REMAT_PASS(forward_only)
 {
-    struct remat_rebuild r;
     struct remat_graph *all;
-    remat_rebuild_begin(&r, ctx, arena, graph);
+    struct remat_rebuild r = remat_rebuild_begin(arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++)
         copy_node(&r, n);
     all = remat_rebuild_finish(&r);
@@ -55,5 +54,5 @@ REMAT_PASS(forward_only)
     for (uint32_t v = 0; v < all->value_count; v++)
         if (all->values[v].role == REMAT_ROLE_GRADIENT)
             all->values[v].role = REMAT_ROLE_ACTIVATION;
-    return remat_pass_eliminate_dead(ctx, arena, all, out);
+    return remat_pass_eliminate_dead(arena, all, out);
 }

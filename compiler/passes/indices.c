@@ -90,7 +90,7 @@ static void find_readers(const struct remat_graph *graph, struct readers *reader
 REMAT_PASS(indices)
 {
     struct readers *readers;
-    *out = remat_graph_copy(ctx, arena, graph);
+    *out = remat_graph_copy(arena, graph);
     REMAT_NEW(arena, readers, graph->value_count);
     find_readers(graph, readers);
     for (uint32_t v = 0; v < graph->value_count; v++) {

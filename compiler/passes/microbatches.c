@@ -53,7 +53,7 @@ static remat_status divide(struct divider *d, uint32_t v)
     const remat_value inputs[] = {d->r.values[v], d->index};
     int64_t *batch = &whole->shape.dims[0];
     if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->count, batch))
-        return remat_error(d->r.ctx, REMAT_ERROR_INVALID,
+        return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                            "input \"%s\": no batch of %lld microbatches", whole->name,
                            (long long)d->count);
     d->b.name = suffixed(d, whole->name, "part");
@@ -150,7 +150,7 @@ static remat_status find_accumulated(struct divider *d)
     uint32_t count = 1; /* the index */
     if (from->update_count)
         return remat_error(
-            d->r.ctx, REMAT_ERROR_INVALID,
+            d->r.arena->ctx, REMAT_ERROR_INVALID,
             "the graph updates \"%s\": a step that updates by itself has no microbatches",
             from->values[from->updates[0].state.i].name);
     REMAT_NEW(d->r.arena, d->accumulated, from->value_count);
@@ -159,7 +159,7 @@ static remat_status find_accumulated(struct divider *d)
         if (info->dtype != REMAT_F32 || remat_shape_elements(&info->shape) != 1 ||
             remat_is_none(info->node))
             return remat_error(
-                d->r.ctx, REMAT_ERROR_INVALID,
+                d->r.arena->ctx, REMAT_ERROR_INVALID,
                 "output \"%s\" is not one computed f32 element, which microbatches average",
                 info->name);
         d->accumulated[from->outputs[o].i] = true;
@@ -168,7 +168,7 @@ static remat_status find_accumulated(struct divider *d)
         d->accumulated[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
         count += d->accumulated[v];
         if (d->accumulated[v] && from->values[v].dtype == REMAT_I32)
-            return remat_error(d->r.ctx, REMAT_ERROR_INVALID,
+            return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                                "gradient \"%s\" is i32, which has no average",
                                from->values[v].name);
     }
@@ -192,19 +192,14 @@ REMAT_PASS(microbatches)
 {
     struct divider d = {.count = graph->microbatches};
     if (graph->microbatches < 2 || graph->node_count == 0) {
-        *out = remat_graph_copy(ctx, arena, graph);
+        *out = remat_graph_copy(arena, graph);
         return REMAT_OK;
     }
-    remat_rebuild_begin(&d.r, ctx, arena, graph);
-    remat_builder_init(&d.b, ctx, arena, d.r.to);
-    d.b.phase = REMAT_PHASE_FORWARD;
-    remat_status st = find_accumulated(&d);
-    if (st != REMAT_OK)
-        return st;
+    d.r = remat_rebuild_begin(arena, graph);
+    d.b = (struct remat_builder){.arena = arena, .graph = d.r.to, .phase = REMAT_PHASE_FORWARD};
+    REMAT_CHECK(find_accumulated(&d));
     add_index(&d);
-    st = divide_inputs(&d);
-    if (st != REMAT_OK)
-        return st;
+    REMAT_CHECK(divide_inputs(&d));
     divide_nodes(&d);
     advance(&d);
     *out = d.r.to;

@@ -11,7 +11,6 @@ struct gradient {
 };
 
 struct appender {
-    remat_context *ctx;
     struct remat_arena *arena;
     struct remat_graph *graph; /* a copy that grows */
     struct {
@@ -52,13 +51,13 @@ static remat_status find_gradients(struct appender *a, const struct remat_graph 
                 continue;
             g.parameter = find_parameter(graph, g.value);
             if (remat_is_none(g.parameter.i))
-                return remat_error(a->ctx, REMAT_ERROR_INVALID,
+                return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                    "gradient \"%s\": no parameter has this name without \".grad\"",
                                    info->name);
             const struct remat_value_info *parameter = &graph->values[g.parameter.i];
             if (info->dtype == REMAT_I32 || parameter->dtype == REMAT_I32 ||
                 !remat_shape_equal(&info->shape, &parameter->shape))
-                return remat_error(a->ctx, REMAT_ERROR_INVALID,
+                return remat_error(a->arena->ctx, REMAT_ERROR_INVALID,
                                    "gradient \"%s\" and its parameter are not floats of one shape",
                                    info->name);
             REMAT_PUSH(a->arena, &a->gradients, g);
@@ -243,19 +242,16 @@ static bool updates_parameters(const struct remat_graph *graph)
 
 REMAT_PASS(optimizer)
 {
-    struct appender a = {.ctx = ctx, .arena = arena, .factor = REMAT_NO_VALUE};
-    a.graph = remat_graph_copy(ctx, arena, graph);
+    struct appender a = {.arena = arena, .factor = REMAT_NO_VALUE};
+    a.graph = remat_graph_copy(arena, graph);
     *out = a.graph;
     if (graph->optimizer.kind == REMAT_OPTIMIZER_NONE || updates_parameters(graph))
         return REMAT_OK;
-    remat_status st = find_gradients(&a, graph);
-    if (st != REMAT_OK)
-        return st;
+    REMAT_CHECK(find_gradients(&a, graph));
     REMAT_NEW(arena, a.graph->updates, graph->update_count + 4 * a.gradients.count + 1);
     if (graph->update_count)
         memcpy(a.graph->updates, graph->updates, graph->update_count * sizeof *graph->updates);
-    remat_builder_init(&a.b, ctx, arena, a.graph);
-    a.b.phase = REMAT_PHASE_OPTIMIZER;
+    a.b = (struct remat_builder){.arena = arena, .graph = a.graph, .phase = REMAT_PHASE_OPTIMIZER};
     if (graph->optimizer.clip_norm > 0 && a.gradients.count > 0)
         add_factor(&a);
     add_coefficients(&a);

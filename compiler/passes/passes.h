@@ -8,8 +8,8 @@
 #include "ops.h"
 
 #define REMAT_PASS(name)                                                                           \
-    remat_status remat_pass_##name(remat_context *ctx, struct remat_arena *arena,                  \
-                                   const struct remat_graph *graph, struct remat_graph **out)
+    remat_status remat_pass_##name(struct remat_arena *arena, const struct remat_graph *graph,     \
+                                   struct remat_graph **out)
 
 /* Says of every i32 input, role INPUT, which elements all its readers accept, where to all of them
  * they are indices. Before expand, which leaves nothing that says so of targets. */
@@ -63,7 +63,8 @@ REMAT_PASS(forward_only);
 
 /* A training graph in microbatches as two: what every microbatch does, and the update after the
  * last one, which reads the accumulators: the nodes of phase OPTIMIZER and what else they need. */
-void remat_split(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-                 struct remat_graph **out_microbatch, struct remat_graph **out_update);
+struct remat_graph *remat_split_microbatch(struct remat_arena *arena,
+                                           const struct remat_graph *graph);
+struct remat_graph *remat_split_update(struct remat_arena *arena, const struct remat_graph *graph);
 
 #endif

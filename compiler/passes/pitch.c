@@ -81,7 +81,7 @@ static void take_from_others(struct remat_graph *graph)
 
 REMAT_PASS(pitch)
 {
-    *out = remat_graph_copy(ctx, arena, graph);
+    *out = remat_graph_copy(arena, graph);
     give(*out);
     take_from_others(*out);
     return REMAT_OK;

@@ -3,45 +3,38 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
-void remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *from)
+struct remat_rebuild remat_rebuild_start(struct remat_arena *arena, const struct remat_graph *from)
 {
-    *r = (struct remat_rebuild){.ctx = ctx, .arena = arena, .from = from};
-    r->to = remat_graph_create(ctx, arena, from->name);
-    r->to->optimizer = from->optimizer;
-    r->to->microbatches = from->microbatches;
-    r->to->loss_chunk = from->loss_chunk;
-    REMAT_NEW(arena, r->to->scopes, from->scope_count);
-    memcpy(r->to->scopes, from->scopes, from->scope_count * sizeof *from->scopes);
-    r->to->scope_count = r->to->scope_capacity = from->scope_count;
-    REMAT_NEW(arena, r->values, from->value_count);
-    REMAT_NEW(arena, r->groups, from->node_count);
+    struct remat_rebuild r = {
+        .arena = arena, .from = from, .to = remat_graph_create(arena, from->name)};
+    r.to->optimizer = from->optimizer;
+    r.to->microbatches = from->microbatches;
+    r.to->loss_chunk = from->loss_chunk;
+    r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);
+    r.to->scope_count = r.to->scope_capacity = from->scope_count;
+    REMAT_NEW(arena, r.values, from->value_count);
+    REMAT_NEW(arena, r.groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)
-        r->groups[n] = REMAT_NONE;
-    for (uint32_t v = 0; v < from->value_count; v++) {
-        r->values[v] = REMAT_NO_VALUE;
-        if (from->values[v].node == REMAT_NONE)
-            r->values[v] = remat_graph_add_value(arena, r->to, &from->values[v]);
-    }
+        r.groups[n] = REMAT_NONE;
+    for (uint32_t v = 0; v < from->value_count; v++)
+        r.values[v] = from->values[v].node == REMAT_NONE
+                          ? remat_graph_add_value(arena, r.to, &from->values[v])
+                          : REMAT_NO_VALUE;
+    return r;
 }
 
-void remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *from)
+struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from)
 {
-    remat_rebuild_start(r, ctx, arena, from);
-    remat_graph_reserve(arena, r->to, from->value_count, from->node_count);
-}
-
-remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old)
-{
-    return r->values[old.i];
+    struct remat_rebuild r = remat_rebuild_start(arena, from);
+    remat_graph_reserve(arena, r.to, from->value_count, from->node_count);
+    return r;
 }
 
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node)
 {
     remat_value *inputs = remat_array(r->arena, node->input_count, sizeof *inputs);
-    for (uint32_t k = 0; inputs && k < node->input_count; k++)
-        inputs[k] = remat_rebuild_value(r, node->inputs[k]);
+    for (uint32_t k = 0; k < node->input_count; k++)
+        inputs[k] = r->values[node->inputs[k].i];
     return inputs;
 }
 
@@ -126,10 +119,10 @@ struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r)
     REMAT_NEW(r->arena, r->to->outputs, from->output_count);
     REMAT_NEW(r->arena, r->to->updates, from->update_count);
     for (uint32_t k = 0; k < from->output_count; k++)
-        r->to->outputs[k] = remat_rebuild_value(r, from->outputs[k]);
+        r->to->outputs[k] = r->values[from->outputs[k].i];
     for (uint32_t k = 0; k < from->update_count; k++)
-        r->to->updates[k] = (struct remat_update){remat_rebuild_value(r, from->updates[k].state),
-                                                  remat_rebuild_value(r, from->updates[k].value)};
+        r->to->updates[k] = (struct remat_update){r->values[from->updates[k].state.i],
+                                                  r->values[from->updates[k].value.i]};
     return r->to;
 }
 

@@ -6,7 +6,6 @@
 #include "passes.h"
 
 struct remat_rebuild {
-    remat_context *ctx;
     struct remat_arena *arena;
     const struct remat_graph *from;
     struct remat_graph *to;
@@ -16,11 +15,8 @@ struct remat_rebuild {
 
 /* An empty graph with the scopes and the graph inputs of `from`; `begin` also makes room for as
  * many nodes. */
-void remat_rebuild_start(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *from);
-void remat_rebuild_begin(struct remat_rebuild *r, remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_graph *from);
-remat_value remat_rebuild_value(const struct remat_rebuild *r, remat_value old);
+struct remat_rebuild remat_rebuild_start(struct remat_arena *arena, const struct remat_graph *from);
+struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from);
 /* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);
 /* Copies a node and the values it computes. */

@@ -20,35 +20,25 @@ static void keep_updates(struct remat_arena *arena, const struct remat_graph *gr
             out->updates[out->update_count++] = graph->updates[u];
 }
 
-static struct remat_graph *take_microbatch(remat_context *ctx, struct remat_arena *arena,
+struct remat_graph *remat_split_microbatch(struct remat_arena *arena,
                                            const struct remat_graph *graph)
 {
-    struct remat_rebuild r;
     struct remat_graph part;
     keep_updates(arena, graph, false, &part);
-    remat_rebuild_start(&r, ctx, arena, &part);
+    struct remat_rebuild r = remat_rebuild_start(arena, &part);
     remat_rebuild_live(&r);
     return remat_rebuild_finish(&r);
 }
 
-static struct remat_graph *take_update(remat_context *ctx, struct remat_arena *arena,
-                                       const struct remat_graph *graph)
+struct remat_graph *remat_split_update(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    struct remat_rebuild r;
     struct remat_graph part;
     keep_updates(arena, graph, true, &part);
     part.output_count = 0;
-    remat_rebuild_start(&r, ctx, arena, &part);
+    struct remat_rebuild r = remat_rebuild_start(arena, &part);
     for (uint32_t u = 0; u < graph->update_count; u++)
         if (!is_update(graph, graph->updates[u]))
             r.values[graph->updates[u].value.i] = r.values[graph->updates[u].state.i];
     remat_rebuild_live(&r);
     return remat_rebuild_finish(&r);
-}
-
-void remat_split(remat_context *ctx, struct remat_arena *arena, const struct remat_graph *graph,
-                 struct remat_graph **out_microbatch, struct remat_graph **out_update)
-{
-    *out_microbatch = take_microbatch(ctx, arena, graph);
-    *out_update = take_update(ctx, arena, graph);
 }

@@ -141,7 +141,7 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     decide(s, s->arena, proposal, notes, &out->decision);
     remat_stopwatch_start(s->watch);
     evaluator = remat_evaluator_for(s->evaluator, &out->decision);
-    graph = remat_rewrite(s->ctx, s->arena, &evaluator->clones, &out->decision);
+    graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
     REMAT_TRY(remat_arrange(s->ctx, s->arena, graph, s->statics, &s->settings->device, s->watch,
                             &out->arranged));

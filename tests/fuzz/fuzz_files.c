@@ -39,9 +39,7 @@ struct target {
 static remat_status seed_graph(remat_context *ctx, struct remat_arena *arena, const void **data,
                                size_t *bytes)
 {
-    struct remat_graph *graph;
-    remat_status st = sample_graph(ctx, arena, &graph);
-    return st == REMAT_OK ? remat_graph_write(ctx, graph, arena, data, bytes) : st;
+    return remat_graph_write(ctx, sample_graph(arena), arena, data, bytes);
 }
 
 static remat_status seed_symbolic(remat_context *ctx, struct remat_arena *arena, const void **data,

@@ -42,7 +42,7 @@ remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const cha
 {
     remat_status st = REMAT_OK;
     struct remat_graph *graph;
-    graph = remat_graph_copy(ctx, arena, parsed);
+    graph = remat_graph_copy(arena, parsed);
     REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
     REMAT_TRY(divide_batch(ctx, path, graph, microbatches));
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
@@ -131,7 +131,7 @@ static remat_status attempt(void *user, double rate_to_beat, struct size_trial *
     const char *bindings = sizes_bindings(scratch, a->sizes, trial->value);
     if (!bindings)
         REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
-    symbols = remat_graph_copy(a->ctx, scratch, a->parsed);
+    symbols = remat_graph_copy(scratch, a->parsed);
     REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
     REMAT_TRY(model_bind(a->ctx, scratch, a->path, a->parsed, bindings, a->settings->microbatches,
                          &graph));

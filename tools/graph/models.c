@@ -223,9 +223,9 @@ remat_status remat_model_generate(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(check_sizes(ctx, &s));
     REMAT_TRY(check_optimizer(ctx, &s.optimizer));
 
-    struct remat_graph *graph = remat_graph_create(ctx, arena, s.name);
+    struct remat_graph *graph = remat_graph_create(arena, s.name);
     graph->optimizer = s.optimizer;
-    remat_builder_init(&m.b, ctx, arena, graph);
+    m.b = (struct remat_builder){.arena = arena, .graph = graph};
     families[s.family].build(&m);
     REMAT_TRY(remat_graph_verify(ctx, graph));
     *out = graph;

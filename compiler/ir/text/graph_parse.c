@@ -167,7 +167,7 @@ static remat_status parse_heading(struct parser *p)
         return remat_lex_expected(&p->lexer, "'graph'");
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a name in quotes");
-    p->graph = remat_graph_create(p->ctx, p->arena, p->lexer.token.text);
+    p->graph = remat_graph_create(p->arena, p->lexer.token.text);
     remat_lex(&p->lexer);
     return parse_end_of_line(p);
 }

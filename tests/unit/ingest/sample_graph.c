@@ -51,11 +51,10 @@ static remat_value layer(struct remat_builder *b, remat_value x)
     return remat_build2(b, REMAT_OP_add, x, y);
 }
 
-remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct remat_graph **out)
+struct remat_graph *sample_graph(struct remat_arena *arena)
 {
-    struct remat_builder b;
-    struct remat_graph *graph = remat_graph_create(ctx, arena, "sample");
-    remat_builder_init(&b, ctx, arena, graph);
+    struct remat_graph *graph = remat_graph_create(arena, "sample");
+    struct remat_builder b = {.arena = arena, .graph = graph};
     remat_value x = given(&b, "x", REMAT_ROLE_INPUT, REMAT_F32, 2, 2, 4);
     remat_value targets = given(&b, "targets", REMAT_ROLE_INPUT, REMAT_I32, 1, 2, 0);
     b.scope = remat_graph_scope(arena, graph, "layers.3/mlp");
@@ -64,14 +63,12 @@ remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct 
     b.phase = REMAT_PHASE_LOSS;
     remat_value loss[2] = {REMAT_NO_VALUE, REMAT_NO_VALUE};
     remat_build(&b, REMAT_OP_cross_entropy, (remat_value[]){y, targets}, 2, NULL, 0, loss);
-    if (!(graph->outputs = remat_arena_array(arena, 1, sizeof *graph->outputs)))
-        return REMAT_ERROR_MEMORY;
-    graph->outputs[graph->output_count++] = loss[0];
+    graph->outputs = remat_copy(arena, loss, 1, sizeof loss[0]);
+    graph->output_count = 1;
     graph->values[loss[0].i].role = REMAT_ROLE_OUTPUT;
     graph->values[y.i].pin = REMAT_PIN_SAVE;
     graph->optimizer = (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0.5};
-    *out = graph;
-    return REMAT_OK;
+    return graph;
 }
 
 /* Symbols in shapes, in an integer and in a list; one without a value. */

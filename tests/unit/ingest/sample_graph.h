@@ -5,7 +5,7 @@
 
 #include <graph.h>
 
-remat_status sample_graph(remat_context *ctx, struct remat_arena *arena, struct remat_graph **out);
+struct remat_graph *sample_graph(struct remat_arena *arena);
 /* One with symbols: batch, which has no value, seq = 6 (at most 9) and pairs = 4 (nothing else). */
 remat_status sample_symbolic(remat_context *ctx, struct remat_arena *arena,
                              struct remat_graph **out);

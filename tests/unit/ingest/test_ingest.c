@@ -61,12 +61,11 @@ static void compare_nodes(const struct remat_graph *p, const struct remat_graph 
 
 static void test_round_trip(struct remat_arena *arena)
 {
-    struct remat_graph *p = NULL, *q = NULL;
+    struct remat_graph *p = sample_graph(arena), *q = NULL;
     const void *data = NULL, *again = NULL;
     size_t bytes = 0, bytes_again = 0;
-    remat_status st = sample_graph(ctx, arena, &p);
-    CHECK_OK(ctx, st, "build");
-    if (st == REMAT_OK && (st = remat_graph_write(ctx, p, arena, &data, &bytes)) != REMAT_OK)
+    remat_status st = remat_graph_write(ctx, p, arena, &data, &bytes);
+    if (st != REMAT_OK)
         CHECK(false, "write: %s", remat_context_message(ctx));
     if (st == REMAT_OK && (st = remat_graph_read(ctx, "m", data, bytes, arena, &q)) != REMAT_OK)
         CHECK(false, "read: %s", remat_context_message(ctx));
@@ -198,8 +197,8 @@ static void test_symbols(struct remat_arena *arena)
 /* Larger than the writer's first block many times over. */
 static void test_large(struct remat_arena *arena)
 {
-    struct remat_graph *p = remat_graph_create(ctx, arena, "large"), *q = NULL;
-    struct remat_builder b;
+    struct remat_graph *p = remat_graph_create(arena, "large"), *q = NULL;
+    struct remat_builder b = {.arena = arena, .graph = p};
     struct remat_value_info input = {.name = "x",
                                      .shape = {2, {64, 64}},
                                      .dtype = REMAT_F32,
@@ -208,7 +207,6 @@ static void test_large(struct remat_arena *arena)
     remat_status st;
     const void *data = NULL;
     size_t bytes = 0;
-    remat_builder_init(&b, ctx, arena, p);
     remat_value x = remat_graph_add_value(arena, p, &input);
     for (uint32_t n = 0; n < 20000; n++)
         x = remat_build1(&b, REMAT_OP_neg, x);

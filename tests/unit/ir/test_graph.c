@@ -34,7 +34,7 @@ static void test_scopes(struct remat_arena *arena)
         {"h.-3", NULL, -1},
         {"//h.1//", "//h", 1},
     };
-    struct remat_graph *graph = remat_graph_create(ctx, arena, "scopes");
+    struct remat_graph *graph = remat_graph_create(arena, "scopes");
     for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
         uint32_t id = remat_graph_scope(arena, graph, rows[k].path);
         const struct remat_scope *scope = &graph->scopes[id];
@@ -85,7 +85,7 @@ static const struct small original = {
 
 static struct remat_graph *make(struct remat_arena *arena, const struct small *s)
 {
-    struct remat_graph *graph = remat_graph_create(ctx, arena, s->name);
+    struct remat_graph *graph = remat_graph_create(arena, s->name);
     struct remat_value_info source = {.name = s->name,
                                       .shape = {2, {2, s->columns}},
                                       .dtype = s->dtype,
@@ -160,7 +160,7 @@ static void test_copy(struct remat_arena *arena)
     struct remat_arena other;
     struct remat_graph *graph = make(arena, &original);
     remat_arena_init(&other, ctx);
-    struct remat_graph *copy = remat_graph_copy(ctx, &other, graph);
+    struct remat_graph *copy = remat_graph_copy(&other, graph);
     CHECK(remat_graph_hash(copy) == remat_graph_hash(graph), "a copy is equal");
     for (int k = 0; k < 100; k++) {
         remat_value value = remat_graph_add_value(&other, copy, &copy->values[0]);

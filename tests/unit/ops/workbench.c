@@ -12,9 +12,8 @@ void workbench_open(struct workbench *w)
     *w = (struct workbench){.ctx = remat_context_create(NULL, NULL)};
     MUST(w->ctx);
     remat_arena_init(&w->arena, w->ctx);
-    w->graph = remat_graph_create(w->ctx, &w->arena, "test");
-    remat_builder_init(&w->b, w->ctx, &w->arena, w->graph);
-    w->b.prefix = "t";
+    w->graph = remat_graph_create(&w->arena, "test");
+    w->b = (struct remat_builder){.arena = &w->arena, .graph = w->graph, .prefix = "t"};
 }
 
 void workbench_close(struct workbench *w)

@@ -36,14 +36,14 @@ static struct remat_graph *prepare(struct workbench *w, uint32_t microbatches)
     remat_status st = REMAT_OK;
     struct remat_graph *g = w->graph;
     g->microbatches = microbatches;
-    REMAT_TRY(remat_pass_autodiff(w->ctx, &w->arena, g, &g));
-    REMAT_TRY(remat_pass_microbatches(w->ctx, &w->arena, g, &g));
+    REMAT_TRY(remat_pass_autodiff(&w->arena, g, &g));
+    REMAT_TRY(remat_pass_microbatches(&w->arena, g, &g));
     REMAT_TRY(remat_graph_verify(w->ctx, g));
-    REMAT_TRY(remat_pass_optimizer(w->ctx, &w->arena, g, &g));
-    REMAT_TRY(remat_pass_eliminate_common(w->ctx, &w->arena, g, &g));
-    REMAT_TRY(remat_pass_expand(w->ctx, &w->arena, g, &g));
-    REMAT_TRY(remat_pass_fold(w->ctx, &w->arena, g, &g));
-    REMAT_TRY(remat_pass_eliminate_dead(w->ctx, &w->arena, g, &g));
+    REMAT_TRY(remat_pass_optimizer(&w->arena, g, &g));
+    REMAT_TRY(remat_pass_eliminate_common(&w->arena, g, &g));
+    REMAT_TRY(remat_pass_expand(&w->arena, g, &g));
+    REMAT_TRY(remat_pass_fold(&w->arena, g, &g));
+    REMAT_TRY(remat_pass_eliminate_dead(&w->arena, g, &g));
     REMAT_TRY(remat_graph_verify(w->ctx, g));
     return g;
 fail:
@@ -110,7 +110,8 @@ static void check_step(uint32_t microbatches, uint8_t optimizer)
     joint = prepare(&part, microbatches);
     if (!once || !joint)
         return;
-    remat_split(part.ctx, &part.arena, joint, &microbatch, &update);
+    microbatch = remat_split_microbatch(&part.arena, joint);
+    update = remat_split_update(&part.arena, joint);
     bool split = remat_graph_verify(part.ctx, microbatch) == REMAT_OK &&
                  remat_graph_verify(part.ctx, update) == REMAT_OK;
     if (!CHECK(split, "split: %s", remat_context_message(part.ctx)))
@@ -151,8 +152,8 @@ static void expect(struct workbench *w, struct remat_graph *graph, const char *m
 {
     struct remat_graph *result;
     graph->microbatches = 2;
-    CHECK_STATUS(w->ctx, remat_pass_microbatches(w->ctx, &w->arena, graph, &result),
-                 REMAT_ERROR_INVALID, message);
+    CHECK_STATUS(w->ctx, remat_pass_microbatches(&w->arena, graph, &result), REMAT_ERROR_INVALID,
+                 message);
 }
 
 static void check_errors(void)

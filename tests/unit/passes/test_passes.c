@@ -9,7 +9,7 @@
 
 #define RUN(w, name, from, to)                                                                     \
     do {                                                                                           \
-        bool ran_ = remat_pass_##name((w)->ctx, &(w)->arena, from, to) == REMAT_OK &&              \
+        bool ran_ = remat_pass_##name(&(w)->arena, from, to) == REMAT_OK &&                        \
                     remat_graph_verify((w)->ctx, *(to)) == REMAT_OK;                               \
         CHECK(ran_, "%s: %s", #name, remat_context_message((w)->ctx));                             \
         if (!ran_)                                                                                 \
@@ -217,23 +217,23 @@ static void check_errors(void)
     workbench_inputs(&w, "4 4", in);
     remat_value top = workbench_node(&w, "row_max", in, 1, "", NULL);
     workbench_output(&w, in[0]);
-    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx), "the loss \"x0\" is not one f32 element") == 0,
           "%s", remat_context_message(w.ctx));
     workbench_output(&w, top);
-    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx),
                      "node \"t.row_max_0\": row_max has no derivative") == 0,
           "%s", remat_context_message(w.ctx));
     workbench_output(&w, workbench_node(&w, "row_sum", in, 1, "", NULL));
-    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx),
                      "parameter \"x1\": the loss does not depend on it") == 0,
           "%s", remat_context_message(w.ctx));
     remat_value norm[2];
     workbench_node(&w, "rms_norm", in, 2, "", norm);
     workbench_output(&w, norm[1]);
-    CHECK(remat_pass_autodiff(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+    CHECK(remat_pass_autodiff(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
               strcmp(remat_context_message(w.ctx),
                      "node \"t.rms_norm_2\" (rms_norm): no derivative by output 1 "
                      "(\"t.rms_norm_2.1\")") == 0,
@@ -256,12 +256,12 @@ static void check_gradients(void)
         w.graph->values[gradient.i].name = "p.grad";
         w.graph->values[gradient.i].role = REMAT_ROLE_GRADIENT;
         w.graph->optimizer = (struct remat_optimizer){.kind = REMAT_OPTIMIZER_SGD};
-        CHECK(remat_pass_optimizer(w.ctx, &w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
+        CHECK(remat_pass_optimizer(&w.arena, w.graph, &graph) == REMAT_ERROR_INVALID &&
                   strcmp(remat_context_message(w.ctx),
                          "gradient \"p.grad\" and its parameter are not floats of one shape") == 0,
               "%s", remat_context_message(w.ctx));
         w.graph->microbatches = 2;
-        remat_status st = remat_pass_microbatches(w.ctx, &w.arena, w.graph, &graph);
+        remat_status st = remat_pass_microbatches(&w.arena, w.graph, &graph);
         CHECK(k == 0 ? st == REMAT_OK
                      : strcmp(remat_context_message(w.ctx),
                               "gradient \"p.grad\" is i32, which has no average") == 0,
@@ -315,8 +315,8 @@ static void check_chunk_loss(void)
     RUN(&w, chunk_loss, w.graph, &graph);
     CHECK(remat_graph_hash(graph) == remat_graph_hash(w.graph), "somebody else reads the logits");
     w.graph->loss_chunk = 500;
-    CHECK_STATUS(w.ctx, remat_pass_chunk_loss(w.ctx, &w.arena, w.graph, &graph),
-                 REMAT_ERROR_INVALID, "no chunks of rows");
+    CHECK_STATUS(w.ctx, remat_pass_chunk_loss(&w.arena, w.graph, &graph), REMAT_ERROR_INVALID,
+                 "no chunks of rows");
 done:
     workbench_close(&w);
 }
@@ -428,11 +428,11 @@ static remat_status run_all(void *user)
     const struct passed *p = user;
     remat_context *ctx = p->ctx;
     struct remat_graph *next;
-    REMAT_TRY(remat_pass_autodiff(ctx, remat_scratch_open(ctx), p->graph, &next));
-    REMAT_TRY(remat_pass_optimizer(ctx, remat_scratch_open(ctx), next, &next));
-    REMAT_TRY(remat_pass_expand(ctx, remat_scratch_open(ctx), next, &next));
-    REMAT_TRY(remat_pass_fold(ctx, remat_scratch_open(ctx), next, &next));
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_autodiff(remat_scratch_open(ctx), p->graph, &next));
+    REMAT_TRY(remat_pass_optimizer(remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_expand(remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_fold(remat_scratch_open(ctx), next, &next));
+    REMAT_TRY(remat_pass_eliminate_dead(remat_scratch_open(ctx), next, &next));
     REMAT_TRY(remat_graph_verify(ctx, next));
 fail:
     return st; /* the guard closes the arenas */

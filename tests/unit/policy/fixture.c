@@ -4,16 +4,16 @@
 #include "models.h"
 #include "passes.h"
 
-remat_status fixture_expand(remat_context *ctx, struct remat_arena *arena,
-                            struct remat_graph *graph, struct remat_graph **out)
+remat_status fixture_expand(struct remat_arena *arena, struct remat_graph *graph,
+                            struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
-    REMAT_TRY(remat_pass_autodiff(ctx, arena, graph, out));
-    REMAT_TRY(remat_pass_optimizer(ctx, arena, *out, out));
-    REMAT_TRY(remat_pass_eliminate_common(ctx, arena, *out, out));
-    REMAT_TRY(remat_pass_expand(ctx, arena, *out, out));
-    REMAT_TRY(remat_pass_fold(ctx, arena, *out, out));
-    REMAT_TRY(remat_pass_eliminate_dead(ctx, arena, *out, out));
+    REMAT_TRY(remat_pass_autodiff(arena, graph, out));
+    REMAT_TRY(remat_pass_optimizer(arena, *out, out));
+    REMAT_TRY(remat_pass_eliminate_common(arena, *out, out));
+    REMAT_TRY(remat_pass_expand(arena, *out, out));
+    REMAT_TRY(remat_pass_fold(arena, *out, out));
+    REMAT_TRY(remat_pass_eliminate_dead(arena, *out, out));
 fail:
     return st;
 }
@@ -26,7 +26,7 @@ remat_status fixture_graph(remat_context *ctx, struct remat_arena *arena, const 
     REMAT_TRY(remat_model_preset(ctx, preset, &settings));
     REMAT_TRY(remat_model_generate(ctx, arena, &settings, out));
     if (expanded)
-        REMAT_TRY(fixture_expand(ctx, arena, *out, out));
+        REMAT_TRY(fixture_expand(arena, *out, out));
 fail:
     return st;
 }

@@ -13,8 +13,8 @@ remat_status fixture_graph(remat_context *ctx, struct remat_arena *arena, const 
                            bool expanded, struct remat_graph **out);
 
 /* The passes up to that point, on a graph as written. */
-remat_status fixture_expand(remat_context *ctx, struct remat_arena *arena,
-                            struct remat_graph *graph, struct remat_graph **out);
+remat_status fixture_expand(struct remat_arena *arena, struct remat_graph *graph,
+                            struct remat_graph **out);
 
 /* Resolves the settings and decides. */
 remat_status fixture_decide(remat_context *ctx, struct remat_arena *arena,

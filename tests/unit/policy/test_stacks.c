@@ -46,7 +46,7 @@ static remat_status make_graph(void)
                       "output %%loss\n",
                       DECODER);
     REMAT_TRY(remat_graph_parse(ctx, "stacks", text.items, text.count, &arena, &graph));
-    REMAT_TRY(fixture_expand(ctx, &arena, graph, &graph));
+    REMAT_TRY(fixture_expand(&arena, graph, &graph));
 fail:
     return st;
 }

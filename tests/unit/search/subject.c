@@ -88,7 +88,7 @@ remat_status subject_rewrite(struct subject *s, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct remat_evaluator *evaluator;
     evaluator = remat_evaluator_for(&s->evaluator, decision);
-    *out = remat_rewrite(s->ctx, arena, &evaluator->clones, decision);
+    *out = remat_rewrite(arena, &evaluator->clones, decision);
     return st;
 }
 
