@@ -96,14 +96,6 @@ static struct cuda_name constant(float value)
 
 /* --- addresses --- */
 
-static bool moves_by_row(const struct cuda_source *s, const struct cuda_access *access)
-{
-    for (uint32_t k = 0; k < s->row_axes; k++)
-        if (access->strides[k])
-            return true;
-    return false;
-}
-
 struct address {
     char text[128];
 };
@@ -114,7 +106,7 @@ static struct address address_of(const struct cuda_source *s, uint16_t access, c
     const struct cuda_access *a = &s->accesses[access];
     struct address address;
     char offset[24] = "", along[80] = "";
-    if (moves_by_row(s, a))
+    if (cuda_moves_by_row(s, a))
         snprintf(offset, sizeof offset, "o%u", access);
     if (column && a->column_stride == 1)
         snprintf(along, sizeof along, offset[0] ? "%s" : "(u64)(%s)", column);
@@ -172,7 +164,7 @@ void cuda_write_offsets(struct cuda_source *s)
         cuda_text(s, "const u64 i0 = %s;", s->row_axes > 1 ? "q" : "row");
     for (uint32_t i = 0; i < s->count; i++) {
         uint16_t a = s->nodes[i].access;
-        if (a == CUDA_NONE || !s->nodes[i].live || !moves_by_row(s, &s->accesses[a]))
+        if (a == CUDA_NONE || !s->nodes[i].live || !cuda_moves_by_row(s, &s->accesses[a]))
             continue;
         char sum[256] = "";
         for (uint32_t k = 0; k < s->row_axes; k++)

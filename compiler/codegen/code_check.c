@@ -124,22 +124,15 @@ fail:
     return st;
 }
 
-/* Lowering set aside the plan's workspace; 0: no target limits it. */
-static remat_status emit(remat_context *ctx, struct remat_arena *arena,
-                         const struct remat_program *program, struct remat_cuda_code *out)
-{
-    struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
-    settings.workspace_bytes = program->workspace_bytes;
-    return remat_cuda_emit(ctx, arena, program, &settings, out);
-}
-
 remat_status remat_cuda_check_text(remat_context *ctx, struct remat_arena *arena,
                                    const struct remat_program *program)
 {
     remat_status st = REMAT_OK;
     const struct remat_cuda_code *have = &program->cuda;
+    struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
     struct remat_cuda_code want;
-    REMAT_TRY(emit(ctx, arena, program, &want));
+    settings.workspace_bytes = program->workspace_bytes; /* that lowering set aside; 0: no limit */
+    REMAT_TRY(remat_cuda_emit(ctx, arena, program, &settings, &want));
     REMAT_TRY(compare_preludes(ctx, have, &want));
     REMAT_TRY(compare_kernels(ctx, have, &want));
     REMAT_TRY(compare_launches(ctx, program, &want));

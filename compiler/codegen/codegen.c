@@ -14,6 +14,7 @@ struct emitter {
     const struct remat_program *program;
     const struct remat_cuda_settings *settings;
     struct remat_cuda_code *code;
+    struct remat_text text; /* of the kernel being written */
     struct {
         struct remat_cuda_kernel *items;
         size_t count, capacity;
@@ -80,6 +81,11 @@ static void add_kernel(struct emitter *e, const struct cuda_source *s, uint64_t 
     REMAT_PUSH(e->arena, &e->hashes, hash);
 }
 
+static void add_word(struct emitter *e, uint32_t kind, uint64_t value)
+{
+    REMAT_PUSH(e->arena, &e->words, ((struct remat_cuda_word){kind, value}));
+}
+
 static void add_words(struct emitter *e, const struct cuda_source *s)
 {
     bool tensors = s->shape == CUDA_TENSORS;
@@ -125,7 +131,6 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_
     if (launch.kernel == e->hashes.count)
         add_kernel(e, s, hash, s->out->items);
     add_words(e, s);
-    launch.word_end = (uint32_t)e->words.count;
     REMAT_PUSH(e->arena, &e->launches, launch);
     s->out->count = 0;
 fail:
@@ -146,6 +151,20 @@ static remat_status use_workspace(struct emitter *e, const struct remat_command 
     if (bytes > e->code->workspace_bytes)
         e->code->workspace_bytes = bytes;
     return REMAT_OK;
+}
+
+static struct cuda_source start_source(struct emitter *e, const struct remat_command *command,
+                                       enum cuda_shape shape)
+{
+    e->text = (struct remat_text){.arena = e->scratch};
+    return (struct cuda_source){.ctx = e->ctx,
+                                .arena = e->scratch,
+                                .command = command,
+                                .shape = shape,
+                                .width = 1,
+                                .out = &e->text,
+                                .indent = 1,
+                                .rows = 1};
 }
 
 static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
@@ -175,12 +194,9 @@ fail:
 static remat_status emit_command(struct emitter *e, const struct remat_command *command)
 {
     remat_status st = REMAT_OK;
-    struct cuda_source s;
-    struct remat_text text = {.arena = e->scratch};
-    REMAT_TRY(cuda_source_read(e->ctx, e->scratch, e->program, command, &s));
+    struct cuda_source s = start_source(e, command, CUDA_POINTWISE);
+    REMAT_TRY(cuda_source_read(&s, e->program));
     cuda_choose_layout(&s, e->settings);
-    s.out = &text;
-    s.indent = 1;
     if (s.shape == CUDA_COLUMNS)
         return emit_columns(e, &s);
     if (s.shape == CUDA_POINTWISE || s.shape == CUDA_TENSORS) {
@@ -303,7 +319,6 @@ static remat_status add_launch_with(struct emitter *e, struct cuda_source *s, ui
     REMAT_TRY(add_launch(e, s, blocks));
     for (uint32_t w = 0; w < count; w++)
         REMAT_PUSH(e->arena, &e->words, words[w]);
-    e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
 fail:
     return st;
 }
@@ -341,7 +356,6 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
     const struct remat_operand *table = operand_of(e, command, operands[0]),
                                *ids = operand_of(e, command, operands[1]),
                                *rows = operand_of(e, command, operands[2]);
-    struct remat_text text = {.arena = e->scratch};
     struct cuda_embedding embedding = {
         1,
         (uint64_t)table->shape[0],
@@ -355,15 +369,10 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
                                        {REMAT_CUDA_ARENA, bytes_at(e, rows)}};
     for (uint32_t k = 0; k < ids->rank; k++)
         embedding.tokens *= (uint64_t)ids->shape[k];
-    struct cuda_source s = {.ctx = e->ctx,
-                            .arena = e->scratch,
-                            .command = command,
-                            .shape = backward ? CUDA_SCATTER : CUDA_GATHER,
-                            .width = embedding.width,
-                            .out = &text,
-                            .indent = 1,
-                            .rows = embedding.tokens,
-                            .columns = embedding.columns};
+    struct cuda_source s = start_source(e, command, backward ? CUDA_SCATTER : CUDA_GATHER);
+    s.width = embedding.width;
+    s.rows = embedding.tokens;
+    s.columns = embedding.columns;
     uint64_t blocks =
         cuda_divide_up(embedding.tokens * (embedding.columns / embedding.width), CUDA_THREADS);
     if (backward) {
@@ -384,20 +393,15 @@ fail:
 /* Words of its own behind those that every launch has. */
 static void add_words_of(struct emitter *e, const struct remat_command *command)
 {
-    for (uint32_t o = command->operand_begin; o < command->operand_end; o++) {
-        struct remat_cuda_word word = {REMAT_CUDA_ARENA, bytes_at(e, &e->program->operands[o])};
-        REMAT_PUSH(e->arena, &e->words, word);
-    }
+    for (uint32_t o = command->operand_begin; o < command->operand_end; o++)
+        add_word(e, REMAT_CUDA_ARENA, bytes_at(e, &e->program->operands[o]));
     for (uint32_t p = command->parameter_begin; p < command->parameter_end; p++) {
-        struct remat_cuda_word word = {.kind = REMAT_CUDA_VALUE};
-        memcpy(&word.value, &e->program->parameters[p], sizeof word.value);
-        REMAT_PUSH(e->arena, &e->words, word);
+        uint64_t bits;
+        memcpy(&bits, &e->program->parameters[p], sizeof bits);
+        add_word(e, REMAT_CUDA_VALUE, bits);
     }
-    if (e->program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal) {
-        struct remat_cuda_word word = {.kind = REMAT_CUDA_SEED};
-        REMAT_PUSH(e->arena, &e->words, word);
-    }
-    e->launches.items[e->launches.count - 1].word_end = (uint32_t)e->words.count;
+    if (e->program->kernels[command->kernel].kind == REMAT_KERNEL_fill_normal)
+        add_word(e, REMAT_CUDA_SEED, 0);
 }
 
 /* Of where the operands begin, at most 16 bytes. */
@@ -413,15 +417,7 @@ static uint32_t alignment_of(const struct emitter *e, const struct remat_command
 static remat_status emit_items(struct emitter *e, const struct remat_command *command)
 {
     remat_status st = REMAT_OK;
-    struct remat_text text = {.arena = e->scratch};
-    struct cuda_source s = {.ctx = e->ctx,
-                            .arena = e->scratch,
-                            .command = command,
-                            .shape = CUDA_ITEMS,
-                            .width = 1,
-                            .out = &text,
-                            .indent = 1,
-                            .rows = 1};
+    struct cuda_source s = start_source(e, command, CUDA_ITEMS);
     const struct remat_operand *last = &e->program->operands[command->operand_end - 1];
     for (uint32_t k = 0; k < last->rank; k++)
         s.rows *= (uint64_t)last->shape[k];
@@ -453,9 +449,7 @@ static remat_status emit_attention(struct emitter *e, const struct remat_command
                                    enum cuda_shape shape)
 {
     remat_status st = REMAT_OK;
-    struct remat_text text = {.arena = e->scratch};
-    struct cuda_source s = {
-        .ctx = e->ctx, .command = command, .shape = shape, .out = &text, .indent = 1};
+    struct cuda_source s = start_source(e, command, shape);
     uint64_t blocks;
     if (e->code->prelude_count == 1)
         add_prelude(e, cuda_attention);
@@ -466,8 +460,7 @@ static remat_status emit_attention(struct emitter *e, const struct remat_command
     REMAT_TRY(add_launch(e, &s, blocks));
     add_words_of(e, command);
     if (shape != CUDA_FORWARD) {
-        REMAT_PUSH(e->arena, &e->words, ((struct remat_cuda_word){.kind = REMAT_CUDA_WORKSPACE}));
-        e->launches.items[e->launches.count - 1].word_end++;
+        add_word(e, REMAT_CUDA_WORKSPACE, 0);
         REMAT_TRY(use_workspace(e, command, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
     }
 fail:
@@ -537,6 +530,9 @@ remat_status remat_cuda_emit(remat_context *ctx, struct remat_arena *arena,
         remat_arena_reset(e.scratch);
     }
     out->launch_begin[program->command_count] = (uint32_t)e.launches.count;
+    for (size_t l = 0; l < e.launches.count; l++)
+        e.launches.items[l].word_end =
+            l + 1 < e.launches.count ? e.launches.items[l + 1].word_begin : (uint32_t)e.words.count;
     out->kernels = e.kernels.items, out->kernel_count = (uint32_t)e.kernels.count;
     out->launches = e.launches.items, out->launch_count = (uint32_t)e.launches.count;
     out->words = e.words.items, out->word_count = (uint32_t)e.words.count;

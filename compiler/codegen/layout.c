@@ -78,8 +78,7 @@ static void lay_out(struct cuda_source *s, uint32_t width)
         s->tail = s->columns % 64 != 0;
 }
 
-/* Marks the values that a later pass needs too. How many are alive at once at most, UINT32_MAX when
- * out of memory. */
+/* Marks the values that a later pass needs too. How many are alive at once at most. */
 static uint32_t find_kept(struct cuda_source *s)
 {
     uint32_t most = 0;
@@ -87,8 +86,6 @@ static uint32_t find_kept(struct cuda_source *s)
         bool done;
         uint32_t first, last; /* passes */
     } *lives = remat_array(s->arena, s->count, sizeof *lives);
-    if (!lives)
-        return UINT32_MAX;
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         for (uint32_t i = 0; i < s->count; i++)
             s->nodes[i].ready = lives[i].done;
@@ -114,12 +111,6 @@ static uint32_t find_kept(struct cuda_source *s)
     return most;
 }
 
-static void forget_kept(struct cuda_source *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        s->nodes[i].kept = false;
-}
-
 static bool fits_registers(const struct cuda_source *s, uint32_t kept,
                            const struct remat_cuda_settings *settings)
 {
@@ -137,14 +128,14 @@ static void choose_rows(struct cuda_source *s, uint32_t width,
             break;
         narrow /= 2;
     }
-    s->resident = kept != UINT32_MAX && fits_registers(s, kept, settings);
+    s->resident = fits_registers(s, kept, settings);
     if (s->columns > TEAM_COLUMNS && (kept == 0 || !s->resident)) {
         s->shape = CUDA_BLOCK;
         lay_out(s, width);
-        s->resident = kept != UINT32_MAX && fits_registers(s, kept, settings);
+        s->resident = fits_registers(s, kept, settings);
     }
-    if (!s->resident)
-        forget_kept(s);
+    for (uint32_t i = 0; i < s->count; i++)
+        s->nodes[i].kept &= s->resident;
 }
 
 static uint32_t choose_slots(const struct cuda_source *s)

@@ -14,37 +14,6 @@ const char *cuda_dtype_name(uint8_t dtype)
     return dtype == CUDA_WORD16 ? "word16" : remat_dtype_name((remat_dtype)dtype);
 }
 
-uint32_t cuda_arity(const struct cuda_node *node)
-{
-    return remat_opcode_arity(node->opcode);
-}
-
-bool cuda_is_load(const struct cuda_node *node)
-{
-    return node->opcode == REMAT_INSTRUCTION_load || node->opcode == REMAT_INSTRUCTION_load_row;
-}
-
-bool cuda_is_store(const struct cuda_node *node)
-{
-    return node->opcode == REMAT_INSTRUCTION_store || cuda_is_flag(node);
-}
-
-bool cuda_is_flag(const struct cuda_node *node)
-{
-    return node->opcode == REMAT_INSTRUCTION_flag;
-}
-
-bool cuda_is_random(const struct cuda_node *node)
-{
-    return node->opcode == REMAT_INSTRUCTION_random;
-}
-
-bool cuda_is_reduction(const struct cuda_node *node)
-{
-    return remat_opcode_is_row_reduction(node->opcode) ||
-           remat_opcode_is_column_reduction(node->opcode);
-}
-
 bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node)
 {
     if (cuda_is_store(node)) {
@@ -52,11 +21,6 @@ bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node)
         return class == REMAT_CLASS_ELEMENT || class == REMAT_CLASS_CONSTANT;
     }
     return node->variation == CUDA_BY_ELEMENT || cuda_is_reduction(node);
-}
-
-uint32_t cuda_made_after(const struct cuda_node *node)
-{
-    return node->pass + cuda_is_reduction(node);
 }
 
 bool cuda_stores_rows(const struct cuda_source *s)
@@ -222,16 +186,21 @@ static enum cuda_variation join(enum cuda_variation x, enum cuda_variation y)
     return x == CUDA_UNIFORM ? y : CUDA_BY_ELEMENT;
 }
 
+bool cuda_moves_by_row(const struct cuda_source *s, const struct cuda_access *access)
+{
+    for (uint32_t k = 0; k < s->row_axes; k++)
+        if (access->strides[k])
+            return true;
+    return false;
+}
+
 static enum cuda_variation variation_of(const struct cuda_source *s, const struct cuda_node *node)
 {
     if (cuda_is_load(node)) {
         const struct cuda_access *access = &s->accesses[node->access];
         if (access->column_stride)
             return CUDA_BY_ELEMENT;
-        for (uint32_t k = 0; k < s->row_axes; k++)
-            if (access->strides[k])
-                return CUDA_BY_ROW;
-        return CUDA_UNIFORM;
+        return cuda_moves_by_row(s, access) ? CUDA_BY_ROW : CUDA_UNIFORM;
     }
     if (node->opcode == REMAT_INSTRUCTION_column || cuda_is_random(node))
         return CUDA_BY_ELEMENT;
@@ -355,22 +324,20 @@ bool cuda_pass_is_empty(const struct cuda_source *s)
     return true;
 }
 
-remat_status cuda_source_read(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program,
-                              const struct remat_command *command, struct cuda_source *out)
+remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program)
 {
     remat_status st = REMAT_OK;
-    *out = (struct cuda_source){.ctx = ctx, .arena = arena, .command = command};
     REMAT_TRY(read_instructions(out, program));
     /* Up to here at most CUDA_THREADS * 8 beyond an end is computed with in 32 bits. */
     if (out->rows > UINT32_MAX - 65536 || out->columns > UINT32_MAX - 65536)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+        REMAT_FAIL(out->ctx, REMAT_ERROR_INVALID,
                    "command \"%s\": %llu rows of %llu elements are too many for CUDA text",
-                   command->name, (unsigned long long)out->rows, (unsigned long long)out->columns);
+                   out->command->name, (unsigned long long)out->rows,
+                   (unsigned long long)out->columns);
     if (2 + out->operand_count + out->site_count + 1 > REMAT_CUDA_WORDS_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
+        REMAT_FAIL(out->ctx, REMAT_ERROR_INVALID,
                    "command \"%s\": %u operands and %u sites are too many for CUDA text",
-                   command->name, out->operand_count, out->site_count);
+                   out->command->name, out->operand_count, out->site_count);
     assign_passes(out);
 fail:
     return st;

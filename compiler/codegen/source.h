@@ -88,22 +88,46 @@ static inline uint64_t cuda_divide_up(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
+static inline uint32_t cuda_arity(const struct cuda_node *node)
+{
+    return remat_opcode_arity(node->opcode);
+}
+static inline bool cuda_is_load(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_load || node->opcode == REMAT_INSTRUCTION_load_row;
+}
+static inline bool cuda_is_flag(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_flag;
+}
+/* Or flag. */
+static inline bool cuda_is_store(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_store || cuda_is_flag(node);
+}
+static inline bool cuda_is_random(const struct cuda_node *node)
+{
+    return node->opcode == REMAT_INSTRUCTION_random;
+}
+static inline bool cuda_is_reduction(const struct cuda_node *node)
+{
+    return remat_opcode_is_row_reduction(node->opcode) ||
+           remat_opcode_is_column_reduction(node->opcode);
+}
+/* A column's value is there after so many passes. */
+static inline uint32_t cuda_made_after(const struct cuda_node *node)
+{
+    return node->pass + cuda_is_reduction(node);
+}
+
 /* --- source.c: from a command to nodes --- */
-remat_status cuda_source_read(remat_context *ctx, struct remat_arena *arena,
-                              const struct remat_program *program,
-                              const struct remat_command *command, struct cuda_source *out);
+/* The source has its context, arena and command. */
+remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program);
 uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
-uint32_t cuda_arity(const struct cuda_node *node);
-bool cuda_is_load(const struct cuda_node *node);
-bool cuda_is_store(const struct cuda_node *node); /* or flag */
-bool cuda_is_flag(const struct cuda_node *node);
-bool cuda_is_random(const struct cuda_node *node);
-bool cuda_is_reduction(const struct cuda_node *node);
 /* Stores and values that are computed per element. */
 bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node);
-/* A column's value is there after so many passes. */
-uint32_t cuda_made_after(const struct cuda_node *node);
+bool cuda_moves_by_row(const struct cuda_source *s, const struct cuda_access *access);
 bool cuda_stores_rows(const struct cuda_source *s); /* a value a row */
 /* What one thread stores over, others load: they must have done so before. */
 bool cuda_stores_over_shared_load(const struct cuda_source *s);

@@ -196,7 +196,7 @@ static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, 
 {
     struct remat_text names = {.arena = arena};
     for (unsigned i = 0; i < remat_device_text_count; i++)
-        remat_text_append(&names, "%s%s", i ? ", " : "", remat_device_names[i]);
+        remat_text_append(&names, "%s%s", i ? ", " : "", remat_device_texts[i].name);
     return remat_error(ctx, REMAT_ERROR_USAGE,
                        "--target '%s' is unknown (accepted: %s, or a description file NAME.json)",
                        name, names.items ? names.items : "");
@@ -218,9 +218,4 @@ remat_status remat_device_description_read(remat_context *ctx, struct remat_aren
     REMAT_TRY(parse(ctx, arena, name, text, bytes, out));
 fail:
     return st;
-}
-
-const char *const *remat_device_description_names(void)
-{
-    return remat_device_names;
 }

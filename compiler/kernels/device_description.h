@@ -40,7 +40,5 @@ struct remat_device_description {
 /* `name`: a built-in name or the path of a .json file. Unknown names list the built-in ones. */
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
                                            const char *name, struct remat_device_description *out);
-/* Names of the built-in descriptions, NULL-terminated. */
-const char *const *remat_device_description_names(void);
 
 #endif

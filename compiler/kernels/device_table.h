@@ -8,6 +8,5 @@ struct remat_device_text {
 };
 extern const struct remat_device_text remat_device_texts[];
 extern const unsigned remat_device_text_count;
-extern const char *const remat_device_names[]; /* NULL-terminated */
 
 #endif

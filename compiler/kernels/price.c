@@ -298,7 +298,7 @@ struct remat_device_description remat_price_floor(const struct remat_device_desc
 {
     if (!device->profile)
         return *device;
-    struct remat_profile_line line = remat_profile_floor(device->profile);
+    struct remat_profile_line line = device->profile->floor;
     line.launch_ns *= BELOW;
     line.ratio *= BELOW;
     return on_line(device, line);
@@ -306,7 +306,7 @@ struct remat_device_description remat_price_floor(const struct remat_device_desc
 
 struct remat_device_description remat_price_typical(const struct remat_device_description *device)
 {
-    return device->profile ? on_line(device, remat_profile_typical(device->profile)) : *device;
+    return device->profile ? on_line(device, device->profile->typical) : *device;
 }
 
 remat_status remat_price_check(remat_context *ctx, const struct remat_graph *graph,

@@ -12,15 +12,9 @@
 
 enum { FLOOR_STEPS = 120 };
 
-struct row {
+struct remat_profile_row {
     uint64_t kernel, size;
     double roofline_ns, measured_ns;
-};
-
-struct remat_profile {
-    uint32_t count;
-    struct row *rows;
-    struct remat_profile_line floor, typical; /* of kernel programs; as described: there are none */
 };
 
 /* --- what identifies a row --- */
@@ -33,24 +27,25 @@ static uint64_t hash_name(const char *name)
     return remat_hash_string(hash ? hash : name, 0);
 }
 
-static void hash_operand(const char *text, size_t length, struct row *row)
+static void hash_operand(const char *text, size_t length, struct remat_profile_row *row)
 {
     const char *bracket = memchr(text, '[', length);
     row->kernel = remat_hash(text, bracket ? (size_t)(bracket - text) : length, row->kernel);
     row->size = remat_hash(text, length, row->size);
 }
 
-static void hash_size(uint64_t flops, uint64_t moved_bytes, struct row *row)
+static void hash_size(uint64_t flops, uint64_t moved_bytes, struct remat_profile_row *row)
 {
     row->size = remat_hash(&flops, sizeof flops, row->size);
     row->size = remat_hash(&moved_bytes, sizeof moved_bytes, row->size);
 }
 
-static struct row identify(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
-                           uint64_t flops, uint64_t moved_bytes)
+static struct remat_profile_row identify(const struct remat_graph *graph,
+                                         const struct remat_fused_kernel *kernel, uint64_t flops,
+                                         uint64_t moved_bytes)
 {
     char text[REMAT_OPERAND_TEXT_BYTES];
-    struct row row = {0};
+    struct remat_profile_row row = {0};
     if (kernel->kind == REMAT_KERNEL_program)
         snprintf(text, sizeof text, "#%08" PRIx32, remat_kernel_key_hash(kernel));
     else
@@ -143,16 +138,6 @@ static struct remat_profile_line find_floor(const struct samples *s,
     return (struct remat_profile_line){fmax(0, launch_below(s, low, most)), low};
 }
 
-struct remat_profile_line remat_profile_floor(const struct remat_profile *profile)
-{
-    return profile->floor;
-}
-
-struct remat_profile_line remat_profile_typical(const struct remat_profile *profile)
-{
-    return profile->typical;
-}
-
 /* --- the file --- */
 
 struct reader {
@@ -209,7 +194,7 @@ static uint32_t kind_of(const char *kernel)
 }
 
 static remat_status read_row(const struct reader *r, struct remat_arena *arena, json_t *object,
-                             size_t index, struct samples *programs, struct row *out)
+                             size_t index, struct samples *programs, struct remat_profile_row *out)
 {
     remat_status st = REMAT_OK;
     const char *kernel, *operands;
@@ -225,7 +210,8 @@ static remat_status read_row(const struct reader *r, struct remat_arena *arena, 
     if (kind == REMAT_KERNEL_KIND_COUNT)
         return fail_key(r, index, "kernel", "is no kernel");
     (void)remat_dtype_parse(operands, strcspn(operands, "["), &dtype);
-    *out = (struct row){.kernel = hash_name(kernel), .measured_ns = (double)median_ns};
+    *out =
+        (struct remat_profile_row){.kernel = hash_name(kernel), .measured_ns = (double)median_ns};
     for (const char *text = operands; *text;) {
         size_t length = strcspn(text, " ");
         hash_operand(text, length, out);
@@ -267,7 +253,7 @@ static remat_status check_device(const struct reader *r, json_t *root)
 
 static int compare_rows(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct remat_profile_row *x = a, *y = b;
     if (x->kernel != y->kernel)
         return x->kernel < y->kernel ? -1 : 1;
     if (x->roofline_ns != y->roofline_ns)
@@ -335,7 +321,7 @@ struct side {
     uint32_t count;
 };
 
-static void add_to_side(struct side *side, const struct row *row, bool nearer)
+static void add_to_side(struct side *side, const struct remat_profile_row *row, bool nearer)
 {
     if (side->count && row->roofline_ns != side->roofline_ns) {
         if (!nearer)
@@ -382,7 +368,7 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
                            const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                            uint64_t flops, uint64_t moved_bytes, double *ns)
 {
-    struct row wanted = identify(graph, kernel, flops, moved_bytes);
+    struct remat_profile_row wanted = identify(graph, kernel, flops, moved_bytes);
     struct side below = {0}, above = {0};
     remat_dtype dtype = graph->values[kernel->operands[0].value.i].dtype;
     bool program = kernel->kind == REMAT_KERNEL_program;
@@ -390,7 +376,7 @@ uint8_t remat_profile_time(const struct remat_profile *profile,
     double roofline = roofline_ns(busy, device);
     for (uint32_t i = first_row(profile, wanted.kernel);
          i < profile->count && profile->rows[i].kernel == wanted.kernel; i++) {
-        const struct row *row = &profile->rows[i];
+        const struct remat_profile_row *row = &profile->rows[i];
         if (row->size == wanted.size) {
             *ns = row->measured_ns;
             return REMAT_COST_MEASURED;

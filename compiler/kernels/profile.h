@@ -18,11 +18,15 @@ remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, c
 struct remat_profile_line {
     double launch_ns, ratio;
 };
-/* Measured / roofline of all kernel programs in the profile, by which others are modelled. */
-struct remat_profile_line remat_profile_typical(const struct remat_profile *profile);
-/* No kernel program has a time below this line, whatever the source: of the lines nowhere above the
- * typical one and the measured programs the highest at their mean size. */
-struct remat_profile_line remat_profile_floor(const struct remat_profile *profile);
+struct remat_profile {
+    uint32_t count;
+    struct remat_profile_row *rows; /* private */
+    /* Measured / roofline of all kernel programs in the profile, by which others are modelled. */
+    struct remat_profile_line typical;
+    /* No kernel program has a time below this line, whatever the source: of the lines nowhere above
+     * the typical one and the measured programs the highest at their mean size. */
+    struct remat_profile_line floor;
+};
 
 /* The time of a kernel with these flops and moved bytes, which is modelled as *ns, and where it
  * comes from (enum remat_cost_source): measured      it is in the profile: same kernel, dtypes,

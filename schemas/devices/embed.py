@@ -12,20 +12,18 @@ def main():
         path.resolve() for path in map(pathlib.Path, inputs))
     if forgotten:
         sys.exit(f"not listed in compiler/kernels/meson.build: {sorted(forgotten)}")
-    rows, names = [], []
+    rows = []
     for path in sorted(map(pathlib.Path, inputs)):
         text = path.read_text(encoding="utf-8")
         if json.loads(text)["name"] != path.stem:
             sys.exit(f"{path}: its name must be \"{path.stem}\"")
         lines = "\n".join("        " + json.dumps(line + "\n") for line in text.splitlines())
         rows.append(f'    {{"{path.stem}",\n{lines}}},\n')
-        names.append(f'"{path.stem}", ')
     pathlib.Path(output).write_text(
         "/* Made by schemas/devices/embed.py. */\n"
         '#include "device_table.h"\n\n'
         "const struct remat_device_text remat_device_texts[] = {\n" + "".join(rows) +
-        "};\nconst unsigned remat_device_text_count = " + str(len(rows)) + ";\n"
-        "const char *const remat_device_names[] = {" + "".join(names) + "0};\n",
+        "};\nconst unsigned remat_device_text_count = " + str(len(rows)) + ";\n",
         encoding="utf-8")
 
 
