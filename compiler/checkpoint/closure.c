@@ -16,6 +16,8 @@ enum { ITEMS_MAX = 64 }; /* of a kernel, whose arithmetic is charged */
 
 struct need { /* a site needs a root where a task runs, for a slice of the kernel `writer` */
     uint32_t root, task, writer;
+    uint32_t leaf; /* what it loads at least for the root: that, or what that is made of */
+    double leaf_ps;
 };
 
 struct builder {
@@ -298,66 +300,58 @@ static bool may_make(const struct builder *b, uint32_t kernel, bool rerun, uint3
            (rerun && remat_settled_writer(b->s, root) == kernel && remat_is_candidate(b->s, root));
 }
 
-/* Where it needs the value, whatever else is decided: at least *ps for loading *leaf, or what is
- * made of that. */
-static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, const struct need *need,
-                      uint32_t *leaf, double *ps)
+/* Where the site needs the root, whatever else is decided: at least leaf_ps for loading the leaf.
+ */
+static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, struct need *need)
 {
-    uint32_t item = b->out->item_of[need->root], best = REMAT_NONE;
-    double most = 0;
-    *leaf = need->root;
-    *ps = !rerun && remat_kernel_reads(kernel_at(b, kernel), need->root)
-              ? 0
-              : load_ps(b, need->writer, need->root);
-    if (*ps == 0 || remat_is_none(item) || !may_make(b, kernel, rerun, need->root))
+    uint32_t item = b->out->item_of[need->root];
+    bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), need->root);
+    double most_ps = 0;
+    need->leaf = need->root;
+    need->leaf_ps = reads ? 0 : load_ps(b, need->writer, need->root);
+    if (need->leaf_ps == 0 || remat_is_none(item) || !may_make(b, kernel, rerun, need->root))
         return;
     for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++) {
-        struct need of = {slice_of(b, item)->reads[r].root, need->task, writer_of(b, item)};
-        uint32_t other;
-        double other_ps;
-        find_leaf(b, kernel, rerun, &of, &other, &other_ps);
-        if (other_ps > most) {
-            most = other_ps;
-            best = other;
+        struct need of = {slice_of(b, item)->reads[r].root, need->task, writer_of(b, item), 0, 0};
+        find_leaf(b, kernel, rerun, &of);
+        if (of.leaf_ps > most_ps) {
+            most_ps = of.leaf_ps;
+            need->leaf = of.leaf;
         }
     }
-    *ps = most < *ps ? most : *ps;
-    *leaf = best;
+    need->leaf_ps = fmin(most_ps, need->leaf_ps);
 }
 
-struct charge { /* for loading a root or what is made of it */
-    uint32_t root, node;
-    double least_ps;
-};
-
+/* An extra for each leaf. */
 struct charges {
-    struct charge *items;
+    struct charge {
+        uint32_t leaf, node;
+        double least_ps;
+    } * items;
     size_t count, capacity;
 };
 
-static void find_charge(struct builder *b, struct charges *list, uint32_t root, double ps)
+static struct charge *find_charge(struct builder *b, struct charges *list, const struct need *need)
 {
     for (size_t c = 0; c < list->count; c++)
-        if (list->items[c].root == root) {
-            list->items[c].least_ps = fmin(list->items[c].least_ps, ps);
-            return;
-        }
-    REMAT_PUSH(b->arena, list, ((struct charge){.root = root, .least_ps = ps}));
+        if (list->items[c].leaf == need->leaf)
+            return &list->items[c];
+    REMAT_PUSH(b->arena, list, ((struct charge){.leaf = need->leaf, .least_ps = need->leaf_ps}));
+    return &list->items[list->count - 1];
 }
 
 /* What of a need is beyond the charge for its leaf: paid where the site loads the root itself. */
 static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struct need *need,
                      double ps)
 {
-    uint32_t own, from = remat_border_task_node(&b->out->border, need->task);
     bool may = may_make(b, kernel, rerun, need->root);
-    own = add_extra(b, may ? 0 : ps);
-    add_arc(b, from, own, REMAT_BORDER_RULE);
-    if (may)
-        add_arc(b, own, task_node(b, b->out->item_of[need->root]), remat_ps(floor(ps)));
-    for (const struct need *n = need + 1; n < b->needs.items + b->needs.count; n++)
+    uint32_t own = add_extra(b, may ? 0 : ps);
+    for (const struct need *n = need; n < b->needs.items + b->needs.count; n++) {
         if (n->root == need->root)
             add_arc(b, remat_border_task_node(&b->out->border, n->task), own, REMAT_BORDER_RULE);
+        if (n == need && may)
+            add_arc(b, own, task_node(b, b->out->item_of[need->root]), remat_ps(floor(ps)));
+    }
 }
 
 /* Loads of the needs that were collected: each root is charged once, in full where the site loads
@@ -366,37 +360,34 @@ static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struc
 static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
 {
     struct charges list = {0};
+    struct need *needs = b->needs.items;
     for (size_t n = 0; n < b->needs.count; n++) {
-        uint32_t leaf;
-        double ps;
-        find_leaf(b, kernel, rerun, &b->needs.items[n], &leaf, &ps);
-        if (!remat_is_none(leaf) && ps > 0)
-            find_charge(b, &list, leaf, ps);
+        find_leaf(b, kernel, rerun, &needs[n]);
+        if (needs[n].leaf_ps > 0) {
+            struct charge *charge = find_charge(b, &list, &needs[n]);
+            charge->least_ps = fmin(charge->least_ps, needs[n].leaf_ps);
+        }
     }
     for (size_t c = 0; c < list.count; c++)
         list.items[c].node = add_extra(b, list.items[c].least_ps);
     for (size_t n = 0; n < b->needs.count; n++) {
-        const struct need *need = &b->needs.items[n];
-        uint32_t leaf, from = remat_border_task_node(&b->out->border, need->task);
-        double ps, charged = 0, all = INFINITY;
+        uint32_t root = needs[n].root;
+        double charged = 0, all = INFINITY;
         bool first = true;
-        find_leaf(b, kernel, rerun, need, &leaf, &ps);
-        for (size_t c = 0; ps > 0 && c < list.count; c++)
-            if (list.items[c].root == leaf) {
-                add_arc(b, from, list.items[c].node, REMAT_BORDER_RULE);
-                charged = list.items[c].least_ps;
-            }
-        for (size_t m = 0; m < b->needs.count; m++) {
-            const struct need *other = &b->needs.items[m];
-            if (other->root != need->root)
-                continue;
-            first &= m >= n;
-            all = fmin(all, load_ps(b, other->writer, other->root));
+        if (needs[n].leaf_ps > 0) {
+            const struct charge *charge = find_charge(b, &list, &needs[n]);
+            charged = charge->least_ps;
+            add_arc(b, remat_border_task_node(&b->out->border, needs[n].task), charge->node,
+                    REMAT_BORDER_RULE);
         }
-        if (!rerun && remat_kernel_reads(kernel_at(b, kernel), need->root))
-            all = 0;
-        if (first && all >= charged + 1)
-            add_rest(b, kernel, rerun, need, all - charged);
+        for (size_t m = 0; m < b->needs.count; m++)
+            if (needs[m].root == root) {
+                first &= m >= n;
+                all = fmin(all, load_ps(b, needs[m].writer, root));
+            }
+        bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), root);
+        if (first && !reads && all >= charged + 1)
+            add_rest(b, kernel, rerun, &needs[n], all - charged);
     }
     b->needs.count = 0;
 }
@@ -407,31 +398,27 @@ static void need_slice(struct builder *b, uint32_t item)
     for (uint32_t r = 0; r < slice->read_count; r++)
         REMAT_PUSH(b->arena, &b->needs,
                    ((struct need){slice->reads[r].root, b->out->border.items[item].task,
-                                  writer_of(b, item)}));
+                                  writer_of(b, item), 0, 0}));
 }
 
 /* Each of the items' own share of the arithmetic that makes them all: what it alone needs. */
 static void charge_flops(struct builder *b, const uint32_t *items, uint32_t count)
 {
     uint32_t roots[ITEMS_MAX];
-    struct remat_load all, rest;
     if (count == 0 || count > ITEMS_MAX)
         return;
     for (uint32_t i = 0; i < count; i++)
         roots[i] = root_of(b, items[i]);
-    all = remat_settled_load(b->scratch, b->s, roots, count, &b->device);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t last = roots[count - 1];
-        roots[count - 1] = roots[i];
-        roots[i] = last;
-        rest.compute_ns = 0;
+    double all_ns = remat_settled_load(b->scratch, b->s, roots, count, &b->device).compute_ns;
+    for (uint32_t i = 0; i < count; i++) { /* the others: all but roots[0] */
+        roots[0] = root_of(b, items[i]);
+        roots[i] = root_of(b, items[0]);
+        struct remat_load rest = {0};
         if (count > 1)
-            rest = remat_settled_load(b->scratch, b->s, roots, count - 1, &b->device);
-        last = roots[count - 1];
-        roots[count - 1] = roots[i];
-        roots[i] = last;
-        if (all.compute_ns > rest.compute_ns)
-            charge_task(b, items[i], 1000 * (all.compute_ns - rest.compute_ns));
+            rest = remat_settled_load(b->scratch, b->s, roots + 1, count - 1, &b->device);
+        if (all_ns > rest.compute_ns)
+            charge_task(b, items[i], 1000 * (all_ns - rest.compute_ns));
+        roots[i] = root_of(b, items[i]);
     }
     remat_arena_reset(b->scratch);
 }
@@ -464,11 +451,9 @@ static double least_with(const struct builder *b, uint32_t k, const struct set *
         load.compute_ns += set->compute_ns[i];
         load.memory_ns -= moved_ps(b, k, root_of(b, set->items[i])) / 1000;
         for (uint32_t r = 0; r < slice->read_count; r++) {
-            struct need need = {slice->reads[r].root, 0, writer_of(b, set->items[i])};
-            uint32_t leaf;
-            double ps;
-            find_leaf(b, k, false, &need, &leaf, &ps);
-            most_ps = fmax(most_ps, ps);
+            struct need need = {slice->reads[r].root, 0, writer_of(b, set->items[i]), 0, 0};
+            find_leaf(b, k, false, &need);
+            most_ps = fmax(most_ps, need.leaf_ps);
         }
     }
     return fmax(load.compute_ns, load.memory_ns + most_ps / 1000);

@@ -235,20 +235,18 @@ struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
     return cost;
 }
 
-remat_status remat_evaluate_packed(struct remat_evaluator *e, const struct remat_decision *decision,
-                                   uint64_t limit_bytes, uint64_t guard_bytes,
-                                   struct remat_evaluation *out)
+struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
+                                              const struct remat_decision *decision,
+                                              uint64_t limit_bytes, uint64_t guard_bytes)
 {
-    remat_status st = REMAT_OK;
     struct remat_lifespans lifespans;
     e = remat_evaluator_for(e, decision);
-    *out = arrange(e, decision, &lifespans);
-    if (out->live_peak_bytes > limit_bytes)
-        goto fail;
-    remat_stopwatch_start(e->watch);
-    out->arena_bytes = remat_packed_bytes(e->scratch, e->statics, &lifespans, guard_bytes);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
-fail:
+    struct remat_evaluation cost = arrange(e, decision, &lifespans);
+    if (cost.live_peak_bytes <= limit_bytes) {
+        remat_stopwatch_start(e->watch);
+        cost.arena_bytes = remat_packed_bytes(e->scratch, e->statics, &lifespans, guard_bytes);
+        remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
+    }
     remat_arena_reset(e->scratch);
-    return st;
+    return cost;
 }

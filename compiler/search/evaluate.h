@@ -98,8 +98,8 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
 
 /* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place, with
  * its guard_bytes. */
-remat_status remat_evaluate_packed(struct remat_evaluator *evaluator,
-                                   const struct remat_decision *decision, uint64_t limit_bytes,
-                                   uint64_t guard_bytes, struct remat_evaluation *out);
+struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *evaluator,
+                                              const struct remat_decision *decision,
+                                              uint64_t limit_bytes, uint64_t guard_bytes);
 
 #endif

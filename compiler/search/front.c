@@ -91,7 +91,7 @@ static remat_status begin(struct walk *w)
     REMAT_TRY(remat_search_policies(s, true, &policies));
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
-            REMAT_TRY(remat_proposal_evaluate(s, &policies.items[i], 0));
+            remat_proposal_evaluate(s, &policies.items[i], 0);
             add_point(w, &policies.items[i]);
         }
     s->state.to_see_count = (uint32_t)policies.count;
@@ -120,13 +120,12 @@ static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
     return below > w->room_bytes / LAST_ROOMS ? below - w->room_bytes / LAST_ROOMS : 0;
 }
 
-static remat_status walk(struct walk *w)
+static void walk(struct walk *w)
 {
-    remat_status st = REMAT_OK;
     struct remat_proposal proposal;
     uint64_t limit_bytes = UINT64_MAX;
     while (remat_queue_take(&w->queue, limit_bytes, &proposal)) {
-        REMAT_TRY(remat_queue_evaluate(&w->queue, &proposal, 0));
+        remat_queue_evaluate(&w->queue, &proposal, 0);
         add_point(w, &proposal);
         if (!w->all)
             remat_queue_learn(&w->queue, &proposal);
@@ -135,8 +134,6 @@ static remat_status walk(struct walk *w)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
     remat_queue_show(&w->queue);
-fail:
-    return st;
 }
 
 remat_status remat_search_front(struct remat_search *s, const struct remat_frontier_point *plan,
@@ -146,7 +143,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
     struct walk w = {.search = s};
     s->scratch = remat_scratch_open(s->ctx);
     REMAT_TRY(begin(&w));
-    REMAT_TRY(walk(&w));
+    walk(&w);
     if (plan)
         REMAT_PUSH(s->arena, &w.points, *plan);
     sort_points(&w.points);

@@ -37,20 +37,17 @@ uint64_t remat_proposal_live_peak(struct remat_search *s, struct remat_proposal 
     return bytes;
 }
 
-remat_status remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *proposal,
-                                     uint64_t limit_bytes)
+void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *proposal,
+                             uint64_t limit_bytes)
 {
-    remat_status st = REMAT_OK;
     struct remat_decision decision;
     struct remat_notes ignored = {0};
     decide(s, s->scratch, proposal, &ignored, &decision);
-    REMAT_TRY(remat_evaluate_packed(s->evaluator, &decision, limit_bytes, s->settings->guard_bytes,
-                                    &proposal->cost));
+    proposal->cost =
+        remat_evaluate_packed(s->evaluator, &decision, limit_bytes, s->settings->guard_bytes);
     if (proposal->cost.arena_bytes < s->fixed_arena_bytes)
         proposal->cost.arena_bytes = s->fixed_arena_bytes;
-fail:
     remat_arena_reset(s->scratch);
-    return st;
 }
 
 void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all,

@@ -31,8 +31,8 @@ void remat_proposal_find_least(struct remat_search *search, struct remat_proposa
 uint64_t remat_proposal_live_peak(struct remat_search *search, struct remat_proposal proposal);
 
 /* Fills proposal->cost; packed where the live peak is at most limit_bytes. */
-remat_status remat_proposal_evaluate(struct remat_search *search, struct remat_proposal *proposal,
-                                     uint64_t limit_bytes);
+void remat_proposal_evaluate(struct remat_search *search, struct remat_proposal *proposal,
+                             uint64_t limit_bytes);
 
 /* Those that have been evaluated, to settings->tried; `all` is how many there were to choose from.
  */

@@ -180,12 +180,11 @@ bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_
     return false;
 }
 
-remat_status remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
-                                  uint64_t limit_bytes)
+void remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
+                          uint64_t limit_bytes)
 {
-    remat_status st = remat_proposal_evaluate(q->search, proposal, limit_bytes);
+    remat_proposal_evaluate(q->search, proposal, limit_bytes);
     q->taken.items[q->taken.count - 1].cost = proposal->cost;
-    return st;
 }
 
 void remat_queue_show(const struct remat_queue *q)
@@ -200,16 +199,15 @@ static bool is_better(const struct remat_evaluation *a, const struct remat_evalu
                                     : a->live_peak_bytes < b->live_peak_bytes;
 }
 
-remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
-                                 struct remat_proposal *best, bool *found)
+void remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *best,
+                         bool *found)
 {
-    remat_status st = REMAT_OK;
     struct remat_proposal proposal;
     for (;;) {
         q->last_key = *found ? best->cost.step_ns : 0;
         if (!remat_queue_take(q, limit_bytes, &proposal))
             break;
-        REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
+        remat_queue_evaluate(q, &proposal, limit_bytes);
         if (proposal.cost.arena_bytes > limit_bytes ||
             (*found && !is_better(&proposal.cost, &best->cost)))
             continue;
@@ -218,25 +216,21 @@ remat_status remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes,
         q->search->state.best_ns = proposal.cost.step_ns;
     }
     remat_queue_show(q);
-fail:
-    return st;
 }
 
-remat_status remat_queue_smallest(struct remat_queue *q, struct remat_proposal *out, bool *found)
+bool remat_queue_smallest(struct remat_queue *q, struct remat_proposal *out)
 {
-    remat_status st = REMAT_OK;
+    bool found = false;
     struct remat_proposal proposal;
     uint64_t limit_bytes = UINT64_MAX - 1;
-    *found = false;
     while (remat_queue_take(q, limit_bytes, &proposal)) {
-        REMAT_TRY(remat_queue_evaluate(q, &proposal, limit_bytes));
+        remat_queue_evaluate(q, &proposal, limit_bytes);
         if (proposal.cost.arena_bytes <= limit_bytes) {
             *out = proposal;
-            *found = true;
+            found = true;
             limit_bytes = proposal.cost.arena_bytes - 1;
         }
     }
     remat_queue_show(q);
-fail:
-    return st;
+    return found;
 }

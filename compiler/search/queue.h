@@ -68,8 +68,8 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
 bool remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes, struct remat_proposal *out);
 
 /* Evaluates the proposal that was taken last; packed where its live peak is at most limit_bytes. */
-remat_status remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *proposal,
-                                  uint64_t limit_bytes);
+void remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *proposal,
+                          uint64_t limit_bytes);
 
 /* Has settings->tried see what was evaluated. */
 void remat_queue_show(const struct remat_queue *queue);
@@ -80,11 +80,10 @@ void remat_queue_learn(struct remat_queue *queue, const struct remat_proposal *p
 
 /* The fastest whose packed arena fits limit_bytes, of a queue by time. With *found there is one to
  * be beaten, in *best, which stays as it is where nothing is. */
-remat_status remat_queue_fastest(struct remat_queue *queue, uint64_t limit_bytes,
-                                 struct remat_proposal *best, bool *found);
+void remat_queue_fastest(struct remat_queue *queue, uint64_t limit_bytes,
+                         struct remat_proposal *best, bool *found);
 
-/* The one with the smallest packed arena, of a queue by bytes. */
-remat_status remat_queue_smallest(struct remat_queue *queue, struct remat_proposal *out,
-                                  bool *found);
+/* The one with the smallest packed arena, of a queue by bytes. False: there is none. */
+bool remat_queue_smallest(struct remat_queue *queue, struct remat_proposal *out);
 
 #endif

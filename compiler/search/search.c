@@ -99,10 +99,9 @@ static void show_bound(const struct run *r)
 }
 
 /* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
-static remat_status find_manual(const struct run *r, bool with_flags, struct remat_proposal *out,
-                                bool *found)
+static bool find_manual(const struct run *r, bool with_flags, struct remat_proposal *out)
 {
-    remat_status st = REMAT_OK;
+    bool found = false;
     struct remat_queue queue = queue_of(
         r, with_flags ? "manual policies with Megatron flags" : "manual policies, fastest first",
         REMAT_FASTEST_FIRST);
@@ -110,25 +109,21 @@ static remat_status find_manual(const struct run *r, bool with_flags, struct rem
         if (!with_flags ||
             remat_policy_megatron_flags(r->search->arena, r->policies.items[i].policy))
             remat_queue_add(&queue, &r->policies.items[i]);
-    st = remat_queue_fastest(&queue, r->search->limit_bytes, out, found);
-    return st;
+    remat_queue_fastest(&queue, r->search->limit_bytes, out, &found);
+    return found;
 }
 
 static remat_status refuse(const struct run *r)
 {
-    remat_status st = REMAT_OK;
     struct remat_queue queue =
         queue_of(r, "nothing fits: all, smallest bound first", REMAT_SMALLEST_FIRST);
     struct remat_proposal smallest;
-    bool found;
     for (size_t i = 0; i < r->policies.count; i++)
         remat_queue_add(&queue, &r->policies.items[i]);
     if (r->per_op)
         remat_queue_add_planned(&queue);
-    REMAT_TRY(remat_queue_smallest(&queue, &smallest, &found));
-    st = found ? remat_infeasible(r->search, &smallest) : remat_infeasible_cut_short(r->search);
-fail:
-    return st;
+    return remat_queue_smallest(&queue, &smallest) ? remat_infeasible(r->search, &smallest)
+                                                   : remat_infeasible_cut_short(r->search);
 }
 
 /* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
@@ -148,20 +143,18 @@ static struct remat_proposal find_smallest_nested(const struct run *r)
     return remat_queue_step(0, low);
 }
 
-static remat_status try(const struct run *r, const struct remat_proposal *proposal,
-                        struct remat_proposal *out, bool *found)
+static bool try(const struct run *r, const struct remat_proposal *proposal,
+                struct remat_proposal *out)
 {
     *out = *proposal;
-    remat_status st = remat_proposal_evaluate(r->search, out, r->search->limit_bytes);
-    *found = st == REMAT_OK && out->cost.arena_bytes <= r->search->limit_bytes;
-    return st;
+    remat_proposal_evaluate(r->search, out, r->search->limit_bytes);
+    return out->cost.arena_bytes <= r->search->limit_bytes;
 }
 
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
  * recomputation, the end of the first path, and the smallest of what it nests. */
 static remat_status rescue(const struct run *r, struct remat_proposal *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_proposal *full = &r->policies.items[0];
     struct remat_proposal step;
     bool found = false;
@@ -170,24 +163,20 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
     for (size_t i = 0; i < r->policies.count && !found; i++) {
         const struct remat_proposal *policy = &r->policies.items[i];
         if (policy->policy->granularity == REMAT_POLICY_NONE)
-            REMAT_TRY(try(r, policy, out, &found));
+            found = try(r, policy, out);
         if (policy->policy->granularity == REMAT_POLICY_LAYERS && policy->policy->group == 1)
             full = policy; /* the slowest comes last */
     }
-    if (!found)
-        REMAT_TRY(try(r, full, out, &found));
+    found = found || try(r, full, out);
     if (!found && r->per_op) {
         step = remat_queue_step(0, remat_planner_path_length(r->search->planner, 0) - 1);
-        REMAT_TRY(try(r, &step, out, &found));
+        found = try(r, &step, out);
     }
     if (!found && r->per_op) {
         step = find_smallest_nested(r);
-        REMAT_TRY(try(r, &step, out, &found));
+        found = try(r, &step, out);
     }
-    if (!found)
-        st = remat_infeasible_cut_short(r->search);
-fail:
-    return st;
+    return found ? REMAT_OK : remat_infeasible_cut_short(r->search);
 }
 
 /* Of a whole step, by class. */
@@ -201,27 +190,21 @@ static struct remat_class_times times_of(const struct remat_search *s,
 }
 
 /* The policy fits, and costs that are off could put it in front of what takes *chosen. */
-static remat_status is_rival(struct remat_search *s, struct remat_proposal *policy,
-                             const struct remat_class_times *chosen, bool *out)
+static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
+                     const struct remat_class_times *chosen)
 {
-    remat_status st = REMAT_OK;
     const struct remat_class_times times = times_of(s, policy->least.times);
-    *out = false;
     if (policy->least.live_bytes > s->limit_bytes || !remat_sensitivity_may_lead(&times, chosen))
-        return REMAT_OK;
-    REMAT_TRY(remat_proposal_evaluate(s, policy, s->limit_bytes));
-    *out = policy->cost.arena_bytes <= s->limit_bytes;
-fail:
-    return st;
+        return false;
+    remat_proposal_evaluate(s, policy, s->limit_bytes);
+    return policy->cost.arena_bytes <= s->limit_bytes;
 }
 
 /* Adds the note on `chosen` against all policies that fit, the fastest of which is `manual`, also
  * with costs that are off. Evaluates those that could be in front then. */
-static remat_status compare_manual(struct remat_search *s, struct remat_proposals *policies,
-                                   const struct remat_proposal *chosen,
-                                   const struct remat_proposal *manual)
+static void compare_manual(struct remat_search *s, struct remat_proposals *policies,
+                           const struct remat_proposal *chosen, const struct remat_proposal *manual)
 {
-    remat_status st = REMAT_OK;
     struct remat_class_times *times;
     uint32_t count = 1;
     double slower = (double)remat_search_step_ns(s, manual->cost.step_ns) /
@@ -230,11 +213,9 @@ static remat_status compare_manual(struct remat_search *s, struct remat_proposal
     REMAT_NEW(s->arena, times, policies->count + 1);
     times[0] = times_of(s, chosen->cost.times);
     for (size_t i = 0; i < policies->count; i++) {
-        bool rival;
         if (remat_search_is_over(s))
-            return REMAT_OK;
-        REMAT_TRY(is_rival(s, &policies->items[i], &times[0], &rival));
-        if (rival)
+            return;
+        if (is_rival(s, &policies->items[i], &times[0]))
             times[count++] = times_of(s, policies->items[i].cost.times);
     }
     struct remat_sensitivity sensitivity = remat_sensitivity_of(times, count, 0);
@@ -250,8 +231,6 @@ static remat_status compare_manual(struct remat_search *s, struct remat_proposal
                                     rival, chosen->policy ? "other " : "manual policy ",
                                     sensitivity.held, REMAT_SENSITIVITY_CASES);
     REMAT_PUSH(s->arena, &s->notes, note);
-fail:
-    return st;
 }
 
 /* The fastest of all proposals. *manual: the fastest policy that fits, if possible of those that
@@ -259,38 +238,31 @@ fail:
 static remat_status choose_freely(struct run *r, struct remat_proposal *best,
                                   struct remat_proposal *manual)
 {
-    remat_status st = REMAT_OK;
     struct remat_search *s = r->search;
     struct remat_queue queue =
         queue_of(r, "paths and neighbours, fastest first", REMAT_FASTEST_FIRST);
-    bool found = false, by_hand, by_flags = false;
-    REMAT_TRY(find_manual(r, false, manual, &found));
-    by_hand = found;
+    bool by_hand = find_manual(r, false, manual), found = by_hand;
     *best = *manual;
     if (r->per_op) {
         remat_queue_add_planned(&queue);
-        REMAT_TRY(remat_queue_fastest(&queue, s->limit_bytes, best, &found));
+        remat_queue_fastest(&queue, s->limit_bytes, best, &found);
     }
     if (!found)
         return s->over ? rescue(r, best) : refuse(r);
-    if (!by_hand || s->over)
-        return REMAT_OK;
-    REMAT_TRY(compare_manual(s, &r->policies, best, manual));
-    if (!remat_policy_megatron_flags(s->arena, manual->policy))
-        REMAT_TRY(find_manual(r, true, manual, &by_flags));
-fail:
-    return st;
+    if (by_hand && !s->over) {
+        compare_manual(s, &r->policies, best, manual);
+        if (!remat_policy_megatron_flags(s->arena, manual->policy))
+            find_manual(r, true, manual);
+    }
+    return REMAT_OK;
 }
 
 static remat_status choose_given(const struct run *r, struct remat_proposal *best)
 {
-    remat_status st = REMAT_OK;
     *best = r->policies.items[0];
-    REMAT_TRY(remat_proposal_evaluate(r->search, best, UINT64_MAX));
-    if (best->cost.arena_bytes > r->search->limit_bytes)
-        st = remat_infeasible(r->search, best);
-fail:
-    return st;
+    remat_proposal_evaluate(r->search, best, UINT64_MAX);
+    return best->cost.arena_bytes > r->search->limit_bytes ? remat_infeasible(r->search, best)
+                                                           : REMAT_OK;
 }
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)

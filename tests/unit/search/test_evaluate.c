@@ -55,10 +55,9 @@ static remat_status check_decision(struct subject *s, const struct remat_decisio
     uint64_t arena_bytes, guard_bytes = REMAT_ALIGNMENT;
     remat_arena_init(&scratch, s->ctx);
     cost = remat_evaluate(&s->evaluator, decision);
-    REMAT_TRY(
-        remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes, guard_bytes, &packed));
-    REMAT_TRY(remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes,
-                                    &not_packed));
+    packed = remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes, guard_bytes);
+    not_packed =
+        remat_evaluate_packed(&s->evaluator, decision, cost.live_peak_bytes - 1, guard_bytes);
     REMAT_TRY(subject_rewrite(s, &scratch, decision, &rewritten));
     REMAT_TRY(remat_graph_verify(s->ctx, rewritten));
     REMAT_TRY(

@@ -120,10 +120,9 @@ fail:
     return st;
 }
 
-static remat_status list_nested(struct subject *s, const struct remat_planner *planner,
-                                uint32_t path, struct sizes *sizes)
+static void list_nested(struct subject *s, const struct remat_planner *planner, uint32_t path,
+                        struct sizes *sizes)
 {
-    remat_status st = REMAT_OK;
     uint32_t length = remat_planner_path_length(planner, path);
     uint32_t end = length + remat_planner_nested_count(planner, path);
     uint64_t least_bytes = UINT64_MAX;
@@ -131,15 +130,13 @@ static remat_status list_nested(struct subject *s, const struct remat_planner *p
         struct nested *here = &sizes->nested[sizes->count];
         struct remat_decision decision;
         remat_planner_decide(planner, &s->arena, path, step, &decision);
-        REMAT_TRY(remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX, 0, &here->cost));
+        here->cost = remat_evaluate_packed(&s->evaluator, &decision, UINT64_MAX, 0);
         if (here->cost.live_peak_bytes >= least_bytes)
             break;
         least_bytes = here->cost.live_peak_bytes;
         here->path = path;
         sizes->count++;
     }
-fail:
-    return st;
 }
 
 static const struct nested *fastest(const struct sizes *sizes, uint64_t arena_bytes)
@@ -161,7 +158,7 @@ static remat_status check_sizes(struct subject *s)
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(prepare_sizes(s, &planner));
     for (uint32_t path = 0; path < remat_planner_single_count(planner) + GROUPS_MAX - 1; path++)
-        REMAT_TRY(list_nested(s, planner, path, &sizes));
+        list_nested(s, planner, path, &sizes);
     for (uint32_t i = 0; i < sizes.count; i += 5) {
         uint64_t arena_bytes = sizes.nested[i].cost.arena_bytes;
         const struct nested *best = fastest(&sizes, arena_bytes);
