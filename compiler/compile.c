@@ -320,7 +320,7 @@ static remat_status find_bound(void *user)
     *p->bound_ns = 0;
     REMAT_TRY(start(p));
     REMAT_TRY(remat_search_plan(&p->search));
-    if (p->search.limit_bytes >= remat_planner_floor(p->search.planner))
+    if (p->search.limit_bytes >= p->search.planner->floor_bytes)
         *p->bound_ns = remat_planner_bound(p->search.planner, p->search.limit_bytes) *
                            remat_microbatches(p->search.settings) +
                        p->update.step_ns;

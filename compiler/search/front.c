@@ -157,7 +157,7 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
         .cut_short = s->over,
         .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
     if (out->bounded)
-        out->floor_bytes = remat_planner_floor(s->planner);
+        out->floor_bytes = s->planner->floor_bytes;
     for (uint32_t i = 0; i < out->count && out->bounded; i++) {
         struct remat_frontier_point *point = &out->points[i];
         point->bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);

@@ -138,7 +138,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     uint64_t arena_bytes = proposal->cost.arena_bytes;
     bool per_op =
         !remat_policy_given(&p->settings->policy) && p->settings->solver == REMAT_SOLVER_PER_OP;
-    uint64_t floor_bytes = per_op ? remat_planner_floor(p->planner) : 0;
+    uint64_t floor_bytes = per_op ? p->planner->floor_bytes : 0;
     const struct remat_arrangement *c = &smallest.arranged;
     struct remat_text residents = {.arena = p->arena};
     const char *what = p->over ? "the smallest policy that was tried before the search was ended"
@@ -174,8 +174,7 @@ fail:
 
 remat_status remat_infeasible_cut_short(const struct remat_search *p)
 {
-    uint64_t floor_bytes = remat_planner_floor(p->planner),
-             budget_bytes = p->settings->budget_bytes;
+    uint64_t floor_bytes = p->planner->floor_bytes, budget_bytes = p->settings->budget_bytes;
     if (p->limit_bytes < floor_bytes)
         return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                            "budget %" PRIu64 " B is too small. Proven: no choice of what to "

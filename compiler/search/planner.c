@@ -20,32 +20,6 @@ enum {
     NODES_GROUPED = 4000000, /* for groups of all sizes up to one; larger ones are a part larger */
 };
 
-struct bounded_point {
-    struct remat_program_point at;
-    struct remat_border_network *network;
-    uint64_t least_bytes; /* that any choice keeps */
-};
-
-struct remat_planner {
-    remat_context *ctx;
-    const struct remat_graph *graph;
-    const struct remat_decision *pinned;
-    struct remat_evaluator *evaluator;
-    struct remat_model model;
-    struct remat_border_hull single, grouped;
-    struct remat_path_steps single_steps, grouped_steps;
-    bool *item_between, *item_far;
-    uint32_t tail; /* items from here on come behind the last layer */
-    uint32_t fork; /* step of `grouped`, the first that drops a value between layers */
-    uint32_t group_count, *groups;    /* sizes of groups, of which there are paths */
-    uint32_t free_count, *free_items; /* what a decision may keep or not */
-    struct remat_neighbours near;     /* corners of both hulls and what is near, by free items */
-    uint64_t static_bytes, floor_bytes, floor_slack_ns;
-    uint32_t point_count;
-    struct bounded_point *points;
-    uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
-};
-
 /* For a hull what is live at the loss anyway stays saved, and so does what crosses as much or more.
  */
 static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
@@ -109,15 +83,37 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
     find_far(p, arena);
     find_hull(p, arena, REMAT_CROSSING_BEYOND, &p->grouped, &p->grouped_steps);
     find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps);
-    p->fork = find_fork(p);
 }
 
-static void find_groups(struct remat_planner *p, struct remat_arena *arena)
+/* The path of groups of so many layers, 1: each by itself; `held` of the last ones stay as they
+ * are. */
+static void add_path(struct remat_planner *p, uint32_t group, uint32_t held, uint32_t first)
 {
-    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4;
-    REMAT_NEW(arena, p->groups, p->model.region_count + 1);
-    for (uint32_t size = 2; size <= p->model.region_count; size += 1 + size / all)
-        p->groups[p->group_count++] = size;
+    bool single = group == 1;
+    p->paths[p->path_count++] =
+        (struct remat_path){.hull = single ? &p->single : &p->grouped,
+                            .steps = single ? &p->single_steps : &p->grouped_steps,
+                            .item_count = p->model.item_count,
+                            .item_region = p->model.item_region,
+                            .region_count = p->model.region_count,
+                            .item_between = p->item_between,
+                            .item_far = p->item_far,
+                            .held = held,
+                            .tail = p->tail,
+                            .group = group,
+                            .first = first};
+}
+
+static void find_paths(struct remat_planner *p, struct remat_arena *arena)
+{
+    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4, fork = find_fork(p);
+    p->single_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
+    REMAT_NEW(arena, p->paths, p->single_count + p->model.region_count);
+    for (uint32_t held = 0; held < p->single_count; held++)
+        add_path(p, 1, held, 0);
+    if (fork < p->grouped_steps.count)
+        for (uint32_t size = 2; size <= p->model.region_count; size += 1 + size / all)
+            add_path(p, size, 0, fork);
 }
 
 static void find_free(struct remat_planner *p, struct remat_arena *arena)
@@ -234,58 +230,13 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
         p->floor_slack_ns = evaluator->base_ns - p->model.saved_ns;
     find_free(p, arena);
     find_hulls(p, arena);
-    find_groups(p, arena);
+    find_paths(p, arena);
     find_near(p, arena);
     remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);
     price_corners(p);
     *out = p;
 fail:
     return st;
-}
-
-static struct remat_path path_of(const struct remat_planner *p, uint32_t path)
-{
-    uint32_t singles = remat_planner_single_count(p);
-    bool single = path < singles;
-    return (struct remat_path){.hull = single ? &p->single : &p->grouped,
-                               .steps = single ? &p->single_steps : &p->grouped_steps,
-                               .item_count = p->model.item_count,
-                               .item_region = p->model.item_region,
-                               .region_count = p->model.region_count,
-                               .item_between = p->item_between,
-                               .item_far = p->item_far,
-                               .held = single ? path : 0,
-                               .tail = p->tail,
-                               .group = single ? 1 : p->groups[path - singles],
-                               .first = single ? 0 : p->fork};
-}
-
-uint32_t remat_planner_single_count(const struct remat_planner *p)
-{
-    return 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
-}
-
-uint32_t remat_planner_path_count(const struct remat_planner *p)
-{
-    return remat_planner_single_count(p) + (p->fork < p->grouped_steps.count ? p->group_count : 0);
-}
-
-uint32_t remat_planner_path_length(const struct remat_planner *p, uint32_t path)
-{
-    struct remat_path walked = path_of(p, path);
-    return remat_path_length(&walked);
-}
-
-uint32_t remat_planner_path_corner(const struct remat_planner *p, uint32_t path, uint32_t index)
-{
-    struct remat_path walked = path_of(p, path);
-    return remat_path_corner(&walked, index);
-}
-
-uint32_t remat_planner_nested_count(const struct remat_planner *p, uint32_t path)
-{
-    struct remat_path walked = path_of(p, path);
-    return remat_path_nested_count(&walked);
 }
 
 /* What nested layers compute is nested, but for what groups hand on: that stays in memory from the
@@ -308,20 +259,15 @@ static void nest(const struct remat_planner *p, const struct remat_path *path, c
 void remat_planner_decide(const struct remat_planner *p, struct remat_arena *arena, uint32_t path,
                           uint32_t index, struct remat_decision *out)
 {
-    struct remat_path walked = path_of(p, path);
+    const struct remat_path *walked = &p->paths[path];
     bool *keep, *nested;
     REMAT_NEW(arena, keep, p->model.item_count);
     REMAT_NEW(arena, nested, p->model.region_count);
-    remat_path_nested(&walked, index, nested);
-    remat_path_choice(&walked, index, nested, keep);
+    remat_path_nested(walked, index, nested);
+    remat_path_choice(walked, index, nested, keep);
     remat_model_decide(arena, &p->model, keep, p->pinned, out);
-    if (index >= remat_path_length(&walked))
-        nest(p, &walked, nested, out);
-}
-
-uint32_t remat_planner_near_count(const struct remat_planner *p)
-{
-    return p->near.count;
+    if (index >= remat_path_length(walked))
+        nest(p, walked, nested, out);
 }
 
 void remat_planner_near(const struct remat_planner *p, struct remat_arena *arena, uint32_t index,
@@ -429,14 +375,4 @@ struct remat_least remat_planner_least(const struct remat_planner *p, struct rem
     least.times = cost.times;
     least.live_bytes = least_bytes(p, scratch, decision);
     return least;
-}
-
-uint64_t remat_planner_floor(const struct remat_planner *p)
-{
-    return p->floor_bytes;
-}
-
-uint64_t remat_planner_floor_slack(const struct remat_planner *p)
-{
-    return p->floor_slack_ns;
 }

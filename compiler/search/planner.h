@@ -7,10 +7,48 @@
 #include "closure.h"
 #include "compile.h"
 #include "evaluate.h"
+#include "neighbours.h"
+#include "path.h"
 #include "sensitivity.h"
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
-struct remat_planner;
+struct remat_planner {
+    /* Paths, each a sequence of decisions that get smaller and, as far as the problem's costs are
+     * exact, slower; they depend on no budget. The single ones recompute each layer from its own
+     * input; those behind recompute groups of layers from one input, of 2 layers, of 3 and so on:
+     * they begin where the first layer's input is no longer saved. Behind the last decision of a
+     * path come nested ones of its groups: one input after the other is computed again too, and
+     * what leads to it a second time. They get slower, and smaller up to where what is held at once
+     * within groups is more than what is saved between them. */
+    uint32_t path_count, single_count;
+    struct remat_path *paths;
+    /* Further decisions, by free items: the corners of the hulls, and in small graphs what differs
+     * from one in few values, up to every decision where there are few. In no order. */
+    struct remat_neighbours near;
+    uint64_t floor_bytes; /* no decision has a live peak below */
+    /* What programs take with everything saved beyond the profile's floor, at which bounds take
+     * those that not every plan runs as they are; 0 without a profile. */
+    uint64_t floor_slack_ns;
+    /* private */
+    remat_context *ctx;
+    const struct remat_graph *graph;
+    const struct remat_decision *pinned;
+    struct remat_evaluator *evaluator;
+    struct remat_model model;
+    struct remat_border_hull single, grouped;
+    struct remat_path_steps single_steps, grouped_steps;
+    bool *item_between, *item_far;
+    uint32_t tail;                    /* items from here on come behind the last layer */
+    uint32_t free_count, *free_items; /* what a decision may keep or not */
+    uint64_t static_bytes;
+    uint32_t point_count;
+    struct bounded_point {
+        struct remat_program_point at;
+        struct remat_border_network *network;
+        uint64_t least_bytes; /* that any choice keeps */
+    } * points;
+    uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
+};
 
 /* `evaluator` is of the graph that decisions are made on; `pinned` holds what the pins decide. Both
  * outlive the planner. */
@@ -18,28 +56,11 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
                                   struct remat_evaluator *evaluator,
                                   const struct remat_decision *pinned, struct remat_planner **out);
 
-/* Paths, each a sequence of decisions that get smaller and, as far as the problem's costs are
- * exact, slower; they depend on no budget. Those up to the last single one recompute each layer
- * from its own input; those behind recompute groups of layers from one input, of 2 layers, of 3 and
- * so on: they begin where the first layer's input is no longer saved. Corner: the first decision
- * from `index` on at which every layer is decided by the same price of a byte; the last decision is
- * one. */
-uint32_t remat_planner_path_count(const struct remat_planner *planner);
-uint32_t remat_planner_single_count(const struct remat_planner *planner);
-uint32_t remat_planner_path_length(const struct remat_planner *planner, uint32_t path);
-uint32_t remat_planner_path_corner(const struct remat_planner *planner, uint32_t path,
-                                   uint32_t index);
-/* Further decisions behind the last of a path, of its groups: one input after the other is computed
- * again too, and what leads to it a second time (nested). They get slower, and smaller up to where
- * what is held at once within groups is more than what is saved between them. */
-uint32_t remat_planner_nested_count(const struct remat_planner *planner, uint32_t path);
+/* Decision `index` of a path, of the nested ones too. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,
                           uint32_t path, uint32_t index, struct remat_decision *out);
 
-/* Further decisions, which depend on no budget either: the corners of the hulls, and in small
- * graphs what differs from one in few values, up to every decision where there are few. In no
- * order. */
-uint32_t remat_planner_near_count(const struct remat_planner *planner);
+/* A decision of `near`. */
 void remat_planner_near(const struct remat_planner *planner, struct remat_arena *arena,
                         uint32_t index, struct remat_decision *out);
 
@@ -62,12 +83,5 @@ struct remat_least {
 struct remat_least remat_planner_least(const struct remat_planner *planner,
                                        struct remat_arena *scratch,
                                        const struct remat_decision *decision);
-
-/* No decision has a live peak below this. */
-uint64_t remat_planner_floor(const struct remat_planner *planner);
-
-/* What programs take with everything saved beyond the profile's floor, at which bounds take those
- * that not every plan runs as they are; 0 without a profile. */
-uint64_t remat_planner_floor_slack(const struct remat_planner *planner);
 
 #endif

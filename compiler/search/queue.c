@@ -24,12 +24,12 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
 static uint32_t find_path_count(struct remat_queue *q)
 {
     struct remat_search *s = q->search;
-    uint32_t path = remat_planner_single_count(q->search->planner);
-    uint32_t count = remat_planner_path_count(q->search->planner);
+    uint32_t path = q->search->planner->single_count;
+    uint32_t count = q->search->planner->path_count;
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
     while (s->path_count == 0 && path < count && bytes < least_bytes && !remat_search_is_over(s)) {
         least_bytes = bytes ? bytes : least_bytes;
-        uint32_t last = remat_planner_path_length(q->search->planner, path) - 1;
+        uint32_t last = remat_path_length(&q->search->planner->paths[path]) - 1;
         bytes = remat_proposal_live_peak(s, remat_queue_step(path, last));
         path++;
     }
@@ -77,12 +77,12 @@ static void halve(struct remat_queue *q, const struct remat_queue_entry *entry)
 /* Ranges of at most `stride` decisions, none with a corner before its end. */
 static void add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
 {
-    uint32_t plain = remat_planner_path_length(q->search->planner, path);
-    uint32_t count = plain + remat_planner_nested_count(q->search->planner, path);
+    uint32_t plain = remat_path_length(&q->search->planner->paths[path]);
+    uint32_t count = plain + remat_path_nested_count(&q->search->planner->paths[path]);
     uint64_t before_ns = 0;
     for (uint32_t first = 0, end; first < count && !remat_search_is_over(q->search); first = end) {
         end =
-            first < plain ? remat_planner_path_corner(q->search->planner, path, first) + 1 : count;
+            first < plain ? remat_path_corner(&q->search->planner->paths[path], first) + 1 : count;
         end = end - first > stride ? first + stride : end;
         struct remat_proposal last = remat_queue_step(path, end - 1);
         last.index = q->added_count;
@@ -96,15 +96,15 @@ static void add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
 void remat_queue_add_planned(struct remat_queue *q)
 {
     uint64_t decisions = 0, stride;
-    for (uint32_t i = 0; i < remat_planner_near_count(q->search->planner); i++) {
+    for (uint32_t i = 0; i < q->search->planner->near.count; i++) {
         struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
         remat_proposal_find_least(q->search, &near);
         remat_queue_add(q, &near);
     }
     uint32_t path_count = find_path_count(q);
     for (uint32_t path = 0; path < path_count; path++)
-        decisions += remat_planner_path_length(q->search->planner, path) +
-                     remat_planner_nested_count(q->search->planner, path);
+        decisions += remat_path_length(&q->search->planner->paths[path]) +
+                     remat_path_nested_count(&q->search->planner->paths[path]);
     stride = decisions * q->search->graph->node_count / NODES_LISTED + 1;
     for (uint32_t path = 0; path < path_count; path++)
         add_path(q, path, (uint32_t)stride);

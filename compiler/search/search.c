@@ -129,8 +129,8 @@ static remat_status refuse(const struct run *r)
 /* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
 static struct remat_proposal find_smallest_nested(const struct run *r)
 {
-    uint32_t low = remat_planner_path_length(r->search->planner, 0) - 1;
-    uint32_t high = low + remat_planner_nested_count(r->search->planner, 0);
+    uint32_t low = remat_path_length(&r->search->planner->paths[0]) - 1;
+    uint32_t high = low + remat_path_nested_count(&r->search->planner->paths[0]);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         struct remat_proposal here = remat_queue_step(0, middle);
@@ -158,7 +158,7 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
     const struct remat_proposal *full = &r->policies.items[0];
     struct remat_proposal step;
     bool found = false;
-    if (r->search->limit_bytes < remat_planner_floor(r->search->planner))
+    if (r->search->limit_bytes < r->search->planner->floor_bytes)
         return remat_infeasible_cut_short(r->search);
     for (size_t i = 0; i < r->policies.count && !found; i++) {
         const struct remat_proposal *policy = &r->policies.items[i];
@@ -169,7 +169,7 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
     }
     found = found || try(r, full, out);
     if (!found && r->per_op) {
-        step = remat_queue_step(0, remat_planner_path_length(r->search->planner, 0) - 1);
+        step = remat_queue_step(0, remat_path_length(&r->search->planner->paths[0]) - 1);
         found = try(r, &step, out);
     }
     if (!found && r->per_op) {
@@ -276,7 +276,7 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     REMAT_TRY(remat_search_policies(s, free, &r.policies));
     if (s->settings->has_budget) {
         REMAT_TRY(remat_search_plan(s));
-        if (s->limit_bytes >= remat_planner_floor(s->planner))
+        if (s->limit_bytes >= s->planner->floor_bytes)
             s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     }
     if (free) {
@@ -295,8 +295,8 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->manual = manual.policy;
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = s->state.bound_ns;
-    out->floor_slack_ns = out->bound_ns ? remat_planner_floor_slack(s->planner) : 0;
-    out->floor_bytes = r.per_op ? remat_planner_floor(s->planner) : 0;
+    out->floor_slack_ns = out->bound_ns ? s->planner->floor_slack_ns : 0;
+    out->floor_bytes = r.per_op ? s->planner->floor_bytes : 0;
 fail:
     remat_scratch_close(s->scratch);
     return st;

@@ -194,9 +194,9 @@ static remat_status check_decision(struct graph *g, const char *what, uint32_t c
     REMAT_TRY(subject_charged(&scratch, &g->model, &g->decision, &charged_ns));
     CHECK(charged_ns <= cost.step_ns, "seed %u, %s %u: %" PRIu64 " ns, charged %" PRIu64 " ns",
           g->seed, what, code, cost.step_ns, charged_ns);
-    CHECK(remat_planner_floor(g->planner) <= cost.live_peak_bytes,
+    CHECK(g->planner->floor_bytes <= cost.live_peak_bytes,
           "seed %u, %s %u: floor %" PRIu64 " B above %" PRIu64 " B", g->seed, what, code,
-          remat_planner_floor(g->planner), cost.live_peak_bytes);
+          g->planner->floor_bytes, cost.live_peak_bytes);
     if (what[0] != 'd') {
         bound_ns = remat_planner_bound(g->planner, cost.live_peak_bytes);
         CHECK(bound_ns <= cost.step_ns, "seed %u, %s %u: %" PRIu64 " ns, bound %" PRIu64 " ns",

@@ -115,7 +115,7 @@ static remat_status visit(struct climb *c, struct tally *y)
     least = remat_planner_least(c->planner, &scratch, &c->decision);
     bound_ns = remat_planner_bound(c->planner, cost.live_peak_bytes);
     REMAT_TRY(subject_charged(&scratch, &c->model, &c->decision, &charged_ns));
-    uint64_t floor_bytes = remat_planner_floor(c->planner);
+    uint64_t floor_bytes = c->planner->floor_bytes;
     c->broken = bound_ns > cost.step_ns || charged_ns > cost.step_ns ||
                 least.step_ns != cost.step_ns || least.live_bytes > cost.live_peak_bytes ||
                 floor_bytes > cost.live_peak_bytes;

@@ -120,13 +120,13 @@ static remat_status check_decisions(const struct subject_bench *a, const struct 
     remat_status st = REMAT_OK;
     struct remat_arena scratch;
     remat_arena_init(&scratch, a->s.ctx);
-    uint32_t paths = remat_planner_path_count(a->planner), values = a->s.graph->value_count;
-    CHECK(paths == remat_planner_path_count(b->planner) && values == b->s.graph->value_count &&
-              remat_planner_floor(a->planner) == remat_planner_floor(b->planner),
+    uint32_t paths = a->planner->path_count, values = a->s.graph->value_count;
+    CHECK(paths == b->planner->path_count && values == b->s.graph->value_count &&
+              a->planner->floor_bytes == b->planner->floor_bytes,
           "%s: %u paths", a->s.graph->name, paths);
     for (uint32_t path = 0; path < paths; path++) {
-        uint32_t length = remat_planner_path_length(a->planner, path);
-        CHECK(length == remat_planner_path_length(b->planner, path), "%s: path %u of %u",
+        uint32_t length = remat_path_length(&a->planner->paths[path]);
+        CHECK(length == remat_path_length(&b->planner->paths[path]), "%s: path %u of %u",
               a->s.graph->name, path, length);
         for (uint32_t i = 0; i < length; i++) {
             struct remat_decision with, without;
@@ -149,7 +149,7 @@ static void check_plans(struct subject_bench *a, struct subject_bench *b)
     uint32_t own = 0;
     remat_arena_init(&scratch, a->s.ctx);
     all = remat_evaluate(&a->s.evaluator, &a->none);
-    uint64_t least = remat_planner_floor(a->planner), moved = all.live_peak_bytes - least;
+    uint64_t least = a->planner->floor_bytes, moved = all.live_peak_bytes - least;
     for (uint32_t part = 3; part <= 9; part += 2) {
         struct remat_chosen with, without;
         remat_status fits = subject_choose(&a->s, &scratch, least + moved * part / 10, &with);

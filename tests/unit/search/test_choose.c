@@ -66,9 +66,9 @@ static remat_status check_paths(struct subject *s, const struct remat_planner *p
                                 uint32_t stride, uint32_t *seen)
 {
     remat_status st = REMAT_OK;
-    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
-        uint32_t count =
-            remat_planner_path_length(planner, path) + remat_planner_nested_count(planner, path);
+    for (uint32_t path = 0; path < planner->path_count; path++) {
+        uint32_t count = remat_path_length(&planner->paths[path]) +
+                         remat_path_nested_count(&planner->paths[path]);
         for (uint32_t i = 0; i < count; i++) {
             struct measured here;
             if ((*seen)++ % stride > 0)

@@ -256,10 +256,10 @@ fail:
 
 static void check_per_op(struct bench *b)
 {
-    uint32_t paths = remat_planner_path_count(b->planner);
+    uint32_t paths = b->planner->path_count;
     for (uint32_t path = 0; path < paths; path++) {
-        uint32_t last = remat_planner_path_length(b->planner, path) - 1 +
-                        remat_planner_nested_count(b->planner, path);
+        uint32_t last = remat_path_length(&b->planner->paths[path]) - 1 +
+                        remat_path_nested_count(&b->planner->paths[path]);
         for (uint32_t i = 0; i < PER_OP; i++) {
             struct remat_decision decision;
             remat_planner_decide(b->planner, &b->subject.arena, path, i * last / (PER_OP - 1),

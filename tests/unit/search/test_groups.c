@@ -78,13 +78,12 @@ static uint32_t largest_group(const struct remat_graph *g, const struct remat_de
 
 static void check_sizes(struct bench *b)
 {
-    uint32_t singles = remat_planner_single_count(b->planner);
+    uint32_t singles = b->planner->single_count;
     uint64_t single_bytes = UINT64_MAX, pairs_bytes = UINT64_MAX;
-    CHECK(remat_planner_path_count(b->planner) == singles + LAYERS - 1, "%u paths",
-          remat_planner_path_count(b->planner));
-    for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++) {
+    CHECK(b->planner->path_count == singles + LAYERS - 1, "%u paths", b->planner->path_count);
+    for (uint32_t path = 0; path < b->planner->path_count; path++) {
         uint32_t size = path < singles ? 1 : path - singles + 2;
-        uint32_t last = remat_planner_path_length(b->planner, path) - 1;
+        uint32_t last = remat_path_length(&b->planner->paths[path]) - 1;
         struct remat_decision decision;
         struct remat_evaluation cost;
         for (uint32_t i = path % 5; i < last; i += 5) {

@@ -47,7 +47,7 @@ static remat_status prepare(struct bench *b, size_t row)
     }
     b->input_bytes = remat_dtype_bytes((remat_dtype)settings.dtype) * (uint64_t)settings.batch *
                      (uint64_t)settings.seq * (uint64_t)settings.width;
-    remat_planner_decide(b->planner, &b->s.arena, 0, remat_planner_path_length(b->planner, 0) - 1,
+    remat_planner_decide(b->planner, &b->s.arena, 0, remat_path_length(&b->planner->paths[0]) - 1,
                          &b->all_inputs);
     b->single = remat_evaluate(&b->s.evaluator, &b->all_inputs);
 fail:
@@ -123,8 +123,8 @@ fail:
 static void list_nested(struct subject *s, const struct remat_planner *planner, uint32_t path,
                         struct sizes *sizes)
 {
-    uint32_t length = remat_planner_path_length(planner, path);
-    uint32_t end = length + remat_planner_nested_count(planner, path);
+    uint32_t length = remat_path_length(&planner->paths[path]);
+    uint32_t end = length + remat_path_nested_count(&planner->paths[path]);
     uint64_t least_bytes = UINT64_MAX;
     for (uint32_t step = length; step < end && sizes->count < NESTED_MAX; step++) {
         struct nested *here = &sizes->nested[sizes->count];
@@ -157,7 +157,7 @@ static remat_status check_sizes(struct subject *s)
     uint32_t larger = 0;
     remat_arena_init(&scratch, s->ctx);
     REMAT_TRY(prepare_sizes(s, &planner));
-    for (uint32_t path = 0; path < remat_planner_single_count(planner) + GROUPS_MAX - 1; path++)
+    for (uint32_t path = 0; path < planner->single_count + GROUPS_MAX - 1; path++)
         list_nested(s, planner, path, &sizes);
     for (uint32_t i = 0; i < sizes.count; i += 5) {
         uint64_t arena_bytes = sizes.nested[i].cost.arena_bytes;
@@ -167,7 +167,7 @@ static remat_status check_sizes(struct subject *s)
         CHECK(chosen.arranged.step_ns <= best->cost.step_ns,
               "%" PRIu64 " B: %" PRIu64 " ns, path %u nests for %" PRIu64 " ns", arena_bytes,
               chosen.arranged.step_ns, best->path, best->cost.step_ns);
-        larger += best->path > remat_planner_single_count(planner);
+        larger += best->path > planner->single_count;
         remat_arena_reset(&scratch);
     }
     CHECK(larger > 0, "in no room groups of three or more are the fastest");

@@ -137,10 +137,10 @@ static void check_nested(struct oracle *o, uint32_t code, struct tally *y)
           " B",
           o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, least.step_ns,
           least.live_bytes);
-    CHECK(bound_ns <= cost.step_ns && remat_planner_floor(o->planner) <= cost.live_peak_bytes,
+    CHECK(bound_ns <= cost.step_ns && o->planner->floor_bytes <= cost.live_peak_bytes,
           "%s, nested %u: %" PRIu64 " ns, %" PRIu64 " B, bound %" PRIu64 " ns, floor %" PRIu64 " B",
           o->subject.graph->name, code, cost.step_ns, cost.live_peak_bytes, bound_ns,
-          remat_planner_floor(o->planner));
+          o->planner->floor_bytes);
     uint64_t once_ns = fastest_ns(o, cost.live_peak_bytes);
     y->nested++;
     y->nested_faster += once_ns != UINT64_MAX && cost.step_ns < once_ns;
@@ -281,9 +281,8 @@ static remat_status check_bound(struct oracle *o, const struct choice *c, struct
     of_less_ns = remat_planner_bound(o->planner, c->live_bytes - REMAT_ALIGNMENT);
     CHECK(bound_ns <= c->ns, "%s, live %" PRIu64 " B: bound %" PRIu64 " ns, optimum %" PRIu64,
           o->subject.graph->name, c->live_bytes, bound_ns, c->ns);
-    CHECK(remat_planner_floor(o->planner) <= c->live_bytes,
-          "%s: floor %" PRIu64 " B above %" PRIu64 " B", o->subject.graph->name,
-          remat_planner_floor(o->planner), c->live_bytes);
+    CHECK(o->planner->floor_bytes <= c->live_bytes, "%s: floor %" PRIu64 " B above %" PRIu64 " B",
+          o->subject.graph->name, o->planner->floor_bytes, c->live_bytes);
     y->steps++;
     y->too_much += of_less_ns > c->ns;
     y->bound_ratio += (double)bound_ns / (double)c->ns;

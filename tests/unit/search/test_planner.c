@@ -75,10 +75,9 @@ static void check_decision(struct bench *b, const struct remat_decision *decisio
     uint64_t bound_ns;
     cost = remat_evaluate(&b->subject.evaluator, decision);
     bound_ns = remat_planner_bound(b->planner, cost.live_peak_bytes);
-    CHECK(cost.live_peak_bytes >= remat_planner_floor(b->planner),
+    CHECK(cost.live_peak_bytes >= b->planner->floor_bytes,
           "%s, %s %u: live peak %" PRIu64 " B below the floor %" PRIu64 " B",
-          b->subject.graph->name, name, number, cost.live_peak_bytes,
-          remat_planner_floor(b->planner));
+          b->subject.graph->name, name, number, cost.live_peak_bytes, b->planner->floor_bytes);
     CHECK(cost.step_ns >= bound_ns,
           "%s for %s, %s %u: %" PRIu64 " ns, live %" PRIu64 " B, bound %" PRIu64 " ns",
           b->subject.graph->name, b->subject.device.name, name, number, cost.step_ns,
@@ -141,9 +140,9 @@ fail:
  * slower. */
 static void check_order(const struct bench *b, uint32_t path, const uint64_t *ns)
 {
-    uint32_t count = remat_planner_path_length(b->planner, path), from = 0;
+    uint32_t count = remat_path_length(&b->planner->paths[path]), from = 0;
     for (uint32_t j = 1; j < count; j++) {
-        uint32_t corner = remat_planner_path_corner(b->planner, path, j);
+        uint32_t corner = remat_path_corner(&b->planner->paths[path], j);
         for (uint32_t i = from; i < j; i++)
             CHECK(ns[j] >= ns[i] || ns[j] >= ns[corner],
                   "%s for %s, path %u: %" PRIu64 " ns at %u, %" PRIu64 " ns at %u, %" PRIu64
@@ -157,8 +156,8 @@ static void check_order(const struct bench *b, uint32_t path, const uint64_t *ns
 static remat_status check_path(struct bench *b, uint32_t path, uint32_t stride)
 {
     remat_status st = REMAT_OK;
-    uint32_t count =
-        remat_planner_path_length(b->planner, path) + remat_planner_nested_count(b->planner, path);
+    uint32_t count = remat_path_length(&b->planner->paths[path]) +
+                     remat_path_nested_count(&b->planner->paths[path]);
     uint64_t *ns;
     REMAT_TRY_NEW(&b->subject.arena, ns, count);
     for (uint32_t i = path % stride; i < count; i += stride) {
@@ -179,8 +178,8 @@ fail:
 static remat_status check_paths(struct bench *b)
 {
     remat_status st = REMAT_OK;
-    uint32_t singles = remat_planner_single_count(b->planner);
-    for (uint32_t path = 0; path < remat_planner_path_count(b->planner); path++)
+    uint32_t singles = b->planner->single_count;
+    for (uint32_t path = 0; path < b->planner->path_count; path++)
         REMAT_TRY(check_path(b, path, path < singles ? 1 : STRIDE));
 fail:
     return st;
@@ -196,7 +195,7 @@ static remat_status check_marginals(struct bench *b)
     uint8_t *times, *once;
     REMAT_TRY(subject_extract(&b->subject, &b->base, &b->none, &model));
     remat_planner_decide(b->planner, &b->subject.arena, 0,
-                         remat_planner_path_length(b->planner, 0) / 2, &decision);
+                         remat_path_length(&b->planner->paths[0]) / 2, &decision);
     REMAT_TRY_NEW(&b->subject.arena, extra_ps, model.item_count);
     REMAT_TRY_NEW(&b->subject.arena, times, model.item_count);
     REMAT_TRY_NEW(&b->subject.arena, once, model.item_count);
@@ -249,7 +248,7 @@ static remat_status check_explained(struct bench *b)
     struct remat_decision decision;
     struct remat_explanation explained;
     uint32_t count = 0;
-    remat_planner_decide(b->planner, &s->arena, 0, remat_planner_path_length(b->planner, 0) / 2,
+    remat_planner_decide(b->planner, &s->arena, 0, remat_path_length(&b->planner->paths[0]) / 2,
                          &decision);
     REMAT_TRY(remat_explain(&search, &decision, &explained));
     CHECK(explained.exact, "estimated, in a small graph");

@@ -48,9 +48,9 @@ static remat_status measure_all(struct fixture *f)
 {
     remat_status st = REMAT_OK;
     const struct remat_planner *planner = f->search.planner;
-    for (uint32_t path = 0; path < remat_planner_path_count(planner); path++) {
-        uint32_t count =
-            remat_planner_path_length(planner, path) + remat_planner_nested_count(planner, path);
+    for (uint32_t path = 0; path < planner->path_count; path++) {
+        uint32_t count = remat_path_length(&planner->paths[path]) +
+                         remat_path_nested_count(&planner->paths[path]);
         for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
             struct remat_proposal proposal = remat_queue_step(path, step);
             remat_proposal_evaluate(&f->search, &proposal, UINT64_MAX);
