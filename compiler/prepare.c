@@ -15,35 +15,23 @@ struct preparation {
 typedef remat_status pass_function(struct remat_arena *, const struct remat_graph *,
                                    struct remat_graph **);
 
-struct named_pass {
+static const struct named_pass {
     const char *name;
     pass_function *function;
+    bool training, evaluation; /* of which it is one */
+} passes[] = {
+    {"indices", remat_pass_indices, true, true},
+    {"chunk_loss", remat_pass_chunk_loss, true, true},
+    {"forward_only", remat_pass_forward_only, false, true},
+    {"autodiff", remat_pass_autodiff, true, false},
+    {"microbatches", remat_pass_microbatches, true, true},
+    {"optimizer", remat_pass_optimizer, true, false},
+    {"eliminate_common", remat_pass_eliminate_common, true, true},
+    {"expand", remat_pass_expand, true, true},
+    {"fold", remat_pass_fold, true, true},
+    {"eliminate_dead", remat_pass_eliminate_dead, true, true},
+    {"pitch", remat_pass_pitch, true, true},
 };
-
-static const struct named_pass training_passes[] = {
-    {"indices", remat_pass_indices},
-    {"chunk_loss", remat_pass_chunk_loss},
-    {"autodiff", remat_pass_autodiff},
-    {"microbatches", remat_pass_microbatches},
-    {"optimizer", remat_pass_optimizer},
-    {"eliminate_common", remat_pass_eliminate_common},
-    {"expand", remat_pass_expand},
-    {"fold", remat_pass_fold},
-    {"eliminate_dead", remat_pass_eliminate_dead},
-    {"pitch", remat_pass_pitch},
-};
-static const struct named_pass evaluation_passes[] = {
-    {"indices", remat_pass_indices},
-    {"chunk_loss", remat_pass_chunk_loss},
-    {"forward_only", remat_pass_forward_only},
-    {"microbatches", remat_pass_microbatches},
-    {"eliminate_common", remat_pass_eliminate_common},
-    {"expand", remat_pass_expand},
-    {"fold", remat_pass_fold},
-    {"eliminate_dead", remat_pass_eliminate_dead},
-    {"pitch", remat_pass_pitch},
-};
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 const char *const *remat_compile_passes(void)
 {
@@ -87,15 +75,17 @@ static void keep_result(const struct preparation *p, struct remat_arena *made,
     *kept = moved;
 }
 
-/* Each pass makes *graph anew, the last result is verified; `shown`: times and results are handed
- * out. */
-static remat_status run_passes(const struct preparation *p, const struct named_pass *passes,
-                               size_t count, bool shown, const struct remat_graph **graph)
+/* Each pass of a step or, else, of an evaluation makes *graph anew, the last result is verified;
+ * `shown`: times and results are handed out. */
+static remat_status run_passes(const struct preparation *p, bool training, bool shown,
+                               const struct remat_graph **graph)
 {
     remat_status st = REMAT_OK;
     struct remat_graph *result;
     struct remat_arena *made = remat_scratch_open(p->ctx), *kept = remat_scratch_open(p->ctx);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        if (training ? !passes[i].training : !passes[i].evaluation)
+            continue;
         uint64_t start = start_clock(p);
         REMAT_TRY(passes[i].function(made, *graph, &result));
         keep_result(p, made, &kept, &result);
@@ -145,12 +135,12 @@ static remat_status prepare_training(const struct preparation *p, const struct r
     remat_status st = REMAT_OK;
     uint64_t start;
     out->decided = out->forward = source;
-    REMAT_TRY(run_passes(p, training_passes, COUNT(training_passes), true, &out->decided));
+    REMAT_TRY(run_passes(p, true, true, &out->decided));
     out->numerics_hash = remat_graph_hash(out->decided);
     if (source->microbatches > 1)
         REMAT_TRY(split(p, out));
     start = start_clock(p);
-    REMAT_TRY(run_passes(p, evaluation_passes, COUNT(evaluation_passes), false, &out->forward));
+    REMAT_TRY(run_passes(p, false, false, &out->forward));
     stop_clock(p, "evaluation", start);
 fail:
     return st;
@@ -169,7 +159,7 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
     if (out->trains)
         return prepare_training(&p, &source, out);
-    REMAT_TRY(run_passes(&p, evaluation_passes, COUNT(evaluation_passes), true, &out->decided));
+    REMAT_TRY(run_passes(&p, false, true, &out->decided));
     out->numerics_hash = remat_graph_hash(out->decided);
 fail:
     return st;

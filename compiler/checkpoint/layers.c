@@ -47,7 +47,6 @@ static bool is_saved(const struct layers *l, uint32_t k, uint32_t shift, uint32_
 static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint32_t k,
                        uint32_t shift)
 {
-    int64_t out_ps;
     const struct remat_border *border = &l->model->border;
     uint8_t *times;
     REMAT_NEW(scratch, times, border->item_count);
@@ -55,9 +54,8 @@ static int64_t measure(const struct layers *l, struct remat_arena *scratch, uint
         times[i] = !is_saved(l, k, shift, i);
     struct remat_border_point point = remat_border_follow(scratch, border, times);
     remat_border_measure(scratch, border, &point);
-    out_ps = point.cost_ps;
     remat_arena_reset(scratch);
-    return out_ps;
+    return point.cost_ps;
 }
 
 static uint32_t find_shift(const struct layers *l, uint32_t k)
@@ -90,8 +88,7 @@ static void number_stacks(struct layers *l)
 {
     for (uint32_t k = 0; k < l->stacks.count; k++) {
         const struct remat_stack *stack = &l->stacks.stacks[k];
-        uint32_t shift = 0;
-        shift = find_shift(l, k);
+        uint32_t shift = find_shift(l, k);
         for (uint32_t n = 0; n < l->graph->node_count; n++)
             if (l->stacks.stack_of[n] == k)
                 l->of_node[n] = l->count + layer_at(stack, shift, l->stacks.span_of[n]);

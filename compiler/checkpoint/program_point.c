@@ -178,13 +178,9 @@ void remat_model_point(struct remat_arena *arena, const struct remat_model *mode
                        .model = model,
                        .out = out};
     *out = (struct remat_program_point){.kernel = kernel, .border = *border};
-    REMAT_NEW(arena, out->border.items, border->item_count);
-    memcpy(out->border.items, border->items, border->item_count * sizeof *border->items);
-    REMAT_NEW(arena, out->border.tasks, border->task_count);
-    memcpy(out->border.tasks, border->tasks, border->task_count * sizeof *border->tasks);
-    REMAT_NEW(arena, out->border.arcs, border->arc_count);
-    if (border->arc_count)
-        memcpy(out->border.arcs, border->arcs, border->arc_count * sizeof *border->arcs);
+    out->border.items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
+    out->border.tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
+    out->border.arcs = remat_copy(arena, border->arcs, border->arc_count, sizeof *border->arcs);
     REMAT_NEW(arena, w.before, w.graph->node_count);
     REMAT_NEW(arena, w.after, w.graph->node_count);
     REMAT_NEW(arena, w.read, w.graph->value_count);

@@ -225,16 +225,6 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
     return cost;
 }
 
-struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
-                                       const struct remat_decision *decision)
-{
-    struct remat_lifespans lifespans;
-    e = remat_evaluator_for(e, decision);
-    struct remat_evaluation cost = arrange(e, decision, &lifespans);
-    remat_arena_reset(e->scratch);
-    return cost;
-}
-
 struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
                                               const struct remat_decision *decision,
                                               uint64_t limit_bytes, uint64_t guard_bytes)
@@ -249,4 +239,10 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     }
     remat_arena_reset(e->scratch);
     return cost;
+}
+
+struct remat_evaluation remat_evaluate(struct remat_evaluator *e,
+                                       const struct remat_decision *decision)
+{
+    return remat_evaluate_packed(e, decision, 0, 0);
 }

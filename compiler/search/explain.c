@@ -96,24 +96,27 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
     remat_border_marginals(arena, &model->border, times, otherwise, extra_ps);
 }
 
-static remat_status find_alternatives(struct remat_search *c, const struct remat_decision *decision,
-                                      struct remat_explanation *out)
+remat_status remat_explain(struct remat_search *c, const struct remat_decision *decision,
+                           struct remat_explanation *out)
 {
     remat_status st = REMAT_OK;
     struct remat_model model;
     struct remat_decision none;
     int64_t *extra_ps;
     struct choice choice;
+    remat_stopwatch_start(c->watch);
+    REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
     remat_decision_create(c->arena, c->graph->value_count, &none);
     REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, c->evaluator->prices,
                                  &c->settings->device, &none, &model));
     REMAT_NEW(c->arena, extra_ps, model.item_count);
     find_choice(c->arena, &model, decision, &choice);
-    estimate_alternatives(c->arena, &model, &choice, extra_ps);
     out->exact = (uint64_t)model.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
     if (out->exact) {
         remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
         evaluate_alternatives(c, &model, &choice, decision, extra_ps);
+    } else {
+        estimate_alternatives(c->arena, &model, &choice, extra_ps);
     }
     for (uint32_t i = 0; i < model.item_count; i++) {
         struct remat_alternative *a = &out->alternatives[model.item_value[i].i];
@@ -121,17 +124,6 @@ static remat_status find_alternatives(struct remat_search *c, const struct remat
         a->recomputable = is_recomputable(&model, i);
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
     }
-fail:
-    return st;
-}
-
-remat_status remat_explain(struct remat_search *c, const struct remat_decision *decision,
-                           struct remat_explanation *out)
-{
-    remat_status st = REMAT_OK;
-    REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
-    remat_stopwatch_start(c->watch);
-    REMAT_TRY(find_alternatives(c, decision, out));
     remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
 fail:
     return st;

@@ -351,19 +351,16 @@ void remat_planner_binding(const struct remat_planner *p, struct remat_arena *ar
 static uint64_t least_bytes(const struct remat_planner *p, struct remat_arena *scratch,
                             const struct remat_decision *decision)
 {
-    uint64_t out;
     uint8_t *times;
-    out = p->static_bytes;
     if (p->point_count == 0)
-        return out;
+        return p->static_bytes;
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
     struct remat_border_point point = remat_border_follow(scratch, &p->model.border, times);
     point.again = NULL;
     remat_border_measure(scratch, &p->points[0].at.border, &point);
-    out += p->points[0].at.other_bytes + point.bytes;
-    return out;
+    return p->static_bytes + p->points[0].at.other_bytes + point.bytes;
 }
 
 struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
