@@ -138,8 +138,9 @@ static void find_near(struct remat_planner *p, struct remat_arena *arena)
             for (uint32_t f = 0; f < p->free_count; f++)
                 *next++ = hulls[h]->points[c].keep[p->free_items[f]] ? REMAT_ACTION_SAVE
                                                                      : REMAT_ACTION_RECOMPUTE;
-    remat_neighbours_find(arena, p->free_count, starts, p->single.count + p->grouped.count,
-                          NODES_NEAR / (p->graph->node_count + 1), &p->near);
+    p->near =
+        remat_neighbours_find(arena, p->free_count, starts, p->single.count + p->grouped.count,
+                              NODES_NEAR / (p->graph->node_count + 1));
 }
 
 /* What a kernel reads and writes beside statics, without what may lie in one place. */

@@ -36,12 +36,12 @@ struct remat_chain {
     bool *reads_before;                     /* by group: it reads the value before its own */
     uint64_t *held;                         /* backward bytes live before a group runs */
     uint64_t *around;                       /* backward bytes and workspace during a run, by node */
-    struct frontier *segments;              /* by segment_of */
+    struct frontier *segments;              /* by times_of */
     struct frontier best, merged, combined; /* while computing; room for all */
 };
 
 /* How a segment begins. */
-enum choice { IMPOSSIBLE, EMPTY, SINGLE, DIRECT, SPLIT };
+enum choice { IMPOSSIBLE, SINGLE, DIRECT, SPLIT };
 struct step {
     enum choice choice;
     uint32_t at; /* where it is split */
@@ -49,20 +49,19 @@ struct step {
 };
 
 /* Segments begin after a - 1: index 0 stands for the begin of the chain. */
-static struct frontier *segment_of(const struct remat_chain *c, uint32_t a, uint32_t b, bool top,
-                                   bool base)
+struct segment {
+    uint32_t a, b;
+    bool top, base;
+};
+
+static struct frontier *times_of(const struct remat_chain *c, struct segment s)
 {
-    return &c->segments[((size_t)a * c->count + b) * 4 + top * 2 + base];
+    return &c->segments[((size_t)s.a * c->count + s.b) * 4 + s.top * 2 + s.base];
 }
 
 static uint64_t base_bytes(const struct remat_chain *c, uint32_t a)
 {
     return a ? c->problem->bytes[a - 1] : 0;
-}
-
-static bool is_empty(const struct remat_chain *c, uint32_t b)
-{
-    return c->group_begin[b] == c->group_begin[b + 1];
 }
 
 /* Bytes while group b runs, its own forward value live, without the one before it when `alone`. */
@@ -183,18 +182,10 @@ static void store(struct remat_chain *c, struct frontier *out)
     for (uint32_t i = 0; i < f->count; i++)
         if (i == 0 || i + 1 == f->count || f->items[kept - 1].ticks - f->items[i].ticks >= step)
             f->items[kept++] = f->items[i];
-    REMAT_NEW(c->arena, out->items, kept);
-    if (kept)
-        memcpy(out->items, f->items, kept * sizeof *out->items);
-    out->count = kept;
+    *out = (struct frontier){remat_copy(c->arena, f->items, kept, sizeof *f->items), kept};
 }
 
 /* --- segments: what a segment can begin with, in one place for both table and plan --- */
-
-struct segment {
-    uint32_t a, b;
-    bool top, base;
-};
 
 /* The first step that takes exactly `ticks` within `bytes`; with `wanted` NULL all go into best. */
 struct wanted {
@@ -236,8 +227,9 @@ static void offer_splits(struct remat_chain *c, struct segment s, struct wanted 
         if (peak + beside > c->budget_max)
             return;
         for (int keep = 0; keep < 2; keep++)
-            offer_pair(c, w, (struct step){SPLIT, j, keep}, segment_of(c, j + 1, s.b, s.top, keep),
-                       extra, segment_of(c, s.a, j, keep, s.base), peak + beside, ticks);
+            offer_pair(c, w, (struct step){SPLIT, j, keep},
+                       times_of(c, (struct segment){j + 1, s.b, s.top, keep}), extra,
+                       times_of(c, (struct segment){s.a, j, keep, s.base}), peak + beside, ticks);
     }
 }
 
@@ -245,10 +237,11 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
 {
     const struct remat_problem *p = c->problem;
     const struct frontier nothing = {&(struct point){0}, 1};
-    if (is_empty(c, s.b) && s.b + 1 < c->count) {
-        const struct frontier *rest =
-            s.b == s.a ? &nothing : segment_of(c, s.a, s.b - 1, false, s.base);
-        offer_pair(c, w, (struct step){.choice = EMPTY}, &nothing, 0, rest, 0, 0);
+    const struct frontier *rest =
+        s.b == s.a ? &nothing : times_of(c, (struct segment){s.a, s.b - 1, false, s.base});
+    const struct step direct = {.choice = DIRECT};
+    if (c->group_begin[s.b] == c->group_begin[s.b + 1] && s.b + 1 < c->count) { /* no group */
+        offer_pair(c, w, direct, &nothing, 0, rest, 0, 0);
         return;
     }
     if (s.b == s.a) {
@@ -261,8 +254,7 @@ static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *
         return;
     }
     if (s.top && !c->reads_before[s.b])
-        offer_pair(c, w, (struct step){.choice = DIRECT}, &nothing, 0,
-                   segment_of(c, s.a, s.b - 1, false, s.base),
+        offer_pair(c, w, direct, &nothing, 0, rest,
                    base_bytes(c, s.a) + group_peak(c, s.b, false, true), 0);
     offer_splits(c, s, w);
 }
@@ -284,7 +276,7 @@ static void make_table(struct remat_chain *c, uint64_t points_max)
                 struct segment s = {a, a + length, kind >> 1, kind & 1};
                 c->best.count = 0;
                 offer_steps(c, s, NULL);
-                store(c, segment_of(c, s.a, s.b, s.top, s.base));
+                store(c, times_of(c, s));
             }
 }
 
@@ -300,7 +292,7 @@ static void run_group(const struct remat_chain *c, struct remat_arena *arena, ui
 static void emit(struct remat_chain *c, struct remat_arena *arena, struct segment s, uint64_t bytes,
                  struct remat_sequence *out)
 {
-    const struct point *point = point_at(segment_of(c, s.a, s.b, s.top, s.base), bytes);
+    const struct point *point = point_at(times_of(c, s), bytes);
     struct wanted w = {.bytes = point->bytes, .ticks = point->ticks};
     uint64_t extra = base_bytes(c, s.a);
     bytes = point->bytes; /* what it was made from, were lists thinned or not */
@@ -316,9 +308,6 @@ static void emit(struct remat_chain *c, struct remat_arena *arena, struct segmen
         break;
     case DIRECT:
         run_group(c, arena, s.b, out);
-        emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
-        break;
-    case EMPTY:
         if (s.b > s.a)
             emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
         break;
@@ -338,7 +327,7 @@ struct remat_sequence remat_chain_plan(struct remat_arena *arena, const struct r
     struct remat_chain c = *chain; /* emit only reads the lists */
     struct segment whole = {0, c.count - 1, false, false};
     struct remat_sequence out = {0};
-    if (point_at(segment_of(&c, whole.a, whole.b, whole.top, whole.base), budget))
+    if (point_at(times_of(&c, whole), budget))
         emit(&c, arena, whole, budget, &out);
     return out;
 }

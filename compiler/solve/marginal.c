@@ -13,26 +13,26 @@ struct remat_border_point remat_border_follow(struct remat_arena *arena,
     struct demand {
         uint32_t item;
         uint8_t round;
-    } * queue;
-    uint32_t count = 0, inputs = 0;
+    };
+    struct {
+        struct demand *items;
+        size_t count, capacity;
+    } queue = {0};
     bool *run[REMAT_ROUNDS_MAX]; /* by task */
-    for (uint32_t t = 0; t < border->task_count; t++)
-        inputs += border->tasks[t].input_end - border->tasks[t].input_begin;
-    REMAT_NEW(arena, queue, border->item_count + REMAT_ROUNDS_MAX * inputs);
     for (uint32_t r = 0; r < REMAT_ROUNDS_MAX; r++)
         REMAT_NEW(arena, run[r], border->task_count);
     for (uint32_t i = 0; i < border->item_count; i++)
         if (border->items[i].wanted)
-            queue[count++] = (struct demand){i, REMAT_ROUNDS_MAX};
-    while (count > 0) {
-        struct demand d = queue[--count];
+            REMAT_PUSH(arena, &queue, ((struct demand){i, REMAT_ROUNDS_MAX}));
+    while (queue.count > 0) {
+        struct demand d = queue.items[--queue.count];
         const struct remat_border_task *t = &border->tasks[border->items[d.item].task];
         uint8_t round = times[d.item] < d.round ? times[d.item] : d.round;
         if (round == 0 || run[round - 1][border->items[d.item].task])
             continue;
         run[round - 1][border->items[d.item].task] = true;
         for (uint32_t e = t->input_begin; e < t->input_end; e++)
-            queue[count++] = (struct demand){border->inputs[e], round};
+            REMAT_PUSH(arena, &queue, ((struct demand){border->inputs[e], round}));
     }
     for (uint32_t t = 0; t < border->task_count; t++) {
         bool first = run[0][t], second = run[1][t];

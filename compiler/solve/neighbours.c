@@ -47,26 +47,28 @@ static void expand(struct remat_neighbours *n, struct seen *seen, uint32_t from,
         }
 }
 
-void remat_neighbours_find(struct remat_arena *arena, uint32_t item_count, const uint8_t *starts,
-                           uint32_t start_count, uint32_t limit, struct remat_neighbours *out)
+struct remat_neighbours remat_neighbours_find(struct remat_arena *arena, uint32_t item_count,
+                                              const uint8_t *starts, uint32_t start_count,
+                                              uint32_t limit)
 {
+    struct remat_neighbours out = {.item_count = item_count};
     struct seen seen = {0};
     uint64_t nearest = (uint64_t)start_count * (1 + (CHOICES - 1) * (uint64_t)item_count);
     uint32_t most = limit > start_count ? limit : start_count, slots = 2;
     bool expands = nearest <= limit;
     if (!expands)
         most = start_count;
-    *out = (struct remat_neighbours){.item_count = item_count};
     while (slots / 2 < most)
         slots *= 2;
     seen.mask = slots - 1;
     REMAT_NEW(arena, seen.slots, slots);
-    REMAT_NEW(arena, out->actions, (size_t)(most + 1) * item_count);
+    REMAT_NEW(arena, out.actions, (size_t)(most + 1) * item_count);
     for (uint32_t s = 0; s < start_count; s++) {
-        memcpy(out->actions + (size_t)out->count * item_count, starts + (size_t)s * item_count,
+        memcpy(out.actions + (size_t)out.count * item_count, starts + (size_t)s * item_count,
                item_count);
-        take(out, &seen);
+        take(&out, &seen);
     }
-    for (uint32_t d = 0; expands && d < out->count && out->count < most; d++)
-        expand(out, &seen, d, most);
+    for (uint32_t d = 0; expands && d < out.count && out.count < most; d++)
+        expand(&out, &seen, d, most);
+    return out;
 }

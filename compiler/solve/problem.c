@@ -321,7 +321,7 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
     remat_status st = REMAT_OK;
     struct builder b = {.ctx = ctx, .arena = arena, .parts = parts, .out = out};
     uint32_t n = parts->node_count;
-    *out = (struct remat_problem){.node_count = n, .names = parts->names};
+    *out = (struct remat_problem){.node_count = n};
     if (n == 0)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the problem has no nodes");
     if (n > REMAT_PROBLEM_NODES_MAX || parts->way_count > REMAT_PROBLEM_NODES_MAX ||

@@ -29,7 +29,7 @@ struct remat_way {
     uint32_t fused_count;
 };
 
-/* What a problem is made from; everything is copied but the names. Optional arrays may be NULL. */
+/* What a problem is made from; everything is copied. Optional arrays may be NULL. */
 struct remat_problem_parts {
     uint32_t node_count;
     const char *const *names; /* optional: else nodes are called by their numbers */
@@ -48,15 +48,14 @@ struct remat_problem_parts {
     uint32_t way_count;
 };
 
-/* Immutable once made; may be shared between threads. Borrows `names`, the rest is the arena's.
+/* Immutable once made; may be shared between threads. Lies in the arena.
  *
  * Arrays are by node or by way. The ways 0 .. node_count - 1 run the nodes as given, the others
  * follow; a sequence is a list of ways. Without further ones a way is a node. */
 struct remat_problem {
     uint32_t node_count, way_count, edge_count; /* edges: of the nodes as given */
-    const char *const *names;
-    const double *time;                   /* by way */
-    const uint64_t *bytes;                /* by node */
+    const double *time;                         /* by way */
+    const uint64_t *bytes;                      /* by node */
     const uint32_t *input_begin, *inputs; /* CSR by way; ascending, smaller than the way's node */
     const uint32_t *user_begin, *users;   /* CSR by node; nodes that read it as given; ascending */
     const uint32_t *node_of;              /* by way */

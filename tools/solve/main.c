@@ -79,7 +79,7 @@ static remat_status make_budgets(remat_context *ctx, struct remat_arena *arena,
     uint64_t *budgets, low = r->floor.bytes, high = r->given_peak;
     bool curve = cli_has(args, OPTION_curve);
     r->count = curve && low < high ? CURVE_POINTS : 1;
-    REMAT_TRY_NEW(arena, budgets, r->count);
+    REMAT_NEW(arena, budgets, r->count);
     for (uint32_t i = 0; i + 1 < r->count; i++)
         budgets[i] = high - (high - low) / (r->count - 1) * i;
     if (curve)
@@ -108,7 +108,7 @@ static remat_status plan(remat_context *ctx, struct remat_arena *arena,
     r->given_peak = given.result.peak;
     r->floor = remat_floor_find(arena, p, FLOOR_WORK / (p->node_count + 100), &deadline);
     REMAT_TRY(make_budgets(ctx, arena, args, r));
-    REMAT_TRY_NEW(arena, solutions, r->count);
+    REMAT_NEW(arena, solutions, r->count);
     if (limit)
         effort = remat_solve_effort(p, watch.clock.limit / r->count);
     else if (r->count > 1)
@@ -185,8 +185,7 @@ static remat_status solve(remat_context *ctx, struct remat_arena *arena,
         report_decision(&text, &report);
     else
         report_curve(&text, &report, format_of(args));
-    if (text.failed)
-        return REMAT_ERROR_MEMORY;
+    remat_text_complete(&text);
     REMAT_TRY(cli_write(ctx, args, OPTION_output, text.items, text.count));
     if (!curve && !report.solutions[0].fits)
         return fail_without_plan(ctx, &report);

@@ -29,23 +29,30 @@ struct reader {
     } ways;
 };
 
+/* A node or one of its ways. */
+struct place {
+    size_t node;
+    const char *prefix; /* of keys in messages */
+    json_t *object;
+};
+
 static const char *describe(struct remat_arena *arena, const json_t *value)
 {
-    const char *text = NULL;
     if (json_is_integer(value))
-        text = remat_arena_format(arena, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        text = remat_arena_format(arena, "%.17g", json_real_value(value));
-    else if (json_is_string(value))
-        text = remat_arena_format(arena, "\"%.60s\"", json_string_value(value));
-    return text ? text : value ? types[json_typeof(value)] : "missing";
+        return REMAT_FORMAT(arena, "%lld", (long long)json_integer_value(value));
+    if (json_is_real(value))
+        return REMAT_FORMAT(arena, "%.17g", json_real_value(value));
+    if (json_is_string(value))
+        return REMAT_FORMAT(arena, "\"%.60s\"", json_string_value(value));
+    return value ? types[json_typeof(value)] : "missing";
 }
 
-static remat_status fail_key(struct reader *r, size_t node, const char *key, const json_t *value,
+static remat_status fail_key(struct reader *r, const struct place *at, const char *key,
                              const char *expected)
 {
-    return remat_error(r->ctx, REMAT_ERROR_INVALID, "nodes[%zu].%s: %s, expected %s", node, key,
-                       describe(r->arena, value), expected);
+    return remat_error(r->ctx, REMAT_ERROR_INVALID, "nodes[%zu].%s%s: %s, expected %s", at->node,
+                       at->prefix, key, describe(r->arena, json_object_get(at->object, key)),
+                       expected);
 }
 
 /* `1e3` and `5.0` are whole too. */
@@ -61,32 +68,31 @@ static bool is_whole(const json_t *value, uint64_t *out)
     return (double)*out == number;
 }
 
-static remat_status read_number(struct reader *r, size_t node, const char *key, const json_t *value,
-                                uint32_t *out)
+static remat_status read_number(struct reader *r, const struct place *at, const char *key,
+                                const json_t *value, uint32_t *out)
 {
-    remat_status st = REMAT_OK;
     uint64_t number;
-    if (!is_whole(value, &number) || number >= node)
-        REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID,
-                   "nodes[%zu].%s: %s is not the number of an earlier node (below %zu%s)", node,
-                   key, describe(r->arena, value), node, node ? "" : ": there is none");
+    if (!is_whole(value, &number) || number >= at->node)
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "nodes[%zu].%s%s: %s is not the number of an earlier node (below %zu%s)",
+                           at->node, at->prefix, key, describe(r->arena, value), at->node,
+                           at->node ? "" : ": there is none");
     *out = (uint32_t)number;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* An array of numbers of earlier nodes; `out` has room for all. */
-static remat_status read_numbers(struct reader *r, size_t node, const char *key, const json_t *list,
+static remat_status read_numbers(struct reader *r, const struct place *at, const char *key,
                                  uint32_t *out, uint32_t *count)
 {
     remat_status st = REMAT_OK;
+    const json_t *list = json_object_get(at->object, key);
     *count = (uint32_t)json_array_size(list);
     if (!json_is_array(list))
-        return fail_key(r, node, key, list, "an array of node numbers");
-    for (uint32_t i = 0; i < *count; i++) {
-        const char *item = remat_arena_format(r->arena, "%s[%u]", key, i);
-        REMAT_TRY(read_number(r, node, item ? item : key, json_array_get(list, i), &out[i]));
-    }
+        return fail_key(r, at, key, "an array of node numbers");
+    for (uint32_t i = 0; i < *count; i++)
+        REMAT_TRY(read_number(r, at, REMAT_FORMAT(r->arena, "%s[%u]", key, i),
+                              json_array_get(list, i), &out[i]));
 fail:
     return st;
 }
@@ -106,24 +112,27 @@ static remat_status check_keys(struct reader *r, size_t node, const char *where,
             continue;
         for (i = 0; accepted[i]; i++)
             remat_text_append(&all, "%s%s", i ? ", " : "", accepted[i]);
+        remat_text_complete(&all);
         return remat_error(r->ctx, REMAT_ERROR_INVALID,
                            "nodes[%zu]%s: unknown key \"%.60s\" (accepted: %s)", node, where, key,
-                           all.failed ? "" : all.items);
+                           all.items);
     }
     return REMAT_OK;
 }
 
-static remat_status read_size(struct reader *r, size_t node, const char *key, const json_t *value,
+static remat_status read_size(struct reader *r, const struct place *at, const char *key,
                               uint64_t *out)
 {
-    return is_whole(value, out) ? REMAT_OK : fail_key(r, node, key, value, "an integer from 0 on");
+    return is_whole(json_object_get(at->object, key), out)
+               ? REMAT_OK
+               : fail_key(r, at, key, "an integer from 0 on");
 }
 
-static remat_status read_time(struct reader *r, size_t node, const char *key, const json_t *value,
-                              double *out)
+static remat_status read_time(struct reader *r, const struct place *at, double *out)
 {
+    const json_t *value = json_object_get(at->object, "time");
     if (!json_is_number(value) || json_number_value(value) < 0)
-        return fail_key(r, node, key, value, "a number from 0 on");
+        return fail_key(r, at, "time", "a number from 0 on");
     *out = json_number_value(value);
     return REMAT_OK;
 }
@@ -133,50 +142,23 @@ static remat_status read_way(struct reader *r, size_t node, size_t index, json_t
     static const char *const keys[] = {"time", "workspace", "fused", NULL};
     remat_status st = REMAT_OK;
     struct remat_way way = {.node = (uint32_t)node};
-    const char *where = remat_arena_format(r->arena, ".ways[%zu]", index);
-    const json_t *workspace = json_object_get(object, "workspace");
+    struct place at = {node, "ways.", object};
     const json_t *fused = json_object_get(object, "fused");
     uint32_t *items;
-    if (!where)
-        return REMAT_ERROR_MEMORY;
     if (!json_is_object(object))
-        return fail_key(r, node, where + 1, object, "an object");
-    REMAT_TRY(check_keys(r, node, where, object, keys));
-    REMAT_TRY(read_time(r, node, "ways.time", json_object_get(object, "time"), &way.time));
-    if (workspace)
-        REMAT_TRY(read_size(r, node, "ways.workspace", workspace, &way.workspace));
+        return remat_error(r->ctx, REMAT_ERROR_INVALID,
+                           "nodes[%zu].ways[%zu]: %s, expected an object", node, index,
+                           describe(r->arena, object));
+    REMAT_TRY(check_keys(r, node, REMAT_FORMAT(r->arena, ".ways[%zu]", index), object, keys));
+    REMAT_TRY(read_time(r, &at, &way.time));
+    if (json_object_get(object, "workspace"))
+        REMAT_TRY(read_size(r, &at, "workspace", &way.workspace));
     if (fused) {
-        REMAT_TRY_NEW(r->arena, items, json_array_size(fused));
-        REMAT_TRY(read_numbers(r, node, "ways.fused", fused, items, &way.fused_count));
+        REMAT_NEW(r->arena, items, json_array_size(fused));
+        REMAT_TRY(read_numbers(r, &at, "fused", items, &way.fused_count));
         way.fused = items;
     }
-    REMAT_TRY_PUSH(r->arena, &r->ways, way);
-fail:
-    return st;
-}
-
-/* What bare problems do without. */
-static remat_status read_extras(struct reader *r, size_t node, json_t *object)
-{
-    remat_status st = REMAT_OK;
-    const json_t *workspace = json_object_get(object, "workspace");
-    const json_t *lasting = json_object_get(object, "lasting");
-    const json_t *once = json_object_get(object, "once"), *alias = json_object_get(object, "alias");
-    const json_t *ways = json_object_get(object, "ways");
-    if (workspace)
-        REMAT_TRY(read_size(r, node, "workspace", workspace, &r->workspace[node]));
-    if (lasting)
-        REMAT_TRY(read_size(r, node, "lasting", lasting, &r->lasting[node]));
-    if (once && !json_is_boolean(once))
-        return fail_key(r, node, "once", once, "true or false");
-    r->once[node] = json_is_true(once);
-    r->alias[node] = UINT32_MAX;
-    if (alias)
-        REMAT_TRY(read_number(r, node, "alias", alias, &r->alias[node]));
-    if (ways && !json_is_array(ways))
-        return fail_key(r, node, "ways", ways, "an array of objects");
-    for (size_t i = 0; i < json_array_size(ways); i++)
-        REMAT_TRY(read_way(r, node, i, json_array_get(ways, i)));
+    REMAT_PUSH(r->arena, &r->ways, way);
 fail:
     return st;
 }
@@ -186,54 +168,84 @@ static remat_status read_node(struct reader *r, size_t node, json_t *object)
     static const char *const keys[] = {"name",    "time", "bytes", "inputs", "workspace",
                                        "lasting", "once", "alias", "ways",   NULL};
     remat_status st = REMAT_OK;
+    struct place at = {node, "", object};
     uint32_t count;
-    const json_t *name = json_object_get(object, "name");
+    const json_t *name = json_object_get(object, "name"), *once = json_object_get(object, "once");
+    const json_t *alias = json_object_get(object, "alias");
+    const json_t *ways = json_object_get(object, "ways");
     if (!json_is_object(object))
         REMAT_FAIL(r->ctx, REMAT_ERROR_INVALID, "nodes[%zu]: %s, expected an object", node,
                    describe(r->arena, object));
     REMAT_TRY(check_keys(r, node, "", object, keys));
     if (!json_is_string(name))
-        return fail_key(r, node, "name", name, "a string");
-    r->names[node] =
-        remat_arena_string(r->arena, json_string_value(name), json_string_length(name));
-    if (!r->names[node])
-        return REMAT_ERROR_MEMORY;
-    REMAT_TRY(read_time(r, node, "time", json_object_get(object, "time"), &r->time[node]));
-    REMAT_TRY(read_size(r, node, "bytes", json_object_get(object, "bytes"), &r->bytes[node]));
-    REMAT_TRY(read_numbers(r, node, "inputs", json_object_get(object, "inputs"),
-                           r->inputs + r->begin[node], &count));
+        return fail_key(r, &at, "name", "a string");
+    r->names[node] = remat_string(r->arena, json_string_value(name), json_string_length(name));
+    REMAT_TRY(read_time(r, &at, &r->time[node]));
+    REMAT_TRY(read_size(r, &at, "bytes", &r->bytes[node]));
+    REMAT_TRY(read_numbers(r, &at, "inputs", r->inputs + r->begin[node], &count));
     r->begin[node + 1] = r->begin[node] + count;
-    REMAT_TRY(read_extras(r, node, object));
+    /* What bare problems do without. */
+    if (json_object_get(object, "workspace"))
+        REMAT_TRY(read_size(r, &at, "workspace", &r->workspace[node]));
+    if (json_object_get(object, "lasting"))
+        REMAT_TRY(read_size(r, &at, "lasting", &r->lasting[node]));
+    if (once && !json_is_boolean(once))
+        return fail_key(r, &at, "once", "true or false");
+    r->once[node] = json_is_true(once);
+    r->alias[node] = UINT32_MAX;
+    if (alias)
+        REMAT_TRY(read_number(r, &at, "alias", alias, &r->alias[node]));
+    if (ways && !json_is_array(ways))
+        return fail_key(r, &at, "ways", "an array of objects");
+    for (size_t i = 0; i < json_array_size(ways); i++)
+        REMAT_TRY(read_way(r, node, i, json_array_get(ways, i)));
 fail:
     return st;
 }
 
-static size_t count_inputs(const json_t *nodes)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < json_array_size(nodes); i++)
-        count += json_array_size(json_object_get(json_array_get(nodes, i), "inputs"));
-    return count;
-}
+struct call {
+    struct remat_arena *arena;
+    const json_t *root;
+    struct remat_problem *out;
+};
 
-static remat_status read_nodes(remat_context *ctx, struct remat_arena *arena, const json_t *nodes,
-                               uint64_t static_bytes, struct remat_problem *out)
+static remat_status read_root(void *user)
 {
     remat_status st = REMAT_OK;
+    const struct call *call = user;
+    struct remat_arena *arena = call->arena;
+    remat_context *ctx = arena->ctx;
     struct reader r = {.ctx = ctx, .arena = arena};
-    size_t count = json_array_size(nodes), inputs = count_inputs(nodes);
+    const json_t *schema = json_object_get(call->root, "schema");
+    const json_t *nodes = json_object_get(call->root, "nodes");
+    const json_t *constant = json_object_get(call->root, "static_bytes");
+    uint64_t static_bytes = 0;
+    size_t count = json_array_size(nodes), inputs = 0;
+    if (!json_is_object(call->root))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s, expected an object", describe(arena, call->root));
+    if (!json_is_string(schema) || strcmp(json_string_value(schema), "remat-problem/1") != 0)
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "schema: %s, expected \"remat-problem/1\"",
+                   describe(arena, schema));
+    if (!json_is_array(nodes))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "nodes: %s, expected an array",
+                   describe(arena, nodes));
+    if (constant && !is_whole(constant, &static_bytes))
+        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "static_bytes: %s, expected an integer from 0 on",
+                   describe(arena, constant));
+    for (size_t i = 0; i < count; i++)
+        inputs += json_array_size(json_object_get(json_array_get(nodes, i), "inputs"));
     if (count > REMAT_PROBLEM_NODES_MAX || inputs > REMAT_PROBLEM_EDGES_MAX)
         REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%zu nodes with %zu inputs, accepted: up to %u and %u",
                    count, inputs, REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
-    REMAT_TRY_NEW(arena, r.names, count);
-    REMAT_TRY_NEW(arena, r.time, count);
-    REMAT_TRY_NEW(arena, r.bytes, count);
-    REMAT_TRY_NEW(arena, r.begin, count + 1);
-    REMAT_TRY_NEW(arena, r.inputs, inputs);
-    REMAT_TRY_NEW(arena, r.workspace, count);
-    REMAT_TRY_NEW(arena, r.lasting, count);
-    REMAT_TRY_NEW(arena, r.once, count);
-    REMAT_TRY_NEW(arena, r.alias, count);
+    REMAT_NEW(arena, r.names, count);
+    REMAT_NEW(arena, r.time, count);
+    REMAT_NEW(arena, r.bytes, count);
+    REMAT_NEW(arena, r.begin, count + 1);
+    REMAT_NEW(arena, r.inputs, inputs);
+    REMAT_NEW(arena, r.workspace, count);
+    REMAT_NEW(arena, r.lasting, count);
+    REMAT_NEW(arena, r.once, count);
+    REMAT_NEW(arena, r.alias, count);
     for (size_t i = 0; i < count; i++)
         REMAT_TRY(read_node(&r, i, json_array_get(nodes, i)));
     if (r.ways.count > REMAT_PROBLEM_NODES_MAX)
@@ -252,30 +264,7 @@ static remat_status read_nodes(remat_context *ctx, struct remat_arena *arena, co
                                         .alias = r.alias,
                                         .ways = r.ways.items,
                                         .way_count = (uint32_t)r.ways.count};
-    REMAT_TRY(remat_problem_create(ctx, arena, &parts, out));
-fail:
-    return st;
-}
-
-static remat_status read_root(remat_context *ctx, struct remat_arena *arena, const json_t *root,
-                              struct remat_problem *out)
-{
-    remat_status st = REMAT_OK;
-    const json_t *schema = json_object_get(root, "schema"), *nodes = json_object_get(root, "nodes");
-    const json_t *constant = json_object_get(root, "static_bytes");
-    uint64_t static_bytes = 0;
-    if (!json_is_object(root))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "%s, expected an object", describe(arena, root));
-    if (!json_is_string(schema) || strcmp(json_string_value(schema), "remat-problem/1") != 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "schema: %s, expected \"remat-problem/1\"",
-                   describe(arena, schema));
-    if (!json_is_array(nodes))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "nodes: %s, expected an array",
-                   describe(arena, nodes));
-    if (constant && !is_whole(constant, &static_bytes))
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "static_bytes: %s, expected an integer from 0 on",
-                   describe(arena, constant));
-    REMAT_TRY(read_nodes(ctx, arena, nodes, static_bytes, out));
+    REMAT_TRY(remat_problem_create(ctx, arena, &parts, call->out));
 fail:
     return st;
 }
@@ -351,7 +340,8 @@ remat_status problem_json_read(remat_context *ctx, struct remat_arena *arena, co
     else if ((st = open_problem(ctx, path, &file)) != REMAT_OK)
         return st;
     REMAT_TRY(parse(ctx, name, file, &root));
-    st = read_root(ctx, arena, root, out);
+    /* The JSON value is held meanwhile. */
+    st = remat_guard(ctx, read_root, &(struct call){arena, root, out});
     if (st == REMAT_ERROR_INVALID) {
         const char *message = remat_arena_format(arena, "%s", remat_context_message(ctx));
         REMAT_FAIL(ctx, st, "%s: %s", name, message ? message : "malformed");

@@ -84,12 +84,9 @@ void report_decision(struct remat_text *text, const struct report *r)
 
 void report_curve(struct remat_text *text, const struct report *r, enum report_format format)
 {
-    struct curve_point *points = remat_arena_array(text->arena, r->count, sizeof *points);
+    struct curve_point *points;
+    REMAT_NEW(text->arena, points, r->count);
     struct curve c = {points, r->count, r->problem->total_time};
-    if (!points) {
-        text->failed = true;
-        return;
-    }
     for (uint32_t i = 0; i < r->count; i++)
         points[i] = point_of(r, i);
     if (format == REPORT_CSV) {

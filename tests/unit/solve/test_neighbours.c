@@ -71,7 +71,7 @@ static void check(struct test *t, const struct sample *s, uint32_t limit)
     struct remat_neighbours found;
     bool seen[ALL_MAX] = {0};
     uint32_t far = 0, at_far = 0, count = expected(s, limit);
-    remat_neighbours_find(&t->arena, s->items, s->start, s->starts, limit, &found);
+    found = remat_neighbours_find(&t->arena, s->items, s->start, s->starts, limit);
     CHECK(found.item_count == s->items && found.count == count,
           "%u items, %u starts, limit %u: %u decisions, expected %u", s->items, s->starts, limit,
           found.count, count);
