@@ -214,20 +214,20 @@ static struct runs find_runs(const struct remat_shape *from, const struct remat_
     return runs;
 }
 
+static void remove_run(struct runs *runs, uint32_t r)
+{
+    for (runs->count--; r < runs->count; r++) {
+        runs->lengths[r] = runs->lengths[r + 1];
+        runs->summed[r] = runs->summed[r + 1];
+    }
+}
+
 static void drop_run(struct runs *runs, uint32_t r)
 {
-    for (uint32_t k = r; k + 1 < runs->count; k++) {
-        runs->lengths[k] = runs->lengths[k + 1];
-        runs->summed[k] = runs->summed[k + 1];
-    }
-    runs->count--;
+    remove_run(runs, r);
     if (r > 0 && r < runs->count) { /* its neighbours were both kept */
         runs->lengths[r - 1] *= runs->lengths[r];
-        for (uint32_t k = r; k + 1 < runs->count; k++) {
-            runs->lengths[k] = runs->lengths[k + 1];
-            runs->summed[k] = runs->summed[k + 1];
-        }
-        runs->count--;
+        remove_run(runs, r);
     }
 }
 

@@ -4,15 +4,15 @@
 
 #include <stdio.h>
 
-const char *remat_shape_text(const struct remat_shape *shape, char text[REMAT_SHAPE_TEXT])
+struct remat_shape_text remat_shape_text(const struct remat_shape *shape)
 {
-    size_t at = 0;
-    text[at++] = '[';
+    struct remat_shape_text out = {"["};
+    size_t at = 1;
     for (uint32_t d = 0; d < shape->rank && d < REMAT_RANK_MAX; d++)
-        at += (size_t)snprintf(text + at, REMAT_SHAPE_TEXT - at, "%s%lld", d ? ", " : "",
+        at += (size_t)snprintf(out.text + at, sizeof out.text - at, "%s%lld", d ? ", " : "",
                                (long long)shape->dims[d]);
-    snprintf(text + at, REMAT_SHAPE_TEXT - at, "]");
-    return text;
+    snprintf(out.text + at, sizeof out.text - at, "]");
+    return out;
 }
 
 int64_t remat_shape_rows(const struct remat_shape *shape)
@@ -28,9 +28,7 @@ static remat_status check_rank(remat_context *ctx, const struct remat_value_info
 {
     if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
         return REMAT_OK;
-    char text[REMAT_SHAPE_TEXT];
-    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k,
-                   remat_shape_text(&value->shape, text),
+    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k, SHAPE_TEXT(&value->shape),
                    rank_min == rank_max           ? ""
                    : value->shape.rank < rank_min ? "at least "
                                                   : "at most ",
@@ -76,9 +74,8 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
     const struct remat_shape *shape = remat_input_shape(graph, node, k);
     if (remat_shape_equal(shape, expected))
         return REMAT_OK;
-    char text[REMAT_SHAPE_TEXT], expected_text[REMAT_SHAPE_TEXT];
-    return INVALID(ctx, "input %u has shape %s, expected %s", k, remat_shape_text(shape, text),
-                   remat_shape_text(expected, expected_text));
+    return INVALID(ctx, "input %u has shape %s, expected %s", k, SHAPE_TEXT(shape),
+                   SHAPE_TEXT(expected));
 }
 
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)

@@ -67,9 +67,12 @@ remat_input_shape(const struct remat_graph *graph, const struct remat_node_info 
     return &remat_input(graph, node, k)->shape;
 }
 
-#define REMAT_SHAPE_TEXT 128
-/* "[2, 3]" in `text`, which it returns. */
-const char *remat_shape_text(const struct remat_shape *shape, char text[REMAT_SHAPE_TEXT]);
+/* "[2, 3]", which lives as long as the call that it is an argument of. */
+#define SHAPE_TEXT(shape) remat_shape_text(shape).text
+struct remat_shape_text {
+    char text[22 * REMAT_RANK_MAX];
+};
+struct remat_shape_text remat_shape_text(const struct remat_shape *shape);
 
 #define REMAT_ANY_RANK UINT32_MAX
 remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,

@@ -30,12 +30,10 @@ OP_SHAPE(matmul)
     bool fits = x->dims[rank - (transpose_a ? 2 : 1)] == y->dims[rank - (transpose_b ? 1 : 2)];
     for (uint32_t d = 0; d + 2 < rank; d++)
         fits = fits && (x->dims[d] == y->dims[d] || x->dims[d] == 1 || y->dims[d] == 1);
-    if (!fits) {
-        char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
-        return INVALID(ctx, "shapes %s%s and %s%s do not multiply", remat_shape_text(x, a_text),
-                       transpose_a ? " (transposed)" : "", remat_shape_text(y, b_text),
+    if (!fits)
+        return INVALID(ctx, "shapes %s%s and %s%s do not multiply", SHAPE_TEXT(x),
+                       transpose_a ? " (transposed)" : "", SHAPE_TEXT(y),
                        transpose_b ? " (transposed)" : "");
-    }
     outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     for (uint32_t d = 0; d + 2 < rank; d++)
         outputs[0].shape.dims[d] = x->dims[d] == 1 ? y->dims[d] : x->dims[d];
@@ -62,11 +60,9 @@ OP_SHAPE(linear)
     const struct remat_shape *w = remat_input_shape(graph, node, 1);
     bool transposed = remat_node_int(node, "transpose_weight", 0);
     int64_t n = w->dims[transposed ? 0 : 1];
-    if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0]) {
-        char x_text[REMAT_SHAPE_TEXT], w_text[REMAT_SHAPE_TEXT];
-        return INVALID(ctx, "input %s does not fit weight %s%s", remat_shape_text(x, x_text),
-                       remat_shape_text(w, w_text), transposed ? " (transposed)" : "");
-    }
+    if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0])
+        return INVALID(ctx, "input %s does not fit weight %s%s", SHAPE_TEXT(x), SHAPE_TEXT(w),
+                       transposed ? " (transposed)" : "");
     if (node->input_count > 2) {
         REMAT_CHECK(remat_check_like_first(ctx, graph, node, 2, 1, 1));
         REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));

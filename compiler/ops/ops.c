@@ -161,11 +161,8 @@ static remat_status check_size(remat_context *ctx, const struct remat_value_info
 {
     uint64_t bytes = remat_dtype_bytes(value->dtype);
     for (uint32_t d = 0; d < value->shape.rank; d++)
-        if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX) {
-            char text[REMAT_SHAPE_TEXT];
-            return INVALID(ctx, "the result's shape %s is too large",
-                           remat_shape_text(&value->shape, text));
-        }
+        if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
+            return INVALID(ctx, "the result's shape %s is too large", SHAPE_TEXT(&value->shape));
     return REMAT_OK;
 }
 

@@ -15,11 +15,8 @@ static remat_status broadcast(remat_context *ctx, const struct remat_shape *a,
     struct remat_shape result = *longer;
     for (uint32_t d = 0; d < other->rank; d++) {
         int64_t x = longer->dims[lead + d], y = other->dims[d];
-        if (x != y && x != 1 && y != 1) {
-            char a_text[REMAT_SHAPE_TEXT], b_text[REMAT_SHAPE_TEXT];
-            return INVALID(ctx, "shapes %s and %s do not broadcast", remat_shape_text(a, a_text),
-                           remat_shape_text(b, b_text));
-        }
+        if (x != y && x != 1 && y != 1)
+            return INVALID(ctx, "shapes %s and %s do not broadcast", SHAPE_TEXT(a), SHAPE_TEXT(b));
         result.dims[lead + d] = x == 1 ? y : x;
     }
     *out = result;

@@ -173,11 +173,9 @@ static remat_status check_inferred(struct verifier *v, uint32_t n)
         const struct remat_value_info *value = &graph->values[node->outputs[k].i];
         if (remat_type_equal(value, &inferred[k]))
             continue;
-        char has[REMAT_SHAPE_TEXT], should[REMAT_SHAPE_TEXT];
         return INVALID(v->ctx, "output %u is %s %s, expected %s %s", k,
-                       remat_dtype_name(value->dtype), remat_shape_text(&value->shape, has),
-                       remat_dtype_name(inferred[k].dtype),
-                       remat_shape_text(&inferred[k].shape, should));
+                       remat_dtype_name(value->dtype), SHAPE_TEXT(&value->shape),
+                       remat_dtype_name(inferred[k].dtype), SHAPE_TEXT(&inferred[k].shape));
     }
     return REMAT_OK;
 }

@@ -156,11 +156,9 @@ OP_SHAPE(reshape)
     struct remat_shape shape;
     REMAT_CHECK(remat_shape_of_attribute(ctx, node, &shape));
     const struct remat_value_info *x = remat_input(graph, node, 0);
-    if (remat_shape_elements(&shape) != remat_shape_elements(&x->shape)) {
-        char from[REMAT_SHAPE_TEXT], to[REMAT_SHAPE_TEXT];
-        return INVALID(ctx, "shape %s has not as many elements as %s", remat_shape_text(&shape, to),
-                       remat_shape_text(&x->shape, from));
-    }
+    if (remat_shape_elements(&shape) != remat_shape_elements(&x->shape))
+        return INVALID(ctx, "shape %s has not as many elements as %s", SHAPE_TEXT(&shape),
+                       SHAPE_TEXT(&x->shape));
     if (!remat_can_reshape(graph, node->inputs[0], &shape))
         return INVALID(
             ctx,
