@@ -180,28 +180,26 @@ struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *na
     return graph;
 }
 
-static void enlarge(struct remat_arena *arena, void **items, size_t count, size_t *capacity,
-                    size_t wanted, size_t size)
+/* The array with room for `wanted` items. */
+static void *enlarge(struct remat_arena *arena, void *items, size_t count, size_t *capacity,
+                     size_t wanted, size_t size)
 {
     if (wanted <= *capacity)
-        return;
+        return items;
     void *grown = remat_have(arena->ctx, remat_arena_room(arena, wanted, size));
     if (count)
-        memcpy(grown, *items, count * size);
-    *items = grown;
+        memcpy(grown, items, count * size);
     *capacity = wanted;
+    return grown;
 }
 
 void remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph, size_t value_count,
                          size_t node_count)
 {
-    void *values = graph->values, *nodes = graph->nodes;
-    enlarge(arena, &values, graph->value_count, &graph->value_capacity, value_count,
-            sizeof *graph->values);
-    graph->values = values;
-    enlarge(arena, &nodes, graph->node_count, &graph->node_capacity, node_count,
-            sizeof *graph->nodes);
-    graph->nodes = nodes;
+    graph->values = enlarge(arena, graph->values, graph->value_count, &graph->value_capacity,
+                            value_count, sizeof *graph->values);
+    graph->nodes = enlarge(arena, graph->nodes, graph->node_count, &graph->node_capacity,
+                           node_count, sizeof *graph->nodes);
 }
 
 remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph *graph,
@@ -215,15 +213,13 @@ remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph 
 
 static void copy_attributes(struct remat_arena *arena, struct remat_node_info *node)
 {
-    const struct remat_attribute *from = node->attributes;
-    struct remat_attribute *to;
-    REMAT_NEW(arena, to, node->attribute_count);
-    for (uint32_t a = 0; a < node->attribute_count; a++) {
-        to[a] = from[a];
-        if (to[a].kind == REMAT_ATTRIBUTE_INTS)
-            DUPLICATE(arena, to[a].ints, to[a].count);
-    }
-    node->attributes = to;
+    struct remat_attribute *copy = NULL;
+    if (node->attribute_count)
+        copy = remat_copy(arena, node->attributes, node->attribute_count, sizeof *copy);
+    for (uint32_t a = 0; a < node->attribute_count; a++)
+        if (copy[a].kind == REMAT_ATTRIBUTE_INTS)
+            DUPLICATE(arena, copy[a].ints, copy[a].count);
+    node->attributes = copy;
 }
 
 remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph *graph,
@@ -258,9 +254,7 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
 
 struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct remat_graph *graph)
 {
-    struct remat_graph *copy;
-    REMAT_NEW(arena, copy, 1);
-    *copy = *graph;
+    struct remat_graph *copy = remat_copy(arena, graph, 1, sizeof *graph);
     DUPLICATE(arena, copy->values, copy->value_count);
     DUPLICATE(arena, copy->nodes, copy->node_count);
     DUPLICATE(arena, copy->scopes, copy->scope_count);
@@ -294,6 +288,16 @@ static void copy_strings(struct remat_arena *arena, struct remat_graph *graph)
     DUPLICATE(arena, graph->name, strlen(graph->name) + 1);
 }
 
+/* A copy at *to, which moves on. */
+static const remat_value *copy_ids(remat_value **to, const remat_value *from, uint32_t count)
+{
+    remat_value *copy = *to;
+    if (count)
+        memcpy(copy, from, count * sizeof *copy);
+    *to += count;
+    return copy;
+}
+
 static void copy_lists(struct remat_arena *arena, struct remat_graph *graph)
 {
     size_t count = 0;
@@ -303,18 +307,9 @@ static void copy_lists(struct remat_arena *arena, struct remat_graph *graph)
     REMAT_NEW(arena, ids, count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         struct remat_node_info *node = &graph->nodes[n];
-        if (node->input_count)
-            memcpy(ids, node->inputs, node->input_count * sizeof *ids);
-        node->inputs = ids;
-        ids += node->input_count;
-        if (node->output_count)
-            memcpy(ids, node->outputs, node->output_count * sizeof *ids);
-        node->outputs = ids;
-        ids += node->output_count;
-        if (node->attribute_count)
-            copy_attributes(arena, node);
-        else
-            node->attributes = NULL;
+        node->inputs = copy_ids(&ids, node->inputs, node->input_count);
+        node->outputs = copy_ids(&ids, node->outputs, node->output_count);
+        copy_attributes(arena, node);
     }
 }
 

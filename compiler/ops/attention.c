@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scaled dot-product attention, whole: dropout(softmax(scale q k^T, masked)) v with grouped key
  * heads. Its second output, the log of each row's sum of exponentials, is all that the gradient
- * needs to compute the probabilities again. */
+ * needs to recompute the probabilities. */
 #include "family.h"
 
 static remat_status check_operands(remat_context *ctx, const struct remat_graph *graph,
@@ -38,10 +38,8 @@ OP_SHAPE(attention)
 {
     REMAT_CHECK(check_operands(ctx, graph, node, 0));
     const struct remat_shape *q = remat_input_shape(graph, node, 0);
-    outputs[0].dtype = remat_input(graph, node, 0)->dtype;
-    outputs[1].dtype = REMAT_F32;
-    outputs[0].shape = *q;
-    outputs[1].shape = sums_shape(q);
+    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *q);
+    outputs[1] = remat_typed(REMAT_F32, sums_shape(q));
     return REMAT_OK;
 }
 

@@ -11,20 +11,13 @@ static remat_status check_count(remat_context *ctx, const struct remat_node_info
     return REMAT_OK;
 }
 
-static remat_status check_index(remat_context *ctx, const struct remat_graph *graph,
-                                const struct remat_node_info *node, uint32_t k)
-{
-    remat_status st = remat_check_input(ctx, graph, node, k, REMAT_I32, 1, 1);
-    return st ? st : remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {1}});
-}
-
 OP_SHAPE(batch_slice)
 {
     int64_t count;
     REMAT_CHECK(check_count(ctx, node, &count));
     const struct remat_value_info *x = remat_input(graph, node, 0);
     REMAT_CHECK(remat_check_input(ctx, graph, node, 0, x->dtype, 1, REMAT_ANY_RANK));
-    REMAT_CHECK(check_index(ctx, graph, node, 1));
+    REMAT_CHECK(remat_check_vector(ctx, graph, node, 1, REMAT_I32, 1));
     if (x->shape.dims[0] % count)
         return INVALID(ctx, "a batch of %lld in %lld parts", (long long)x->shape.dims[0],
                        (long long)count);
@@ -37,7 +30,7 @@ OP_SHAPE(advance)
 {
     int64_t count;
     REMAT_CHECK(check_count(ctx, node, &count));
-    REMAT_CHECK(check_index(ctx, graph, node, 0));
+    REMAT_CHECK(remat_check_vector(ctx, graph, node, 0, REMAT_I32, 1));
     outputs[0] = remat_typed(REMAT_I32, (struct remat_shape){1, {1}});
     return REMAT_OK;
 }

@@ -78,6 +78,14 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
                    SHAPE_TEXT(expected));
 }
 
+remat_status remat_check_vector(remat_context *ctx, const struct remat_graph *graph,
+                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                                int64_t length)
+{
+    REMAT_CHECK(remat_check_input(ctx, graph, node, k, dtype, 1, 1));
+    return remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {length}});
+}
+
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)
 {
     int64_t axis = remat_node_int(node, "axis", -1);

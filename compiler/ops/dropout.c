@@ -15,8 +15,7 @@ remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *g
     if (site < 0 || site >= SITES)
         return INVALID(ctx, "attribute \"site\" is %lld, expected in [0, %d)", (long long)site,
                        SITES);
-    REMAT_CHECK(remat_check_input(ctx, graph, node, rng, REMAT_I32, 1, 1));
-    return remat_check_shape(ctx, graph, node, rng, &(struct remat_shape){1, {4}});
+    return remat_check_vector(ctx, graph, node, rng, REMAT_I32, 4);
 }
 
 OP_SHAPE(random)

@@ -92,6 +92,10 @@ remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *g
 /* The shape that the attribute "shape" says. */
 remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
                                       struct remat_shape *out);
+/* A vector of so many elements. */
+remat_status remat_check_vector(remat_context *ctx, const struct remat_graph *graph,
+                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
+                                int64_t length);
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);

@@ -100,6 +100,7 @@ OP_DERIVE(cross_entropy)
 
 OP_SHAPE(linear_cross_entropy)
 {
+    const struct remat_value_info *x = remat_input(graph, node, 0);
     struct remat_node_info linear = *node;
     linear.input_count = 2;
     REMAT_CHECK(remat_shape_linear(ctx, graph, &linear, outputs));
@@ -108,22 +109,18 @@ OP_SHAPE(linear_cross_entropy)
     leading.dims[leading.rank] = 0;
     REMAT_CHECK(remat_check_input(ctx, graph, node, 2, REMAT_I32, 0, REMAT_ANY_RANK));
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &leading));
-    if (node->input_count > 3) {
-        REMAT_CHECK(remat_check_like_first(ctx, graph, node, 3, 1, 1));
-        REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &(struct remat_shape){1, {classes}}));
-    }
+    if (node->input_count > 3)
+        REMAT_CHECK(remat_check_vector(ctx, graph, node, 3, x->dtype, classes));
     int64_t rows = remat_shape_elements(&leading), chunk = remat_node_int(node, "rows", rows);
     if (chunk < 1 || (rows - 1) / chunk >= REMAT_LOSS_CHUNKS_MAX)
         return INVALID(
             ctx, "%lld rows in chunks of %lld: there are at most %d chunks, of %lld rows or more",
             (long long)rows, (long long)chunk, REMAT_LOSS_CHUNKS_MAX,
             (long long)((rows - 1) / REMAT_LOSS_CHUNKS_MAX + 1));
-    for (uint32_t k = 1; k < 4; k++)
-        outputs[k].dtype = remat_input(graph, node, 0)->dtype;
     outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){0, {0}});
-    outputs[1].shape = *remat_input_shape(graph, node, 0);
-    outputs[2].shape = *remat_input_shape(graph, node, 1);
-    outputs[3].shape = (struct remat_shape){1, {classes}};
+    outputs[1] = remat_typed(x->dtype, x->shape);
+    outputs[2] = remat_typed(x->dtype, *remat_input_shape(graph, node, 1));
+    outputs[3] = remat_typed(x->dtype, (struct remat_shape){1, {classes}});
     return REMAT_OK;
 }
 

@@ -63,10 +63,8 @@ OP_SHAPE(linear)
     if (x->dims[x->rank - 1] != w->dims[transposed ? 1 : 0])
         return INVALID(ctx, "input %s does not fit weight %s%s", SHAPE_TEXT(x), SHAPE_TEXT(w),
                        transposed ? " (transposed)" : "");
-    if (node->input_count > 2) {
-        REMAT_CHECK(remat_check_like_first(ctx, graph, node, 2, 1, 1));
-        REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
-    }
+    if (node->input_count > 2)
+        REMAT_CHECK(remat_check_vector(ctx, graph, node, 2, remat_input(graph, node, 0)->dtype, n));
     outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     outputs[0].shape.dims[x->rank - 1] = n;
     return REMAT_OK;

@@ -11,10 +11,8 @@ OP_SHAPE(norm)
     REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
     const struct remat_value_info *x = remat_input(graph, node, 0);
     int64_t length = x->shape.dims[x->shape.rank - 1];
-    for (uint32_t k = 1; k < node->input_count; k++) {
-        REMAT_CHECK(remat_check_like_first(ctx, graph, node, k, 1, 1));
-        REMAT_CHECK(remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {length}}));
-    }
+    for (uint32_t k = 1; k < node->input_count; k++)
+        REMAT_CHECK(remat_check_vector(ctx, graph, node, k, x->dtype, length));
     if (remat_node_float(node, "epsilon", EPSILON) < 0)
         return INVALID(ctx, "attribute \"epsilon\" is negative");
     for (uint32_t k = 0; k < node->output_count; k++) {

@@ -28,19 +28,15 @@ static remat_status check_flag(remat_context *ctx, const struct remat_graph *gra
     uint32_t k = remat_op_flag(node);
     if (remat_is_none(k))
         return REMAT_OK;
-    REMAT_CHECK(remat_check_input(ctx, graph, node, k, REMAT_I32, 1, 1));
-    return remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {1}});
+    return remat_check_vector(ctx, graph, node, k, REMAT_I32, 1);
 }
 
 OP_SHAPE(adamw_coefficients)
 {
-    struct remat_shape one = {1, {1}};
     REMAT_CHECK(check_open_unit(ctx, node, "beta1"));
     REMAT_CHECK(check_open_unit(ctx, node, "beta2"));
-    REMAT_CHECK(remat_check_input(ctx, graph, node, 0, REMAT_F32, 1, 1));
-    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_I32, 1, 1));
-    REMAT_CHECK(remat_check_shape(ctx, graph, node, 0, &one));
-    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &one));
+    REMAT_CHECK(remat_check_vector(ctx, graph, node, 0, REMAT_F32, 1));
+    REMAT_CHECK(remat_check_vector(ctx, graph, node, 1, REMAT_I32, 1));
     outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){1, {3}});
     return REMAT_OK;
 }

@@ -32,8 +32,7 @@ OP_SHAPE(mask_causal)
     REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     int64_t queries = x->dims[x->rank - 2], keys = x->dims[x->rank - 1];
-    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_F32, 1, 1));
-    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &(struct remat_shape){1, {queries}}));
+    REMAT_CHECK(remat_check_vector(ctx, graph, node, 1, REMAT_F32, queries));
     if (queries > keys)
         return INVALID(ctx,
                        "causal mask of %lld queries to %lld keys: the first queries see no key",

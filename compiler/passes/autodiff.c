@@ -15,8 +15,10 @@ struct autodiff {
     struct remat_graph *graph; /* a copy that grows */
     bool *needed;              /* of each old value: depends on a trainable parameter */
     remat_value *gradients;    /* of each old value */
-    bool *named;               /* of each value that was added: some value's gradient already */
-    size_t named_count;
+    struct {
+        bool *items;
+        size_t count, capacity;
+    } named; /* of each value so far: it is some value's gradient already */
     struct remat_builder b;
 };
 
@@ -51,25 +53,18 @@ static void find_needed(struct autodiff *a)
 static void name_gradient(struct autodiff *a, remat_value value)
 {
     remat_value gradient = a->gradients[value.i];
-    if (remat_is_none(gradient.i) || a->named[gradient.i])
+    if (remat_is_none(gradient.i) || a->named.items[gradient.i])
         return;
     const char *name = REMAT_FORMAT(a->arena, "%s.grad", a->graph->values[value.i].name);
     a->graph->values[gradient.i].name = name;
-    a->named[gradient.i] = true;
+    a->named.items[gradient.i] = true;
 }
 
 /* `named` covers all values added so far. */
 static void extend_named(struct autodiff *a)
 {
-    size_t count = a->graph->value_count;
-    if (count <= a->named_count)
-        return;
-    bool *named;
-    REMAT_NEW(a->arena, named, 2 * count);
-    if (a->named_count)
-        memcpy(named, a->named, a->named_count);
-    a->named = named;
-    a->named_count = 2 * count;
+    while (a->named.count < a->graph->value_count)
+        REMAT_PUSH(a->arena, &a->named, false);
 }
 
 /* --- nodes --- */
@@ -167,7 +162,7 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
                            "parameter \"%s\": the loss does not depend on it", name);
     extend_named(a);
     const struct remat_node_info *node = &a->graph->nodes[a->graph->values[gradient.i].node];
-    if (a->named[gradient.i] || remat_op_has(node->op, REMAT_FACT_VIEW) ||
+    if (a->named.items[gradient.i] || remat_op_has(node->op, REMAT_FACT_VIEW) ||
         node->op == REMAT_OP_constant) {
         a->b.scope = node->scope;
         a->b.prefix = REMAT_FORMAT(a->arena, "%s.grad", name);
