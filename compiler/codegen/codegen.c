@@ -467,13 +467,6 @@ fail:
     return st;
 }
 
-static remat_status emit_attention_backward(struct emitter *e, const struct remat_command *command)
-{
-    remat_status st = emit_attention(e, command, CUDA_DELTA);
-    st = st ? st : emit_attention(e, command, CUDA_KEYS);
-    return st ? st : emit_attention(e, command, CUDA_QUERIES);
-}
-
 static double parameter_of(const struct emitter *e, const struct remat_command *command, uint32_t i)
 {
     return e->program->parameters[command->parameter_begin + i];
@@ -504,7 +497,9 @@ static remat_status emit_kernel_of(struct emitter *e, const struct remat_command
     case REMAT_KERNEL_attention:
         return emit_attention(e, command, CUDA_FORWARD);
     case REMAT_KERNEL_attention_backward:
-        return emit_attention_backward(e, command);
+        for (enum cuda_shape shape = CUDA_DELTA; shape <= CUDA_QUERIES && !st; shape++)
+            st = emit_attention(e, command, shape);
+        return st;
     case REMAT_KERNEL_matmul: /* cuBLASLt's */
         return REMAT_OK;
     default:

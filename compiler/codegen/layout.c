@@ -210,13 +210,11 @@ static bool is_of_tensors(const struct cuda_source *s)
 
 void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings)
 {
-    bool by_rows = false, by_columns = false;
+    bool by_rows = cuda_stores_rows(s), by_columns = false;
     s->slots = 1;
     for (uint32_t i = 0; i < s->count; i++) {
-        const struct cuda_node *node = &s->nodes[i];
-        by_rows |= remat_opcode_is_row_reduction(node->opcode);
-        by_rows |= cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW;
-        by_columns |= remat_opcode_is_column_reduction(node->opcode);
+        by_rows |= remat_opcode_is_row_reduction(s->nodes[i].opcode);
+        by_columns |= remat_opcode_is_column_reduction(s->nodes[i].opcode);
     }
     bool tensors = !by_rows && !by_columns && is_of_tensors(s);
     uint32_t width = widest(s, tensors);

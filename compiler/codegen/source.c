@@ -79,13 +79,10 @@ static void read_access(const struct cuda_source *s, const struct remat_program 
 
 static bool needs_columns(const struct cuda_source *s)
 {
-    for (uint32_t i = 0; i < s->count; i++) {
-        const struct cuda_node *node = &s->nodes[i];
-        if (cuda_is_reduction(node) || node->opcode == REMAT_INSTRUCTION_column ||
-            (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW))
+    for (uint32_t i = 0; i < s->count; i++)
+        if (cuda_is_reduction(&s->nodes[i]) || s->nodes[i].opcode == REMAT_INSTRUCTION_column)
             return true;
-    }
-    return false;
+    return cuda_stores_rows(s);
 }
 
 static bool mergeable(const struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX],

@@ -47,12 +47,6 @@ static void find_lasting(struct remat_arena *arena, const struct remat_graph *gr
     out->lasting_count = (uint32_t)list.count;
 }
 
-/* Forward and loss may mix; nothing else does. */
-static uint8_t bucket_of(const struct remat_node_info *node)
-{
-    return node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase;
-}
-
 struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
                                                 const struct remat_graph *graph)
 {
@@ -74,13 +68,14 @@ struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
             out.spaces[count] = space;
             slots[s] = ++count;
         }
-        out.nodes[n] = (struct remat_fuse_node){.facts = facts_of(graph, node),
-                                                .space = slots[s] - 1,
-                                                .output = node->outputs[0].i,
-                                                .input_count = node->input_count,
-                                                .inputs = node->inputs,
-                                                .output_count = node->output_count,
-                                                .bucket = bucket_of(node)};
+        out.nodes[n] = (struct remat_fuse_node){
+            .facts = facts_of(graph, node),
+            .space = slots[s] - 1,
+            .output = node->outputs[0].i,
+            .input_count = node->input_count,
+            .inputs = node->inputs,
+            .output_count = node->output_count,
+            .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
     }
     find_lasting(arena, graph, &out);
     return out;

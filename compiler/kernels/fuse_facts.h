@@ -22,7 +22,7 @@ struct remat_fuse_node {
     uint32_t input_count;
     const remat_value *inputs;
     uint32_t output_count;
-    uint8_t bucket; /* its phase; nodes of two buckets run in no kernel together */
+    uint8_t bucket; /* its phase, forward for loss; nodes of two run in no kernel together */
 };
 
 struct remat_fuse_facts {

@@ -163,8 +163,8 @@ static uint8_t action_of(const struct fate *fate)
     return (uint8_t)(fate->rounds > 1 ? remat_action_nested(action) : action);
 }
 
-static struct remat_decision_record record(const struct joiner *j, uint32_t v, const char *name,
-                                           uint32_t first_command)
+static struct remat_decision_record record(const struct joiner *j, uint32_t v, uint32_t decided,
+                                           const char *name, uint32_t first_command)
 {
     const struct remat_graph *g = j->part->graph;
     const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node].scope];
@@ -183,17 +183,14 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, c
         record.saved_begin = first_command + j->position[written_by];
         record.saved_end = later(record.saved_begin, first_command + fate->read_end);
     }
-    return record;
-}
-
-static void add_alternative(const struct joiner *j, uint32_t decided,
-                            struct remat_decision_record *record)
-{
+    if (remat_is_none(decided))
+        return record;
     const struct remat_alternative *other = &j->in->alternatives[decided];
     if (j->in->decision->reasons[decided])
-        record->reason = j->in->decision->reasons[decided];
-    record->recomputable = other->recomputable;
-    record->recompute_extra_ns = other->recompute_extra_ns * j->part->times;
+        record.reason = j->in->decision->reasons[decided];
+    record.recomputable = other->recomputable;
+    record.recompute_extra_ns = other->recompute_extra_ns * j->part->times;
+    return record;
 }
 
 static void add_layers(struct remat_arena *arena, struct remat_program *out)
@@ -222,10 +219,7 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
         uint32_t decided = find_named(j.decided, lowering->decided->value_count, g->values[v].name);
         if (!is_decided(&j, v, remat_is_none(decided) ? NULL : &lowering->alternatives[decided]))
             continue;
-        struct remat_decision_record *made = &out->decisions[out->decision_count++];
-        *made = record(&j, v, root_name[v], first_command);
-        if (!remat_is_none(decided))
-            add_alternative(&j, decided, made);
+        out->decisions[out->decision_count++] = record(&j, v, decided, root_name[v], first_command);
     }
     out->layer_count = remat_graph_layers(g);
     add_layers(arena, out);

@@ -15,9 +15,9 @@ struct placer {
     const struct remat_statics *statics;
     const struct remat_static_inputs *inputs;
     struct remat_lifespans *out;
-    uint32_t *output_of; /* by graph output: its storage root */
-    uint32_t *moved;     /* by buffer: the one that it shares, itself otherwise */
-    bool *pinned;        /* by buffer: may not be overwritten */
+    uint32_t *output_static; /* by value: the static that a root is as an output, or REMAT_NONE */
+    uint32_t *moved;         /* by buffer: the one that it shares, itself otherwise */
+    bool *pinned;            /* by buffer: may not be overwritten */
 };
 
 static uint64_t slot_bytes(const struct remat_placed_buffer *b)
@@ -38,16 +38,6 @@ static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t be
     p->out->buffer_of[v] = p->moved[id] = id;
 }
 
-/* The index among the statics of a root that is an output; REMAT_NONE of another value. */
-static uint32_t output_static(const struct placer *p, uint32_t root)
-{
-    const struct remat_graph *g = p->graph;
-    for (uint32_t o = 0; o < g->output_count; o++)
-        if (p->output_of[o] == root)
-            return remat_statics_find(p->statics, g->values[g->outputs[o].i].name);
-    return REMAT_NONE;
-}
-
 /* Room for a buffer of each input and of each value that a kernel writes. */
 static void reserve_buffers(struct placer *p)
 {
@@ -57,11 +47,15 @@ static void reserve_buffers(struct placer *p)
     REMAT_NEW(p->arena, p->out->buffers, count);
     REMAT_NEW(p->arena, p->pinned, count);
     REMAT_NEW(p->arena, p->moved, count);
-    REMAT_NEW(p->arena, p->output_of, p->graph->output_count);
+    REMAT_NEW(p->arena, p->output_static, p->graph->value_count);
     REMAT_NEW(p->arena, p->out->buffer_of, p->graph->value_count);
     memset(p->out->buffer_of, 0xff, p->graph->value_count * sizeof *p->out->buffer_of);
-    for (uint32_t o = 0; o < p->graph->output_count; o++)
-        p->output_of[o] = remat_storage_root(p->graph, p->graph->outputs[o]).i;
+    memset(p->output_static, 0xff, p->graph->value_count * sizeof *p->output_static);
+    for (uint32_t o = p->graph->output_count; o-- > 0;) { /* of several the first */
+        remat_value output = p->graph->outputs[o];
+        p->output_static[remat_storage_root(p->graph, output).i] =
+            remat_statics_find(p->statics, p->graph->values[output.i].name);
+    }
 }
 
 /* Buffers by definition, versions sharing theirs; `end` by last use. */
@@ -76,7 +70,7 @@ static void find_uses(struct placer *p)
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             uint32_t v = operand->value.i;
             if (operand->access == REMAT_ACCESS_WRITE)
-                add_buffer(p, v, operand->bytes, at, output_static(p, v));
+                add_buffer(p, v, operand->bytes, at, p->output_static[v]);
             else if (operand->access == REMAT_ACCESS_UPDATE)
                 p->out->buffer_of[v] = p->out->buffer_of[operand->previous.i];
             struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[v]];

@@ -8,19 +8,15 @@
 struct appearance {
     const struct remat_value_info *info;
     uint32_t order;
+    bool first; /* of its name */
 };
 
 static int compare_appearances(const void *a, const void *b)
 {
-    const struct appearance *x = a, *y = b;
+    const struct appearance *x = *(struct appearance *const *)a,
+                            *y = *(struct appearance *const *)b;
     int names = strcmp(x->info->name, y->info->name);
     return names ? names : (x->order > y->order) - (x->order < y->order);
-}
-
-static int compare_orders(const void *a, const void *b)
-{
-    const struct appearance *x = a, *y = b;
-    return (x->order > y->order) - (x->order < y->order);
 }
 
 /* The inputs and outputs of the graphs, in order. */
@@ -37,27 +33,13 @@ static struct appearance *list(struct remat_arena *arena, const struct remat_gra
         const struct remat_graph *graph = graphs[g];
         for (uint32_t v = 0; v < graph->value_count; v++)
             if (remat_is_none(graph->values[v].node))
-                out[count] = (struct appearance){&graph->values[v], count}, count++;
+                out[count] = (struct appearance){&graph->values[v], count, false}, count++;
         for (uint32_t o = 0; o < graph->output_count; o++)
-            out[count] = (struct appearance){&graph->values[graph->outputs[o].i], count}, count++;
+            out[count] = (struct appearance){&graph->values[graph->outputs[o].i], count, false},
+            count++;
     }
     *out_count = count;
     return out;
-}
-
-/* Keeps the first of each name of a list sorted by name; returns how many. */
-static uint32_t merge(struct appearance *found, uint32_t count)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const struct remat_value_info *first = kept ? found[kept - 1].info : NULL;
-        const struct remat_value_info *info = found[i].info;
-        if (!first || strcmp(first->name, info->name) != 0)
-            found[kept++] = found[i];
-        else
-            assert(first->dtype == info->dtype && remat_shape_equal(&first->shape, &info->shape));
-    }
-    return kept;
 }
 
 struct remat_statics remat_statics_collect(struct remat_arena *arena,
@@ -66,23 +48,34 @@ struct remat_statics remat_statics_collect(struct remat_arena *arena,
 {
     struct remat_statics out = {.workspace_bytes =
                                     remat_align_up(workspace_bytes, REMAT_ALIGNMENT)};
-    uint32_t appearances;
-    struct appearance *found = list(arena, graphs, graph_count, &appearances);
-    qsort(found, appearances, sizeof *found, compare_appearances);
-    out.count = merge(found, appearances);
-    qsort(found, out.count, sizeof *found, compare_orders);
-    REMAT_NEW(arena, out.items, out.count);
-    REMAT_NEW(arena, out.by_name, out.count);
-    for (uint32_t i = 0; i < out.count; i++) {
+    uint32_t count, named = 0, *index;
+    struct appearance *found = list(arena, graphs, graph_count, &count), **sorted;
+    REMAT_NEW(arena, sorted, count);
+    REMAT_NEW(arena, index, count);
+    for (uint32_t i = 0; i < count; i++)
+        sorted[i] = &found[i];
+    qsort(sorted, count, sizeof *sorted, compare_appearances);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct remat_value_info *info = sorted[i]->info,
+                                      *last = i ? sorted[i - 1]->info : NULL;
+        sorted[i]->first = !last || strcmp(last->name, info->name) != 0;
+        assert(sorted[i]->first ||
+               (last->dtype == info->dtype && remat_shape_equal(&last->shape, &info->shape)));
+    }
+    REMAT_NEW(arena, out.items, count);
+    REMAT_NEW(arena, out.by_name, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!found[i].first)
+            continue;
         uint64_t bytes = remat_value_bytes(found[i].info);
-        out.items[i] = (struct remat_static){found[i].info, out.total_bytes, bytes};
+        index[i] = out.count;
+        out.items[out.count++] = (struct remat_static){found[i].info, out.total_bytes, bytes};
         out.total_bytes += remat_align_up(bytes, REMAT_ALIGNMENT);
-        found[i].order = i;
     }
     out.total_bytes += out.workspace_bytes;
-    qsort(found, out.count, sizeof *found, compare_appearances);
-    for (uint32_t i = 0; i < out.count; i++)
-        out.by_name[i] = found[i].order;
+    for (uint32_t i = 0; i < count; i++)
+        if (sorted[i]->first)
+            out.by_name[named++] = index[sorted[i]->order];
     return out;
 }
 
