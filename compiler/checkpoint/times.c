@@ -60,6 +60,14 @@ static void list_candidates(struct remat_times *t)
     t->lists = list.items;
 }
 
+/* A candidate that the kernel writes or, else, reads. */
+static bool has_candidate(const struct remat_times *t, const struct remat_kernel_operand *operand,
+                          bool written)
+{
+    return ((operand->access & REMAT_ACCESS_WRITE) != 0) == written &&
+           remat_is_candidate(t->settled, operand->value.i);
+}
+
 static void list_reads(struct remat_times *t)
 {
     struct {
@@ -72,11 +80,11 @@ static void list_reads(struct remat_times *t)
         const struct remat_fused_kernel *kernel = kernel_at(t, k);
         t->read_begin[k] = (uint32_t)list.count;
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
-            uint32_t v = kernel->operands[o].value.i;
-            bool write = kernel->operands[o].access & REMAT_ACCESS_WRITE;
-            t->lasting[k] |= write && !remat_is_candidate(t->settled, v);
-            if (!write && remat_is_candidate(t->settled, v) && !remat_is_early(kernel->phase))
-                REMAT_PUSH(t->arena, &list, v);
+            const struct remat_kernel_operand *operand = &kernel->operands[o];
+            t->lasting[k] |=
+                (operand->access & REMAT_ACCESS_WRITE) && !has_candidate(t, operand, true);
+            if (has_candidate(t, operand, false) && !remat_is_early(kernel->phase))
+                REMAT_PUSH(t->arena, &list, operand->value.i);
         }
     }
     t->read_begin[kernel_count(t)] = (uint32_t)list.count;
@@ -197,17 +205,22 @@ static void add_entry(struct remat_times *t, struct remat_times_entry entry)
     *entry_at(t, entry.key) = entry;
 }
 
+/* Reruns of both rounds are the same kernels. */
+static uint64_t content_key(const struct remat_times *t, uint32_t site)
+{
+    uint32_t kernel = site % kernel_count(t), rerun = site >= kernel_count(t);
+    return key_of(kernel + rerun * kernel_count(t), t->sites[site].made, t->sites[site].stored);
+}
+
 static void add_content(const struct remat_times *t, uint32_t site, struct remat_times_sum *sum)
 {
     uint32_t kernel = site % kernel_count(t);
-    const struct remat_site_content *content = &t->sites[site];
-    bool named = kernel_at(t, kernel)->kind != REMAT_KERNEL_program;
-    uint64_t key = key_of(named ? site : kernel + (site >= kernel_count(t)) * kernel_count(t),
-                          content->made, content->stored);
-    if (named) {
+    if (kernel_at(t, kernel)->kind != REMAT_KERNEL_program) {
+        uint64_t key = key_of(site, t->sites[site].made, t->sites[site].stored);
         add(t, kernel, t->prices[kernel].ns, key + site, sum);
         return;
     }
+    uint64_t key = content_key(t, site);
     const struct remat_times_entry *entry = entry_at(t, key);
     sum->known &= entry->key != 0;
     add(t, kernel, entry->key ? entry->ns : 0, key + site, sum);
@@ -242,16 +255,16 @@ static void add_forward(struct remat_times *t, uint32_t kernel, struct remat_tim
         t->needed[t->loads.items[l]] = 1;
 }
 
-void remat_times_find(struct remat_times *t, const struct remat_decision *decision, uint32_t rounds,
-                      struct remat_times_sum *out)
+struct remat_times_sum remat_times_find(struct remat_times *t,
+                                        const struct remat_decision *decision, uint32_t rounds)
 {
     const struct remat_graph *g = t->settled->graph;
     uint32_t count = kernel_count(t);
-    *out = t->same;
-    out->known = !t->too_many;
+    struct remat_times_sum sum = t->same;
+    sum.known = !t->too_many;
     t->last_round = rounds;
     if (t->too_many)
-        return;
+        return sum;
     memset(t->sites, 0, (1 + rounds) * (size_t)count * sizeof *t->sites);
     memset(t->needed, 0, g->value_count);
     for (uint32_t o = 0; o < g->output_count; o++)
@@ -262,13 +275,14 @@ void remat_times_find(struct remat_times *t, const struct remat_decision *decisi
     for (uint32_t k = 0; k < count; k++)
         if (t->settled->inlined[k].count > 0 && !t->sites[k].made &&
             !remat_is_early(kernel_at(t, k)->phase))
-            add(t, k, t->prices[k].ns, 0, out);
+            add(t, k, t->prices[k].ns, 0, &sum);
     for (uint32_t s = 0; s < (1 + rounds) * count; s++)
         if (t->sites[s].runs)
-            add_content(t, s, out);
+            add_content(t, s, &sum);
     for (uint32_t k = count; k-- > 0;)
         if (remat_is_early(kernel_at(t, k)->phase))
-            add_forward(t, k, out);
+            add_forward(t, k, &sum);
+    return sum;
 }
 
 void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
@@ -276,31 +290,19 @@ void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
 {
     struct remat_times_entry entry = {.ns = ns, .load_begin = (uint32_t)t->loads.count};
     uint32_t site = graph->nodes[kernel->nodes[0].i].kernel, k = site % kernel_count(t);
+    bool forward = site < kernel_count(t) && remat_is_early(kernel_at(t, k)->phase);
     uint64_t stored = 0;
-    if (t->too_many || site >= kernel_count(t) || !remat_is_early(kernel_at(t, k)->phase)) {
-        const struct remat_site_content *content = &t->sites[site];
-        if (t->too_many || !content->runs || kernel->kind != REMAT_KERNEL_program)
-            return;
-        entry.key =
-            key_of(k + (site >= kernel_count(t)) * kernel_count(t), content->made, content->stored);
-    } else {
-        for (uint32_t o = 0; o < kernel->operand_count; o++) {
-            uint32_t v = kernel->operands[o].value.i;
-            if (!remat_is_candidate(t->settled, v))
-                continue;
-            if (kernel->operands[o].access & REMAT_ACCESS_WRITE)
-                stored |= UINT64_C(1) << t->place[v];
-        }
-        entry.key = key_of(k, UINT64_MAX, stored);
-    }
+    if (t->too_many || (!forward && (!t->sites[site].runs || kernel->kind != REMAT_KERNEL_program)))
+        return;
+    for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
+        if (has_candidate(t, &kernel->operands[o], true))
+            stored |= UINT64_C(1) << t->place[kernel->operands[o].value.i];
+    entry.key = forward ? key_of(k, UINT64_MAX, stored) : content_key(t, site);
     if (entry_at(t, entry.key)->key)
         return;
-    for (uint32_t o = 0; o < kernel->operand_count && site < kernel_count(t); o++) {
-        uint32_t v = kernel->operands[o].value.i;
-        if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
-            remat_is_early(kernel_at(t, k)->phase) && remat_is_candidate(t->settled, v))
-            REMAT_PUSH(t->arena, &t->loads, v);
-    }
+    for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
+        if (has_candidate(t, &kernel->operands[o], false))
+            REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value.i);
     entry.load_end = (uint32_t)t->loads.count;
     add_entry(t, entry);
 }

@@ -61,8 +61,8 @@ void remat_times_create(struct remat_arena *arena, const struct remat_settled *s
                         const struct remat_price *prices, struct remat_times *out);
 
 /* `rounds`: of clones, 1 or 2. */
-void remat_times_find(struct remat_times *times, const struct remat_decision *decision,
-                      uint32_t rounds, struct remat_times_sum *out);
+struct remat_times_sum remat_times_find(struct remat_times *times,
+                                        const struct remat_decision *decision, uint32_t rounds);
 
 /* The kernels of that decision, in a graph whose nodes say which site they run in, and the values
  * of the given graph that operands of forward kernels stand for are their own. */

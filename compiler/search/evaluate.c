@@ -209,16 +209,15 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
                                             const struct remat_decision *decision,
                                             uint64_t *out_effect)
 {
-    struct remat_times_sum sum;
     remat_stopwatch_start(e->watch);
     e = remat_evaluator_for(e, decision);
-    remat_times_find(e->sums, decision, e->clones.rounds, &sum);
+    struct remat_times_sum sum = remat_times_find(e->sums, decision, e->clones.rounds);
     struct remat_evaluation cost = {.times = sum.times};
     for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
         cost.step_ns = remat_ns_add(cost.step_ns, sum.times.ns[c]);
     if (!sum.known) {
         cost = learn(e, decision);
-        remat_times_find(e->sums, decision, e->clones.rounds, &sum);
+        sum = remat_times_find(e->sums, decision, e->clones.rounds);
     }
     *out_effect = sum.effect;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
