@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dropout. Its mask is a function of (seed, step, site, index): the backward pass makes it again,
+/* Dropout. Its mask is a function of (seed, step, site, index): the backward pass recomputes it,
  * so it is never stored. */
 #include "family.h"
 

@@ -11,7 +11,8 @@
  *     ...release...
  *     return st;
  *
- * In the compiler running out of memory is no status: compiler/unwind/unwind.h. */
+ * In the compiler running out of memory is no status, and what holds nothing returns at once:
+ * compiler/unwind/unwind.h. */
 #ifndef REMAT_BASE_H
 #define REMAT_BASE_H
 
