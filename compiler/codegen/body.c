@@ -400,21 +400,12 @@ static void write_single_store(struct cuda_source *s, const struct cuda_node *no
                   address_of(s, node->access, column).text, name.text);
 }
 
-void cuda_write_row_stores(struct cuda_source *s)
+void cuda_write_stores_by(struct cuda_source *s, enum remat_register_class class, uint32_t pass)
 {
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
-        if (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW)
-            write_single_store(s, node, NULL);
-    }
-}
-
-void cuda_write_column_stores(struct cuda_source *s, uint32_t pass)
-{
-    for (uint32_t i = 0; i < s->count; i++) {
-        const struct cuda_node *node = &s->nodes[i];
-        if (cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_COLUMN &&
-            node->pass == pass)
-            write_single_store(s, node, "column");
+        if (cuda_is_store(node) && s->nodes[node->args[0]].class == class &&
+            (class == REMAT_CLASS_ROW || node->pass == pass))
+            write_single_store(s, node, class == REMAT_CLASS_COLUMN ? "column" : NULL);
     }
 }

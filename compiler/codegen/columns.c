@@ -122,7 +122,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     cuda_write_elements(s, cuda_reduce_to_tile);
     if (pass + 1 == s->pass_count && cuda_stores_rows(s)) {
         cuda_text(s, "if (column == 0) {");
-        cuda_write_row_stores(s);
+        cuda_write_stores_by(s, REMAT_CLASS_ROW, 0);
         cuda_text(s, "}");
     }
     cuda_text(s, "}");
@@ -158,7 +158,7 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass)
             cuda_text(s, "const float r%u = load_f32(totals + (%uull * columns + column) * 4);", i,
                       s->nodes[i].place);
     cuda_write_values(s, CUDA_BY_COLUMN, pass + 1, NULL);
-    cuda_write_column_stores(s, pass + 1);
+    cuda_write_stores_by(s, REMAT_CLASS_COLUMN, pass + 1);
     for (uint32_t i = 0; i < s->count; i++)
         if (s->nodes[i].place != CUDA_NONE && cuda_made_after(&s->nodes[i]) == pass + 1)
             cuda_text(s, "store_f32(totals + (%uull * columns + column) * 4, r%u);",

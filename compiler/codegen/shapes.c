@@ -145,7 +145,7 @@ static void write_row_end(struct cuda_source *s, const char *condition)
         return;
     cuda_text(s, s->shape == CUDA_BLOCK ? "barrier();" : "warp_barrier();");
     cuda_text(s, "if (%s) {", condition);
-    cuda_write_row_stores(s);
+    cuda_write_stores_by(s, REMAT_CLASS_ROW, 0);
     cuda_text(s, "}");
 }
 

@@ -174,8 +174,8 @@ void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce);
 uint32_t cuda_tile_floats(const struct cuda_source *s);
 uint32_t cuda_tiles_of(const struct cuda_source *s, uint32_t node); /* where they begin */
 void cuda_reduce_to_tile(struct cuda_source *s, uint32_t node);
-void cuda_write_row_stores(struct cuda_source *s);
-void cuda_write_column_stores(struct cuda_source *s, uint32_t pass);
+/* Of a value a row (of all passes), or a column. */
+void cuda_write_stores_by(struct cuda_source *s, enum remat_register_class class, uint32_t pass);
 
 /* --- the shapes; each writes the body of a kernel --- */
 void cuda_write_pointwise(struct cuda_source *s);

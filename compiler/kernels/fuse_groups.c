@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Greedy in graph order (rules in fuse.h). Groups are collected first, without looking at how large
  * they get; where one is too large, once more, within those. So a node that makes one group too
- * large opens no other group to nodes that it was closed to. A group is a list linked by node. */
+ * large opens no other group to nodes that it was closed to. A group is a list linked by node.
+ * Nodes of a graph that has kernels say themselves which one they run in. */
 #include "fuse_groups.h"
 
 #define GROUP_NODES_MAX 48
@@ -360,8 +361,8 @@ static void place_nodes(struct remat_fuser *f)
     }
 }
 
-static bool
-is_full(const struct remat_fuser *f) /* so that a column reduction may have stayed out */
+/* A column reduction may have stayed out of one. */
+static bool is_full(const struct remat_fuser *f)
 {
     for (size_t g = 0; g < f->groups.count; g++)
         if (f->groups.items[g].node_count >= GROUP_NODES_MAX)
