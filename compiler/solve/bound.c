@@ -45,7 +45,6 @@ static void find_candidates(struct candidates *all, struct remat_arena *arena)
 static double bound_at(struct candidates *all, uint32_t node)
 {
     remat_cut_look(&all->cut, node, all->budget);
-    remat_cut_build(&all->cut);
     return remat_cut_bound(&all->cut);
 }
 
@@ -217,7 +216,6 @@ uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_proble
     remat_cut_create(t.arena, p, deadline, &t.cut);
     if (remat_cut_look(&t.cut, node, budget)) {
         t.room = t.cut.room;
-        remat_cut_build(&t.cut);
         grow(&t, (struct leaf){0});
     }
     while (t.queue.count) {

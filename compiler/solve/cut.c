@@ -49,6 +49,7 @@ bool remat_cut_look(struct remat_cut *c, uint32_t k, uint64_t budget)
     memset(c->side, 0, p->node_count * sizeof *c->side);
     memset(c->needed, 0, p->node_count * sizeof *c->needed);
     memset(c->free_of_charge, 0, p->node_count * sizeof *c->free_of_charge);
+    c->built = false;
     c->free_of_charge[k] = true;
     c->side[k] = ANCESTOR;
     for (uint32_t i = p->way_begin[k]; i < p->way_begin[k + 1]; i++)
@@ -95,7 +96,7 @@ uint64_t remat_cut_pressure(const struct remat_cut *c)
 
 /* Nodes 2v: the value is there when a descendant (or a run) wants it; 2v + 1: it is computed. An
  * arc that leaves the source side is paid: keeping v costs its price, computing it its time. */
-void remat_cut_build(struct remat_cut *c)
+static void build(struct remat_cut *c)
 {
     const struct remat_problem *p = c->problem;
     uint32_t n = p->node_count, source = 2 * n, sink = 2 * n + 1;
@@ -115,6 +116,7 @@ void remat_cut_build(struct remat_cut *c)
             remat_flow_add(&c->flow, 2 * v + 1, 2 * p->inputs[e]);
     }
     remat_deadline_count(c->deadline, n + c->flow.arcs.count);
+    c->built = true;
 }
 
 static bool is_free(const struct remat_cut *c, uint32_t v)
@@ -184,6 +186,8 @@ double remat_cut_bound(struct remat_cut *c)
     double room = (double)c->room;
     /* Two lines above the dual: the cheapest cut without a price, recompute everything. */
     struct line less = {0};
+    if (!c->built)
+        build(c);
     memset(c->keep_less, 0, p->node_count * sizeof *c->keep_less);
     for (uint32_t v = 0; v < p->node_count; v++)
         less.time += c->side[v] == ANCESTOR ? ldexp((double)c->charge[v], c->shift) : 0;

@@ -29,6 +29,7 @@ struct remat_cut {
     uint64_t *charge;                /* by node: ticks that making it once more costs at least */
     uint8_t *side;                   /* by node: ancestor, descendant of k or 0 */
     bool *needed;
+    bool built; /* the network, for k */
     struct remat_flow flow;
     uint32_t *keep_arc, *run_arc, *need_arc;
 };
@@ -43,9 +44,8 @@ void remat_cut_destroy(struct remat_cut *cut);
 bool remat_cut_look(struct remat_cut *cut, uint32_t k, uint64_t budget);
 /* Bytes beyond the room if everything needed were kept; 0: the bound is 0. */
 uint64_t remat_cut_pressure(const struct remat_cut *cut);
-/* The network for k; then the largest bound, in units beyond the sum of least times. After the
- * deadline it is a smaller one, and the cuts mean nothing. */
-void remat_cut_build(struct remat_cut *cut);
+/* The largest bound, in units beyond the sum of least times. After the deadline it is a smaller
+ * one, and the cuts mean nothing. */
 double remat_cut_bound(struct remat_cut *cut);
 
 #endif

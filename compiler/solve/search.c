@@ -39,8 +39,7 @@ struct search {
     uint64_t best_ticks;
     int64_t best_peak;
     struct remat_sequence best;
-    struct remat_arena *stores[2]; /* the best and the one before it, in turn */
-    int store;
+    struct remat_arena *store; /* of the best */
 };
 
 static uint64_t draw(struct search *s)
@@ -345,10 +344,9 @@ static bool is_best(struct search *s)
 
 static void store_best(struct search *s)
 {
-    s->store = !s->store;
     s->best_stale = false;
-    remat_arena_release(s->stores[s->store]);
-    s->best = remat_timeline_store(&s->timeline, s->stores[s->store]);
+    remat_arena_release(s->store);
+    s->best = remat_timeline_store(&s->timeline, s->store);
 }
 
 static void note_best(struct search *s)
@@ -377,7 +375,7 @@ static bool spread(struct search *s, struct remat_deadline *deadline)
     if (!complete && s->best_stale) {
         s->best = (struct remat_sequence){.count = sequence.count};
         s->best.items =
-            remat_copy(s->stores[s->store], sequence.items, sequence.count, sizeof *sequence.items);
+            remat_copy(s->store, sequence.items, sequence.count, sizeof *sequence.items);
     }
     remat_scratch_close(arena);
     return complete;
@@ -453,7 +451,7 @@ struct remat_sequence remat_search(struct remat_arena *arena, const struct remat
                        .best_ticks = UINT64_MAX,
                        .best_peak = INT64_MAX,
                        .best = *start,
-                       .stores = {remat_scratch_open(arena->ctx), remat_scratch_open(arena->ctx)}};
+                       .store = remat_scratch_open(arena->ctx)};
     list_values(&s);
     remat_timeline_create(s.slots, p, s.runs_max, &s.timeline);
     if (remat_timeline_load(&s.timeline, start, options->deadline)) {
@@ -467,7 +465,6 @@ struct remat_sequence remat_search(struct remat_arena *arena, const struct remat
     out.items = remat_copy(arena, s.best.items, out.count, sizeof *out.items);
     remat_scratch_close(s.arena);
     remat_scratch_close(s.slots);
-    remat_scratch_close(s.stores[0]);
-    remat_scratch_close(s.stores[1]);
+    remat_scratch_close(s.store);
     return out;
 }
