@@ -105,10 +105,12 @@ static void list_best(const struct candidates *all, struct remat_bound *out)
     const struct candidate *last = NULL;
     for (; out->best_count < REMAT_BOUND_NODES; out->best_count++) {
         const struct candidate *best = NULL;
-        for (const struct candidate *c = all->items; c < all->items + all->count; c++)
+        for (size_t i = 0; i < all->count; i++) {
+            const struct candidate *c = &all->items[i];
             if (c->bound > (best ? best->bound : 0) &&
                 (!last || c->bound < last->bound || (c->bound == last->bound && c > last)))
                 best = c;
+        }
         if (!best)
             return;
         out->best[out->best_count] = best->node;

@@ -94,10 +94,10 @@ static int compare(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-static void sort(uint32_t *items, size_t count)
+static void sort(uint32_t *items, size_t begin, size_t end)
 {
-    if (count)
-        qsort(items, count, sizeof *items, compare);
+    if (end > begin)
+        qsort(items + begin, end - begin, sizeof *items, compare);
 }
 
 /* Appends, once each, what a node reads and the storages of that; marks it. */
@@ -133,7 +133,7 @@ static remat_status push_fused(struct builder *b, const struct remat_way *way)
         b->fusing[u] = true;
         REMAT_PUSH(b->arena, &b->fused, u);
     }
-    sort(b->fused.items + first, way->fused_count);
+    sort(b->fused.items, first, b->fused.count);
     return REMAT_OK;
 }
 
@@ -162,7 +162,7 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
     for (uint32_t i = 0; i < way->fused_count; i++)
         b->fusing[way->fused[i]] = false;
     b->inputs.count = kept;
-    sort(b->inputs.items + first, kept - first);
+    sort(b->inputs.items, first, kept);
     if (kept > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
         return refuse(
             b, way->node,
