@@ -245,7 +245,7 @@ static void check_inside(struct graph *g)
                 k >= INSIDE && action != REMAT_ACTION_SAVE && random_draw(&g->random, 3) == 0;
             g->decision.actions[v] = nested ? remat_action_nested(action) : action;
         }
-        check_decision(g, "inside", k, &ignored);
+        CHECK_OK(g->subject.ctx, check_decision(g, "inside", k, &ignored));
     }
 }
 
@@ -262,7 +262,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
         uint32_t rest = code;
         for (uint32_t f = 0; f < g->free_count; f++, rest /= ACTIONS)
             g->decision.actions[g->free_values[f]] = actions[rest % ACTIONS];
-        check_decision(g, "decision", code, &costs[code]);
+        REMAT_TRY(check_decision(g, "decision", code, &costs[code]));
     }
     REMAT_TRY(check_optima(g, costs, count, y));
     for (uint32_t k = 0; k < NESTED; k++) {
@@ -273,7 +273,7 @@ static remat_status check_all(struct graph *g, struct tally *y)
         for (uint32_t f = 0; f < g->free_count; f++)
             g->decision.actions[g->free_values[f]] =
                 (uint8_t)random_draw(&g->random, REMAT_ACTION_COUNT);
-        check_decision(g, "nested", k, &nested);
+        REMAT_TRY(check_decision(g, "nested", k, &nested));
     }
     check_inside(g);
     y->decisions += count + NESTED + INSIDE + INSIDE_NESTED;

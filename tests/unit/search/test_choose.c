@@ -74,7 +74,7 @@ static remat_status check_paths(struct subject *s, const struct remat_planner *p
             if ((*seen)++ % stride > 0)
                 continue;
             REMAT_TRY(measure(s, planner, path, i, &here));
-            check_decision(s, &here);
+            REMAT_TRY(check_decision(s, &here));
         }
     }
 fail:

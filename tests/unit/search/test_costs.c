@@ -248,7 +248,7 @@ static remat_status check_manual(struct bench *b)
         uint32_t policy = r * (listed.count - 1) / (POLICIES - 1);
         struct remat_decision decision;
         REMAT_TRY(subject_manual_decide(&listed, &b->subject.arena, policy, &decision));
-        check_decision(b, &decision, listed.policies[policy].name);
+        REMAT_TRY(check_decision(b, &decision, listed.policies[policy].name));
     }
 fail:
     return st;
@@ -264,7 +264,7 @@ static void check_per_op(struct bench *b)
             struct remat_decision decision;
             remat_planner_decide(b->planner, &b->subject.arena, path, i * last / (PER_OP - 1),
                                  &decision);
-            check_decision(b, &decision, "per-op");
+            CHECK_OK(b->subject.ctx, check_decision(b, &decision, "per-op"));
         }
     }
 }
@@ -281,7 +281,7 @@ static void check_random(struct bench *b, uint32_t seed)
         if (facts.recomputable[v])
             decision.actions[v] = (uint8_t)(bits[0] % REMAT_ACTION_COUNT);
     }
-    check_decision(b, &decision, "at random");
+    CHECK_OK(b->subject.ctx, check_decision(b, &decision, "at random"));
 }
 
 int main(void)

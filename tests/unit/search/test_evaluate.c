@@ -87,7 +87,7 @@ static remat_status check_manual(struct subject *s)
     for (uint32_t i = 0; i < listed.count; i++) {
         struct remat_decision decision;
         REMAT_TRY(subject_manual_decide(&listed, &s->arena, i, &decision));
-        check_decision(s, &decision, listed.policies[i].name);
+        REMAT_TRY(check_decision(s, &decision, listed.policies[i].name));
     }
 fail:
     return st;
@@ -108,7 +108,7 @@ static void check_random(struct subject *s, uint32_t seed)
         if (decision.actions[v] && bits[2] % 4 < seed % 4)
             decision.actions[v] += REMAT_ACTION_NESTED - REMAT_ACTION_RECOMPUTE;
     }
-    check_decision(s, &decision, "at random");
+    CHECK_OK(s->ctx, check_decision(s, &decision, "at random"));
 }
 
 static remat_status check_case(struct subject *s, size_t row)
