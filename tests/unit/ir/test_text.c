@@ -128,6 +128,26 @@ static void test_errors(struct remat_arena *arena)
 
 /* --- mutations --- */
 
+/* Kernels follow a chain of views to its end, so its length is limited where it is made. */
+static void test_views(struct remat_arena *arena)
+{
+    for (uint32_t count = REMAT_VIEW_CHAIN_MAX; count <= REMAT_VIEW_CHAIN_MAX + 1; count++) {
+        bool fits = count == REMAT_VIEW_CHAIN_MAX;
+        struct remat_text text = {.arena = arena};
+        struct remat_graph *graph;
+        remat_text_append(&text, "graph \"t\"\ninput %%v0 : f32[2,2]\n");
+        for (uint32_t v = 0; v < count; v++)
+            remat_text_append(&text,
+                              "%%v%u : f32[2,2] = transpose %%v%u { permutation = [1,0] } "
+                              "phase forward\n",
+                              v + 1, v);
+        remat_text_append(&text, "output %%v%u\n", count);
+        CHECK_STATUS(ctx, parse(arena, text.items, text.count, &graph),
+                     fits ? REMAT_OK : REMAT_ERROR_INVALID,
+                     fits ? "" : "node \"v65\" (transpose): a chain of more than 64 views");
+    }
+}
+
 static uint32_t draw(uint64_t *seed, uint32_t below)
 {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -188,6 +208,7 @@ int main(void)
     test_corner_cases(&arena);
     test_layout(&arena);
     test_errors(&arena);
+    test_views(&arena);
     test_mutations(&arena);
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
