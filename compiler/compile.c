@@ -53,7 +53,6 @@ static uint64_t workspace_bytes(const struct pipeline *p)
 /* Segments that no decision is about; and where every tensor that outlives a segment lies. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
-    remat_status st = REMAT_OK;
     struct remat_arrangement *const fixed[] = {&p->update, &p->forward};
     p->search.graph = p->prepared.decided;
     p->update.graph = p->prepared.update;
@@ -64,25 +63,24 @@ static remat_status arrange_fixed(struct pipeline *p)
         if (fixed[i]->graph)
             graphs[count++] = fixed[i]->graph;
     for (uint32_t i = 0; i < count; i++)
-        REMAT_TRY(remat_price_check_values(p->search.ctx, graphs[i]));
+        REMAT_CHECK(remat_price_check_values(p->search.ctx, graphs[i]));
     p->statics = remat_statics_collect(p->search.arena, graphs, count, workspace_bytes(p));
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
             continue;
-        REMAT_TRY(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->statics,
-                                &p->search.settings->device, &p->watch, fixed[i]));
+        REMAT_CHECK(remat_arrange(p->search.ctx, p->search.arena, fixed[i]->graph, &p->statics,
+                                  &p->search.settings->device, &p->watch, fixed[i]));
         remat_stopwatch_start(&p->watch);
-        REMAT_TRY(remat_place(p->search.ctx, p->search.arena, &p->statics, &fixed[i]->lifespans,
-                              p->search.settings->guard_bytes, &bytes));
+        REMAT_CHECK(remat_place(p->search.ctx, p->search.arena, &p->statics, &fixed[i]->lifespans,
+                                p->search.settings->guard_bytes, &bytes));
         remat_stopwatch_lap(&p->watch, REMAT_LAP_PLACE);
         if (bytes > p->search.fixed_arena_bytes)
             p->search.fixed_arena_bytes = bytes;
         if (fixed[i]->lifespans.live_peak_bytes > p->search.fixed_live_bytes)
             p->search.fixed_live_bytes = fixed[i]->lifespans.live_peak_bytes;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* The bits depend on the graph before any decision and on the rules of docs/numerics.md. */
@@ -138,7 +136,6 @@ static remat_status emit(struct pipeline *p, struct remat_program *out)
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_compile_settings *s = p->search.settings;
     uint32_t microbatches = remat_microbatches(s);
     out->producer = "remat " REMAT_VERSION;
@@ -161,11 +158,10 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
-    REMAT_TRY(emit(p, out));
+    REMAT_CHECK(emit(p, out));
     out->notes = p->search.notes.items;
     out->note_count = (uint32_t)p->search.notes.count;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static void set_limit(struct pipeline *p)
@@ -247,7 +243,6 @@ static remat_status find_pinned(struct remat_search *s)
 /* Everything before the decision. */
 static remat_status start(struct pipeline *p)
 {
-    remat_status st = REMAT_OK;
     struct remat_search *s = &p->search;
     s->statics = &p->statics;
     s->evaluator = &p->evaluator;
@@ -255,18 +250,17 @@ static remat_status start(struct pipeline *p)
     s->update = &p->update;
     s->planning = remat_scratch_open(s->ctx);
     p->watch.running = s->settings->pass_time != NULL;
-    REMAT_TRY(remat_price_check(s->ctx, p->input, &s->settings->device));
+    REMAT_CHECK(remat_price_check(s->ctx, p->input, &s->settings->device));
     if (s->settings->microbatches > REMAT_MICROBATCHES_MAX)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
-                   s->settings->microbatches, REMAT_MICROBATCHES_MAX);
-    REMAT_TRY(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
-    REMAT_TRY(arrange_fixed(p));
+        return remat_error(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
+                           s->settings->microbatches, REMAT_MICROBATCHES_MAX);
+    REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
+    REMAT_CHECK(arrange_fixed(p));
     set_limit(p);
-    REMAT_TRY(find_pinned(s));
+    REMAT_CHECK(find_pinned(s));
     remat_evaluator_init(&p->evaluator, s->ctx, s->planning, s->graph, &p->statics,
                          &s->settings->device, s->pinned, &p->watch);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- what is asked for --- */
@@ -279,26 +273,25 @@ static remat_status make_plan(void *user)
     struct remat_chosen best;
     struct remat_explanation explanation;
     struct remat_program *program;
-    REMAT_TRY(start(p));
-    REMAT_TRY(remat_choose(&p->search, &best));
+    REMAT_CHECK(start(p));
+    REMAT_CHECK(remat_choose(&p->search, &best));
     if (settings->after_pass)
         settings->after_pass(settings->after_pass_user, "rewrite", best.arranged.graph);
-    REMAT_TRY(remat_graph_verify(p->search.ctx, best.arranged.graph));
+    REMAT_CHECK(remat_graph_verify(p->search.ctx, best.arranged.graph));
 
     REMAT_NEW(p->search.arena, program, 1);
-    REMAT_TRY(remat_explain(&p->search, &best.decision, &explanation));
+    REMAT_CHECK(remat_explain(&p->search, &best.decision, &explanation));
     end_planning(p);
     lower(p, &best, &explanation, program);
     program->exact_extras = explanation.exact;
-    REMAT_TRY(describe(p, &best, program));
-    REMAT_TRY(remat_program_verify(p->search.ctx, program));
+    REMAT_CHECK(describe(p, &best, program));
+    REMAT_CHECK(remat_program_verify(p->search.ctx, program));
     st = remat_program_simulate(p->search.ctx, program);
     if (st == REMAT_ERROR_INVALID)
         st = REMAT_ERROR_INTERNAL; /* it is our own */
-    REMAT_TRY(st);
+    REMAT_CHECK(st);
     *p->program = program;
     report_laps(p);
-fail:
     return st;
 }
 
@@ -315,18 +308,16 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
 
 static remat_status find_bound(void *user)
 {
-    remat_status st = REMAT_OK;
     struct pipeline *p = user;
     *p->bound_ns = 0;
-    REMAT_TRY(start(p));
-    REMAT_TRY(remat_search_plan(&p->search));
+    REMAT_CHECK(start(p));
+    REMAT_CHECK(remat_search_plan(&p->search));
     if (p->search.limit_bytes >= p->search.planner->floor_bytes)
         *p->bound_ns = remat_planner_bound(p->search.planner, p->search.limit_bytes) *
                            remat_microbatches(p->search.settings) +
                        p->update.step_ns;
     end_planning(p);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
@@ -355,22 +346,20 @@ static void complete_frontier(const struct pipeline *p, struct remat_frontier *f
 
 static remat_status find_frontier(void *user)
 {
-    remat_status st = REMAT_OK;
     struct pipeline *p = user;
     const struct remat_program *plan = p->compared;
     struct remat_frontier_point point;
-    REMAT_TRY(start(p));
+    REMAT_CHECK(start(p));
     if (plan)
         point = (struct remat_frontier_point){.policy = plan->policy,
                                               .live_peak_bytes = plan->peak_bytes,
                                               .step_ns = (plan->step_ns - p->update.step_ns) /
                                                          remat_microbatches(p->search.settings)};
-    REMAT_TRY(remat_search_front(&p->search, plan ? &point : NULL, p->frontier));
+    REMAT_CHECK(remat_search_front(&p->search, plan ? &point : NULL, p->frontier));
     complete_frontier(p, p->frontier);
     report_laps(p);
     end_planning(p);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_compile_frontier(remat_context *ctx, struct remat_arena *arena,

@@ -115,35 +115,31 @@ static bool trains(const struct remat_graph *graph)
 /* A step in microbatches is cut where its accumulators are complete. */
 static remat_status split(const struct preparation *p, struct remat_prepared *out)
 {
-    remat_status st = REMAT_OK;
     uint64_t start = start_clock(p);
     struct remat_graph *microbatch = remat_split_microbatch(p->arena, out->decided);
     struct remat_graph *update = remat_split_update(p->arena, out->decided);
     stop_clock(p, "split", start);
     show(p, "split", microbatch);
-    REMAT_TRY(remat_graph_verify(p->ctx, microbatch));
-    REMAT_TRY(remat_graph_verify(p->ctx, update));
+    REMAT_CHECK(remat_graph_verify(p->ctx, microbatch));
+    REMAT_CHECK(remat_graph_verify(p->ctx, update));
     out->decided = microbatch;
     out->update = update->node_count ? update : NULL;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
                                      struct remat_prepared *out)
 {
-    remat_status st = REMAT_OK;
     uint64_t start;
     out->decided = out->forward = source;
-    REMAT_TRY(run_passes(p, true, true, &out->decided));
+    REMAT_CHECK(run_passes(p, true, true, &out->decided));
     out->numerics_hash = remat_graph_hash(out->decided);
     if (source->microbatches > 1)
-        REMAT_TRY(split(p, out));
+        REMAT_CHECK(split(p, out));
     start = start_clock(p);
-    REMAT_TRY(run_passes(p, false, false, &out->forward));
+    REMAT_CHECK(run_passes(p, false, false, &out->forward));
     stop_clock(p, "evaluation", start);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
@@ -151,7 +147,6 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_compile_settings *settings,
                            struct remat_prepared *out)
 {
-    remat_status st = REMAT_OK;
     const struct preparation p = {ctx, arena, settings};
     struct remat_graph source = *input;
     source.microbatches = remat_microbatches(settings);
@@ -159,8 +154,7 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
     if (out->trains)
         return prepare_training(&p, &source, out);
-    REMAT_TRY(run_passes(&p, false, true, &out->decided));
+    REMAT_CHECK(run_passes(&p, false, true, &out->decided));
     out->numerics_hash = remat_graph_hash(out->decided);
-fail:
-    return st;
+    return REMAT_OK;
 }

@@ -6,6 +6,7 @@
  * backward) and 8 KiB of those it visits, twice or four times: at most 97 KiB, which all GPUs have.
  * Bits depend on the visited rows of forward alone, which follow from dtype and head size. */
 #include "source.h"
+#include "unwind.h"
 
 #define TILE_ALIGNMENT 256 /* attention.cu changes bits of addresses up to there */
 #define HEAD_SIZE_MAX  128 /* sums of 16 rows are that many f32 over a warp's registers */
@@ -56,26 +57,27 @@ static struct attention read_attention(const struct remat_operand *operands, uin
 static remat_status check(const struct cuda_source *s, const struct attention *a,
                           uint32_t alignment)
 {
-    remat_status st = REMAT_OK;
     if (a->head_size > HEAD_SIZE_MAX)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": CUDA text has attention with heads of at most %d elements, not "
-                   "of %llu",
-                   s->command->name, HEAD_SIZE_MAX, (unsigned long long)a->head_size);
+        return remat_error(
+            s->ctx, REMAT_ERROR_INVALID,
+            "command \"%s\": CUDA text has attention with heads of at most %d elements, not "
+            "of %llu",
+            s->command->name, HEAD_SIZE_MAX, (unsigned long long)a->head_size);
     if (alignment < 4)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": CUDA text has no attention with rows of %llu elements of %u "
-                   "bytes that are not aligned to 4 bytes",
-                   s->command->name, (unsigned long long)a->head_size, a->bytes);
+        return remat_error(
+            s->ctx, REMAT_ERROR_INVALID,
+            "command \"%s\": CUDA text has no attention with rows of %llu elements of %u "
+            "bytes that are not aligned to 4 bytes",
+            s->command->name, (unsigned long long)a->head_size, a->bytes);
     if (!(a->scale > 0) || (float)a->p >= 1.0f)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": CUDA text has no attention with scale %g and dropout %g",
-                   s->command->name, a->scale, a->p);
+        return remat_error(
+            s->ctx, REMAT_ERROR_INVALID,
+            "command \"%s\": CUDA text has no attention with scale %g and dropout %g",
+            s->command->name, a->scale, a->p);
     if (a->queries > UINT32_MAX / 4 || a->keys > UINT32_MAX / 4 || a->heads > UINT16_MAX)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": too large for CUDA text",
-                   s->command->name);
-fail:
-    return st;
+        return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": too large for CUDA text",
+                           s->command->name);
+    return REMAT_OK;
 }
 
 /* Of all rows of heads, at most 16 bytes. */
@@ -211,11 +213,10 @@ remat_status cuda_write_attention(struct cuda_source *s, const struct remat_oper
                                   uint32_t alignment, const struct remat_cuda_settings *settings,
                                   uint64_t *blocks)
 {
-    remat_status st = REMAT_OK;
     bool backward = s->shape != CUDA_FORWARD;
     struct attention a = read_attention(operands, operand_count, parameters, backward);
     alignment = row_alignment(&a, alignment);
-    REMAT_TRY(check(s, &a, alignment));
+    REMAT_CHECK(check(s, &a, alignment));
     a.copy_bytes = alignment == 16 ? 16 : 4;
     choose_tiles(&a, s->shape, settings);
     s->width = s->shape == CUDA_DELTA ? 4 / a.bytes : a.copy_bytes / a.bytes;
@@ -230,6 +231,5 @@ remat_status cuda_write_attention(struct cuda_source *s, const struct remat_oper
     write_operands(s, &a);
     cuda_text(s, "%s", calls[s->shape]);
     *blocks = blocks_of(&a, s->shape);
-fail:
-    return st;
+    return REMAT_OK;
 }

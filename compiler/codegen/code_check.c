@@ -64,10 +64,9 @@ static remat_status compare_kernels(remat_context *ctx, const struct remat_cuda_
 {
     remat_status st = REMAT_OK;
     for (uint32_t k = 0; k < have->kernel_count && k < want->kernel_count; k++)
-        REMAT_TRY(compare_kernel(ctx, &have->kernels[k], &want->kernels[k], k));
+        REMAT_CHECK(compare_kernel(ctx, &have->kernels[k], &want->kernels[k], k));
     if (have->kernel_count != want->kernel_count)
         st = DIFFERS(ctx, "%u kernels, expected %u", have->kernel_count, want->kernel_count);
-fail:
     return st;
 }
 
@@ -116,11 +115,10 @@ static remat_status compare_launches(remat_context *ctx, const struct remat_prog
             return DIFFERS(ctx, "command \"%s\": launches [%u, %u), expected [%u, %u)",
                            program->commands[c].name, from, to, begin, end);
         for (uint32_t l = begin; l < end; l++)
-            REMAT_TRY(compare_launch(ctx, have, want, l, program->commands[c].name));
+            REMAT_CHECK(compare_launch(ctx, have, want, l, program->commands[c].name));
     }
     if (have->word_count != want->word_count)
         st = DIFFERS(ctx, "%u words, expected %u", have->word_count, want->word_count);
-fail:
     return st;
 }
 
@@ -132,14 +130,13 @@ remat_status remat_cuda_check_text(remat_context *ctx, struct remat_arena *arena
     struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
     struct remat_cuda_code want;
     settings.workspace_bytes = program->workspace_bytes; /* that lowering set aside; 0: no limit */
-    REMAT_TRY(remat_cuda_emit(ctx, arena, program, &settings, &want));
-    REMAT_TRY(compare_preludes(ctx, have, &want));
-    REMAT_TRY(compare_kernels(ctx, have, &want));
-    REMAT_TRY(compare_launches(ctx, program, &want));
+    REMAT_CHECK(remat_cuda_emit(ctx, arena, program, &settings, &want));
+    REMAT_CHECK(compare_preludes(ctx, have, &want));
+    REMAT_CHECK(compare_kernels(ctx, have, &want));
+    REMAT_CHECK(compare_launches(ctx, program, &want));
     if (have->workspace_bytes != want.workspace_bytes)
         st = DIFFERS(ctx, "a workspace of %llu bytes, expected %llu", (ull)have->workspace_bytes,
                      (ull)want.workspace_bytes);
-fail:
     return st;
 }
 
@@ -166,17 +163,15 @@ static remat_status compare_cubin(remat_context *ctx, const struct remat_cubin *
 static remat_status compare_cubins(remat_context *ctx, const struct remat_cuda_code *have,
                                    const struct remat_cuda_code *want)
 {
-    remat_status st = REMAT_OK;
     for (uint32_t c = 0; c < want->cubin_count; c++) {
         const struct remat_cubin *a = &have->cubins[c], *b = &want->cubins[c];
         const char *key = want->kernels[b->kernel].key;
         if (c >= have->cubin_count || a->kernel != b->kernel || strcmp(a->arch, b->arch) != 0)
-            REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "kernel \"%.300s\" has no cubin for %s", key,
-                       b->arch);
-        REMAT_TRY(compare_cubin(ctx, a, b, key));
+            return remat_error(ctx, REMAT_ERROR_INVALID, "kernel \"%.300s\" has no cubin for %s",
+                               key, b->arch);
+        REMAT_CHECK(compare_cubin(ctx, a, b, key));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static const char **list_architectures(struct remat_arena *arena,
@@ -206,7 +201,6 @@ remat_status remat_cuda_check_cubins(remat_context *ctx, struct remat_arena *are
                                      const struct remat_nvrtc *nvrtc, uint32_t threads,
                                      const struct remat_program *program, const char **incomparable)
 {
-    remat_status st = REMAT_OK;
     const struct remat_cuda_code *have = &program->cuda;
     struct remat_cuda_code want = *have;
     struct remat_cubin_counts counts;
@@ -222,8 +216,6 @@ remat_status remat_cuda_check_cubins(remat_context *ctx, struct remat_arena *are
     if (*incomparable)
         return REMAT_OK;
     struct remat_cubin_settings settings = {.architectures = architectures, .threads = threads};
-    REMAT_TRY(remat_cubins_make(ctx, arena, nvrtc, &settings, &want, &counts));
-    REMAT_TRY(compare_cubins(ctx, have, &want));
-fail:
-    return st;
+    REMAT_CHECK(remat_cubins_make(ctx, arena, nvrtc, &settings, &want, &counts));
+    return compare_cubins(ctx, have, &want);
 }

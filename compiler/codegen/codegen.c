@@ -116,15 +116,14 @@ static void add_words(struct emitter *e, const struct cuda_source *s)
 /* The kernel whose body has just been written, and a launch of it. */
 static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_t blocks)
 {
-    remat_status st = REMAT_OK;
     struct remat_cuda_launch launch = {.blocks = (uint32_t)blocks,
                                        .word_begin = (uint32_t)e->words.count};
     remat_text_complete(s->out);
     if (blocks > INT32_MAX || (s->shape == CUDA_SORT && s->rows > INT32_MAX))
-        REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
-                   "--loss-chunk) avoid that",
-                   s->command->name);
+        return remat_error(e->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
+                           "--loss-chunk) avoid that",
+                           s->command->name);
     uint64_t hash = remat_hash(s->out->items, s->out->count, 0);
     while (launch.kernel < e->hashes.count && e->hashes.items[launch.kernel] != hash)
         launch.kernel++;
@@ -133,8 +132,7 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_
     add_words(e, s);
     REMAT_PUSH(e->arena, &e->launches, launch);
     s->out->count = 0;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* The command uses so much of the workspace, a multiple of REMAT_ALIGNMENT. */
@@ -169,33 +167,30 @@ static struct cuda_source start_source(struct emitter *e, const struct remat_com
 
 static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
 {
-    remat_status st = REMAT_OK;
     uint64_t bytes = cuda_columns_workspace_bytes(s);
     if (cuda_columns_shared_bytes(s) > REMAT_CUDA_STATIC_MAX)
-        REMAT_FAIL(e->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": too many sums of columns in one kernel of CUDA text",
-                   s->command->name);
-    REMAT_TRY(use_workspace(e, s->command, bytes));
+        return remat_error(e->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": too many sums of columns in one kernel of CUDA text",
+                           s->command->name);
+    REMAT_CHECK(use_workspace(e, s->command, bytes));
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         cuda_begin_pass(s, pass);
         if (cuda_pass_is_empty(s))
             continue;
         cuda_write_partial_sums(s, pass);
-        REMAT_TRY(add_launch(e, s, cuda_partial_sums_blocks(s)));
+        REMAT_CHECK(add_launch(e, s, cuda_partial_sums_blocks(s)));
         if (!cuda_pass_reduces(s, pass))
             continue;
         cuda_write_column_totals(s, pass);
-        REMAT_TRY(add_launch(e, s, cuda_divide_up(s->columns, CUDA_THREADS)));
+        REMAT_CHECK(add_launch(e, s, cuda_divide_up(s->columns, CUDA_THREADS)));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status emit_command(struct emitter *e, const struct remat_command *command)
 {
-    remat_status st = REMAT_OK;
     struct cuda_source s = start_source(e, command, CUDA_POINTWISE);
-    REMAT_TRY(cuda_source_read(&s, e->program));
+    REMAT_CHECK(cuda_source_read(&s, e->program));
     cuda_choose_layout(&s, e->settings);
     if (s.shape == CUDA_COLUMNS)
         return emit_columns(e, &s);
@@ -209,8 +204,6 @@ static remat_status emit_command(struct emitter *e, const struct remat_command *
     }
     cuda_write_block(&s);
     return add_launch(e, &s, s.rows);
-fail:
-    return st;
 }
 
 /* --- named kernels --- */
@@ -282,17 +275,15 @@ static remat_status emit_fill(struct emitter *e, const struct remat_command *com
 static remat_status emit_parts(struct emitter *e, const struct remat_command *command,
                                uint32_t inputs, uint32_t axis, uint64_t begin)
 {
-    remat_status st = REMAT_OK;
     struct remat_operand part = *operand_of(e, command, inputs);
     for (uint32_t i = 0; i < inputs; i++) {
         const struct remat_operand *in = operand_of(e, command, i);
         part.offset_elements =
             operand_of(e, command, inputs)->offset_elements + begin * (uint64_t)part.strides[axis];
-        REMAT_TRY(emit_move(e, command, in, &part));
+        REMAT_CHECK(emit_move(e, command, in, &part));
         begin += (uint64_t)in->shape[axis];
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static uint64_t bytes_at(const struct emitter *e, const struct remat_operand *operand)
@@ -315,19 +306,16 @@ static uint32_t embedding_width(const struct emitter *e, const struct remat_oper
 static remat_status add_launch_with(struct emitter *e, struct cuda_source *s, uint64_t blocks,
                                     const struct remat_cuda_word *words, uint32_t count)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(add_launch(e, s, blocks));
+    REMAT_CHECK(add_launch(e, s, blocks));
     for (uint32_t w = 0; w < count; w++)
         REMAT_PUSH(e->arena, &e->words, words[w]);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Sorts the tokens, s->rows, by `ids`, which become the list: two in the workspace take turns. */
 static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t table_rows,
                               struct remat_cuda_word *ids)
 {
-    remat_status st = REMAT_OK;
     uint32_t bits = 64 - (uint32_t)__builtin_clzll(table_rows);
     uint32_t digits = (bits + DIGIT_BITS_MAX - 1) / DIGIT_BITS_MAX;
     uint32_t digit_bits = (bits + digits - 1) / digits;
@@ -335,24 +323,22 @@ static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t 
     s.shape = CUDA_SORT;
     s.width = 1;
     s.threads = REMAT_CUDA_THREADS_MAX;
-    REMAT_TRY(use_workspace(e, s.command, (digits > 1 ? 2 : 1) * list_bytes));
+    REMAT_CHECK(use_workspace(e, s.command, (digits > 1 ? 2 : 1) * list_bytes));
     for (uint32_t d = 0; d < digits; d++) {
         struct remat_cuda_word lists[] = {{REMAT_CUDA_WORKSPACE, d % 2 * list_bytes}, *ids};
         s.columns = d * digit_bits; /* the lowest bit */
         uint64_t values = (table_rows >> s.columns) + 1, most = UINT64_C(1) << digit_bits;
         cuda_write_sort(&s, table_rows, digit_bits);
-        REMAT_TRY(add_launch_with(e, &s, values < most ? values : most, lists, 2));
+        REMAT_CHECK(add_launch_with(e, &s, values < most ? values : most, lists, 2));
         *ids = lists[0];
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* `operands`: of table, ids and rows. */
 static remat_status emit_embedding(struct emitter *e, const struct remat_command *command,
                                    bool backward, const uint32_t operands[3])
 {
-    remat_status st = REMAT_OK;
     const struct remat_operand *table = operand_of(e, command, operands[0]),
                                *ids = operand_of(e, command, operands[1]),
                                *rows = operand_of(e, command, operands[2]);
@@ -379,15 +365,13 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
         blocks = cuda_divide_up(embedding.tokens, CUDA_RUN_ROWS) *
                  cuda_divide_up(embedding.columns, 32 * embedding.width);
         if (!embedding.accumulate)
-            REMAT_TRY(emit_fill(e, command, table, 0));
-        REMAT_TRY(emit_sort(e, s, embedding.table_rows, &words[1]));
+            REMAT_CHECK(emit_fill(e, command, table, 0));
+        REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &words[1]));
         cuda_write_scatter_add(&s, &embedding);
     } else {
         cuda_write_gather(&s, &embedding);
     }
-    REMAT_TRY(add_launch_with(e, &s, blocks, words, 3));
-fail:
-    return st;
+    return add_launch_with(e, &s, blocks, words, 3);
 }
 
 /* Words of its own behind those that every launch has. */
@@ -416,7 +400,6 @@ static uint32_t alignment_of(const struct emitter *e, const struct remat_command
 
 static remat_status emit_items(struct emitter *e, const struct remat_command *command)
 {
-    remat_status st = REMAT_OK;
     struct cuda_source s = start_source(e, command, CUDA_ITEMS);
     const struct remat_operand *last = &e->program->operands[command->operand_end - 1];
     for (uint32_t k = 0; k < last->rank; k++)
@@ -425,10 +408,9 @@ static remat_status emit_items(struct emitter *e, const struct remat_command *co
                           alignment_of(e, command)))
         return remat_error(e->ctx, REMAT_ERROR_INVALID, "kernel %s has no CUDA text",
                            remat_kernel_kind_name(e->program->kernels[command->kernel].kind));
-    REMAT_TRY(add_launch(e, &s, cuda_divide_up(s.rows, CUDA_THREADS)));
+    REMAT_CHECK(add_launch(e, &s, cuda_divide_up(s.rows, CUDA_THREADS)));
     add_words_of(e, command);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* What all kernels begin with, and what some go on with. */
@@ -448,23 +430,21 @@ static void add_prelude(struct emitter *e, const char *const *more)
 static remat_status emit_attention(struct emitter *e, const struct remat_command *command,
                                    enum cuda_shape shape)
 {
-    remat_status st = REMAT_OK;
     struct cuda_source s = start_source(e, command, shape);
     uint64_t blocks;
     if (e->code->prelude_count == 1)
         add_prelude(e, cuda_attention);
-    REMAT_TRY(cuda_write_attention(&s, operand_of(e, command, 0),
-                                   command->operand_end - command->operand_begin,
-                                   &e->program->parameters[command->parameter_begin],
-                                   alignment_of(e, command), e->settings, &blocks));
-    REMAT_TRY(add_launch(e, &s, blocks));
+    REMAT_CHECK(cuda_write_attention(&s, operand_of(e, command, 0),
+                                     command->operand_end - command->operand_begin,
+                                     &e->program->parameters[command->parameter_begin],
+                                     alignment_of(e, command), e->settings, &blocks));
+    REMAT_CHECK(add_launch(e, &s, blocks));
     add_words_of(e, command);
     if (shape != CUDA_FORWARD) {
         add_word(e, REMAT_CUDA_WORKSPACE, 0);
-        REMAT_TRY(use_workspace(e, command, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
+        REMAT_CHECK(use_workspace(e, command, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static double parameter_of(const struct emitter *e, const struct remat_command *command, uint32_t i)

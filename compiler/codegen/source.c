@@ -137,7 +137,6 @@ static bool is_persistent(const struct cuda_source *s, const struct remat_progra
 
 static remat_status read_instructions(struct cuda_source *s, const struct remat_program *program)
 {
-    remat_status st = REMAT_OK;
     const struct remat_kernel_program *kernel = &program->kernels[s->command->kernel].program;
     enum remat_register_class *classes;
     int64_t(*strides)[REMAT_RANK_MAX];
@@ -148,7 +147,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
     REMAT_NEW(s->arena, strides, s->count);
     REMAT_NEW(s->arena, s->nodes, s->count);
     REMAT_NEW(s->arena, s->accesses, s->count);
-    REMAT_TRY(remat_kernel_program_check(s->ctx, kernel, s->command->name, classes));
+    REMAT_CHECK(remat_kernel_program_check(s->ctx, kernel, s->command->name, classes));
     for (uint32_t i = 0; i < s->count; i++) {
         const struct remat_instruction *in = &kernel->instructions[i];
         struct cuda_node *node = &s->nodes[i];
@@ -160,7 +159,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
                                    .class = classes[i]};
         if (!cuda_is_load(node) && !cuda_is_store(node) && !cuda_is_random(node))
             continue;
-        REMAT_TRY(
+        REMAT_CHECK(
             check_operand(s, &program->operands[s->command->operand_begin + in->operand], node));
         if (cuda_is_random(node))
             node->site = (uint16_t)s->site_count++;
@@ -170,8 +169,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
         s->lasting &= !cuda_is_store(node) || is_persistent(s, program, in->operand);
     }
     merge_axes(s, strides);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* --- what varies with what --- */
@@ -323,19 +321,17 @@ bool cuda_pass_is_empty(const struct cuda_source *s)
 
 remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(read_instructions(out, program));
+    REMAT_CHECK(read_instructions(out, program));
     /* Up to here at most CUDA_THREADS * 8 beyond an end is computed with in 32 bits. */
     if (out->rows > UINT32_MAX - 65536 || out->columns > UINT32_MAX - 65536)
-        REMAT_FAIL(out->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": %llu rows of %llu elements are too many for CUDA text",
-                   out->command->name, (unsigned long long)out->rows,
-                   (unsigned long long)out->columns);
+        return remat_error(out->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": %llu rows of %llu elements are too many for CUDA text",
+                           out->command->name, (unsigned long long)out->rows,
+                           (unsigned long long)out->columns);
     if (2 + out->operand_count + out->site_count + 1 > REMAT_CUDA_WORDS_MAX)
-        REMAT_FAIL(out->ctx, REMAT_ERROR_INVALID,
-                   "command \"%s\": %u operands and %u sites are too many for CUDA text",
-                   out->command->name, out->operand_count, out->site_count);
+        return remat_error(out->ctx, REMAT_ERROR_INVALID,
+                           "command \"%s\": %u operands and %u sites are too many for CUDA text",
+                           out->command->name, out->operand_count, out->site_count);
     assign_passes(out);
-fail:
-    return st;
+    return REMAT_OK;
 }

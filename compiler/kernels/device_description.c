@@ -86,10 +86,9 @@ static bool fits(const struct key *key, json_t *item)
 
 static remat_status read_items(struct reader *r, json_t *root)
 {
-    remat_status st = REMAT_OK;
     if (!json_is_object(root))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: not an object", r->name);
-    REMAT_TRY(check_known(r, root, ""));
+    REMAT_CHECK(check_known(r, root, ""));
     for (uint32_t k = 0; k < KEYS; k++) {
         const char *path = keys[k].path, *dot = strchr(path, '.');
         json_t *object = root;
@@ -102,14 +101,13 @@ static remat_status read_items(struct reader *r, json_t *root)
             if (!json_is_object(object))
                 return fail(r, name, object ? "must be an object" : "is missing");
             snprintf(name, sizeof name, "%.*s", (int)(dot + 1 - path), path);
-            REMAT_TRY(check_known(r, object, name));
+            REMAT_CHECK(check_known(r, object, name));
         }
         r->items[k] = json_object_get(object, dot ? dot + 1 : path);
         if (!r->items[k] || !fits(&keys[k], r->items[k]))
             return fail(r, path, r->items[k] ? keys[k].text : "is missing");
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static json_t *item(const struct reader *r, const char *path)
@@ -139,8 +137,7 @@ static double rate(const struct reader *r, const char *peak, const char *efficie
 static remat_status read_description(struct reader *r, struct remat_arena *arena, json_t *root,
                                      struct remat_device_description *out)
 {
-    remat_status st = REMAT_OK;
-    REMAT_TRY(read_items(r, root));
+    REMAT_CHECK(read_items(r, root));
     *out = (struct remat_device_description){
         .name = text(arena, item(r, "name")),
         .capacity_bytes = (uint64_t)number(r, "capacity_bytes"), /* exact: below 2^53 */
@@ -175,8 +172,7 @@ static remat_status read_description(struct reader *r, struct remat_arena *arena
     REMAT_NEW(arena, out->gpus, out->gpu_count);
     for (uint32_t g = 0; g < out->gpu_count; g++)
         out->gpus[g] = text(arena, json_array_get(gpus, g));
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status parse(remat_context *ctx, struct remat_arena *arena, const char *name,
@@ -205,7 +201,6 @@ static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, 
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,
                                            const char *name, struct remat_device_description *out)
 {
-    remat_status st = REMAT_OK;
     char *text;
     size_t bytes, length = strlen(name);
     for (unsigned i = 0; i < remat_device_text_count; i++)
@@ -214,8 +209,6 @@ remat_status remat_device_description_read(remat_context *ctx, struct remat_aren
                          strlen(remat_device_texts[i].json), out);
     if (length < 5 || strcmp(name + length - 5, ".json") != 0)
         return fail_unknown(ctx, arena, name);
-    REMAT_TRY(remat_file_read(ctx, name, arena, &text, &bytes));
-    REMAT_TRY(parse(ctx, arena, name, text, bytes, out));
-fail:
-    return st;
+    REMAT_CHECK(remat_file_read(ctx, name, arena, &text, &bytes));
+    return parse(ctx, arena, name, text, bytes, out);
 }

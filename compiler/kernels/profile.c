@@ -196,16 +196,15 @@ static uint32_t kind_of(const char *kernel)
 static remat_status read_row(const struct reader *r, struct remat_arena *arena, json_t *object,
                              size_t index, struct samples *programs, struct remat_profile_row *out)
 {
-    remat_status st = REMAT_OK;
     const char *kernel, *operands;
     uint64_t flops, moved_bytes, count, median_ns;
     remat_dtype dtype = REMAT_F32;
-    REMAT_TRY(read_text(r, object, index, "kernel", &kernel));
-    REMAT_TRY(read_text(r, object, index, "operands", &operands));
-    REMAT_TRY(read_number(r, object, index, "flops", &flops));
-    REMAT_TRY(read_number(r, object, index, "moved_bytes", &moved_bytes));
-    REMAT_TRY(read_number(r, object, index, "count", &count));
-    REMAT_TRY(read_number(r, object, index, "median_ns", &median_ns));
+    REMAT_CHECK(read_text(r, object, index, "kernel", &kernel));
+    REMAT_CHECK(read_text(r, object, index, "operands", &operands));
+    REMAT_CHECK(read_number(r, object, index, "flops", &flops));
+    REMAT_CHECK(read_number(r, object, index, "moved_bytes", &moved_bytes));
+    REMAT_CHECK(read_number(r, object, index, "count", &count));
+    REMAT_CHECK(read_number(r, object, index, "median_ns", &median_ns));
     uint32_t kind = kind_of(kernel);
     if (kind == REMAT_KERNEL_KIND_COUNT)
         return fail_key(r, index, "kernel", "is no kernel");
@@ -222,8 +221,7 @@ static remat_status read_row(const struct reader *r, struct remat_arena *arena, 
     out->roofline_ns = roofline_ns(busy, r->device);
     if (kind == REMAT_KERNEL_program)
         REMAT_PUSH(arena, programs, ((struct sample){busy, out->measured_ns, (double)count}));
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status check_text(const struct reader *r, json_t *root, const char *key,
@@ -264,19 +262,18 @@ static int compare_rows(const void *a, const void *b)
 static remat_status read_profile(const struct reader *r, struct remat_arena *arena, json_t *root,
                                  struct remat_profile *out)
 {
-    remat_status st = REMAT_OK;
     struct samples programs = {0};
     json_t *kernels = json_object_get(root, "kernels");
-    REMAT_TRY(check_text(r, root, "schema", "remat-profile/1", "it is no profile"));
-    REMAT_TRY(
+    REMAT_CHECK(check_text(r, root, "schema", "remat-profile/1", "it is no profile"));
+    REMAT_CHECK(
         check_text(r, root, "producer", r->producer, "kernels may have changed, record it again"));
-    REMAT_TRY(check_device(r, root));
+    REMAT_CHECK(check_device(r, root));
     if (!json_is_array(kernels))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"kernels\" must be an array",
                            r->path);
     REMAT_NEW(arena, out->rows, json_array_size(kernels));
     for (size_t i = 0; i < json_array_size(kernels); i++)
-        REMAT_TRY(
+        REMAT_CHECK(
             read_row(r, arena, json_array_get(kernels, i), i, &programs, &out->rows[out->count++]));
     out->typical = find_typical(&programs, r->device);
     out->floor = find_floor(&programs, out->typical);
@@ -285,8 +282,7 @@ static remat_status read_profile(const struct reader *r, struct remat_arena *are
         if (compare_rows(&out->rows[i - 1], &out->rows[i]) == 0)
             return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: a kernel of one size has two rows",
                                r->path);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, const char *path,

@@ -135,18 +135,16 @@ static uint32_t neighbour(const struct sweep *s, uint32_t rank, bool behind)
 
 static remat_status begin(remat_context *ctx, struct sweep *s, uint32_t slot)
 {
-    remat_status st = REMAT_OK;
     for (int behind = 0; behind < 2; behind++) {
         uint32_t other = neighbour(s, s->rank[slot], behind);
         if (other == NONE)
             continue;
         other = s->offsets[other].slot;
-        REMAT_TRY(check_pair(ctx, s->slots, slot > other ? slot : other,
-                             slot > other ? other : slot, s->packing->offsets));
+        REMAT_CHECK(check_pair(ctx, s->slots, slot > other ? slot : other,
+                               slot > other ? other : slot, s->packing->offsets));
     }
     insert(s, s->rank[slot]);
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static uint64_t live_bytes_at(const struct remat_slot *slots, uint32_t count, uint32_t position)
@@ -160,7 +158,6 @@ static uint64_t live_bytes_at(const struct remat_slot *slots, uint32_t count, ui
 
 static remat_status check_pairs(remat_context *ctx, struct sweep *s, uint64_t *peak_bytes)
 {
-    remat_status st = REMAT_OK;
     uint64_t live_bytes = 0;
     *peak_bytes = 0;
     for (uint32_t b = 0, e = 0; b < s->count; b++) {
@@ -168,12 +165,11 @@ static remat_status check_pairs(remat_context *ctx, struct sweep *s, uint64_t *p
             erase(s, s->rank[s->ends[e].slot]);
             live_bytes -= rounded(s->slots[s->ends[e].slot].bytes);
         }
-        REMAT_TRY(begin(ctx, s, s->begins[b].slot));
+        REMAT_CHECK(begin(ctx, s, s->begins[b].slot));
         live_bytes += rounded(s->slots[s->begins[b].slot].bytes);
         *peak_bytes = live_bytes > *peak_bytes ? live_bytes : *peak_bytes;
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots, uint32_t count,

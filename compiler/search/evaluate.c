@@ -30,7 +30,6 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_device_description *device,
                            struct remat_stopwatch *watch, struct remat_arrangement *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_static_inputs inputs;
     *out = (struct remat_arrangement){.graph = graph};
     remat_stopwatch_start(watch);
@@ -45,9 +44,7 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
     for (uint32_t k = 0; k < out->kernels.count; k++)
         add_time(&out->kernels.kernels[k], out->prices[k].ns, &out->step_ns, &out->times);
     remat_stopwatch_lap(watch, REMAT_LAP_PRICE);
-    REMAT_TRY(remat_price_check_list(ctx, graph, &out->kernels, out->prices, device));
-fail:
-    return st;
+    return remat_price_check_list(ctx, graph, &out->kernels, out->prices, device);
 }
 
 /* --- decisions --- */

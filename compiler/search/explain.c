@@ -99,7 +99,6 @@ static void estimate_alternatives(struct remat_arena *arena, const struct remat_
 remat_status remat_explain(struct remat_search *c, const struct remat_decision *decision,
                            struct remat_explanation *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_model model;
     struct remat_decision none;
     int64_t *extra_ps;
@@ -107,8 +106,8 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
     remat_stopwatch_start(c->watch);
     REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
     remat_decision_create(c->arena, c->graph->value_count, &none);
-    REMAT_TRY(remat_model_create(c->ctx, c->arena, c->evaluator->settled, c->evaluator->prices,
-                                 &c->settings->device, &none, &model));
+    REMAT_CHECK(remat_model_create(c->ctx, c->arena, c->evaluator->settled, c->evaluator->prices,
+                                   &c->settings->device, &none, &model));
     REMAT_NEW(c->arena, extra_ps, model.item_count);
     find_choice(c->arena, &model, decision, &choice);
     out->exact = (uint64_t)model.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;
@@ -125,6 +124,5 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
         a->recompute_extra_ns = a->recomputable ? extra_ps[i] / 1000 : 0;
     }
     remat_stopwatch_lap(c->watch, REMAT_LAP_EXPLAIN);
-fail:
-    return st;
+    return REMAT_OK;
 }

@@ -80,15 +80,14 @@ static void add_point(struct walk *w, struct remat_proposal *proposal)
 /* Everything saved is priced first: it says how far apart rooms are. */
 static remat_status begin(struct walk *w)
 {
-    remat_status st = REMAT_OK;
     struct remat_search *s = w->search;
     struct remat_proposals policies = {0};
-    REMAT_TRY(remat_search_plan(s));
+    REMAT_CHECK(remat_search_plan(s));
     w->queue = (struct remat_queue){.search = s,
                                     .name = "the curve, fastest first",
                                     .order = REMAT_FASTEST_FIRST,
                                     .covered_bytes = UINT64_MAX};
-    REMAT_TRY(remat_search_policies(s, true, &policies));
+    REMAT_CHECK(remat_search_policies(s, true, &policies));
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
             remat_proposal_evaluate(s, &policies.items[i], 0);
@@ -104,8 +103,7 @@ static remat_status begin(struct walk *w)
     w->all = (uint64_t)w->queue.added_count * s->graph->node_count <= NODES_PRICED;
     w->room_bytes = (s->state.least_bytes - s->statics->total_bytes) / ROOMS + 1;
     s->state.to_see_count += w->queue.added_count - added;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* What is slower than one with that live peak is of use if it needs no more than this. */

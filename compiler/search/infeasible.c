@@ -113,10 +113,9 @@ static void append_removal(const struct remat_search *p, const struct remat_arra
 static remat_status append_residents(struct remat_search *p, const struct remat_arrangement *c,
                                      const struct remat_decision *decision, struct remat_text *text)
 {
-    remat_status st = REMAT_OK;
     struct remat_explanation explanation;
     struct resident *residents;
-    REMAT_TRY(remat_explain(p, decision, &explanation));
+    REMAT_CHECK(remat_explain(p, decision, &explanation));
     residents = find_residents(text->arena, c);
     qsort(residents, c->lifespans.buffer_count, sizeof *residents, compare_residents);
     for (uint32_t i = 0; i < c->lifespans.buffer_count && i < RESIDENTS_NAMED; i++) {
@@ -126,8 +125,7 @@ static remat_status append_residents(struct remat_search *p, const struct remat_
                           c->graph->values[residents[i].value].name, residents[i].bytes);
         append_removal(p, c, decision, explanation.alternatives, residents[i].value, text);
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_infeasible(struct remat_search *p, const struct remat_proposal *proposal)
@@ -144,7 +142,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
     const char *what = p->over ? "the smallest policy that was tried before the search was ended"
                                : "the smallest manual policy";
     struct remat_text proven = {.arena = p->arena};
-    REMAT_TRY(remat_proposal_carry(p, proposal, &ignored, &smallest));
+    REMAT_CHECK(remat_proposal_carry(p, proposal, &ignored, &smallest));
     if (remat_policy_given(&p->settings->policy))
         what = "this policy";
     else if (per_op)
@@ -158,7 +156,7 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
         c = p->update;
     const struct remat_lifespans *l = &c->lifespans;
     uint32_t k = c->order[l->peak_position];
-    REMAT_TRY(append_residents(p, c, &smallest.decision, &residents));
+    REMAT_CHECK(append_residents(p, c, &smallest.decision, &residents));
     st = remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
                      "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
                      " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
@@ -168,7 +166,6 @@ remat_status remat_infeasible(struct remat_search *p, const struct remat_proposa
                      c->graph->values[c->kernels.kernels[k].name.i].name,
                      remat_phase_name(c->kernels.kernels[k].phase),
                      residents.items ? residents.items : "none", proven.items ? proven.items : "");
-fail:
     return st;
 }
 

@@ -213,7 +213,6 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
                                   struct remat_evaluator *evaluator,
                                   const struct remat_decision *pinned, struct remat_planner **out)
 {
-    remat_status st = REMAT_OK;
     struct remat_planner *p;
     const struct remat_kernel_list *kernels = evaluator->settled->kernels;
     remat_stopwatch_start(evaluator->watch);
@@ -223,8 +222,8 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     p->evaluator = evaluator;
     p->pinned = pinned;
     p->static_bytes = evaluator->statics->total_bytes;
-    REMAT_TRY(remat_model_create(ctx, arena, evaluator->settled, evaluator->prices,
-                                 evaluator->device, pinned, &p->model));
+    REMAT_CHECK(remat_model_create(ctx, arena, evaluator->settled, evaluator->prices,
+                                   evaluator->device, pinned, &p->model));
     find_points(p, arena);
     find_floor(p, kernels);
     if (evaluator->device->profile && evaluator->base_ns > p->model.saved_ns)
@@ -236,8 +235,7 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);
     price_corners(p);
     *out = p;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* What nested layers compute is nested, but for what groups hand on: that stays in memory from the

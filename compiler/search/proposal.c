@@ -131,7 +131,6 @@ void remat_proposals_bound(struct remat_search *s, struct remat_proposals *polic
 remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,
                                   struct remat_notes *notes, struct remat_chosen *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_evaluator *evaluator;
     struct remat_graph *graph;
     *out = (struct remat_chosen){.name = proposal->name};
@@ -140,21 +139,20 @@ remat_status remat_proposal_carry(struct remat_search *s, const struct remat_pro
     evaluator = remat_evaluator_for(s->evaluator, &out->decision);
     graph = remat_rewrite(s->arena, &evaluator->clones, &out->decision);
     remat_stopwatch_lap(s->watch, REMAT_LAP_CLONE);
-    REMAT_TRY(remat_arrange(s->ctx, s->arena, graph, s->statics, &s->settings->device, s->watch,
-                            &out->arranged));
+    REMAT_CHECK(remat_arrange(s->ctx, s->arena, graph, s->statics, &s->settings->device, s->watch,
+                              &out->arranged));
     remat_stopwatch_start(s->watch);
-    REMAT_TRY(remat_place(s->ctx, s->arena, s->statics, &out->arranged.lifespans,
-                          s->settings->guard_bytes, &out->arena_bytes));
+    REMAT_CHECK(remat_place(s->ctx, s->arena, s->statics, &out->arranged.lifespans,
+                            s->settings->guard_bytes, &out->arena_bytes));
     remat_stopwatch_lap(s->watch, REMAT_LAP_PLACE);
     if (out->arena_bytes < s->fixed_arena_bytes)
         out->arena_bytes = s->fixed_arena_bytes;
     if (out->arranged.step_ns != proposal->cost.step_ns ||
         out->arena_bytes != proposal->cost.arena_bytes)
-        REMAT_FAIL(s->ctx, REMAT_ERROR_INTERNAL,
-                   "policy \"%s\": evaluated to %" PRIu64 " ns and an arena of %" PRIu64
-                   " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
-                   proposal->name, proposal->cost.step_ns, proposal->cost.arena_bytes,
-                   out->arranged.step_ns, out->arena_bytes);
-fail:
-    return st;
+        return remat_error(s->ctx, REMAT_ERROR_INTERNAL,
+                           "policy \"%s\": evaluated to %" PRIu64 " ns and an arena of %" PRIu64
+                           " B, carried through to %" PRIu64 " ns and %" PRIu64 " B",
+                           proposal->name, proposal->cost.step_ns, proposal->cost.arena_bytes,
+                           out->arranged.step_ns, out->arena_bytes);
+    return REMAT_OK;
 }

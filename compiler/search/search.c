@@ -35,14 +35,13 @@ static void note_end(struct remat_search *s)
 
 remat_status remat_search_policies(struct remat_search *s, bool manual, struct remat_proposals *out)
 {
-    remat_status st = REMAT_OK;
     const struct remat_policy_settings *given = &s->settings->policy;
     struct remat_policies policies = {0};
     if (manual) {
         remat_manual_policies(s->arena, s->graph, &policies);
     } else {
         struct remat_policy policy;
-        REMAT_TRY(remat_policy_resolve(s->ctx, s->arena, s->graph, given, &policy));
+        REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, given, &policy));
         REMAT_PUSH(s->arena, &policies, policy);
     }
     for (uint32_t i = 0; i < policies.count; i++)
@@ -51,8 +50,7 @@ remat_status remat_search_policies(struct remat_search *s, bool manual, struct r
                                             .policy = &policies.items[i],
                                             .path = REMAT_NONE,
                                             .index = i}));
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_search_plan(struct remat_search *s)

@@ -173,7 +173,6 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
 /* The ways of each node; what each reads and fuses. */
 static remat_status make_ways(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     struct remat_problem *p = b->out;
     const struct remat_way *given = b->parts->ways;
     uint32_t *node_of, *begin, *fused_begin, *ways;
@@ -187,9 +186,10 @@ static remat_status make_ways(struct builder *b)
         if (w >= p->node_count)
             way = given[w - p->node_count];
         if (way.node >= p->node_count)
-            REMAT_FAIL(b->ctx, REMAT_ERROR_INVALID, "way %u is of node %u, which there is not",
-                       w - p->node_count, way.node);
-        REMAT_TRY(push_way(b, &way));
+            return remat_error(b->ctx, REMAT_ERROR_INVALID,
+                               "way %u is of node %u, which there is not", w - p->node_count,
+                               way.node);
+        REMAT_CHECK(push_way(b, &way));
         node_of[w] = way.node;
         begin[w + 1] = (uint32_t)b->inputs.count;
         fused_begin[w + 1] = (uint32_t)b->fused.count;
@@ -205,8 +205,7 @@ static remat_status make_ways(struct builder *b)
     p->fused_begin = fused_begin;
     p->fused = b->fused.items;
     p->fusible = fusible;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 static void find_users(struct remat_arena *arena, struct remat_problem *p)
@@ -240,7 +239,6 @@ static remat_status add_time(struct builder *b, uint32_t node, double time)
 
 static remat_status copy_costs(struct builder *b)
 {
-    remat_status st = REMAT_OK;
     const struct remat_problem_parts *parts = b->parts;
     struct remat_problem *p = b->out;
     double *times;
@@ -251,15 +249,15 @@ static remat_status copy_costs(struct builder *b)
     REMAT_NEW(b->arena, sizes, p->node_count);
     REMAT_NEW(b->arena, lasting, p->node_count);
     REMAT_NEW(b->arena, once, p->node_count);
-    REMAT_TRY(add_bytes(b, 0, parts->static_bytes));
+    REMAT_CHECK(add_bytes(b, 0, parts->static_bytes));
     for (uint32_t w = 0; w < p->way_count; w++) {
         const struct remat_way *way = w < p->node_count ? NULL : &parts->ways[w - p->node_count];
         uint32_t v = p->node_of[w];
         uint64_t space = way ? way->workspace : parts->workspace ? parts->workspace[v] : 0;
         times[w] = way ? way->time : parts->time[v];
         workspace[w] = space + parts->static_bytes;
-        REMAT_TRY(add_time(b, v, times[w]));
-        REMAT_TRY(add_bytes(b, v, space));
+        REMAT_CHECK(add_time(b, v, times[w]));
+        REMAT_CHECK(add_bytes(b, v, space));
         if (way)
             continue;
         p->total_time += times[w];
@@ -268,8 +266,8 @@ static remat_status copy_costs(struct builder *b)
         once[v] = parts->once && parts->once[v];
         p->has_lasting |= lasting[v] > 0;
         p->has_once |= once[v];
-        REMAT_TRY(add_bytes(b, v, sizes[v]));
-        REMAT_TRY(add_bytes(b, v, lasting[v]));
+        REMAT_CHECK(add_bytes(b, v, sizes[v]));
+        REMAT_CHECK(add_bytes(b, v, lasting[v]));
     }
     p->time = times;
     p->bytes = sizes;
@@ -277,8 +275,7 @@ static remat_status copy_costs(struct builder *b)
     p->lasting = lasting;
     p->once = once;
     p->static_bytes = parts->static_bytes;
-fail:
-    return st;
+    return REMAT_OK;
 }
 
 /* Whole times below 2^50 are kept exactly; others become about 2^44 steps of the total. */
@@ -318,28 +315,26 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_problem_parts *parts,
                                   struct remat_problem *out)
 {
-    remat_status st = REMAT_OK;
     struct builder b = {.ctx = ctx, .arena = arena, .parts = parts, .out = out};
     uint32_t n = parts->node_count;
     *out = (struct remat_problem){.node_count = n};
     if (n == 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID, "the problem has no nodes");
+        return remat_error(ctx, REMAT_ERROR_INVALID, "the problem has no nodes");
     if (n > REMAT_PROBLEM_NODES_MAX || parts->way_count > REMAT_PROBLEM_NODES_MAX ||
         parts->input_begin[n] > REMAT_PROBLEM_EDGES_MAX)
-        REMAT_FAIL(ctx, REMAT_ERROR_INVALID,
-                   "%u nodes with %u ways and %u inputs are more than %u, %u and %u", n,
-                   parts->way_count, parts->input_begin[n], REMAT_PROBLEM_NODES_MAX,
-                   REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
+        return remat_error(ctx, REMAT_ERROR_INVALID,
+                           "%u nodes with %u ways and %u inputs are more than %u, %u and %u", n,
+                           parts->way_count, parts->input_begin[n], REMAT_PROBLEM_NODES_MAX,
+                           REMAT_PROBLEM_NODES_MAX, REMAT_PROBLEM_EDGES_MAX);
     out->way_count = n + parts->way_count;
     REMAT_NEW(arena, b.storage, n);
     REMAT_NEW(arena, b.is_storage, n);
     REMAT_NEW(arena, b.mark, n);
     REMAT_NEW(arena, b.fusing, n);
-    REMAT_TRY(check_nodes(&b));
-    REMAT_TRY(make_ways(&b));
-    REMAT_TRY(copy_costs(&b));
+    REMAT_CHECK(check_nodes(&b));
+    REMAT_CHECK(make_ways(&b));
+    REMAT_CHECK(copy_costs(&b));
     find_users(arena, out);
     make_ticks(arena, out);
-fail:
-    return st;
+    return REMAT_OK;
 }

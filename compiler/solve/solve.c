@@ -348,18 +348,16 @@ remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *
                          const uint64_t *budgets, uint32_t budget_count,
                          const struct remat_solve_options *options, struct remat_solution *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_idle idle;
     bool any = remat_idle_find(arena, p, &idle);
-    REMAT_TRY(solve_all(arena, any ? &idle.rest : p, budgets, budget_count, options, out));
+    REMAT_CHECK(solve_all(arena, any ? &idle.rest : p, budgets, budget_count, options, out));
     for (uint32_t i = 0; i < budget_count; i++) {
         struct remat_sequence *whole = &out[i].sequence;
         if (any) {
             *whole = remat_idle_restore(arena, p, &idle, whole);
-            REMAT_TRY(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
+            REMAT_CHECK(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
         }
-        REMAT_TRY(check_bound(arena->ctx, &out[i]));
+        REMAT_CHECK(check_bound(arena->ctx, &out[i]));
     }
-fail:
-    return st;
+    return REMAT_OK;
 }
