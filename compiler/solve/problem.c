@@ -332,6 +332,8 @@ remat_status remat_problem_create(remat_context *ctx, struct remat_arena *arena,
     REMAT_NEW(arena, b.mark, n);
     REMAT_NEW(arena, b.fusing, n);
     REMAT_CHECK(check_nodes(&b));
+    REMAT_NEW(arena, b.inputs.items, 0); /* offsets of lists that stay empty are taken, too */
+    REMAT_NEW(arena, b.fused.items, 0);
     REMAT_CHECK(make_ways(&b));
     REMAT_CHECK(copy_costs(&b));
     find_users(arena, out);
