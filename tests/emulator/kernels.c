@@ -82,6 +82,8 @@ struct kernels_launch { /* of struct remat_cuda_launch, or of a group */
 static const char *run(const struct kernels_place *place, const struct kernels_launch *launch)
 {
     const struct remat_cuda_kernel *kernel = &place->code->kernels[launch->kernel];
+    struct emulator_touch touched[REMAT_CUDA_WORDS_MAX] = {{0}};
+    MUST(!place->read_bytes || launch->range_count <= REMAT_CUDA_WORDS_MAX);
     struct emulator_launch out = {
         .kernel = place->kernels[launch->kernel],
         .arguments = kernels_arguments(launch->words, launch->word_count, place->seed,
@@ -91,8 +93,12 @@ static const char *run(const struct kernels_place *place, const struct kernels_l
         .shared_bytes = kernel->shared_bytes,
         .ranges = launch->ranges,
         .range_count = launch->range_count,
+        .touched = place->read_bytes ? touched : NULL,
         .order = place->order};
-    return emulator_run(place->emulator, &out);
+    const char *fault = emulator_run(place->emulator, &out);
+    for (uint32_t r = 0; place->read_bytes && r < launch->range_count; r++)
+        *place->read_bytes += touched[r].read_bytes;
+    return fault;
 }
 
 const char *kernels_run(const struct kernels_place *place, uint32_t c)

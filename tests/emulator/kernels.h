@@ -35,6 +35,7 @@ struct kernels_place { /* where launches run */
     uint64_t seed;            /* of the session */
     char *memory, *workspace; /* memory: the program's arena */
     uint64_t order;           /* of threads and blocks, as emulator.h has it */
+    uint64_t *read_bytes;     /* NULL, or of the emulator what threads read, added to */
 };
 
 /* Runs a command. Each operand may be accessed as far as its view reaches. NULL, or what went wrong

@@ -210,7 +210,7 @@ static void run_on_cpu(remat_context *ctx, struct single *s, char *memory)
 }
 
 /* NULL, or how what the kernels do differs. */
-static const char *run_emulated(const struct single *s, void *library, const char *initial,
+static const char *run_emulated(struct single *s, void *library, const char *initial,
                                 const char *expected)
 {
     emulator_kernel *kernels[SINGLE_OPERANDS_MAX];
@@ -225,7 +225,8 @@ static const char *run_emulated(const struct single *s, void *library, const cha
         memcpy(memory, initial, bytes);
         memset(memory + bytes, 0xff, s->code.workspace_bytes);
         fault = kernels_run(&(struct kernels_place){emulator, &s->program, &s->code, kernels,
-                                                    SINGLE_SEED, memory, memory + bytes, order * 5},
+                                                    SINGLE_SEED, memory, memory + bytes, order * 5,
+                                                    &s->read_bytes},
                             0);
         if (!fault && (s->code.launch_count == 0 || memcmp(memory, expected, bytes) != 0))
             fault = "differs";

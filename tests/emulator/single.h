@@ -27,6 +27,7 @@ struct single {
     uint32_t (*id_of)(uint32_t position);
     bool fails; /* on the CPU; the kernels then set all bits of the last operand, NaN or -1 */
     struct remat_cuda_code code;
+    uint64_t read_bytes; /* by the kernels, in all orders that they ran in */
 };
 
 /* Without operands and with parameters 0; the same memory at every call. */

@@ -20,10 +20,12 @@ static const struct single_mutant mutants[] = {
 
 /* --- moves --- */
 
-static void test_gradient(remat_context *ctx, const char *compiler, int64_t tokens, int64_t rows,
+/* How many bytes the kernels read. */
+static uint64_t test_gradient(remat_context *ctx, const char *compiler, int64_t tokens, int64_t rows,
                           int64_t columns, remat_dtype dtype, uint64_t offset,
                           uint32_t (*id_of)(uint32_t position))
 {
+    uint64_t read_bytes = 0;
     for (int accumulate = 0; accumulate < 2; accumulate++) {
         struct single *s = single_begin(REMAT_KERNEL_embedding_backward);
         s->ids_begin = (uint32_t)-2;
@@ -35,7 +37,9 @@ static void test_gradient(remat_context *ctx, const char *compiler, int64_t toke
         single_add(s, REMAT_ACCESS_UPDATE, dtype, 2, (int64_t[]){rows, columns}, false);
         s->operands[0].offset_elements = offset;
         differing += !single_run(ctx, compiler, s);
+        read_bytes += s->read_bytes;
     }
+    return read_bytes;
 }
 
 /* Some ids outside the table, two on either side. Operands begin `offset` elements later. */
@@ -73,13 +77,18 @@ static uint32_t different(uint32_t position)
     return position * 7919 % VOCABULARY;
 }
 
-/* Over a whole vocabulary: ids of three digits. */
+/* Over a whole vocabulary: ids of three digits. Of seven times the tokens, which are several steps of a warp's
+ * part and more than 8192 of one id, no more than seven times as much is read. */
 static void test_vocabulary(remat_context *ctx, const char *compiler)
 {
     static uint32_t (*const ids[])(uint32_t) = {by_zipf, equal, different};
-    for (uint32_t i = 0; i < 3; i++)
-        test_gradient(ctx, compiler, 1371, VOCABULARY, 6, i % 2 ? REMAT_BF16 : REMAT_F32, 0,
-                      ids[i]);
+    for (uint32_t i = 0; i < 3; i++) {
+        remat_dtype dtype = i % 2 ? REMAT_BF16 : REMAT_F32;
+        uint64_t few = test_gradient(ctx, compiler, 1371, VOCABULARY, 6, dtype, 0, ids[i]);
+        uint64_t many = test_gradient(ctx, compiler, 9597, VOCABULARY, 6, dtype, 0, ids[i]);
+        CHECK(many <= 7 * few, "%llu bytes are read, of a seventh of the tokens %llu",
+              (unsigned long long)many, (unsigned long long)few);
+    }
 }
 
 static void test_copies(remat_context *ctx, const char *compiler, int64_t rows, int64_t columns,
