@@ -10,6 +10,7 @@
 #define SORT_LOADS        4   /* of a thread before it uses the first */
 #define RUN_ROWS          128 /* that a block reads before it adds the first */
 #define WARP_ROWS         (RUN_ROWS / (EMBEDDING_THREADS / 32))
+#define ROWS_AHEAD        16 /* that a thread has before it adds the first */
 #define NO_ID             0xffffffffu
 
 /* Constants of a kernel, but for the tokens. */
@@ -128,7 +129,8 @@ struct runs {
 
 /* A warp brings the rows of 16 entries from `first` on to shared memory, a thread some columns of each, from
  * `column` on; what begins a run is added to what the table has, or to 0. The ids follow the rows, NO_ID for
- * those that the block does not add. */
+ * those that the block does not add. Of those it reads the list's first bytes: a load in a branch would be
+ * waited for before the next. */
 DEV void bring_rows(const struct embedding *a, const struct runs *r, const u8 *table, const u8 *list,
                     const u8 *rows, u32 first, u32 column, float *shared)
 {
@@ -147,13 +149,12 @@ DEV void bring_rows(const struct embedding *a, const struct runs *r, const u8 *t
         const u32 token = bits_of_float(shuffle_from(float_of_bits(entry.y), k));
         const u32 to = bits_of_float(shuffle_from(float_of_bits(id), k));
         const u32 needed = to != NO_ID && column < a->columns;
-        UNROLL for (u32 e = 0; e < a->width; e++) x[k][e] = sums[k][e] = 0.0f;
-        if (needed)
-            load_elements(x[k], a->rows, rows + element_of(a, token, column) * dtype_bytes(a->rows),
-                          a->width);
-        if (needed && a->accumulate && begins >> k & 1)
-            load_elements(sums[k], a->table, table + element_of(a, to, column) * dtype_bytes(a->table),
-                          a->width);
+        const u8 *const from = rows + element_of(a, token, column) * dtype_bytes(a->rows);
+        const u8 *const before = table + element_of(a, to, column) * dtype_bytes(a->table);
+        UNROLL for (u32 e = 0; e < a->width; e++) sums[k][e] = 0.0f;
+        load_elements(x[k], a->rows, needed ? from : list, a->width);
+        if (a->accumulate)
+            load_elements(sums[k], a->table, needed && begins >> k & 1 ? before : list, a->width);
     }
     barrier();
     if (lane < WARP_ROWS)
@@ -182,13 +183,19 @@ DEV void add_runs(const struct embedding *a, u8 *table, const u8 *list, const u8
     u32 more = r.before != r.last;
     for (u32 first = r.begin; more;) {
         bring_rows(a, &r, table, list, rows, first, tile + thread % 32 * a->width, shared);
-        for (u32 k = 0; adds && k < RUN_ROWS; k++) {
-            const u32 next = bits_of_float(shared_read(shared, RUN_ROWS * across + k));
-            const float x = shared_read(shared, k * across + thread);
-            if (next != id)
-                store_sum(a, table, id, column, sum);
-            sum = next == id ? sum + x : x;
-            id = next;
+        for (u32 k = 0; adds && k < RUN_ROWS; k += ROWS_AHEAD) {
+            u32 next[ROWS_AHEAD];
+            float x[ROWS_AHEAD];
+            UNROLL for (u32 j = 0; j < ROWS_AHEAD; j++) {
+                next[j] = bits_of_float(shared_read(shared, RUN_ROWS * across + k + j));
+                x[j] = shared_read(shared, (k + j) * across + thread);
+            }
+            UNROLL for (u32 j = 0; j < ROWS_AHEAD; j++) {
+                if (next[j] != id)
+                    store_sum(a, table, id, column, sum);
+                sum = next[j] == id ? sum + x[j] : x[j];
+                id = next[j];
+            }
         }
         first += RUN_ROWS;
         more = first < a->tokens && id_before(list, first + 1) == r.last;
