@@ -5,8 +5,9 @@
 #include "source.h"
 #include "unwind.h"
 
-enum { SYMBOL_OPS_MAX = 160 }; /* characters */
-enum { DIGIT_BITS_MAX = 6 };   /* by which tokens are sorted at once: so many blocks */
+enum { SYMBOL_OPS_MAX = 160 };     /* characters */
+enum { DIGIT_BITS_MAX = 6 };       /* by which tokens are sorted at once: so many blocks */
+#define IDS_MAX (INT64_C(1) << 31) /* of i32: what a table has beyond them is reached by none */
 
 struct emitter {
     remat_context *ctx;
@@ -344,7 +345,7 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
                                *rows = operand_of(e, command, operands[2]);
     struct cuda_embedding embedding = {
         1,
-        (uint64_t)table->shape[0],
+        table->shape[0] < IDS_MAX ? (uint64_t)table->shape[0] : IDS_MAX,
         (uint64_t)table->shape[1],
         embedding_width(e, table, rows, backward ? 4 / cuda_dtype_bytes(rows->dtype) : 4),
         table->dtype,

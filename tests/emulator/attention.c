@@ -440,7 +440,7 @@ const char *attention_run(const struct attention_case *c, void *library, uint64_
         memset(memory + bytes, 0xff, c->code.workspace_bytes);
         for (uint32_t command = 0; command < 2 && !fault; command++)
             fault = kernels_run(&(struct kernels_place){emulator, &c->program, &c->code, kernels, 0,
-                                                        memory, memory + bytes, order * 7},
+                                                        memory, memory + bytes, order * 7, NULL},
                                 command);
         uint64_t found = remat_hash(memory, bytes, 0);
         if (!fault && order > 0 && found != *hash)

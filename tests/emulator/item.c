@@ -178,9 +178,10 @@ const char *item_run(remat_context *ctx, const struct item *item, void *library,
     sample_run(s, classes, expected);
     for (uint64_t order = 0; order < orders && !fault; order++) {
         memcpy(memory, initial, bytes);
-        fault = kernels_run(&(struct kernels_place){emulator, &s->program, &item->code, kernels, 0,
-                                                    memory, memory + s->arena_bytes, order * 77},
-                            0);
+        fault =
+            kernels_run(&(struct kernels_place){emulator, &s->program, &item->code, kernels, 0,
+                                                memory, memory + s->arena_bytes, order * 77, NULL},
+                        0);
         if (!fault && !sample_equal(s, memory, expected))
             fault = "differs";
     }

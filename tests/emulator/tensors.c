@@ -311,8 +311,8 @@ const char *tensors_run(const struct tensors *t, void *library, uint64_t orders)
     for (uint32_t k = 0; k < t->program.cuda.kernel_count; k++)
         kernels[k] = kernels_find(library, t->program.cuda.kernels[k].symbol);
     for (uint64_t run = 0; run < 2 * orders && !fault; run++) {
-        struct kernels_place place = {emulator, &t->program, &t->program.cuda, kernels,
-                                      0,        memory,      memory,           run / 2 * 11};
+        struct kernels_place place = {emulator, &t->program, &t->program.cuda, kernels, 0,
+                                      memory,   memory,      run / 2 * 11,     NULL};
         memcpy(memory, t->initial, bytes);
         fault = run % 2 ? run_groups(t, &place) : run_commands(t, &place);
         fault = fault ? fault : compare(t, memory);

@@ -21,9 +21,9 @@ static const struct single_mutant mutants[] = {
 /* --- moves --- */
 
 /* How many bytes the kernels read. */
-static uint64_t test_gradient(remat_context *ctx, const char *compiler, int64_t tokens, int64_t rows,
-                          int64_t columns, remat_dtype dtype, uint64_t offset,
-                          uint32_t (*id_of)(uint32_t position))
+static uint64_t test_gradient(remat_context *ctx, const char *compiler, int64_t tokens,
+                              int64_t rows, int64_t columns, remat_dtype dtype, uint64_t offset,
+                              uint32_t (*id_of)(uint32_t position))
 {
     uint64_t read_bytes = 0;
     for (int accumulate = 0; accumulate < 2; accumulate++) {
@@ -77,8 +77,8 @@ static uint32_t different(uint32_t position)
     return position * 7919 % VOCABULARY;
 }
 
-/* Over a whole vocabulary: ids of three digits. Of seven times the tokens, which are several steps of a warp's
- * part and more than 8192 of one id, no more than seven times as much is read. */
+/* Over a whole vocabulary: ids of three digits. Of seven times the tokens, which are several steps
+ * of a warp's part and more than 8192 of one id, no more than seven times as much is read. */
 static void test_vocabulary(remat_context *ctx, const char *compiler)
 {
     static uint32_t (*const ids[])(uint32_t) = {by_zipf, equal, different};

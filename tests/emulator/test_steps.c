@@ -201,8 +201,11 @@ static remat_status take_attention(struct emulated *e, const struct remat_comman
 static struct kernels_place place_of(const struct emulated *e, uint64_t number)
 {
     return (struct kernels_place){
-        e->emulator, e->program,   &e->code,           e->kernels, e->seed,
-        e->memory,   e->workspace, number % 2 * number /* every other one in random order */};
+        e->emulator,  e->program,
+        &e->code,     e->kernels,
+        e->seed,      e->memory,
+        e->workspace, number % 2 * number /* every other one in random order */,
+        NULL};
 }
 
 static remat_status execute_group(struct emulated *e, uint32_t c)

@@ -195,6 +195,37 @@ static void test_sums(remat_context *ctx, uint32_t sums)
     remat_arena_release(&arena);
 }
 
+/* Ids are i32: of a table with more rows than 32 bits count, those that an id can name. */
+static void test_rows(remat_context *ctx)
+{
+    const int64_t rows = (INT64_C(1) << 32) + 3;
+    struct subject s = {.kernel = {.kind = REMAT_KERNEL_embedding_backward, .key = "kernel"},
+                        .command = {.name = "rows", .parameter_end = 1},
+                        .parameters = {1}};
+    struct remat_cuda_code code;
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    add(&s, REMAT_ACCESS_READ, REMAT_BF16, 2, (int64_t[]){64, 1}, 0);
+    add(&s, REMAT_ACCESS_READ, REMAT_I32, 1, (int64_t[]){64}, 0);
+    add(&s, REMAT_ACCESS_UPDATE, REMAT_BF16, 2, (int64_t[]){rows, 1}, 0);
+    s.program = (struct remat_program){.kernels = &s.kernel,
+                                       .kernel_count = 1,
+                                       .commands = &s.command,
+                                       .command_count = 1,
+                                       .operands = s.operands,
+                                       .operand_count = 3,
+                                       .values = s.values,
+                                       .value_count = 3,
+                                       .buffers = s.buffers,
+                                       .buffer_count = 3,
+                                       .parameters = s.parameters,
+                                       .parameter_count = 1};
+    remat_status st = remat_cuda_emit(ctx, &arena, &s.program, &REMAT_CUDA_DEFAULTS, &code);
+    CHECK_OK(ctx, st, "rows");
+    CHECK(!st && strstr(code.kernels[0].text, "d.ids = 2147483648u;"), "%s", code.kernels[0].text);
+    remat_arena_release(&arena);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -203,6 +234,7 @@ int main(void)
             test(ctx, number, backward);
     test_sums(ctx, 24);
     test_sums(ctx, 25);
+    test_rows(ctx);
     remat_context_destroy(&ctx);
     return check_exit();
 }
