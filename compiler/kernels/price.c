@@ -23,7 +23,7 @@
 #define SORT_FLOPS 36   /* a token, for each value of the digit */
 #define SORT_BASE  7500 /* a block does as much beside, in tokens */
 #define ADD_FLOPS  38   /* an element */
-#define ROW_NS     18   /* of an id's rows one after the other; estimated */
+#define ROW_NS     25   /* of an id's rows one after the other; estimated */
 
 static uint64_t class_extent(enum remat_register_class class, const struct remat_shape *space)
 {
