@@ -12,7 +12,8 @@ static void *reserve(struct remat_arena *arena, void *items, uint32_t count, siz
     if (count < *capacity)
         return items;
     if (count >= REMAT_NONE - 1) {
-        remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: more than %u items", count);
+        (void)remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: more than %u items",
+                          count);
         remat_unwind(arena->ctx);
     }
     return remat_have(arena->ctx, remat_arena_grow(arena, items, count, capacity, size));

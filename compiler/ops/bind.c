@@ -98,8 +98,8 @@ static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
 static void append_values(remat_context *ctx, const struct remat_graph *graph)
 {
     for (uint32_t k = 0; k < graph->symbol_count; k++)
-        INVALID(ctx, "%s%s%s = %lld%s", ctx->message, k ? ", " : " (", graph->symbols[k].name,
-                (long long)graph->symbols[k].value, k + 1 < graph->symbol_count ? "" : ")");
+        (void)INVALID(ctx, "%s%s%s = %lld%s", ctx->message, k ? ", " : " (", graph->symbols[k].name,
+                      (long long)graph->symbols[k].value, k + 1 < graph->symbol_count ? "" : ")");
 }
 
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,

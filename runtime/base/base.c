@@ -80,7 +80,7 @@ void *remat_reallocate(remat_context *ctx, void *pointer, size_t bytes)
         return NULL;
     void *result = ctx->allocator.reallocate(ctx->allocator.user, pointer, bytes);
     if (bytes && !result)
-        remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory: %zu bytes", bytes);
+        (void)remat_error(ctx, REMAT_ERROR_MEMORY, "out of memory: %zu bytes", bytes);
     return result;
 }
 
@@ -149,8 +149,8 @@ static void *take(struct remat_arena *arena, size_t count, size_t size, uint64_t
 {
     uint64_t bytes;
     if (!remat_mul_u64(count, size, &bytes) || bytes > PTRDIFF_MAX / 2) {
-        remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: %zu items of %zu bytes", count,
-                    size);
+        (void)remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: %zu items of %zu bytes",
+                          count, size);
         return NULL;
     }
     bytes = remat_align_up(bytes ? bytes : 1, 16);

@@ -172,7 +172,7 @@ const char *item_run(remat_context *ctx, const struct item *item, void *library,
     for (uint32_t k = 0; k < item->code.kernel_count; k++)
         kernels[k] = kernels_find(library, item->code.kernels[k].symbol);
     const char *fault = NULL;
-    remat_kernel_program_check(ctx, &s->kernel, "sample", classes);
+    MUST_OK(ctx, remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
     fill(item, initial, bytes);
     memcpy(expected, initial, bytes);
     sample_run(s, classes, expected);
@@ -209,9 +209,9 @@ static void run_on_cpu(remat_context *ctx, const struct item *item, char *memory
     MUST_OK(ctx, remat_cpu_device.create(ctx, &item->sample.program, &params, &cpu));
     MUST_OK(ctx, remat_cpu_device.bind(cpu, NULL));
     memcpy(cpu->memory, memory, item->sample.arena_bytes);
-    remat_cpu_device.begin(cpu);
+    MUST_OK(ctx, remat_cpu_device.begin(cpu));
     MUST_OK(ctx, remat_cpu_device.execute(cpu, 0), "%s", item->key);
-    remat_cpu_device.end(cpu);
+    MUST_OK(ctx, remat_cpu_device.end(cpu));
     memcpy(memory, cpu->memory, item->sample.arena_bytes);
     remat_cpu_device.destroy(&cpu);
 }
@@ -228,7 +228,7 @@ const char *item_check(remat_context *ctx, const struct item *item, struct bound
     char *expected = aligned_alloc(REMAT_ALIGNMENT, bytes);
     char *memory = aligned_alloc(REMAT_ALIGNMENT, bytes);
     const char *fault = NULL;
-    remat_kernel_program_check(ctx, &s->kernel, "sample", classes);
+    MUST_OK(ctx, remat_kernel_program_check(ctx, &s->kernel, "sample", classes));
     fill(item, initial, bytes);
     memcpy(expected, initial, bytes);
     memcpy(memory, initial, bytes);

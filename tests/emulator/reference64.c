@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reference64.h"
 
+#include "check.h"
 #include "half.h"
 
 #include <float.h>
@@ -213,7 +214,7 @@ struct reference64_run reference64_begin(const struct remat_program *program, ui
     r.rows = r.count / r.columns;
     *classes = calloc(r.kernel->instruction_count, sizeof **classes);
     remat_context *ctx = remat_context_create(NULL, NULL);
-    remat_kernel_program_check(ctx, r.kernel, "", *classes);
+    MUST_OK(ctx, remat_kernel_program_check(ctx, r.kernel, "", *classes));
     remat_context_destroy(&ctx);
     return r;
 }

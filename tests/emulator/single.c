@@ -200,9 +200,9 @@ static void run_on_cpu(remat_context *ctx, struct single *s, char *memory)
     MUST_OK(ctx, remat_cpu_device.create(ctx, &twin.program, &params, &cpu));
     MUST_OK(ctx, remat_cpu_device.bind(cpu, NULL));
     convert(s, &twin, memory, cpu->memory, false);
-    remat_cpu_device.begin(cpu);
+    MUST_OK(ctx, remat_cpu_device.begin(cpu));
     MUST((remat_cpu_device.execute(cpu, 0) != REMAT_OK) == s->fails, "%s", s->kernel.key);
-    remat_cpu_device.end(cpu);
+    MUST_OK(ctx, remat_cpu_device.end(cpu));
     convert(s, &twin, memory, cpu->memory, true);
     if (s->fails)
         set_all_bits(s, memory);

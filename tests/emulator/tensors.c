@@ -182,7 +182,7 @@ static void run_on_cpu(remat_context *ctx, struct tensors *t)
     for (uint32_t c = 0; c < t->count && !st; c++)
         st = remat_cpu_device.execute(cpu, c);
     MUST_OK(ctx, st);
-    remat_cpu_device.end(cpu);
+    MUST_OK(ctx, remat_cpu_device.end(cpu));
     memcpy(t->expected, cpu->memory, t->program.arena_bytes);
     remat_cpu_device.destroy(&cpu);
 }

@@ -29,10 +29,10 @@ static const char *run_cpu(remat_context *ctx, const struct attention_case *c)
         remat_cpu_device.bind(cpu, NULL))
         return remat_context_message(ctx);
     memcpy(cpu->memory, c->initial, c->program.arena_bytes);
-    remat_cpu_device.begin(cpu);
-    remat_status st = remat_cpu_device.execute(cpu, 0);
+    remat_status st = remat_cpu_device.begin(cpu);
+    st = st ? st : remat_cpu_device.execute(cpu, 0);
     st = st ? st : remat_cpu_device.execute(cpu, 1);
-    remat_cpu_device.end(cpu);
+    st = st ? st : remat_cpu_device.end(cpu);
     const char *fault = st ? remat_context_message(ctx) : attention_compare(c, cpu->memory);
     remat_cpu_device.destroy(&cpu);
     return fault;

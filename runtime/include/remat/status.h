@@ -17,12 +17,20 @@
 #define REMAT_API
 #endif
 
+/* With clang it is a warning not to look at what a call returned: `(void)` says that it is meant.
+ */
+#if defined(__clang__)
+#define REMAT_NODISCARD __attribute__((warn_unused_result))
+#else
+#define REMAT_NODISCARD
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Stable numbers: the tools use them as exit codes. */
-typedef enum remat_status {
+typedef enum REMAT_NODISCARD remat_status {
     REMAT_OK = 0,
     REMAT_ERROR_OTHER = 1, /* anything not listed below */
     REMAT_ERROR_USAGE = 2, /* settings that are unknown, out of range or contradict each other */

@@ -47,7 +47,7 @@ static void test_characters(remat_context *ctx)
         CHECK(strcmp(text.items, expected) == 0, "case %zu as text: %s", i, text.items);
         for (int again = 0; again < 2; again++) {
             const char *given = again ? remat_context_message(ctx) : cases[i].text;
-            remat_error(ctx, REMAT_ERROR_OTHER, "%s", given);
+            (void)remat_error(ctx, REMAT_ERROR_OTHER, "%s", given);
             CHECK(strcmp(remat_context_message(ctx), expected) == 0, "case %zu: %s", i,
                   remat_context_message(ctx));
         }
@@ -73,7 +73,7 @@ static void test_cuts(remat_context *ctx)
             size_t length = strlen(units[u].shown), expected = 0;
             for (int i = 0; i < 1500; i++)
                 strcpy(text + before + (size_t)i * strlen(units[u].unit), units[u].unit);
-            remat_error(ctx, REMAT_ERROR_OTHER, "%s", text);
+            (void)remat_error(ctx, REMAT_ERROR_OTHER, "%s", text);
             const char *message = remat_context_message(ctx);
             size_t rest = strlen(message) - (size_t)before;
             for (expected = 0;

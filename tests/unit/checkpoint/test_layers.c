@@ -277,7 +277,7 @@ static remat_status check_corners(struct subject_bench *b)
     return st;
 }
 
-static remat_status check_family(const struct family *family)
+static void check_family(const struct family *family)
 {
     remat_status st = REMAT_OK;
     struct subject_bench benches[NONE + 1] = {{.planner = NULL}};
@@ -303,7 +303,6 @@ fail:
         CHECK_OK(benches[scopes].s.ctx, st, "%s", family->preset);
         subject_release(&benches[scopes].s);
     }
-    return st;
 }
 
 /* --- graphs of one's own --- */
@@ -390,7 +389,7 @@ static remat_status write_own(struct subject_bench *b, uint32_t features, struct
     return remat_graph_parse(b->s.ctx, "own", t.items, t.count, &b->s.arena, out);
 }
 
-static remat_status check_own(const struct own *own)
+static void check_own(const struct own *own)
 {
     remat_status st = REMAT_OK;
     struct subject_bench b = {0};
@@ -405,7 +404,6 @@ static remat_status check_own(const struct own *own)
 fail:
     CHECK_OK(b.s.ctx, st, "%u", own->features);
     subject_release(&b.s);
-    return st;
 }
 
 int main(void)

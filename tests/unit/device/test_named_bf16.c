@@ -254,12 +254,12 @@ static remat_status run(remat_context *ctx, const struct fixture *f, uint32_t th
     REMAT_TRY(vtable->create(ctx, &f->program, &params, &device));
     REMAT_TRY(vtable->bind(device, NULL));
     REMAT_TRY(vtable->break_rule(device, rule));
-    vtable->write(device, 0, f->initial, f->program.arena_bytes);
+    REMAT_TRY(vtable->write(device, 0, f->initial, f->program.arena_bytes));
     REMAT_TRY(vtable->begin(device));
     for (uint32_t c = 0; c < COMMANDS && !st; c++)
         st = vtable->execute(device, c);
-    vtable->end(device);
-    vtable->read(device, 0, memory, f->program.arena_bytes);
+    st = st ? st : vtable->end(device);
+    st = st ? st : vtable->read(device, 0, memory, f->program.arena_bytes);
 fail:
     vtable->destroy(&device);
     return st;

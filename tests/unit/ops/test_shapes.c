@@ -125,9 +125,8 @@ static void check_kind(void)
     workbench_open(&w);
     const struct remat_attribute value = remat_attribute_int("value", 1);
     remat_value out;
-    remat_build_checked(&w.b, REMAT_OP_constant, NULL, 0, &value, 1, &out);
-    CHECK(strstr(remat_context_message(w.ctx), "attribute \"value\" must be a number"),
-          "kind of attribute: %s", remat_context_message(w.ctx));
+    CHECK_STATUS(w.ctx, remat_build_checked(&w.b, REMAT_OP_constant, NULL, 0, &value, 1, &out),
+                 REMAT_ERROR_INVALID, "attribute \"value\" must be a number");
     workbench_close(&w);
 }
 
