@@ -9,14 +9,6 @@
 #define LINEAR (2 * 0.7978845608028654) /* sqrt(2 / pi) */
 #define CUBIC  (LINEAR * 0.044715)
 
-OP_SHAPE(activation)
-{
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
-    outputs[0] =
-        remat_typed(remat_input(graph, node, 0)->dtype, *remat_input_shape(graph, node, 0));
-    return REMAT_OK;
-}
-
 /* The factor of x in gelu, for a square of x in the tanh form. */
 static remat_value tanh_gate(struct remat_builder *b, remat_value x, remat_value square)
 {
@@ -97,16 +89,6 @@ OP_DERIVE(silu)
     remat_value input = node->inputs[0], x = F32(input);
     remat_value derivative = silu_derivative(b, x, OP1(sigmoid, x));
     in_gradients[0] = LIKE(OP2(mul, F32(gradient), derivative), input);
-}
-
-OP_SHAPE(gated)
-{
-    const struct remat_value_info *gate = remat_input(graph, node, 0);
-    for (uint32_t k = 0; k < 2; k++)
-        REMAT_CHECK(remat_check_like_first(ctx, graph, node, k, 0, REMAT_ANY_RANK));
-    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &gate->shape));
-    outputs[0] = remat_typed(gate->dtype, gate->shape);
-    return REMAT_OK;
 }
 
 OP_EXPAND(swiglu)

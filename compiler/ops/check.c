@@ -23,18 +23,6 @@ int64_t remat_shape_rows(const struct remat_shape *shape)
     return rows;
 }
 
-static remat_status check_rank(remat_context *ctx, const struct remat_value_info *value, uint32_t k,
-                               uint32_t rank_min, uint32_t rank_max)
-{
-    if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
-        return REMAT_OK;
-    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k, SHAPE_TEXT(&value->shape),
-                   rank_min == rank_max           ? ""
-                   : value->shape.rank < rank_min ? "at least "
-                                                  : "at most ",
-                   value->shape.rank < rank_min ? rank_min : rank_max);
-}
-
 remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
                                uint32_t rank_min, uint32_t rank_max)
@@ -43,28 +31,10 @@ remat_status remat_check_input(remat_context *ctx, const struct remat_graph *gra
     if (value->dtype != dtype)
         return INVALID(ctx, "input %u has type %s, expected %s", k, remat_dtype_name(value->dtype),
                        remat_dtype_name(dtype));
-    return check_rank(ctx, value, k, rank_min, rank_max);
-}
-
-remat_status remat_check_float(remat_context *ctx, const struct remat_graph *graph,
-                               const struct remat_node_info *node, uint32_t k, uint32_t rank_min,
-                               uint32_t rank_max)
-{
-    const struct remat_value_info *value = remat_input(graph, node, k);
-    if (value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)
-        return INVALID(ctx, "input %u has type %s, expected f32 or bf16", k,
-                       remat_dtype_name(value->dtype));
-    return check_rank(ctx, value, k, rank_min, rank_max);
-}
-
-remat_status remat_check_like_first(remat_context *ctx, const struct remat_graph *graph,
-                                    const struct remat_node_info *node, uint32_t k,
-                                    uint32_t rank_min, uint32_t rank_max)
-{
-    if (k == 0)
-        return remat_check_float(ctx, graph, node, k, rank_min, rank_max);
-    return remat_check_input(ctx, graph, node, k, remat_input(graph, node, 0)->dtype, rank_min,
-                             rank_max);
+    if (value->shape.rank >= rank_min && value->shape.rank <= rank_max)
+        return REMAT_OK;
+    return INVALID(ctx, "input %u has shape %s, expected rank %s%u", k, SHAPE_TEXT(&value->shape),
+                   rank_min == rank_max ? "" : "at least ", rank_min);
 }
 
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
@@ -76,14 +46,6 @@ remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *gra
         return REMAT_OK;
     return INVALID(ctx, "input %u has shape %s, expected %s", k, SHAPE_TEXT(shape),
                    SHAPE_TEXT(expected));
-}
-
-remat_status remat_check_vector(remat_context *ctx, const struct remat_graph *graph,
-                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
-                                int64_t length)
-{
-    REMAT_CHECK(remat_check_input(ctx, graph, node, k, dtype, 1, 1));
-    return remat_check_shape(ctx, graph, node, k, &(struct remat_shape){1, {length}});
 }
 
 remat_status remat_check_axis(remat_context *ctx, const struct remat_node_info *node, uint32_t rank)

@@ -5,8 +5,7 @@
 
 #define SITES (1 << 24)
 
-remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *graph,
-                                 const struct remat_node_info *node, uint32_t rng)
+OP_SHAPE(dropout)
 {
     double p = remat_node_float(node, "p", 0);
     int64_t site = remat_node_int(node, "site", 0);
@@ -15,24 +14,14 @@ remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *g
     if (site < 0 || site >= SITES)
         return INVALID(ctx, "attribute \"site\" is %lld, expected in [0, %d)", (long long)site,
                        SITES);
-    return remat_check_vector(ctx, graph, node, rng, REMAT_I32, 4);
+    return REMAT_OK;
 }
 
 OP_SHAPE(random)
 {
-    REMAT_CHECK(remat_check_dropout(ctx, graph, node, 0));
-    REMAT_CHECK(remat_shape_of_attribute(ctx, node, &outputs[0].shape));
+    REMAT_CHECK(remat_shape_dropout(ctx, graph, node, outputs));
     outputs[0].dtype = REMAT_F32;
-    return REMAT_OK;
-}
-
-OP_SHAPE(dropout)
-{
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 0, REMAT_ANY_RANK));
-    REMAT_CHECK(remat_check_dropout(ctx, graph, node, 1));
-    outputs[0] =
-        remat_typed(remat_input(graph, node, 0)->dtype, *remat_input_shape(graph, node, 0));
-    return REMAT_OK;
+    return remat_shape_of_attribute(ctx, node, &outputs[0].shape);
 }
 
 /* x / (1 - p), and 0 where the random number is below p. */

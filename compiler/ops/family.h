@@ -8,9 +8,10 @@
 
 #define MAYBE_UNUSED __attribute__((unused))
 #define OP_SHAPE(name)                                                                             \
-    remat_status remat_shape_##name(                                                               \
-        MAYBE_UNUSED remat_context *ctx, MAYBE_UNUSED const struct remat_graph *graph,             \
-        MAYBE_UNUSED const struct remat_node_info *node, struct remat_value_info *outputs)
+    remat_status remat_shape_##name(MAYBE_UNUSED remat_context *ctx,                               \
+                                    MAYBE_UNUSED const struct remat_graph *graph,                  \
+                                    MAYBE_UNUSED const struct remat_node_info *node,               \
+                                    MAYBE_UNUSED struct remat_value_info *outputs)
 #define OP_FLOPS(name)                                                                             \
     uint64_t remat_flops_##name(MAYBE_UNUSED const struct remat_graph *graph,                      \
                                 MAYBE_UNUSED const struct remat_node_info *node)
@@ -24,8 +25,8 @@
                              const remat_value *inputs, remat_value *outputs)
 
 /* A row's `none` declares a function that exists nowhere; ops.c reads it as NULL. */
-#define OP(name, facts, inputs_min, inputs_max, outputs, executor, attributes, shape, flops,       \
-           derive, expand)                                                                         \
+#define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
+           flops, derive, expand)                                                                  \
     OP_SHAPE(shape);                                                                               \
     OP_FLOPS(flops);                                                                               \
     OP_DERIVE(derive);                                                                             \
@@ -78,24 +79,9 @@ struct remat_shape_text remat_shape_text(const struct remat_shape *shape);
 remat_status remat_check_input(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
                                uint32_t rank_min, uint32_t rank_max);
-/* f32 or bf16. */
-remat_status remat_check_float(remat_context *ctx, const struct remat_graph *graph,
-                               const struct remat_node_info *node, uint32_t k, uint32_t rank_min,
-                               uint32_t rank_max);
-/* The dtype of input 0, f32 or bf16. */
-remat_status remat_check_like_first(remat_context *ctx, const struct remat_graph *graph,
-                                    const struct remat_node_info *node, uint32_t k,
-                                    uint32_t rank_min, uint32_t rank_max);
-/* Attributes p and site, and the state of the generator, i32 [4], as input `rng`. */
-remat_status remat_check_dropout(remat_context *ctx, const struct remat_graph *graph,
-                                 const struct remat_node_info *node, uint32_t rng);
 /* The shape that the attribute "shape" says. */
 remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
                                       struct remat_shape *out);
-/* A vector of so many elements. */
-remat_status remat_check_vector(remat_context *ctx, const struct remat_graph *graph,
-                                const struct remat_node_info *node, uint32_t k, remat_dtype dtype,
-                                int64_t length);
 remat_status remat_check_shape(remat_context *ctx, const struct remat_graph *graph,
                                const struct remat_node_info *node, uint32_t k,
                                const struct remat_shape *expected);

@@ -9,19 +9,6 @@
 
 #include <math.h>
 
-OP_SHAPE(cross_entropy)
-{
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
-    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_I32, 0, REMAT_ANY_RANK));
-    struct remat_shape shape = *remat_input_shape(graph, node, 0), leading = shape;
-    leading.dims[--leading.rank] = 0;
-    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &leading));
-    shape.dims[shape.rank - 1] = 1;
-    outputs[0].dtype = outputs[1].dtype = REMAT_F32;
-    outputs[1].shape = shape;
-    return REMAT_OK;
-}
-
 /* 1 at each row's target, else 0. */
 static remat_value one_hot(struct remat_builder *b, remat_value logits, remat_value targets)
 {
@@ -107,10 +94,10 @@ OP_SHAPE(linear_cross_entropy)
     struct remat_shape leading = outputs[0].shape;
     int64_t classes = leading.dims[--leading.rank];
     leading.dims[leading.rank] = 0;
-    REMAT_CHECK(remat_check_input(ctx, graph, node, 2, REMAT_I32, 0, REMAT_ANY_RANK));
+    struct remat_shape bias = {1, {classes}};
     REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &leading));
     if (node->input_count > 3)
-        REMAT_CHECK(remat_check_vector(ctx, graph, node, 3, x->dtype, classes));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, 3, &bias));
     int64_t rows = remat_shape_elements(&leading), chunk = remat_node_int(node, "rows", rows);
     if (chunk < 1 || (rows - 1) / chunk >= REMAT_LOSS_CHUNKS_MAX)
         return INVALID(
@@ -120,7 +107,7 @@ OP_SHAPE(linear_cross_entropy)
     outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){0, {0}});
     outputs[1] = remat_typed(x->dtype, x->shape);
     outputs[2] = remat_typed(x->dtype, *remat_input_shape(graph, node, 1));
-    outputs[3] = remat_typed(x->dtype, (struct remat_shape){1, {classes}});
+    outputs[3] = remat_typed(x->dtype, bias);
     return REMAT_OK;
 }
 

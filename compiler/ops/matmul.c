@@ -20,11 +20,12 @@ static struct extents extents_of(const struct remat_graph *graph,
 
 OP_SHAPE(matmul)
 {
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 2, REMAT_ANY_RANK));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
-    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, x->rank, x->rank));
     const struct remat_shape *y = remat_input_shape(graph, node, 1);
+    remat_dtype dtype = remat_input(graph, node, 0)->dtype;
     uint32_t rank = x->rank;
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 0, dtype, 2, REMAT_ANY_RANK));
+    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, dtype, rank, rank));
     bool transpose_a = remat_node_int(node, "transpose_a", 0);
     bool transpose_b = remat_node_int(node, "transpose_b", 0);
     bool fits = x->dims[rank - (transpose_a ? 2 : 1)] == y->dims[rank - (transpose_b ? 1 : 2)];
@@ -34,7 +35,7 @@ OP_SHAPE(matmul)
         return INVALID(ctx, "shapes %s%s and %s%s do not multiply", SHAPE_TEXT(x),
                        transpose_a ? " (transposed)" : "", SHAPE_TEXT(y),
                        transpose_b ? " (transposed)" : "");
-    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
+    outputs[0] = remat_typed(dtype, *x);
     for (uint32_t d = 0; d + 2 < rank; d++)
         outputs[0].shape.dims[d] = x->dims[d] == 1 ? y->dims[d] : x->dims[d];
     outputs[0].shape.dims[rank - 2] = x->dims[rank - (transpose_a ? 1 : 2)];
@@ -48,14 +49,11 @@ OP_SHAPE(matmul_accumulate)
     product.inputs++;
     product.input_count--;
     REMAT_CHECK(remat_shape_matmul(ctx, graph, &product, outputs));
-    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, 2, REMAT_ANY_RANK));
     return remat_check_shape(ctx, graph, node, 0, &outputs[0].shape);
 }
 
 OP_SHAPE(linear)
 {
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
-    REMAT_CHECK(remat_check_like_first(ctx, graph, node, 1, 2, 2));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     const struct remat_shape *w = remat_input_shape(graph, node, 1);
     bool transposed = remat_node_int(node, "transpose_weight", 0);
@@ -64,7 +62,7 @@ OP_SHAPE(linear)
         return INVALID(ctx, "input %s does not fit weight %s%s", SHAPE_TEXT(x), SHAPE_TEXT(w),
                        transposed ? " (transposed)" : "");
     if (node->input_count > 2)
-        REMAT_CHECK(remat_check_vector(ctx, graph, node, 2, remat_input(graph, node, 0)->dtype, n));
+        REMAT_CHECK(remat_check_shape(ctx, graph, node, 2, &(struct remat_shape){1, {n}}));
     outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
     outputs[0].shape.dims[x->rank - 1] = n;
     return REMAT_OK;

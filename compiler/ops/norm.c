@@ -8,19 +8,9 @@
 
 OP_SHAPE(norm)
 {
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 1, REMAT_ANY_RANK));
-    const struct remat_value_info *x = remat_input(graph, node, 0);
-    int64_t length = x->shape.dims[x->shape.rank - 1];
-    for (uint32_t k = 1; k < node->input_count; k++)
-        REMAT_CHECK(remat_check_vector(ctx, graph, node, k, x->dtype, length));
-    if (remat_node_float(node, "epsilon", EPSILON) < 0)
-        return INVALID(ctx, "attribute \"epsilon\" is negative");
-    for (uint32_t k = 0; k < node->output_count; k++) {
-        outputs[k].dtype = k == 0 ? x->dtype : REMAT_F32;
-        outputs[k].shape = x->shape;
-        outputs[k].shape.dims[x->shape.rank - 1] = k == 0 ? length : 1;
-    }
-    return REMAT_OK;
+    return remat_node_float(node, "epsilon", EPSILON) < 0
+               ? INVALID(ctx, "attribute \"epsilon\" is negative")
+               : REMAT_OK;
 }
 
 /* 1 / length of the last axis. */

@@ -7,6 +7,7 @@
 
 #define KEY_BYTES 32 /* of an attribute's key */
 
+#define remat_shape_none  NULL
 #define remat_derive_none NULL
 #define remat_expand_none NULL
 
@@ -24,13 +25,14 @@ enum {
 };
 
 static const struct remat_op_info table[REMAT_OP_COUNT] = {
-#define OP(name, facts, inputs_min, inputs_max, outputs, executor, attributes, shape, flops,       \
-           derive, expand)                                                                         \
+#define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
+           flops, derive, expand)                                                                  \
     {#name,                                                                                        \
      facts,                                                                                        \
      inputs_min,                                                                                   \
      inputs_max,                                                                                   \
      outputs,                                                                                      \
+     signature,                                                                                    \
      (uint16_t)REMAT_##executor,                                                                   \
      attributes,                                                                                   \
      remat_shape_##shape,                                                                          \
@@ -166,6 +168,95 @@ static remat_status check_size(remat_context *ctx, const struct remat_value_info
     return REMAT_OK;
 }
 
+/* --- signatures --- */
+
+struct signature { /* what is left of a row's, and what it stands for so far */
+    const char *rest;
+    remat_dtype dtype; /* of e and =; 0: not known yet */
+    bool led;          /* `leading` is known */
+    struct remat_shape leading;
+    int64_t lengths['z' + 1]; /* of letters; 0: not known yet */
+};
+
+static remat_dtype dtype_of(const struct signature *s, remat_dtype given)
+{
+    switch (*s->rest) {
+    case 'F':
+        return REMAT_F32;
+    case 'i':
+        return REMAT_I32;
+    case '.':
+        return given;
+    default:
+        return s->dtype ? s->dtype : given;
+    }
+}
+
+/* The shape that the brackets say; what is not known yet is as in `given`, which has as many axes
+ * as there are letters, at least. */
+static struct remat_shape shape_of(struct signature *s, const struct remat_shape *given)
+{
+    const char *axes = s->rest + 2;
+    bool leads = *axes == '*';
+    uint32_t own = (uint32_t)strcspn(axes, "]") - leads, at = given ? given->rank - own : 0;
+    for (uint32_t d = 0; leads && !s->led && d < at; d++)
+        s->leading.dims[s->leading.rank++] = given->dims[d];
+    s->led |= leads;
+    struct remat_shape shape = leads ? s->leading : (struct remat_shape){0};
+    for (axes += leads; *axes != ']'; axes++, at++) {
+        int64_t *length = &s->lengths[(int)*axes];
+        if (*length == 0)
+            *length = *axes <= '9' ? *axes - '0' : given->dims[at];
+        shape.dims[shape.rank++] = *length;
+    }
+    return shape;
+}
+
+static remat_status check_operand(remat_context *ctx, struct signature *s,
+                                  const struct remat_graph *graph,
+                                  const struct remat_node_info *node, uint32_t k)
+{
+    const struct remat_value_info *value = remat_input(graph, node, k);
+    char type = s->rest[0];
+    bool shaped = s->rest[1] == '[', leads = shaped && s->rest[2] == '*';
+    uint32_t axes = shaped ? (uint32_t)strcspn(s->rest + 2, "]") - leads : 0;
+    if (type == 'e' && !s->dtype && value->dtype != REMAT_F32 && value->dtype != REMAT_BF16)
+        return INVALID(ctx, "input %u has type %s, expected f32 or bf16", k,
+                       remat_dtype_name(value->dtype));
+    remat_dtype dtype = dtype_of(s, value->dtype);
+    if (type == 'e' || type == '=')
+        s->dtype = dtype;
+    REMAT_CHECK(remat_check_input(ctx, graph, node, k, dtype, axes,
+                                  shaped && !leads ? axes : REMAT_ANY_RANK));
+    if (!shaped)
+        return REMAT_OK;
+    struct remat_shape expected = shape_of(s, &value->shape);
+    return remat_check_shape(ctx, graph, node, k, &expected);
+}
+
+/* The next operand; those that are left out too come before "->". */
+static void next_operand(struct signature *s)
+{
+    s->rest += strcspn(s->rest, " ");
+    s->rest += strspn(s->rest, " ");
+}
+
+static remat_status infer(remat_context *ctx, const struct remat_graph *graph,
+                          const struct remat_node_info *node, struct remat_value_info *outputs)
+{
+    const struct remat_op_info *op = &table[node->op];
+    struct signature s = {.rest = op->signature};
+    for (uint32_t k = 0; *s.rest != '-'; k++, next_operand(&s))
+        if (k < node->input_count)
+            REMAT_CHECK(check_operand(ctx, &s, graph, node, k));
+    if (op->shape)
+        REMAT_CHECK(op->shape(ctx, graph, node, outputs));
+    next_operand(&s);
+    for (uint32_t k = 0; *s.rest; k++, next_operand(&s))
+        outputs[k] = remat_typed(dtype_of(&s, REMAT_F32), shape_of(&s, NULL));
+    return REMAT_OK;
+}
+
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
                             const struct remat_node_info *node, struct remat_value_info *outputs)
 {
@@ -174,7 +265,7 @@ remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
     REMAT_CHECK(check_arity(ctx, node));
     REMAT_CHECK(check_attributes(ctx, node));
     memset(outputs, 0, node->output_count * sizeof *outputs);
-    REMAT_CHECK(table[node->op].shape(ctx, graph, node, outputs));
+    REMAT_CHECK(infer(ctx, graph, node, outputs));
     for (uint32_t k = 0; k < node->output_count; k++)
         REMAT_CHECK(check_size(ctx, &outputs[k]));
     return REMAT_OK;

@@ -8,8 +8,8 @@
 #include "graph.h"
 
 enum remat_op {
-#define OP(name, facts, inputs_min, inputs_max, outputs, executor, attributes, shape, flops,       \
-           derive, expand)                                                                         \
+#define OP(name, facts, inputs_min, inputs_max, outputs, signature, executor, attributes, shape,   \
+           flops, derive, expand)                                                                  \
     REMAT_OP_##name,
 #include "ops.def"
 #undef OP
@@ -37,10 +37,12 @@ struct remat_op_info {
     const char *name;
     uint32_t facts;
     uint8_t inputs_min, inputs_max, outputs;
+    const char *signature;  /* dtypes and shapes, as ops.def explains them */
     uint16_t executor;      /* enum remat_opcode or enum remat_kernel_kind, by the facts */
     const char *attributes; /* the keys it accepts, separated by blanks; "key?": can be left out */
-    /* Checks inputs and attributes and fills dtype and shape of outputs[0 ... op.outputs - 1]. The
-     * message names what is wrong; the caller puts the node before it. */
+    /* Checks what the signature does not say, and fills dtype and shape of the outputs where that
+     * has none. The message names what is wrong; the caller puts the node before it. NULL: the
+     * signature says everything. */
     remat_status (*shape)(remat_context *ctx, const struct remat_graph *graph,
                           const struct remat_node_info *node, struct remat_value_info *outputs);
     /* Floating-point operations of the whole node. */

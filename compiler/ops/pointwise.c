@@ -39,19 +39,6 @@ OP_SHAPE(pointwise)
     return REMAT_OK;
 }
 
-OP_SHAPE(constant)
-{
-    outputs[0].dtype = REMAT_F32;
-    return REMAT_OK;
-}
-
-OP_SHAPE(column)
-{
-    remat_dtype dtype = remat_input(graph, node, 0)->dtype;
-    outputs[0] = remat_typed(REMAT_F32, *remat_input_shape(graph, node, 0));
-    return remat_check_input(ctx, graph, node, 0, dtype, 1, REMAT_ANY_RANK);
-}
-
 /* --- cost --- */
 
 OP_FLOPS(zero)
@@ -59,37 +46,14 @@ OP_FLOPS(zero)
     return 0;
 }
 
-/* Per element of a composite op or named kernel, roughly: what its expansion adds up to. */
-static uint64_t flops_each(uint16_t op)
-{
-    switch (op) {
-    case REMAT_OP_scale:
-        return 1;
-    case REMAT_OP_rope:
-    case REMAT_OP_mask_causal:
-        return 3;
-    case REMAT_OP_sgd:
-        return 4;
-    case REMAT_OP_rms_norm:
-        return 5;
-    case REMAT_OP_layer_norm:
-        return 9;
-    case REMAT_OP_dropout:
-        return 12;
-    case REMAT_OP_gelu:
-        return 30;
-    case REMAT_OP_silu:
-    case REMAT_OP_softmax:
-    case REMAT_OP_cross_entropy:
-        return 22;
-    case REMAT_OP_swiglu:
-        return 23;
-    case REMAT_OP_adamw:
-        return 20;
-    default:
-        return 1;
-    }
-}
+/* Per element of a composite op, roughly: what its expansion adds up to. */
+static const uint8_t flops_each[REMAT_OP_COUNT] = {
+    [REMAT_OP_scale] = 1,    [REMAT_OP_rope] = 3,     [REMAT_OP_mask_causal] = 3,
+    [REMAT_OP_sgd] = 4,      [REMAT_OP_rms_norm] = 5, [REMAT_OP_layer_norm] = 9,
+    [REMAT_OP_dropout] = 12, [REMAT_OP_gelu] = 30,    [REMAT_OP_relu] = 1,
+    [REMAT_OP_silu] = 22,    [REMAT_OP_softmax] = 22, [REMAT_OP_cross_entropy] = 22,
+    [REMAT_OP_swiglu] = 23,  [REMAT_OP_adamw] = 20,
+};
 
 OP_FLOPS(pointwise)
 {
@@ -103,7 +67,7 @@ OP_FLOPS(pointwise)
     bool instruction = remat_op_has(node->op, REMAT_FACT_POINTWISE | REMAT_FACT_ROW_REDUCE |
                                                   REMAT_FACT_COLUMN_REDUCE);
     uint64_t each =
-        instruction ? remat_opcode_flops(remat_op_info(node->op)->executor) : flops_each(node->op);
+        instruction ? remat_opcode_flops(remat_op_info(node->op)->executor) : flops_each[node->op];
     return remat_mul_saturated(elements, each);
 }
 
@@ -122,94 +86,56 @@ static void give(struct remat_builder *b, const struct remat_node_info *node, ui
     struct remat_shape shape = *remat_input_shape(b->graph, node, k);
     in_gradients[k] = remat_build_sum_to(b, gradient, &shape);
 }
+#define GIVE(k, formula) give(b, node, k, formula, in_gradients)
+
+/* A row of two operands, which may be repeated; from left to right. */
+#define DERIVE_BINARY(op, first, second)                                                           \
+    OP_DERIVE(op)                                                                                  \
+    {                                                                                              \
+        GIVE(0, first);                                                                            \
+        GIVE(1, second);                                                                           \
+    }
+
+DERIVE_BINARY(add, G, G)
+DERIVE_BINARY(sub, G, OP1(neg, G))
+DERIVE_BINARY(mul, remat_build_product(b, G, Y), remat_build_product(b, G, X))
+DERIVE_BINARY(div, OP2(div, G, Y), OP1(neg, OP2(div, remat_build_product(b, G, Z), Y)))
+
+/* The gradient goes to input `first` where the condition holds, else to the one after it. */
+#define DERIVE_EITHER(op, first, formula)                                                          \
+    OP_DERIVE(op)                                                                                  \
+    {                                                                                              \
+        remat_value condition = formula;                                                           \
+        GIVE(first, OP3(select, condition, G, NUMBER(0)));                                         \
+        GIVE((first) + 1, OP3(select, condition, NUMBER(0), G));                                     \
+    }
+
+DERIVE_EITHER(maximum, 0, OP2(less, Y, X))
+DERIVE_EITHER(minimum, 0, OP2(less, X, Y))
+DERIVE_EITHER(select, 1, X)
 
 OP_DERIVE(zero)
 {
 }
 
-OP_DERIVE(add)
-{
-    give(b, node, 0, gradient, in_gradients);
-    give(b, node, 1, gradient, in_gradients);
-}
+/* A row of one operand, which has the shape of the result. */
+#define DERIVE_UNARY(op, formula)                                                                  \
+    OP_DERIVE(op)                                                                                  \
+    {                                                                                              \
+        in_gradients[0] = formula;                                                                 \
+    }
 
-OP_DERIVE(sub)
-{
-    give(b, node, 0, gradient, in_gradients);
-    give(b, node, 1, OP1(neg, gradient), in_gradients);
-}
-
-OP_DERIVE(mul)
-{
-    give(b, node, 0, remat_build_product(b, G, Y), in_gradients);
-    give(b, node, 1, remat_build_product(b, G, X), in_gradients);
-}
-
-OP_DERIVE(div)
-{
-    give(b, node, 0, OP2(div, G, Y), in_gradients);
-    give(b, node, 1, OP1(neg, OP2(div, remat_build_product(b, G, Z), Y)), in_gradients);
-}
-
-/* The gradient goes to input `first` where `condition` holds, else to the one after it. */
-static void give_either(struct remat_builder *b, const struct remat_node_info *node,
-                        remat_value condition, uint32_t first, remat_value gradient,
-                        remat_value *in_gradients)
-{
-    give(b, node, first, OP3(select, condition, gradient, NUMBER(0)), in_gradients);
-    give(b, node, first + 1, OP3(select, condition, NUMBER(0), gradient), in_gradients);
-}
-
-OP_DERIVE(maximum)
-{
-    give_either(b, node, OP2(less, Y, X), 0, G, in_gradients);
-}
-
-OP_DERIVE(minimum)
-{
-    give_either(b, node, OP2(less, X, Y), 0, G, in_gradients);
-}
-
-OP_DERIVE(select)
-{
-    give_either(b, node, X, 1, G, in_gradients);
-}
-
-OP_DERIVE(neg)
-{
-    in_gradients[0] = OP1(neg, gradient);
-}
-
-OP_DERIVE(exp)
-{
-    in_gradients[0] = remat_build_product(b, G, Z);
-}
-
-OP_DERIVE(log)
-{
-    in_gradients[0] = OP2(div, G, X);
-}
-
-OP_DERIVE(sqrt)
-{
-    in_gradients[0] = OP2(div, remat_build_product(b, G, NUMBER(0.5)), Z);
-}
+DERIVE_UNARY(neg, OP1(neg, G))
+DERIVE_UNARY(exp, remat_build_product(b, G, Z))
+DERIVE_UNARY(log, OP2(div, G, X))
+DERIVE_UNARY(sqrt, OP2(div, remat_build_product(b, G, NUMBER(0.5)), Z))
+DERIVE_UNARY(tanh, remat_build_product(b, G, OP2(sub, NUMBER(1), OP2(mul, Z, Z))))
+DERIVE_UNARY(sigmoid, remat_build_product(b, G, OP2(mul, Z, OP2(sub, NUMBER(1), Z))))
 
 OP_DERIVE(rsqrt)
 {
     remat_value cube = OP2(mul, OP2(mul, Z, Z), Z);
     in_gradients[0] = OP2(mul, remat_build_product(b, G, NUMBER(-0.5)), cube);
-}
-
-OP_DERIVE(tanh)
-{
-    in_gradients[0] = remat_build_product(b, G, OP2(sub, NUMBER(1), OP2(mul, Z, Z)));
-}
-
-OP_DERIVE(sigmoid)
-{
-    remat_value slope = OP2(mul, Z, OP2(sub, NUMBER(1), Z));
-    in_gradients[0] = remat_build_product(b, G, slope);
 }
 
 OP_DERIVE(erf)

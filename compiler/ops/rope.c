@@ -24,15 +24,11 @@ OP_SHAPE(rope_table)
 
 OP_SHAPE(rope)
 {
-    REMAT_CHECK(remat_check_float(ctx, graph, node, 0, 4, 4));
-    REMAT_CHECK(remat_check_input(ctx, graph, node, 1, REMAT_F32, 4, 4));
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
     if (x->dims[3] % 2 != 0)
         return INVALID(ctx, "heads of odd length %lld", (long long)x->dims[3]);
     struct remat_shape table = {4, {x->dims[1], 2, 2, x->dims[3] / 2}};
-    REMAT_CHECK(remat_check_shape(ctx, graph, node, 1, &table));
-    outputs[0] = remat_typed(remat_input(graph, node, 0)->dtype, *x);
-    return REMAT_OK;
+    return remat_check_shape(ctx, graph, node, 1, &table);
 }
 
 /* The half `from` of x times its factor in both halves of the result: [B, T, H, 2, D / 2]. */
