@@ -107,7 +107,7 @@ DERIVE_BINARY(div, OP2(div, G, Y), OP1(neg, OP2(div, remat_build_product(b, G, Z
     {                                                                                              \
         remat_value condition = formula;                                                           \
         GIVE(first, OP3(select, condition, G, NUMBER(0)));                                         \
-        GIVE((first) + 1, OP3(select, condition, NUMBER(0), G));                                     \
+        GIVE((first) + 1, OP3(select, condition, NUMBER(0), G));                                   \
     }
 
 DERIVE_EITHER(maximum, 0, OP2(less, Y, X))
