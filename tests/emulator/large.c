@@ -186,9 +186,8 @@ static void set_list(const struct large *c, uint64_t row, uint32_t value)
         memcpy(list + i * 8, (uint32_t[]){value, (uint32_t)i}, 8);
 }
 
-static void make_scatter(struct large *c)
+static void make_sums_of_rows(struct large *c, int64_t tokens, int64_t columns)
 {
-    const int64_t columns = 1024, tokens = LAST_ROWS;
     begin(c, REMAT_KERNEL_embedding_backward, (uint64_t)tokens, (uint64_t)columns);
     add_2d(c, REMAT_ACCESS_READ, REMAT_F32, columns, 1);
     add(c, REMAT_ACCESS_READ, REMAT_I32, 1, &tokens, (int64_t[]){1});
@@ -199,6 +198,16 @@ static void make_scatter(struct large *c)
     c->parameters[0] = 1; /* added to */
     c->prepare = set_list;
     c->value = LAST_ROWS - 1;
+}
+
+static void make_scatter(struct large *c)
+{
+    make_sums_of_rows(c, LAST_ROWS, 1024);
+}
+
+static void make_list(struct large *c) /* of more bytes than 2^32 */
+{
+    make_sums_of_rows(c, 1073746827, 8);
 }
 
 static void make_normal(struct large *c)
@@ -272,9 +281,9 @@ const struct large_maker large_makers[] = {
     {                                                                                              \
 #name, make_##name                                                                         \
     }
-    CASE(pointwise), CASE(team),      CASE(block),   CASE(columns), CASE(tall),
-    CASE(wide),      CASE(tensors),   CASE(gather),  CASE(scatter), CASE(normal),
-    CASE(slice),     CASE(attention), CASE(gradient)
+    CASE(pointwise), CASE(team),    CASE(block),     CASE(columns), CASE(tall),
+    CASE(wide),      CASE(tensors), CASE(gather),    CASE(scatter), CASE(list),
+    CASE(normal),    CASE(slice),   CASE(attention), CASE(gradient)
 #undef CASE
 };
 const uint32_t large_count = sizeof large_makers / sizeof *large_makers;
