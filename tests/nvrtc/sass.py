@@ -5,15 +5,20 @@ One thread, the first of its warp, is followed through the kernel. Integers that
 thread and the block are known; what is loaded, shuffled or floating is not, and neither is what depends on it.
 Branches depend on what is known, but for two kinds. A slow path (of a division or a square root whose
 operand is subnormal or huge) calls a function, and is left out. Other unknown branches fall through."""
+import functools
+import pathlib
 import re
 import struct
 import subprocess
+import tempfile
 
 LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P[T0-9]+)\s+)?([A-Z0-9_.]+)\s*(.*?)\s*;")
-LABEL = re.compile(r"^(\.L_x_\d+|\S+):$")
+CONTROL = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/$")  # the upper half of an instruction
 MASK = 0xFFFFFFFF
 PARAMETERS = 0x210  # where a kernel's arguments begin in constant bank 0, sm_90
 STEPS_MAX = 400_000
+STORES = ("STG", "STS", "STL", "RED", "BAR", "BSSY", "BSYNC", "NOP", "WARPSYNC")
+SETS = ("ISETP", "UISETP", "FSETP", "DSETP", "PLOP3", "UPLOP3", "R2P")
 BLOCKS, CAUSAL_BLOCKS = 2, 9  # of causal attention some have much more to do than others
 
 
@@ -27,7 +32,22 @@ class Instruction:
         self.predicate, self.negated = predicate, bool(negated)
         self.name, *self.modifiers = name.split(".")
         self.operands = [part.strip() for part in split(operands)]
+        self.wide = not {"64", "WIDE", "128"}.isdisjoint(self.modifiers) or self.name == "CS2R"
+        self.destinations = [] if self.name in STORES else self.find_destinations()
         self.target = None
+        self.control = 0
+
+    def find_destinations(self):
+        names = []
+        for operand in self.operands:  # predicates that are written come with the register
+            if not re.fullmatch(r"U?(R|P)(\d+|Z|T)", operand):
+                break
+            names.append(operand)
+            if len(names) == 1 and re.match(r"U?P", operand) and self.name in ("LOP3", "ULOP3"):
+                break
+            if len(names) == (3 if self.name in ("IADD3", "UIADD3", "LEA", "ULEA") else 2):
+                break
+        return names
 
 
 def split(text):
@@ -42,20 +62,64 @@ def split(text):
     return [part for part in parts if part.strip()]
 
 
-def disassemble(nvdisasm, cubin):
-    """Instructions of the kernel and labels; functions that follow it are its slow paths."""
-    text = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True).stdout
-    code, labels = [], {}
+def machine_code(cubin):
+    """Of the kernel and the functions that follow it, from the section .text.KERNEL of an ELF file."""
+    data = pathlib.Path(cubin).read_bytes()
+    begin, count, names = *struct.unpack_from("<Q", data, 40), *struct.unpack_from("<HH", data, 60)
+    sections = [struct.unpack_from("<IIQQQQ", data, begin + 64 * k) for k in range(count)]
+    found = [data[s[4]:s[4] + s[5]] for s in sections if data.startswith(b".text.", sections[names][4] + s[0])]
+    assert len(found) == 1, cubin
+    return found[0]
+
+
+def disassemble(nvdisasm, cubins):
+    """Instructions by cubin; functions that follow a kernel are its slow paths. nvdisasm takes longer to start
+    than to work, and therefore sees all code as one."""
+    parts = [machine_code(cubin) for cubin in cubins]
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"".join(parts))
+        file.flush()
+        text = subprocess.run([nvdisasm, "-b", "SM90", "-hex", file.name], check=True, capture_output=True,
+                              text=True).stdout
+    all_code, codes = [], {}
     for line in text.splitlines():
-        if label := LABEL.match(line.strip()):
-            labels[label[1]] = len(code)
-        elif match := LINE.match(line):
-            code.append(Instruction(match))
-    for instruction in code:
-        for operand in instruction.operands:
-            if place := re.search(r"`\((.+?)\)", operand):
-                instruction.target = labels.get(place[1])
-    return code
+        if match := LINE.match(line):
+            all_code.append(Instruction(match))
+        elif match := CONTROL.match(line):
+            all_code[-1].control = int(match[1], 16)
+    begin = 0
+    for cubin, part in zip(cubins, parts):
+        codes[cubin] = all_code[begin:begin + len(part) // 16]
+        for instruction in codes[cubin]:
+            if instruction.name == "BRA":
+                instruction.target = int(instruction.operands[-1], 16) // 16 - begin
+        begin += len(part) // 16
+    assert begin == len(all_code)
+    return codes
+
+
+@functools.cache
+def register(name):
+    match = re.fullmatch(r"(U?R)(\d+)", name)
+    return match and (match[1], int(match[2]))
+
+
+@functools.cache
+def source(operand):
+    """What a 32-bit operand is, its number, and whether it is negated or flipped."""
+    text = operand.replace(".reuse", "")
+    signs = text.startswith("-"), text.startswith("~")
+    text = text.lstrip("-~").strip("|")
+    text = text.split(".")[0] if re.match(r"U?R", text) else text
+    if re.fullmatch(r"U?RZ", text):
+        return "number", 0, *signs
+    if found := register(text):
+        return *found, *signs
+    if match := re.fullmatch(r"c\[0x0\]\[(0x[0-9a-f]+)\]", text):
+        return "constant", int(match[1], 16), *signs
+    if re.fullmatch(r"0x[0-9a-f]+|\d+", text):
+        return "number", int(text, 0) & MASK, *signs
+    return "unknown", 0, *signs
 
 
 def signed(x):
@@ -83,10 +147,10 @@ class Thread:
         at = 0
         while True:
             instruction = self.code[at]
-            self.issued += 1
+            runs = self.test(instruction.predicate, instruction.negated) if instruction.predicate else 1
+            self.issue(at, runs)
             if self.issued > STEPS_MAX:
                 raise Unclear(f"more than {STEPS_MAX} instructions")
-            runs = self.test(instruction.predicate, instruction.negated) if instruction.predicate else 1
             name = instruction.name
             if name == "BRA":
                 at = self.branch(at, instruction, runs)
@@ -106,9 +170,11 @@ class Thread:
                 result = None
             self.write(instruction, result)
 
+    def issue(self, _at, _runs):
+        self.issued += 1
+
     def branch(self, at, instruction, runs):
-        rest = [operand for operand in instruction.operands if not operand.startswith("`")]
-        for operand in rest:  # "BRA P0, `(..)" and "BRA.U UP0, `(..)"
+        for operand in instruction.operands[:-1]:  # "BRA P0, 0x10" and "BRA.U UP0, 0x10"
             also = self.test(operand.lstrip("!"), operand.startswith("!"))
             runs = None if runs is None or also is None else runs & also
         if runs is None:
@@ -129,23 +195,13 @@ class Thread:
 
     def value(self, operand, high=False):
         """Of a 32-bit source; `high`: of the upper register of a pair."""
-        text = operand.replace(".reuse", "")
-        negate = text.startswith("-")
-        text = text.lstrip("-~").strip("|")
-        flip = operand.startswith("~")
-        text = text.split(".")[0] if re.match(r"U?R", text) else text
-        if re.fullmatch(r"U?RZ", text):
-            value = 0
-        elif match := re.fullmatch(r"(U?R)(\d+)", text):
-            value = self.registers.get((match[1], int(match[2]) + high))
-        elif match := re.fullmatch(r"c\[0x0\]\[(0x[0-9a-f]+)\]", text):
-            value = self.constant(int(match[1], 16) + 4 * high)
-        elif re.fullmatch(r"0x[0-9a-f]+|\d+", text):
-            value = int(text, 0) & MASK if not high else 0
-        elif re.fullmatch(r"[0-9.e+-]+|[+-]?(INF|QNAN)", text):
-            value = None
+        kind, number, negate, flip = source(operand)
+        if kind == "number":
+            value = 0 if high else number
+        elif kind == "constant":
+            value = self.constant(number + 4 * high)
         else:
-            value = None
+            value = self.registers.get((kind, number + high))
         if value is None:
             return None
         return -value & MASK if negate else ~value & MASK if flip else value
@@ -166,38 +222,20 @@ class Thread:
 
     def write(self, instruction, result):
         """`result`: an integer, None, or of each destination one."""
-        wide = "64" in instruction.modifiers or "WIDE" in instruction.modifiers or instruction.name == "CS2R"
-        wide |= "128" in instruction.modifiers
-        names = []
-        for operand in instruction.operands:  # predicates that are written come with the register
-            if not re.fullmatch(r"U?(R|P)(\d+|Z|T)", operand):
-                break
-            names.append(operand)
-            if len(names) == 1 and re.match(r"U?P", operand) and instruction.name in ("LOP3", "ULOP3"):
-                break
-            if len(names) == (3 if instruction.name in ("IADD3", "UIADD3", "LEA", "ULEA") else 2):
-                break
-        stores = instruction.name in ("STG", "STS", "STL", "RED", "BAR", "BSSY", "BSYNC", "NOP", "WARPSYNC")
+        names = instruction.destinations
         results = result if isinstance(result, list) else [result]
-        sets = instruction.name in ("ISETP", "UISETP", "FSETP", "DSETP", "PLOP3", "UPLOP3", "R2P")
-        first = None if stores or not names else names[0]
-        if first and not sets and re.match(r"U?R", first):
-            self.set(first, results[0], wide)
-            carries = [name for name in names[1:] if re.match(r"U?P", name)]
-            for name, value in zip(carries, results[1:] + [None] * len(carries)):
-                self.predicates[name] = value
-        elif first:
-            for name, value in zip(names, results + [None] * len(names)):
-                self.predicates[name] = value
+        if names and instruction.name not in SETS and "R" in names[0]:
+            if place := register(names[0]):
+                self.set(place, results[0], instruction.wide)
+            names, results = [name for name in names[1:] if "P" in name], results[1:]
+        for name, value in zip(names, results + [None] * len(names)):
+            self.predicates[name] = value
 
-    def set(self, name, value, wide):
-        match = re.fullmatch(r"(U?R)(\d+)", name)
-        if not match:
-            return
-        number = int(match[2])
-        self.registers[match[1], number] = value if value is None else value & MASK
+    def set(self, place, value, wide):
+        kind, number = place
+        self.registers[place] = value if value is None else value & MASK
         if wide:
-            self.registers[match[1], number + 1] = None if value is None else value >> 32 & MASK
+            self.registers[kind, number + 1] = None if value is None else value >> 32 & MASK
 
     def execute(self, instruction):
         name = instruction.name
@@ -304,7 +342,8 @@ class Thread:
             result = lop3(a or 0, b or 0, c or 0, table)
         if not tests:
             return result
-        self.set(i.operands[1], result, False)
+        if place := register(i.operands[1]):
+            self.set(place, result, False)
         return [None if result is None else int(result != 0)]
 
     def do_ISETP(self, i):
