@@ -210,12 +210,11 @@ static double price_between(const struct remat_border_point *from,
 }
 
 /* Whether a choice lies below the line between two others, and between them. */
-static bool is_corner(const struct remat_border_point *from, const struct remat_border_point *p,
-                      const struct remat_border_point *to)
+static bool is_below(const struct remat_border_point *from, const struct remat_border_point *p,
+                     const struct remat_border_point *to)
 {
     double price = price_between(from, to);
-    return p->bytes < from->bytes && p->bytes > to->bytes && p->cost_ps > from->cost_ps &&
-           p->cost_ps < to->cost_ps &&
+    return p->bytes < from->bytes && p->bytes > to->bytes &&
            (double)p->cost_ps + price * (double)p->bytes <
                (double)from->cost_ps + price * (double)from->bytes - 1;
 }
@@ -230,7 +229,8 @@ static void between(struct remat_border_network *n, struct points *points,
                     const struct remat_border_point *from, const struct remat_border_point *to)
 {
     struct remat_border_point middle = remat_border_cut(n, price_between(from, to)).point;
-    if (is_corner(from, &middle, to) && points->count < HULL_POINTS_MAX) {
+    if (is_below(from, &middle, to) && middle.cost_ps > from->cost_ps &&
+        middle.cost_ps < to->cost_ps && points->count < HULL_POINTS_MAX) {
         between(n, points, from, &middle);
         between(n, points, &middle, to);
     } else {
@@ -254,26 +254,30 @@ static double bound_of(const struct remat_border_cut *cut, uint64_t bytes)
     return cut->least_ps - cut->price * (double)bytes;
 }
 
-double remat_border_bound(struct remat_border_network *n, uint64_t bytes, double enough_ps)
+struct remat_border_bracket remat_border_bracket(struct remat_border_network *n, uint64_t bytes,
+                                                 double enough_ps, struct remat_deadline *deadline)
 {
-    struct remat_border_cut above = remat_border_cut(n, 0);
-    if (above.point.bytes <= bytes)
-        return above.least_ps;
-    struct remat_border_cut below = remat_border_cut(n, highest_price(n));
-    double best_ps = fmax(above.least_ps, bound_of(&below, bytes));
+    n->flow.deadline = deadline;
+    struct remat_border_cut above = remat_border_cut(n, 0), below = above;
+    double best_ps = above.least_ps;
+    if (above.point.bytes > bytes && !remat_deadline_expired(deadline)) {
+        below = remat_border_cut(n, highest_price(n));
+        best_ps = fmax(best_ps, bound_of(&below, bytes));
+    }
     for (int step = 0; step < NEWTON_STEPS && below.point.bytes < above.point.bytes; step++) {
         double price = price_between(&above.point, &below.point);
         double chord_ps =
             (double)above.point.cost_ps + price * ((double)above.point.bytes - (double)bytes);
-        if (!(price > 0) || chord_ps <= enough_ps) /* the hull is convex */
+        if (!(price > 0) || chord_ps <= enough_ps /* the hull is convex */
+            || remat_deadline_expired(deadline))
             break;
         struct remat_border_cut middle = remat_border_cut(n, price);
         best_ps = fmax(best_ps, bound_of(&middle, bytes));
-        if (!is_corner(&above.point, &middle.point, &below.point))
+        if (!is_below(&above.point, &middle.point, &below.point))
             break;
         *(middle.point.bytes > bytes ? &above : &below) = middle;
     }
-    return best_ps;
+    return (struct remat_border_bracket){best_ps, above.point, below.point, n->flow.steps};
 }
 
 struct remat_border_cut remat_border_binding_cut(const struct remat_border_network *n,

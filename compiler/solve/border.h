@@ -12,6 +12,7 @@
 #ifndef REMAT_BORDER_H
 #define REMAT_BORDER_H
 
+#include "deadline.h"
 #include "unwind.h"
 
 struct remat_border_item {
@@ -43,7 +44,7 @@ struct remat_border {
     uint32_t item_count, task_count, extra_count, arc_count;
     struct remat_border_item *items;
     struct remat_border_task *tasks;
-    uint32_t *inputs;
+    const uint32_t *inputs;
     int64_t *extra_ps; /* by extra: not below zero */
     struct remat_border_arc *arcs;
     int64_t constant_ps; /* of every choice */
@@ -99,8 +100,22 @@ struct remat_border_hull remat_border_find_hull(struct remat_border_network *net
 
 /* A lower bound of cost_ps over every choice that keeps at most `bytes`, by Newton's method on the
  * price: never more than the least cost of such a choice. The search ends where it could not come
- * to more than enough_ps. */
-double remat_border_bound(struct remat_border_network *network, uint64_t bytes, double enough_ps);
+ * to more than enough_ps. After the deadline, which may be NULL, the bound is a smaller one, and
+ * the points mean nothing. */
+struct remat_border_bracket {
+    double least_ps;
+    struct remat_border_point above, below; /* the cheapest found that keep more, and at most
+                                               `bytes`; the same where nothing keeps more */
+    uint64_t steps;                         /* of all flows of the network so far */
+};
+struct remat_border_bracket remat_border_bracket(struct remat_border_network *network,
+                                                 uint64_t bytes, double enough_ps,
+                                                 struct remat_deadline *deadline);
+static inline double remat_border_bound(struct remat_border_network *network, uint64_t bytes,
+                                        double enough_ps)
+{
+    return remat_border_bracket(network, bytes, enough_ps, NULL).least_ps;
+}
 
 /* Of the cuts that the network has been asked for, one at least, the one that gives the highest
  * bound for `bytes`. */

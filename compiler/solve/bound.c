@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The best first run to look at: nodes spread over those under pressure, those under the most, then
- * around the best; then branch and bound on what is kept at that moment, since values are kept
- * whole. */
+/* The best first run to look at: nodes spread over those under pressure, then around the best; then
+ * branch and bound on what is kept at that moment, since values are kept whole. */
 #include "bound.h"
 
 #include "cut.h"
 #include "heap.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { WORK_MAX = 400000000 }; /* of finding candidates; of their flows */
 
@@ -15,15 +15,16 @@ enum { WORK_MAX = 400000000 }; /* of finding candidates; of their flows */
 
 struct candidate {
     uint32_t node;
-    uint64_t pressure;
     double bound; /* units; negative: not tried */
 };
 
 struct candidates {
     struct remat_cut cut;
-    uint64_t budget;
-    struct candidate *items, *best; /* best: NULL before the first is tried */
-    size_t count, capacity;
+    struct remat_arena *arena; /* of one network */
+    struct remat_deadline *deadline;
+    uint64_t budget, steps;
+    struct candidate *items;
+    size_t count, capacity, best; /* best: of those tried, if any */
 };
 
 static void find_candidates(struct candidates *all, struct remat_arena *arena)
@@ -31,21 +32,23 @@ static void find_candidates(struct candidates *all, struct remat_arena *arena)
     const struct remat_problem *p = all->cut.problem;
     uint64_t size = (uint64_t)p->node_count + p->edge_count;
     uint32_t stride = (uint32_t)(1 + p->node_count * size / WORK_MAX);
-    for (uint32_t k = stride / 2;
-         k < p->node_count && !remat_deadline_count(all->cut.deadline, size); k += stride) {
+    for (uint32_t k = stride / 2; k < p->node_count && !remat_deadline_count(all->deadline, size);
+         k += stride) {
         if (p->input_begin[k] == p->input_begin[k + 1] || p->fusible[k] ||
             !remat_cut_look(&all->cut, k, all->budget))
             continue; /* without ancestors nothing is a repeat */
-        struct candidate found = {k, remat_cut_pressure(&all->cut), -1};
-        if (found.pressure)
-            REMAT_PUSH(arena, all, found);
+        if (remat_cut_is_pressed(&all->cut))
+            REMAT_PUSH(arena, all, ((struct candidate){k, -1}));
     }
 }
 
-static double bound_at(struct candidates *all, uint32_t node)
+static struct remat_border_bracket bracket(struct remat_arena *arena, const struct remat_cut *cut,
+                                           struct remat_deadline *deadline)
 {
-    remat_cut_look(&all->cut, node, all->budget);
-    return remat_cut_bound(&all->cut);
+    remat_arena_reset(arena);
+    remat_deadline_count(deadline, cut->problem->node_count + cut->problem->edge_count);
+    return remat_border_bracket(remat_border_network(arena, &cut->border), cut->room, -INFINITY,
+                                deadline);
 }
 
 static void try_candidate(struct candidates *all, size_t i)
@@ -53,45 +56,26 @@ static void try_candidate(struct candidates *all, size_t i)
     struct candidate *c = &all->items[i];
     if (c->bound >= 0)
         return;
-    c->bound = bound_at(all, c->node);
-    if (!all->best || c->bound > all->best->bound)
-        all->best = c;
-}
-
-/* The one under the most pressure that has not been tried; `count` without any. */
-static size_t most_pressed(const struct candidates *all)
-{
-    size_t most = all->count;
-    for (size_t i = 0; i < all->count; i++)
-        if (all->items[i].bound < 0 &&
-            (most == all->count || all->items[i].pressure > all->items[most].pressure))
-            most = i;
-    return most;
+    remat_cut_look(&all->cut, c->node, all->budget);
+    struct remat_border_bracket found = bracket(all->arena, &all->cut, all->deadline);
+    all->steps += found.steps;
+    c->bound = fmax(found.least_ps, 0);
+    if (c->bound > all->items[all->best].bound)
+        all->best = i;
 }
 
 static bool is_over(const struct candidates *all)
 {
-    return all->cut.steps > WORK_MAX || remat_deadline_expired(all->cut.deadline);
+    return all->steps > WORK_MAX || remat_deadline_expired(all->deadline);
 }
 
 static void try_candidates(struct candidates *all, uint32_t cuts_max)
 {
     size_t stride = (all->count + cuts_max - 1) / cuts_max;
-    for (size_t i = stride / 2; i < all->count; i += stride) {
-        if (is_over(all))
-            return;
+    for (size_t i = stride / 2; i < all->count && !is_over(all); i += stride)
         try_candidate(all, i);
-    }
-    for (uint32_t i = 0; stride > 1 && i < cuts_max / 4; i++) {
-        size_t pressed = most_pressed(all);
-        if (pressed == all->count || is_over(all))
-            return;
-        try_candidate(all, pressed);
-    }
-    for (; stride > 1; stride = (stride + 1) / 2) {
-        size_t middle = (size_t)(all->best - all->items), reach = stride / 2;
-        if (is_over(all))
-            return;
+    for (; stride > 1 && !is_over(all); stride = (stride + 1) / 2) {
+        size_t middle = all->best, reach = stride / 2;
         if (middle >= reach)
             try_candidate(all, middle - reach);
         if (middle + reach < all->count)
@@ -99,23 +83,12 @@ static void try_candidates(struct candidates *all, uint32_t cuts_max)
     }
 }
 
-/* The largest first; of equal ones the one found first. */
-static void list_best(const struct candidates *all, struct remat_bound *out)
+/* The largest first; of equal ones the first node. */
+static int compare_bounds(const void *a, const void *b)
 {
-    const struct candidate *last = NULL;
-    for (; out->best_count < REMAT_BOUND_NODES; out->best_count++) {
-        const struct candidate *best = NULL;
-        for (size_t i = 0; i < all->count; i++) {
-            const struct candidate *c = &all->items[i];
-            if (c->bound > (best ? best->bound : 0) &&
-                (!last || c->bound < last->bound || (c->bound == last->bound && c > last)))
-                best = c;
-        }
-        if (!best)
-            return;
-        out->best[out->best_count] = best->node;
-        last = best;
-    }
+    const struct candidate *x = a, *y = b;
+    return x->bound != y->bound ? (x->bound < y->bound) - (x->bound > y->bound)
+                                : (x->node > y->node) - (x->node < y->node);
 }
 
 double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
@@ -124,29 +97,42 @@ double remat_bound_from_ticks(const struct remat_problem *p, uint64_t ticks)
     return p->tick == 1 ? time : time * (1 - 0x1p-36); /* sums of fractions are rounded */
 }
 
+static uint64_t ticks_of(const struct remat_cut *cut, double units)
+{
+    return (uint64_t)ceil(ldexp(units, -cut->shift));
+}
+
 struct remat_bound remat_bound_time(struct remat_arena *arena, const struct remat_problem *p,
                                     uint64_t budget, uint32_t cuts_max,
                                     struct remat_deadline *deadline)
 {
-    struct candidates all = {.budget = budget};
-    struct remat_bound out = {.time = remat_bound_from_ticks(p, 0), .node = UINT32_MAX};
     struct remat_arena *own = remat_scratch_open(arena->ctx);
-    remat_cut_create(arena, p, deadline, &all.cut);
+    struct remat_bound out = {0};
+    struct candidates all = {.cut = remat_cut_create(own, p),
+                             .arena = remat_scratch_open(arena->ctx),
+                             .deadline = deadline,
+                             .budget = budget};
     find_candidates(&all, own);
     try_candidates(&all, cuts_max);
-    list_best(&all, &out);
-    if (out.best_count) {
-        out.node = all.best->node;
-        out.ticks = (uint64_t)ceil(ldexp(all.best->bound, -all.cut.shift));
-        out.time = remat_bound_from_ticks(p, out.ticks);
-        if (!remat_deadline_expired(deadline))
-            bound_at(&all, out.node); /* again, for its two cuts */
+    if (all.count)
+        qsort(all.items, all.count, sizeof *all.items, compare_bounds);
+    for (; out.best_count < REMAT_BOUND_NODES && out.best_count < all.count; out.best_count++) {
+        if (all.items[out.best_count].bound <= 0)
+            break;
+        out.best[out.best_count] = all.items[out.best_count].node;
+    }
+    if (out.best_count)
+        out.ticks = ticks_of(&all.cut, all.items[0].bound);
+    out.time = remat_bound_from_ticks(p, out.ticks);
+    if (out.best_count && !remat_deadline_expired(deadline)) {
+        remat_cut_look(&all.cut, out.best[0], budget); /* again, for its two cuts */
+        struct remat_border_bracket found = bracket(all.arena, &all.cut, deadline);
         if (!remat_deadline_expired(deadline)) {
-            out.keep_more = all.cut.keep_more;
-            out.keep_less = all.cut.keep_less;
+            out.keep_more = remat_copy(arena, found.above.keep, p->node_count, sizeof(bool));
+            out.keep_less = remat_copy(arena, found.below.keep, p->node_count, sizeof(bool));
         }
     }
-    remat_cut_destroy(&all.cut);
+    remat_scratch_close(all.arena);
     remat_scratch_close(own);
     return out;
 }
@@ -157,7 +143,7 @@ struct leaf {
     double bound;              /* units */
     const struct leaf *parent; /* it was made from, by fixing `value`; NULL for the root */
     uint32_t value;
-    enum remat_cut_fixed fixed;
+    bool kept;       /* what the value is fixed as */
     uint32_t branch; /* value to fix next; UINT32_MAX: none, the bound is final */
 };
 
@@ -167,45 +153,48 @@ static bool comes_before(struct leaf *const *a, struct leaf *const *b)
 }
 REMAT_HEAP(leaf_queue, struct leaf *, comes_before);
 
-/* The largest value that the two cuts beside the room disagree about. */
-static uint32_t choose_branch(const struct remat_cut *c)
-{
-    const struct remat_problem *p = c->problem;
-    uint32_t best = UINT32_MAX;
-    for (uint32_t v = 0; v < p->node_count && !c->solved; v++)
-        if (c->keep_more[v] && !c->keep_less[v] && c->fixed[v] == REMAT_CUT_OPEN &&
-            !c->free_of_charge[v] && p->bytes[v] &&
-            (best == UINT32_MAX || p->bytes[v] > p->bytes[best]))
-            best = v;
-    return best;
-}
-
 struct tree {
     struct remat_cut cut;
-    struct remat_arena *arena;
-    uint64_t room; /* with nothing fixed */
+    const struct remat_border_item *open; /* its items and room with nothing fixed */
+    uint64_t room;
+    struct remat_arena *arena, *network;
+    struct remat_deadline *deadline;
     struct leaf_queue queue;
     uint32_t count; /* of leaves so far */
 };
+
+/* The largest value that the two cuts beside the room disagree about. */
+static uint32_t choose_branch(const struct tree *t, const struct remat_border_bracket *found)
+{
+    const struct remat_border_item *items = t->cut.border.items;
+    uint32_t best = UINT32_MAX;
+    for (uint32_t v = 0; v < t->cut.problem->node_count; v++)
+        if (found->above.keep[v] && !found->below.keep[v] && items[v].bytes &&
+            (best == UINT32_MAX || items[v].bytes > items[best].bytes))
+            best = v;
+    return best;
+}
 
 /* Bounds a new leaf, with everything fixed on the way to it. */
 static void grow(struct tree *t, struct leaf leaf)
 {
     struct remat_cut *c = &t->cut;
-    const struct remat_problem *p = c->problem;
     t->count++;
-    memset(c->fixed, REMAT_CUT_OPEN, p->node_count * sizeof *c->fixed);
+    memcpy(c->border.items, t->open, c->problem->node_count * sizeof *t->open);
     c->room = t->room;
     for (const struct leaf *l = &leaf; l->parent; l = l->parent) {
-        c->fixed[l->value] = (uint8_t)l->fixed;
-        if (l->fixed != REMAT_CUT_KEPT)
+        struct remat_border_item *item = &c->border.items[l->value];
+        item->recomputed = !l->kept;
+        if (!l->kept)
             continue;
-        if (p->bytes[l->value] > c->room)
+        if (item->bytes > c->room)
             return; /* nothing of that kind fits */
-        c->room -= p->bytes[l->value];
+        c->room -= item->bytes;
+        item->bytes = 0;
     }
-    leaf.bound = fmax(leaf.bound, remat_cut_bound(c));
-    leaf.branch = choose_branch(c);
+    struct remat_border_bracket found = bracket(t->network, c, t->deadline);
+    leaf.bound = fmax(leaf.bound, found.least_ps);
+    leaf.branch = choose_branch(t, &found);
     leaf_queue_push(t->arena, &t->queue, remat_copy(t->arena, &leaf, 1, sizeof leaf));
 }
 
@@ -213,10 +202,13 @@ uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_proble
                             uint64_t budget, uint32_t node, uint64_t enough, uint32_t leaves_max,
                             struct remat_deadline *deadline)
 {
-    struct tree t = {.arena = remat_scratch_open(arena->ctx)};
+    struct tree t = {.arena = remat_scratch_open(arena->ctx),
+                     .network = remat_scratch_open(arena->ctx),
+                     .deadline = deadline};
     double least = 0; /* units */
-    remat_cut_create(t.arena, p, deadline, &t.cut);
+    t.cut = remat_cut_create(t.arena, p);
     if (remat_cut_look(&t.cut, node, budget)) {
+        t.open = remat_copy(t.arena, t.cut.border.items, p->node_count, sizeof *t.open);
         t.room = t.cut.room;
         grow(&t, (struct leaf){0});
     }
@@ -226,14 +218,13 @@ uint64_t remat_bound_branch(struct remat_arena *arena, const struct remat_proble
         if (leaf->branch == UINT32_MAX || t.count > leaves_max ||
             ldexp(least, -t.cut.shift) >= (double)enough || remat_deadline_expired(deadline))
             break;
-        struct leaf child = {.bound = least, .parent = leaf, .value = leaf->branch};
-        child.fixed = REMAT_CUT_KEPT;
+        struct leaf child = {.bound = least, .parent = leaf, .value = leaf->branch, .kept = true};
         grow(&t, child);
-        child.fixed = REMAT_CUT_DROPPED;
+        child.kept = false;
         grow(&t, child);
     }
-    uint64_t ticks = (uint64_t)ceil(ldexp(least, -t.cut.shift));
-    remat_cut_destroy(&t.cut);
+    uint64_t ticks = ticks_of(&t.cut, least);
+    remat_scratch_close(t.network);
     remat_scratch_close(t.arena);
     return ticks;
 }

@@ -12,8 +12,8 @@ enum { REMAT_BOUND_NODES = 8 };
 struct remat_bound {
     uint64_t ticks; /* at least this many beyond the sum over all nodes */
     double time;    /* sum of all times plus that: at most the time of any schedule that fits */
-    uint32_t node;  /* whose first run gives it; UINT32_MAX: the trivial bound */
-    uint32_t best[REMAT_BOUND_NODES], best_count; /* nodes with the largest bounds, largest first */
+    uint32_t best[REMAT_BOUND_NODES], best_count; /* nodes whose first runs give the largest bounds,
+                                                     largest first; none: the trivial bound */
     /* By value, in the arena: whether it is live at that run in the two cheapest cuts beside the
      * budget, one above and one within it. What to start a search from; NULL for the trivial bound
      * and after the deadline. */

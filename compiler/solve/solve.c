@@ -149,11 +149,11 @@ static void try_greedy(struct solver *s, const bool *keep)
 static void try_cuts(struct solver *s)
 {
     const struct remat_bound *b = &s->bound;
-    uint32_t low = 0, high = b->node;
+    uint32_t low = 0, high = b->best[0];
     while (b->keep_more && low < high && !remat_deadline_expired(s->deadline)) {
         uint32_t border = (low + high) / 2;
-        struct remat_sequence sequence =
-            remat_construct_cut(s->arena, s->problem, b->node, b->keep_more, b->keep_less, border);
+        struct remat_sequence sequence = remat_construct_cut(s->arena, s->problem, b->best[0],
+                                                             b->keep_more, b->keep_less, border);
         if (keep_if_better(s, &sequence).peak <= s->budget)
             high = border;
         else
