@@ -9,17 +9,15 @@
 #include "ops.h"
 #include "rebuild.h"
 
-#include <stdlib.h>
-
 struct extension {
-    struct remat_arena *arena;
+    struct remat_arena *arena, *scratch;
     struct remat_clones *c;
     const struct remat_settled *s;
     uint32_t *rerun_of[REMAT_ROUNDS_MAX]; /* by node of the given graph; REMAT_NONE: no clone */
     struct id_list {
         uint32_t *items;
         size_t count, capacity;
-    } site, original; /* by node */
+    } site, original, first_slot; /* by node */
     struct own_list {
         struct own_clone {
             uint32_t original, clone;
@@ -30,7 +28,6 @@ struct extension {
         struct remat_clone_slot *items;
         size_t count, capacity;
     } slots;
-    struct id_list first_slot;
 };
 
 /* --- sites --- */
@@ -69,15 +66,14 @@ static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32
         struct remat_value_info value = g->values[clone.outputs[o].i];
         outputs[o] = remat_graph_add_value(x->arena, g, &value);
     }
-    clone.inputs = remat_copy(x->arena, clone.inputs, clone.input_count, sizeof *clone.inputs);
     clone.outputs = outputs;
     clone.phase = REMAT_PHASE_BACKWARD;
     clone.instance = instance;
     if (!remat_is_none(clone.kernel))
         clone.kernel = site;
     remat_graph_append_node(x->arena, g, &clone);
-    REMAT_PUSH(x->arena, &x->site, site);
-    REMAT_PUSH(x->arena, &x->original, n);
+    REMAT_PUSH(x->scratch, &x->site, site);
+    REMAT_PUSH(x->scratch, &x->original, n);
     return out;
 }
 
@@ -93,7 +89,7 @@ static uint32_t own_clone(struct extension *x, uint32_t site, uint32_t n)
         if (own->items[i].original == n)
             return own->items[i].clone;
     uint32_t clone = add_clone(x, n, site, 2 * last);
-    REMAT_PUSH(x->arena, own, ((struct own_clone){n, clone}));
+    REMAT_PUSH(x->scratch, own, ((struct own_clone){n, clone}));
     return clone;
 }
 
@@ -104,7 +100,7 @@ static bool is_cloned(const struct extension *x, uint32_t n)
     bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
     if (!view && !remat_is_early(node->phase))
         return false;
-    if (!view && !remat_is_none(node->kernel)) {
+    if (!view && !remat_is_none(x->s->kernels->kernel_of_node[n])) {
         bool any = false;
         for (uint32_t o = 0; o < node->output_count; o++)
             any |= x->s->standing[node->outputs[o].i] != REMAT_STANDING_FIXED;
@@ -130,14 +126,36 @@ static uint32_t home_of(const struct extension *x, uint32_t n)
     return x->site.items[producer];
 }
 
+/* Room for all clones: what more there is of what sites make for themselves, views, is little. */
+static void reserve(struct extension *x)
+{
+    const struct remat_graph *g = x->s->graph;
+    size_t values = 0, nodes = 0;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (is_cloned(x, n)) {
+            nodes += x->c->rounds;
+            values += x->c->rounds * (size_t)g->nodes[n].output_count;
+        }
+    for (uint32_t k = 0; k < kernel_count(x); k++)
+        for (uint32_t i = 0; i < x->s->inlined[k].count; i++) {
+            uint32_t made = x->s->slices[x->s->inlined[k].roots[i]].node_count;
+            bool early = remat_is_early(x->s->kernels->kernels[k].phase);
+            nodes += early ? x->c->rounds * made : made;
+            values += early ? x->c->rounds * made : made;
+        }
+    remat_graph_reserve(x->arena, x->c->graph, g->value_count + values, g->node_count + nodes);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        x->c->graph->nodes[n].kernel = x->s->kernels->kernel_of_node[n];
+}
+
 static void add_reruns(struct extension *x)
 {
     for (uint32_t n = 0; n < x->c->node_count; n++) {
-        REMAT_PUSH(x->arena, &x->site, home_of(x, n));
-        REMAT_PUSH(x->arena, &x->original, n);
+        REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
+        REMAT_PUSH(x->scratch, &x->original, n);
     }
     for (uint32_t r = 0; r < x->c->rounds; r++) {
-        REMAT_NEW(x->arena, x->rerun_of[r], x->c->node_count);
+        REMAT_NEW(x->scratch, x->rerun_of[r], x->c->node_count);
         for (uint32_t n = 0; n < x->c->node_count; n++) {
             uint32_t home = x->site.items[n];
             x->rerun_of[r][n] = REMAT_NONE;
@@ -162,52 +180,54 @@ static uint32_t in_round(const struct extension *x, uint32_t value, uint32_t rou
     return output_of(x, x->rerun_of[round - 1][x->c->graph->values[value].node], value);
 }
 
-/* What an input reads. */
-struct reading {
-    uint32_t root, reads[REMAT_ROUNDS_MAX + 1]; /* as in remat_clone_slot */
-    bool varies;                                /* false: reads[0], whatever is decided */
-};
-
-/* Of a node of the site. */
-static struct reading resolve(struct extension *x, uint32_t site, remat_value v)
+static uint32_t own_value(struct extension *x, uint32_t site, uint32_t value)
 {
-    const struct remat_graph *g = x->c->graph;
-    struct remat_trace trace = remat_settled_trace(x->s, v);
-    struct reading out = {.root = trace.root, .reads = {v.i}};
-    uint32_t node = g->values[v.i].node, kernel = kernel_of_site(x, site);
-    uint32_t round = round_of_site(x, site), last = round ? round : x->c->rounds;
+    return output_of(x, own_clone(x, site, x->c->graph->values[value].node), value);
+}
+
+/* What an input of a node of the site reads, by decision. */
+static struct remat_clone_slot resolve(struct extension *x, uint32_t site, uint32_t v)
+{
+    const struct remat_node_info *node = &x->c->graph->nodes[x->c->graph->values[v].node];
+    struct remat_trace trace = remat_settled_trace(x->s, (remat_value){v});
+    struct remat_clone_slot out = {.root = trace.root, .reads = {v, v, v}};
+    uint32_t round = round_of_site(x, site), kernel = kernel_of_site(x, site);
     if (remat_is_none(trace.root) || x->s->standing[trace.root] == REMAT_STANDING_FIXED)
         return out;
-    bool cast_later = trace.cast && !remat_is_early(g->nodes[node].phase) &&
-                      !remat_op_has(g->nodes[node].op, REMAT_FACT_VIEW);
-    uint32_t writer = g->nodes[g->values[trace.root].node].kernel;
-    bool internal = !remat_is_candidate(x->s, trace.root);
-    bool own = kernel == writer ? x->s->inlined_by_all[trace.root]
-                                : remat_settled_inlines(x->s, kernel, trace.root);
-    if (internal || own) {
-        out.reads[internal ? 0 : 1] = out.reads[2] = output_of(x, own_clone(x, site, node), v.i);
-        out.varies = !internal;
-    } else if (!cast_later) {
-        out.varies = true;
-        out.reads[1] = in_round(x, v.i, 1);
-        out.reads[2] = in_round(x, v.i, last);
+    bool candidate = remat_is_candidate(x->s, trace.root);
+    bool own = kernel == remat_settled_writer(x->s, trace.root)
+                   ? x->s->inlined_by_all[trace.root]
+                   : remat_settled_inlines(x->s, kernel, trace.root);
+    if (!candidate || own) {
+        out.reads[1] = out.reads[2] = own_value(x, site, v);
+        out.reads[0] = candidate ? v : out.reads[1];
+    } else if (!trace.cast || remat_is_early(node->phase) ||
+               remat_op_has(node->op, REMAT_FACT_VIEW)) { /* else the cast itself reads it */
+        out.reads[1] = in_round(x, v, 1);
+        out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
     }
     return out;
 }
 
-/* Of a view or a cast of a round: its own round's clone. Of a later cast: the last round's. */
-static struct reading resolve_alone(struct extension *x, uint32_t n, remat_value v)
+/* Of a node of no kernel. A clone reads that of its site or its round; of others casts alone read
+ * clones, those of the last round. */
+static struct remat_clone_slot resolve_alone(struct extension *x, uint32_t n, uint32_t v)
 {
     const struct remat_node_info *node = &x->c->graph->nodes[n];
-    struct reading out = {.root = remat_settled_trace(x->s, v).root, .reads = {v.i}};
+    struct remat_clone_slot out = {.reads = {v, v, v}};
+    uint32_t site = x->site.items[n];
+    if (!remat_is_none(site)) {
+        out.reads[0] = out.reads[1] = out.reads[2] = own_value(x, site, v);
+        return out;
+    }
+    out.root = remat_settled_trace(x->s, (remat_value){v}).root;
     if (remat_is_none(out.root) || !remat_is_candidate(x->s, out.root))
         return out;
-    if (node->instance) {
-        out.reads[0] = in_round(x, v.i, remat_clone_round(node->instance));
-    } else if (!remat_op_has(node->op, REMAT_FACT_VIEW)) {
-        out.varies = true;
-        out.reads[1] = in_round(x, v.i, 1);
-        out.reads[2] = in_round(x, v.i, x->c->rounds);
+    uint32_t round = remat_clone_round(node->instance);
+    if (round || !remat_op_has(node->op, REMAT_FACT_VIEW)) {
+        out.reads[0] = round ? in_round(x, v, round) : v;
+        out.reads[1] = in_round(x, v, round ? round : 1);
+        out.reads[2] = in_round(x, v, round ? round : x->c->rounds);
     }
     return out;
 }
@@ -227,9 +247,10 @@ static void add_slots(struct extension *x, uint32_t n)
 {
     struct remat_graph *g = x->c->graph;
     uint32_t site = x->site.items[n], count = remat_op_reads(&g->nodes[n]);
-    bool absorbed = remat_is_none(g->nodes[n].kernel), own = absorbed && !remat_is_none(site);
-    REMAT_PUSH(x->arena, &x->first_slot, (uint32_t)x->slots.count);
-    if (remat_is_early(g->nodes[n].phase) || (own && !g->nodes[n].instance))
+    bool absorbed = remat_is_none(g->nodes[n].kernel);
+    REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
+    if (remat_is_early(g->nodes[n].phase) ||
+        (absorbed && !remat_is_none(site) && !g->nodes[n].instance))
         return;
     remat_value *inputs =
         remat_copy(x->arena, g->nodes[n].inputs, g->nodes[n].input_count, sizeof *inputs);
@@ -237,19 +258,12 @@ static void add_slots(struct extension *x, uint32_t n)
     if (g->nodes[n].op == REMAT_OP_column)
         inputs[0] = shape_source(g, inputs[0]);
     for (uint32_t i = 0; i < count; i++) {
-        struct reading r;
-        if (own) { /* of what its site makes for itself */
-            uint32_t clone = own_clone(x, site, g->values[inputs[i].i].node);
-            r = (struct reading){.reads = {output_of(x, clone, inputs[i].i)}};
-        } else {
-            r = absorbed ? resolve_alone(x, n, inputs[i]) : resolve(x, site, inputs[i]);
-        }
-        if (r.varies)
-            REMAT_PUSH(x->arena, &x->slots,
-                       ((struct remat_clone_slot){
-                           &inputs[i], r.root, {r.reads[0], r.reads[1], r.reads[2]}, {0}}));
-        else
-            inputs[i].i = r.reads[0];
+        struct remat_clone_slot slot =
+            absorbed ? resolve_alone(x, n, inputs[i].i) : resolve(x, site, inputs[i].i);
+        slot.input = &inputs[i];
+        inputs[i].i = slot.reads[0];
+        if (slot.reads[0] != slot.reads[1] || slot.reads[0] != slot.reads[2])
+            REMAT_PUSH(x->scratch, &x->slots, slot);
     }
 }
 
@@ -301,7 +315,7 @@ static void find_kept(struct extension *x)
     const struct remat_graph *g = x->s->graph;
     struct id_list kept = {0};
     bool *seen;
-    REMAT_NEW(x->arena, seen, g->value_count);
+    REMAT_NEW(x->scratch, seen, g->value_count);
     for (uint32_t o = 0; o < g->output_count; o++)
         seen[g->outputs[o].i] = true;
     for (uint32_t u = 0; u < g->update_count; u++)
@@ -314,70 +328,30 @@ static void find_kept(struct extension *x)
     x->c->kept_count = (uint32_t)kept.count;
 }
 
-/* Who makes what each node reads. */
-static void list_makers(struct extension *x)
-{
-    struct remat_clones *c = x->c;
-    const struct remat_graph *g = c->graph;
-    struct id_list makers = {0};
-    REMAT_NEW(x->arena, c->first_maker, g->node_count + 1);
-    for (uint32_t n = 0; n < g->node_count; n++) {
-        uint32_t slot = c->first_slot[n];
-        c->first_maker[n] = (uint32_t)makers.count;
-        for (uint32_t i = 0; i < g->nodes[n].input_count; i++) {
-            const remat_value *input = &g->nodes[n].inputs[i];
-            if (slot < c->first_slot[n + 1] && c->slots[slot].input == input)
-                slot++;
-            else if (!remat_is_none(g->values[input->i].node))
-                REMAT_PUSH(x->arena, &makers, g->values[input->i].node);
-        }
-    }
-    c->first_maker[g->node_count] = (uint32_t)makers.count;
-    c->makers = makers.items;
-    for (uint32_t s = 0; s < c->slot_count; s++)
-        for (uint32_t t = 0; t <= REMAT_ROUNDS_MAX; t++)
-            c->slots[s].makers[t] = g->values[c->slots[s].reads[t]].node;
-}
-
-struct site_node {
-    uint32_t site, original, node;
-};
-
-static int compare_nodes(const void *a, const void *b)
-{
-    const struct site_node *x = a, *y = b;
-    if (x->site != y->site)
-        return x->site < y->site ? -1 : 1;
-    if (x->original != y->original)
-        return x->original < y->original ? -1 : 1;
-    return x->node < y->node ? -1 : x->node > y->node;
-}
-
+/* Of each site its nodes in graph order. Nodes outside of all have sites of their own. */
 static void list_sites(struct extension *x)
 {
     struct remat_clones *c = x->c;
-    struct site_node *list;
-    uint32_t count = 0;
-    REMAT_NEW(x->arena, list, c->graph->node_count);
-    for (uint32_t n = 0; n < c->graph->node_count; n++)
-        if (!remat_is_none(c->site[n]))
-            list[count++] = (struct site_node){c->site[n], x->original.items[n], n};
-    if (count)
-        qsort(list, count, sizeof *list, compare_nodes);
-    REMAT_NEW(x->arena, c->site_begin, c->site_count + 1);
-    REMAT_NEW(x->arena, c->site_nodes, count);
-    for (uint32_t i = 0; i < count; i++) {
-        c->site_nodes[i] = list[i].node;
-        c->site_begin[list[i].site + 1]++;
-    }
-    for (uint32_t s = 0; s < c->site_count; s++)
-        c->site_begin[s + 1] += c->site_begin[s];
+    uint32_t count = c->graph->node_count, *order, *keys;
+    c->site = remat_copy(x->arena, x->site.items, count, sizeof *c->site);
+    c->site_count = (1 + c->rounds) * kernel_count(x);
+    for (uint32_t n = 0; n < count; n++)
+        if (remat_is_none(c->site[n]))
+            c->site[n] = c->site_count++;
+    remat_group(x->scratch, x->original.items, count, c->node_count, &order);
+    REMAT_NEW(x->scratch, keys, count);
+    for (uint32_t i = 0; i < count; i++)
+        keys[i] = c->site[order[i]];
+    c->site_begin = remat_group(x->arena, keys, count, c->site_count, &c->site_nodes);
+    for (uint32_t i = 0; i < count; i++)
+        c->site_nodes[i] = order[c->site_nodes[i]];
 }
 
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
                          uint32_t rounds, struct remat_clones *out)
 {
-    struct extension x = {.arena = arena, .c = out, .s = settled};
+    struct extension x = {
+        .arena = arena, .scratch = remat_scratch_open(arena->ctx), .c = out, .s = settled};
     const struct remat_graph *graph = settled->graph;
     *out = (struct remat_clones){.settled = settled,
                                  .node_count = graph->node_count,
@@ -387,138 +361,107 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     *out->graph = *graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
-    remat_graph_reserve(arena, out->graph, (2 + rounds) * (size_t)graph->value_count,
-                        (2 + rounds) * (size_t)graph->node_count);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        out->graph->nodes[n].kernel = settled->kernels->kernel_of_node[n];
-    out->site_count = (1 + rounds) * kernel_count(&x);
-    REMAT_NEW(arena, x.own, out->site_count);
+    reserve(&x);
+    REMAT_NEW(x.scratch, x.own, (1 + rounds) * (size_t)kernel_count(&x));
     add_reruns(&x);
     for (uint32_t n = 0; n < out->graph->node_count; n++) /* which adds clones */
         add_slots(&x, n);
-    REMAT_PUSH(arena, &x.first_slot, (uint32_t)x.slots.count);
-    out->site = x.site.items;
-    out->first_slot = x.first_slot.items;
-    out->slots = x.slots.items;
-    out->slot_count = (uint32_t)x.slots.count;
-    list_makers(&x);
+    uint32_t count = out->graph->node_count;
+    REMAT_PUSH(x.scratch, &x.first_slot, (uint32_t)x.slots.count);
+    out->first_slot = remat_copy(arena, x.first_slot.items, count + 1, sizeof *out->first_slot);
+    out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
+    REMAT_NEW(arena, out->maker, out->graph->value_count);
+    for (uint32_t v = 0; v < out->graph->value_count; v++)
+        out->maker[v] = out->graph->values[v].node;
     out->tail = find_tail(&x);
     out->tail_kernel = find_tail_kernel(&x);
     list_sites(&x);
     find_kept(&x);
+    remat_scratch_close(x.scratch);
 }
 
 /* --- choosing --- */
 
 struct chooser {
     const struct remat_clones *c;
-    const uint8_t *actions;
-    uint32_t end;
-    uint8_t *needed; /* by node */
-    uint8_t *placed; /* by node */
-    uint32_t *nodes, *stack;
-    uint32_t count;
     struct remat_arena *arena;
+    bool *needed, *placed;   /* by node */
+    uint32_t *nodes, *stack; /* of results; of nodes that are needed */
+    uint32_t count, stack_count;
     struct {
-        struct frame { /* a site, or a node in none */
-            uint32_t site, node;
-            uint32_t at;    /* of the site's nodes: the one whose inputs are placed */
-            uint32_t input; /* the next one: slots, then makers */
+        struct frame { /* a site to be placed, after what its nodes read */
+            uint32_t site;
+            uint32_t at, input; /* of the site's nodes, of that one's inputs: the next */
         } * items;
         size_t count, capacity;
     } frames;
 };
 
-static void push_needed(struct chooser *w, uint32_t *count, uint32_t node)
+static void push_needed(struct chooser *w, uint32_t node)
 {
-    if (w->needed[node])
+    if (remat_is_none(node) || w->needed[node])
         return;
-    w->needed[node] = 1;
-    w->stack[(*count)++] = node;
+    w->needed[node] = true;
+    w->stack[w->stack_count++] = node;
 }
 
-static uint32_t times_of(const struct chooser *w, const struct remat_clone_slot *slot)
-{
-    return remat_action_times(w->actions[slot->root]);
-}
-
-/* Sets the inputs of all that is needed. */
-static void mark_needed(struct chooser *w, uint32_t node)
+/* Sets the inputs of all that is needed for a node. */
+static void mark_needed(struct chooser *w, const uint8_t *actions, uint32_t node)
 {
     const struct remat_clones *c = w->c;
-    uint32_t count = 0;
-    if (node < w->end || node >= c->node_count)
-        push_needed(w, &count, node);
-    while (count > 0) {
-        uint32_t n = w->stack[--count];
+    push_needed(w, node);
+    while (w->stack_count > 0) {
+        uint32_t n = w->stack[--w->stack_count];
+        const struct remat_node_info *info = &c->graph->nodes[n];
         for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
-            uint32_t times = times_of(w, &c->slots[s]);
-            c->slots[s].input->i = c->slots[s].reads[times];
-            push_needed(w, &count, c->slots[s].makers[times]);
+            const struct remat_clone_slot *slot = &c->slots[s];
+            slot->input->i = slot->reads[remat_action_times(actions[slot->root])];
         }
-        for (uint32_t m = c->first_maker[n]; m < c->first_maker[n + 1]; m++)
-            push_needed(w, &count, c->makers[m]);
+        for (uint32_t i = 0; i < info->input_count; i++)
+            push_needed(w, c->maker[info->inputs[i].i]);
     }
 }
 
-static void place(struct chooser *w, uint32_t node)
-{
-    w->placed[node] = 1;
-    w->nodes[w->count++] = node;
-}
-
-static void place_needed(struct chooser *w, uint32_t site)
-{
-    for (uint32_t i = w->c->site_begin[site]; i < w->c->site_begin[site + 1]; i++)
-        if (w->needed[w->c->site_nodes[i]] && !w->placed[w->c->site_nodes[i]])
-            place(w, w->c->site_nodes[i]);
-}
-
-static void enter(struct chooser *w, uint32_t site, uint32_t node)
-{
-    struct frame frame = {.site = site, .node = node};
-    frame.at = remat_is_none(site) ? 0 : w->c->site_begin[site];
-    REMAT_PUSH(w->arena, &w->frames, frame);
-}
-
-/* The next node that makes an input of what the frame places, REMAT_NONE: there is no other. */
-static uint32_t next_maker(struct chooser *w, struct frame *f)
+/* The next node that makes what a site reads, REMAT_NONE: there is no other. */
+static uint32_t next_maker(const struct chooser *w, struct frame *f)
 {
     const struct remat_clones *c = w->c;
-    bool alone = remat_is_none(f->site);
-    for (uint32_t end = alone ? 1 : c->site_begin[f->site + 1]; f->at < end; f->at++) {
-        uint32_t n = alone ? f->node : c->site_nodes[f->at];
-        uint32_t slots = c->first_slot[n + 1] - c->first_slot[n], i = f->input++;
-        if (alone || w->needed[n]) {
-            if (i < slots) {
-                const struct remat_clone_slot *slot = &c->slots[c->first_slot[n] + i];
-                return slot->makers[times_of(w, slot)];
-            }
-            if (i - slots < c->first_maker[n + 1] - c->first_maker[n])
-                return c->makers[c->first_maker[n] + i - slots];
+    for (; f->at < c->site_begin[f->site + 1]; f->at++, f->input = 0) {
+        uint32_t n = c->site_nodes[f->at];
+        const struct remat_node_info *node = &c->graph->nodes[n];
+        while (w->needed[n] && f->input < node->input_count) {
+            uint32_t maker = c->maker[node->inputs[f->input++].i];
+            if (!remat_is_none(maker) && !w->placed[maker] && c->site[maker] != f->site)
+                return maker;
         }
-        f->input = 0;
     }
     return REMAT_NONE;
 }
 
-/* A node, or of a site all that is needed, after what it reads. */
-static void place_all(struct chooser *w, uint32_t site, uint32_t node)
+static void enter(struct chooser *w, uint32_t site)
+{
+    REMAT_PUSH(w->arena, &w->frames, ((struct frame){site, w->c->site_begin[site], 0}));
+}
+
+/* Of a site all that is needed, after what it reads. */
+static void place(struct chooser *w, uint32_t site)
 {
     const struct remat_clones *c = w->c;
-    enter(w, site, node);
+    enter(w, site);
     while (w->frames.count > 0) {
         struct frame *f = &w->frames.items[w->frames.count - 1];
         uint32_t maker = next_maker(w, f);
         if (!remat_is_none(maker)) {
-            if (!w->placed[maker] && (remat_is_none(f->site) || c->site[maker] != f->site))
-                enter(w, c->site[maker], maker);
+            enter(w, c->site[maker]);
             continue;
         }
-        if (remat_is_none(f->site))
-            place(w, f->node);
-        else
-            place_needed(w, f->site);
+        for (uint32_t i = c->site_begin[f->site]; i < c->site_begin[f->site + 1]; i++) {
+            uint32_t n = c->site_nodes[i];
+            if (w->needed[n] && !w->placed[n]) {
+                w->placed[n] = true;
+                w->nodes[w->count++] = n;
+            }
+        }
         w->frames.count--;
     }
 }
@@ -528,20 +471,21 @@ void remat_clones_choose(struct remat_clones *clones, struct remat_arena *arena,
                          uint32_t **out_nodes)
 {
     const struct remat_graph *g = clones->graph;
-    struct chooser w = {.c = clones, .actions = decision->actions, .end = end, .arena = arena};
+    struct chooser w = {.c = clones, .arena = arena};
+    bool all = end == clones->node_count;
+    uint32_t kernels = all ? clones->settled->kernels->count : clones->tail_kernel;
     REMAT_NEW(arena, w.needed, g->node_count);
     REMAT_NEW(arena, w.placed, g->node_count);
     REMAT_NEW(arena, w.nodes, g->node_count);
     REMAT_NEW(arena, w.stack, g->node_count);
     for (uint32_t k = 0; k < clones->kept_count; k++)
-        mark_needed(&w, clones->kept[k]);
-    for (uint32_t k = 0;
-         k < (end == clones->node_count ? clones->settled->kernels->count : clones->tail_kernel);
-         k++)
-        place_all(&w, k, REMAT_NONE);
+        if (clones->kept[k] < end)
+            mark_needed(&w, decision->actions, clones->kept[k]);
+    for (uint32_t k = 0; k < kernels; k++)
+        place(&w, k);
     for (uint32_t k = 0; k < clones->kept_count; k++)
         if (w.needed[clones->kept[k]] && !w.placed[clones->kept[k]])
-            place_all(&w, clones->site[clones->kept[k]], clones->kept[k]);
+            place(&w, clones->site[clones->kept[k]]);
     *out_nodes = w.nodes;
     *out_count = w.count;
 }

@@ -11,8 +11,7 @@
 struct remat_clone_slot {
     remat_value *input;
     uint32_t root;
-    /* By times that the root is recomputed: the value, or a clone; the node that makes it. */
-    uint32_t reads[REMAT_ROUNDS_MAX + 1], makers[REMAT_ROUNDS_MAX + 1];
+    uint32_t reads[REMAT_ROUNDS_MAX + 1]; /* by times that the root is recomputed */
 };
 
 struct remat_clones {
@@ -27,13 +26,12 @@ struct remat_clones {
     uint32_t tail;                    /* nodes from here on are the same under every decision */
     uint32_t tail_kernel;             /* and so are kernels, in order of their last nodes */
     /* private */
-    uint32_t *site; /* by node: its kernel, or that of a rerun; REMAT_NONE: none */
+    uint32_t *site;  /* by node: its kernel, a rerun, or one of its own */
+    uint32_t *maker; /* by value: its node */
     uint32_t site_count;
     uint32_t *site_begin, *site_nodes; /* by site: its nodes in graph order */
     uint32_t kept_count, *kept;        /* nodes that compute a gradient, an output or an update */
     uint32_t *first_slot;              /* by node, and one more */
-    uint32_t *first_maker, *makers;    /* by node, and one more: of inputs that do not vary */
-    uint32_t slot_count;
     struct remat_clone_slot *slots;
 };
 
