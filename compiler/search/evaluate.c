@@ -80,7 +80,6 @@ static void find_tail(struct remat_evaluator *e)
 
 static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
-    e->scratch = remat_scratch_open(e->ctx);
     e->known = remat_scratch_open(e->ctx);
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
@@ -97,6 +96,7 @@ void remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx, struct 
     struct remat_settled *settled;
     *e = (struct remat_evaluator){
         .ctx = ctx, .graph = graph, .statics = statics, .device = device, .watch = watch};
+    e->scratch = remat_scratch_open(ctx);
     REMAT_NEW(arena, kernels, 1);
     REMAT_NEW(arena, settled, 1);
     e->settled = settled;
@@ -126,9 +126,9 @@ void remat_evaluator_forget(struct remat_evaluator *e)
 void remat_evaluator_release(struct remat_evaluator *e)
 {
     if (e->nested)
-        remat_evaluator_release(e->nested);
-    remat_scratch_close(e->scratch);
+        remat_scratch_close(e->nested->known);
     remat_scratch_close(e->known);
+    remat_scratch_close(e->scratch);
 }
 
 struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
@@ -145,7 +145,8 @@ struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
                                               .sums = e->sums,
                                               .statics = e->statics,
                                               .device = e->device,
-                                              .watch = e->watch};
+                                              .watch = e->watch,
+                                              .scratch = e->scratch};
         init(e->nested, e->sums->arena, REMAT_ROUNDS_MAX);
     }
     return e->nested;
