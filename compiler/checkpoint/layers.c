@@ -7,7 +7,6 @@
 
 #include "marginal.h"
 #include "ops.h"
-#include "post_dominators.h"
 #include "stacks.h"
 
 struct layers {

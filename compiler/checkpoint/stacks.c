@@ -3,35 +3,52 @@
  * made of data and parameters. Its way to the exit goes through bottlenecks, by the
  * post-dominators; masks, tables and the output of an encoder, which all layers read, lead to some
  * place behind the last of them, so their own ways have no bottlenecks between layers, and they
- * hide none. Runs that repeat with some period are looked for among the hashes of the spans.
+ * hide none. Runs that repeat with some period are looked for among the hashes of the spans. A
+ * node's hash holds those of what it reads in its span; a span's holds those of all that its last
+ * bottleneck is made of, with the number of their readers: a node that is read twice is not two
+ * equal nodes.
  *
  * Of all sources the one whose stacks have most nodes comes first, then of what is left. One source
  * takes O(inputs of all nodes), and one search for a run O(bottlenecks log^2 bottlenecks). */
 #include "stacks.h"
 
-#include "spans.h"
+#include "ops.h"
+#include "post_dominators.h"
 
 #define BASE UINT64_C(0x9e3779b97f4a7c15)
 
+enum { UNREAD = REMAT_NONE - 1 };
+
+struct span {
+    uint32_t end; /* the bottleneck that it leads to; the one before begins it */
+    uint32_t nodes, products;
+    uint64_t hash;
+};
+
 struct finder {
-    struct remat_arena *arena;
+    struct remat_arena *arena, *scratch;
     const struct remat_graph *graph;
     const bool *written;
     struct remat_post_dominators tree;
-    struct remat_spans way; /* of the source that was followed last */
-    struct sum {
-        uint64_t hash, power;
-        uint32_t nodes, products;
-    } * sums; /* by span of the way: of those before it */
-    uint32_t source;
     bool *flows; /* by value in the tree */
-    struct remat_stacks *out;
-    struct run_list {
+    /* The way of the source that was followed last. */
+    uint32_t source, span_count;
+    struct span *spans;  /* in order; those of all ways in one array */
+    struct span *before; /* by span: what those before it have together, hashes as one number to the
+                            base BASE */
+    uint64_t *powers;    /* of BASE */
+    uint32_t *place;     /* by value: number of the span that it begins */
+    uint32_t *in;        /* by node: which span it lies in, REMAT_NONE: none */
+    uint32_t *home;      /* by node: where all that reads it is */
+    uint64_t *hash;      /* by node */
+    uint32_t *readers;   /* by node: in its span, of what the last bottleneck is made of */
+    struct {
         struct run {
             uint32_t begin, period, length, nodes;
         } * items;
         size_t count, capacity;
-    } runs; /* on the way */
+    } runs;
+    struct remat_stacks *out;
     struct {
         struct remat_stack *items;
         size_t count, capacity;
@@ -45,22 +62,17 @@ static const struct remat_node_info *node_at(const struct finder *f, uint32_t n)
 
 /* --- sources --- */
 
-static bool is_float(const struct remat_value_info *value)
-{
-    return value->dtype != REMAT_I32;
-}
-
 static void find_flow(struct finder *f)
 {
     const struct remat_graph *g = f->graph;
     bool *data, *parameter; /* by value: depends on some */
-    REMAT_NEW(f->arena, f->flows, g->value_count);
-    REMAT_NEW(f->arena, data, g->value_count);
-    REMAT_NEW(f->arena, parameter, g->value_count);
+    REMAT_NEW(f->scratch, f->flows, g->value_count);
+    REMAT_NEW(f->scratch, data, g->value_count);
+    REMAT_NEW(f->scratch, parameter, g->value_count);
     for (uint32_t v = 0; v < g->value_count; v++) {
         data[v] = g->values[v].role == REMAT_ROLE_INPUT && remat_is_none(g->values[v].node);
         parameter[v] = g->values[v].role == REMAT_ROLE_PARAMETER;
-        f->flows[v] = data[v] && is_float(&g->values[v]);
+        f->flows[v] = data[v] && g->values[v].dtype != REMAT_I32;
     }
     for (uint32_t n = 0; n < g->node_count; n++) {
         uint32_t v = node_at(f, n)->outputs[0].i;
@@ -89,34 +101,159 @@ static bool is_source(const struct finder *f, uint32_t v)
     return remat_is_none(f->out->stack_of[node]);
 }
 
-/* --- runs --- */
+/* --- spans --- */
 
-/* Nothing is the same as this span. */
-static void set_apart(struct finder *f, uint32_t s)
+static void find_bottlenecks(struct finder *f)
 {
-    f->way.items[s].hash = s;
+    uint32_t bottleneck = f->source;
+    memset(f->spans, 0, f->span_count * sizeof *f->spans);
+    f->span_count = 0;
+    memset(f->place, 0xff, f->graph->value_count * sizeof *f->place);
+    f->place[f->source] = 0;
+    while (bottleneck != f->tree.exit) {
+        bottleneck = f->tree.next[bottleneck];
+        if (bottleneck == f->tree.exit || f->written[bottleneck]) {
+            f->spans[f->span_count++].end = bottleneck;
+            f->place[bottleneck] = f->span_count;
+        }
+    }
 }
 
-/* What spans before each one have together, and hashes of them as one number to the base BASE. */
+/* Nodes that the source does not lead to: each is where all that reads it is. */
+static void adopt(struct finder *f)
+{
+    const struct remat_graph *g = f->graph;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        f->home[n] = UNREAD;
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        const struct remat_node_info *node = node_at(f, n);
+        if (!remat_is_early(node_at(f, n)->phase))
+            continue;
+        if (remat_is_none(f->in[n]) && f->home[n] != UNREAD &&
+            remat_is_none(f->place[node->outputs[0].i]))
+            f->in[n] = f->home[n];
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t from = g->values[node->inputs[i].i].node;
+            if (!remat_is_none(from) && f->home[from] != f->in[n])
+                f->home[from] = f->home[from] == UNREAD ? f->in[n] : REMAT_NONE;
+        }
+    }
+}
+
+/* What a bottleneck leads to, and no later one, is in the span that begins with it. */
+static void divide(struct finder *f)
+{
+    const struct remat_graph *g = f->graph;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        f->in[n] = REMAT_NONE;
+        for (uint32_t i = 0; remat_is_early(node_at(f, n)->phase) && i < node_at(f, n)->input_count;
+             i++) {
+            uint32_t from = remat_representative(g, node_at(f, n)->inputs[i].i);
+            uint32_t s = f->place[from];
+            if (remat_is_none(s) && !remat_is_none(g->values[from].node))
+                s = f->in[g->values[from].node];
+            if (!remat_is_none(s) && (remat_is_none(f->in[n]) || s > f->in[n]))
+                f->in[n] = s;
+        }
+    }
+    adopt(f);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (remat_is_none(f->in[n]) || f->in[n] >= f->span_count)
+            f->in[n] = REMAT_NONE;
+        else {
+            f->spans[f->in[n]].nodes++;
+            f->spans[f->in[n]].products +=
+                remat_op_has(node_at(f, n)->op, REMAT_FACT_COMPUTE_HEAVY);
+        }
+}
+
+enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
+
+/* What an input of a node of span `s` is. */
+static enum operand operand_kind(const struct finder *f, uint32_t s, uint32_t v)
+{
+    const struct remat_value_info *value = &f->graph->values[v];
+    if (f->place[remat_representative(f->graph, v)] == s)
+        return FIRST_BOTTLENECK;
+    if (!remat_is_none(value->node) && f->in[value->node] == s)
+        return INSIDE;
+    return value->role == REMAT_ROLE_PARAMETER ? PARAMETER : OUTSIDE;
+}
+
+/* Each random site has its own number. */
+static bool is_compared(const struct remat_node_info *node, const struct remat_attribute *attribute)
+{
+    return !remat_op_has(node->op, REMAT_FACT_RANDOM) || strcmp(attribute->key, "site") != 0;
+}
+
+static uint64_t hash_type(uint64_t h, const struct remat_value_info *value)
+{
+    const uint32_t words[] = {value->dtype, value->result, value->shape.rank};
+    h = remat_hash(words, sizeof words, h);
+    return remat_hash(value->shape.dims, value->shape.rank * sizeof value->shape.dims[0], h);
+}
+
+static uint64_t hash_node(const struct finder *f, uint32_t n)
+{
+    const struct remat_node_info *node = node_at(f, n);
+    uint64_t h = remat_hash(&node->op, sizeof node->op, 0);
+    for (uint32_t a = 0; a < node->attribute_count; a++) /* in any order */
+        if (is_compared(node, &node->attributes[a]))
+            h += remat_attribute_hash(0, &node->attributes[a]);
+    for (uint32_t o = 0; o < node->output_count; o++)
+        h = hash_type(h, &f->graph->values[node->outputs[o].i]);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const struct remat_value_info *value = &f->graph->values[node->inputs[i].i];
+        uint32_t kind = operand_kind(f, f->in[n], node->inputs[i].i);
+        h = hash_type(remat_hash(&kind, sizeof kind, h), value);
+        if (kind == INSIDE)
+            h = remat_hash(&f->hash[value->node], sizeof f->hash[0], h);
+    }
+    return h;
+}
+
+static void hash_spans(struct finder *f)
+{
+    const struct remat_graph *g = f->graph;
+    memset(f->readers, 0, g->node_count * sizeof *f->readers);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        if (!remat_is_none(f->in[n]))
+            f->hash[n] = hash_node(f, n);
+    for (uint32_t s = 0; s < f->span_count; s++)
+        f->readers[g->values[f->spans[s].end].node] = 1;
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        if (remat_is_none(f->in[n]) || f->readers[n] == 0)
+            continue;
+        const uint64_t words[] = {f->hash[n], f->readers[n]};
+        f->spans[f->in[n]].hash += remat_hash(words, sizeof words, 0);
+        for (uint32_t i = 0; i < node_at(f, n)->input_count; i++) {
+            uint32_t v = node_at(f, n)->inputs[i].i;
+            if (operand_kind(f, f->in[n], v) == INSIDE)
+                f->readers[g->values[v].node]++;
+        }
+    }
+}
+
+/* --- runs --- */
+
 static void sum_up(struct finder *f)
 {
-    f->sums[0] = (struct sum){.power = 1};
-    for (uint32_t i = 0; i < f->way.count; i++) {
-        const struct remat_span *span = &f->way.items[i];
-        const struct sum *sum = &f->sums[i];
-        f->sums[i + 1] = (struct sum){.hash = sum->hash * BASE + span->hash,
-                                      .power = sum->power * BASE,
-                                      .nodes = sum->nodes + span->nodes,
-                                      .products = sum->products + span->product};
+    f->powers[0] = 1;
+    for (uint32_t s = 0; s < f->span_count; s++) {
+        const struct span *span = &f->spans[s], *sum = &f->before[s];
+        f->powers[s + 1] = f->powers[s] * BASE;
+        f->before[s + 1] = (struct span){.hash = sum->hash * BASE + span->hash,
+                                         .nodes = sum->nodes + span->nodes,
+                                         .products = sum->products + span->products};
     }
 }
 
 /* The spans [a, a + length) and [b, b + length). */
 static bool same_hashes(const struct finder *f, uint32_t a, uint32_t b, uint32_t length)
 {
-    const struct sum *s = f->sums;
-    return s[a + length].hash - s[a].hash * s[length].power ==
-           s[b + length].hash - s[b].hash * s[length].power;
+    const struct span *s = f->before;
+    return s[a + length].hash - s[a].hash * f->powers[length] ==
+           s[b + length].hash - s[b].hash * f->powers[length];
 }
 
 /* How many spans from a on, or before it, are those from b on, or before it; at most `most`. */
@@ -139,8 +276,8 @@ static uint32_t count_same(const struct finder *f, uint32_t a, uint32_t b, uint3
  * span at a multiple of the period that is as the one a period later. */
 static struct run find_run(const struct finder *f)
 {
-    const struct remat_span *s = f->way.items;
-    uint32_t count = f->way.count;
+    const struct span *s = f->spans;
+    uint32_t count = f->span_count;
     struct run best = {0};
     for (uint32_t period = 1; period <= count / 2; period++)
         for (uint32_t at = 0, end; at + period < count; at = end / period * period + period) {
@@ -152,35 +289,37 @@ static struct run find_run(const struct finder *f)
             if (end < begin + period)
                 continue;
             struct run run = {.begin = begin, .period = period, .length = end + period - begin};
-            run.nodes = f->sums[end + period].nodes - f->sums[begin].nodes;
-            if (f->sums[end + period].products > f->sums[begin].products && run.nodes > best.nodes)
+            run.nodes = f->before[end + period].nodes - f->before[begin].nodes;
+            if (f->before[end + period].products > f->before[begin].products &&
+                run.nodes > best.nodes)
                 best = run;
         }
     return best;
 }
 
-/* How many nodes the runs on the source's way have. */
+/* How many nodes the runs on the source's way have. Spans of what is in a run, or in a stack, are
+ * the same as no other. */
 static uint32_t follow(struct finder *f, uint32_t source)
 {
     uint32_t nodes = 0;
     f->source = source;
     f->runs.count = 0;
-    remat_spans_follow(&f->way, &f->tree, f->written, source);
-    REMAT_NEW(f->arena, f->sums, (size_t)f->way.count + 1);
+    find_bottlenecks(f);
+    divide(f);
+    hash_spans(f);
     for (uint32_t n = 0; n < f->graph->node_count; n++)
-        if (!remat_is_none(f->way.in[n]) && !remat_is_none(f->out->stack_of[n]))
-            set_apart(f, f->way.in[n]);
+        if (!remat_is_none(f->in[n]) && !remat_is_none(f->out->stack_of[n]))
+            f->spans[f->in[n]].hash = f->in[n];
     for (;;) {
         sum_up(f);
         struct run run = find_run(f);
         if (run.length == 0)
-            break;
+            return nodes;
         nodes += run.nodes;
-        REMAT_PUSH(f->arena, &f->runs, run);
-        for (uint32_t s = 0; s < run.length; s++)
-            set_apart(f, run.begin + s);
+        REMAT_PUSH(f->scratch, &f->runs, run);
+        for (uint32_t s = run.begin; s < run.begin + run.length; s++)
+            f->spans[s].hash = s;
     }
-    return nodes;
 }
 
 /* --- the whole --- */
@@ -204,9 +343,9 @@ static void take_run(struct finder *f, const struct run *run)
     struct remat_stack stack = {.period = run->period, .length = run->length};
     REMAT_NEW(f->arena, stack.bottlenecks, run->length);
     for (uint32_t s = 0; s < run->length; s++)
-        stack.bottlenecks[s] = f->way.items[run->begin + s].end;
+        stack.bottlenecks[s] = f->spans[run->begin + s].end;
     for (uint32_t n = 0; n < f->graph->node_count; n++) {
-        uint32_t s = f->way.in[n];
+        uint32_t s = f->in[n];
         if (remat_is_none(s) || s < run->begin || s - run->begin >= run->length)
             continue;
         f->out->stack_of[n] = (uint32_t)f->stacks.count;
@@ -218,14 +357,29 @@ static void take_run(struct finder *f, const struct run *run)
 void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *graph,
                        const bool *written, struct remat_stacks *out)
 {
-    struct finder f = {.arena = arena, .graph = graph, .written = written, .out = out};
+    struct finder f = {.arena = arena,
+                       .scratch = remat_scratch_open(arena->ctx),
+                       .graph = graph,
+                       .written = written,
+                       .out = out};
     *out = (struct remat_stacks){0};
     REMAT_NEW(arena, out->stack_of, graph->node_count);
     REMAT_NEW(arena, out->span_of, graph->node_count);
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
-    remat_post_dominators_find(arena, graph, &f.tree);
-    remat_spans_init(arena, graph, &f.way);
+    remat_post_dominators_find(f.scratch, graph, &f.tree);
+    uint32_t most = 0;
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        most = f.tree.depth[v] > most ? f.tree.depth[v] : most;
+    most++; /* spans of a way */
+    REMAT_NEW(f.scratch, f.spans, most);
+    REMAT_NEW(f.scratch, f.before, most + 1);
+    REMAT_NEW(f.scratch, f.powers, most + 1);
+    REMAT_NEW(f.scratch, f.place, graph->value_count);
+    REMAT_NEW(f.scratch, f.in, graph->node_count);
+    REMAT_NEW(f.scratch, f.home, graph->node_count);
+    REMAT_NEW(f.scratch, f.hash, graph->node_count);
+    REMAT_NEW(f.scratch, f.readers, graph->node_count);
     find_flow(&f);
     for (uint32_t source; !remat_is_none(source = find_best(&f));) {
         if (f.source != source)
@@ -235,4 +389,5 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     }
     out->count = (uint32_t)f.stacks.count;
     out->stacks = f.stacks.items;
+    remat_scratch_close(f.scratch);
 }
