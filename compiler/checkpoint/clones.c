@@ -328,6 +328,27 @@ static void find_kept(struct extension *x)
     x->c->kept_count = (uint32_t)kept.count;
 }
 
+static void list_makers(struct extension *x)
+{
+    struct remat_clones *c = x->c;
+    const struct remat_graph *g = c->graph;
+    uint32_t count = 0;
+    REMAT_NEW(x->arena, c->node_of, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        c->node_of[v] = g->values[v].node;
+    REMAT_NEW(x->arena, c->first_maker, g->node_count + 1);
+    for (uint32_t n = 0; n < g->node_count; n++)
+        c->first_maker[n + 1] = c->first_maker[n] + g->nodes[n].input_count;
+    REMAT_NEW(x->arena, c->makers, c->first_maker[g->node_count]);
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        for (uint32_t i = 0; i < g->nodes[n].input_count; i++)
+            c->makers[count++] = c->node_of[g->nodes[n].inputs[i].i];
+        for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++)
+            c->slots[s].maker =
+                c->first_maker[n] + (uint32_t)(c->slots[s].input - g->nodes[n].inputs);
+    }
+}
+
 /* Of each site its nodes in graph order. Nodes outside of all have sites of their own. */
 static void list_sites(struct extension *x)
 {
@@ -370,9 +391,7 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     REMAT_PUSH(x.scratch, &x.first_slot, (uint32_t)x.slots.count);
     out->first_slot = remat_copy(arena, x.first_slot.items, count + 1, sizeof *out->first_slot);
     out->slots = remat_copy(arena, x.slots.items, x.slots.count, sizeof *out->slots);
-    REMAT_NEW(arena, out->maker, out->graph->value_count);
-    for (uint32_t v = 0; v < out->graph->value_count; v++)
-        out->maker[v] = out->graph->values[v].node;
+    list_makers(&x);
     out->tail = find_tail(&x);
     out->tail_kernel = find_tail_kernel(&x);
     list_sites(&x);
@@ -412,13 +431,14 @@ static void mark_needed(struct chooser *w, const uint8_t *actions, uint32_t node
     push_needed(w, node);
     while (w->stack_count > 0) {
         uint32_t n = w->stack[--w->stack_count];
-        const struct remat_node_info *info = &c->graph->nodes[n];
         for (uint32_t s = c->first_slot[n]; s < c->first_slot[n + 1]; s++) {
             const struct remat_clone_slot *slot = &c->slots[s];
-            slot->input->i = slot->reads[remat_action_times(actions[slot->root])];
+            uint32_t value = slot->reads[remat_action_times(actions[slot->root])];
+            slot->input->i = value;
+            c->makers[slot->maker] = c->node_of[value];
         }
-        for (uint32_t i = 0; i < info->input_count; i++)
-            push_needed(w, c->maker[info->inputs[i].i]);
+        for (uint32_t m = c->first_maker[n]; m < c->first_maker[n + 1]; m++)
+            push_needed(w, c->makers[m]);
     }
 }
 
@@ -428,9 +448,8 @@ static uint32_t next_maker(const struct chooser *w, struct frame *f)
     const struct remat_clones *c = w->c;
     for (; f->at < c->site_begin[f->site + 1]; f->at++, f->input = 0) {
         uint32_t n = c->site_nodes[f->at];
-        const struct remat_node_info *node = &c->graph->nodes[n];
-        while (w->needed[n] && f->input < node->input_count) {
-            uint32_t maker = c->maker[node->inputs[f->input++].i];
+        while (w->needed[n] && c->first_maker[n] + f->input < c->first_maker[n + 1]) {
+            uint32_t maker = c->makers[c->first_maker[n] + f->input++];
             if (!remat_is_none(maker) && !w->placed[maker] && c->site[maker] != f->site)
                 return maker;
         }

@@ -12,6 +12,7 @@ struct remat_clone_slot {
     remat_value *input;
     uint32_t root;
     uint32_t reads[REMAT_ROUNDS_MAX + 1]; /* by times that the root is recomputed */
+    uint32_t maker;                       /* of clones->makers: where it stands */
 };
 
 struct remat_clones {
@@ -26,13 +27,14 @@ struct remat_clones {
     uint32_t tail;                    /* nodes from here on are the same under every decision */
     uint32_t tail_kernel;             /* and so are kernels, in order of their last nodes */
     /* private */
-    uint32_t *site;  /* by node: its kernel, a rerun, or one of its own */
-    uint32_t *maker; /* by value: its node */
+    uint32_t *site;    /* by node: its kernel, a rerun, or one of its own */
+    uint32_t *node_of; /* by value: that computes it, REMAT_NONE: given */
     uint32_t site_count;
     uint32_t *site_begin, *site_nodes; /* by site: its nodes in graph order */
     uint32_t kept_count, *kept;        /* nodes that compute a gradient, an output or an update */
     uint32_t *first_slot;              /* by node, and one more */
     struct remat_clone_slot *slots;
+    uint32_t *first_maker, *makers; /* by node, and one more: the nodes of its inputs, as set */
 };
 
 /* `rounds`: how often a value may be recomputed, 1 to REMAT_ROUNDS_MAX. The tail is the

@@ -6,7 +6,6 @@
 #include "times.h"
 
 #include "amounts.h"
-#include "ops.h"
 
 enum { PLACES_MAX = 64 };
 
@@ -20,52 +19,50 @@ static const struct remat_fused_kernel *kernel_at(const struct remat_times *t, u
     return &t->settled->kernels->kernels[k];
 }
 
-/* `key` tells a content from what the site has when everything is saved. */
-static void add(const struct remat_times *t, uint32_t kernel, uint64_t ns, uint64_t key,
-                struct remat_times_sum *sum)
+static bool is_early(const struct remat_times *t, uint32_t k)
 {
-    uint64_t *class_ns = &sum->times.ns[t->classes[kernel]];
+    return remat_is_early(kernel_at(t, k)->phase);
+}
+
+static uint64_t mix(uint32_t site, struct remat_site_content content)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t h = (site ^ content.made * odd) + 1;
+    h = (h ^ h >> 29) * odd + content.stored;
+    h = (h ^ h >> 32) * odd;
+    return h ^ h >> 29;
+}
+
+static void add(const struct remat_times *t, uint32_t site, struct remat_site_content content,
+                uint64_t ns, struct remat_times_sum *sum)
+{
+    uint64_t *class_ns = &sum->times.ns[t->classes[site % kernel_count(t)]];
     *class_ns = remat_ns_add(*class_ns, ns);
-    sum->effect += key * UINT64_C(0x9e3779b97f4a7c15) ^ key >> 29;
+    sum->effect += mix(site, content);
 }
 
 /* --- what no decision changes --- */
 
-static void list_candidates(struct remat_times *t)
+static bool is_candidate(const struct remat_times *t, uint32_t v)
+{
+    return !remat_is_none(t->home[v].kernel);
+}
+
+static void place_candidates(struct remat_times *t)
 {
     const struct remat_graph *g = t->settled->graph;
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } list = {0};
     REMAT_NEW(t->arena, t->own_count, kernel_count(t));
-    REMAT_NEW(t->arena, t->list_begin, kernel_count(t) + 1);
-    REMAT_NEW(t->arena, t->place, g->value_count);
+    REMAT_NEW(t->arena, t->home, g->value_count);
+    memset(t->home, 0xff, g->value_count * sizeof *t->home);
     for (uint32_t k = 0; k < kernel_count(t); k++) {
-        const struct remat_inlined *inlined = &t->settled->inlined[k];
-        t->list_begin[k] = (uint32_t)list.count;
         for (uint32_t n = 0; n < kernel_at(t, k)->node_count; n++) {
             const struct remat_node_info *node = &g->nodes[kernel_at(t, k)->nodes[n].i];
             for (uint32_t o = 0; o < node->output_count; o++)
-                if (remat_is_candidate(t->settled, node->outputs[o].i)) {
-                    t->place[node->outputs[o].i] = t->own_count[k]++;
-                    REMAT_PUSH(t->arena, &list, node->outputs[o].i);
-                }
+                if (remat_is_candidate(t->settled, node->outputs[o].i))
+                    t->home[node->outputs[o].i] = (struct remat_times_home){k, t->own_count[k]++};
         }
-        for (uint32_t i = 0; i < inlined->count; i++)
-            REMAT_PUSH(t->arena, &list, inlined->roots[i]);
-        t->too_many |= list.count - t->list_begin[k] > PLACES_MAX;
+        t->too_many |= t->own_count[k] + t->settled->inlined[k].count > PLACES_MAX;
     }
-    t->list_begin[kernel_count(t)] = (uint32_t)list.count;
-    t->lists = list.items;
-}
-
-/* A candidate that the kernel writes or, else, reads. */
-static bool has_candidate(const struct remat_times *t, const struct remat_kernel_operand *operand,
-                          bool written)
-{
-    return ((operand->access & REMAT_ACCESS_WRITE) != 0) == written &&
-           remat_is_candidate(t->settled, operand->value.i);
 }
 
 static void list_reads(struct remat_times *t)
@@ -78,16 +75,15 @@ static void list_reads(struct remat_times *t)
     REMAT_NEW(t->arena, t->read_begin, kernel_count(t) + 1);
     for (uint32_t k = 0; k < kernel_count(t); k++) {
         const struct remat_fused_kernel *kernel = kernel_at(t, k);
-        t->read_begin[k] = (uint32_t)list.count;
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
-            t->lasting[k] |=
-                (operand->access & REMAT_ACCESS_WRITE) && !has_candidate(t, operand, true);
-            if (has_candidate(t, operand, false) && !remat_is_early(kernel->phase))
+            bool written = operand->access & REMAT_ACCESS_WRITE;
+            t->lasting[k] |= written && !is_candidate(t, operand->value.i);
+            if (!written && is_candidate(t, operand->value.i) && !is_early(t, k))
                 REMAT_PUSH(t->arena, &list, operand->value.i);
         }
+        t->read_begin[k + 1] = (uint32_t)list.count;
     }
-    t->read_begin[kernel_count(t)] = (uint32_t)list.count;
     t->reads = list.items;
 }
 
@@ -96,163 +92,129 @@ void remat_times_create(struct remat_arena *arena, const struct remat_settled *s
 {
     struct remat_times *t = out;
     uint32_t count = settled->kernels->count;
-    *t = (struct remat_times){
-        .arena = arena, .settled = settled, .prices = prices, .entry_slots = 1024};
-    REMAT_NEW(arena, t->entries, t->entry_slots);
+    *t = (struct remat_times){.arena = arena, .settled = settled, .prices = prices};
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
-    REMAT_NEW(arena, t->needed, settled->graph->value_count);
+    REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
+    memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
     REMAT_NEW(arena, t->classes, count);
     for (uint32_t k = 0; k < count; k++) {
         t->classes[k] = (uint8_t)remat_cost_class_of(kernel_at(t, k)->kind);
-        if (!remat_is_early(kernel_at(t, k)->phase) && settled->inlined[k].count == 0)
-            add(t, k, t->prices[k].ns, 0, &t->same);
+        if (!is_early(t, k) && settled->inlined[k].count == 0)
+            add(t, k, (struct remat_site_content){0}, t->prices[k].ns, &t->same);
     }
-    list_candidates(t);
+    place_candidates(t);
     list_reads(t);
 }
 
 /* --- contents --- */
 
-static uint64_t place_of(const struct remat_times *t, uint32_t kernel, uint32_t v)
+/* Of a candidate that the kernel makes for itself; 0: it does not. */
+static uint64_t own_bit(const struct remat_times *t, uint32_t kernel, uint32_t v)
 {
-    uint32_t place = t->place[v];
-    if (remat_settled_writer(t->settled, v) != kernel)
-        for (place = t->own_count[kernel]; t->lists[t->list_begin[kernel] + place] != v;)
-            place++;
-    return UINT64_C(1) << place;
+    const struct remat_inlined *inlined = &t->settled->inlined[kernel];
+    if (t->home[v].kernel == kernel)
+        return (uint64_t)t->settled->inlined_by_all[v] << t->home[v].place;
+    for (uint32_t i = 0; i < inlined->count; i++)
+        if (inlined->roots[i] == v)
+            return UINT64_C(1) << (t->own_count[kernel] + i);
+    return 0;
 }
 
-/* As remat_action_times, which is elsewhere: this is called for every value. */
-static inline uint32_t times_of(uint8_t action)
+/* What is saved the forward kernel stores. */
+static void need(struct remat_times *t, uint32_t v)
 {
-    return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
+    if (is_candidate(t, v))
+        t->sites[t->home[v].kernel].stored |= UINT64_C(1) << t->home[v].place;
 }
 
-static void make(struct remat_times *t, uint32_t site, uint32_t v)
+static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand)
 {
-    struct remat_site_content *content = &t->sites[site];
-    uint64_t bit = place_of(t, site % kernel_count(t), v);
+    uint32_t v = demand.value, site = demand.site, count = kernel_count(t);
+    uint32_t times = remat_action_times(actions[v]), round = site / count;
     const struct remat_slice *slice = &t->settled->slices[v];
-    if (content->made & bit)
-        return;
-    content->made |= bit;
-    content->runs = true;
-    for (uint32_t r = 0; r < slice->read_count; r++)
-        REMAT_PUSH(t->arena, &t->demands,
-                   ((struct remat_times_demand){site, slice->reads[r].root}));
-}
-
-static void read_value(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
-{
-    uint32_t kernel = site % kernel_count(t), round = site / kernel_count(t), writer, source;
-    uint32_t times = remat_is_candidate(t->settled, v) ? times_of(actions[v]) : 0;
     if (times == 0) {
-        t->needed[v] = 1;
+        need(t, v);
         return;
     }
-    writer = remat_settled_writer(t->settled, v);
-    if (writer == kernel ? t->settled->inlined_by_all[v]
-                         : remat_settled_inlines(t->settled, kernel, v)) {
-        make(t, site, v);
-        return;
+    uint64_t bit = own_bit(t, site % count, v);
+    if (!bit) {
+        bit = UINT64_C(1) << t->home[v].place;
+        round = round ? round : t->last_round;
+        site = (times < round ? times : round) * count + t->home[v].kernel;
+        t->sites[site].stored |= site == demand.site ? 0 : bit;
     }
-    round = round ? round : t->last_round;
-    source = (times < round ? times : round) * kernel_count(t) + writer;
-    if (source != site)
-        t->sites[source].stored |= place_of(t, writer, v);
-    make(t, source, v);
+    if (t->sites[site].made & bit)
+        return;
+    t->sites[site].made |= bit;
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        if (is_candidate(t, slice->reads[r].root))
+            REMAT_PUSH(t->arena, &t->demands,
+                       ((struct remat_times_demand){site, slice->reads[r].root}));
 }
 
-/* What a site reads, and all that this asks for. */
-static void read_all(struct remat_times *t, const uint8_t *actions, uint32_t site, uint32_t v)
+/* All that the kernels of the backward pass ask for. */
+static void meet_all(struct remat_times *t, const uint8_t *actions)
 {
-    read_value(t, actions, site, v);
-    while (t->demands.count > 0) {
-        struct remat_times_demand d = t->demands.items[--t->demands.count];
-        read_value(t, actions, d.site, d.value);
-    }
+    for (uint32_t k = 0; k < kernel_count(t); k++)
+        for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++) {
+            meet(t, actions, (struct remat_times_demand){k, t->reads[r]});
+            while (t->demands.count > 0)
+                meet(t, actions, t->demands.items[--t->demands.count]);
+        }
 }
 
 /* --- prices of contents --- */
 
-static uint64_t key_of(uint32_t site, uint64_t made, uint64_t stored)
-{
-    uint64_t words[] = {site, made, stored};
-    uint64_t key = remat_hash(words, sizeof words, 0);
-    return key ? key : 1;
-}
-
-static struct remat_times_entry *entry_at(const struct remat_times *t, uint64_t key)
-{
-    size_t at = (size_t)key & (t->entry_slots - 1);
-    while (t->entries[at].key && t->entries[at].key != key)
-        at = (at + 1) & (t->entry_slots - 1);
-    return &t->entries[at];
-}
-
-static void add_entry(struct remat_times *t, struct remat_times_entry entry)
-{
-    if (2 * (t->entry_count + 1) > t->entry_slots) {
-        struct remat_times_entry *old = t->entries;
-        size_t count = t->entry_slots;
-        t->entry_slots *= 2;
-        REMAT_NEW(t->arena, t->entries, t->entry_slots);
-        for (size_t i = 0; i < count; i++)
-            if (old[i].key)
-                *entry_at(t, old[i].key) = old[i];
-    }
-    t->entry_count++;
-    *entry_at(t, entry.key) = entry;
-}
-
 /* Reruns of both rounds are the same kernels. */
-static uint64_t content_key(const struct remat_times *t, uint32_t site)
+static uint32_t *first_entry(const struct remat_times *t, uint32_t site)
 {
-    uint32_t kernel = site % kernel_count(t), rerun = site >= kernel_count(t);
-    return key_of(kernel + rerun * kernel_count(t), t->sites[site].made, t->sites[site].stored);
+    uint32_t count = kernel_count(t);
+    return &t->first_entry[site < count ? site : count + site % count];
+}
+
+static const struct remat_times_entry *find_entry(const struct remat_times *t, uint32_t site,
+                                                  struct remat_site_content content)
+{
+    uint32_t e = *first_entry(t, site);
+    while (!remat_is_none(e)) {
+        const struct remat_times_entry *entry = &t->entries.items[e];
+        if (entry->content.made == content.made && entry->content.stored == content.stored)
+            return entry;
+        e = entry->next;
+    }
+    return NULL;
 }
 
 static void add_content(const struct remat_times *t, uint32_t site, struct remat_times_sum *sum)
 {
     uint32_t kernel = site % kernel_count(t);
-    if (kernel_at(t, kernel)->kind != REMAT_KERNEL_program) {
-        uint64_t key = key_of(site, t->sites[site].made, t->sites[site].stored);
-        add(t, kernel, t->prices[kernel].ns, key + site, sum);
-        return;
+    uint64_t ns = t->prices[kernel].ns;
+    if (kernel_at(t, kernel)->kind == REMAT_KERNEL_program && t->sites[site].made) {
+        const struct remat_times_entry *entry = find_entry(t, site, t->sites[site]);
+        sum->known &= entry != NULL;
+        ns = entry ? entry->ns : 0;
     }
-    uint64_t key = content_key(t, site);
-    const struct remat_times_entry *entry = entry_at(t, key);
-    sum->known &= entry->key != 0;
-    add(t, kernel, entry->key ? entry->ns : 0, key + site, sum);
+    add(t, site, t->sites[site], ns, sum);
 }
 
-static uint64_t stored_in(const struct remat_times *t, uint32_t kernel)
+static void add_forward(struct remat_times *t, uint32_t k, struct remat_times_sum *sum)
 {
-    uint64_t stored = 0;
-    for (uint32_t i = 0; i < t->own_count[kernel]; i++)
-        if (t->needed[t->lists[t->list_begin[kernel] + i]])
-            stored |= UINT64_C(1) << i;
-    return stored;
-}
-
-static void add_forward(struct remat_times *t, uint32_t kernel, struct remat_times_sum *sum)
-{
-    uint64_t stored = stored_in(t, kernel), key = key_of(kernel, UINT64_MAX, stored);
-    const struct remat_times_entry *entry = entry_at(t, key);
-    const struct remat_fused_kernel *whole = kernel_at(t, kernel);
-    if (!stored && !t->lasting[kernel])
+    const struct remat_fused_kernel *whole = kernel_at(t, k);
+    uint64_t ns = t->prices[k].ns;
+    if (!t->sites[k].stored && !t->lasting[k])
         return;
-    if (whole->kind != REMAT_KERNEL_program) {
-        add(t, kernel, t->prices[kernel].ns, kernel, sum);
+    if (whole->kind == REMAT_KERNEL_program) {
+        const struct remat_times_entry *entry = find_entry(t, k, t->sites[k]);
+        sum->known &= entry != NULL;
+        ns = entry ? entry->ns : 0;
+        for (uint32_t l = entry ? entry->load_begin : 0; entry && l < entry->load_end; l++)
+            need(t, t->loads.items[l]);
+    } else {
         for (uint32_t o = 0; o < whole->operand_count; o++)
             if (!(whole->operands[o].access & REMAT_ACCESS_WRITE))
-                t->needed[whole->operands[o].value.i] = 1;
-        return;
+                need(t, whole->operands[o].value.i);
     }
-    sum->known &= entry->key != 0;
-    add(t, kernel, entry->ns, key, sum);
-    for (uint32_t l = entry->load_begin; l < entry->load_end; l++)
-        t->needed[t->loads.items[l]] = 1;
+    add(t, k, t->sites[k], ns, sum);
 }
 
 struct remat_times_sum remat_times_find(struct remat_times *t,
@@ -266,21 +228,17 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     if (t->too_many)
         return sum;
     memset(t->sites, 0, (1 + rounds) * (size_t)count * sizeof *t->sites);
-    memset(t->needed, 0, g->value_count);
     for (uint32_t o = 0; o < g->output_count; o++)
-        t->needed[t->settled->facts.root[g->outputs[o].i]] = 1;
+        need(t, t->settled->facts.root[g->outputs[o].i]);
+    meet_all(t, decision->actions);
     for (uint32_t k = 0; k < count; k++)
-        for (uint32_t r = t->read_begin[k]; r < t->read_begin[k + 1]; r++)
-            read_all(t, decision->actions, k, t->reads[r]);
-    for (uint32_t k = 0; k < count; k++)
-        if (t->settled->inlined[k].count > 0 && !t->sites[k].made &&
-            !remat_is_early(kernel_at(t, k)->phase))
-            add(t, k, t->prices[k].ns, 0, &sum);
-    for (uint32_t s = 0; s < (1 + rounds) * count; s++)
-        if (t->sites[s].runs)
+        if (t->settled->inlined[k].count > 0 && !is_early(t, k))
+            add_content(t, k, &sum);
+    for (uint32_t s = count; s < (1 + rounds) * count; s++)
+        if (t->sites[s].made)
             add_content(t, s, &sum);
     for (uint32_t k = count; k-- > 0;)
-        if (remat_is_early(kernel_at(t, k)->phase))
+        if (is_early(t, k))
             add_forward(t, k, &sum);
     return sum;
 }
@@ -288,21 +246,26 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
 void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
                        const struct remat_fused_kernel *kernel, uint64_t ns)
 {
+    uint32_t site = graph->nodes[kernel->nodes[0].i].kernel;
+    bool forward = site < kernel_count(t) && is_early(t, site);
     struct remat_times_entry entry = {.ns = ns, .load_begin = (uint32_t)t->loads.count};
-    uint32_t site = graph->nodes[kernel->nodes[0].i].kernel, k = site % kernel_count(t);
-    bool forward = site < kernel_count(t) && remat_is_early(kernel_at(t, k)->phase);
-    uint64_t stored = 0;
-    if (t->too_many || (!forward && (!t->sites[site].runs || kernel->kind != REMAT_KERNEL_program)))
+    if (t->too_many || kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site].made))
+        return;
+    if (!forward)
+        entry.content = t->sites[site];
+    for (uint32_t o = 0; forward && o < kernel->operand_count; o++) {
+        uint32_t v = kernel->operands[o].value.i;
+        if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) && is_candidate(t, v))
+            entry.content.stored |= UINT64_C(1) << t->home[v].place;
+    }
+    if (find_entry(t, site, entry.content))
         return;
     for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
-        if (has_candidate(t, &kernel->operands[o], true))
-            stored |= UINT64_C(1) << t->place[kernel->operands[o].value.i];
-    entry.key = forward ? key_of(k, UINT64_MAX, stored) : content_key(t, site);
-    if (entry_at(t, entry.key)->key)
-        return;
-    for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
-        if (has_candidate(t, &kernel->operands[o], false))
+        if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
+            is_candidate(t, kernel->operands[o].value.i))
             REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value.i);
     entry.load_end = (uint32_t)t->loads.count;
-    add_entry(t, entry);
+    entry.next = *first_entry(t, site);
+    *first_entry(t, site) = (uint32_t)t->entries.count;
+    REMAT_PUSH(t->arena, &t->entries, entry);
 }

@@ -8,15 +8,10 @@
 #include "sensitivity.h"
 #include "settle.h"
 
-struct remat_times_entry { /* a content of a site */
-    uint64_t key;          /* 0: empty */
-    uint64_t ns;
-    uint32_t load_begin, load_end; /* of a forward kernel: candidates that it loads */
-};
-
-struct remat_site_content { /* bits by place in the kernel's list */
+/* Which candidates a site makes, and which of its kernel's own it stores: bits by place, those of
+ * the kernel's own candidates, then those that it inlines. */
+struct remat_site_content {
     uint64_t made, stored;
-    bool runs;
 };
 
 struct remat_times_sum {
@@ -30,16 +25,24 @@ struct remat_times {
     const struct remat_settled *settled;
     const struct remat_price *prices; /* by kernel: with everything saved */
     uint8_t *classes;                 /* by kernel: enum remat_cost_class */
-    struct remat_times_sum
-        same; /* of kernels of the backward pass that are the same in all plans */
-    /* By kernel: its own candidates, then those that it inlines. */
-    uint32_t *own_count, *list_begin, *lists;
-    uint32_t *place;              /* by value: in its own kernel's list */
+    struct remat_times_sum same;      /* of kernels of the backward pass that are so in all plans */
+    struct remat_times_home { /* by value: where it is made, kernel REMAT_NONE: no candidate */
+        uint32_t kernel, place;
+    } * home;
+    uint32_t *own_count;          /* by kernel: its candidates */
     bool *lasting;                /* by kernel: it writes what is no candidate */
     uint32_t *read_begin, *reads; /* by kernel of the backward pass: candidates that it reads */
     bool too_many;                /* candidates in one kernel: there is no sum */
-    struct remat_times_entry *entries; /* open addressing */
-    size_t entry_slots, entry_count;
+    struct {
+        struct remat_times_entry {
+            struct remat_site_content content;
+            uint64_t ns;
+            uint32_t load_begin, load_end; /* of a forward kernel: candidates that it loads */
+            uint32_t next;                 /* of the same kernel; REMAT_NONE: no other */
+        } * items;
+        size_t count, capacity;
+    } entries;
+    uint32_t *first_entry; /* by kernel, then by the kernel of a rerun */
     struct {
         uint32_t *items;
         size_t count, capacity;
@@ -52,8 +55,7 @@ struct remat_times {
             uint32_t site, value;
         } * items;
         size_t count, capacity;
-    } demands;       /* of sites for values, to be looked at */
-    uint8_t *needed; /* by value: the original is read */
+    } demands; /* of sites for candidates, to be looked at */
 };
 
 /* `prices`: by kernel, everything saved. */

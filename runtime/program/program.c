@@ -68,11 +68,6 @@ uint32_t remat_action_nested(uint32_t action)
                                             : action;
 }
 
-uint32_t remat_action_times(uint32_t action)
-{
-    return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
-}
-
 const char *remat_cost_source_name(uint32_t source)
 {
     static const char *const names[REMAT_COST_SOURCES] = {

@@ -162,8 +162,12 @@ enum remat_action {
     REMAT_ACTION_NESTED_FUSED = 4,
 };
 enum { REMAT_ACTION_COUNT = REMAT_ACTION_NESTED_FUSED + 1 };
+/* How often it has a value recomputed. */
+static inline uint32_t remat_action_times(uint32_t action)
+{
+    return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
+}
 const char *remat_action_name(uint32_t action); /* "recompute fused"; NULL when out of range */
-uint32_t remat_action_times(uint32_t action);   /* how often it has a value recomputed */
 uint32_t remat_action_nested(uint32_t action);  /* RECOMPUTE and FUSED: the same nested */
 
 /* What was decided for a forward value that the backward pass needs. */
