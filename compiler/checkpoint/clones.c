@@ -137,8 +137,8 @@ static void reserve(struct extension *x)
             values += x->c->rounds * (size_t)g->nodes[n].output_count;
         }
     for (uint32_t k = 0; k < kernel_count(x); k++)
-        for (uint32_t i = 0; i < x->s->inlined[k].count; i++) {
-            uint32_t made = x->s->slices[x->s->inlined[k].roots[i]].node_count;
+        for (size_t i = 0; i < x->s->inlined[k].count; i++) {
+            uint32_t made = x->s->slices[x->s->inlined[k].items[i]].node_count;
             bool early = remat_is_early(x->s->kernels->kernels[k].phase);
             nodes += early ? x->c->rounds * made : made;
             values += early ? x->c->rounds * made : made;

@@ -12,10 +12,8 @@
 
 #include <math.h>
 
-enum { ITEMS_MAX = 64 }; /* of a kernel, whose arithmetic is charged */
-
-struct need { /* a site needs a root where a task runs, for a slice of the kernel `writer` */
-    uint32_t root, task, writer;
+struct need { /* a site needs `root` for the slice of `made`, where the task of that runs */
+    uint32_t root, made;
     uint32_t leaf; /* what it loads at least for the root: that, or what that is made of */
     double leaf_ps;
 };
@@ -30,8 +28,6 @@ struct builder {
     struct remat_device_description device; /* that sites are priced on */
     const struct remat_decision *pinned;
     struct remat_model *out;
-    uint8_t *reads;           /* by item: enum reading */
-    bool *lasting;            /* by node: it runs in the forward pass of every plan */
     uint32_t *task_of_kernel; /* of named kernels */
     struct {
         uint32_t *items;
@@ -52,13 +48,6 @@ struct builder {
     double constant_ps, saved_ps; /* of sites; saved_ps: with everything saved */
 };
 
-enum reading {                  /* who reads an item */
-               READ_EARLY = 1,  /* what of the forward pass or the loss runs in every plan, in
-                                   another kernel */
-               READ_LOADED = 2, /* a kernel of the backward pass from memory, whatever is decided */
-               READ_LATE = 4,   /* a kernel of the backward pass or the optimizer */
-};
-
 static const struct remat_fused_kernel *kernel_at(const struct builder *b, uint32_t k)
 {
     return &b->kernels->kernels[k];
@@ -67,26 +56,6 @@ static const struct remat_fused_kernel *kernel_at(const struct builder *b, uint3
 static bool is_program(const struct builder *b, uint32_t kernel)
 {
     return kernel_at(b, kernel)->kind == REMAT_KERNEL_program;
-}
-
-static uint32_t root_of(const struct builder *b, uint32_t item)
-{
-    return b->out->item_value[item].i;
-}
-
-static uint32_t writer_of(const struct builder *b, uint32_t item)
-{
-    return remat_settled_writer(b->s, root_of(b, item));
-}
-
-static bool is_candidate(const struct builder *b, uint32_t item)
-{
-    return remat_is_candidate(b->s, root_of(b, item));
-}
-
-static const struct remat_slice *slice_of(const struct builder *b, uint32_t item)
-{
-    return &b->s->slices[root_of(b, item)];
 }
 
 static bool is_pinned(const struct builder *b, uint32_t v, enum remat_action action)
@@ -100,15 +69,9 @@ static void find_items(struct builder *b)
 {
     uint32_t count = 0;
     struct remat_model *out = b->out;
-    bool *written;
-    REMAT_NEW(b->arena, written, b->graph->value_count);
-    for (uint32_t k = 0; k < b->kernels->count; k++)
-        for (uint32_t o = 0; o < kernel_at(b, k)->operand_count; o++)
-            if (kernel_at(b, k)->operands[o].access == REMAT_ACCESS_WRITE)
-                written[kernel_at(b, k)->operands[o].value.i] = true;
     for (uint32_t v = 0; v < b->graph->value_count; v++) {
         bool item = b->s->facts.forward[v] && b->s->facts.root[v] == v &&
-                    (written[v] || remat_is_candidate(b->s, v));
+                    (b->s->written[v] || remat_is_candidate(b->s, v));
         out->item_of[v] = item ? count++ : REMAT_NONE;
     }
     out->item_count = count;
@@ -118,76 +81,13 @@ static void find_items(struct builder *b)
             out->item_value[out->item_of[v]] = (remat_value){v};
 }
 
-/* Early nodes that lead to an output or to what is no candidate and read later. Others may go where
- * what they lead to need not be stored. */
-static void find_lasting(struct builder *b)
+static struct remat_border_item describe_item(const struct builder *b, uint32_t v)
 {
-    const struct remat_graph *g = b->graph;
-    bool *needed; /* by value */
-    REMAT_NEW(b->arena, b->lasting, g->node_count);
-    REMAT_NEW(b->arena, needed, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++)
-        needed[v] = b->s->facts.output[b->s->facts.root[v]];
-    for (uint32_t n = g->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[n];
-        bool early = remat_is_early(node->phase);
-        for (uint32_t o = 0; o < node->output_count; o++)
-            b->lasting[n] |= early && needed[node->outputs[o].i];
-        for (uint32_t i = 0; i < node->input_count && (!early || b->lasting[n]); i++) {
-            uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
-            bool candidate = !remat_is_none(root) && remat_is_candidate(b->s, root);
-            if (early || !candidate)
-                needed[node->inputs[i].i] = true;
-        }
-    }
-}
-
-/* Items that lasting nodes of other kernels read. */
-static void find_early(struct builder *b)
-{
-    for (uint32_t n = 0; n < b->graph->node_count; n++) {
-        const struct remat_node_info *node = &b->graph->nodes[n];
-        for (uint32_t i = 0; b->lasting[n] && i < remat_op_reads(node); i++) {
-            uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
-            uint32_t item = remat_is_none(root) ? REMAT_NONE : b->out->item_of[root];
-            if (!remat_is_none(item) && writer_of(b, item) != b->kernels->kernel_of_node[n] &&
-                !remat_is_none(b->kernels->kernel_of_node[n]))
-                b->reads[item] |= READ_EARLY;
-        }
-    }
-}
-
-static void find_readers(struct builder *b)
-{
-    REMAT_NEW(b->arena, b->reads, b->out->item_count);
-    find_lasting(b);
-    find_early(b);
-    for (uint32_t k = 0; k < b->kernels->count; k++)
-        for (uint32_t o = 0; o < kernel_at(b, k)->operand_count; o++) {
-            const struct remat_kernel_operand *operand = &kernel_at(b, k)->operands[o];
-            uint32_t item = b->out->item_of[operand->value.i];
-            if (remat_is_none(item) || (operand->access & REMAT_ACCESS_WRITE))
-                continue;
-            bool inlined = remat_settled_inlines(b->s, k, operand->value.i);
-            if (!remat_is_early(kernel_at(b, k)->phase))
-                b->reads[item] |= READ_LATE | (inlined ? 0 : READ_LOADED);
-        }
-}
-
-/* A recomputed item is made by a rerun for certain: a kernel of the backward pass loads it. */
-static bool is_rerun(const struct builder *b, uint32_t item)
-{
-    return !b->s->inlined_by_all[root_of(b, item)] && (b->reads[item] & READ_LOADED);
-}
-
-static struct remat_border_item describe_item(const struct builder *b, uint32_t item)
-{
-    uint32_t v = root_of(b, item);
     struct remat_border_item described = {
         .bytes = remat_align_up(remat_storage_bytes(&b->graph->values[v]), REMAT_ALIGNMENT),
         .kept = b->s->facts.output[v] || is_pinned(b, v, REMAT_ACTION_SAVE),
         .recomputed = is_pinned(b, v, REMAT_ACTION_RECOMPUTE),
-        .wanted = (b->reads[item] & READ_LATE) != 0,
+        .wanted = (b->s->reads[v] & REMAT_READ_LATE) != 0,
     };
     return described;
 }
@@ -199,16 +99,16 @@ static void push_input(struct builder *b, uint32_t root)
         REMAT_PUSH(b->arena, &b->inputs, item);
 }
 
-static void add_task(struct builder *b, uint32_t item, uint32_t task)
+static void add_task(struct builder *b, uint32_t v, struct remat_border_task *made)
 {
-    uint32_t writer = writer_of(b, item);
-    struct remat_border_task *made = &b->out->border.tasks[task];
+    uint32_t writer = remat_settled_writer(b->s, v);
+    const struct remat_slice *slice = &b->s->slices[v];
     made->input_begin = (uint32_t)b->inputs.count;
-    made->forbidden = !is_candidate(b, item);
+    made->forbidden = !remat_is_candidate(b->s, v);
     made->again_ps = 1000 * (int64_t)b->prices[writer].ns;
     if (is_program(b, writer)) {
-        for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++)
-            push_input(b, slice_of(b, item)->reads[r].root);
+        for (uint32_t r = 0; r < slice->read_count; r++)
+            push_input(b, slice->reads[r].root);
     } else {
         const struct remat_node_info *node = &b->graph->nodes[kernel_at(b, writer)->nodes[0].i];
         for (uint32_t i = 0; i < remat_op_reads(node); i++)
@@ -218,29 +118,26 @@ static void add_task(struct builder *b, uint32_t item, uint32_t task)
     made->input_end = (uint32_t)b->inputs.count;
 }
 
+/* One for each item, but for those of a named kernel together. */
 static void add_tasks(struct builder *b)
 {
     struct remat_border *border = &b->out->border;
-    uint32_t tasks = 0, count = b->out->item_count;
+    uint32_t count = b->out->item_count;
     border->item_count = count;
     REMAT_NEW(b->arena, border->items, count);
     REMAT_NEW(b->arena, border->tasks, count);
-    REMAT_NEW(b->arena, b->task_of_kernel, b->kernels->count);
+    REMAT_NEW(b->scratch, b->task_of_kernel, b->kernels->count);
     memset(b->task_of_kernel, 0xff, b->kernels->count * sizeof *b->task_of_kernel);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t writer = writer_of(b, i);
-        bool named = !is_program(b, writer);
-        border->items[i] = describe_item(b, i);
-        if (named && !remat_is_none(b->task_of_kernel[writer])) {
-            border->items[i].task = b->task_of_kernel[writer];
-            continue;
+        uint32_t v = b->out->item_value[i].i, writer = remat_settled_writer(b->s, v);
+        uint32_t *task = &b->task_of_kernel[writer];
+        border->items[i] = describe_item(b, v);
+        if (remat_is_none(*task) || is_program(b, writer)) {
+            *task = border->task_count++;
+            add_task(b, v, &border->tasks[*task]);
         }
-        border->items[i].task = tasks;
-        if (named)
-            b->task_of_kernel[writer] = tasks;
-        add_task(b, i, tasks++);
+        border->items[i].task = *task;
     }
-    border->task_count = tasks;
     border->inputs = b->inputs.items;
 }
 
@@ -266,9 +163,10 @@ static double moved_ps(const struct builder *b, uint32_t kernel, uint32_t root)
            b->device.memory_bytes_per_ns;
 }
 
-static uint32_t task_node(const struct builder *b, uint32_t item)
+static uint32_t task_node(const struct builder *b, uint32_t root)
 {
-    return remat_border_task_node(&b->out->border, b->out->border.items[item].task);
+    return remat_border_task_node(&b->out->border,
+                                  b->out->border.items[b->out->item_of[root]].task);
 }
 
 /* Extras are numbered behind the tasks. */
@@ -285,10 +183,10 @@ static void add_arc(struct builder *b, uint32_t from, uint32_t to, int64_t ps)
         REMAT_PUSH(b->arena, &b->arcs, ((struct remat_border_arc){from, to, ps}));
 }
 
-static void charge_task(struct builder *b, uint32_t item, double ps)
+static void charge_task(struct builder *b, uint32_t root, double ps)
 {
-    struct remat_border_task *task = &b->out->border.tasks[b->out->border.items[item].task];
-    task->cost_ps += remat_ps(floor(ps));
+    const struct remat_border *border = &b->out->border;
+    border->tasks[border->items[b->out->item_of[root]].task].cost_ps += remat_ps(floor(ps));
 }
 
 /* --- what a site reads --- */
@@ -304,15 +202,15 @@ static bool may_make(const struct builder *b, uint32_t kernel, bool rerun, uint3
  */
 static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, struct need *need)
 {
-    uint32_t item = b->out->item_of[need->root];
+    const struct remat_slice *slice = &b->s->slices[need->root];
     bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), need->root);
     double most_ps = 0;
     need->leaf = need->root;
-    need->leaf_ps = reads ? 0 : load_ps(b, need->writer, need->root);
-    if (need->leaf_ps == 0 || remat_is_none(item) || !may_make(b, kernel, rerun, need->root))
+    need->leaf_ps = reads ? 0 : load_ps(b, remat_settled_writer(b->s, need->made), need->root);
+    if (need->leaf_ps == 0 || !may_make(b, kernel, rerun, need->root))
         return;
-    for (uint32_t r = 0; r < slice_of(b, item)->read_count; r++) {
-        struct need of = {slice_of(b, item)->reads[r].root, need->task, writer_of(b, item), 0, 0};
+    for (uint32_t r = 0; r < slice->read_count; r++) {
+        struct need of = {.root = slice->reads[r].root, .made = need->root};
         find_leaf(b, kernel, rerun, &of);
         if (of.leaf_ps > most_ps) {
             most_ps = of.leaf_ps;
@@ -348,9 +246,9 @@ static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struc
     uint32_t own = add_extra(b, may ? 0 : ps);
     for (const struct need *n = need; n < b->needs.items + b->needs.count; n++) {
         if (n->root == need->root)
-            add_arc(b, remat_border_task_node(&b->out->border, n->task), own, REMAT_BORDER_RULE);
+            add_arc(b, task_node(b, n->made), own, REMAT_BORDER_RULE);
         if (n == need && may)
-            add_arc(b, own, task_node(b, b->out->item_of[need->root]), remat_ps(floor(ps)));
+            add_arc(b, own, task_node(b, need->root), remat_ps(floor(ps)));
     }
 }
 
@@ -377,13 +275,12 @@ static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
         if (needs[n].leaf_ps > 0) {
             const struct charge *charge = find_charge(b, &list, &needs[n]);
             charged = charge->least_ps;
-            add_arc(b, remat_border_task_node(&b->out->border, needs[n].task), charge->node,
-                    REMAT_BORDER_RULE);
+            add_arc(b, task_node(b, needs[n].made), charge->node, REMAT_BORDER_RULE);
         }
         for (size_t m = 0; m < b->needs.count; m++)
             if (needs[m].root == root) {
                 first &= m >= n;
-                all = fmin(all, load_ps(b, needs[m].writer, root));
+                all = fmin(all, load_ps(b, remat_settled_writer(b->s, needs[m].made), root));
             }
         bool reads = !rerun && remat_kernel_reads(kernel_at(b, kernel), root);
         if (first && !reads && all >= charged + 1)
@@ -392,38 +289,24 @@ static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
     b->needs.count = 0;
 }
 
-static void need_slice(struct builder *b, uint32_t item)
+static void need_slice(struct builder *b, uint32_t root)
 {
-    const struct remat_slice *slice = slice_of(b, item);
+    const struct remat_slice *slice = &b->s->slices[root];
     for (uint32_t r = 0; r < slice->read_count; r++)
-        REMAT_PUSH(b->arena, &b->needs,
-                   ((struct need){slice->reads[r].root, b->out->border.items[item].task,
-                                  writer_of(b, item), 0, 0}));
-}
-
-/* Each of the items' own share of the arithmetic that makes them all: what it alone needs. */
-static void charge_flops(struct builder *b, const uint32_t *items, uint32_t count)
-{
-    uint32_t roots[ITEMS_MAX];
-    if (count == 0 || count > ITEMS_MAX)
-        return;
-    for (uint32_t i = 0; i < count; i++)
-        roots[i] = root_of(b, items[i]);
-    double all_ns = remat_settled_load(b->scratch, b->s, roots, count, &b->device).compute_ns;
-    for (uint32_t i = 0; i < count; i++) { /* the others: all but roots[0] */
-        roots[0] = root_of(b, items[i]);
-        roots[i] = root_of(b, items[0]);
-        struct remat_load rest = {0};
-        if (count > 1)
-            rest = remat_settled_load(b->scratch, b->s, roots + 1, count - 1, &b->device);
-        if (all_ns > rest.compute_ns)
-            charge_task(b, items[i], 1000 * (all_ns - rest.compute_ns));
-        roots[i] = root_of(b, items[i]);
-    }
-    remat_arena_reset(b->scratch);
+        REMAT_PUSH(b->arena, &b->needs, ((struct need){slice->reads[r].root, root, 0, 0}));
 }
 
 /* --- sites --- */
+
+/* Of a kernel that makes some of its values, as a rerun does. */
+static struct remat_load load_of(struct builder *b, const uint32_t *roots, uint32_t count)
+{
+    struct remat_load load = {0};
+    if (count)
+        load = remat_settled_load(b->scratch, b->s, roots, count, true, &b->device);
+    remat_arena_reset(b->scratch);
+    return load;
+}
 
 static void count_site(struct builder *b, double ps)
 {
@@ -434,7 +317,7 @@ static void count_site(struct builder *b, double ps)
 enum { INLINED_MAX = 6 }; /* of which all sets are looked at, where the longer side changes */
 
 struct set { /* of what a kernel inlines of what it reads itself */
-    uint32_t count, items[INLINED_MAX];
+    uint32_t count, roots[INLINED_MAX];
     double compute_ns[INLINED_MAX]; /* that each adds at least */
 };
 
@@ -445,13 +328,13 @@ static double least_with(const struct builder *b, uint32_t k, const struct set *
 {
     double most_ps = 0;
     for (uint32_t i = 0; i < set->count; i++) {
-        const struct remat_slice *slice = slice_of(b, set->items[i]);
+        const struct remat_slice *slice = &b->s->slices[set->roots[i]];
         if (!(with >> i & 1))
             continue;
         load.compute_ns += set->compute_ns[i];
-        load.memory_ns -= moved_ps(b, k, root_of(b, set->items[i])) / 1000;
+        load.memory_ns -= moved_ps(b, k, set->roots[i]) / 1000;
         for (uint32_t r = 0; r < slice->read_count; r++) {
-            struct need need = {slice->reads[r].root, 0, writer_of(b, set->items[i]), 0, 0};
+            struct need need = {.root = slice->reads[r].root, .made = set->roots[i]};
             find_leaf(b, k, false, &need);
             most_ps = fmax(most_ps, need.leaf_ps);
         }
@@ -481,26 +364,24 @@ static void charge_set(struct builder *b, uint32_t k, const struct set *set, str
         added[with] = least_with(b, k, set, load, with) - base;
     find_shares(set->count, added, shares);
     for (uint32_t i = 0; i < set->count; i++)
-        charge_task(b, set->items[i], 1000 * shares[i]);
+        charge_task(b, set->roots[i], 1000 * shares[i]);
 }
 
 /* The arithmetic that each adds: of several of one kernel the least, since they may share it. */
 static void find_set(struct builder *b, uint32_t k, struct set *out, uint32_t *all)
 {
-    const struct remat_inlined *list = &b->s->inlined[k];
+    const struct remat_roots *list = &b->s->inlined[k];
     *all = 0;
-    for (uint32_t r = 0; r < list->count; r++) {
-        uint32_t item = b->out->item_of[list->roots[r]];
-        struct remat_load load;
-        if (!remat_kernel_reads(kernel_at(b, k), list->roots[r]) || (*all)++ >= INLINED_MAX)
+    for (size_t r = 0; r < list->count; r++) {
+        uint32_t root = list->items[r];
+        if (!remat_kernel_reads(kernel_at(b, k), root) || (*all)++ >= INLINED_MAX)
             continue;
-        load = remat_settled_load(b->scratch, b->s, &list->roots[r], 1, &b->device);
-        remat_arena_reset(b->scratch);
+        double compute_ns = load_of(b, &root, 1).compute_ns;
         for (uint32_t i = 0; i < out->count; i++)
-            if (writer_of(b, out->items[i]) == writer_of(b, item))
-                load.compute_ns = 0;
-        out->items[out->count] = item;
-        out->compute_ns[out->count++] = load.compute_ns;
+            if (remat_settled_writer(b->s, out->roots[i]) == remat_settled_writer(b->s, root))
+                compute_ns = 0;
+        out->roots[out->count] = root;
+        out->compute_ns[out->count++] = compute_ns;
     }
 }
 
@@ -516,7 +397,7 @@ static void add_inlining(struct builder *b, uint32_t k)
     find_set(b, k, &set, &all);
     for (uint32_t i = 0; i < set.count; i++) {
         most += set.compute_ns[i];
-        least -= moved_ps(b, k, root_of(b, set.items[i])) / 1000;
+        least -= moved_ps(b, k, set.roots[i]) / 1000;
     }
     if (most > least && all <= INLINED_MAX) {
         charge_set(b, k, &set, load);
@@ -524,12 +405,12 @@ static void add_inlining(struct builder *b, uint32_t k)
     }
     if (load.compute_ns > load.memory_ns)
         return;
-    for (uint32_t r = 0; r < b->s->inlined[k].count; r++) {
-        uint32_t root = b->s->inlined[k].roots[r];
+    for (size_t r = 0; r < b->s->inlined[k].count; r++) {
+        uint32_t root = b->s->inlined[k].items[r];
         if (!remat_kernel_reads(kernel_at(b, k), root))
             continue;
-        charge_task(b, b->out->item_of[root], -moved_ps(b, k, root));
-        need_slice(b, b->out->item_of[root]);
+        charge_task(b, root, -moved_ps(b, k, root));
+        need_slice(b, root);
     }
     add_loads(b, k, false);
 }
@@ -541,106 +422,80 @@ static double price_without(struct builder *b, uint32_t k, const uint32_t *roots
                             uint32_t without)
 {
     const struct remat_fused_kernel *whole = kernel_at(b, k);
-    const struct remat_graph *g = b->graph;
-    uint8_t *stored = b->s->stored;
-    uint32_t begin = whole->node_count;
-    remat_node *nodes;
-    bool *needed; /* by node of the kernel */
-    REMAT_NEW(b->scratch, nodes, whole->node_count);
-    REMAT_NEW(b->scratch, needed, whole->node_count);
-    for (uint32_t o = 0; o < whole->operand_count; o++)
-        stored[whole->operands[o].value.i] = 1;
-    for (uint32_t i = 0; i < count; i++)
-        stored[roots[i]] = !(without >> i & 1);
-    for (uint32_t n = whole->node_count; n-- > 0;) {
-        const struct remat_node_info *node = &g->nodes[whole->nodes[n].i];
-        if (!stored[node->outputs[0].i] && !needed[n])
-            continue;
-        nodes[--begin] = whole->nodes[n];
-        for (uint32_t i = 0; i < remat_op_reads(node); i++) {
-            uint32_t root = remat_settled_trace(b->s, node->inputs[i]).root;
-            for (uint32_t m = 0; !remat_is_none(root) && m < n; m++)
-                needed[m] |= whole->nodes[m].i == g->values[root].node;
-        }
-    }
+    uint32_t *stored, stored_count = 0;
     double ps = 0;
-    if (begin < whole->node_count) {
-        struct remat_fused_kernel part = remat_fuse_nodes(b->scratch, g, whole, nodes + begin,
-                                                          whole->node_count - begin, stored);
-        struct remat_load load = remat_price_load(g, &part, &b->device);
+    REMAT_NEW(b->scratch, stored, whole->operand_count);
+    for (uint32_t o = 0; o < whole->operand_count; o++) {
+        bool stays = whole->operands[o].access & REMAT_ACCESS_WRITE;
+        for (uint32_t i = 0; i < count; i++)
+            stays &= !(without >> i & 1) || roots[i] != whole->operands[o].value.i;
+        if (stays)
+            stored[stored_count++] = whole->operands[o].value.i;
+    }
+    if (stored_count) {
+        struct remat_load load =
+            remat_settled_load(b->scratch, b->s, stored, stored_count, false, &b->device);
         ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     }
-    for (uint32_t o = 0; o < whole->operand_count; o++)
-        stored[whole->operands[o].value.i] = 0;
     remat_arena_reset(b->scratch);
     return ps;
 }
 
 /* A forward kernel: what it need not store is spared. */
-static void add_stores(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
+static void add_stores(struct builder *b, uint32_t k)
 {
     struct remat_load load = remat_price_load(b->graph, kernel_at(b, k), &b->device);
     double all_ps = 1000 * (b->device.launch_ns + fmax(load.compute_ns, load.memory_ns));
     double costs[1 << STORES_MAX], shares[STORES_MAX];
-    uint32_t roots[STORES_MAX], optional[STORES_MAX], found = 0;
+    uint32_t roots[STORES_MAX], found = 0;
     count_site(b, all_ps);
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t root = root_of(b, items[i]);
-        if ((b->reads[items[i]] & READ_EARLY) || b->s->facts.output[root] ||
+    for (size_t i = 0; i < b->s->own[k].count; i++) {
+        uint32_t root = b->s->own[k].items[i];
+        if ((b->s->reads[root] & REMAT_READ_EARLY) || b->s->facts.output[root] ||
             moved_ps(b, k, root) == 0)
             continue;
-        if (found == STORES_MAX) { /* as if each alone made the kernel run */
+        if (found < STORES_MAX) {
+            roots[found++] = root;
+        } else { /* as if each alone made the kernel run */
             b->constant_ps -= ceil(all_ps);
-            add_arc(b, items[i], task_node(b, items[i]), remat_ps(ceil(all_ps)));
-            continue;
+            add_arc(b, b->out->item_of[root], task_node(b, root), remat_ps(ceil(all_ps)));
         }
-        roots[found] = root;
-        optional[found++] = items[i];
     }
     for (uint32_t without = 0; without < 1u << found; without++)
         costs[without] = price_without(b, k, roots, found, without) - (without ? costs[0] : 0);
     find_shares(found, costs, shares); /* below zero */
     for (uint32_t i = 0; i < found; i++) {
         b->constant_ps += floor(shares[i]);
-        add_arc(b, optional[i], task_node(b, optional[i]), -remat_ps(floor(shares[i])));
+        add_arc(b, b->out->item_of[roots[i]], task_node(b, roots[i]), -remat_ps(floor(shares[i])));
     }
 }
 
-/* Of a rerun for all of the items that it makes for certain. */
-static bool is_bound_by_memory(struct builder *b, const uint32_t *items, uint32_t count)
+/* The rerun of a fused kernel, by the side that is longer when it makes all that a kernel of the
+ * backward pass loads. Of arithmetic each value's share is what it alone needs. */
+static void add_rerun(struct builder *b, uint32_t k)
 {
-    uint32_t roots[ITEMS_MAX], made = 0;
-    struct remat_load load;
-    for (uint32_t i = 0; i < count && made < ITEMS_MAX; i++)
-        if (is_rerun(b, items[i]))
-            roots[made++] = root_of(b, items[i]);
-    if (made == 0)
-        return true;
-    load = remat_settled_load(b->scratch, b->s, roots, made, &b->device);
-    remat_arena_reset(b->scratch);
-    return load.memory_ns >= load.compute_ns;
-}
-
-/* The rerun of a fused kernel. */
-static void add_rerun(struct builder *b, uint32_t k, const uint32_t *items, uint32_t count)
-{
-    uint32_t runs, made = 0, again[ITEMS_MAX];
-    bool memory = is_bound_by_memory(b, items, count);
-    runs = add_extra(b, 1000 * b->device.launch_ns);
+    const struct remat_roots *own = &b->s->own[k];
+    uint32_t runs = add_extra(b, 1000 * b->device.launch_ns), *made, count = 0;
+    REMAT_NEW(b->arena, made, own->count);
+    for (size_t i = 0; i < own->count; i++)
+        if (!b->s->inlined_by_all[own->items[i]] &&
+            (b->s->reads[own->items[i]] & REMAT_READ_LOADED))
+            made[count++] = own->items[i];
+    struct remat_load all = load_of(b, made, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (!is_rerun(b, items[i]))
+        uint32_t root = made[i];
+        add_arc(b, task_node(b, root), runs, REMAT_BORDER_RULE);
+        if (all.memory_ns >= all.compute_ns) {
+            charge_task(b, root, load_ps(b, k, root));
+            need_slice(b, root);
             continue;
-        if (made < ITEMS_MAX)
-            again[made] = items[i];
-        made++;
-        add_arc(b, task_node(b, items[i]), runs, REMAT_BORDER_RULE);
-        if (memory) {
-            charge_task(b, items[i], load_ps(b, k, root_of(b, items[i])));
-            need_slice(b, items[i]);
         }
+        made[i] = made[0]; /* the others: all but made[0] */
+        double rest_ns = load_of(b, made + 1, count - 1).compute_ns;
+        made[i] = root;
+        if (all.compute_ns > rest_ns)
+            charge_task(b, root, 1000 * (all.compute_ns - rest_ns));
     }
-    if (!memory)
-        charge_flops(b, again, made);
     add_loads(b, k, true);
 }
 
@@ -648,43 +503,36 @@ static bool is_lasting(const struct builder *b, uint32_t k)
 {
     bool any = false;
     for (uint32_t n = 0; n < kernel_at(b, k)->node_count; n++)
-        any |= b->lasting[kernel_at(b, k)->nodes[n].i];
+        any |= b->s->lasting[kernel_at(b, k)->nodes[n].i];
     return any;
 }
 
 static void add_sites(struct builder *b)
 {
-    uint32_t *items;
-    REMAT_NEW(b->arena, items, b->out->item_count);
+    struct remat_border *border = &b->out->border;
     for (uint32_t k = 0; k < b->kernels->count; k++) {
-        uint32_t count = 0;
-        const struct remat_fused_kernel *kernel = kernel_at(b, k);
-        for (uint32_t n = 0; n < kernel->node_count; n++)
-            for (uint32_t o = 0; o < b->graph->nodes[kernel->nodes[n].i].output_count; o++) {
-                uint32_t item = b->out->item_of[b->graph->nodes[kernel->nodes[n].i].outputs[o].i];
-                if (!remat_is_none(item) && is_candidate(b, item))
-                    items[count++] = item;
-            }
-        if (is_program(b, k) && remat_is_early(kernel->phase) && count > 0) {
-            add_stores(b, k, items, count);
-            add_rerun(b, k, items, count);
-        } else if (is_program(b, k) && !remat_is_early(kernel->phase) &&
-                   b->s->inlined[k].count > 0) {
+        const struct remat_roots *own = &b->s->own[k];
+        bool early = remat_is_early(kernel_at(b, k)->phase);
+        if (is_program(b, k) && early && own->count > 0) {
+            add_stores(b, k);
+            add_rerun(b, k);
+        } else if (is_program(b, k) && !early && b->s->inlined[k].count > 0) {
             add_inlining(b, k);
-        } else if (remat_is_early(kernel->phase) && count > 0 && !is_lasting(b, k)) {
+        } else if (early && own->count > 0 && !is_lasting(b, k)) {
             double ps = 1000 * (double)b->prices[k].ns;
             b->saved_ps += ps;
-            for (uint32_t i = 0; i < count; i++)
-                add_arc(b, items[i], task_node(b, items[i]), remat_ps(floor(ps / count)));
+            for (size_t i = 0; i < own->count; i++)
+                add_arc(b, b->out->item_of[own->items[i]], task_node(b, own->items[i]),
+                        remat_ps(floor(ps / (double)own->count)));
         } else {
             b->out->least_ns = remat_ns_add(b->out->least_ns, b->prices[k].ns);
         }
     }
-    b->out->border.extra_ps = b->extras.items;
-    b->out->border.extra_count = (uint32_t)b->extras.count;
-    b->out->border.arcs = b->arcs.items;
-    b->out->border.arc_count = (uint32_t)b->arcs.count;
-    b->out->border.constant_ps = remat_ps(floor(b->constant_ps));
+    border->extra_ps = b->extras.items;
+    border->extra_count = (uint32_t)b->extras.count;
+    border->arcs = b->arcs.items;
+    border->arc_count = (uint32_t)b->arcs.count;
+    border->constant_ps = remat_ps(floor(b->constant_ps));
     b->out->saved_ns = remat_ns_add(b->out->least_ns, remat_ns_ceil(b->saved_ps / 1000));
 }
 
@@ -727,7 +575,6 @@ remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
     b.scratch = remat_scratch_open(ctx);
     REMAT_NEW(arena, out->item_of, settled->graph->value_count);
     find_items(&b);
-    find_readers(&b);
     add_tasks(&b);
     add_sites(&b);
     REMAT_TRY(check_costs(&b, device->name));

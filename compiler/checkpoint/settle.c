@@ -11,7 +11,6 @@
 #include "ops.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { NODES_MAX = 48 }; /* as many as fusion puts into a kernel (fuse_groups.c) */
 
@@ -26,7 +25,7 @@ struct readers {
 };
 
 struct settler {
-    struct remat_arena *arena, *scratch;
+    struct remat_arena *arena, *scratch, *once; /* of the result; until the end; of one price */
     struct remat_settled *out;
     struct remat_device_description device;
     struct remat_fuse_facts facts;
@@ -34,10 +33,6 @@ struct settler {
     uint32_t *node_count;    /* by kernel, with all that it inlines */
     bool *runs_again; /* by kernel: for a candidate that a kernel of the backward pass loads */
     struct remat_load *loads; /* by kernel */
-    struct root_list {
-        uint32_t *items;
-        size_t count, capacity;
-    } * lists; /* by kernel: inlined */
 };
 
 static bool has(const struct remat_graph *g, uint32_t node, uint32_t facts)
@@ -68,24 +63,16 @@ struct remat_trace remat_settled_trace(const struct remat_settled *settled, rema
 
 /* --- standing --- */
 
-static void mark_written(const struct remat_kernel_list *kernels, bool *written)
-{
-    for (uint32_t k = 0; k < kernels->count; k++)
-        for (uint32_t o = 0; o < kernels->kernels[k].operand_count; o++)
-            if (kernels->kernels[k].operands[o].access & REMAT_ACCESS_WRITE)
-                written[kernels->kernels[k].operands[o].value.i] = true;
-}
-
 /* In graph order, so that what a value is made of is known. A value that is made of one which its
  * kernel keeps to itself and which may not run again may not either. */
 static void find_standing(struct settler *s, const struct remat_decision *pinned)
 {
     struct remat_settled *out = s->out;
     const struct remat_graph *g = out->graph;
-    bool *written;
-    REMAT_NEW(s->arena, written, g->value_count);
-    REMAT_NEW(s->arena, out->standing, g->value_count);
-    mark_written(out->kernels, written);
+    for (uint32_t k = 0; k < out->kernels->count; k++)
+        for (uint32_t o = 0; o < out->kernels->kernels[k].operand_count; o++)
+            if (out->kernels->kernels[k].operands[o].access & REMAT_ACCESS_WRITE)
+                out->written[out->kernels->kernels[k].operands[o].value.i] = true;
     for (uint32_t n = 0; n < g->node_count; n++) {
         bool once = false;
         if (remat_is_none(out->kernels->kernel_of_node[n]) || has(g, n, REMAT_FACT_VIEW))
@@ -93,108 +80,114 @@ static void find_standing(struct settler *s, const struct remat_decision *pinned
         for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
             struct remat_trace trace = remat_settled_trace(out, g->nodes[n].inputs[i]);
             once |= !remat_is_none(trace.root) && !remat_is_none(g->values[trace.root].node) &&
-                    !written[trace.root] && out->standing[trace.root] == REMAT_STANDING_FIXED;
+                    !out->written[trace.root] && out->standing[trace.root] == REMAT_STANDING_FIXED;
         }
         for (uint32_t o = 0; o < g->nodes[n].output_count && !once; o++) {
             uint32_t v = g->nodes[n].outputs[o].i;
             bool saved = pinned && pinned->reasons[v] && pinned->actions[v] == REMAT_ACTION_SAVE;
-            if (out->facts.recomputable[v])
-                out->standing[v] =
-                    written[v] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
+            if (!out->facts.recomputable[v])
+                continue;
+            out->standing[v] =
+                out->written[v] || saved ? REMAT_STANDING_CANDIDATE : REMAT_STANDING_INTERNAL;
+            if (remat_is_candidate(out, v))
+                REMAT_PUSH(s->arena, &out->own[out->kernels->kernel_of_node[n]], v);
+        }
+    }
+}
+
+/* Early nodes that lead to an output or to what is no candidate and read later. Others may go where
+ * what they lead to need not be stored. */
+static void find_lasting(struct settler *s)
+{
+    const struct remat_settled *settled = s->out;
+    const struct remat_graph *g = settled->graph;
+    bool *needed; /* by value */
+    REMAT_NEW(s->scratch, needed, g->value_count);
+    for (uint32_t v = 0; v < g->value_count; v++)
+        needed[v] = settled->facts.output[settled->facts.root[v]];
+    for (uint32_t n = g->node_count; n-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[n];
+        bool early = remat_is_early(node->phase);
+        for (uint32_t o = 0; o < node->output_count; o++)
+            settled->lasting[n] |= early && needed[node->outputs[o].i];
+        for (uint32_t i = 0; i < node->input_count && (!early || settled->lasting[n]); i++) {
+            uint32_t root = remat_settled_trace(settled, node->inputs[i]).root;
+            bool candidate = !remat_is_none(root) && remat_is_candidate(settled, root);
+            if (early || !candidate)
+                needed[node->inputs[i].i] = true;
         }
     }
 }
 
 /* --- slices --- */
 
-static void add_read(struct remat_arena *arena, struct remat_trace trace, struct remat_slice *slice,
-                     size_t *capacity)
+/* To make `roots`, see remat_settled_load. A kernel's nodes in reverse meet readers first. */
+static struct remat_slice find_slice(const struct remat_settled *settled, struct remat_arena *arena,
+                                     const uint32_t *roots, uint32_t count, bool again)
 {
+    const struct remat_graph *g = settled->graph;
+    uint32_t writer = remat_settled_writer(settled, roots[0]);
+    const struct remat_fused_kernel *kernel = &settled->kernels->kernels[writer];
     struct {
         struct remat_slice_read *items;
         size_t count, capacity;
-    } list = {slice->reads, slice->read_count, *capacity};
-    for (uint32_t r = 0; r < slice->read_count; r++)
-        if (slice->reads[r].root == trace.root) {
-            slice->reads[r].direct &= !trace.viewed;
-            return;
-        }
-    REMAT_PUSH(arena, &list, ((struct remat_slice_read){trace.root, !trace.viewed}));
-    slice->reads = list.items;
-    slice->read_count = (uint32_t)list.count;
-    *capacity = list.capacity;
-}
-
-/* A kernel's nodes in reverse meet readers first. */
-static void find_slice(const struct remat_settled *settled, struct remat_arena *arena,
-                       uint32_t root, struct remat_slice *out)
-{
-    const struct remat_graph *g = settled->graph;
-    const struct remat_fused_kernel *kernel =
-        &settled->kernels->kernels[remat_settled_writer(settled, root)];
-    size_t capacity = 0;
-    bool *needed;
-    *out = (struct remat_slice){0};
+    } reads = {0};
+    bool *needed; /* by node of the kernel */
+    remat_node *nodes;
+    uint32_t begin = kernel->node_count;
     REMAT_NEW(arena, needed, kernel->node_count);
-    REMAT_NEW(arena, out->nodes, kernel->node_count);
+    REMAT_NEW(arena, nodes, kernel->node_count);
     for (uint32_t k = kernel->node_count; k-- > 0;) {
-        uint32_t n = kernel->nodes[k].i;
-        if (!(needed[k] |= g->values[root].node == n))
+        const struct remat_node_info *node = &g->nodes[kernel->nodes[k].i];
+        for (uint32_t r = 0; r < count; r++)
+            needed[k] |= g->values[roots[r]].node == kernel->nodes[k].i;
+        if (!needed[k])
             continue;
-        out->nodes[out->node_count++].i = n;
-        for (uint32_t i = 0; i < remat_op_reads(&g->nodes[n]); i++) {
-            struct remat_trace trace = remat_settled_trace(settled, g->nodes[n].inputs[i]);
+        nodes[--begin] = kernel->nodes[k];
+        for (uint32_t i = 0; i < remat_op_reads(node); i++) {
+            struct remat_trace trace = remat_settled_trace(settled, node->inputs[i]);
             if (remat_is_none(trace.root))
                 continue;
-            if (settled->standing[trace.root] != REMAT_STANDING_INTERNAL) {
-                add_read(arena, trace, out, &capacity);
-                continue;
-            }
-            for (uint32_t m = 0; m < k; m++)
+            bool made = again ? settled->standing[trace.root] == REMAT_STANDING_INTERNAL
+                              : remat_settled_writer(settled, trace.root) == writer;
+            for (uint32_t m = 0; made && m < k; m++)
                 needed[m] |= kernel->nodes[m].i == g->values[trace.root].node;
+            size_t r = 0;
+            while (!made && r < reads.count && reads.items[r].root != trace.root)
+                r++;
+            if (!made && r == reads.count)
+                REMAT_PUSH(arena, &reads, ((struct remat_slice_read){trace.root, true}));
+            if (!made)
+                reads.items[r].direct &= !trace.viewed;
         }
     }
+    return (struct remat_slice){.node_count = kernel->node_count - begin,
+                                .read_count = (uint32_t)reads.count,
+                                .nodes = nodes + begin,
+                                .reads = reads.items};
 }
 
-static int compare_nodes(const void *a, const void *b)
+static void mark_stored(const struct remat_settled *s, const struct remat_slice *slice,
+                        const uint32_t *roots, uint32_t count, uint8_t stored)
 {
-    const remat_node *x = a, *y = b;
-    return x->i < y->i ? -1 : x->i > y->i;
+    for (uint32_t r = 0; r < count; r++)
+        s->stored[roots[r]] = stored;
+    for (uint32_t r = 0; r < slice->read_count; r++)
+        s->stored[slice->reads[r].root] = stored;
 }
 
 struct remat_load remat_settled_load(struct remat_arena *scratch, const struct remat_settled *s,
-                                     const uint32_t *roots, uint32_t count,
+                                     const uint32_t *roots, uint32_t count, bool again,
                                      const struct remat_device_description *device)
 {
     const struct remat_fused_kernel *whole =
         &s->kernels->kernels[remat_settled_writer(s, roots[0])];
-    remat_node *nodes;
-    uint32_t node_count = 0, all = 0;
-    for (uint32_t r = 0; r < count; r++)
-        all += s->slices[roots[r]].node_count;
-    REMAT_NEW(scratch, nodes, all);
-    for (uint32_t r = 0; r < count; r++) {
-        const struct remat_slice *slice = &s->slices[roots[r]];
-        s->stored[roots[r]] = 1;
-        for (uint32_t i = 0; i < slice->read_count; i++)
-            s->stored[slice->reads[i].root] = 1;
-        for (uint32_t i = 0; i < slice->node_count; i++)
-            nodes[node_count++] = slice->nodes[i];
-    }
-    qsort(nodes, node_count, sizeof *nodes, compare_nodes);
-    all = node_count;
-    node_count = 0;
-    for (uint32_t n = 0; n < all; n++)
-        if (n == 0 || nodes[n].i != nodes[n - 1].i)
-            nodes[node_count++] = nodes[n];
+    struct remat_slice slice = find_slice(s, scratch, roots, count, again);
+    mark_stored(s, &slice, roots, count, 1);
     struct remat_fused_kernel made =
-        remat_fuse_nodes(scratch, s->graph, whole, nodes, node_count, s->stored);
-    made.phase = REMAT_PHASE_BACKWARD;
-    for (uint32_t r = 0; r < count; r++) {
-        s->stored[roots[r]] = 0;
-        for (uint32_t i = 0; i < s->slices[roots[r]].read_count; i++)
-            s->stored[s->slices[roots[r]].reads[i].root] = 0;
-    }
+        remat_fuse_nodes(scratch, s->graph, whole, slice.nodes, slice.node_count, s->stored);
+    mark_stored(s, &slice, roots, count, 0);
+    made.phase = again ? (uint8_t)REMAT_PHASE_BACKWARD : whole->phase;
     return remat_price_load(s->graph, &made, device);
 }
 
@@ -310,13 +303,13 @@ static void add_reader(struct settler *s, uint32_t root, struct reader reader)
             list->items[r].own |= reader.own;
             return;
         }
-    REMAT_PUSH(s->arena, list, reader);
+    REMAT_PUSH(s->scratch, list, reader);
 }
 
 static void inline_in(struct settler *s, uint32_t kernel, uint32_t root,
                       const struct remat_slice *slice)
 {
-    REMAT_PUSH(s->arena, &s->lists[kernel], root);
+    REMAT_PUSH(s->arena, &s->out->inlined[kernel], root);
     s->node_count[kernel] += slice->node_count;
     for (uint32_t r = 0; r < slice->read_count; r++)
         add_reader(s, slice->reads[r].root, (struct reader){kernel, slice->reads[r].direct, false});
@@ -331,8 +324,8 @@ static void settle(struct settler *s, uint32_t root)
     bool all = true;
     if (!is_program(s, writer))
         return;
-    double compute_ns = remat_settled_load(s->scratch, s->out, &root, 1, &s->device).compute_ns;
-    remat_arena_reset(s->scratch);
+    double compute_ns = remat_settled_load(s->once, s->out, &root, 1, true, &s->device).compute_ns;
+    remat_arena_reset(s->once);
     for (uint32_t r = 0; r < slice->read_count; r++)
         memory_ns += bytes_ns(s, slice->reads[r].root);
     rerun_ns = s->runs_again[writer] ? bytes_ns(s, root)
@@ -352,8 +345,10 @@ static void settle(struct settler *s, uint32_t root)
         if (reader->kernel != writer && may_inline(s, reader, slice) &&
             (all || is_free(s, reader, root, slice, compute_ns)))
             inline_in(s, reader->kernel, root, slice);
-        else if (reader->own && !is_early(s, reader->kernel))
+        else if (reader->own && !is_early(s, reader->kernel)) {
             s->runs_again[writer] = true;
+            s->out->reads[root] |= REMAT_READ_LOADED;
+        }
     }
 }
 
@@ -370,8 +365,13 @@ static void find_readers(struct settler *s)
             const struct remat_node_info *node = &g->nodes[kernel->nodes[n].i];
             for (uint32_t i = 0; i < remat_op_reads(node); i++) {
                 struct remat_trace trace = remat_settled_trace(s->out, node->inputs[i]);
-                if (!remat_is_none(trace.root) && remat_is_candidate(s->out, trace.root) &&
-                    remat_settled_writer(s->out, trace.root) != k)
+                if (remat_is_none(trace.root) || remat_settled_writer(s->out, trace.root) == k)
+                    continue;
+                if (!remat_is_early(kernel->phase))
+                    s->out->reads[trace.root] |= REMAT_READ_LATE;
+                else if (s->out->lasting[kernel->nodes[n].i])
+                    s->out->reads[trace.root] |= REMAT_READ_EARLY;
+                if (remat_is_candidate(s->out, trace.root))
                     add_reader(s, trace.root, (struct reader){k, !trace.viewed, true});
             }
         }
@@ -385,30 +385,35 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
 {
     struct settler s = {.arena = arena,
                         .scratch = remat_scratch_open(arena->ctx),
+                        .once = remat_scratch_open(arena->ctx),
                         .out = out,
                         .device = remat_price_typical(device)};
     *out = (struct remat_settled){.graph = graph, .kernels = kernels};
-    REMAT_NEW(arena, out->stored, graph->value_count);
     remat_facts_create(arena, graph, &out->facts);
-    s.facts = remat_fuse_facts_create(arena, graph);
-    REMAT_NEW(arena, s.readers, graph->value_count);
-    REMAT_NEW(arena, s.node_count, kernels->count);
-    REMAT_NEW(arena, s.loads, kernels->count);
-    REMAT_NEW(arena, s.runs_again, kernels->count);
-    REMAT_NEW(arena, s.lists, kernels->count);
-    REMAT_NEW(arena, out->inlined, kernels->count);
-    REMAT_NEW(arena, out->slices, graph->value_count);
+    REMAT_NEW(arena, out->stored, graph->value_count);
+    REMAT_NEW(arena, out->standing, graph->value_count);
+    REMAT_NEW(arena, out->written, graph->value_count);
+    REMAT_NEW(arena, out->reads, graph->value_count);
+    REMAT_NEW(arena, out->lasting, graph->node_count);
     REMAT_NEW(arena, out->inlined_by_all, graph->value_count);
+    REMAT_NEW(arena, out->slices, graph->value_count);
+    REMAT_NEW(arena, out->own, kernels->count);
+    REMAT_NEW(arena, out->inlined, kernels->count);
+    s.facts = remat_fuse_facts_create(s.scratch, graph);
+    REMAT_NEW(s.scratch, s.readers, graph->value_count);
+    REMAT_NEW(s.scratch, s.node_count, kernels->count);
+    REMAT_NEW(s.scratch, s.loads, kernels->count);
+    REMAT_NEW(s.scratch, s.runs_again, kernels->count);
     find_standing(&s, pinned);
+    find_lasting(&s);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (remat_is_candidate(out, v))
-            find_slice(out, arena, v, &out->slices[v]);
+            out->slices[v] = find_slice(out, arena, &v, 1, true);
     find_readers(&s);
     for (uint32_t n = graph->node_count; n-- > 0;)
         for (uint32_t o = 0; o < graph->nodes[n].output_count; o++)
             if (remat_is_candidate(out, graph->nodes[n].outputs[o].i))
                 settle(&s, graph->nodes[n].outputs[o].i);
-    for (uint32_t k = 0; k < kernels->count; k++)
-        out->inlined[k] = (struct remat_inlined){(uint32_t)s.lists[k].count, s.lists[k].items};
+    remat_scratch_close(s.once);
     remat_scratch_close(s.scratch);
 }

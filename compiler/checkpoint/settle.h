@@ -31,37 +31,54 @@ struct remat_trace {
     bool cast;     /* by way of such a cast */
 };
 
-/* The nodes that make a candidate, and what these read from memory (each root once). */
+/* Nodes of a kernel that make some of its values, and what these read from memory (each root once).
+ */
 struct remat_slice {
     uint32_t node_count, read_count;
-    remat_node *nodes; /* of its kernel; the last one of the graph first */
+    remat_node *nodes; /* in graph order */
     struct remat_slice_read {
         uint32_t root;
         bool direct; /* no read of it is by way of a view */
     } * reads;
 };
 
+enum remat_reading { /* who reads a value that another kernel writes */
+                     REMAT_READ_EARLY =
+                         1, /* what of the forward pass or the loss runs in every plan */
+                     REMAT_READ_LATE = 2, /* a kernel of the backward pass or the optimizer */
+                     REMAT_READ_LOADED =
+                         4, /* of candidates: such a kernel from memory, whatever is decided */
+};
+
+struct remat_roots {
+    uint32_t *items;
+    size_t count, capacity;
+};
+
 struct remat_settled {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
     struct remat_facts facts;
-    uint8_t *stored;            /* by value: scratch of remat_settled_load, all 0 */
-    uint8_t *standing;          /* by value: enum remat_standing; a view is FIXED */
-    bool *inlined_by_all;       /* by value: no rerun has to write it */
+    uint8_t *stored;      /* by value: scratch of remat_settled_load, all 0 */
+    uint8_t *standing;    /* by value: enum remat_standing; a view is FIXED */
+    bool *written;        /* by value: its kernel writes it to memory */
+    uint8_t *reads;       /* by value: enum remat_reading */
+    bool *lasting;        /* by node: of the forward pass or the loss, and runs in every plan */
+    bool *inlined_by_all; /* by value: no rerun has to write it */
     struct remat_slice *slices; /* by value: of candidates */
+    struct remat_roots *own;    /* by kernel: the candidates that it makes */
     /* By kernel, the candidates that it inlines: of a kernel of the backward pass, or of the rerun
      * of a forward one. */
-    struct remat_inlined {
-        uint32_t count;
-        uint32_t *roots;
-    } * inlined;
+    struct remat_roots *inlined;
 };
 
-/* What a kernel takes that makes and stores some candidates of a fused kernel, no others being
- * recomputed, as a rerun does. */
+/* What a kernel takes that makes and stores some values of a fused kernel. `again`: as a rerun does
+ * when no others are recomputed, so that other candidates are read; else as the forward kernel
+ * where no others are stored. */
 struct remat_load remat_settled_load(struct remat_arena *scratch,
                                      const struct remat_settled *settled, const uint32_t *roots,
-                                     uint32_t count, const struct remat_device_description *device);
+                                     uint32_t count, bool again,
+                                     const struct remat_device_description *device);
 
 /* `pinned`: the decision of the pins alone, a reason marks what they decide; NULL: no pins. The
  * result lies in the arena and points to its arguments. */
@@ -75,9 +92,9 @@ struct remat_trace remat_settled_trace(const struct remat_settled *settled, rema
 static inline bool remat_settled_inlines(const struct remat_settled *settled, uint32_t kernel,
                                          uint32_t root)
 {
-    const struct remat_inlined *list = &settled->inlined[kernel];
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->roots[i] == root)
+    const struct remat_roots *list = &settled->inlined[kernel];
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i] == root)
             return true;
     return false;
 }

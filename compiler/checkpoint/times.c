@@ -50,18 +50,14 @@ static bool is_candidate(const struct remat_times *t, uint32_t v)
 
 static void place_candidates(struct remat_times *t)
 {
-    const struct remat_graph *g = t->settled->graph;
-    REMAT_NEW(t->arena, t->own_count, kernel_count(t));
-    REMAT_NEW(t->arena, t->home, g->value_count);
-    memset(t->home, 0xff, g->value_count * sizeof *t->home);
+    uint32_t value_count = t->settled->graph->value_count;
+    REMAT_NEW(t->arena, t->home, value_count);
+    memset(t->home, 0xff, value_count * sizeof *t->home);
     for (uint32_t k = 0; k < kernel_count(t); k++) {
-        for (uint32_t n = 0; n < kernel_at(t, k)->node_count; n++) {
-            const struct remat_node_info *node = &g->nodes[kernel_at(t, k)->nodes[n].i];
-            for (uint32_t o = 0; o < node->output_count; o++)
-                if (remat_is_candidate(t->settled, node->outputs[o].i))
-                    t->home[node->outputs[o].i] = (struct remat_times_home){k, t->own_count[k]++};
-        }
-        t->too_many |= t->own_count[k] + t->settled->inlined[k].count > PLACES_MAX;
+        const struct remat_roots *own = &t->settled->own[k];
+        for (uint32_t i = 0; i < own->count; i++)
+            t->home[own->items[i]] = (struct remat_times_home){k, i};
+        t->too_many |= own->count + t->settled->inlined[k].count > PLACES_MAX;
     }
 }
 
@@ -111,12 +107,12 @@ void remat_times_create(struct remat_arena *arena, const struct remat_settled *s
 /* Of a candidate that the kernel makes for itself; 0: it does not. */
 static uint64_t own_bit(const struct remat_times *t, uint32_t kernel, uint32_t v)
 {
-    const struct remat_inlined *inlined = &t->settled->inlined[kernel];
+    const struct remat_roots *inlined = &t->settled->inlined[kernel];
     if (t->home[v].kernel == kernel)
         return (uint64_t)t->settled->inlined_by_all[v] << t->home[v].place;
-    for (uint32_t i = 0; i < inlined->count; i++)
-        if (inlined->roots[i] == v)
-            return UINT64_C(1) << (t->own_count[kernel] + i);
+    for (size_t i = 0; i < inlined->count; i++)
+        if (inlined->items[i] == v)
+            return UINT64_C(1) << (t->settled->own[kernel].count + i);
     return 0;
 }
 

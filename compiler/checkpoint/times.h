@@ -29,7 +29,6 @@ struct remat_times {
     struct remat_times_home { /* by value: where it is made, kernel REMAT_NONE: no candidate */
         uint32_t kernel, place;
     } * home;
-    uint32_t *own_count;          /* by kernel: its candidates */
     bool *lasting;                /* by kernel: it writes what is no candidate */
     uint32_t *read_begin, *reads; /* by kernel of the backward pass: candidates that it reads */
     bool too_many;                /* candidates in one kernel: there is no sum */
