@@ -42,12 +42,11 @@ struct remat_slice {
     } * reads;
 };
 
-enum remat_reading { /* who reads a value that another kernel writes */
-                     REMAT_READ_EARLY =
-                         1, /* what of the forward pass or the loss runs in every plan */
-                     REMAT_READ_LATE = 2, /* a kernel of the backward pass or the optimizer */
-                     REMAT_READ_LOADED =
-                         4, /* of candidates: such a kernel from memory, whatever is decided */
+/* Who reads a value that another kernel writes. */
+enum remat_reading {
+    REMAT_READ_EARLY = 1,  /* what of the forward pass or the loss runs in every plan */
+    REMAT_READ_LATE = 2,   /* a kernel of the backward pass or the optimizer */
+    REMAT_READ_LOADED = 4, /* such a kernel loads it, a candidate, whatever is decided */
 };
 
 struct remat_roots {
