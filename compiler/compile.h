@@ -122,7 +122,8 @@ struct remat_frontier_point {
 struct remat_frontier {
     struct remat_frontier_point *points;
     uint32_t count;
-    /* Plans that there are, that were priced or found to be no better, and that were priced. */
+    /* Plans that there are, that were priced or, in small graphs, found to be no better, and that
+     * were priced. */
     uint32_t decision_count, seen_count, evaluated_count;
     bool cut_short;         /* by settings->is_over */
     bool bounded;           /* there are bounds: solver per-op */

@@ -228,6 +228,12 @@ static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
     return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
 }
 
+static struct remat_policy in_family(struct remat_policy policy, uint32_t family)
+{
+    policy.family = family;
+    return policy;
+}
+
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
                            struct remat_policies *out)
 {
@@ -254,11 +260,17 @@ void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *
             REMAT_PUSH(arena, out, create_selective(arena, layers, modules[m]));
     }
     for (uint32_t k = 1; k < layers; k += 1 + layers / most)
-        REMAT_PUSH(arena, out, create_block(arena, layers, k));
+        REMAT_PUSH(arena, out, in_family(create_block(arena, layers, k), 1));
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        REMAT_PUSH(arena, out, create_uniform(arena, layers, k));
+        REMAT_PUSH(arena, out, in_family(create_uniform(arena, layers, k), 2));
+    size_t begin = out->count;
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        REMAT_PUSH(arena, out, create_every(arena, layers, k));
+        REMAT_PUSH(arena, out, in_family(create_every(arena, layers, k), 3));
+    for (size_t i = begin, j = out->count; i + 1 < j; i++) {
+        struct remat_policy policy = out->items[i];
+        out->items[i] = out->items[--j];
+        out->items[j] = policy;
+    }
     REMAT_PUSH(arena, out, create_full(arena, layers));
     REMAT_PUSH(arena, out, create_ops(arena, layers, NULL));
     for (uint64_t l = 0; l < lists.count; l++)

@@ -47,6 +47,8 @@ struct remat_policy {
     uint8_t *recomputed;  /* by layer: nonzero when the policy recomputes something in it */
     const char *modules;  /* SELECTIVE: comma-separated */
     const char *save_ops; /* OPS: NULL for the default rule */
+    uint32_t family;      /* of manual policies: a later one of the same family, unless it is 0, is
+                             slower and smaller */
 };
 
 /* Walks rules.def: settings that contradict each other, are unknown, out of range, match nothing,
@@ -81,7 +83,7 @@ const char *remat_policy_megatron_flags(struct remat_arena *arena,
                                         const struct remat_policy *policy);
 
 /* The manual policies that a budget chooses from: none, selective of every set of modules that the
- * graph has, block 1 ... L - 1, uniform 2 ... L, every 2 ... L, full, save ops by default, and of
+ * graph has, block 1 ... L - 1, uniform 2 ... L, every L ... 2, full, save ops by default, and of
  * every list of the layers' ops; where these are more than ten, and lists times nodes above
  * 32,000,000, of those lists that save most of what takes long, 1022 at least. Where policies of
  * one kind times nodes are above 50,000,000, of block, uniform and every some numbers, and fewer

@@ -170,55 +170,36 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *e,
     return kernels;
 }
 
-/* *lifespans lie in the scratch arena. */
-static struct remat_evaluation arrange(struct remat_evaluator *e,
-                                       const struct remat_decision *decision,
-                                       struct remat_lifespans *lifespans)
-{
-    const struct remat_graph *graph = e->clones.graph;
-    struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
-    uint32_t *order = remat_schedule(e->scratch, graph, &kernels);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
-    *lifespans = remat_lifespans(e->scratch, graph, &kernels, order, e->statics, &e->inputs);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
-    struct remat_evaluation cost = e->tail_cost;
-    cost.live_peak_bytes = lifespans->live_peak_bytes;
-    cost.arena_bytes = UINT64_MAX;
-    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, &cost);
-    remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
-    return cost;
-}
-
-/* Prices of all kernels of the decision that the sums were asked for last. */
-static struct remat_evaluation learn(struct remat_evaluator *e,
-                                     const struct remat_decision *decision)
-{
-    struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
-    struct remat_evaluation cost = e->tail_cost;
-    add_kernels(e, kernels.kernels, kernels.count - e->tail.count, &cost);
-    for (uint32_t k = 0; k < kernels.count - e->tail.count; k++)
-        remat_times_learn(e->sums, e->clones.graph, &kernels.kernels[k],
-                          e->times.items[kernels.kernels[k].id]);
-    remat_arena_reset(e->scratch);
-    return cost;
-}
-
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
-                                            const struct remat_decision *decision,
-                                            uint64_t *out_effect)
+                                            const struct remat_decision *decision)
 {
     remat_stopwatch_start(e->watch);
     e = remat_evaluator_for(e, decision);
     struct remat_times_sum sum = remat_times_find(e->sums, decision, e->clones.rounds);
-    struct remat_evaluation cost = {.times = sum.times};
-    for (uint32_t c = 0; c < REMAT_COST_CLASSES; c++)
+    struct remat_evaluation cost = {
+        .arena_bytes = UINT64_MAX, .times = sum.times, .effect = sum.effect};
+    for (uint32_t c = 0; sum.known && c < REMAT_COST_CLASSES; c++)
         cost.step_ns = remat_ns_add(cost.step_ns, sum.times.ns[c]);
-    if (!sum.known) {
-        cost = learn(e, decision);
-        sum = remat_times_find(e->sums, decision, e->clones.rounds);
-    }
-    *out_effect = sum.effect;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
+    return cost;
+}
+
+/* The time from the kernels themselves; their prices are known from now on. */
+static struct remat_evaluation price_kernels(struct remat_evaluator *e,
+                                             const struct remat_decision *decision,
+                                             const struct remat_kernel_list *kernels)
+{
+    uint32_t count = kernels->count - e->tail.count;
+    struct remat_evaluation cost = remat_evaluate_time(e, decision);
+    bool known = cost.step_ns > 0;
+    cost.step_ns = e->tail_cost.step_ns;
+    cost.times = e->tail_cost.times;
+    add_kernels(e, kernels->kernels, count, &cost);
+    for (uint32_t k = 0; k < count && !known; k++)
+        remat_times_learn(e->sums, e->clones.graph, &kernels->kernels[k],
+                          e->times.items[kernels->kernels[k].id]);
+    if (!known)
+        cost.effect = remat_times_find(e->sums, decision, e->clones.rounds).effect;
     return cost;
 }
 
@@ -226,11 +207,18 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
                                               const struct remat_decision *decision,
                                               uint64_t limit_bytes, uint64_t guard_bytes)
 {
-    struct remat_lifespans lifespans;
     e = remat_evaluator_for(e, decision);
-    struct remat_evaluation cost = arrange(e, decision, &lifespans);
+    const struct remat_graph *graph = e->clones.graph;
+    struct remat_kernel_list kernels = remat_evaluator_kernels(e, e->scratch, decision);
+    uint32_t *order = remat_schedule(e->scratch, graph, &kernels);
+    remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
+    struct remat_lifespans lifespans =
+        remat_lifespans(e->scratch, graph, &kernels, order, e->statics, &e->inputs);
+    remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
+    struct remat_evaluation cost = price_kernels(e, decision, &kernels);
+    cost.live_peak_bytes = lifespans.live_peak_bytes;
+    remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
     if (cost.live_peak_bytes <= limit_bytes) {
-        remat_stopwatch_start(e->watch);
         cost.arena_bytes = remat_packed_bytes(e->scratch, e->statics, &lifespans, guard_bytes);
         remat_stopwatch_lap(e->watch, REMAT_LAP_PLACE);
     }

@@ -33,9 +33,11 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            struct remat_stopwatch *watch, struct remat_arrangement *out);
 
 struct remat_evaluation {
-    uint64_t step_ns, live_peak_bytes;
-    uint64_t arena_bytes;           /* packed; UINT64_MAX: not packed */
+    uint64_t step_ns;               /* 0: not known */
+    uint64_t live_peak_bytes;       /* 0: not scheduled */
+    uint64_t arena_bytes;           /* UINT64_MAX: not packed */
     struct remat_class_times times; /* step_ns by class */
+    uint64_t effect;                /* the same for decisions that make the same kernels */
 };
 
 struct remat_evaluator {
@@ -91,10 +93,9 @@ struct remat_kernel_list remat_evaluator_kernels(struct remat_evaluator *evaluat
 struct remat_evaluation remat_evaluate(struct remat_evaluator *evaluator,
                                        const struct remat_decision *decision);
 
-/* The time alone; *out_effect: the same for decisions that make the same kernels. */
+/* The time alone, without a schedule: step_ns is 0 where a kernel is new to the evaluator. */
 struct remat_evaluation remat_evaluate_time(struct remat_evaluator *evaluator,
-                                            const struct remat_decision *decision,
-                                            uint64_t *out_effect);
+                                            const struct remat_decision *decision);
 
 /* Packs too, where the live peak is at most limit_bytes: the arena is that of remat_place, with
  * its guard_bytes. */

@@ -24,7 +24,6 @@ struct walk {
     struct remat_search *search;
     struct remat_queue queue;
     struct points points;
-    bool all; /* every proposal that could be a point is priced */
     uint64_t room_bytes;
 };
 
@@ -86,7 +85,7 @@ static remat_status begin(struct walk *w)
     w->queue = (struct remat_queue){.search = s,
                                     .name = "the curve, fastest first",
                                     .order = REMAT_FASTEST_FIRST,
-                                    .covered_bytes = UINT64_MAX};
+                                    .curve = true};
     REMAT_CHECK(remat_search_policies(s, true, &policies));
     for (size_t i = 0; i < policies.count; i++)
         if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
@@ -94,13 +93,11 @@ static remat_status begin(struct walk *w)
             add_point(w, &policies.items[i]);
         }
     s->state.to_see_count = (uint32_t)policies.count;
-    remat_proposals_bound(s, &policies);
-    for (size_t i = 0; i < policies.count; i++)
-        remat_queue_add(&w->queue, &policies.items[i]);
+    remat_queue_add_policies(&w->queue, &policies);
     uint32_t added = w->queue.added_count;
     if (s->settings->solver == REMAT_SOLVER_PER_OP)
         remat_queue_add_planned(&w->queue);
-    w->all = (uint64_t)w->queue.added_count * s->graph->node_count <= NODES_PRICED;
+    w->queue.rough = (uint64_t)w->queue.added_count * s->graph->node_count > NODES_PRICED;
     w->room_bytes = (s->state.least_bytes - s->statics->total_bytes) / ROOMS + 1;
     s->state.to_see_count += w->queue.added_count - added;
     return REMAT_OK;
@@ -111,7 +108,7 @@ static uint64_t lower(const struct walk *w, uint64_t live_peak_bytes)
 {
     uint64_t static_bytes = w->search->statics->total_bytes, below = live_peak_bytes - 1;
     uint64_t moving = below > static_bytes ? below - static_bytes : 0;
-    if (w->all)
+    if (!w->queue.rough)
         return below;
     if (moving >= w->room_bytes)
         return static_bytes + moving / w->room_bytes * w->room_bytes;
@@ -123,11 +120,8 @@ static void walk(struct walk *w)
     struct remat_proposal proposal;
     uint64_t limit_bytes = UINT64_MAX;
     while (remat_queue_take(&w->queue, limit_bytes, &proposal)) {
-        remat_queue_evaluate(&w->queue, &proposal, 0);
+        remat_queue_evaluate(&w->queue, &proposal, limit_bytes);
         add_point(w, &proposal);
-        if (!w->all)
-            remat_queue_learn(&w->queue, &proposal);
-        w->queue.covered_bytes = w->search->state.least_bytes;
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
@@ -145,15 +139,15 @@ remat_status remat_search_front(struct remat_search *s, const struct remat_front
     if (plan)
         REMAT_PUSH(s->arena, &w.points, *plan);
     sort_points(&w.points);
-    *out = (struct remat_frontier){
-        .base_ns = s->evaluator->base_ns,
-        .points = w.points.items,
-        .count = (uint32_t)w.points.count,
-        .decision_count = s->state.to_see_count,
-        .seen_count = s->over ? s->state.seen_count : s->state.to_see_count - w.queue.passed_count,
-        .evaluated_count = s->state.seen_count,
-        .cut_short = s->over,
-        .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
+    *out = (struct remat_frontier){.base_ns = s->evaluator->base_ns,
+                                   .points = w.points.items,
+                                   .count = (uint32_t)w.points.count,
+                                   .decision_count = s->state.to_see_count,
+                                   .seen_count = s->over || w.queue.rough ? s->state.seen_count
+                                                                          : s->state.to_see_count,
+                                   .evaluated_count = s->state.seen_count,
+                                   .cut_short = s->over,
+                                   .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
     if (out->bounded)
         out->floor_bytes = s->planner->floor_bytes;
     for (uint32_t i = 0; i < out->count && out->bounded; i++) {

@@ -192,23 +192,6 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-/* Between corners of a hull layers are as in one or the other: what their kernels take is found for
- * all of them at once, so that remat_planner_least knows it. */
-static void price_corners(const struct remat_planner *p)
-{
-    const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
-    struct remat_arena *scratch = remat_scratch_open(p->ctx);
-    struct remat_decision decision;
-    uint64_t effect;
-    for (uint32_t h = 0; h < 2; h++)
-        for (uint32_t c = 0; c < hulls[h]->count; c++) {
-            remat_model_decide(scratch, &p->model, hulls[h]->points[c].keep, p->pinned, &decision);
-            remat_evaluate_time(p->evaluator, &decision, &effect);
-            remat_arena_reset(scratch);
-        }
-    remat_scratch_close(scratch);
-}
-
 remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
                                   struct remat_evaluator *evaluator,
                                   const struct remat_decision *pinned, struct remat_planner **out)
@@ -233,7 +216,6 @@ remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
     find_paths(p, arena);
     find_near(p, arena);
     remat_stopwatch_lap(evaluator->watch, REMAT_LAP_PLAN);
-    price_corners(p);
     *out = p;
     return REMAT_OK;
 }
@@ -346,29 +328,21 @@ void remat_planner_binding(const struct remat_planner *p, struct remat_arena *ar
     out->kept = kept;
 }
 
-/* The fewest bytes that are live at the loss. */
-static uint64_t least_bytes(const struct remat_planner *p, struct remat_arena *scratch,
-                            const struct remat_decision *decision)
+struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
+                                       const struct remat_decision *decision)
 {
+    struct remat_least least = {.live_bytes = p->static_bytes};
     uint8_t *times;
-    if (p->point_count == 0)
-        return p->static_bytes;
     REMAT_NEW(scratch, times, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         times[i] = (uint8_t)remat_action_times(decision->actions[p->model.item_value[i].i]);
     struct remat_border_point point = remat_border_follow(scratch, &p->model.border, times);
     point.again = NULL;
+    remat_border_measure(scratch, &p->model.border, &point);
+    least.step_ns = bound_ns(p, (double)point.cost_ps);
+    if (p->point_count == 0)
+        return least;
     remat_border_measure(scratch, &p->points[0].at.border, &point);
-    return p->static_bytes + p->points[0].at.other_bytes + point.bytes;
-}
-
-struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,
-                                       const struct remat_decision *decision)
-{
-    struct remat_least least;
-    struct remat_evaluation cost = remat_evaluate_time(p->evaluator, decision, &least.effect);
-    least.step_ns = cost.step_ns;
-    least.times = cost.times;
-    least.live_bytes = least_bytes(p, scratch, decision);
+    least.live_bytes += p->points[0].at.other_bytes + point.bytes;
     return least;
 }

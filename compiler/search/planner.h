@@ -73,12 +73,10 @@ uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes)
 void remat_planner_binding(const struct remat_planner *planner, struct remat_arena *arena,
                            uint64_t live_bytes, struct remat_binding *out);
 
-/* What is known of one decision without a schedule: its time is exact. */
+/* What one decision takes at least, by the costs of the problem, and the fewest bytes live at its
+ * peak: what the loss finds saved. */
 struct remat_least {
-    uint64_t step_ns, live_bytes;   /* live_bytes: a bound from below */
-    struct remat_class_times times; /* step_ns by class */
-    uint64_t effect; /* a hash of what is recomputed and from what: the same of decisions that
-                        make the same kernels */
+    uint64_t step_ns, live_bytes;
 };
 struct remat_least remat_planner_least(const struct remat_planner *planner,
                                        struct remat_arena *scratch,

@@ -2,7 +2,6 @@
 #include "proposal.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 static void decide(struct remat_search *s, struct remat_arena *arena,
                    const struct remat_proposal *proposal, struct remat_notes *notes,
@@ -27,14 +26,24 @@ void remat_proposal_find_least(struct remat_search *s, struct remat_proposal *pr
     remat_arena_reset(s->scratch);
 }
 
-uint64_t remat_proposal_live_peak(struct remat_search *s, struct remat_proposal proposal)
+static void evaluate(struct remat_search *s, const struct remat_decision *decision,
+                     uint64_t limit_bytes, struct remat_evaluation *cost)
+{
+    *cost = remat_evaluate_packed(s->evaluator, decision, limit_bytes, s->settings->guard_bytes);
+    if (cost->arena_bytes < s->fixed_arena_bytes)
+        cost->arena_bytes = s->fixed_arena_bytes;
+}
+
+void remat_proposal_price(struct remat_search *s, struct remat_proposal *proposal,
+                          uint64_t limit_bytes)
 {
     struct remat_decision decision;
     struct remat_notes ignored = {0};
-    decide(s, s->scratch, &proposal, &ignored, &decision);
-    uint64_t bytes = remat_evaluate(s->evaluator, &decision).live_peak_bytes;
+    decide(s, s->scratch, proposal, &ignored, &decision);
+    proposal->cost = remat_evaluate_time(s->evaluator, &decision);
+    if (!proposal->cost.step_ns)
+        evaluate(s, &decision, limit_bytes, &proposal->cost);
     remat_arena_reset(s->scratch);
-    return bytes;
 }
 
 void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *proposal,
@@ -42,12 +51,23 @@ void remat_proposal_evaluate(struct remat_search *s, struct remat_proposal *prop
 {
     struct remat_decision decision;
     struct remat_notes ignored = {0};
+    const struct remat_evaluation *cost = &proposal->cost;
+    if (cost->live_peak_bytes > limit_bytes ||
+        (cost->live_peak_bytes && cost->arena_bytes != UINT64_MAX))
+        return;
     decide(s, s->scratch, proposal, &ignored, &decision);
-    proposal->cost =
-        remat_evaluate_packed(s->evaluator, &decision, limit_bytes, s->settings->guard_bytes);
-    if (proposal->cost.arena_bytes < s->fixed_arena_bytes)
-        proposal->cost.arena_bytes = s->fixed_arena_bytes;
+    evaluate(s, &decision, limit_bytes, &proposal->cost);
     remat_arena_reset(s->scratch);
+}
+
+bool remat_proposals_have(const struct remat_proposals *proposals,
+                          const struct remat_proposal *proposal)
+{
+    for (size_t i = proposals->count; i-- > 0;)
+        if (proposals->items[i].cost.effect == proposal->cost.effect &&
+            proposals->items[i].cost.step_ns == proposal->cost.step_ns)
+            return true;
+    return false;
 }
 
 void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all,
@@ -60,7 +80,7 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
     REMAT_NEW(s->planning, tried, count);
     for (size_t i = 0; i < count; i++) {
         const struct remat_proposal *p = &proposals[i];
-        if (p->cost.step_ns)
+        if (p->cost.live_peak_bytes)
             tried[list.count++] = (struct remat_tried){
                 .policy = p->name,
                 .path = p->path,
@@ -73,59 +93,6 @@ void remat_proposals_show(struct remat_search *s, const char *name, uint32_t all
     }
     list.items = tried;
     s->settings->tried(s->settings->search_user, &list);
-}
-
-static int compare_least(const void *a, const void *b)
-{
-    const struct remat_proposal *x = a, *y = b;
-    if (x->least.step_ns != y->least.step_ns)
-        return x->least.step_ns < y->least.step_ns ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
-/* Lists of ops often come to the same. */
-static void drop_twins(struct remat_proposals *proposals)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < proposals->count; i++) {
-        const struct remat_proposal proposal = proposals->items[i];
-        bool twin = false;
-        for (size_t k = kept; k-- > 0 && !twin;) {
-            if (proposals->items[k].least.step_ns != proposal.least.step_ns)
-                break;
-            twin = proposals->items[k].least.effect == proposal.least.effect;
-        }
-        if (!twin)
-            proposals->items[kept++] = proposal;
-    }
-    proposals->count = kept;
-}
-
-/* Nothing and full recomputation, one of which is likely to do. */
-static bool is_extreme(const struct remat_policy *policy, uint32_t most_layers)
-{
-    return policy->granularity == REMAT_POLICY_NONE ||
-           (policy->granularity == REMAT_POLICY_LAYERS && policy->group == 1 &&
-            policy->layer_count == most_layers);
-}
-
-void remat_proposals_bound(struct remat_search *s, struct remat_proposals *policies)
-{
-    size_t kept = 0;
-    uint32_t most_layers = 0;
-    for (size_t i = 0; i < policies->count; i++)
-        if (policies->items[i].policy->layer_count > most_layers)
-            most_layers = policies->items[i].policy->layer_count;
-    for (size_t i = 0; i < policies->count; i++) {
-        struct remat_proposal policy = policies->items[i];
-        if (!is_extreme(policy.policy, most_layers) && remat_search_is_over(s))
-            continue;
-        remat_proposal_find_least(s, &policy);
-        policies->items[kept++] = policy;
-    }
-    policies->count = kept;
-    qsort(policies->items, policies->count, sizeof *policies->items, compare_least);
-    drop_twins(policies);
 }
 
 remat_status remat_proposal_carry(struct remat_search *s, const struct remat_proposal *proposal,

@@ -12,8 +12,8 @@ struct remat_proposal {
     const struct remat_policy *policy; /* NULL: the planner's */
     uint32_t path, step;               /* path REMAT_NONE: step is the number of one near corners */
     uint32_t index;                    /* decides between equals */
-    struct remat_least least;          /* the exact time, and a bound of its bytes */
-    struct remat_evaluation cost;      /* step_ns 0: not evaluated */
+    struct remat_least least;
+    struct remat_evaluation cost;
 };
 
 struct remat_proposals {
@@ -28,21 +28,22 @@ remat_status remat_search_policies(struct remat_search *search, bool manual,
 /* Fills proposal->least. */
 void remat_proposal_find_least(struct remat_search *search, struct remat_proposal *proposal);
 
-uint64_t remat_proposal_live_peak(struct remat_search *search, struct remat_proposal proposal);
+/* The exact time, at least, of proposal->cost; with a schedule where its kernels are new. */
+void remat_proposal_price(struct remat_search *search, struct remat_proposal *proposal,
+                          uint64_t limit_bytes);
 
-/* Fills proposal->cost; packed where the live peak is at most limit_bytes. */
+/* Fills proposal->cost, unless it is known; packed where the live peak is at most limit_bytes. */
 void remat_proposal_evaluate(struct remat_search *search, struct remat_proposal *proposal,
                              uint64_t limit_bytes);
+
+/* One that makes the same kernels is among them; times are known. */
+bool remat_proposals_have(const struct remat_proposals *proposals,
+                          const struct remat_proposal *proposal);
 
 /* Those that have been evaluated, to settings->tried; `all` is how many there were to choose from.
  */
 void remat_proposals_show(struct remat_search *search, const char *name, uint32_t all,
                           const struct remat_proposal *proposals, size_t count);
-
-/* Finds the least costs of policies, sorts by time, and keeps one of those that make the same
- * kernels, the one with the least index. A search that is over looks at nothing and full
- * recomputation alone. */
-void remat_proposals_bound(struct remat_search *search, struct remat_proposals *policies);
 
 /* Decide, clone, arrange, place. REMAT_ERROR_INTERNAL if that is not what was evaluated. */
 remat_status remat_proposal_carry(struct remat_search *search,

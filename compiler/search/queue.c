@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queue.h"
 
-enum {
-    PASSED_MAX = 15,        /* of a kind, one after the other */
-    NODES_LISTED = 2000000, /* in all graphs together whose least costs are found at once */
-};
+enum { NODES_LISTED = 2000000 }; /* in all graphs together that are entries of their own */
 
 static uint64_t key_of(const struct remat_queue *q, const struct remat_proposal *proposal)
 {
-    return q->order == REMAT_FASTEST_FIRST ? proposal->least.step_ns : proposal->least.live_bytes;
+    if (q->order == REMAT_SMALLEST_FIRST)
+        return proposal->least.live_bytes;
+    return proposal->cost.step_ns ? proposal->cost.step_ns : proposal->least.step_ns;
 }
 
-/* --- paths --- */
+static void push(struct remat_queue *q, struct remat_queue_entry entry)
+{
+    uint64_t key = key_of(q, &entry.now);
+    entry.key = key > entry.key ? key : entry.key;
+    remat_queue_heap_push(q->search->arena, &q->heap, entry);
+}
+
+/* --- adding --- */
 
 struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
 {
@@ -24,13 +30,14 @@ struct remat_proposal remat_queue_step(uint32_t path, uint32_t step)
 static uint32_t find_path_count(struct remat_queue *q)
 {
     struct remat_search *s = q->search;
-    uint32_t path = q->search->planner->single_count;
-    uint32_t count = q->search->planner->path_count;
+    uint32_t path = s->planner->single_count, count = s->planner->path_count;
     uint64_t least_bytes = UINT64_MAX, bytes = 0;
     while (s->path_count == 0 && path < count && bytes < least_bytes && !remat_search_is_over(s)) {
         least_bytes = bytes ? bytes : least_bytes;
-        uint32_t last = remat_path_length(&q->search->planner->paths[path]) - 1;
-        bytes = remat_proposal_live_peak(s, remat_queue_step(path, last));
+        struct remat_proposal last =
+            remat_queue_step(path, remat_path_length(&s->planner->paths[path]) - 1);
+        remat_proposal_evaluate(s, &last, 0);
+        bytes = last.cost.live_peak_bytes;
         path++;
     }
     if (s->path_count == 0)
@@ -38,142 +45,158 @@ static uint32_t find_path_count(struct remat_queue *q)
     return s->path_count;
 }
 
-/* --- entries --- */
-
-void remat_queue_add(struct remat_queue *q, const struct remat_proposal *proposal)
+static uint32_t step_count(const struct remat_queue *q, uint32_t path)
 {
-    struct remat_queue_entry entry = {*proposal, proposal->step, key_of(q, proposal)};
-    entry.last.index = q->added_count++;
-    remat_queue_heap_push(q->search->arena, &q->heap, entry);
+    const struct remat_path *p = &q->search->planner->paths[path];
+    return remat_path_length(p) + remat_path_nested_count(p);
 }
 
-/* At a corner the last decision may be a launch faster than those before it. */
-static uint64_t range_key(const struct remat_queue *q, uint32_t first,
-                          const struct remat_proposal *last, uint64_t before_ns)
+/* Another step of what the proposal is one of. */
+static struct remat_proposal look_at(const struct remat_queue *q, struct remat_proposal proposal,
+                                     uint32_t step)
 {
-    uint64_t key = key_of(q, last);
-    return q->order == REMAT_FASTEST_FIRST && first < last->step && before_ns < key ? before_ns
-                                                                                    : key;
+    if (proposal.policy) {
+        proposal.policy += (int64_t)step - proposal.step;
+        proposal.name = proposal.policy->name;
+    }
+    proposal.step = step;
+    proposal.cost = (struct remat_evaluation){0};
+    remat_proposal_find_least(q->search, &proposal);
+    return proposal;
 }
 
-static void push_range(struct remat_queue *q, uint32_t first, const struct remat_proposal *last,
-                       uint64_t before_ns)
+/* The steps from `first` to `last`, in the order of the queue. */
+static void add_entry(struct remat_queue *q, struct remat_proposal of, uint32_t first,
+                      uint32_t last)
 {
-    remat_queue_heap_push(
-        q->search->arena, &q->heap,
-        (struct remat_queue_entry){*last, first, range_key(q, first, last, before_ns)});
+    bool down = q->order == REMAT_SMALLEST_FIRST;
+    if (remat_search_is_over(q->search))
+        return;
+    of.index = q->added_count;
+    q->added_count += last - first + 1;
+    struct remat_queue_entry entry = {.now = look_at(q, of, down ? last : first),
+                                      .last = down ? first : last};
+    entry.corner = entry.now;
+    push(q, entry);
 }
 
-static void halve(struct remat_queue *q, const struct remat_queue_entry *entry)
+static bool is_listed(const struct remat_queue *q, uint64_t decisions)
 {
-    uint32_t middle = entry->first + (entry->last.step - entry->first) / 2;
-    struct remat_proposal left = remat_queue_step(entry->last.path, middle);
-    left.index = entry->last.index;
-    remat_proposal_find_least(q->search, &left);
-    push_range(q, entry->first, &left, entry->key);
-    push_range(q, middle + 1, &entry->last, left.least.step_ns);
+    return decisions * q->search->graph->node_count <= NODES_LISTED;
 }
 
-/* Ranges of at most `stride` decisions, none with a corner before its end. */
-static void add_path(struct remat_queue *q, uint32_t path, uint32_t stride)
+void remat_queue_add_policies(struct remat_queue *q, const struct remat_proposals *policies)
 {
-    uint32_t plain = remat_path_length(&q->search->planner->paths[path]);
-    uint32_t count = plain + remat_path_nested_count(&q->search->planner->paths[path]);
-    uint64_t before_ns = 0;
-    for (uint32_t first = 0, end; first < count && !remat_search_is_over(q->search); first = end) {
-        end =
-            first < plain ? remat_path_corner(&q->search->planner->paths[path], first) + 1 : count;
-        end = end - first > stride ? first + stride : end;
-        struct remat_proposal last = remat_queue_step(path, end - 1);
-        last.index = q->added_count;
-        remat_proposal_find_least(q->search, &last);
-        push_range(q, first, &last, before_ns);
-        before_ns = last.least.step_ns;
-        q->added_count += end - first;
+    const struct remat_proposal *items = policies->items;
+    for (size_t i = 0, end; i < policies->count; i = end) {
+        uint32_t family = items[i].policy->family;
+        for (end = i + 1; family && end < policies->count &&
+                          items[end].policy == items[end - 1].policy + 1 &&
+                          items[end].policy->family == family && !is_listed(q, policies->count);)
+            end++;
+        add_entry(q, items[i], items[i].step, items[end - 1].step);
     }
 }
 
 void remat_queue_add_planned(struct remat_queue *q)
 {
-    uint64_t decisions = 0, stride;
-    for (uint32_t i = 0; i < q->search->planner->near.count; i++) {
-        struct remat_proposal near = remat_queue_step(REMAT_NONE, i);
-        remat_proposal_find_least(q->search, &near);
-        remat_queue_add(q, &near);
-    }
+    const struct remat_planner *planner = q->search->planner;
+    uint64_t decisions = 0;
+    for (uint32_t i = 0; i < planner->near.count; i++)
+        add_entry(q, remat_queue_step(REMAT_NONE, i), i, i);
     uint32_t path_count = find_path_count(q);
     for (uint32_t path = 0; path < path_count; path++)
-        decisions += remat_path_length(&q->search->planner->paths[path]) +
-                     remat_path_nested_count(&q->search->planner->paths[path]);
-    stride = decisions * q->search->graph->node_count / NODES_LISTED + 1;
+        decisions += step_count(q, path);
     for (uint32_t path = 0; path < path_count; path++)
-        add_path(q, path, (uint32_t)stride);
+        for (uint32_t first = 0, last; first < step_count(q, path); first = last + 1) {
+            last = is_listed(q, decisions) ? first : step_count(q, path) - 1;
+            add_entry(q, remat_queue_step(path, first), first, last);
+        }
 }
 
 /* --- taking --- */
 
-static uint32_t kind_of(const struct remat_proposal *proposal)
+/* The first step between `now` and the corner, at the latest the corner, that needs at most
+ * `bytes`. Layers are alike, so bytes fall nearly evenly. */
+static struct remat_proposal find_step(const struct remat_queue *q, struct remat_proposal now,
+                                       struct remat_proposal corner, uint64_t bytes)
 {
-    const struct remat_policy *policy = proposal->policy;
-    return policy ? 2 * (2 * (uint32_t)policy->granularity + (policy->group > 1)) + 1
-                  : 2 * proposal->path;
+    for (uint32_t probes = 1; corner.step > now.step + 1; probes++) {
+        uint32_t steps = corner.step - now.step, ahead = steps / 2;
+        if (probes % 3)
+            ahead = (uint32_t)((double)steps * (double)(now.least.live_bytes - bytes) /
+                               (double)(now.least.live_bytes - corner.least.live_bytes));
+        ahead = ahead < 1 ? 1 : ahead >= steps ? steps - 1 : ahead;
+        struct remat_proposal middle = look_at(q, now, now.step + ahead);
+        *(middle.least.live_bytes > bytes ? &now : &corner) = middle;
+    }
+    return corner;
 }
 
-static struct remat_queue_kind *find_kind(const struct remat_queue *q,
-                                          const struct remat_proposal *proposal)
+static uint32_t next_corner(const struct remat_queue *q, const struct remat_queue_entry *e)
 {
-    for (size_t i = 0; i < q->kinds.count; i++)
-        if (q->kinds.items[i].id == kind_of(proposal))
-            return &q->kinds.items[i];
-    return NULL;
+    uint32_t next = e->now.step + 1;
+    if (e->now.policy)
+        return e->last;
+    const struct remat_path *path = &q->search->planner->paths[e->now.path];
+    return next < remat_path_length(path) ? remat_path_corner(path, next) : e->last;
 }
 
-void remat_queue_learn(struct remat_queue *q, const struct remat_proposal *proposal)
+/* On to the next step that needs at most `bytes`. False: there is none. */
+static bool advance(const struct remat_queue *q, struct remat_queue_entry *e, uint64_t bytes)
 {
-    struct remat_queue_kind kind = {.id = kind_of(proposal),
-                                    .beyond_bytes = proposal->cost.live_peak_bytes -
-                                                    proposal->least.live_bytes};
-    struct remat_queue_kind *known = find_kind(q, proposal);
-    if (known)
-        *known = kind;
-    else
-        REMAT_PUSH(q->search->arena, &q->kinds, kind);
+    if (e->now.step == e->last)
+        return false;
+    if (q->order == REMAT_SMALLEST_FIRST) {
+        e->now = look_at(q, e->now, e->now.step - 1);
+        return e->now.least.live_bytes <= bytes;
+    }
+    while (e->corner.step == e->now.step || e->corner.least.live_bytes > bytes) {
+        if (e->corner.step == e->last)
+            return false;
+        e->now = e->corner;
+        e->corner = look_at(q, e->now, next_corner(q, e));
+    }
+    e->now = e->now.least.live_bytes > bytes ? find_step(q, e->now, e->corner, bytes)
+                                             : look_at(q, e->now, e->now.step + 1);
+    return true;
 }
 
-static bool needs_more(struct remat_queue *q, const struct remat_proposal *proposal,
-                       uint64_t limit_bytes)
+/* Lists of ops, which are in no family, need no more than their bounds. */
+static uint64_t *find_beyond(struct remat_queue *q, const struct remat_proposal *proposal)
 {
-    uint64_t bytes = proposal->least.live_bytes;
-    struct remat_queue_kind *kind = find_kind(q, proposal);
-    if (bytes > limit_bytes)
-        return true;
-    return kind && bytes + kind->beyond_bytes > limit_bytes && kind->passed_count++ < PASSED_MAX;
-}
-
-static bool has_twin(const struct remat_queue *q, const struct remat_proposal *proposal)
-{
-    for (size_t i = q->taken.count; i-- > 0;)
-        if (q->taken.items[i].least.effect == proposal->least.effect &&
-            q->taken.items[i].least.step_ns == proposal->least.step_ns)
-            return true;
-    return false;
+    enum { FAMILIES = 4 };
+    uint32_t paths = q->search->planner->path_count, path = proposal->path;
+    if (!q->beyond_bytes)
+        REMAT_NEW(q->search->arena, q->beyond_bytes, FAMILIES + paths + 1);
+    if (!proposal->policy)
+        return &q->beyond_bytes[FAMILIES + (remat_is_none(path) ? paths : path)];
+    if (!proposal->policy->family)
+        q->beyond_bytes[0] = 0;
+    return &q->beyond_bytes[proposal->policy->family];
 }
 
 bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *out)
 {
     while (q->heap.count > 0 && (!q->last_key || q->heap.items[0].key <= q->last_key) &&
            !remat_search_is_over(q->search)) {
-        const struct remat_queue_entry entry = remat_queue_heap_take(&q->heap, 0);
-        if (needs_more(q, &entry.last, limit_bytes)) {
-            if (entry.last.least.live_bytes < q->covered_bytes)
-                q->passed_count += entry.last.step - entry.first + 1;
-            continue;
-        }
-        if (entry.first < entry.last.step) {
-            halve(q, &entry);
-        } else if (!has_twin(q, &entry.last)) {
-            REMAT_PUSH(q->search->arena, &q->taken, entry.last);
-            *out = entry.last;
+        struct remat_queue_entry e = remat_queue_heap_take(&q->heap, 0), next = e;
+        uint64_t beyond_bytes = q->rough ? *find_beyond(q, &e.now) : 0;
+        uint64_t bytes = limit_bytes > beyond_bytes ? limit_bytes - beyond_bytes : 0;
+        if (e.taken || e.now.least.live_bytes > bytes) {
+            next.taken = false;
+            if (advance(q, &next, bytes))
+                push(q, next);
+        } else if (!e.now.cost.step_ns) {
+            remat_proposal_price(q->search, &next.now, q->curve ? 0 : limit_bytes);
+            push(q, next);
+        } else {
+            next.taken = true;
+            push(q, next);
+            if (remat_proposals_have(&q->taken, &e.now))
+                continue;
+            REMAT_PUSH(q->search->arena, &q->taken, e.now);
+            *out = e.now;
             return true;
         }
     }
@@ -183,8 +206,10 @@ bool remat_queue_take(struct remat_queue *q, uint64_t limit_bytes, struct remat_
 void remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal,
                           uint64_t limit_bytes)
 {
-    remat_proposal_evaluate(q->search, proposal, limit_bytes);
+    remat_proposal_evaluate(q->search, proposal, q->curve ? 0 : limit_bytes);
     q->taken.items[q->taken.count - 1].cost = proposal->cost;
+    if (q->rough)
+        *find_beyond(q, proposal) = proposal->cost.live_peak_bytes - proposal->least.live_bytes;
 }
 
 void remat_queue_show(const struct remat_queue *q)

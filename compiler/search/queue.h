@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proposals one by one, best first: by time, or by the bytes they need at least. A range of a path
- * is one entry until its turn comes; then it is halved, so most of a path is never looked at.
- * Between two corners of a hull times rise along a path and bytes fall: a range is no faster than
- * the decision before it and needs no less than its last one.
+/* Decisions one by one, best first: by time, or by the bytes they need at least. A decision's place
+ * rests on what the problem charges for it until it is the next one; then its exact time is found.
  *
- *     path 0:  0 |1 . . 4| 5 . . 9|         room for what the decisions from 7 on need
- *     taken:   7   since 4 needs too much, and so does 6 once the second range is halved */
+ * In large graphs all steps of a path, or all policies of a family, are one entry. Along it bytes
+ * fall and, from corner to corner, times rise, so the entry goes on to the first step that needs
+ * little enough; most are never looked at.
+ *
+ *     room for 70    step  0  1  2  3  4  5  6  7  8      4 and 8 are corners
+ *                    bytes 99 95 90 84 77 68 60 50 40     looked at: 0, 4, 8, then 5 */
 #ifndef REMAT_QUEUE_H
 #define REMAT_QUEUE_H
 
@@ -15,24 +17,19 @@
 enum remat_queue_order { REMAT_FASTEST_FIRST, REMAT_SMALLEST_FIRST };
 
 struct remat_queue_entry {
-    struct remat_proposal last; /* the only one, or the last of a range */
-    uint32_t first;             /* step that the range begins with */
-    uint64_t key;               /* no proposal of the entry comes before */
+    struct remat_proposal now;    /* the next one of the entry */
+    struct remat_proposal corner; /* the corner from there on, or the last step */
+    uint32_t last;                /* step that the entry ends with */
+    bool taken;                   /* `now` has been */
+    uint64_t key;                 /* nothing of the entry comes before */
 };
 
 static inline bool remat_queue_comes_before(const struct remat_queue_entry *a,
                                             const struct remat_queue_entry *b)
 {
-    return a->key != b->key ? a->key < b->key : a->last.index < b->last.index;
+    return a->key != b->key ? a->key < b->key : a->now.index < b->now.index;
 }
 REMAT_HEAP(remat_queue_heap, struct remat_queue_entry, remat_queue_comes_before);
-
-/* Proposals of one kind, a path or a method of policies, need about as much beyond their bound. */
-struct remat_queue_kind {
-    uint32_t id;
-    uint64_t beyond_bytes; /* of the one that was priced last */
-    uint32_t passed_count; /* since then */
-};
 
 /* Lies in the search's arena. */
 struct remat_queue {
@@ -40,22 +37,17 @@ struct remat_queue {
     const char *name; /* for --print-plan */
     enum remat_queue_order order;
     struct remat_queue_heap heap;
-    struct {
-        struct remat_proposal *items;
-        size_t count, capacity;
-    } taken;
-    struct {
-        struct remat_queue_kind *items;
-        size_t count, capacity;
-    } kinds;                /* empty: bounds alone count */
+    struct remat_proposals taken;
+    bool curve;             /* nothing is packed */
+    bool rough;             /* beyond_bytes counts */
+    uint64_t *beyond_bytes; /* by path, or family of policies: that the last one needed beyond its
+                               bound, and the next one is thought to need */
     uint64_t last_key;      /* entries with a larger key are left; 0: none are */
-    uint32_t added_count;   /* decisions, those of ranges included */
-    uint64_t covered_bytes; /* something as small has been taken; 0: not known */
-    uint32_t passed_count;  /* that were beyond a limit, and might need less than covered_bytes */
+    uint32_t added_count;   /* decisions, those of paths included */
 };
 
-/* One whose least cost is known. */
-void remat_queue_add(struct remat_queue *queue, const struct remat_proposal *proposal);
+/* Policies one after the other in their array, as remat_manual_policies has them. */
+void remat_queue_add_policies(struct remat_queue *queue, const struct remat_proposals *policies);
 
 /* All that the planner proposes: its paths, and what is near their corners. */
 void remat_queue_add_planned(struct remat_queue *queue);
@@ -64,19 +56,16 @@ void remat_queue_add_planned(struct remat_queue *queue);
 struct remat_proposal remat_queue_step(uint32_t path, uint32_t step);
 
 /* The next proposal that, by its bound, needs at most limit_bytes, and that does not make the same
- * kernels as one before. False: there is none up to last_key, or the search is to end. */
+ * kernels as one before; its time is exact. False: there is none up to last_key, or the search is
+ * to end. */
 bool remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes, struct remat_proposal *out);
 
-/* Evaluates the proposal that was taken last; packed where its live peak is at most limit_bytes. */
+/* Evaluates the proposal that was taken last, with the limit it was taken for. */
 void remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *proposal,
                           uint64_t limit_bytes);
 
 /* Has settings->tried see what was evaluated. */
 void remat_queue_show(const struct remat_queue *queue);
-
-/* From now on proposals of that kind need as much beyond their bound as this one, which has been
- * priced; every 16th that is passed by for that is taken nevertheless. */
-void remat_queue_learn(struct remat_queue *queue, const struct remat_proposal *proposal);
 
 /* The fastest whose packed arena fits limit_bytes, of a queue by time. With *found there is one to
  * be beaten, in *best, which stays as it is where nothing is. */

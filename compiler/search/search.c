@@ -44,12 +44,13 @@ remat_status remat_search_policies(struct remat_search *s, bool manual, struct r
         REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, given, &policy));
         REMAT_PUSH(s->arena, &policies, policy);
     }
-    for (uint32_t i = 0; i < policies.count; i++)
-        REMAT_PUSH(s->arena, out,
-                   ((struct remat_proposal){.name = policies.items[i].name,
-                                            .policy = &policies.items[i],
-                                            .path = REMAT_NONE,
-                                            .index = i}));
+    for (uint32_t i = 0; i < policies.count; i++) {
+        struct remat_proposal proposal = {.name = policies.items[i].name,
+                                          .policy = &policies.items[i],
+                                          .path = REMAT_NONE,
+                                          .step = i};
+        REMAT_PUSH(s->arena, out, proposal);
+    }
     return REMAT_OK;
 }
 
@@ -103,10 +104,12 @@ static bool find_manual(const struct run *r, bool with_flags, struct remat_propo
     struct remat_queue queue = queue_of(
         r, with_flags ? "manual policies with Megatron flags" : "manual policies, fastest first",
         REMAT_FASTEST_FIRST);
+    struct remat_proposals with = {0};
     for (size_t i = 0; i < r->policies.count; i++)
         if (!with_flags ||
             remat_policy_megatron_flags(r->search->arena, r->policies.items[i].policy))
-            remat_queue_add(&queue, &r->policies.items[i]);
+            REMAT_PUSH(r->search->arena, &with, r->policies.items[i]);
+    remat_queue_add_policies(&queue, &with);
     remat_queue_fastest(&queue, r->search->limit_bytes, out, &found);
     return found;
 }
@@ -116,8 +119,7 @@ static remat_status refuse(const struct run *r)
     struct remat_queue queue =
         queue_of(r, "nothing fits: all, smallest bound first", REMAT_SMALLEST_FIRST);
     struct remat_proposal smallest;
-    for (size_t i = 0; i < r->policies.count; i++)
-        remat_queue_add(&queue, &r->policies.items[i]);
+    remat_queue_add_policies(&queue, &r->policies);
     if (r->per_op)
         remat_queue_add_planned(&queue);
     return remat_queue_smallest(&queue, &smallest) ? remat_infeasible(r->search, &smallest)
@@ -133,7 +135,9 @@ static struct remat_proposal find_smallest_nested(const struct run *r)
         uint32_t middle = low + (high - low) / 2;
         struct remat_proposal here = remat_queue_step(0, middle);
         struct remat_proposal next = remat_queue_step(0, middle + 1);
-        if (remat_proposal_live_peak(r->search, next) < remat_proposal_live_peak(r->search, here))
+        remat_proposal_evaluate(r->search, &here, 0);
+        remat_proposal_evaluate(r->search, &next, 0);
+        if (next.cost.live_peak_bytes < here.cost.live_peak_bytes)
             low = middle + 1;
         else
             high = middle;
@@ -189,11 +193,16 @@ static struct remat_class_times times_of(const struct remat_search *s,
 
 /* The policy fits, and costs that are off could put it in front of what takes *chosen. */
 static bool is_rival(struct remat_search *s, struct remat_proposal *policy,
-                     const struct remat_class_times *chosen)
+                     const struct remat_class_times *chosen, struct remat_proposals *priced)
 {
-    const struct remat_class_times times = times_of(s, policy->least.times);
-    if (policy->least.live_bytes > s->limit_bytes || !remat_sensitivity_may_lead(&times, chosen))
+    remat_proposal_find_least(s, policy);
+    if (policy->least.live_bytes > s->limit_bytes)
         return false;
+    remat_proposal_price(s, policy, s->limit_bytes);
+    const struct remat_class_times times = times_of(s, policy->cost.times);
+    if (!remat_sensitivity_may_lead(&times, chosen) || remat_proposals_have(priced, policy))
+        return false;
+    REMAT_PUSH(s->arena, priced, *policy);
     remat_proposal_evaluate(s, policy, s->limit_bytes);
     return policy->cost.arena_bytes <= s->limit_bytes;
 }
@@ -204,6 +213,7 @@ static void compare_manual(struct remat_search *s, struct remat_proposals *polic
                            const struct remat_proposal *chosen, const struct remat_proposal *manual)
 {
     struct remat_class_times *times;
+    struct remat_proposals priced = {0};
     uint32_t count = 1;
     double slower = (double)remat_search_step_ns(s, manual->cost.step_ns) /
                         (double)remat_search_step_ns(s, chosen->cost.step_ns) -
@@ -213,7 +223,7 @@ static void compare_manual(struct remat_search *s, struct remat_proposals *polic
     for (size_t i = 0; i < policies->count; i++) {
         if (remat_search_is_over(s))
             return;
-        if (is_rival(s, &policies->items[i], &times[0]))
+        if (is_rival(s, &policies->items[i], &times[0], &priced))
             times[count++] = times_of(s, policies->items[i].cost.times);
     }
     struct remat_sensitivity sensitivity = remat_sensitivity_of(times, count, 0);
@@ -271,14 +281,13 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     bool free = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
     s->scratch = remat_scratch_open(s->ctx);
     r.per_op = free && s->settings->solver == REMAT_SOLVER_PER_OP;
-    REMAT_TRY(remat_search_policies(s, free, &r.policies));
     if (s->settings->has_budget) {
         REMAT_TRY(remat_search_plan(s));
         if (s->limit_bytes >= s->planner->floor_bytes)
             s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     }
+    REMAT_TRY(remat_search_policies(s, free, &r.policies));
     if (free) {
-        remat_proposals_bound(s, &r.policies);
         REMAT_TRY(choose_freely(&r, &best, &manual));
     } else {
         REMAT_TRY(choose_given(&r, &best));

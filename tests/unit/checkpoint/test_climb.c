@@ -117,8 +117,9 @@ static remat_status visit(struct climb *c, struct tally *y)
     REMAT_TRY(subject_charged(&scratch, &c->model, &c->decision, &charged_ns));
     uint64_t floor_bytes = c->planner->floor_bytes;
     c->broken = bound_ns > cost.step_ns || charged_ns > cost.step_ns ||
-                least.step_ns != cost.step_ns || least.live_bytes > cost.live_peak_bytes ||
-                floor_bytes > cost.live_peak_bytes;
+                least.step_ns > cost.step_ns ||
+                remat_evaluate_time(&c->subject.evaluator, &c->decision).step_ns != cost.step_ns ||
+                least.live_bytes > cost.live_peak_bytes || floor_bytes > cost.live_peak_bytes;
     CHECK(!c->broken,
           "seed %u: %" PRIu64 " ns, %" PRIu64 " B, but bound %" PRIu64 " ns, charged %" PRIu64
           " ns, least %" PRIu64 " ns, %" PRIu64 " B, floor %" PRIu64 " B",

@@ -53,6 +53,7 @@ static remat_status measure_all(struct fixture *f)
                          remat_path_nested_count(&planner->paths[path]);
         for (uint32_t step = path % STRIDE; step < count; step += STRIDE) {
             struct remat_proposal proposal = remat_queue_step(path, step);
+            remat_proposal_find_least(&f->search, &proposal);
             remat_proposal_evaluate(&f->search, &proposal, UINT64_MAX);
             REMAT_TRY_PUSH(&f->bench.s.arena, &f->all, proposal);
         }
@@ -112,12 +113,12 @@ static void check_order(struct fixture *f)
     fill(f, REMAT_FASTEST_FIRST, &queue);
     CHECK(queue.heap.count < queue.added_count / 2, "few ranges");
     for (; remat_queue_take(&queue, UINT64_MAX, &proposal); count++) {
-        CHECK(proposal.least.step_ns + 10000 >= before_ns, "%" PRIu64 " ns behind %" PRIu64 " ns",
-              proposal.least.step_ns, before_ns);
-        CHECK(proposal.least.step_ns != before_ns || proposal.least.effect != before_effect,
+        CHECK(proposal.cost.step_ns + 10000 >= before_ns, "%" PRIu64 " ns behind %" PRIu64 " ns",
+              proposal.cost.step_ns, before_ns);
+        CHECK(proposal.cost.step_ns != before_ns || proposal.cost.effect != before_effect,
               "the same kernels twice");
-        before_ns = proposal.least.step_ns;
-        before_effect = proposal.least.effect;
+        before_ns = proposal.cost.step_ns;
+        before_effect = proposal.cost.effect;
     }
     CHECK(count > LIMITS, "only %u", count);
 }
