@@ -3,12 +3,8 @@
  * different scopes stay apart, so that equal layers stay equal and none holds another's values
  * alive. Pointwise nodes with operands are left alone: doing them twice costs nothing inside a
  * kernel, while a shared result would have to be stored for the second kernel that reads it. */
+#include "index.h"
 #include "rebuild.h"
-
-struct table {
-    uint32_t *slots; /* old node ids */
-    size_t mask;
-};
 
 static bool may_merge(const struct remat_node_info *node)
 {
@@ -72,26 +68,17 @@ static uint64_t hash_node(const struct remat_rebuild *r, const struct remat_node
     return h;
 }
 
-/* The earlier equal node; else REMAT_NONE, and the node is in the table. */
-static uint32_t find_or_insert(const struct remat_rebuild *r, struct table *table, uint32_t n)
+/* The earlier equal node; else REMAT_NONE, and the node is in the index. */
+static uint32_t find_or_add(const struct remat_rebuild *r, struct remat_index *index, uint32_t n)
 {
     const struct remat_node_info *nodes = r->from->nodes;
-    size_t at = hash_node(r, &nodes[n]) & table->mask;
-    for (; table->slots[at] != REMAT_NONE; at = (at + 1) & table->mask)
-        if (equal_nodes(r, &nodes[table->slots[at]], &nodes[n]))
-            return table->slots[at];
-    table->slots[at] = n;
+    uint64_t hash = hash_node(r, &nodes[n]);
+    uint32_t equal;
+    for (size_t at = 0; (equal = remat_index_find(index, hash, &at)) != REMAT_NONE;)
+        if (equal_nodes(r, &nodes[equal], &nodes[n]))
+            return equal;
+    remat_index_add(r->arena, index, hash, n);
     return REMAT_NONE;
-}
-
-static void make_table(struct remat_arena *arena, uint32_t nodes, struct table *table)
-{
-    size_t size = 16;
-    while (size < 2 * (size_t)nodes)
-        size *= 2;
-    REMAT_NEW(arena, table->slots, size);
-    memset(table->slots, 0xff, size * sizeof *table->slots);
-    table->mask = size - 1;
 }
 
 static bool *find_named(struct remat_arena *arena, const struct remat_graph *graph)
@@ -107,16 +94,14 @@ static bool *find_named(struct remat_arena *arena, const struct remat_graph *gra
 
 REMAT_PASS(eliminate_common)
 {
-    struct table table;
-    bool *named;
+    struct remat_index index = {0};
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    make_table(arena, graph->node_count, &table);
-    named = find_named(arena, graph);
+    const bool *named = find_named(arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         uint32_t equal = REMAT_NONE;
         if (may_merge(node) && !is_visible(graph, node, named))
-            equal = find_or_insert(&r, &table, n);
+            equal = find_or_add(&r, &index, n);
         if (equal == REMAT_NONE)
             remat_rebuild_copy(&r, n);
         else

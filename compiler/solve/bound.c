@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The best first run to look at: nodes spread over those under pressure, then around the best; then
- * branch and bound on what is kept at that moment, since values are kept whole. */
+/* The best first run to look at: nodes spread over those under pressure, those under the most, then
+ * around the best; then branch and bound on what is kept at that moment, since values are kept
+ * whole. */
 #include "bound.h"
 
 #include "cut.h"
@@ -15,6 +16,7 @@ enum { WORK_MAX = 400000000 }; /* of finding candidates; of their flows */
 
 struct candidate {
     uint32_t node;
+    uint64_t pressure;
     double bound; /* units; negative: not tried */
 };
 
@@ -37,8 +39,9 @@ static void find_candidates(struct candidates *all, struct remat_arena *arena)
         if (p->input_begin[k] == p->input_begin[k + 1] || p->fusible[k] ||
             !remat_cut_look(&all->cut, k, all->budget))
             continue; /* without ancestors nothing is a repeat */
-        if (remat_cut_is_pressed(&all->cut))
-            REMAT_PUSH(arena, all, ((struct candidate){k, -1}));
+        struct candidate found = {k, remat_cut_pressure(&all->cut), -1};
+        if (found.pressure)
+            REMAT_PUSH(arena, all, found);
     }
 }
 
@@ -64,6 +67,18 @@ static void try_candidate(struct candidates *all, size_t i)
         all->best = i;
 }
 
+/* The one under the most pressure that has not been tried, if any. */
+static void try_most_pressed(struct candidates *all)
+{
+    size_t most = all->count;
+    for (size_t i = 0; i < all->count; i++)
+        if (all->items[i].bound < 0 &&
+            (most == all->count || all->items[i].pressure > all->items[most].pressure))
+            most = i;
+    if (most < all->count)
+        try_candidate(all, most);
+}
+
 static bool is_over(const struct candidates *all)
 {
     return all->steps > WORK_MAX || remat_deadline_expired(all->deadline);
@@ -74,6 +89,8 @@ static void try_candidates(struct candidates *all, uint32_t cuts_max)
     size_t stride = (all->count + cuts_max - 1) / cuts_max;
     for (size_t i = stride / 2; i < all->count && !is_over(all); i += stride)
         try_candidate(all, i);
+    for (uint32_t i = 0; stride > 1 && i < cuts_max / 4 && !is_over(all); i++)
+        try_most_pressed(all);
     for (; stride > 1 && !is_over(all); stride = (stride + 1) / 2) {
         size_t middle = all->best, reach = stride / 2;
         if (middle >= reach)

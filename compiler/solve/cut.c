@@ -101,10 +101,10 @@ bool remat_cut_look(struct remat_cut *c, uint32_t k, uint64_t budget)
     return true;
 }
 
-bool remat_cut_is_pressed(const struct remat_cut *c)
+uint64_t remat_cut_pressure(const struct remat_cut *c)
 {
     uint64_t bytes = 0;
     for (uint32_t v = 0; v < c->problem->node_count; v++)
         bytes += c->border.items[v].wanted ? c->border.items[v].bytes : 0;
-    return bytes > c->room;
+    return bytes > c->room ? bytes - c->room : 0;
 }

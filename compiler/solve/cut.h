@@ -23,7 +23,7 @@ struct remat_cut remat_cut_create(struct remat_arena *arena, const struct remat_
 /* Takes the first run of k, which no way may fuse. What is surely there has no bytes. False when
  * that exceeds the budget. */
 bool remat_cut_look(struct remat_cut *cut, uint32_t k, uint64_t budget);
-/* Whether there is no room for everything wanted; else the bound is 0. */
-bool remat_cut_is_pressed(const struct remat_cut *cut);
+/* Bytes beyond the room if everything wanted were kept; 0: the bound is 0. */
+uint64_t remat_cut_pressure(const struct remat_cut *cut);
 
 #endif

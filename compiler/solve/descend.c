@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several times from the given order down the ladder, each rung from the schedule of the one above,
  * which is a little too large for it; where annealing does not make it fit, from the fastest that
- * fits or from greedy plans. Then straight from the given order to far below, further down in
- * smaller steps, and up again from the fastest that fits. */
+ * fits or from greedy plans. Then straight from the given order to far below, and further down in
+ * smaller steps. */
 #include "descend.h"
 
 #include "construct.h"
 
 #include <math.h>
 
-enum { RUNGS = 24, RUNGS_LARGE = 8, CLOSER = 12, CLOSING_MOVES = 3 };
-enum { PLUNGES = 4, PLUNGE_MOVES = 12 };
-enum { EVENTS_LARGE = 20 }; /* of a move in a large graph */
-#define COLD 0.05           /* in times of the mean node, as `hot` */
+enum { LARGE = 1000 /* nodes */, RUNGS = 24, RUNGS_LARGE = 8, EVENTS_LARGE = 20 };
+enum { CLOSER = 12, CLOSING_MOVES = 3, PLUNGES = 4, PLUNGE_MOVES = 12 };
+#define RUNG       (1 / 78.0) /* of all moves */
+#define RUNG_LARGE (1 / 77.0)
+#define COLD       0.05 /* in times of the mean node, as `hot` */
 
 static const struct pass {
     double hot, pressure;
-} passes[] = {{2, 10}, {1, 40}}, closing[] = {{0.3, 40}, {1, 100}}, plunging = {0.3, 40},
-  rising = {1, 10};
+} passes[] = {{2, 10}, {1, 40}}, closing[] = {{0.3, 40}, {1, 100}}, plunging = {0.3, 40};
 enum { PASSES = sizeof passes / sizeof *passes };
 
 struct descent {
@@ -26,30 +26,34 @@ struct descent {
     struct remat_deadline *deadline;
     remat_status st; /* the simulator's first failure */
     bool large;
-    uint64_t low;             /* the largest working set: no schedule takes less */
-    uint32_t rungs;           /* of a pass */
     struct remat_looks looks; /* of greedy plans */
     uint64_t moves, seed;     /* of one annealing run */
     struct pass pass;
-    uint32_t last; /* the rung that the pass is at */
+    size_t last; /* the rung that the pass is at */
     struct remat_descent *out;
 };
 
 static void keep(struct descent *d, const struct remat_sequence *sequence)
 {
-    struct remat_descent *out = d->out;
     struct remat_rung rung = {.sequence = *sequence};
     if (d->st == REMAT_OK)
         d->st = remat_simulate(d->arena->ctx, d->problem, sequence->items, sequence->count,
                                &rung.result);
-    REMAT_PUSH(d->arena, out, rung);
-    if (rung.result.peak < out->items[out->least].result.peak)
-        out->least = (uint32_t)out->count - 1;
+    REMAT_PUSH(d->arena, d->out, rung);
 }
 
-static uint64_t least_peak(const struct descent *d)
+const struct remat_rung *remat_descent_within(const struct remat_descent *d, uint64_t budget)
 {
-    return d->out->items[d->out->least].result.peak;
+    const struct remat_rung *best = &d->items[0];
+    for (size_t i = 1; i < d->count; i++) {
+        const struct remat_simulation *new = &d->items[i].result, *old = &best->result;
+        bool fits = new->peak <= budget, better = fits && old->peak > budget;
+        if (fits == (old->peak <= budget))
+            better = fits ? new->time < old->time : new->peak < old->peak;
+        if (better)
+            best = &d->items[i];
+    }
+    return best;
 }
 
 static bool is_over(const struct descent *d)
@@ -57,7 +61,8 @@ static bool is_over(const struct descent *d)
     return d->st != REMAT_OK || remat_deadline_expired(d->deadline);
 }
 
-static void anneal(struct descent *d, uint64_t budget, const struct remat_sequence *from)
+/* Whether the result, which becomes the rung that the pass is at, fits. */
+static bool anneal(struct descent *d, uint64_t budget, struct remat_sequence from)
 {
     double node = 1.0 / d->problem->node_count;
     struct remat_search_options search = {.budget = budget,
@@ -68,9 +73,10 @@ static void anneal(struct descent *d, uint64_t budget, const struct remat_sequen
                                           .cold = COLD * node,
                                           .pressure = d->pass.pressure,
                                           .deadline = d->deadline};
-    struct remat_sequence found = remat_search(d->arena, d->problem, from, &search);
+    struct remat_sequence found = remat_search(d->arena, d->problem, &from, &search);
     keep(d, &found);
-    d->last = (uint32_t)d->out->count - 1;
+    d->last = d->out->count - 1;
+    return d->out->items[d->last].result.peak <= budget;
 }
 
 static void try_greedy(struct descent *d, uint64_t budget)
@@ -87,88 +93,43 @@ static void try_greedy(struct descent *d, uint64_t budget)
 
 static void reach(struct descent *d, uint64_t budget)
 {
-    const struct remat_rung *last = &d->out->items[d->last];
-    if (last->result.peak <= budget && last->result.time <= d->problem->least_time)
+    const struct remat_rung last = d->out->items[d->last];
+    if (last.result.peak <= budget && last.result.time <= d->problem->least_time)
         return;
-    anneal(d, budget, &last->sequence);
-    if (d->out->items[d->last].result.peak <= budget)
+    if (anneal(d, budget, last.sequence))
         return;
-    if (least_peak(d) > budget)
+    if (remat_descent_within(d->out, budget)->result.peak > budget)
         try_greedy(d, budget);
-    if (least_peak(d) <= budget)
-        anneal(d, budget, &remat_descent_within(d->out, budget)->sequence);
+    const struct remat_rung best = *remat_descent_within(d->out, budget);
+    if (best.result.peak <= budget)
+        anneal(d, budget, best.sequence);
 }
 
-const struct remat_rung *remat_descent_within(const struct remat_descent *d, uint64_t budget)
+/* From the given order straight to far below the least peak: another way round what stops steps. */
+static void plunge(struct descent *d, uint64_t low)
 {
-    const struct remat_rung *best = NULL;
-    for (size_t i = 0; i < d->count; i++)
-        if (d->items[i].result.peak <= budget &&
-            (!best || d->items[i].result.time < best->result.time))
-            best = &d->items[i];
-    return best;
-}
-
-const struct remat_rung *remat_descent_above(const struct remat_descent *d, uint64_t budget)
-{
-    const struct remat_rung *best = &d->items[0];
-    for (size_t i = 0; i < d->count; i++)
-        if (d->items[i].result.peak > budget && d->items[i].result.peak < best->result.peak)
-            best = &d->items[i];
-    return best;
-}
-
-/* Between budgets, on the way from the peak of the given order to the largest working set. */
-static uint64_t step_of(const struct descent *d)
-{
-    return (d->out->items[0].result.peak - d->low) / d->rungs;
-}
-
-/* One pass. */
-static void descend(struct descent *d)
-{
-    uint64_t budget = UINT64_MAX;
-    d->last = 0;
-    for (uint32_t i = d->rungs; i-- > 0 && least_peak(d) <= budget && !is_over(d);) {
-        budget = d->low + step_of(d) * i;
-        reach(d, budget);
+    d->pass = plunging;
+    for (uint32_t i = 0; i < PLUNGES && !is_over(d); i++) {
+        uint64_t least = remat_descent_within(d->out, 0)->result.peak;
+        anneal(d, low + (least - low) / 2, d->out->items[0].sequence);
     }
 }
 
 /* From the least peak on in steps, half as long after two tries, then from the longest again. */
-static void close_in(struct descent *d)
+static void close_in(struct descent *d, uint64_t longest)
 {
-    uint64_t longest = step_of(d) ? step_of(d) : 1, step = longest;
+    uint64_t step = longest;
     for (uint32_t i = 0; i < CLOSER && !is_over(d); i++) {
-        uint64_t peak = least_peak(d);
+        const struct remat_rung *least = remat_descent_within(d->out, 0);
+        uint64_t peak = least->result.peak;
         step = step ? step : longest;
         if (peak < step)
             return;
-        d->last = d->out->least;
+        d->last = (size_t)(least - d->out->items);
         d->pass = closing[i % 2];
         reach(d, peak - step);
-        if (least_peak(d) > peak - step && i % 2)
+        if (remat_descent_within(d->out, 0)->result.peak > peak - step && i % 2)
             step /= 2;
-    }
-}
-
-/* From the given order straight to far below the least peak: another way round what stops steps. */
-static void plunge(struct descent *d)
-{
-    d->pass = plunging;
-    for (uint32_t i = 0; i < PLUNGES && !is_over(d); i++)
-        anneal(d, d->low + (least_peak(d) - d->low) / 2, &d->out->items[0].sequence);
-}
-
-/* What fits in less may be a start for more. */
-static void rise(struct descent *d)
-{
-    d->pass = rising;
-    for (uint32_t i = 0; i < d->rungs && !is_over(d); i++) {
-        uint64_t budget = d->low + step_of(d) * i;
-        const struct remat_rung *best = remat_descent_within(d->out, budget);
-        if (best && best->result.time > d->problem->least_time)
-            anneal(d, budget, &best->sequence);
     }
 }
 
@@ -176,34 +137,37 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
                            const struct remat_sequence *given, double moves,
                            struct remat_deadline *deadline, struct remat_descent *out)
 {
-    bool large = p->node_count > REMAT_DESCEND_LARGE;
-    uint32_t count = large ? 1 : PASSES, rungs = large ? RUNGS_LARGE : RUNGS;
-    moves /= (count + 1) * rungs + CLOSER * CLOSING_MOVES + PLUNGES * PLUNGE_MOVES;
-    uint64_t once = (uint64_t)fmin(moves, 1e15);
+    bool large = p->node_count > LARGE;
+    uint32_t pass_count = large ? 1 : PASSES, rungs = large ? RUNGS_LARGE : RUNGS;
     struct descent d = {.problem = p,
                         .arena = arena,
                         .deadline = deadline,
                         .large = large,
-                        .rungs = rungs,
                         .looks = remat_construct_looks(p),
-                        .moves = once,
+                        .moves = (uint64_t)fmin(moves * (large ? RUNG_LARGE : RUNG), 1e15),
                         .seed = 1,
                         .out = out};
+    uint64_t low = 0; /* the largest working set: no schedule takes less */
     for (uint32_t v = 0; v < p->node_count; v++) {
         uint64_t bytes = remat_problem_working_set(p, v);
-        d.low = bytes > d.low ? bytes : d.low;
+        low = bytes > low ? bytes : low;
     }
     *out = (struct remat_descent){0};
     keep(&d, given);
-    for (uint32_t i = 0; i < count; i++) {
-        d.pass = passes[i];
-        descend(&d);
+    uint64_t step = (out->items[0].result.peak - low) / rungs, budget = UINT64_MAX;
+    for (uint32_t pass = 0; pass < pass_count; pass++, budget = UINT64_MAX) {
+        d.pass = passes[pass];
+        d.last = 0;
+        for (uint32_t i = rungs; i-- > 0 && !is_over(&d); reach(&d, budget)) {
+            if (remat_descent_within(out, 0)->result.peak > budget)
+                break;
+            budget = low + step * i;
+        }
     }
-    d.moves = once * PLUNGE_MOVES;
-    plunge(&d);
-    d.moves = once * CLOSING_MOVES;
-    close_in(&d);
-    d.moves = once;
-    rise(&d);
+    uint64_t moves_of_rung = d.moves;
+    d.moves = moves_of_rung * PLUNGE_MOVES;
+    plunge(&d, low);
+    d.moves = moves_of_rung * CLOSING_MOVES;
+    close_in(&d, step ? step : 1);
     return d.st;
 }

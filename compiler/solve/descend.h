@@ -7,8 +7,6 @@
 #include "search.h"
 #include "simulate.h"
 
-enum { REMAT_DESCEND_LARGE = 1000 /* nodes */ };
-
 struct remat_rung {
     struct remat_sequence sequence;
     struct remat_simulation result;
@@ -17,7 +15,6 @@ struct remat_rung {
 struct remat_descent {
     struct remat_rung *items; /* in the order found; the first is the given order */
     size_t count, capacity;
-    uint32_t least; /* index of the one with the least peak */
 };
 
 /* `moves`: of annealing, in all, about. Deadline: what was found so far. In the arena. */
@@ -25,9 +22,7 @@ remat_status remat_descend(struct remat_arena *arena, const struct remat_problem
                            const struct remat_sequence *given, double moves,
                            struct remat_deadline *deadline, struct remat_descent *out);
 
-/* The fastest within the budget, NULL without any. */
+/* The fastest within the budget; without any, the one of the least peak. */
 const struct remat_rung *remat_descent_within(const struct remat_descent *descent, uint64_t budget);
-/* One of the least peak above the budget; the given order if there is none. */
-const struct remat_rung *remat_descent_above(const struct remat_descent *descent, uint64_t budget);
 
 #endif

@@ -3,18 +3,18 @@
  * nothing, since every schedule pays it; a repeat costs its time. Values are evicted only to make
  * room for a run, and then a minimal set of them: any schedule can be followed with more kept than
  * it keeps, skipping its repeats of what is still there. A node without users that fits beside
- * everything live is run at once, for the same reason. docs/problems.md. */
+ * everything live is run at once, for the same reason. Nodes that take nothing and nobody reads run
+ * first. docs/problems.md. */
 #include "exact.h"
 
 #include "heap.h"
-
-#include <assert.h>
+#include "index.h"
 
 enum { POLL = 256 };
 
 struct state {
     uint64_t live, done, cost;
-    uint32_t parent, way; /* the run that led here */
+    uint32_t parent, run; /* what led here */
     bool closed;
 };
 
@@ -32,34 +32,37 @@ static bool comes_before(const struct entry *a, const struct entry *b)
 }
 REMAT_HEAP(queue, struct entry, comes_before);
 
+/* A way of a node that is not idle. */
+struct run {
+    uint32_t way;
+    uint64_t bit, inputs;         /* sets */
+    uint64_t bytes;               /* value and workspace */
+    uint64_t ticks, beyond_least; /* of a repeat; of a first run */
+};
+
+/* Sets have a bit for each node that is not idle. */
 struct exact {
     const struct remat_problem *problem;
     struct remat_arena *arena;
     uint64_t budget, limit;
-    uint64_t *inputs;                        /* sets, by way */
-    uint64_t leaves;                         /* nodes without users */
-    uint32_t by_size[REMAT_EXACT_NODES_MAX]; /* largest first */
+    uint32_t node_count, run_count;
+    uint64_t bytes[REMAT_EXACT_NODES_MAX], lasting[REMAT_EXACT_NODES_MAX]; /* by bit */
+    uint32_t by_size[REMAT_EXACT_NODES_MAX];                               /* largest first */
+    uint64_t leaves, once; /* sets: nodes without users, nodes that never run again */
+    struct run *runs;      /* the given ways first */
     struct state *states;
     uint32_t state_count, states_max;
-    uint32_t *slots, slot_count; /* hash of (live, done): state + 1 */
+    struct remat_index index; /* of states, by live and done */
     struct queue queue;
     bool full;
 };
 
-static uint64_t bytes_of(const struct exact *x, uint64_t set)
+static uint64_t sum(const uint64_t *bytes, uint64_t set)
 {
-    uint64_t bytes = 0;
+    uint64_t all = 0;
     for (; set; set &= set - 1)
-        bytes += x->problem->bytes[__builtin_ctzll(set)];
-    return bytes;
-}
-
-static uint64_t lasting_of(const struct exact *x, uint64_t done)
-{
-    uint64_t bytes = 0;
-    for (; x->problem->has_lasting && done; done &= done - 1)
-        bytes += x->problem->lasting[__builtin_ctzll(done)];
-    return bytes;
+        all += bytes[__builtin_ctzll(set)];
+    return all;
 }
 
 /* Into the queue, which does not grow. */
@@ -72,31 +75,28 @@ static void enqueue(struct exact *x, uint32_t state)
                    (struct entry){s->cost, (uint32_t)__builtin_popcountll(s->done), state});
 }
 
-/* --- states --- */
-
 static void reach(struct exact *x, struct state next)
 {
-    uint64_t key[2] = {next.live, next.done};
-    uint32_t at = (uint32_t)remat_hash(key, sizeof key, 0) & (x->slot_count - 1);
+    const uint64_t key[2] = {next.live, next.done}, hash = remat_hash(key, sizeof key, 0);
+    uint32_t i;
     if (next.cost >= x->limit)
         return;
-    for (; x->slots[at]; at = (at + 1) & (x->slot_count - 1)) {
-        struct state *s = &x->states[x->slots[at] - 1];
+    for (size_t at = 0; (i = remat_index_find(&x->index, hash, &at)) != UINT32_MAX;) {
+        struct state *s = &x->states[i];
         if (s->live != next.live || s->done != next.done)
             continue;
         if (!s->closed && next.cost < s->cost) {
             *s = next;
-            enqueue(x, x->slots[at] - 1);
+            enqueue(x, i);
         }
         return;
     }
-    if (x->state_count == x->states_max) {
-        x->full = true;
+    x->full |= x->state_count == x->states_max;
+    if (x->full)
         return;
-    }
+    remat_index_add(x->arena, &x->index, hash, x->state_count);
     x->states[x->state_count] = next;
-    x->slots[at] = ++x->state_count;
-    enqueue(x, x->state_count - 1);
+    enqueue(x, x->state_count++);
 }
 
 /* Evicts, from by_size[i] on, minimal sets that free `missing` bytes, and runs the node. */
@@ -109,98 +109,122 @@ static void evict_and_run(struct exact *x, struct state next, uint64_t pinned, u
         reach(x, next);
         return;
     }
-    if (bytes_of(x, next.live & ~pinned) < missing)
+    if (sum(x->bytes, next.live & ~pinned) < missing)
         return;
-    for (; i < x->problem->node_count; i++) {
-        uint32_t v = x->by_size[i];
-        uint64_t bit = UINT64_C(1) << v, bytes = x->problem->bytes[v];
+    for (; i < x->node_count; i++) {
+        uint64_t bit = UINT64_C(1) << x->by_size[i], bytes = x->bytes[x->by_size[i]];
         if (!(next.live & bit) || (pinned & bit))
             continue;
         struct state without = next;
         without.live &= ~bit;
         evict_and_run(x, without, pinned, i + 1, bytes < missing ? missing - bytes : 0);
         pinned |= bit; /* the sets without it come next */
-        if (bytes_of(x, next.live & ~pinned) < missing)
+        if (sum(x->bytes, next.live & ~pinned) < missing)
             return;
     }
 }
 
-/* Bytes during a run in this way beside everything that is live now. */
-static uint64_t bytes_during(const struct exact *x, const struct state *s, uint32_t way)
+/* Bytes during a run beside everything that is live now. */
+static uint64_t bytes_during(const struct exact *x, const struct state *s, const struct run *run)
 {
-    uint32_t v = x->problem->node_of[way];
-    return bytes_of(x, s->live) + x->problem->bytes[v] + x->problem->workspace[way] +
-           lasting_of(x, s->done | UINT64_C(1) << v);
+    return sum(x->bytes, s->live) + run->bytes + sum(x->lasting, s->done | run->bit);
 }
 
-static void run_way(struct exact *x, uint32_t from, uint32_t way)
+static void run(struct exact *x, uint32_t from, uint32_t r)
 {
-    const struct remat_problem *p = x->problem;
     const struct state *s = &x->states[from];
-    uint32_t v = p->node_of[way];
-    uint64_t bit = UINT64_C(1) << v, used = bytes_during(x, s, way);
-    struct state next = {.live = s->live | bit,
-                         .done = s->done | bit,
-                         .cost = s->cost + p->ticks[way] - (s->done & bit ? 0 : p->least_ticks[v]),
+    const struct run *run = &x->runs[r];
+    uint64_t used = bytes_during(x, s, run);
+    struct state next = {.live = s->live | run->bit,
+                         .done = s->done | run->bit,
+                         .cost = s->cost + (s->done & run->bit ? run->ticks : run->beyond_least),
                          .parent = from,
-                         .way = way};
-    if (x->leaves & bit) /* gone after its run, but it needs its room */
-        next.live &= ~bit;
-    evict_and_run(x, next, x->inputs[way] | bit, 0, used > x->budget ? used - x->budget : 0);
+                         .run = r};
+    if (x->leaves & run->bit) /* gone after its run, but it needs its room */
+        next.live &= ~run->bit;
+    evict_and_run(x, next, run->inputs | run->bit, 0, used > x->budget ? used - x->budget : 0);
 }
 
 /* A first run that nothing is lost by. */
-static bool is_free(const struct exact *x, const struct state *s, uint32_t v)
+static bool is_free(const struct exact *x, const struct state *s, const struct run *run)
 {
-    const struct remat_problem *p = x->problem;
-    uint64_t bit = UINT64_C(1) << v;
-    return (x->leaves & bit) && !(s->done & bit) && (s->live & x->inputs[v]) == x->inputs[v] &&
-           p->lasting[v] == 0 && p->ticks[v] == p->least_ticks[v] &&
-           bytes_during(x, s, v) <= x->budget;
+    return (x->leaves & ~s->done & run->bit) && (s->live & run->inputs) == run->inputs &&
+           sum(x->lasting, run->bit) == 0 && run->beyond_least == 0 &&
+           bytes_during(x, s, run) <= x->budget;
 }
 
 static void expand(struct exact *x, uint32_t from)
 {
-    const struct remat_problem *p = x->problem;
     struct state s = x->states[from];
-    for (uint32_t v = 0; v < p->node_count; v++)
-        if (is_free(x, &s, v)) {
-            run_way(x, from, v);
+    uint64_t over = s.live | (s.done & (x->leaves | x->once)); /* nobody wants a leaf again */
+    for (uint32_t r = 0; r < x->node_count; r++)
+        if (is_free(x, &s, &x->runs[r])) {
+            run(x, from, r);
             return;
         }
-    for (uint32_t w = 0; w < p->way_count && !x->full; w++) {
-        uint32_t v = p->node_of[w];
-        uint64_t bit = UINT64_C(1) << v;
-        if ((s.live & bit) || (s.live & x->inputs[w]) != x->inputs[w])
-            continue;
-        if ((s.done & bit) && ((x->leaves & bit) || p->once[v])) /* nobody wants a leaf again */
-            continue;
-        run_way(x, from, w);
-    }
+    for (uint32_t r = 0; r < x->run_count && !x->full; r++)
+        if (!(over & x->runs[r].bit) && (s.live & x->runs[r].inputs) == x->runs[r].inputs)
+            run(x, from, r);
 }
 
-/* Room for the states, the queue and their sets. */
-static void prepare(struct exact *x)
+/* Without inputs, users, time and bytes: no plan is about it. */
+static bool is_idle(const struct remat_problem *p, uint32_t v)
+{
+    return p->input_begin[v] == p->input_begin[v + 1] && p->user_begin[v] == p->user_begin[v + 1] &&
+           !p->fusible[v] && p->way_begin[v + 1] - p->way_begin[v] == 1 && p->time[v] == 0 &&
+           p->bytes[v] == 0 && p->lasting[v] == 0 && p->workspace[v] == p->static_bytes;
+}
+
+/* The nodes that are not idle and their ways; false when they are too many. */
+static bool list_nodes(struct exact *x)
 {
     const struct remat_problem *p = x->problem;
+    uint64_t *bit; /* by node */
+    REMAT_NEW(x->arena, bit, p->node_count);
+    REMAT_NEW(x->arena, x->runs, p->way_count);
     for (uint32_t v = 0; v < p->node_count; v++) {
-        uint32_t at = v;
-        for (; at > 0 && p->bytes[x->by_size[at - 1]] < p->bytes[v]; at--)
+        uint32_t i = x->node_count, at = i;
+        if (is_idle(p, v))
+            continue;
+        if (x->node_count++ == REMAT_EXACT_NODES_MAX)
+            return false;
+        bit[v] = UINT64_C(1) << i;
+        x->bytes[i] = p->bytes[v];
+        x->lasting[i] = p->lasting[v];
+        x->leaves |= p->user_begin[v] == p->user_begin[v + 1] ? bit[v] : 0;
+        x->once |= p->once[v] ? bit[v] : 0;
+        for (; at > 0 && x->bytes[x->by_size[at - 1]] < p->bytes[v]; at--)
             x->by_size[at] = x->by_size[at - 1];
-        x->by_size[at] = v;
-        if (p->user_begin[v] == p->user_begin[v + 1])
-            x->leaves |= UINT64_C(1) << v;
+        x->by_size[at] = i;
     }
-    REMAT_NEW(x->arena, x->inputs, p->way_count);
-    for (uint32_t w = 0; w < p->way_count; w++)
+    for (uint32_t w = 0; w < p->way_count; w++) {
+        uint32_t v = p->node_of[w];
+        struct run run = {w,           bit[v],
+                          0,           p->bytes[v] + p->workspace[w],
+                          p->ticks[w], p->ticks[w] - p->least_ticks[v]};
         for (uint32_t e = p->input_begin[w]; e < p->input_begin[w + 1]; e++)
-            x->inputs[w] |= UINT64_C(1) << p->inputs[e];
-    for (x->slot_count = 64; x->slot_count < 2 * x->states_max;)
-        x->slot_count *= 2;
-    x->queue.capacity = 2 * x->states_max;
-    REMAT_NEW(x->arena, x->states, x->states_max);
-    REMAT_NEW(x->arena, x->slots, x->slot_count);
-    REMAT_NEW(x->arena, x->queue.items, x->queue.capacity);
+            run.inputs |= bit[p->inputs[e]];
+        if (run.bit)
+            x->runs[x->run_count++] = run;
+    }
+    return true;
+}
+
+/* Idle nodes, then the runs that led to the state. */
+static struct remat_sequence trace(struct remat_arena *arena, const struct exact *x, uint32_t state)
+{
+    const struct remat_problem *p = x->problem;
+    struct remat_sequence out = {.capacity = p->node_count - x->node_count};
+    for (uint32_t i = state; i; i = x->states[i].parent)
+        out.capacity++;
+    REMAT_NEW(arena, out.items, out.capacity);
+    for (uint32_t v = 0; v < p->node_count; v++)
+        if (is_idle(p, v))
+            out.items[out.count++] = v;
+    out.count = out.capacity;
+    for (size_t to = out.count; state; state = x->states[state].parent)
+        out.items[--to] = x->runs[x->states[state].run].way;
+    return out;
 }
 
 struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct remat_problem *p,
@@ -213,11 +237,13 @@ struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct rem
                       .limit = limit,
                       .states_max = states_max};
     struct remat_exact out = {0};
-    uint64_t all = ~UINT64_C(0) >> (REMAT_EXACT_NODES_MAX - p->node_count);
-    bool over = false; /* what was dropped then costs no less than the state it came from */
-    assert(p->node_count <= REMAT_EXACT_NODES_MAX && states_max > 1);
-    prepare(&x);
-    reach(&x, (struct state){0});
+    bool over = !list_nodes(&x); /* what was dropped costs no less than the state it came from */
+    if (!over) {
+        x.queue.capacity = 2 * (size_t)states_max;
+        REMAT_NEW(x.arena, x.states, states_max);
+        REMAT_NEW(x.arena, x.queue.items, x.queue.capacity);
+        reach(&x, (struct state){0});
+    }
     for (uint32_t steps = 0; x.queue.count && !over; steps++) {
         uint32_t at = queue_take(&x.queue, 0).state;
         struct state *s = &x.states[at];
@@ -225,15 +251,9 @@ struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct rem
             continue;
         s->closed = true;
         out.ticks = s->cost;
-        out.solved = s->done == all;
+        out.solved = __builtin_popcountll(s->done) == (int)x.node_count;
         if (out.solved) {
-            struct remat_sequence *sequence = &out.sequence;
-            for (uint32_t i = at; i; i = x.states[i].parent)
-                sequence->capacity++;
-            REMAT_NEW(arena, sequence->items, sequence->capacity);
-            sequence->count = sequence->capacity;
-            for (size_t i = at, to = sequence->count; i; i = x.states[i].parent)
-                sequence->items[--to] = x.states[i].way;
+            out.sequence = trace(arena, &x, at);
             break;
         }
         expand(&x, at);

@@ -15,9 +15,10 @@ struct remat_exact {
     struct remat_sequence sequence;
 };
 
-/* At most REMAT_EXACT_NODES_MAX nodes. `limit`: schedules that take this many ticks beyond the sum,
- * or more, are of no interest (infeasible then means: none below). Gives up after `states_max`, at
- * least 2. */
+/* `limit`: schedules that take this many ticks beyond the sum, or more, are of no interest
+ * (infeasible then means: none below). Gives up after `states_max`, at least 2, and at once where
+ * there are more than REMAT_EXACT_NODES_MAX nodes, not counting those without inputs, users, time
+ * and bytes. */
 struct remat_exact remat_exact_solve(struct remat_arena *arena, const struct remat_problem *problem,
                                      uint64_t budget, uint64_t limit, uint32_t states_max,
                                      struct remat_deadline *deadline);

@@ -10,6 +10,7 @@
 #include "floor.h"
 
 #include "heap.h"
+#include "index.h"
 
 #include <stdlib.h>
 
@@ -34,42 +35,26 @@ struct walk {
     uint64_t steps, steps_max; /* of the state at hand: items looked at */
     struct remat_arena *arena; /* of one node's search */
     struct set_queue queue;
-    struct { /* sets looked at, open addressing; those without items are empty slots */
+    struct { /* sets looked at */
         struct live_set *items;
         size_t count, capacity;
     } seen;
+    struct remat_index index; /* of them */
     uint32_t *scratch;
 };
-
-static struct live_set *seen_slot(struct walk *w, const struct live_set *set)
-{
-    size_t bytes = set->count * sizeof *set->items;
-    size_t at = remat_hash(set->items, bytes, set->count) & (w->seen.capacity - 1);
-    for (;; at = (at + 1) & (w->seen.capacity - 1)) {
-        struct live_set *slot = &w->seen.items[at];
-        if (!slot->items ||
-            (slot->count == set->count && memcmp(slot->items, set->items, bytes) == 0))
-            return slot;
-    }
-}
 
 /* Whether the set was not seen before. */
 static bool see(struct walk *w, const struct live_set *set)
 {
-    if (w->seen.count * 2 >= w->seen.capacity) {
-        size_t capacity = w->seen.capacity;
-        struct live_set *old = w->seen.items;
-        w->seen.capacity = capacity ? capacity * 2 : 256;
-        REMAT_NEW(w->arena, w->seen.items, w->seen.capacity);
-        for (size_t i = 0; i < capacity; i++)
-            if (old[i].items)
-                *seen_slot(w, &old[i]) = old[i];
-    }
-    struct live_set *slot = seen_slot(w, set);
-    if (slot->items)
-        return false;
-    *slot = *set;
-    w->seen.count++;
+    size_t bytes = set->count * sizeof *set->items;
+    uint64_t hash = remat_hash(set->items, bytes, set->count);
+    uint32_t other;
+    for (size_t at = 0; (other = remat_index_find(&w->index, hash, &at)) != UINT32_MAX;)
+        if (w->seen.items[other].count == set->count &&
+            memcmp(w->seen.items[other].items, set->items, bytes) == 0)
+            return false;
+    remat_index_add(w->arena, &w->index, hash, (uint32_t)w->seen.count);
+    REMAT_PUSH(w->arena, &w->seen, *set);
     return true;
 }
 
@@ -162,6 +147,7 @@ static void walk_back(struct walk *w, uint32_t v, struct remat_floor *floor)
     uint64_t bytes = 0;
     bool exact = false, complete = true;
     w->queue = (struct set_queue){0};
+    w->index = (struct remat_index){0};
     w->seen.items = NULL;
     w->seen.count = w->seen.capacity = 0;
     for (uint32_t k = p->way_begin[v]; k < p->way_begin[v + 1]; k++) {

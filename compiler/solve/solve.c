@@ -8,7 +8,6 @@
 #include "construct.h"
 #include "descend.h"
 #include "exact.h"
-#include "idle.h"
 
 #include <math.h>
 
@@ -19,13 +18,10 @@ enum {
     STATES_MANY = 300000,
     STATES_MAX = 3000000,
     LEAVES_FEW = 50,
-    LEAVES_MAX = 100000,
-    LADDER_NODES_MAX = 256
+    LEAVES_MAX = 100000
 };
 #define LEAVES_WORK      1e9     /* a leaf takes about size^2 */
 #define MOVES_PER_SECOND 300e3   /* of a slow machine */
-#define LADDER_SHARE     2.0     /* of all moves */
-#define LADDER_LARGE     1.3     /* above REMAT_DESCEND_LARGE nodes */
 #define ENOUGH           1.00002 /* nothing is left to win */
 
 struct solver {
@@ -179,7 +175,7 @@ static void try_chain(struct solver *s)
 static void try_exact(struct solver *s, double states)
 {
     struct remat_solution *best = s->best;
-    if (s->problem->node_count > REMAT_EXACT_NODES_MAX || is_good_enough(best) || states < 2)
+    if (is_good_enough(best) || states < 2)
         return;
     uint64_t limit = best->fits ? ticks_beyond_least(s) + 1 : UINT64_MAX;
     struct remat_exact exact = remat_exact_solve(s->arena, s->problem, s->budget, limit,
@@ -207,26 +203,19 @@ static void try_branches(struct solver *s)
 /* Where nothing fits the solution becomes that of the least peak, whatever the budget. */
 static void try_ladder(struct solver *s)
 {
-    const struct remat_problem *p = s->problem;
-    double share = p->node_count > REMAT_DESCEND_LARGE ? LADDER_LARGE : LADDER_SHARE;
     if (!s->ladder_made && s->st == REMAT_OK)
-        s->st = remat_descend(s->arena, p, s->given, share * s->ladder_effort * standard_moves(p),
-                              s->deadline, &s->ladder);
+        s->st =
+            remat_descend(s->arena, s->problem, s->given,
+                          s->ladder_effort * standard_moves(s->problem), s->deadline, &s->ladder);
     if (s->st != REMAT_OK)
         return;
     s->ladder_made = true;
-    const struct remat_rung *rung = remat_descent_within(&s->ladder, s->budget);
-    keep_if_better(s, rung ? &rung->sequence : &s->ladder.items[s->ladder.least].sequence);
+    keep_if_better(s, &remat_descent_within(&s->ladder, s->budget)->sequence);
 }
 
-/* Annealing runs that differ in where they start, how hot, and what exceeding the budget costs. */
-enum start {
-    GIVEN,
-    BEST,
-    LAST,
-    ABOVE
-}; /* the given order, the best so far, the previous run's
-      result, the rung above the budget */
+/* Annealing runs that differ in where they start, how hot (in times of all nodes), and what
+ * exceeding the budget costs. */
+enum start { GIVEN, BEST, LAST }; /* the given order, the best so far, the previous run's result */
 struct run {
     double hot, pressure, share; /* share: of all moves */
     enum start start;
@@ -236,36 +225,28 @@ static const struct run always[RUNS] = {
     {3e-5, 10, 0.2, BEST}, {3e-3, 10, 0.25, GIVEN}, {1e-4, 100, 0.1, LAST}};
 static const struct run further[RUNS] = {
     {3e-3, 40, 0.25, GIVEN}, {1e-4, 400, 0.1, LAST}, {3e-4, 10, 0.1, BEST}};
-static const struct run after_ladder[RUNS] = {
-    {2, 10, 0.1, ABOVE}, {1, 40, 0.1, ABOVE}, {0.3, 10, 0.1, BEST}};
 
-/* Improves what fits. Temperatures are in times of all nodes; after the ladder, of the mean node.
- */
+/* Improves what fits. */
 static void anneal(struct solver *s, const struct run *runs)
 {
-    const struct remat_problem *p = s->problem;
-    bool by_node = runs == after_ladder;
-    double unit = by_node ? 1.0 / p->node_count : 1, cold = by_node ? 0.002 : 1e-6;
     struct remat_sequence last = *s->given;
     for (uint32_t i = 0; i < RUNS && s->best->fits; i++) {
         const struct run *run = &runs[i];
         const struct remat_sequence *from = run->start == BEST   ? &s->best->sequence
                                             : run->start == LAST ? &last
                                                                  : s->given;
-        if (run->start == ABOVE)
-            from = &remat_descent_above(&s->ladder, s->budget)->sequence;
-        struct remat_search_options options = {
-            .budget = s->budget,
-            .moves = (uint64_t)fmin(1e15, s->options->effort * run->share * standard_moves(p)),
-            .events = REMAT_SEARCH_EVENTS,
-            .seed = i + 1,
-            .hot = run->hot * unit,
-            .cold = cold * unit,
-            .pressure = run->pressure,
-            .deadline = s->deadline};
+        double moves = s->options->effort * run->share * standard_moves(s->problem);
+        struct remat_search_options options = {.budget = s->budget,
+                                               .moves = (uint64_t)fmin(1e15, moves),
+                                               .events = REMAT_SEARCH_EVENTS,
+                                               .seed = i + 1,
+                                               .hot = run->hot,
+                                               .cold = 1e-6,
+                                               .pressure = run->pressure,
+                                               .deadline = s->deadline};
         if (is_good_enough(s->best) || remat_deadline_expired(s->deadline))
             break;
-        last = remat_search(s->arena, p, from, &options);
+        last = remat_search(s->arena, s->problem, from, &options);
         keep_if_better(s, &last);
     }
 }
@@ -292,30 +273,21 @@ static void start(struct solver *s)
 
 static void solve_one(struct solver *s)
 {
-    bool small = s->problem->node_count <= LADDER_NODES_MAX;
     start(s);
     if (!s->best->fits)
         try_ladder(s);
     tell(s);
     anneal(s, always);
     tell(s);
-    if (!small)
-        anneal(s, further);
     try_branches(s);
-    if (small)
-        anneal(s, further);
-    /* The table of a chain has the schedules for every budget already. */
-    if (small && !s->chain && s->best->fits && !is_good_enough(s->best)) {
-        try_ladder(s);
-        anneal(s, after_ladder);
-    }
+    anneal(s, further);
     tell(s);
     try_exact(s, s->options->effort * STATES_MANY);
 }
 
-static remat_status solve_all(struct remat_arena *arena, const struct remat_problem *p,
-                              const uint64_t *budgets, uint32_t budget_count,
-                              const struct remat_solve_options *options, struct remat_solution *out)
+remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *p,
+                         const uint64_t *budgets, uint32_t budget_count,
+                         const struct remat_solve_options *options, struct remat_solution *out)
 {
     struct remat_solution given;
     struct solver s = {.arena = arena,
@@ -336,28 +308,13 @@ static remat_status solve_all(struct remat_arena *arena, const struct remat_prob
             keep_if_better(&s, &out[j].sequence);
         solve_one(&s);
     }
-    for (uint32_t i = budget_count; i-- > 1 && s.st == REMAT_OK;) {
-        s.budget = budgets[i - 1];
-        s.best = &out[i - 1];
-        keep_if_better(&s, &out[i].sequence); /* may be faster than what was found here */
+    for (uint32_t i = budget_count; i-- > 0 && s.st == REMAT_OK;) {
+        s.budget = budgets[i];
+        s.best = &out[i];
+        if (i + 1 < budget_count)
+            keep_if_better(&s, &out[i + 1].sequence); /* may be faster than what was found here */
+        if (s.st == REMAT_OK)
+            s.st = check_bound(arena->ctx, &out[i]);
     }
     return s.st;
-}
-
-remat_status remat_solve(struct remat_arena *arena, const struct remat_problem *p,
-                         const uint64_t *budgets, uint32_t budget_count,
-                         const struct remat_solve_options *options, struct remat_solution *out)
-{
-    struct remat_idle idle;
-    bool any = remat_idle_find(arena, p, &idle);
-    REMAT_CHECK(solve_all(arena, any ? &idle.rest : p, budgets, budget_count, options, out));
-    for (uint32_t i = 0; i < budget_count; i++) {
-        struct remat_sequence *whole = &out[i].sequence;
-        if (any) {
-            *whole = remat_idle_restore(arena, p, &idle, whole);
-            REMAT_CHECK(remat_simulate(arena->ctx, p, whole->items, whole->count, &out[i].result));
-        }
-        REMAT_CHECK(check_bound(arena->ctx, &out[i]));
-    }
-    return REMAT_OK;
 }
