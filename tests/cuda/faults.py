@@ -67,7 +67,7 @@ def plant(work, index, kind, file, what, find, replacement, said):
 
 CACHE.mkdir(exist_ok=True)
 with folder() as work:
-    graph(work, "gpt2-tiny", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "256", "--batch", "1", "--seq",
+    graph(work, "gpt2-tiny", "--layers", "1", "--width", "16", "--heads", "1", "--vocab", "5", "--batch", "1", "--seq",
           "4", "--context", "4", "--dropout", "0.1")
     plan(work, "small.plan", "--target", small_target(work))
     graph(work, "llama", "--layers", "1", "--width", "2048", "--heads", "2", "--hidden", "4096", "--vocab", "70000",
