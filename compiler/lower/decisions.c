@@ -2,26 +2,25 @@
 /* Clones and decided values have the names of their originals, so the three are joined by name. */
 #include "decisions.h"
 
-#include <stdlib.h>
-
+#include "index.h"
 #include "ops.h"
 
-struct named { /* a value by name */
-    const char *name;
-    uint32_t value;
-};
-
-static int compare_named(const void *a, const void *b)
+static void add_named(struct remat_arena *arena, struct remat_index *index,
+                      const struct remat_graph *g, uint32_t v)
 {
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
+    remat_index_add(arena, index, remat_hash_string(g->values[v].name, 0), v);
 }
 
-/* The value of that name in a sorted list, REMAT_NONE when there is none. */
-static uint32_t find_named(const struct named *list, size_t count, const char *name)
+/* The value of that name, REMAT_NONE when there is none in the index. */
+static uint32_t find_named(const struct remat_index *index, const struct remat_graph *g,
+                           const char *name)
 {
-    struct named key = {name, 0};
-    const struct named *found = bsearch(&key, list, count, sizeof *list, compare_named);
-    return found ? found->value : REMAT_NONE;
+    uint32_t v;
+    for (size_t at = 0;
+         (v = remat_index_find(index, remat_hash_string(name, 0), &at)) != REMAT_NONE;)
+        if (strcmp(g->values[v].name, name) == 0)
+            break;
+    return v;
 }
 
 static bool is_clone(const struct remat_graph *g, uint32_t v)
@@ -49,11 +48,10 @@ struct fate {
 struct joiner {
     const struct remat_lowering *in;
     const struct remat_part *part;
-    struct named *originals; /* forward roots */
-    struct named *decided;   /* values of the decided graph */
-    size_t original_count;
-    uint32_t *position; /* by kernel */
-    struct fate *fates; /* by value */
+    struct remat_index originals; /* forward roots by name */
+    struct remat_index decided;   /* values of the decided graph by name */
+    uint32_t *position;           /* by kernel */
+    struct fate *fates;           /* by value */
 };
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
@@ -72,7 +70,7 @@ static uint32_t original_of(const struct joiner *j, uint32_t v)
 {
     const struct remat_graph *g = j->part->graph;
     if (is_clone(g, v))
-        return find_named(j->originals, j->original_count, g->values[v].name);
+        return find_named(&j->originals, g, g->values[v].name);
     return is_forward(g, v) ? v : REMAT_NONE;
 }
 
@@ -130,8 +128,6 @@ static void join(struct remat_arena *arena, struct joiner *j)
 {
     const struct remat_graph *g = j->part->graph, *decided = j->in->decided;
     uint32_t *read_end;
-    REMAT_NEW(arena, j->originals, g->value_count);
-    REMAT_NEW(arena, j->decided, decided->value_count);
     REMAT_NEW(arena, j->fates, g->value_count);
     REMAT_NEW(arena, read_end, g->value_count);
     REMAT_NEW(arena, j->position, j->part->kernels->count);
@@ -139,11 +135,9 @@ static void join(struct remat_arena *arena, struct joiner *j)
         j->position[j->part->order[at]] = at;
     for (uint32_t v = 0; v < g->value_count; v++)
         if (is_forward(g, v) && remat_storage_root(g, (remat_value){v}).i == v)
-            j->originals[j->original_count++] = (struct named){g->values[v].name, v};
+            add_named(arena, &j->originals, g, v);
     for (uint32_t v = 0; v < decided->value_count; v++)
-        j->decided[v] = (struct named){decided->values[v].name, v};
-    qsort(j->originals, j->original_count, sizeof *j->originals, compare_named);
-    qsort(j->decided, decided->value_count, sizeof *j->decided, compare_named);
+        add_named(arena, &j->decided, decided, v);
     follow_clones(j);
     follow_reads(j, read_end);
 }
@@ -216,7 +210,7 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
     for (uint32_t v = 0; v < g->value_count; v++) {
         if (!is_forward(g, v) || remat_storage_root(g, (remat_value){v}).i != v)
             continue;
-        uint32_t decided = find_named(j.decided, lowering->decided->value_count, g->values[v].name);
+        uint32_t decided = find_named(&j.decided, lowering->decided, g->values[v].name);
         if (!is_decided(&j, v, remat_is_none(decided) ? NULL : &lowering->alternatives[decided]))
             continue;
         out->decisions[out->decision_count++] = record(&j, v, decided, root_name[v], first_command);

@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where kernels cannot run as they are listed: edges as two compressed arrays (before, after), then
- * a depth-first walk in graph order; optimizer kernels are held back from the walk and emitted when
- * the last kernel they wait for is. */
+/* Where kernels cannot run as they are listed: edges, grouped by either end, then a depth-first
+ * walk in graph order; optimizer kernels are held back from the walk and emitted when the last
+ * kernel they wait for is. */
 #include "schedule.h"
 
 #include <assert.h>
-
-struct edge {
-    uint32_t from, to; /* `from` runs before `to` */
-};
-struct edge_list {
-    struct edge *items;
-    size_t count;
-};
-struct adjacency {
-    uint32_t *begin; /* kernel_count + 1 */
-    uint32_t *items;
-};
 
 struct scheduler {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
-    struct edge_list edges;
-    struct adjacency before, after;
+    uint32_t *from, *to, edge_count;                       /* of an edge: `from` runs before `to` */
+    uint32_t *before_begin, *before, *after_begin, *after; /* edges to and from each kernel */
     uint32_t *waiting; /* optimizer kernels: edges not yet satisfied */
     uint8_t *state;    /* 0 new, 1 on the walk's stack, 2 emitted */
     uint32_t *order;
@@ -37,8 +25,10 @@ static bool is_optimizer(const struct scheduler *s, uint32_t k)
 
 static void add_edge(struct scheduler *s, uint32_t from, uint32_t to)
 {
-    if (!remat_is_none(from) && !remat_is_none(to) && from != to)
-        s->edges.items[s->edges.count++] = (struct edge){from, to};
+    if (remat_is_none(from) || remat_is_none(to) || from == to)
+        return;
+    s->from[s->edge_count] = from;
+    s->to[s->edge_count++] = to;
 }
 
 /* Of an operand that is written, itself. */
@@ -65,7 +55,8 @@ static void collect_edges(struct scheduler *s)
             if (operand->access == REMAT_ACCESS_UPDATE)
                 replacer[operand->previous.i] = k;
         }
-    REMAT_NEW(s->arena, s->edges.items, 2 * operands);
+    REMAT_NEW(s->arena, s->from, 2 * operands);
+    REMAT_NEW(s->arena, s->to, 2 * operands);
     for (uint32_t k = 0; k < s->kernels->count; k++)
         for (uint32_t o = 0; o < s->kernels->kernels[k].operand_count; o++) {
             const struct remat_kernel_operand *operand = &s->kernels->kernels[k].operands[o];
@@ -74,30 +65,16 @@ static void collect_edges(struct scheduler *s)
             add_edge(s, writer[version_read(operand)], k);
             add_edge(s, k, replacer[version_read(operand)]);
         }
-}
-
-static void compress(struct scheduler *s, bool reverse, struct adjacency *out)
-{
-    uint32_t n = s->kernels->count;
-    REMAT_NEW(s->arena, out->begin, n + 2);
-    REMAT_NEW(s->arena, out->items, s->edges.count);
-    for (size_t e = 0; e < s->edges.count; e++)
-        out->begin[(reverse ? s->edges.items[e].to : s->edges.items[e].from) + 2]++;
-    for (uint32_t k = 0; k < n; k++)
-        out->begin[k + 2] += out->begin[k + 1];
-    for (size_t e = 0; e < s->edges.count; e++) {
-        struct edge edge = s->edges.items[e];
-        out->items[out->begin[(reverse ? edge.to : edge.from) + 1]++] =
-            reverse ? edge.from : edge.to;
-    }
+    s->before_begin = remat_group(s->arena, s->to, s->edge_count, s->kernels->count, &s->before);
+    s->after_begin = remat_group(s->arena, s->from, s->edge_count, s->kernels->count, &s->after);
 }
 
 static void emit(struct scheduler *s, uint32_t k)
 {
     s->state[k] = 2;
     s->order[s->count++] = k;
-    for (uint32_t e = s->after.begin[k]; e < s->after.begin[k + 1]; e++) {
-        uint32_t next = s->after.items[e];
+    for (uint32_t e = s->after_begin[k]; e < s->after_begin[k + 1]; e++) {
+        uint32_t next = s->to[s->after[e]];
         if (is_optimizer(s, next) && --s->waiting[next] == 0)
             emit(s, next);
     }
@@ -110,8 +87,8 @@ static void visit(struct scheduler *s, uint32_t k)
         return;
     assert(s->state[k] != 1); /* else it waits for itself */
     s->state[k] = 1;
-    for (uint32_t e = s->before.begin[k]; e < s->before.begin[k + 1]; e++)
-        visit(s, s->before.items[e]);
+    for (uint32_t e = s->before_begin[k]; e < s->before_begin[k + 1]; e++)
+        visit(s, s->from[s->before[e]]);
     if (s->state[k] != 2)
         emit(s, k);
 }
@@ -147,12 +124,10 @@ uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *gr
         return s.order;
     }
     collect_edges(&s);
-    compress(&s, true, &s.before);
-    compress(&s, false, &s.after);
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
     for (uint32_t k = 0; k < kernels->count; k++)
-        s.waiting[k] = s.before.begin[k + 1] - s.before.begin[k];
+        s.waiting[k] = s.before_begin[k + 1] - s.before_begin[k];
     for (uint32_t k = 0; k < kernels->count; k++)
         if (is_optimizer(&s, k) && s.waiting[k] == 0 && s.state[k] == 0)
             emit(&s, k);

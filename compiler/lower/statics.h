@@ -4,6 +4,7 @@
 #define REMAT_STATICS_H
 
 #include "graph.h"
+#include "index.h"
 
 struct remat_static {
     const struct remat_value_info *info; /* as in the first graph that has it */
@@ -11,11 +12,12 @@ struct remat_static {
 };
 
 struct remat_statics {
-    uint32_t count;
     struct remat_static *items; /* in order of appearance, at rising offsets */
-    uint32_t *by_name;          /* indices of items, sorted by name */
-    uint64_t workspace_bytes;   /* after the tensors: what kernels may use while they run */
-    uint64_t total_bytes;       /* a multiple of REMAT_ALIGNMENT; workspace included */
+    uint32_t count;
+    size_t capacity;
+    struct remat_index by_name;
+    uint64_t workspace_bytes; /* after the tensors: what kernels may use while they run */
+    uint64_t total_bytes;     /* a multiple of REMAT_ALIGNMENT; workspace included */
 };
 
 /* Collects the inputs and outputs of the graphs; those of equal name are one tensor and must agree
@@ -25,7 +27,7 @@ struct remat_statics remat_statics_collect(struct remat_arena *arena,
                                            const struct remat_graph *const *graphs,
                                            uint32_t graph_count, uint64_t workspace_bytes);
 
-/* The index of the tensor of that name, REMAT_NONE when there is none. O(log count). */
+/* The index of the tensor of that name, REMAT_NONE when there is none. */
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name);
 
 /* Which tensor each graph input is: of one graph, as often as it is scheduled. */

@@ -5,21 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct entry {
-    struct remat_slot slot;
-    uint32_t index;
-};
-
-static int compare_entries(const void *left, const void *right)
-{
-    const struct entry *a = left, *b = right;
-    if (a->slot.begin != b->slot.begin)
-        return a->slot.begin < b->slot.begin ? -1 : 1;
-    if (a->slot.end != b->slot.end)
-        return a->slot.end > b->slot.end ? -1 : 1;
-    return (a->index > b->index) - (a->index < b->index);
-}
-
 static int compare_times(const void *left, const void *right)
 {
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
@@ -29,38 +14,33 @@ static int compare_times(const void *left, const void *right)
 static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots, uint32_t count,
                        struct remat_instance *out)
 {
-    struct entry *entries;
+    struct remat_ranked *ranked;
     uint64_t total_bytes = 0;
-    REMAT_NEW(arena, entries, count);
+    REMAT_NEW(arena, ranked, count);
     for (uint32_t i = 0; i < count; i++) {
         const struct remat_slot *s = &slots[i];
         assert(s->begin <= s->end && s->bytes <= REMAT_SLOT_BYTES_MAX);
-        uint64_t bytes = s->begin < s->end ? remat_align_up(s->bytes, REMAT_ALIGNMENT) : 0;
+        if (s->begin == s->end || s->bytes == 0)
+            continue;
+        uint64_t bytes = remat_align_up(s->bytes, REMAT_ALIGNMENT);
         assert(bytes <= REMAT_SLOT_BYTES_MAX - total_bytes);
         total_bytes += bytes;
-        if (bytes)
-            entries[out->count++] = (struct entry){{s->begin, s->end, bytes}, i};
+        ranked[out->count++] = (struct remat_ranked){{UINT64_MAX - s->begin, s->end}, i};
     }
-    qsort(entries, out->count, sizeof *entries, compare_entries);
     REMAT_NEW(arena, out->slots, out->count);
     REMAT_NEW(arena, out->index, out->count);
+    remat_sort_ranked(ranked, out->count, out->index);
     for (uint32_t i = 0; i < out->count; i++) {
-        out->slots[i] = entries[i].slot;
-        out->index[i] = entries[i].index;
+        out->slots[i] = slots[out->index[i]];
+        out->slots[i].bytes = remat_align_up(out->slots[i].bytes, REMAT_ALIGNMENT);
     }
 }
 
 static uint32_t position_of(const struct remat_instance *in, uint32_t time)
 {
-    uint32_t low = 0, high = in->positions;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (in->times[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    const uint32_t *found =
+        bsearch(&time, in->times, in->positions + 1, sizeof *in->times, compare_times);
+    return (uint32_t)(found - in->times);
 }
 
 static void compress_time(struct remat_arena *arena, struct remat_instance *out)
