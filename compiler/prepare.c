@@ -116,8 +116,8 @@ static bool trains(const struct remat_graph *graph)
 static remat_status split(const struct preparation *p, struct remat_prepared *out)
 {
     uint64_t start = start_clock(p);
-    struct remat_graph *microbatch = remat_split_microbatch(p->arena, out->decided);
-    struct remat_graph *update = remat_split_update(p->arena, out->decided);
+    struct remat_graph *microbatch = remat_split(p->arena, out->decided, false);
+    struct remat_graph *update = remat_split(p->arena, out->decided, true);
     stop_clock(p, "split", start);
     show(p, "split", microbatch);
     REMAT_CHECK(remat_graph_verify(p->ctx, microbatch));

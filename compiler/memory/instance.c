@@ -36,31 +36,30 @@ static void sort_slots(struct remat_arena *arena, const struct remat_slot *slots
     }
 }
 
-static uint32_t position_of(const struct remat_instance *in, uint32_t time)
+static uint32_t position_of(const uint32_t *times, uint32_t count, uint32_t time)
 {
-    const uint32_t *found =
-        bsearch(&time, in->times, in->positions + 1, sizeof *in->times, compare_times);
-    return (uint32_t)(found - in->times);
+    const uint32_t *found = bsearch(&time, times, count, sizeof *times, compare_times);
+    return (uint32_t)(found - times);
 }
 
 static void compress_time(struct remat_arena *arena, struct remat_instance *out)
 {
-    REMAT_NEW(arena, out->times, 2 * (size_t)out->count + 1);
+    uint32_t *times, last = 0; /* of the distinct times */
+    REMAT_NEW(arena, times, 2 * (size_t)out->count + 1);
     for (uint32_t i = 0; i < out->count; i++) {
-        out->times[2 * (size_t)i] = out->slots[i].begin;
-        out->times[2 * (size_t)i + 1] = out->slots[i].end;
+        times[2 * (size_t)i] = out->slots[i].begin;
+        times[2 * (size_t)i + 1] = out->slots[i].end;
     }
-    qsort(out->times, 2 * (size_t)out->count, sizeof *out->times, compare_times);
-    uint32_t last = 0; /* of the distinct times */
+    qsort(times, 2 * (size_t)out->count, sizeof *times, compare_times);
     for (size_t t = 1; t < 2 * (size_t)out->count; t++)
-        if (out->times[t] != out->times[last])
-            out->times[++last] = out->times[t];
+        if (times[t] != times[last])
+            times[++last] = times[t];
     out->positions = last;
     REMAT_NEW(arena, out->first_at, (size_t)last + 1);
     for (uint32_t i = 0; i < out->count; i++) {
         struct remat_slot *s = &out->slots[i];
-        s->begin = position_of(out, s->begin);
-        s->end = position_of(out, s->end);
+        s->begin = position_of(times, last + 1, s->begin);
+        s->end = position_of(times, last + 1, s->end);
         out->first_at[s->begin + 1]++;
     }
     for (uint32_t p = 0; p < last; p++)

@@ -10,25 +10,12 @@ enum {
 
 enum packer { SKYLINE, FIRST_FIT, BEST_FIT };
 
-struct attempt {
+static const struct attempt {
     enum packer packer;
-    const char *key, *name;
-};
-
-static const struct attempt attempts[] = {
-    {SKYLINE, "OZ", "OZ"},
-    {SKYLINE, "TAW", "TAW"},
-    {SKYLINE, "TWA", "TWA"},
-    {SKYLINE, "L", "L"},
-    {SKYLINE, "WAT", "WAT"},
-    {SKYLINE, "AT", "AT"},
-    {SKYLINE, "TZW", "TZW"},
-    {SKYLINE, "ZAT", "ZAT"},
-    {BEST_FIT, "ZAT", "ZAT best fit"},
-    {BEST_FIT, "TAW", "TAW best fit"},
-    {FIRST_FIT, "ZAT", "ZAT first fit"},
-    {FIRST_FIT, "TAW", "TAW first fit"},
-};
+    const char *key;
+} attempts[] = {{SKYLINE, "OZ"},   {SKYLINE, "TAW"},  {SKYLINE, "TWA"},   {SKYLINE, "L"},
+                {SKYLINE, "WAT"},  {SKYLINE, "AT"},   {SKYLINE, "TZW"},   {SKYLINE, "ZAT"},
+                {BEST_FIT, "ZAT"}, {BEST_FIT, "TAW"}, {FIRST_FIT, "ZAT"}, {FIRST_FIT, "TAW"}};
 enum { ATTEMPT_COUNT = sizeof attempts / sizeof attempts[0] };
 
 /* What the attempts on one instance share. All memory is of the scratch arena; offsets are indexed
@@ -42,16 +29,16 @@ struct packer_state {
     uint32_t *order, *last_order;                    /* to try; of the last attempt that was kept */
     uint64_t *offsets, *last_offsets, *best_offsets; /* best: the first of least height */
     uint64_t best_bytes;                             /* UINT64_MAX at first */
-    uint64_t enough_bytes;                           /* stop at this height */
-    struct attempt best;
-    uint32_t tried;
+    enum packer best;                                /* whose that is */
 };
 
 static struct packer_state prepare(struct remat_arena *scratch, const struct remat_slot *slots,
-                                   uint32_t count, uint64_t limit_bytes)
+                                   uint32_t count)
 {
-    struct packer_state s = {.in = remat_instance_create(scratch, slots, count)};
+    struct packer_state s = {.in = remat_instance_create(scratch, slots, count),
+                             .best_bytes = UINT64_MAX};
     s.traits = remat_traits_create(scratch, &s.in);
+    s.skyline = remat_skyline_create(scratch, &s.in);
     REMAT_NEW(scratch, s.ranked, s.in.count);
     REMAT_NEW(scratch, s.blocks, s.in.count);
     REMAT_NEW(scratch, s.order, s.in.count);
@@ -59,19 +46,16 @@ static struct packer_state prepare(struct remat_arena *scratch, const struct rem
     REMAT_NEW(scratch, s.offsets, s.in.count);
     REMAT_NEW(scratch, s.last_offsets, s.in.count);
     REMAT_NEW(scratch, s.best_offsets, s.in.count);
-    s.best_bytes = UINT64_MAX;
-    s.enough_bytes = s.in.live_peak_bytes > limit_bytes ? s.in.live_peak_bytes : limit_bytes;
     return s;
 }
 
 /* Packs in s->order; a height below bound_bytes is kept as the last, one below the best as that. */
-static void attempt(struct packer_state *s, const struct attempt *a, uint64_t bound_bytes)
+static void attempt(struct packer_state *s, enum packer packer, uint64_t bound_bytes)
 {
-    uint64_t bytes = a->packer == SKYLINE
+    uint64_t bytes = packer == SKYLINE
                          ? remat_skyline_pack(s->skyline, s->order, bound_bytes, s->offsets)
-                         : remat_fit_pack(&s->in, s->order, a->packer == BEST_FIT, bound_bytes,
+                         : remat_fit_pack(&s->in, s->order, packer == BEST_FIT, bound_bytes,
                                           s->blocks, s->offsets);
-    s->tried++;
     if (bytes >= bound_bytes)
         return;
     uint32_t *order = s->last_order;
@@ -81,17 +65,17 @@ static void attempt(struct packer_state *s, const struct attempt *a, uint64_t bo
     if (bytes < s->best_bytes) {
         memcpy(s->best_offsets, s->last_offsets, s->in.count * sizeof *offsets);
         s->best_bytes = bytes;
-        s->best = *a;
+        s->best = packer;
     }
 }
 
 static void run_attempts(struct packer_state *s)
 {
-    for (int k = 0; k < ATTEMPT_COUNT && s->best_bytes > s->enough_bytes; k++) {
+    for (int k = 0; k < ATTEMPT_COUNT && s->best_bytes > s->in.live_peak_bytes; k++) {
         if (attempts[k].packer != SKYLINE && s->in.count > SEARCH_SLOTS_MAX)
             continue;
         remat_order_by_key(s->traits, s->in.count, attempts[k].key, s->ranked, s->order);
-        attempt(s, &attempts[k], s->best_bytes);
+        attempt(s, attempts[k].packer, s->best_bytes);
     }
 }
 
@@ -128,49 +112,29 @@ static void run_perturbations(struct packer_state *s)
 {
     if (s->in.count == 0 || s->in.count > SEARCH_SLOTS_MAX)
         return;
-    struct attempt best = s->best;
+    enum packer best = s->best;
     uint64_t seed = 1;
     uint32_t rounds = PERTURBED_SLOTS / s->in.count;
     if (rounds > PERTURBATIONS_MAX)
         rounds = PERTURBATIONS_MAX;
-    for (uint32_t k = 0; k < rounds && s->best_bytes > s->enough_bytes; k++) {
+    for (uint32_t k = 0; k < rounds && s->best_bytes > s->in.live_peak_bytes; k++) {
         perturb_order(s, &seed);
-        attempt(s, &best, s->best_bytes + 1);
+        attempt(s, best, s->best_bytes + 1);
     }
-}
-
-static struct remat_packing report(struct remat_arena *arena, const struct packer_state *s,
-                                   uint32_t count)
-{
-    const struct remat_instance *in = &s->in;
-    struct remat_packing out = {.arena_bytes = s->best_bytes,
-                                .live_peak_bytes = in->live_peak_bytes,
-                                .key = s->best.name,
-                                .keys_tried = s->tried};
-    REMAT_NEW(arena, out.offsets, count);
-    for (uint32_t i = 0; i < in->count; i++)
-        out.offsets[in->index[i]] = s->best_offsets[i];
-    uint64_t saturated = 0;
-    for (uint32_t p = in->positions; p-- > 0;) {
-        if (in->live[p] >= in->live_peak_bytes - in->live_peak_bytes / 100)
-            saturated += in->times[p + 1] - in->times[p];
-        if (in->live[p] == in->live_peak_bytes)
-            out.peak_position = in->times[p];
-    }
-    if (in->positions)
-        out.saturation = (double)saturated / (in->times[in->positions] - in->times[0]);
-    return out;
 }
 
 struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
-                                uint32_t count, uint64_t limit_bytes)
+                                uint32_t count)
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
-    struct packer_state state = prepare(scratch, slots, count, limit_bytes);
-    state.skyline = remat_skyline_create(scratch, &state.in);
-    run_attempts(&state);
-    run_perturbations(&state);
-    struct remat_packing packing = report(arena, &state, count);
+    struct packer_state s = prepare(scratch, slots, count);
+    run_attempts(&s);
+    run_perturbations(&s);
+    struct remat_packing out = {.arena_bytes = s.best_bytes,
+                                .live_peak_bytes = s.in.live_peak_bytes};
+    REMAT_NEW(arena, out.offsets, count);
+    for (uint32_t i = 0; i < s.in.count; i++)
+        out.offsets[s.in.index[i]] = s.best_offsets[i];
     remat_scratch_close(scratch);
-    return packing;
+    return out;
 }

@@ -23,28 +23,18 @@ struct remat_packing {
     uint64_t *offsets;        /* bytes, one per slot, multiples of REMAT_ALIGNMENT; of the arena */
     uint64_t arena_bytes;     /* the largest offset + rounded bytes */
     uint64_t live_peak_bytes; /* the largest sum of rounded bytes at any position */
-    uint32_t peak_position;   /* the first position of that sum; 0 when nothing needs memory */
-    const char *key;          /* the attempt that won, e.g. "OZ", "TAW first fit"; static */
-    double saturation;   /* share of positions, from the first begin to the last end, whose live
-                          * bytes are >= 99 % of the peak: it predicts the gap */
-    uint32_t keys_tried; /* attempts made */
 };
 
 /* Tries a fixed sequence of attempts and keeps the first of the lowest: the skyline packer with the
  * keys OZ, TAW, TWA, L, WAT, AT, TZW, ZAT (letters: packers.h); while that leaves a gap above the
  * live peak, and up to 20,000 slots, first fit and best fit, then a fixed number of perturbations
  * of the winner from a fixed seed. It stops at the first attempt with arena_bytes equal to the live
- * peak or <= limit_bytes (0: none). No time limit: the same arguments give the same packing.
- *
- * The limit cuts the sequence short and never changes it. So "the slots fit in limit_bytes" is
- * monotone in the limit, and equals what limit 0 finds; but arena_bytes and offsets may depend on
- * the limit. Pass 0 where a plan must not depend on the budget. A limit below the live
- * peak cannot be met and costs the whole sequence: compare with the live peak first.
+ * peak. No time limit: the same arguments give the same packing.
  *
  * `offsets` is allocated from `arena`; scratch memory is released. In practice O(N log N) per
  * skyline key (1 to 10 us a slot), O(N^2) per fit; the whole sequence takes under 1 s at 5,000
  * slots and 3 s at 20,000 when the live peak is not reached. */
 struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_slot *slots,
-                                uint32_t count, uint64_t limit_bytes);
+                                uint32_t count);
 
 #endif

@@ -6,8 +6,8 @@
 #include "pack.h"
 
 /* REMAT_OK when no two slots overlap in time and in bytes, every offset is a multiple of
- * REMAT_ALIGNMENT, arena_bytes covers every slot, and live_peak_bytes is the live peak at
- * peak_position; otherwise REMAT_ERROR_INTERNAL with a message that names the slots. The slots are
+ * REMAT_ALIGNMENT, arena_bytes covers every slot, and live_peak_bytes is the live peak;
+ * otherwise REMAT_ERROR_INTERNAL with a message that names the slots. The slots are
  * those that were packed. O(N log N). */
 remat_status remat_pack_check(remat_context *ctx, const struct remat_slot *slots, uint32_t count,
                               const struct remat_packing *packing);

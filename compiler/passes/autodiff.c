@@ -179,20 +179,16 @@ static remat_status finish_parameter(struct autodiff *a, remat_value parameter)
     return REMAT_OK;
 }
 
-static bool is_joint(const struct remat_graph *graph)
+/* Whether there is something to derive by, and no gradient yet. */
+static bool is_wanted(const struct remat_graph *graph)
 {
-    for (uint32_t v = 0; v < graph->value_count; v++)
+    bool trainable = false;
+    for (uint32_t v = 0; v < graph->value_count; v++) {
         if (graph->values[v].role == REMAT_ROLE_GRADIENT)
-            return true;
-    return false;
-}
-
-static bool is_training(const struct remat_graph *graph)
-{
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (is_trainable(&graph->values[v]))
-            return true;
-    return false;
+            return false;
+        trainable |= is_trainable(&graph->values[v]);
+    }
+    return trainable;
 }
 
 REMAT_PASS(autodiff)
@@ -200,12 +196,10 @@ REMAT_PASS(autodiff)
     struct autodiff a = {.arena = arena};
     a.graph = remat_graph_copy(arena, graph);
     *out = a.graph;
-    if (is_joint(graph))
+    if (!is_wanted(graph))
         return REMAT_OK;
     a.b = (struct remat_builder){.arena = arena, .graph = a.graph, .phase = REMAT_PHASE_BACKWARD};
     find_needed(&a);
-    if (!is_training(graph))
-        return REMAT_OK;
     REMAT_CHECK(seed(&a));
     for (uint32_t n = graph->node_count; n-- > 0;)
         REMAT_CHECK(visit(&a, n));

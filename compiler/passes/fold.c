@@ -18,13 +18,20 @@ struct parts { /* of a sum of pads */
     uint32_t sums[PARTS_MAX]; /* the sums but the last */
 };
 
+struct replacement { /* of a sum */
+    uint16_t op;
+    uint32_t count;
+    remat_value inputs[PARTS_MAX];
+    struct remat_attribute axis; /* of a concat */
+};
+
 /* Side arrays over the nodes. */
 struct fold {
+    struct remat_arena *arena;
     const struct remat_graph *graph;
-    uint32_t *uses;       /* of each value */
-    bool *skipped;        /* absorbed by a replacement */
-    uint32_t *embedding;  /* 1 + the operand of a sum that is the embedding's gradient */
-    struct parts **parts; /* of a sum to be a concat */
+    uint32_t *uses; /* of each value */
+    bool *skipped;  /* absorbed by a replacement */
+    struct replacement **replacements;
 };
 
 /* The node that computes a value for this one reader; NULL when there are other readers, or none.
@@ -62,11 +69,16 @@ static uint32_t find_embedding(const struct fold *f, const struct remat_node_inf
 
 static void mark_accumulate(struct fold *f, uint32_t n)
 {
+    const remat_value *terms = f->graph->nodes[n].inputs;
     uint32_t k = find_embedding(f, &f->graph->nodes[n]);
     if (k == REMAT_NONE)
         return;
-    f->embedding[n] = 1 + k;
-    f->skipped[f->graph->values[f->graph->nodes[n].inputs[k].i].node] = true;
+    uint32_t id = f->graph->values[terms[k].i].node;
+    const remat_value *gradient = f->graph->nodes[id].inputs;
+    const struct replacement made = {
+        REMAT_OP_embedding_accumulate, 3, {terms[1 - k], gradient[0], gradient[1]}, {0}};
+    f->replacements[n] = remat_copy(f->arena, &made, 1, sizeof made);
+    f->skipped[id] = true;
 }
 
 /* --- concat --- */
@@ -122,88 +134,66 @@ static bool is_tiled(const struct fold *f, const struct parts *parts)
     return at == pad_int(f, parts->pads[0], "length");
 }
 
-static void mark_concat(struct remat_arena *arena, struct fold *f, uint32_t n)
+static bool mark_concat(struct fold *f, uint32_t n)
 {
     struct parts parts = {0};
     if (!find_parts(f, n, &parts) || !is_tiled(f, &parts))
-        return;
-    REMAT_NEW(arena, f->parts[n], 1);
-    *f->parts[n] = parts;
-    for (uint32_t p = 0; p < parts.count; p++)
+        return false;
+    struct replacement made = {.op = REMAT_OP_concat,
+                               .count = parts.count,
+                               .axis =
+                                   remat_attribute_int("axis", pad_int(f, parts.pads[0], "axis"))};
+    for (uint32_t p = 0; p < parts.count; p++) {
+        made.inputs[p] = f->graph->nodes[parts.pads[p]].inputs[0];
         f->skipped[parts.pads[p]] = true;
+    }
     for (uint32_t s = 0; s < parts.sum_count; s++)
         f->skipped[parts.sums[s]] = true;
+    f->replacements[n] = remat_copy(f->arena, &made, 1, sizeof made);
+    return true;
 }
 
 /* --- the pass --- */
 
-static void replace(struct remat_rebuild *r, uint32_t n, uint16_t op, const remat_value *inputs,
-                    uint32_t count, const struct remat_attribute *attributes,
-                    uint32_t attribute_count)
+static void replace(struct remat_rebuild *r, uint32_t n, const struct replacement *made)
 {
     const struct remat_node_info *sum = &r->from->nodes[n];
+    remat_value inputs[PARTS_MAX];
     struct remat_builder b = {.arena = r->arena,
                               .graph = r->to,
                               .scope = sum->scope,
                               .phase = sum->phase,
                               .name = r->from->values[sum->outputs[0].i].name};
-    remat_value value = remat_build(&b, op, inputs, count, attributes, attribute_count, NULL);
+    for (uint32_t k = 0; k < made->count; k++)
+        inputs[k] = r->values[made->inputs[k].i];
+    remat_value value = remat_build(&b, made->op, inputs, made->count, &made->axis,
+                                    made->op == REMAT_OP_concat, NULL);
     remat_rebuild_replace(r, sum->outputs[0], value);
 }
 
-static void replace_accumulate(const struct fold *f, struct remat_rebuild *r, uint32_t n)
-{
-    const remat_value *terms = f->graph->nodes[n].inputs;
-    uint32_t k = f->embedding[n] - 1;
-    const struct remat_node_info *gradient = &f->graph->nodes[f->graph->values[terms[k].i].node];
-    const remat_value inputs[] = {r->values[terms[1 - k].i], r->values[gradient->inputs[0].i],
-                                  r->values[gradient->inputs[1].i]};
-    replace(r, n, REMAT_OP_embedding_accumulate, inputs, 3, NULL, 0);
-}
-
-static void replace_concat(const struct fold *f, struct remat_rebuild *r, uint32_t n)
-{
-    const struct parts *parts = f->parts[n];
-    remat_value inputs[PARTS_MAX];
-    for (uint32_t p = 0; p < parts->count; p++)
-        inputs[p] = r->values[f->graph->nodes[parts->pads[p]].inputs[0].i];
-    const struct remat_attribute axis =
-        remat_attribute_int("axis", pad_int(f, parts->pads[0], "axis"));
-    replace(r, n, REMAT_OP_concat, inputs, parts->count, &axis, 1);
-}
-
 /* Sums are marked from the last to the first, so that a chain of them is seen whole. */
-static void mark(struct remat_arena *arena, struct fold *f)
+static void mark(struct fold *f)
 {
-    f->uses = remat_count_uses(arena, f->graph);
-    REMAT_NEW(arena, f->skipped, f->graph->node_count);
-    REMAT_NEW(arena, f->embedding, f->graph->node_count);
-    REMAT_NEW(arena, f->parts, f->graph->node_count);
+    f->uses = remat_count_uses(f->arena, f->graph);
+    REMAT_NEW(f->arena, f->skipped, f->graph->node_count);
+    REMAT_NEW(f->arena, f->replacements, f->graph->node_count);
     for (uint32_t n = f->graph->node_count; n-- > 0;) {
         const struct remat_node_info *node = &f->graph->nodes[n];
-        if (node->op != REMAT_OP_add || node->instance > 0 || f->skipped[n])
-            continue;
-        mark_concat(arena, f, n);
-        if (!f->parts[n])
+        if (node->op == REMAT_OP_add && node->instance == 0 && !f->skipped[n] && !mark_concat(f, n))
             mark_accumulate(f, n);
     }
 }
 
 REMAT_PASS(fold)
 {
-    struct fold f = {.graph = graph};
+    struct fold f = {.arena = arena, .graph = graph};
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    mark(arena, &f);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        if (f.skipped[n])
-            continue;
-        if (f.parts[n])
-            replace_concat(&f, &r, n);
-        else if (f.embedding[n])
-            replace_accumulate(&f, &r, n);
-        else
+    mark(&f);
+    for (uint32_t n = 0; n < graph->node_count; n++)
+        if (f.replacements[n])
+            replace(&r, n, f.replacements[n]);
+        else if (!f.skipped[n])
             remat_rebuild_copy(&r, n);
-    }
     *out = remat_rebuild_finish(&r);
     return REMAT_OK;
 }

@@ -63,8 +63,7 @@ REMAT_PASS(forward_only);
 
 /* A training graph in microbatches as two: what every microbatch does, and the update after the
  * last one, which reads the accumulators: the nodes of phase OPTIMIZER and what else they need. */
-struct remat_graph *remat_split_microbatch(struct remat_arena *arena,
-                                           const struct remat_graph *graph);
-struct remat_graph *remat_split_update(struct remat_arena *arena, const struct remat_graph *graph);
+struct remat_graph *remat_split(struct remat_arena *arena, const struct remat_graph *graph,
+                                bool update);
 
 #endif

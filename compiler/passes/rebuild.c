@@ -3,7 +3,7 @@
  * stay groups; a group's number is the id of its first node in the new graph. */
 #include "rebuild.h"
 
-struct remat_rebuild remat_rebuild_start(struct remat_arena *arena, const struct remat_graph *from)
+struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from)
 {
     struct remat_rebuild r = {
         .arena = arena, .from = from, .to = remat_graph_create(arena, from->name)};
@@ -12,6 +12,7 @@ struct remat_rebuild remat_rebuild_start(struct remat_arena *arena, const struct
     r.to->loss_chunk = from->loss_chunk;
     r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);
     r.to->scope_count = r.to->scope_capacity = from->scope_count;
+    remat_graph_reserve(arena, r.to, from->value_count, from->node_count);
     REMAT_NEW(arena, r.values, from->value_count);
     REMAT_NEW(arena, r.groups, from->node_count);
     for (uint32_t n = 0; n < from->node_count; n++)
@@ -20,13 +21,6 @@ struct remat_rebuild remat_rebuild_start(struct remat_arena *arena, const struct
         r.values[v] = from->values[v].node == REMAT_NONE
                           ? remat_graph_add_value(arena, r.to, &from->values[v])
                           : REMAT_NO_VALUE;
-    return r;
-}
-
-struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from)
-{
-    struct remat_rebuild r = remat_rebuild_start(arena, from);
-    remat_graph_reserve(arena, r.to, from->value_count, from->node_count);
     return r;
 }
 
@@ -89,7 +83,6 @@ static bool is_needed(const struct remat_rebuild *r, const struct remat_node_inf
 void remat_rebuild_live(struct remat_rebuild *r)
 {
     const struct remat_graph *from = r->from;
-    uint32_t values = r->to->value_count, nodes = 0;
     bool *needed, *live;
     REMAT_NEW(r->arena, needed, from->value_count);
     REMAT_NEW(r->arena, live, from->node_count);
@@ -102,10 +95,7 @@ void remat_rebuild_live(struct remat_rebuild *r)
         live[n] = is_needed(r, node, needed);
         for (uint32_t k = 0; live[n] && k < node->input_count; k++)
             needed[node->inputs[k].i] = true;
-        nodes += live[n];
-        values += live[n] ? node->output_count : 0;
     }
-    remat_graph_reserve(r->arena, r->to, values, nodes);
     for (uint32_t n = 0; n < from->node_count; n++)
         if (live[n])
             remat_rebuild_copy(r, n);

@@ -13,9 +13,7 @@ struct remat_rebuild {
     uint32_t *groups;    /* of each old node id: the new group of the old group of that id */
 };
 
-/* An empty graph with the scopes and the graph inputs of `from`; `begin` also makes room for as
- * many nodes. */
-struct remat_rebuild remat_rebuild_start(struct remat_arena *arena, const struct remat_graph *from);
+/* An empty graph with the scopes and the graph inputs of `from`, and room for as many nodes. */
 struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct remat_graph *from);
 /* New ids of the node's inputs, in the arena. */
 remat_value *remat_rebuild_inputs(struct remat_rebuild *r, const struct remat_node_info *node);

@@ -22,7 +22,7 @@ static double measure(const char *name, const struct training *training, bool pr
     struct slots slots = {.arena = &arena};
     training_slots(&slots, training);
     double start = seconds();
-    struct remat_packing p = remat_pack(&arena, slots.items, (uint32_t)slots.count, 0);
+    struct remat_packing p = remat_pack(&arena, slots.items, (uint32_t)slots.count);
     double taken = seconds() - start;
     remat_status st = REMAT_OK;
     if (slots.count < 20000)
@@ -30,10 +30,8 @@ static double measure(const char *name, const struct training *training, bool pr
     CHECK(!slots.failed && st == REMAT_OK, "%s: %s", name, remat_context_message(ctx));
     double gap = 100 * ((double)p.arena_bytes / (double)p.live_peak_bytes - 1);
     if (print)
-        printf("%-22s %6zu slots  peak %8.2f GiB  gap %6.3f %%  saturation %5.1f %%  "
-               "%3u tried  %-16s %7.1f ms\n",
-               name, slots.count, (double)p.live_peak_bytes / (1u << 30), gap, 100 * p.saturation,
-               p.keys_tried, p.key, 1e3 * taken);
+        printf("%-22s %6zu slots  peak %8.2f GiB  gap %6.3f %%  %7.1f ms\n", name, slots.count,
+               (double)p.live_peak_bytes / (1u << 30), gap, 1e3 * taken);
     remat_arena_release(&arena);
     return gap;
 }

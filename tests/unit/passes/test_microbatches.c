@@ -110,8 +110,8 @@ static void check_step(uint32_t microbatches, uint8_t optimizer)
     joint = prepare(&part, microbatches);
     if (!once || !joint)
         return;
-    microbatch = remat_split_microbatch(&part.arena, joint);
-    update = remat_split_update(&part.arena, joint);
+    microbatch = remat_split(&part.arena, joint, false);
+    update = remat_split(&part.arena, joint, true);
     bool split = remat_graph_verify(part.ctx, microbatch) == REMAT_OK &&
                  remat_graph_verify(part.ctx, update) == REMAT_OK;
     if (!CHECK(split, "split: %s", remat_context_message(part.ctx)))
