@@ -28,7 +28,6 @@ struct settler {
     struct remat_arena *arena, *scratch, *once; /* of the result; until the end; of one price */
     struct remat_settled *out;
     struct remat_device_description device;
-    struct remat_fuse_facts facts;
     struct readers *readers; /* by value */
     uint32_t *node_count;    /* by kernel, with all that it inlines */
     bool *runs_again; /* by kernel: for a candidate that a kernel of the backward pass loads */
@@ -241,7 +240,8 @@ static bool fits_space(const struct settler *s, uint32_t kernel, const struct re
                 reduces(s, at->nodes, at->node_count, REMAT_FACT_ROW_REDUCE);
     for (uint32_t k = 0; k < slice->node_count; k++) {
         uint32_t n = slice->nodes[k].i;
-        const struct remat_shape *needed = s->facts.spaces[s->facts.nodes[n].space];
+        const struct remat_shape *needed =
+            remat_fuse_space(s->out->graph, &s->out->graph->nodes[n]);
         bool same = remat_shape_equal(needed, space);
         bool row_reduce = has(s->out->graph, n, REMAT_FACT_ROW_REDUCE);
         if (has(s->out->graph, n, REMAT_FACT_COLUMN_REDUCE | REMAT_FACT_NAMED) ||
@@ -399,7 +399,6 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(arena, out->slices, graph->value_count);
     REMAT_NEW(arena, out->own, kernels->count);
     REMAT_NEW(arena, out->inlined, kernels->count);
-    s.facts = remat_fuse_facts_create(s.scratch, graph);
     REMAT_NEW(s.scratch, s.readers, graph->value_count);
     REMAT_NEW(s.scratch, s.node_count, kernels->count);
     REMAT_NEW(s.scratch, s.loads, kernels->count);

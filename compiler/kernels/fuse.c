@@ -46,7 +46,7 @@ write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node 
     if (named) {
         remat_named_body(w->arena, f->graph, &kernel);
     } else {
-        kernel.space = *f->facts->spaces[group->space];
+        kernel.space = *group->space;
         remat_program_body(w->arena, f->graph, f->stored, &kernel);
         remat_kernel_list_shared(w->arena, f->graph, &kernel);
     }
@@ -83,16 +83,15 @@ static struct remat_fused_kernel find_kernel(struct writer *w, const struct rema
                                              remat_node *nodes)
 {
     struct remat_kernel_memo *memo = w->groups.sequence->memo;
-    uint64_t hash;
     if (!memo || w->groups.graph->value_count > KEY_VALUES_MAX)
         return write_kernel(w, group, nodes);
     write_key(w, nodes, group->node_count);
     const struct remat_fused_kernel *found =
-        remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count, &hash);
+        remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count);
     if (found)
         return *found;
     struct remat_fused_kernel kernel = write_kernel(w, group, nodes);
-    remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, hash, &kernel);
+    remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, &kernel);
     return kernel;
 }
 

@@ -6,7 +6,7 @@
 #ifndef REMAT_FUSE_H
 #define REMAT_FUSE_H
 
-#include "view.h"
+#include "ops.h"
 
 /* Most instructions of a fused kernel; fuse limits the nodes so that they stay below it. */
 #define REMAT_FUSED_INSTRUCTIONS_MAX 512

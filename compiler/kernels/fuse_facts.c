@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spaces are numbered with a hash table of linear probing, at most half full. */
 #include "fuse_facts.h"
 
 static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_info *node)
@@ -19,8 +18,8 @@ static uint32_t facts_of(const struct remat_graph *g, const struct remat_node_in
     return facts;
 }
 
-static const struct remat_shape *space_of(const struct remat_graph *g,
-                                          const struct remat_node_info *node)
+const struct remat_shape *remat_fuse_space(const struct remat_graph *g,
+                                           const struct remat_node_info *node)
 {
     static const struct remat_shape scalar = {.rank = 1, .dims = {1}};
     bool reduces = remat_op_has(node->op, REMAT_FACT_ROW_REDUCE | REMAT_FACT_COLUMN_REDUCE);
@@ -29,54 +28,30 @@ static const struct remat_shape *space_of(const struct remat_graph *g,
     return shape->rank ? shape : &scalar;
 }
 
-static void find_lasting(struct remat_arena *arena, const struct remat_graph *graph,
-                         struct remat_fuse_facts *out)
-{
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } list = {0};
-    for (uint32_t o = 0; o < graph->output_count; o++)
-        REMAT_PUSH(arena, &list, graph->outputs[o].i);
-    for (uint32_t u = 0; u < graph->update_count; u++)
-        REMAT_PUSH(arena, &list, graph->updates[u].value.i);
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        if (graph->values[v].role == REMAT_ROLE_GRADIENT)
-            REMAT_PUSH(arena, &list, v);
-    out->lasting = list.items;
-    out->lasting_count = (uint32_t)list.count;
-}
-
 struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
                                                 const struct remat_graph *graph)
 {
-    struct remat_fuse_facts out;
-    size_t slot_count = 16;
-    uint32_t *slots, count = 0; /* number of a space + 1, 0 where empty */
-    while (slot_count < 2 * (size_t)graph->node_count)
-        slot_count *= 2;
-    REMAT_NEW(arena, slots, slot_count);
+    struct remat_fuse_facts out = {0};
     REMAT_NEW(arena, out.nodes, graph->node_count);
-    REMAT_NEW(arena, out.spaces, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
-        const struct remat_shape *space = space_of(graph, node);
-        size_t s = remat_hash(space->dims, space->rank * sizeof *space->dims, 0) & (slot_count - 1);
-        while (slots[s] && !remat_shape_equal(out.spaces[slots[s] - 1], space))
-            s = (s + 1) & (slot_count - 1);
-        if (!slots[s]) {
-            out.spaces[count] = space;
-            slots[s] = ++count;
-        }
+        const struct remat_shape *space = remat_fuse_space(graph, node);
         out.nodes[n] = (struct remat_fuse_node){
             .facts = facts_of(graph, node),
-            .space = slots[s] - 1,
+            .space = space,
+            .elements = remat_shape_elements(space),
             .output = node->outputs[0].i,
             .input_count = node->input_count,
             .inputs = node->inputs,
             .output_count = node->output_count,
             .bucket = node->phase == REMAT_PHASE_LOSS ? REMAT_PHASE_FORWARD : node->phase};
     }
-    find_lasting(arena, graph, &out);
+    for (uint32_t o = 0; o < graph->output_count; o++)
+        REMAT_PUSH(arena, &out.lasting, graph->outputs[o].i);
+    for (uint32_t u = 0; u < graph->update_count; u++)
+        REMAT_PUSH(arena, &out.lasting, graph->updates[u].value.i);
+    for (uint32_t v = 0; v < graph->value_count; v++)
+        if (graph->values[v].role == REMAT_ROLE_GRADIENT)
+            REMAT_PUSH(arena, &out.lasting, v);
     return out;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What fuse asks of every node of a graph, in few bytes: many sequences of one graph are fused.
- * Private to fuse*.c but for creating it and the index spaces. */
+ * Private to fuse*.c but for creating it and the index space of a node. */
 #ifndef REMAT_FUSE_FACTS_H
 #define REMAT_FUSE_FACTS_H
 
@@ -17,8 +17,9 @@ enum remat_fuse_fact {
 
 struct remat_fuse_node {
     uint32_t facts;
-    uint32_t space;  /* number of the index space that it needs */
-    uint32_t output; /* the first one */
+    uint32_t output;                 /* the first one */
+    const struct remat_shape *space; /* the index space that it needs */
+    int64_t elements;                /* of that */
     uint32_t input_count;
     const remat_value *inputs;
     uint32_t output_count;
@@ -27,10 +28,15 @@ struct remat_fuse_node {
 
 struct remat_fuse_facts {
     struct remat_fuse_node *nodes;
-    const struct remat_shape **spaces; /* distinct ones */
-    uint32_t lasting_count;
-    uint32_t *lasting; /* values that outlive the step's commands: outputs, states, gradients */
+    struct {
+        uint32_t *items;
+        size_t count, capacity;
+    } lasting; /* values that outlive the step's commands: outputs, states, gradients */
 };
+
+/* The index space that a node needs. */
+const struct remat_shape *remat_fuse_space(const struct remat_graph *graph,
+                                           const struct remat_node_info *node);
 
 /* Lies in the arena; the graph's nodes, values and shapes stay as they are, inputs may change where
  * they lie, to others of the same shape. */

@@ -188,10 +188,9 @@ static bool can_join(const struct remat_fuser *f, uint32_t id, const struct rema
     bool column_reduce = has(node, REMAT_FACT_COLUMN_REDUCE);
     if (column_reduce && group->node_count >= GROUP_NODES_MAX)
         return false;
-    const struct remat_shape *const *spaces = f->facts->spaces;
-    bool same = node->space == group->space;
+    bool same = remat_shape_equal(node->space, group->space);
     bool row = !same && group->kind == REMAT_GROUP_ROW && !row_reduce && !column_reduce &&
-               is_row_of(spaces[node->space], spaces[group->space]);
+               is_row_of(node->space, group->space);
     if (!same && !row)
         return false;
     if (row_reduce && group->kind == REMAT_GROUP_COLUMN)
@@ -201,7 +200,7 @@ static bool can_join(const struct remat_fuser *f, uint32_t id, const struct rema
         return false;
     if (!column_reduce && group->kind == REMAT_GROUP_COLUMN)
         return false;
-    return inputs_fit(f, id, node, spaces[group->space], row);
+    return inputs_fit(f, id, node, group->space, row);
 }
 
 /* --- choosing a group --- */
@@ -307,7 +306,7 @@ static void merge_producers(struct remat_fuser *f, const struct remat_fuse_node 
             continue;
         const struct remat_fuse_group *a = &f->groups.items[other], *b = &f->groups.items[id];
         bool mixed = (a->kind == REMAT_GROUP_COLUMN) != (b->kind == REMAT_GROUP_COLUMN);
-        if (!mixed && a->space == b->space && has_room(f, a, b->node_count + 1))
+        if (!mixed && remat_shape_equal(a->space, b->space) && has_room(f, a, b->node_count + 1))
             merge(f, other, id);
     }
 }
@@ -384,16 +383,12 @@ static void divide(struct remat_fuser *f)
 
 /* --- groups of a graph that has kernels --- */
 
-static uint64_t elements(const struct remat_fuser *f, uint32_t space)
-{
-    return (uint64_t)remat_shape_elements(f->facts->spaces[space]);
-}
-
 /* As the nodes say, each in one piece. Of their index spaces the largest is the kernel's: others
  * are over its rows. */
 static void take(struct remat_fuser *f)
 {
     uint32_t kernel = REMAT_NONE;
+    int64_t elements = 0; /* of the group's space */
     for (uint32_t k = 0; k < f->sequence->count; k++) {
         uint32_t n = f->sequence->nodes[k], own = f->graph->nodes[n].kernel;
         const struct remat_fuse_node *node = node_of(f, n);
@@ -401,10 +396,12 @@ static void take(struct remat_fuser *f)
             continue;
         if (own != kernel)
             open_group(f, node);
+        elements = own != kernel ? node->elements : elements;
         kernel = own;
-        struct remat_fuse_group *group = &f->groups.items[f->groups.count - 1];
-        if (elements(f, node->space) > elements(f, group->space))
-            group->space = node->space;
+        if (node->elements > elements) {
+            f->groups.items[f->groups.count - 1].space = node->space;
+            elements = node->elements;
+        }
         append(f, n, (uint32_t)f->groups.count - 1);
     }
 }
@@ -439,8 +436,8 @@ static void find_stored(struct remat_fuser *f)
                 f->stored[root] = 1;
         }
     }
-    for (uint32_t l = 0; l < f->facts->lasting_count; l++)
-        f->stored[f->values[f->facts->lasting[l]].root] = 1;
+    for (size_t l = 0; l < f->facts->lasting.count; l++)
+        f->stored[f->values[f->facts->lasting.items[l]].root] = 1;
 }
 
 void remat_fuse_collect(struct remat_fuser *f)

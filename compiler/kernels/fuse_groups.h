@@ -16,10 +16,10 @@ enum remat_group_kind {
 struct remat_fuse_group {
     uint8_t kind; /* enum remat_group_kind */
     uint8_t bucket;
-    bool consumed;        /* a node outside has read from it: closed */
-    uint32_t space;       /* number of the index space */
-    uint32_t node_count;  /* 0: merged into another */
-    uint32_t first, last; /* nodes */
+    bool consumed;                   /* a node outside has read from it: closed */
+    const struct remat_shape *space; /* the index space */
+    uint32_t node_count;             /* 0: merged into another */
+    uint32_t first, last;            /* nodes */
 };
 
 struct remat_fuse_value {

@@ -5,12 +5,7 @@
  * or column index, or a load of another kernel's value. Stores come last. */
 #include "kernel_body.h"
 
-#include "ops.h"
-
-struct parameter_list {
-    double *items;
-    size_t count, capacity;
-};
+#include <assert.h>
 
 struct body {
     struct remat_arena *arena;
@@ -79,10 +74,29 @@ static uint16_t whole_operand(struct body *b, remat_value v, uint8_t access)
     return add_operand(b, view.root, access, view);
 }
 
+/* The view over the index space, to which the value broadcasts (right-aligned): repeated axes get
+ * stride 0. */
+static struct remat_view view_over_space(const struct body *b, remat_value v)
+{
+    const struct remat_shape *space = &b->kernel->space;
+    struct remat_view view = remat_view_of(b->graph, v), out = view;
+    uint32_t missing = space->rank - view.rank;
+    assert(view.rank <= space->rank);
+    out.rank = space->rank;
+    for (uint32_t axis = 0; axis < space->rank; axis++) {
+        int64_t length = axis < missing ? 1 : view.shape[axis - missing];
+        assert(length == 1 || length == space->dims[axis]);
+        bool repeats = axis < missing || length != space->dims[axis];
+        out.shape[axis] = space->dims[axis];
+        out.strides[axis] = repeats ? 0 : view.strides[axis - missing];
+    }
+    return out;
+}
+
 static uint16_t load(struct body *b, remat_value v)
 {
     const struct remat_shape *space = &b->kernel->space;
-    struct remat_view view = remat_view_broadcast(remat_view_of(b->graph, v), space);
+    struct remat_view view = view_over_space(b, v);
     bool by_row = view.strides[view.rank - 1] == 0 && space->dims[space->rank - 1] != 1;
     struct remat_instruction i =
         instruction(by_row ? REMAT_INSTRUCTION_load_row : REMAT_INSTRUCTION_load);
@@ -176,8 +190,8 @@ static void store(struct body *b, const struct remat_node_info *node)
     bool update = node->op == REMAT_OP_assign;
     struct remat_instruction i = instruction(REMAT_INSTRUCTION_store);
     i.args[0] = bound(b, v);
-    i.operand = add_operand(b, v, update ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE,
-                            remat_view_broadcast(remat_view_of(b->graph, v), &b->kernel->space));
+    i.operand =
+        add_operand(b, v, update ? REMAT_ACCESS_UPDATE : REMAT_ACCESS_WRITE, view_over_space(b, v));
     if (update)
         b->operands.items[i.operand].previous = remat_storage_root(b->graph, node->inputs[0]);
     emit(b, i);
@@ -203,47 +217,20 @@ void remat_program_body(struct remat_arena *arena, const struct remat_graph *gra
     };
 }
 
-#define NAMED_PARAMETERS_MAX 5
-
-/* The parameters of each named kernel are attributes of its op, in this order. */
-static const struct {
-    uint16_t op;
-    const char *keys[NAMED_PARAMETERS_MAX];
-    double defaults[NAMED_PARAMETERS_MAX];
-} named_parameters[] = {
-    {REMAT_OP_attention, {"scale", "causal", "p", "site"}, {1, 0, 0, 0}},
-    {REMAT_OP_attention_backward, {"scale", "causal", "p", "site"}, {1, 0, 0, 0}},
-    {REMAT_OP_rope_table, {"theta", "factor", "low", "high", "context"}, {1e4, 1, 1, 4, 1}},
-    {REMAT_OP_adamw_coefficients, {"beta1", "beta2", "weight_decay"}, {0.9, 0.999, 0}},
-    {REMAT_OP_concat, {"axis"}, {0}},
-    {REMAT_OP_advance, {"count"}, {1}},
-    {REMAT_OP_pad, {"axis", "begin"}, {0, 0}},
-};
-
-static double number(const struct remat_node_info *node, const char *key, double otherwise)
+/* A named kernel's parameters are attributes of its op, by the names of its row. */
+static void find_parameters(struct remat_arena *arena, const struct remat_node_info *node,
+                            struct remat_fused_kernel *kernel)
 {
-    const struct remat_attribute *a = remat_node_attribute(node, key);
-    if (!a)
-        return otherwise;
-    return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
-}
-
-static void parameters(struct remat_arena *arena, const struct remat_graph *graph,
-                       const struct remat_node_info *node, struct parameter_list *out)
-{
-    for (size_t row = 0; row < sizeof named_parameters / sizeof named_parameters[0]; row++)
-        for (int k = 0; named_parameters[row].op == node->op && k < NAMED_PARAMETERS_MAX; k++)
-            if (named_parameters[row].keys[k]) {
-                double value =
-                    number(node, named_parameters[row].keys[k], named_parameters[row].defaults[k]);
-                if (strcmp(named_parameters[row].keys[k], "axis") == 0 && value < 0)
-                    value += graph->values[node->outputs[0].i].shape.rank;
-                REMAT_PUSH(arena, out, value);
-            }
-    if (node->op == REMAT_OP_embedding_backward)
-        REMAT_PUSH(arena, out, 0.0);
-    if (node->op == REMAT_OP_embedding_accumulate)
-        REMAT_PUSH(arena, out, 1.0);
+    const char *names = remat_kernel_row(kernel->kind)->parameters, *name;
+    char key[32];
+    int length;
+    REMAT_NEW(arena, kernel->parameters, strlen(names));
+    while ((name = remat_kernel_row_name(names, kernel->parameter_count, &length))) {
+        snprintf(key, sizeof key, "%.*s", length, name);
+        kernel->parameters[kernel->parameter_count++] =
+            strcmp(key, "accumulate") == 0 ? remat_op_has(node->op, REMAT_FACT_IN_PLACE)
+                                           : remat_node_number(node, key);
+    }
 }
 
 static void swap_last_axes(struct remat_view *view)
@@ -276,7 +263,6 @@ void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph
                       struct remat_fused_kernel *kernel)
 {
     struct body b = {.arena = arena, .graph = graph};
-    struct parameter_list list = {0};
     const struct remat_node_info *node = &graph->nodes[kernel->nodes[0].i];
     bool in_place = remat_op_has(node->op, REMAT_FACT_IN_PLACE);
     bool multiplies = remat_op_info(node->op)->executor == REMAT_KERNEL_matmul;
@@ -297,11 +283,9 @@ void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph
             remat_storage_root(graph, node->inputs[0]);
     for (uint32_t i = count; i < node->input_count; i++)
         whole_operand(&b, node->inputs[i], REMAT_ACCESS_READ);
-    parameters(arena, graph, node, &list);
+    find_parameters(arena, node, kernel);
     kernel->operands = b.operands.items;
     kernel->operand_count = (uint32_t)b.operands.count;
-    kernel->parameters = list.items;
-    kernel->parameter_count = (uint32_t)list.count;
 }
 
 /* --- sharing memory between an operand that is read and one that is written ---
@@ -395,6 +379,19 @@ static bool read_before_written(const struct remat_kernel_program *p, uint32_t r
     return true;
 }
 
+/* Row-major over all of its root, from element 0 on, without gaps but those of the root's pitch. */
+static bool is_whole(const struct remat_view *view, const struct remat_value_info *root)
+{
+    int64_t stride = 1, row = root->pitch ? root->shape.dims[root->shape.rank - 1] : 0;
+    for (uint32_t axis = view->rank; axis-- > 0;) {
+        if (view->shape[axis] != 1 && view->strides[axis] != stride)
+            return false;
+        stride *= view->shape[axis];
+        stride = stride == row ? root->pitch : stride;
+    }
+    return view->offset_elements == 0;
+}
+
 static bool may_share(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                       uint32_t read, uint32_t written)
 {
@@ -404,8 +401,8 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
         out->access != REMAT_ACCESS_WRITE || in->bytes != out->bytes ||
         graph->values[in->value.i].dtype != graph->values[out->value.i].dtype)
         return false;
-    if (!remat_view_is_whole(in->view, &graph->values[in->value.i]) ||
-        !remat_view_is_whole(out->view, &graph->values[out->value.i]))
+    if (!is_whole(in->view, &graph->values[in->value.i]) ||
+        !is_whole(out->view, &graph->values[out->value.i]))
         return false;
     for (uint32_t o = 0; o < kernel->operand_count; o++)
         if (o != read && kernel->operands[o].value.i == in->value.i)

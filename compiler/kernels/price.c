@@ -5,9 +5,7 @@
 #include <math.h>
 
 #include "amounts.h"
-#include "ops.h"
 #include "profile.h"
-#include "roofline.h"
 
 #define BELOW (1 - 1e-9) /* what rounding in double cannot make up for */
 
@@ -18,6 +16,12 @@
 #define COLUMN_FLOPS     150  /* of a column's sum, however few its rows */
 #define BLOCK_SUM_FLOPS  6    /* for each element, beside the reduction's own */
 #define RESIDENT_COLUMNS 4096 /* longer rows do not fit registers: each pass reads them */
+/* Products. */
+#define TILE_EDGE       32.0  /* rows and columns that loading a tile is worth */
+#define TILE_SIDE_MIN   64    /* smaller tiles are not tried, unless the device's is */
+#define TILE_HALVINGS   2     /* of each side */
+#define SPLIT_DEPTH_MIN 512.0 /* of a part of a tile that is split along k */
+#define SPLITS_MAX      16.0
 /* The embedding's gradient. */
 #define DIGIT_BITS 6    /* by which tokens are sorted at once, at most */
 #define SORT_FLOPS 36   /* a token, for each value of the digit */
@@ -196,11 +200,57 @@ static double scatter_ns(const struct remat_graph *graph, const struct remat_fus
     return (digits + filled) * device->launch_ns + digits * looked + fmax(added, chain);
 }
 
+/* A product is cut into tiles that the processors take in waves; the last wave is rarely full and
+ * tiles reach over the edges. Libraries answer with smaller tiles, which load more per product, and
+ * with tiles split along k, whose partial sums go through memory; the best of these is taken
+ * (docs/cost_model.md). */
+struct product { /* c [m, n] = a [m, k] b [k, n], `batch` times */
+    double batch, m, n, k;
+    remat_dtype dtype;
+};
+
+struct tile {
+    double rows, columns;
+};
+
+static double tile_work(struct tile tile)
+{
+    return (tile.rows + TILE_EDGE) * (tile.columns + TILE_EDGE);
+}
+
+static double tiled_ns(const struct product *p, struct tile tile, double splits,
+                       const struct remat_device_description *device)
+{
+    struct tile full = {device->tile_rows, device->tile_columns};
+    double rate = device->matmul_flops_per_ns[p->dtype] * device->matmul_efficiency;
+    double tiles = p->batch * ceil(p->m / tile.rows) * ceil(p->n / tile.columns) * splits;
+    double waves = ceil(tiles / device->processors);
+    double full_ns = 2 * full.rows * full.columns * ceil(p->k / splits) * device->processors / rate;
+    double sums_bytes = splits > 1 ? 2 * sizeof(float) * splits * p->batch * p->m * p->n : 0;
+    return waves * full_ns * tile_work(tile) / tile_work(full) +
+           sums_bytes / device->memory_bytes_per_ns;
+}
+
+static double best_split_ns(const struct product *p, struct tile tile,
+                            const struct remat_device_description *device)
+{
+    double best = tiled_ns(p, tile, 1, device);
+    for (double splits = 2; splits <= SPLITS_MAX && p->k / splits >= SPLIT_DEPTH_MIN; splits *= 2)
+        best = fmin(best, tiled_ns(p, tile, splits, device));
+    return best;
+}
+
+static bool is_tried(uint32_t side, uint32_t halvings)
+{
+    return halvings == 0 || side >> halvings >= TILE_SIDE_MIN;
+}
+
 static double matmul_ns(const struct remat_graph *graph, const struct remat_fused_kernel *kernel,
                         const struct remat_device_description *device)
 {
     const struct remat_view *a = kernel->operands[0].view, *c = kernel->operands[2].view;
-    struct remat_product product = {
+    double best = INFINITY;
+    struct product product = {
         .batch = 1,
         .m = (double)c->shape[c->rank - 2],
         .n = (double)c->shape[c->rank - 1],
@@ -209,7 +259,12 @@ static double matmul_ns(const struct remat_graph *graph, const struct remat_fuse
     };
     for (uint32_t axis = 0; axis + 2 < c->rank; axis++)
         product.batch *= (double)c->shape[axis];
-    return remat_roofline_product_ns(&product, device);
+    for (uint32_t r = 0; r <= TILE_HALVINGS && is_tried(device->tile_rows, r); r++)
+        for (uint32_t s = 0; s <= TILE_HALVINGS && is_tried(device->tile_columns, s); s++) {
+            struct tile tile = {device->tile_rows >> r, device->tile_columns >> s};
+            best = fmin(best, best_split_ns(&product, tile, device));
+        }
+    return best;
 }
 
 /* Products, or what is done with each score: softmax and, with dropout, random bits. */
@@ -223,9 +278,13 @@ static double attention_ns(const struct remat_graph *graph, const struct remat_f
     double queries = (double)q->view->shape[1], keys = (double)k->view->shape[1];
     double seen = causal ? keys - (queries - 1) / 2 : keys;
     double scores = (double)q->view->shape[0] * queries * (double)q->view->shape[2] * seen;
-    double products = remat_roofline_attention_ns(
-        (double)flops, seen, (double)q->view->shape[3], graph->values[q->value.i].dtype,
-        backward ? &device->attention_backward : &device->attention_forward, device);
+    double depth = (double)q->view->shape[3];
+    const struct remat_attention_rate *rate =
+        backward ? &device->attention_backward : &device->attention_forward;
+    double share = rate->efficiency * seen / (seen + rate->half_keys) * depth /
+                   (depth + device->attention_half_width);
+    double products =
+        (double)flops / (device->matmul_flops_per_ns[graph->values[q->value.i].dtype] * share);
     return fmax(products, scores * score_flops[backward][dropout] / device->pointwise_flops_per_ns);
 }
 

@@ -23,7 +23,7 @@ OP_SHAPE(attention)
             (long long)q->dims[1], (long long)k->dims[1]);
     if (node->input_count == remat_op_info(node->op)->inputs_max)
         return remat_shape_dropout(ctx, graph, node, outputs);
-    if (remat_node_float(node, "p", 0) != 0)
+    if (remat_node_number(node, "p") != 0)
         return INVALID(ctx, "dropout needs the state of the random generator");
     return REMAT_OK;
 }

@@ -122,7 +122,7 @@ static double constant_value(const struct remat_graph *graph, remat_value x)
 {
     uint32_t node = graph->values[x.i].node;
     return node != REMAT_NONE && graph->nodes[node].op == REMAT_OP_constant
-               ? remat_node_float(&graph->nodes[node], "value", 0)
+               ? remat_node_number(&graph->nodes[node], "value")
                : NAN;
 }
 

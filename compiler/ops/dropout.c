@@ -7,7 +7,7 @@
 
 OP_SHAPE(dropout)
 {
-    double p = remat_node_float(node, "p", 0);
+    double p = remat_node_number(node, "p");
     int64_t site = remat_node_int(node, "site", 0);
     if (!(p >= 0 && p < 1))
         return INVALID(ctx, "attribute \"p\" is %g, expected in [0, 1)", p);
@@ -29,7 +29,7 @@ static remat_value drop(struct remat_builder *b, const struct remat_node_info *d
                         remat_value x, remat_value rng)
 {
     struct remat_shape shape = b->graph->values[x.i].shape;
-    double p = remat_node_float(dropout, "p", 0);
+    double p = remat_node_number(dropout, "p");
     const struct remat_attribute attributes[] = {
         remat_attribute_int("site", remat_node_int(dropout, "site", 0)),
         {.key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = shape.rank, .ints = shape.dims}};

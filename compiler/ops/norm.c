@@ -4,11 +4,9 @@
  * kernel. */
 #include "family.h"
 
-#define EPSILON 1e-5
-
 OP_SHAPE(norm)
 {
-    return remat_node_float(node, "epsilon", EPSILON) < 0
+    return remat_node_number(node, "epsilon") < 0
                ? INVALID(ctx, "attribute \"epsilon\" is negative")
                : REMAT_OK;
 }
@@ -23,7 +21,7 @@ static double share_of(const struct remat_builder *b, remat_value x)
 OP_EXPAND(layer_norm)
 {
     double share = share_of(b, inputs[0]);
-    double epsilon = remat_node_float(node, "epsilon", EPSILON);
+    double epsilon = remat_node_number(node, "epsilon");
     remat_value x = F32(inputs[0]), gamma = F32(inputs[1]), beta = F32(inputs[2]);
     remat_value mean = OP2(mul, OP1(row_sum, x), NUMBER(share));
     remat_value d = OP2(sub, x, mean);
@@ -61,7 +59,7 @@ OP_EXPAND(rms_norm)
     remat_value x = F32(inputs[0]), gamma = F32(inputs[1]);
     remat_value sum = OP1(row_sum, OP2(mul, x, x));
     remat_value mean = OP2(mul, sum, NUMBER(share_of(b, inputs[0])));
-    remat_value epsilon = NUMBER(remat_node_float(node, "epsilon", EPSILON));
+    remat_value epsilon = NUMBER(remat_node_number(node, "epsilon"));
     remat_value rstd = OP1(rsqrt, OP2(add, mean, epsilon));
     outputs[0] = LIKE(OP2(mul, OP2(mul, x, rstd), gamma), inputs[0]);
     outputs[1] = rstd;

@@ -68,22 +68,34 @@ bool remat_op_recomputable(uint16_t op)
     return !remat_op_has(op, REMAT_FACT_IN_PLACE | REMAT_FACT_STATEFUL | REMAT_FACT_COLLECTIVE);
 }
 
-/* What the keys mean that are not any integer; a key means the same in all ops. */
+/* What the keys mean that are not any integer or that can be left out for another number than 0; a
+ * key means the same in all ops. */
 static const struct key {
     const char *name;
     uint8_t kind;
-    bool flag; /* 0 or 1 */
+    bool flag;     /* 0 or 1 */
+    double absent; /* what it is where it is left out */
 } keys[] = {
-    {"shape", REMAT_ATTRIBUTE_INTS, false},     {"permutation", REMAT_ATTRIBUTE_INTS, false},
-    {"value", REMAT_ATTRIBUTE_FLOAT, false},    {"scale", REMAT_ATTRIBUTE_FLOAT, false},
-    {"epsilon", REMAT_ATTRIBUTE_FLOAT, false},  {"beta1", REMAT_ATTRIBUTE_FLOAT, false},
-    {"beta2", REMAT_ATTRIBUTE_FLOAT, false},    {"weight_decay", REMAT_ATTRIBUTE_FLOAT, false},
-    {"theta", REMAT_ATTRIBUTE_FLOAT, false},    {"factor", REMAT_ATTRIBUTE_FLOAT, false},
-    {"low", REMAT_ATTRIBUTE_FLOAT, false},      {"high", REMAT_ATTRIBUTE_FLOAT, false},
-    {"p", REMAT_ATTRIBUTE_FLOAT, false},        {"transpose_a", REMAT_ATTRIBUTE_INT, true},
-    {"transpose_b", REMAT_ATTRIBUTE_INT, true}, {"transpose_weight", REMAT_ATTRIBUTE_INT, true},
-    {"causal", REMAT_ATTRIBUTE_INT, true},      {"approximate", REMAT_ATTRIBUTE_INT, true},
-    {"inverse", REMAT_ATTRIBUTE_INT, true},
+    {"shape", REMAT_ATTRIBUTE_INTS, false, 0},
+    {"permutation", REMAT_ATTRIBUTE_INTS, false, 0},
+    {"value", REMAT_ATTRIBUTE_FLOAT, false, 0},
+    {"scale", REMAT_ATTRIBUTE_FLOAT, false, 1},
+    {"epsilon", REMAT_ATTRIBUTE_FLOAT, false, 1e-5},
+    {"beta1", REMAT_ATTRIBUTE_FLOAT, false, 0},
+    {"beta2", REMAT_ATTRIBUTE_FLOAT, false, 0},
+    {"weight_decay", REMAT_ATTRIBUTE_FLOAT, false, 0},
+    {"theta", REMAT_ATTRIBUTE_FLOAT, false, 0},
+    {"factor", REMAT_ATTRIBUTE_FLOAT, false, 1},
+    {"low", REMAT_ATTRIBUTE_FLOAT, false, 1},
+    {"high", REMAT_ATTRIBUTE_FLOAT, false, 4},
+    {"context", REMAT_ATTRIBUTE_INT, false, 1},
+    {"p", REMAT_ATTRIBUTE_FLOAT, false, 0},
+    {"transpose_a", REMAT_ATTRIBUTE_INT, true, 0},
+    {"transpose_b", REMAT_ATTRIBUTE_INT, true, 0},
+    {"transpose_weight", REMAT_ATTRIBUTE_INT, true, 0},
+    {"causal", REMAT_ATTRIBUTE_INT, true, 0},
+    {"approximate", REMAT_ATTRIBUTE_INT, true, 0},
+    {"inverse", REMAT_ATTRIBUTE_INT, true, 0},
 };
 
 static struct key find_key(const char *name)
@@ -91,7 +103,15 @@ static struct key find_key(const char *name)
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
         if (strcmp(keys[k].name, name) == 0)
             return keys[k];
-    return (struct key){name, REMAT_ATTRIBUTE_INT, false};
+    return (struct key){name, REMAT_ATTRIBUTE_INT, false, 0};
+}
+
+double remat_node_number(const struct remat_node_info *node, const char *key)
+{
+    const struct remat_attribute *a = remat_node_attribute(node, key);
+    if (!a)
+        return find_key(key).absent;
+    return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
 }
 
 /* Takes the next key off a row's list; false at its end. */

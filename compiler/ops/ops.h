@@ -61,7 +61,9 @@ struct remat_op_info {
 const struct remat_op_info *remat_op_info(uint16_t op); /* op < REMAT_OP_COUNT */
 bool remat_op_find(const char *name, size_t length, uint16_t *out);
 bool remat_op_has(uint16_t op, uint32_t facts); /* any of these facts */
-bool remat_op_recomputable(uint16_t op);        /* derived: not in place, stateful or collective */
+/* An attribute, or what it stands for where it is left out, of the op table's keys. */
+double remat_node_number(const struct remat_node_info *node, const char *key);
+bool remat_op_recomputable(uint16_t op); /* derived: not in place, stateful or collective */
 
 /* Checks arity, attribute keys, and calls shape(). The message does not name the node. */
 remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
@@ -89,16 +91,18 @@ static inline uint32_t remat_op_reads(const struct remat_node_info *node)
 /* The input that is a flag, which the node sets (ops.def); REMAT_NONE: it has none. */
 uint32_t remat_op_flag(const struct remat_node_info *node);
 
-/* Where the elements of a value lie in its storage root, in elements. */
-struct remat_layout {
-    int64_t offset;
-    int64_t strides[REMAT_RANK_MAX];
+/* How a value lies in its storage root. */
+struct remat_view {
+    remat_value root; /* none where there is no such view */
+    uint32_t rank;
+    int64_t shape[REMAT_RANK_MAX];
+    int64_t strides[REMAT_RANK_MAX]; /* elements of the root's dtype */
+    uint64_t offset_elements;
 };
-/* Follows the views. False only where a reshape meets strides that it cannot view (a copy is a
+/* Follows the views. None only where a reshape meets strides that it cannot view (a copy is a
  * concat of one input), or beyond REMAT_VIEW_CHAIN_MAX views: verified graphs contain neither. */
 #define REMAT_VIEW_CHAIN_MAX 64
-bool remat_value_layout(const struct remat_graph *graph, remat_value value,
-                        struct remat_layout *out);
+struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value);
 
 /* Semantic check of a whole graph: ids in range and defined before use, arity, attributes, inferred
  * shapes and dtypes equal those recorded, unique names, updates in order. Message:

@@ -7,7 +7,7 @@
 static remat_status check_open_unit(remat_context *ctx, const struct remat_node_info *node,
                                     const char *key)
 {
-    double value = remat_node_float(node, key, 0);
+    double value = remat_node_number(node, key);
     if (value >= 0 && value < 1)
         return REMAT_OK;
     return INVALID(ctx, "attribute \"%s\" is %g, expected in [0, 1)", key, value);
@@ -44,7 +44,7 @@ static remat_value assign_and_flag(struct remat_builder *b, const struct remat_n
 OP_EXPAND(sgd)
 {
     remat_value p = inputs[0], g = inputs[1], lr = inputs[2];
-    double decay = remat_node_float(node, "weight_decay", 0);
+    double decay = remat_node_number(node, "weight_decay");
     if (b->graph->values[p.i].shape.rank == 0)
         lr = remat_build_reshape(b, lr, NULL, 0);
     if (decay != 0)
@@ -70,8 +70,8 @@ OP_EXPAND(adamw)
 {
     remat_value p = inputs[0], m = inputs[1], v = inputs[2], g = inputs[3];
     uint32_t rank = b->graph->values[p.i].shape.rank;
-    double beta1 = remat_node_float(node, "beta1", 0), beta2 = remat_node_float(node, "beta2", 0);
-    double epsilon = remat_node_float(node, "epsilon", 0);
+    double beta1 = remat_node_number(node, "beta1"), beta2 = remat_node_number(node, "beta2");
+    double epsilon = remat_node_number(node, "epsilon");
     remat_value decay = coefficient(b, inputs[4], 0, rank);
     remat_value step_size = coefficient(b, inputs[4], 1, rank);
     remat_value correction = coefficient(b, inputs[4], 2, rank);

@@ -11,12 +11,12 @@ OP_SHAPE(rope_table)
     if (length < 1 || pairs < 1)
         return INVALID(ctx, "a table of %lld positions and %lld pairs", (long long)length,
                        (long long)pairs);
-    if (!(remat_node_float(node, "theta", 0) > 1))
+    if (!(remat_node_number(node, "theta") > 1))
         return INVALID(ctx, "attribute \"theta\" is %g, expected more than 1",
-                       remat_node_float(node, "theta", 0));
-    double low = remat_node_float(node, "low", 1), high = remat_node_float(node, "high", 4);
-    if (remat_node_float(node, "factor", 1) < 1 || low <= 0 || high <= low ||
-        remat_node_int(node, "context", 1) < 1)
+                       remat_node_number(node, "theta"));
+    double low = remat_node_number(node, "low"), high = remat_node_number(node, "high");
+    if (remat_node_number(node, "factor") < 1 || low <= 0 || high <= low ||
+        remat_node_number(node, "context") < 1)
         return INVALID(ctx, "expected factor >= 1, 0 < low < high and context >= 1");
     outputs[0] = remat_typed(REMAT_F32, (struct remat_shape){4, {length, 2, 2, pairs}});
     return REMAT_OK;

@@ -43,7 +43,7 @@ static remat_value masked(struct remat_builder *b, remat_value x, remat_value po
 
 OP_EXPAND(mask_causal)
 {
-    remat_value x = F32(inputs[0]), scale = NUMBER(remat_node_float(node, "scale", 1));
+    remat_value x = F32(inputs[0]), scale = NUMBER(remat_node_number(node, "scale"));
     remat_value scaled = remat_build_product(b, x, scale);
     remat_value y = OP3(select, masked(b, x, inputs[1]), NUMBER(-FLT_MAX), scaled);
     outputs[0] = LIKE(y, inputs[0]);
@@ -51,7 +51,7 @@ OP_EXPAND(mask_causal)
 
 OP_DERIVE(mask_causal)
 {
-    remat_value g = F32(gradient), scale = NUMBER(remat_node_float(node, "scale", 1));
+    remat_value g = F32(gradient), scale = NUMBER(remat_node_number(node, "scale"));
     remat_value scaled = remat_build_product(b, g, scale);
     remat_value dx = OP3(select, masked(b, g, node->inputs[1]), NUMBER(0), scaled);
     in_gradients[0] = LIKE(dx, node->inputs[0]);
@@ -59,12 +59,12 @@ OP_DERIVE(mask_causal)
 
 OP_EXPAND(scale)
 {
-    remat_value factor = NUMBER(remat_node_float(node, "scale", 1));
+    remat_value factor = NUMBER(remat_node_number(node, "scale"));
     outputs[0] = LIKE(OP2(mul, F32(inputs[0]), factor), inputs[0]);
 }
 
 OP_DERIVE(scale)
 {
-    remat_value factor = NUMBER(remat_node_float(node, "scale", 1));
+    remat_value factor = NUMBER(remat_node_number(node, "scale"));
     in_gradients[0] = LIKE(OP2(mul, F32(gradient), factor), node->inputs[0]);
 }

@@ -17,14 +17,6 @@ static void dense_strides(const struct remat_shape *shape, int64_t *strides)
     }
 }
 
-static void root_strides(const struct remat_value_info *root, int64_t *strides)
-{
-    struct remat_shape rows = root->shape;
-    if (root->pitch)
-        rows.dims[rows.rank - 1] = root->pitch;
-    dense_strides(&rows, strides);
-}
-
 /* Splits and merges axes, those of length 1 aside; merged ones must follow each other in memory (as
  * NumPy's reshape without a copy). Both shapes have as many elements. */
 static bool reshape_strides(const struct remat_shape *from, const int64_t *strides,
@@ -59,23 +51,26 @@ static bool reshape_strides(const struct remat_shape *from, const int64_t *strid
     return true;
 }
 
-/* The layout of a view node's output, in place of that of its input. */
+/* The view of a view node's output, in place of that of its input; false where there is none. */
 static bool apply_view(const struct remat_graph *graph, const struct remat_node_info *node,
-                       struct remat_layout *layout)
+                       struct remat_view *view)
 {
-    struct remat_layout from = *layout;
+    const struct remat_shape *to = &graph->values[node->outputs[0].i].shape;
+    struct remat_view from = *view;
+    bool found = true;
     if (node->op == REMAT_OP_slice) {
-        int64_t axis = remat_node_int(node, "axis", 0);
-        layout->offset += remat_node_int(node, "begin", 0) * from.strides[axis];
+        int64_t begin = remat_node_int(node, "begin", 0);
+        view->offset_elements += (uint64_t)(begin * from.strides[remat_node_int(node, "axis", 0)]);
     } else if (node->op == REMAT_OP_transpose) {
         const struct remat_attribute *permutation = remat_node_attribute(node, "permutation");
         for (uint32_t d = 0; d < permutation->count; d++)
-            layout->strides[d] = from.strides[permutation->ints[d]];
+            view->strides[d] = from.strides[permutation->ints[d]];
     } else {
-        return reshape_strides(remat_input_shape(graph, node, 0), from.strides,
-                               &graph->values[node->outputs[0].i].shape, layout->strides);
+        found = reshape_strides(remat_input_shape(graph, node, 0), from.strides, to, view->strides);
     }
-    return true;
+    view->rank = to->rank;
+    memcpy(view->shape, to->dims, sizeof view->shape);
+    return found;
 }
 
 /* The node that value is a view by; NULL where it owns bytes. */
@@ -87,22 +82,26 @@ static const struct remat_node_info *view_of(const struct remat_graph *graph, re
                : NULL;
 }
 
-bool remat_value_layout(const struct remat_graph *graph, remat_value value,
-                        struct remat_layout *out)
+struct remat_view remat_view_of(const struct remat_graph *graph, remat_value value)
 {
-    const struct remat_node_info *chain[REMAT_VIEW_CHAIN_MAX], *view;
+    static const struct remat_view none = {.root = {REMAT_NONE}};
+    const struct remat_node_info *chain[REMAT_VIEW_CHAIN_MAX], *by;
     uint32_t length = 0;
-    for (; (view = view_of(graph, value)); value = view->inputs[0]) {
+    for (; (by = view_of(graph, value)); value = by->inputs[0]) {
         if (length == REMAT_VIEW_CHAIN_MAX)
-            return false;
-        chain[length++] = view;
+            return none;
+        chain[length++] = by;
     }
-    *out = (struct remat_layout){0};
-    root_strides(&graph->values[value.i], out->strides);
+    struct remat_shape rows = graph->values[value.i].shape;
+    struct remat_view view = {.root = value, .rank = rows.rank};
+    memcpy(view.shape, rows.dims, sizeof view.shape);
+    if (graph->values[value.i].pitch)
+        rows.dims[rows.rank - 1] = graph->values[value.i].pitch;
+    dense_strides(&rows, view.strides);
     while (length-- > 0)
-        if (!apply_view(graph, chain[length], out))
-            return false;
-    return true;
+        if (!apply_view(graph, chain[length], &view))
+            return none;
+    return view;
 }
 
 bool remat_can_view(const struct remat_graph *graph, remat_value x)
@@ -116,10 +115,12 @@ bool remat_can_view(const struct remat_graph *graph, remat_value x)
 
 bool remat_can_reshape(const struct remat_graph *graph, remat_value x, const struct remat_shape *to)
 {
-    struct remat_layout layout;
     int64_t strides[REMAT_RANK_MAX];
-    return remat_can_view(graph, x) && remat_value_layout(graph, x, &layout) &&
-           reshape_strides(&graph->values[x.i].shape, layout.strides, to, strides);
+    if (!remat_can_view(graph, x))
+        return false;
+    struct remat_view view = remat_view_of(graph, x);
+    return !remat_is_none(view.root.i) &&
+           reshape_strides(&graph->values[x.i].shape, view.strides, to, strides);
 }
 
 /* --- shapes --- */

@@ -58,11 +58,10 @@ static void take(struct remat_graph *graph, remat_value value)
 
 static void take_from_others(struct remat_graph *graph)
 {
-    struct remat_layout layout;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         bool view = remat_op_has(node->op, REMAT_FACT_VIEW);
-        if (view ? !remat_value_layout(graph, node->outputs[0], &layout)
+        if (view ? remat_is_none(remat_view_of(graph, node->outputs[0]).root.i)
                  : !takes_strides(node->op)) {
             for (uint32_t i = 0; i < node->input_count; i++)
                 take(graph, node->inputs[i]);

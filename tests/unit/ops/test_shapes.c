@@ -134,7 +134,6 @@ static void check_kind(void)
 static void check_layout(void)
 {
     struct workbench w;
-    struct remat_layout layout = {0};
     remat_value x;
     workbench_open(&w);
     workbench_inputs(&w, "2,4,12", &x);
@@ -143,9 +142,10 @@ static void check_layout(void)
     remat_value turned = workbench_node(&w, "transpose", &heads, 1, "permutation=0,2,1,3", NULL);
     CHECK_OK(w.ctx, w.status, "layout");
     CHECK(remat_storage_root(w.graph, turned).i == x.i, "storage root");
-    CHECK(remat_value_layout(w.graph, turned, &layout) && layout.offset == 4 &&
-              layout.strides[0] == 48 && layout.strides[1] == 2 && layout.strides[2] == 12 &&
-              layout.strides[3] == 1,
+    struct remat_view view = remat_view_of(w.graph, turned);
+    CHECK(view.root.i == x.i && view.offset_elements == 4 && view.rank == 4 && view.shape[1] == 2 &&
+              view.shape[2] == 4 && view.strides[0] == 48 && view.strides[1] == 2 &&
+              view.strides[2] == 12 && view.strides[3] == 1,
           "layout of a transposed slice");
     workbench_node(&w, "reshape", &slice, 1, "shape=8,4", NULL);
     CHECK_OK(w.ctx, w.status, "rows of a slice");
