@@ -31,8 +31,11 @@ enum { KEYS = sizeof keys / sizeof *keys };
 
 struct reader {
     remat_context *ctx;
-    const char *name;    /* starts every message: "built-in description" or a path */
+    struct remat_arena *arena;
+    const char *name; /* starts every message: "built-in description" or a path */
+    json_t *root;
     json_t *items[KEYS]; /* NULL: of "cuda", which devices other than CUDA's do not have */
+    struct remat_device_description *out;
 };
 
 static remat_status fail(const struct reader *r, const char *path, const char *what)
@@ -84,18 +87,18 @@ static bool fits(const struct key *key, json_t *item)
     }
 }
 
-static remat_status read_items(struct reader *r, json_t *root)
+static remat_status read_items(struct reader *r)
 {
-    if (!json_is_object(root))
+    if (!json_is_object(r->root))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: not an object", r->name);
-    REMAT_CHECK(check_known(r, root, ""));
+    REMAT_CHECK(check_known(r, r->root, ""));
     for (uint32_t k = 0; k < KEYS; k++) {
         const char *path = keys[k].path, *dot = strchr(path, '.');
-        json_t *object = root;
+        json_t *object = r->root;
         char name[32];
         if (dot) {
             snprintf(name, sizeof name, "%.*s", (int)(dot - path), path);
-            object = json_object_get(root, name);
+            object = json_object_get(r->root, name);
             if (!object && strcmp(name, "cuda") == 0)
                 continue;
             if (!json_is_object(object))
@@ -134,12 +137,13 @@ static double rate(const struct reader *r, const char *peak, const char *efficie
     return number(r, peak) * number(r, efficiency) / 1e9;
 }
 
-static remat_status read_description(struct reader *r, struct remat_arena *arena, json_t *root,
-                                     struct remat_device_description *out)
+static remat_status read_description(void *user)
 {
-    REMAT_CHECK(read_items(r, root));
+    const struct reader *r = user;
+    struct remat_device_description *out = r->out;
+    REMAT_CHECK(read_items(user));
     *out = (struct remat_device_description){
-        .name = text(arena, item(r, "name")),
+        .name = text(r->arena, item(r, "name")),
         .capacity_bytes = (uint64_t)number(r, "capacity_bytes"), /* exact: below 2^53 */
         .reserve_bytes = (uint64_t)number(r, "reserve_bytes"),
         .launch_ns = number(r, "launch_ns"),
@@ -166,12 +170,12 @@ static remat_status read_description(struct reader *r, struct remat_arena *arena
         return REMAT_OK;
     if (strncmp(json_string_value(arch), "sm_", 3) != 0)
         return fail(r, "cuda.arch", "must be a string as \"sm_90\"");
-    out->cuda_arch = text(arena, arch);
+    out->cuda_arch = text(r->arena, arch);
     out->workspace_bytes = (uint64_t)number(r, "cuda.workspace_bytes");
     out->gpu_count = (uint32_t)json_array_size(gpus);
-    REMAT_NEW(arena, out->gpus, out->gpu_count);
+    REMAT_NEW(r->arena, out->gpus, out->gpu_count);
     for (uint32_t g = 0; g < out->gpu_count; g++)
-        out->gpus[g] = text(arena, json_array_get(gpus, g));
+        out->gpus[g] = text(r->arena, json_array_get(gpus, g));
     return REMAT_OK;
 }
 
@@ -179,12 +183,12 @@ static remat_status parse(remat_context *ctx, struct remat_arena *arena, const c
                           const char *text, size_t bytes, struct remat_device_description *out)
 {
     json_error_t error;
-    struct reader reader = {.ctx = ctx, .name = name};
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
+    struct reader reader = {.ctx = ctx, .arena = arena, .name = name, .out = out};
+    reader.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!reader.root)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", name, error.line, error.text);
-    remat_status st = read_description(&reader, arena, root, out);
-    json_decref(root);
+    remat_status st = remat_guard(ctx, read_description, &reader); /* which frees no JSON */
+    json_decref(reader.root);
     return st;
 }
 
@@ -193,9 +197,10 @@ static remat_status fail_unknown(remat_context *ctx, struct remat_arena *arena, 
     struct remat_text names = {.arena = arena};
     for (unsigned i = 0; i < remat_device_text_count; i++)
         remat_text_append(&names, "%s%s", i ? ", " : "", remat_device_texts[i].name);
+    remat_text_complete(&names);
     return remat_error(ctx, REMAT_ERROR_USAGE,
                        "--target '%s' is unknown (accepted: %s, or a description file NAME.json)",
-                       name, names.items ? names.items : "");
+                       name, names.items);
 }
 
 remat_status remat_device_description_read(remat_context *ctx, struct remat_arena *arena,

@@ -142,8 +142,12 @@ static struct remat_profile_line find_floor(const struct samples *s,
 
 struct reader {
     remat_context *ctx;
+    struct remat_arena *arena;
     const char *path, *producer;
     const struct remat_device_description *device;
+    json_t *root;
+    struct remat_profile *out;
+    struct samples programs;
 };
 
 static remat_status fail_key(const struct reader *r, size_t index, const char *key,
@@ -193,8 +197,8 @@ static uint32_t kind_of(const char *kernel)
     return strchr(kernel, '#') ? REMAT_KERNEL_program : REMAT_KERNEL_KIND_COUNT;
 }
 
-static remat_status read_row(const struct reader *r, struct remat_arena *arena, json_t *object,
-                             size_t index, struct samples *programs, struct remat_profile_row *out)
+static remat_status read_row(struct reader *r, json_t *object, size_t index,
+                             struct remat_profile_row *out)
 {
     const char *kernel, *operands;
     uint64_t flops, moved_bytes, count, median_ns;
@@ -220,14 +224,15 @@ static remat_status read_row(const struct reader *r, struct remat_arena *arena, 
     double busy = busy_ns(kind, dtype, flops, moved_bytes, r->device);
     out->roofline_ns = roofline_ns(busy, r->device);
     if (kind == REMAT_KERNEL_program)
-        REMAT_PUSH(arena, programs, ((struct sample){busy, out->measured_ns, (double)count}));
+        REMAT_PUSH(r->arena, &r->programs,
+                   ((struct sample){busy, out->measured_ns, (double)count}));
     return REMAT_OK;
 }
 
-static remat_status check_text(const struct reader *r, json_t *root, const char *key,
-                               const char *expected, const char *advice)
+static remat_status check_text(const struct reader *r, const char *key, const char *expected,
+                               const char *advice)
 {
-    const char *text = json_string_value(json_object_get(root, key));
+    const char *text = json_string_value(json_object_get(r->root, key));
     if (text && strcmp(text, expected) == 0)
         return REMAT_OK;
     return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: its \"%s\" is \"%s\", expected \"%s\": %s",
@@ -236,17 +241,17 @@ static remat_status check_text(const struct reader *r, json_t *root, const char 
 
 /* A GPU goes by the driver's name and its architecture, another device by its description's name.
  */
-static remat_status check_device(const struct reader *r, json_t *root)
+static remat_status check_device(const struct reader *r)
 {
     static const char advice[] = "a profile prices the device that it was recorded on";
     const struct remat_device_description *device = r->device;
-    const char *name = json_string_value(json_object_get(root, "device"));
+    const char *name = json_string_value(json_object_get(r->root, "device"));
     if (!device->cuda_arch)
-        return check_text(r, root, "device", device->name, advice);
+        return check_text(r, "device", device->name, advice);
     for (uint32_t g = 0; g < device->gpu_count; g++)
         if (name && strcmp(name, device->gpus[g]) == 0)
-            return check_text(r, root, "arch", device->cuda_arch, advice);
-    return check_text(r, root, "device", device->gpus[0], advice);
+            return check_text(r, "arch", device->cuda_arch, advice);
+    return check_text(r, "device", device->gpus[0], advice);
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -259,24 +264,25 @@ static int compare_rows(const void *a, const void *b)
     return x->size < y->size ? -1 : x->size > y->size;
 }
 
-static remat_status read_profile(const struct reader *r, struct remat_arena *arena, json_t *root,
-                                 struct remat_profile *out)
+static remat_status read_profile(void *user)
 {
-    struct samples programs = {0};
-    json_t *kernels = json_object_get(root, "kernels");
-    REMAT_CHECK(check_text(r, root, "schema", "remat-profile/1", "it is no profile"));
+    struct reader *r = user;
+    struct remat_profile *out;
+    json_t *kernels = json_object_get(r->root, "kernels");
+    REMAT_CHECK(check_text(r, "schema", "remat-profile/1", "it is no profile"));
     REMAT_CHECK(
-        check_text(r, root, "producer", r->producer, "kernels may have changed, record it again"));
-    REMAT_CHECK(check_device(r, root));
+        check_text(r, "producer", r->producer, "kernels may have changed, record it again"));
+    REMAT_CHECK(check_device(r));
     if (!json_is_array(kernels))
         return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: \"kernels\" must be an array",
                            r->path);
-    REMAT_NEW(arena, out->rows, json_array_size(kernels));
+    REMAT_NEW(r->arena, out, 1);
+    REMAT_NEW(r->arena, out->rows, json_array_size(kernels));
     for (size_t i = 0; i < json_array_size(kernels); i++)
-        REMAT_CHECK(
-            read_row(r, arena, json_array_get(kernels, i), i, &programs, &out->rows[out->count++]));
-    out->typical = find_typical(&programs, r->device);
-    out->floor = find_floor(&programs, out->typical);
+        REMAT_CHECK(read_row(r, json_array_get(kernels, i), i, &out->rows[out->count++]));
+    out->typical = find_typical(&r->programs, r->device);
+    out->floor = find_floor(&r->programs, out->typical);
+    r->out = out;
     qsort(out->rows, out->count, sizeof *out->rows, compare_rows);
     for (uint32_t i = 1; i < out->count; i++)
         if (compare_rows(&out->rows[i - 1], &out->rows[i]) == 0)
@@ -289,22 +295,17 @@ remat_status remat_profile_read(remat_context *ctx, struct remat_arena *arena, c
                                 const char *producer, const struct remat_device_description *device,
                                 const struct remat_profile **out)
 {
-    remat_status st = REMAT_OK;
-    struct reader reader = {ctx, path, producer, device};
-    struct remat_profile *profile;
-    json_t *root = NULL;
+    struct reader reader = {ctx, arena, path, producer, device, NULL, NULL, {0}};
     json_error_t error;
     char *text;
     size_t bytes;
-    REMAT_TRY(remat_file_read(ctx, path, arena, &text, &bytes));
-    REMAT_NEW(arena, profile, 1);
-    root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!root)
+    REMAT_CHECK(remat_file_read(ctx, path, arena, &text, &bytes));
+    reader.root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!reader.root)
         return remat_error(ctx, REMAT_ERROR_INVALID, "%s:%d: %s", path, error.line, error.text);
-    REMAT_TRY(read_profile(&reader, arena, root, profile));
-    *out = profile;
-fail:
-    json_decref(root);
+    remat_status st = remat_guard(ctx, read_profile, &reader); /* which frees no JSON */
+    json_decref(reader.root);
+    *out = reader.out;
     return st;
 }
 

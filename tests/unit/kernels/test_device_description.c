@@ -201,6 +201,62 @@ static void check_sanity(const struct remat_device_description *device)
           "%s: reserve", device->name);
 }
 
+/* --- memory that runs out --- */
+
+static int json_live, allocations_left;
+
+static void *json_allocate(size_t bytes)
+{
+    json_live++;
+    return malloc(bytes);
+}
+
+static void json_release(void *pointer)
+{
+    json_live -= pointer != NULL;
+    free(pointer);
+}
+
+static void *reallocate(void *user, void *pointer, size_t bytes)
+{
+    (void)user;
+    if (bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return allocations_left-- > 0 ? realloc(pointer, bytes) : NULL;
+}
+
+static remat_status read_again(void *user)
+{
+    struct remat_arena *arena = user;
+    struct remat_device_description device;
+    return remat_device_description_read(arena->ctx, arena, "h100-sxm", &device);
+}
+
+/* Each allocation fails once; what the JSON library has allocated is freed all the same. */
+static void check_failing_allocations(void)
+{
+    const remat_allocator allocator = {reallocate, NULL};
+    remat_status st = REMAT_ERROR_MEMORY;
+    int failed = 0;
+    json_set_alloc_funcs(json_allocate, json_release);
+    for (int n = 1; st != REMAT_OK; n++) {
+        allocations_left = n;
+        remat_context *ctx = remat_context_create(&allocator, NULL);
+        struct remat_arena arena;
+        remat_arena_init(&arena, ctx);
+        st = remat_guard(ctx, read_again, &arena);
+        failed += st != REMAT_OK;
+        CHECK(st == REMAT_OK || st == REMAT_ERROR_MEMORY, "%d allocations: %d", n, (int)st);
+        CHECK(json_live == 0, "%d allocations: %d of JSON are left", n, json_live);
+        remat_arena_release(&arena);
+        remat_context_destroy(&ctx);
+    }
+    CHECK(failed > 0, "no allocation failed");
+    json_set_alloc_funcs(malloc, free);
+}
+
 int main(void)
 {
     remat_context *ctx = remat_context_create(NULL, NULL);
@@ -226,5 +282,6 @@ int main(void)
                  REMAT_ERROR_IO, "", "no such file");
     remat_arena_release(&arena);
     remat_context_destroy(&ctx);
+    check_failing_allocations();
     return check_exit();
 }
