@@ -53,9 +53,11 @@ void cuda_text(struct cuda_source *s, const char *format, ...)
     s->out->failed |= length < 0 || (size_t)length >= sizeof line;
     if (line[0] == '}')
         s->indent--;
-    remat_text_append(s->out, "%*s%s\n", line[0] ? (int)(4 * s->indent) : 0, "", line);
-    if (length > 0 && line[length - 1] == '{')
-        s->indent++;
+    remat_text_append(s->out, "%*s%s\n", line[0] ? (int)(4 * (s->indent + s->hanging)) : 0, "",
+                      line);
+    char last = length > 0 ? line[length - 1] : 0;
+    s->indent += last == '{';
+    s->hanging = last == ')' ? s->hanging + 1 : 0; /* "for (...)" and "if (...)" of one line */
 }
 
 /* --- names --- */
@@ -106,7 +108,7 @@ static struct address address_of(const struct cuda_source *s, uint16_t access, c
     const struct cuda_access *a = &s->accesses[access];
     struct address address;
     char offset[24] = "", along[80] = "";
-    if (cuda_moves_by_row(s, a))
+    if (a->by_row)
         snprintf(offset, sizeof offset, "o%u", access);
     if (column && a->column_stride == 1)
         snprintf(along, sizeof along, offset[0] ? "%s" : "(u64)(%s)", column);
@@ -164,7 +166,7 @@ void cuda_write_offsets(struct cuda_source *s)
         cuda_text(s, "const u64 i0 = %s;", s->row_axes > 1 ? "q" : "row");
     for (uint32_t i = 0; i < s->count; i++) {
         uint16_t a = s->nodes[i].access;
-        if (a == CUDA_NONE || !s->nodes[i].live || !cuda_moves_by_row(s, &s->accesses[a]))
+        if (a == CUDA_NONE || !s->nodes[i].live || !s->accesses[a].by_row)
             continue;
         char sum[256] = "";
         for (uint32_t k = 0; k < s->row_axes; k++)
@@ -260,14 +262,12 @@ static void write_load(struct cuda_source *s, uint32_t i, const char *slot)
     }
     struct cuda_name column = column_of_element(s);
     cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
-    s->indent++;
     if (s->tail)
         cuda_text(s, "x%u%s[e] = %s < end ? load_%s(%s) : 0.0f;", i, slot, column.text,
                   dtype_of(s, node), address_of(s, node->access, column.text).text);
     else
         cuda_text(s, "x%u%s[e] = load_%s(%s);", i, slot, dtype_of(s, node),
                   address_of(s, node->access, column.text).text);
-    s->indent--;
 }
 
 static bool is_read(const struct cuda_source *s, uint32_t reg)
@@ -299,10 +299,8 @@ void cuda_write_loads(struct cuda_source *s)
             continue;
         cuda_text(s, "float x%u[%u];", i, s->elements);
         cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
-        s->indent++;
         cuda_text(s, "x%u[e] = %sload_f32(totals + (%uull * columns + column + e) * 4)%s;", i,
                   s->tail ? "column + e < end ? " : "", node->place, s->tail ? " : 0.0f" : "");
-        s->indent--;
     }
 }
 
@@ -323,13 +321,10 @@ static void write_element_store(struct cuda_source *s, uint32_t i)
     }
     struct cuda_name column = column_of_element(s);
     cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
-    s->indent++;
     if (s->tail)
         cuda_text(s, "if (%s < end)", column.text);
-    s->indent += s->tail;
     cuda_text(s, "store_%s(%s, y%u[e]);", dtype_of(s, node),
               address_of(s, node->access, column.text).text, i);
-    s->indent -= 1 + s->tail;
 }
 
 /* What the elements put by until all of them are computed. */
@@ -344,12 +339,12 @@ static void declare_store(struct cuda_source *s, uint32_t i)
 void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce)
 {
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]))
+        if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && s->nodes[i].by_element)
             declare_store(s, i);
     cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++) {", s->elements);
     for (uint32_t i = 0; i < s->count; i++) {
         const struct cuda_node *node = &s->nodes[i];
-        if (!node->runs || !cuda_by_element(s, node))
+        if (!node->runs || !node->by_element)
             continue;
         if (cuda_is_flag(node))
             cuda_text(s, "f%u |= %s%snot_finite(%s);", i, s->tail ? column_of_element(s).text : "",
@@ -367,7 +362,7 @@ void cuda_write_elements(struct cuda_source *s, cuda_reduce *reduce)
     }
     cuda_text(s, "}");
     for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]))
+        if (s->nodes[i].runs && cuda_is_store(&s->nodes[i]) && s->nodes[i].by_element)
             write_element_store(s, i);
 }
 
@@ -378,7 +373,7 @@ uint32_t cuda_tile_floats(const struct cuda_source *s)
 
 uint32_t cuda_tiles_of(const struct cuda_source *s, uint32_t node)
 {
-    return cuda_order_in_pass(s, node) * 2 * cuda_tile_floats(s);
+    return s->nodes[node].order * 2 * cuda_tile_floats(s);
 }
 
 void cuda_reduce_to_tile(struct cuda_source *s, uint32_t i)

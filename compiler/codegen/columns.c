@@ -25,7 +25,7 @@ uint64_t cuda_partial_sums_blocks(const struct cuda_source *s)
 
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s)
 {
-    uint64_t values = cuda_most_reductions(s) * row_blocks(s);
+    uint64_t values = s->most_reductions * row_blocks(s);
     for (uint32_t i = 0; i < s->count; i++)
         values += s->nodes[i].place != CUDA_NONE;
     return remat_align_up(values * s->columns * sizeof(float), REMAT_ALIGNMENT);
@@ -38,8 +38,7 @@ static void write_workspace(struct cuda_source *s)
     cuda_text(s, "const u32 blocks = (rows + %u) / %u;", s->block_rows - 1, s->block_rows);
     cuda_text(s, "u8 *const sums = (u8 *)arguments.word[%u];",
               2 + s->operand_count + s->site_count);
-    cuda_text(s, "u8 *const totals = sums + (u64)blocks * columns * %u;",
-              cuda_most_reductions(s) * 4);
+    cuda_text(s, "u8 *const totals = sums + (u64)blocks * columns * %u;", s->most_reductions * 4);
 }
 
 /* --- sums of blocks of rows --- */
@@ -51,7 +50,7 @@ static uint32_t rows_at_once(const struct cuda_source *s)
 
 uint32_t cuda_columns_shared_bytes(const struct cuda_source *s)
 {
-    return cuda_most_reductions(s) * 2 * cuda_tile_floats(s) * (uint32_t)sizeof(float);
+    return s->most_reductions * 2 * cuda_tile_floats(s) * (uint32_t)sizeof(float);
 }
 
 static void write_chains(struct cuda_source *s, uint32_t pass)
@@ -64,10 +63,8 @@ static void write_chains(struct cuda_source *s, uint32_t pass)
         if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "UNROLL_BY_4 for (u32 j = 0; j < filled; j++)");
-        s->indent++;
         cuda_text(s, "chain%u = chain%u + shared_read(shared, %u + buffer + j * %d + thread);", i,
                   i, cuda_tiles_of(s, i), TILE_COLUMNS);
-        s->indent--;
     }
     cuda_text(s, "}");
 }
@@ -80,7 +77,7 @@ static void write_sums(struct cuda_source *s, uint32_t pass)
             cuda_text(s,
                       "store_f32(sums + (((u64)blocks * %u + first / %u) * columns + own) * 4, "
                       "chain%u);",
-                      cuda_order_in_pass(s, i), s->block_rows, i);
+                      s->nodes[i].order, s->block_rows, i);
     cuda_text(s, "}");
 }
 
@@ -90,8 +87,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     uint32_t across = TILE_COLUMNS / s->width;
     s->totals = false;
     if (reduces)
-        cuda_text(s, "SHARED_MEMORY(shared, %u);",
-                  cuda_most_reductions(s) * 2 * cuda_tile_floats(s));
+        cuda_text(s, "SHARED_MEMORY(shared, %u);", s->most_reductions * 2 * cuda_tile_floats(s));
     write_workspace(s);
     cuda_text(s, "const u32 thread = thread_index(), first = block_index() / %lluu * %u;",
               (unsigned long long)tiles(s), s->block_rows);
@@ -105,7 +101,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
         cuda_text(s, "const u32 own = block_index() %% %lluu * %d + thread;",
                   (unsigned long long)tiles(s), TILE_COLUMNS);
     cuda_write_head(s);
-    if (cuda_stores_over_shared_load(s))
+    if (s->over_shared_load)
         cuda_text(s, "barrier();");
     for (uint32_t i = 0; i < s->count; i++)
         if (cuda_reduces_in(s, i, pass))
@@ -120,7 +116,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     cuda_write_loads(s);
     cuda_write_values(s, CUDA_BY_ROW, pass, NULL);
     cuda_write_elements(s, cuda_reduce_to_tile);
-    if (pass + 1 == s->pass_count && cuda_stores_rows(s)) {
+    if (pass + 1 == s->pass_count && s->stores_rows) {
         cuda_text(s, "if (column == 0) {");
         cuda_write_stores_by(s, REMAT_CLASS_ROW, 0);
         cuda_text(s, "}");
@@ -146,12 +142,10 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass)
         if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "const u8 *const p_r%u = sums + ((u64)blocks * %u * columns + column) * 4;", i,
-                  cuda_order_in_pass(s, i));
+                  s->nodes[i].order);
         cuda_text(s, "float r%u = load_f32(p_r%u);", i, i);
         cuda_text(s, "UNROLL_BY_4 for (u32 block = 1; block < blocks; block++)");
-        s->indent++;
         cuda_text(s, "r%u = r%u + load_f32(p_r%u + (u64)block * columns * 4);", i, i, i);
-        s->indent--;
     }
     for (uint32_t i = 0; i < s->count; i++) /* of earlier passes */
         if (s->nodes[i].place != CUDA_NONE && cuda_made_after(&s->nodes[i]) <= pass)

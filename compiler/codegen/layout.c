@@ -25,14 +25,6 @@ static bool aligned(const struct cuda_source *s, const struct cuda_access *acces
     return result;
 }
 
-static bool draws_random(const struct cuda_source *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].live && cuda_is_random(&s->nodes[i]))
-            return true;
-    return false;
-}
-
 /* The widest vectors of at most 16 bytes of the smallest type, where all operands allow them and
  * rows are so long, or tensors may be. */
 static uint32_t widest(const struct cuda_source *s, bool tensors)
@@ -46,7 +38,7 @@ static uint32_t widest(const struct cuda_source *s, bool tensors)
         bytes = !bytes || own < bytes ? own : bytes;
     }
     if (!bytes)
-        return draws_random(s) ? 4 : 1;
+        return s->draws_random ? 4 : 1;
     for (width = 16 / bytes; width > 1; width /= 2) {
         bool fits = tensors || width / 2 < s->columns;
         for (uint32_t a = 0; a < s->access_count; a++)
@@ -121,7 +113,7 @@ static void choose_rows(struct cuda_source *s, uint32_t width,
                         const struct remat_cuda_settings *settings)
 {
     s->shape = CUDA_TEAM;
-    uint32_t kept = find_kept(s), enough = draws_random(s) ? 4 : 2, narrow = width;
+    uint32_t kept = find_kept(s), enough = s->draws_random ? 4 : 2, narrow = width;
     for (lay_out(s, narrow); narrow > 2; lay_out(s, narrow)) {
         bool busy = s->rows * (64 / narrow) >= settings->threads_wanted || narrow <= enough;
         if (busy && fits_registers(s, kept, settings))
@@ -156,7 +148,7 @@ static void place_columns(struct cuda_source *s)
         for (uint32_t k = 0; s->nodes[i].live && k < cuda_arity(&s->nodes[i]); k++) {
             const struct cuda_node *node = &s->nodes[i];
             struct cuda_node *arg = &s->nodes[node->args[k]];
-            bool later = cuda_by_element(s, node) || cuda_made_after(arg) < node->pass;
+            bool later = node->by_element || cuda_made_after(arg) < node->pass;
             if (later && arg->variation == CUDA_BY_COLUMN && arg->place == CUDA_NONE)
                 arg->place = places++;
         }
@@ -205,12 +197,12 @@ uint32_t cuda_word_of(const struct cuda_source *s, uint32_t operand)
 static bool is_of_tensors(const struct cuda_source *s)
 {
     return s->lasting && s->row_axes == 0 && s->columns > 1 && s->site_count == 0 &&
-           !cuda_stores_over_shared_load(s);
+           !s->over_shared_load;
 }
 
 void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings)
 {
-    bool by_rows = cuda_stores_rows(s), by_columns = false;
+    bool by_rows = s->stores_rows, by_columns = false;
     s->slots = 1;
     for (uint32_t i = 0; i < s->count; i++) {
         by_rows |= remat_opcode_is_row_reduction(s->nodes[i].opcode);

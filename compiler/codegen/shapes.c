@@ -90,7 +90,7 @@ void cuda_write_pointwise(struct cuda_source *s)
                   tile_columns(s));
     }
     cuda_write_head(s);
-    if (cuda_stores_over_shared_load(s))
+    if (s->over_shared_load)
         cuda_text(s, "barrier();");
     cuda_begin_pass(s, 0);
     if (s->slots > 1) {
@@ -141,7 +141,7 @@ static void write_steps(struct cuda_source *s)
 
 static void write_row_end(struct cuda_source *s, const char *condition)
 {
-    if (!cuda_stores_rows(s))
+    if (!s->stores_rows)
         return;
     cuda_text(s, s->shape == CUDA_BLOCK ? "barrier();" : "warp_barrier();");
     cuda_text(s, "if (%s) {", condition);
@@ -164,10 +164,8 @@ static void reduce_to_lanes(struct cuda_source *s, uint32_t i)
     const struct cuda_node *node = &s->nodes[i];
     if (s->tail)
         cuda_text(s, "if (column + e * %u < end)", s->spacing);
-    s->indent += s->tail;
     cuda_text(s, "lanes%u[e] = combine_%s(lanes%u[e], %s);", i, combination(node), i,
               cuda_name(s, node->args[0]).text);
-    s->indent -= s->tail;
 }
 
 static void write_team_pass(struct cuda_source *s, uint32_t pass)
@@ -211,7 +209,7 @@ void cuda_write_team(struct cuda_source *s)
     declare_kept(s);
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         cuda_write_values(s, CUDA_BY_ROW, pass, team < 32 ? "row < rows" : NULL);
-        if (pass + 1 == s->pass_count && cuda_stores_over_shared_load(s))
+        if (pass + 1 == s->pass_count && s->over_shared_load)
             cuda_text(s, "warp_barrier();");
         write_team_pass(s, pass);
     }
@@ -231,27 +229,25 @@ static void write_chains(struct cuda_source *s, uint32_t pass)
         if (!cuda_reduces_in(s, i, pass))
             continue;
         cuda_text(s, "UNROLL_BY_4 for (u32 j = thread; j < filled; j += 64)");
-        s->indent++;
         cuda_text(s, "chain%u = combine_%s(chain%u, shared_read(shared, %u + buffer + j));", i,
                   combination(&s->nodes[i]), i, cuda_tiles_of(s, i));
-        s->indent--;
     }
     cuda_text(s, "}");
 }
 
 static void write_totals(struct cuda_source *s, uint32_t pass)
 {
-    uint32_t lanes = cuda_most_reductions(s) * 2 * cuda_tile_floats(s);
+    uint32_t lanes = s->most_reductions * 2 * cuda_tile_floats(s);
     cuda_text(s, "if (thread < 64) {");
     for (uint32_t i = 0; i < s->count; i++)
         if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "shared_write(shared, %u + thread, chain%u);",
-                      lanes + 64 * cuda_order_in_pass(s, i), i);
+                      lanes + 64 * s->nodes[i].order, i);
     cuda_text(s, "}");
     for (uint32_t i = 0; i < s->count; i++)
         if (cuda_reduces_in(s, i, pass))
             cuda_text(s, "const float r%u = block_%s(shared, %u, thread);", i,
-                      combination(&s->nodes[i]), lanes + 64 * cuda_order_in_pass(s, i));
+                      combination(&s->nodes[i]), lanes + 64 * s->nodes[i].order);
 }
 
 static void write_block_pass(struct cuda_source *s, uint32_t pass)
@@ -280,7 +276,7 @@ static void write_block_pass(struct cuda_source *s, uint32_t pass)
 
 void cuda_write_block(struct cuda_source *s)
 {
-    uint32_t reductions = cuda_most_reductions(s);
+    uint32_t reductions = s->most_reductions;
     if (reductions)
         cuda_text(s, "SHARED_MEMORY(shared, %u);", reductions * (2 * cuda_tile_floats(s) + 64));
     cuda_text(s, "const u32 columns = %llu, row = block_index(), thread = thread_index();",
@@ -292,7 +288,7 @@ void cuda_write_block(struct cuda_source *s)
     declare_kept(s);
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         cuda_write_values(s, CUDA_BY_ROW, pass, NULL);
-        if (pass + 1 == s->pass_count && cuda_stores_over_shared_load(s))
+        if (pass + 1 == s->pass_count && s->over_shared_load)
             cuda_text(s, "barrier();");
         write_block_pass(s, pass);
     }

@@ -14,23 +14,6 @@ const char *cuda_dtype_name(uint8_t dtype)
     return dtype == CUDA_WORD16 ? "word16" : remat_dtype_name((remat_dtype)dtype);
 }
 
-bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node)
-{
-    if (cuda_is_store(node)) {
-        enum remat_register_class class = s->nodes[node->args[0]].class;
-        return class == REMAT_CLASS_ELEMENT || class == REMAT_CLASS_CONSTANT;
-    }
-    return node->variation == CUDA_BY_ELEMENT || cuda_is_reduction(node);
-}
-
-bool cuda_stores_rows(const struct cuda_source *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_is_store(&s->nodes[i]) && s->nodes[s->nodes[i].args[0]].class == REMAT_CLASS_ROW)
-            return true;
-    return false;
-}
-
 /* --- memory --- */
 
 static remat_status check_operand(const struct cuda_source *s, const struct remat_operand *operand,
@@ -82,7 +65,7 @@ static bool needs_columns(const struct cuda_source *s)
     for (uint32_t i = 0; i < s->count; i++)
         if (cuda_is_reduction(&s->nodes[i]) || s->nodes[i].opcode == REMAT_INSTRUCTION_column)
             return true;
-    return cuda_stores_rows(s);
+    return s->stores_rows;
 }
 
 static bool mergeable(const struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX],
@@ -121,8 +104,10 @@ static void merge_axes(struct cuda_source *s, int64_t (*strides)[REMAT_RANK_MAX]
         s->rows *= (uint64_t)lengths[k];
     }
     for (uint32_t a = 0; a < s->access_count; a++) {
-        for (uint32_t k = 0; k < s->row_axes; k++)
+        for (uint32_t k = 0; k < s->row_axes; k++) {
             s->accesses[a].strides[k] = strides[a][axes[k]];
+            s->accesses[a].by_row |= strides[a][axes[k]] != 0;
+        }
         if (s->columns > 1)
             s->accesses[a].column_stride = strides[a][axes[count - 1]];
     }
@@ -167,6 +152,7 @@ static remat_status read_instructions(struct cuda_source *s, const struct remat_
         s->accesses[node->access].operand = in->operand;
         read_access(s, program, node, &s->accesses[node->access], strides[node->access]);
         s->lasting &= !cuda_is_store(node) || is_persistent(s, program, in->operand);
+        s->stores_rows |= cuda_is_store(node) && classes[in->args[0]] == REMAT_CLASS_ROW;
     }
     merge_axes(s, strides);
     return REMAT_OK;
@@ -181,21 +167,13 @@ static enum cuda_variation join(enum cuda_variation x, enum cuda_variation y)
     return x == CUDA_UNIFORM ? y : CUDA_BY_ELEMENT;
 }
 
-bool cuda_moves_by_row(const struct cuda_source *s, const struct cuda_access *access)
-{
-    for (uint32_t k = 0; k < s->row_axes; k++)
-        if (access->strides[k])
-            return true;
-    return false;
-}
-
 static enum cuda_variation variation_of(const struct cuda_source *s, const struct cuda_node *node)
 {
     if (cuda_is_load(node)) {
         const struct cuda_access *access = &s->accesses[node->access];
         if (access->column_stride)
             return CUDA_BY_ELEMENT;
-        return cuda_moves_by_row(s, access) ? CUDA_BY_ROW : CUDA_UNIFORM;
+        return access->by_row ? CUDA_BY_ROW : CUDA_UNIFORM;
     }
     if (node->opcode == REMAT_INSTRUCTION_column || cuda_is_random(node))
         return CUDA_BY_ELEMENT;
@@ -224,14 +202,6 @@ static bool is_over_a_load(const struct cuda_source *s, const struct cuda_node *
     return false;
 }
 
-bool cuda_stores_over_shared_load(const struct cuda_source *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_is_store(&s->nodes[i]) && is_over_a_load(s, &s->nodes[i], CUDA_BY_ROW))
-            return true;
-    return false;
-}
-
 static void assign_passes(struct cuda_source *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
@@ -242,21 +212,35 @@ static void assign_passes(struct cuda_source *s)
             node->pass = after > node->pass ? after : node->pass;
         }
         node->variation = variation_of(s, node);
+        enum remat_register_class stored =
+            cuda_is_store(node) ? s->nodes[node->args[0]].class : REMAT_CLASS_NONE;
+        node->by_element = cuda_is_store(node)
+                               ? stored == REMAT_CLASS_ELEMENT || stored == REMAT_CLASS_CONSTANT
+                               : node->variation == CUDA_BY_ELEMENT || cuda_is_reduction(node);
     }
     for (uint32_t i = s->count; i-- > 0;) {
         struct cuda_node *node = &s->nodes[i];
         node->live |= cuda_is_store(node);
         if (!node->live)
             continue;
+        s->draws_random |= cuda_is_random(node);
         s->pass_count = node->pass + 1 > s->pass_count ? node->pass + 1 : s->pass_count;
         for (uint32_t k = 0; k < cuda_arity(node); k++)
             s->nodes[node->args[k]].live = true;
     }
-    /* In place every element is loaded before it is stored: the store waits for the last pass. */
-    for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_is_store(&s->nodes[i]) && cuda_by_element(s, &s->nodes[i]) &&
-            is_over_a_load(s, &s->nodes[i], CUDA_BY_ELEMENT))
-            s->nodes[i].pass = s->pass_count - 1;
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct cuda_node *node = &s->nodes[i];
+        for (uint32_t j = 0; j < i; j++)
+            node->order += cuda_reduces_in(s, j, node->pass);
+        if (cuda_reduces_in(s, i, node->pass) && node->order >= s->most_reductions)
+            s->most_reductions = node->order + 1;
+        if (!cuda_is_store(node))
+            continue;
+        s->over_shared_load |= is_over_a_load(s, node, CUDA_BY_ROW);
+        /* In place every element is loaded before it is stored: it waits for the last pass. */
+        if (node->by_element && is_over_a_load(s, node, CUDA_BY_ELEMENT))
+            node->pass = s->pass_count - 1;
+    }
 }
 
 void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
@@ -265,7 +249,7 @@ void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
     for (uint32_t i = 0; i < s->count; i++) {
         struct cuda_node *node = &s->nodes[i];
         node->ready |= node->runs && node->kept;
-        node->runs = node->live && node->pass == pass && cuda_by_element(s, node) &&
+        node->runs = node->live && node->pass == pass && node->by_element &&
                      (cuda_is_store(node) || cuda_is_reduction(node));
         if (by_columns && cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW)
             node->runs = pass + 1 == s->pass_count;
@@ -292,23 +276,6 @@ bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass)
         if (cuda_reduces_in(s, i, pass))
             return true;
     return false;
-}
-
-uint32_t cuda_order_in_pass(const struct cuda_source *s, uint32_t node)
-{
-    uint32_t order = 0;
-    for (uint32_t i = 0; i < node; i++)
-        order += cuda_reduces_in(s, i, s->nodes[node].pass);
-    return order;
-}
-
-uint32_t cuda_most_reductions(const struct cuda_source *s)
-{
-    uint32_t most = 0;
-    for (uint32_t i = 0; i < s->count; i++)
-        if (cuda_reduces_in(s, i, s->nodes[i].pass) && cuda_order_in_pass(s, i) + 1 > most)
-            most = cuda_order_in_pass(s, i) + 1;
-    return most;
 }
 
 bool cuda_pass_is_empty(const struct cuda_source *s)

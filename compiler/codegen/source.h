@@ -24,6 +24,7 @@ struct cuda_access { /* of one load, store, random or flag */
     uint64_t begin_bytes, end_bytes; /* in the arena */
     int64_t strides[REMAT_RANK_MAX]; /* elements, over the row axes */
     int64_t column_stride;
+    bool by_row; /* another element in some other row */
 };
 
 struct cuda_node { /* an instruction */
@@ -33,7 +34,9 @@ struct cuda_node { /* an instruction */
     float immediate;
     enum remat_register_class class;
     enum cuda_variation variation;
-    uint32_t pass; /* the first that can run it: depth of the reductions below */
+    uint32_t pass;   /* the first that can run it: depth of the reductions below */
+    uint32_t order;  /* of a reduction: among those of its pass */
+    bool by_element; /* a store, or a value, that is computed per element */
     bool live;
     bool runs;        /* in the pass being written, per element */
     bool kept, ready; /* in registers from the first pass that runs it on; it has run */
@@ -61,6 +64,7 @@ struct cuda_source {
     struct remat_arena *arena; /* scratch */
     const struct remat_command *command;
     uint32_t count, access_count, operand_count, site_count, pass_count;
+    uint32_t most_reductions; /* of one pass */
     struct cuda_node *nodes;
     struct cuda_access *accesses;
     uint32_t row_axes;
@@ -75,11 +79,15 @@ struct cuda_source {
     uint32_t block_rows;   /* columns: rows that are added in one chain */
     uint32_t threads;      /* of a block; 0: CUDA_THREADS */
     uint32_t shared_bytes; /* of a block of attention */
+    bool stores_rows;      /* a value a row */
+    bool draws_random;
+    bool over_shared_load; /* what one thread stores over, others load: they must have done so */
     bool lasting;          /* all that is stored stays: parameters, states */
     bool resident;         /* values are kept */
     bool tail;             /* a step may reach beyond the row */
     bool totals;           /* writing the kernel of column totals */
-    uint32_t indent;       /* of the next line */
+    uint32_t indent;       /* of the next line, beside */
+    uint32_t hanging;      /* that of a statement after "for (...)" */
     struct remat_text *out;
 };
 
@@ -125,19 +133,10 @@ static inline uint32_t cuda_made_after(const struct cuda_node *node)
 remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program);
 uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
-/* Stores and values that are computed per element. */
-bool cuda_by_element(const struct cuda_source *s, const struct cuda_node *node);
-bool cuda_moves_by_row(const struct cuda_source *s, const struct cuda_access *access);
-bool cuda_stores_rows(const struct cuda_source *s); /* a value a row */
-/* What one thread stores over, others load: they must have done so before. */
-bool cuda_stores_over_shared_load(const struct cuda_source *s);
 /* Sets `runs` of what pass `pass` computes per element. */
 void cuda_begin_pass(struct cuda_source *s, uint32_t pass);
 bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass);
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass);
-/* Which of its pass's reductions it is; how many of one pass there are at most. */
-uint32_t cuda_order_in_pass(const struct cuda_source *s, uint32_t node);
-uint32_t cuda_most_reductions(const struct cuda_source *s);
 bool cuda_pass_is_empty(const struct cuda_source *s); /* the one begun */
 
 /* --- layout.c: shape, width, what is kept --- */
