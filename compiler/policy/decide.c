@@ -95,11 +95,6 @@ static const struct remat_node_info *producer(const struct remat_graph *graph, u
     return node == REMAT_NONE ? NULL : &graph->nodes[node];
 }
 
-static bool is_forward(const struct remat_node_info *node)
-{
-    return remat_is_early(node->phase);
-}
-
 static void find_outside(struct decider *d)
 {
     const struct remat_graph *graph = d->graph;
@@ -286,7 +281,8 @@ static void find_forward(struct remat_arena *arena, struct remat_policy_ground *
     const struct remat_graph *graph = ground->graph;
     REMAT_NEW(arena, ground->forward, graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        if (is_forward(&graph->nodes[n]) && !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
+        if (remat_is_early(graph->nodes[n].phase) &&
+            !remat_op_has(graph->nodes[n].op, REMAT_FACT_VIEW))
             ground->forward[ground->forward_count++] = n;
 }
 

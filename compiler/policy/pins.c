@@ -22,10 +22,14 @@ static bool scope_matches(const char *glob, const char *path)
 }
 
 /* A name reaches through views to the bytes; a scope only holds what is computed in it. */
-static void match_values(const struct remat_graph *graph, const struct remat_facts *facts,
-                         const bool *scopes, const bool *candidates, uint32_t index,
-                         struct remat_pin_match *match, uint32_t *by_value)
+static void match_pin(struct remat_arena *arena, const struct remat_graph *graph,
+                      const struct remat_facts *facts, uint32_t index, struct remat_pins *pins)
 {
+    struct remat_pin_match *match = &pins->matches[index];
+    bool *scopes, save = strcmp(match->setting, "--save") == 0;
+    REMAT_NEW(arena, scopes, graph->scope_count);
+    for (uint32_t s = 0; s < graph->scope_count; s++)
+        scopes[s] = scope_matches(match->glob, graph->scopes[s].path);
     for (uint32_t v = 0; v < graph->value_count; v++) {
         const struct remat_value_info *value = &graph->values[v];
         bool by_name = fnmatch(match->glob, value->name, 0) == 0;
@@ -34,26 +38,13 @@ static void match_values(const struct remat_graph *graph, const struct remat_fac
             continue;
         uint32_t target = by_name ? facts->root[v] : v;
         match->matched++;
-        if (candidates[target]) {
+        if ((save ? facts->forward : facts->recomputable)[target]) {
             match->applied++;
-            by_value[target] = index;
+            (save ? pins->save : pins->recompute)[target] = index;
         } else if (match->example == REMAT_NONE) {
             match->example = v;
         }
     }
-}
-
-static void match_pin(struct remat_arena *arena, const struct remat_graph *graph,
-                      const struct remat_facts *facts, bool save, uint32_t index,
-                      struct remat_pins *pins)
-{
-    struct remat_pin_match *match = &pins->matches[index];
-    bool *scopes;
-    REMAT_NEW(arena, scopes, graph->scope_count);
-    for (uint32_t s = 0; s < graph->scope_count; s++)
-        scopes[s] = scope_matches(match->glob, graph->scopes[s].path);
-    match_values(graph, facts, scopes, save ? facts->forward : facts->recomputable, index, match,
-                 save ? pins->save : pins->recompute);
 }
 
 void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
@@ -71,6 +62,6 @@ void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph
         const char *glob = save ? settings->save[i] : settings->recompute[i - settings->save_count];
         out->matches[i] = (struct remat_pin_match){
             .setting = save ? "--save" : "--recompute", .glob = glob, .example = REMAT_NONE};
-        match_pin(arena, graph, facts, save, i, out);
+        match_pin(arena, graph, facts, i, out);
     }
 }

@@ -12,7 +12,6 @@ bool remat_policy_given(const struct remat_policy_settings *s)
            s->save_ops || s->enable_activation_checkpointing || s->distribute_saved_activations;
 }
 
-enum layers { FIRST_LAYERS, EVERY_LAYERS };
 enum {
     LISTED_OPS = 63,
     LISTED_NODES = 32000000, /* for all lists of ops together */
@@ -24,87 +23,46 @@ enum {
 static const struct remat_policy none = {
     .name = "none", .granularity = REMAT_POLICY_NONE, .group = 1};
 
-/* FIRST_LAYERS: layers 0 ... number - 1; EVERY_LAYERS: number, 2 number, ... counted from 1. */
+/* Settings that have passed every rule. Recomputes the first layers, or else every `step`, counted
+ * from 1. */
 static struct remat_policy create(struct remat_arena *arena, uint32_t layer_count,
-                                  enum remat_granularity granularity, enum layers which,
-                                  uint32_t number, const char *name)
+                                  const struct remat_policy_settings *s)
 {
     struct remat_policy policy = {
-        .name = name, .granularity = granularity, .group = 1, .layer_count = layer_count};
+        .granularity = REMAT_POLICY_LAYERS, .group = 1, .layer_count = layer_count};
+    uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
+    uint32_t first = 0, step = 1;
+    int64_t every;
+    if (remat_settings_selective(s)) {
+        policy.granularity = REMAT_POLICY_SELECTIVE;
+        policy.modules = s->recompute_modules ? s->recompute_modules : "core_attn";
+        policy.name = REMAT_FORMAT(arena, "selective %s", policy.modules);
+    } else if (remat_setting_is(s->recompute_method, "block")) {
+        first = layers;
+        policy.family = 1;
+        policy.name = REMAT_FORMAT(arena, "block %u", first);
+    } else if (remat_setting_is(s->recompute_method, "uniform")) {
+        policy.group = layers;
+        policy.family = 2;
+        policy.name = REMAT_FORMAT(arena, "uniform %u", layers);
+    } else if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full")) {
+        policy.name = "full";
+    } else if (remat_setting_is(s->ac_option, "op")) {
+        policy.granularity = REMAT_POLICY_OPS;
+        policy.save_ops = s->save_ops;
+        policy.name =
+            s->save_ops ? REMAT_FORMAT(arena, "save ops %s", s->save_ops) : "save ops by default";
+    } else if (remat_ac_option_number(s->ac_option, &every)) {
+        step = every ? (uint32_t)every : 1;
+        policy.family = 3;
+        policy.name = REMAT_FORMAT(arena, "every %u", step);
+    } else {
+        return none;
+    }
     REMAT_NEW(arena, policy.recomputed, layer_count);
     for (uint32_t l = 0; l < layer_count; l++)
-        policy.recomputed[l] = which == FIRST_LAYERS ? l < number : (l + 1) % number == 0;
+        policy.recomputed[l] = first ? l < first : (l + 1) % step == 0;
     return policy;
-}
-
-static struct remat_policy create_full(struct remat_arena *arena, uint32_t layer_count)
-{
-    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, 1, "full");
-}
-
-static struct remat_policy create_block(struct remat_arena *arena, uint32_t layer_count,
-                                        uint32_t layers)
-{
-    return create(arena, layer_count, REMAT_POLICY_LAYERS, FIRST_LAYERS, layers,
-                  REMAT_FORMAT(arena, "block %u", layers));
-}
-
-static struct remat_policy create_uniform(struct remat_arena *arena, uint32_t layer_count,
-                                          uint32_t group)
-{
-    struct remat_policy policy = create_full(arena, layer_count);
-    policy.name = REMAT_FORMAT(arena, "uniform %u", group);
-    policy.group = group;
-    return policy;
-}
-
-static struct remat_policy create_every(struct remat_arena *arena, uint32_t layer_count,
-                                        uint32_t step)
-{
-    step = step ? step : 1;
-    return create(arena, layer_count, REMAT_POLICY_LAYERS, EVERY_LAYERS, step,
-                  REMAT_FORMAT(arena, "every %u", step));
-}
-
-static struct remat_policy create_selective(struct remat_arena *arena, uint32_t layer_count,
-                                            const char *modules)
-{
-    struct remat_policy policy = create(arena, layer_count, REMAT_POLICY_SELECTIVE, EVERY_LAYERS, 1,
-                                        REMAT_FORMAT(arena, "selective %s", modules));
-    policy.modules = modules;
-    return policy;
-}
-
-static struct remat_policy create_ops(struct remat_arena *arena, uint32_t layer_count,
-                                      const char *save_ops)
-{
-    struct remat_policy policy =
-        create(arena, layer_count, REMAT_POLICY_OPS, EVERY_LAYERS, 1,
-               save_ops ? REMAT_FORMAT(arena, "save ops %s", save_ops) : "save ops by default");
-    policy.save_ops = save_ops;
-    return policy;
-}
-
-/* Settings that have passed every rule. */
-static struct remat_policy create_from(struct remat_arena *arena, uint32_t layer_count,
-                                       const struct remat_policy_settings *s)
-{
-    int64_t every;
-    uint32_t layers = s->has_recompute_num_layers ? (uint32_t)s->recompute_num_layers : 1;
-    if (remat_settings_selective(s))
-        return create_selective(arena, layer_count,
-                                s->recompute_modules ? s->recompute_modules : "core_attn");
-    if (remat_setting_is(s->recompute_method, "block"))
-        return create_block(arena, layer_count, layers);
-    if (remat_setting_is(s->recompute_method, "uniform"))
-        return create_uniform(arena, layer_count, layers);
-    if (s->enable_activation_checkpointing || remat_setting_is(s->ac_mode, "full"))
-        return create_full(arena, layer_count);
-    if (remat_setting_is(s->ac_option, "op"))
-        return create_ops(arena, layer_count, s->save_ops);
-    if (remat_ac_option_number(s->ac_option, &every))
-        return create_every(arena, layer_count, (uint32_t)every);
-    return none;
 }
 
 remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
@@ -115,7 +73,7 @@ remat_status remat_policy_resolve(remat_context *ctx, struct remat_arena *arena,
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_SETTINGS));
     REMAT_CHECK(remat_rules_check(ctx, &c, REMAT_STAGE_GRAPH));
-    *out = create_from(arena, c.layers, settings);
+    *out = create(arena, c.layers, settings);
     return REMAT_OK;
 }
 
@@ -208,9 +166,9 @@ static void find_lists(const struct remat_graph *graph, struct op_lists *out)
     out->count = out->first < most ? out->first : most;
 }
 
-/* The one that saves the ops of a list. */
-static struct remat_policy create_list(struct remat_arena *arena, uint32_t layers,
-                                       const struct op_lists *lists, uint64_t saved)
+/* Their names, for --save-ops. */
+static const char *list_text(struct remat_arena *arena, const struct op_lists *lists,
+                             uint64_t saved)
 {
     struct remat_text list = {.arena = arena};
     for (uint32_t i = 0; saved >> i; i++)
@@ -218,7 +176,7 @@ static struct remat_policy create_list(struct remat_arena *arena, uint32_t layer
             remat_text_append(&list, "%s%s", list.count ? "," : "",
                               remat_op_info(lists->ops[i])->name);
     remat_text_complete(&list);
-    return create_ops(arena, layers, list.items);
+    return list.items;
 }
 
 static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
@@ -226,12 +184,6 @@ static bool accepted(struct remat_arena *arena, const struct remat_graph *graph,
 {
     struct remat_rule_case c = {.arena = arena, .settings = settings, .graph = graph};
     return !remat_rules_broken(&c, REMAT_STAGE_GRAPH);
-}
-
-static struct remat_policy in_family(struct remat_policy policy, uint32_t family)
-{
-    policy.family = family;
-    return policy;
 }
 
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
@@ -253,26 +205,30 @@ void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *
     REMAT_PUSH(arena, out, none);
     if (layers == 0)
         return;
+#define ADD(...)                                                                                   \
+    REMAT_PUSH(arena, out, create(arena, layers, &(struct remat_policy_settings){__VA_ARGS__}))
     for (uint32_t m = 0; m < sizeof modules / sizeof *modules; m++) {
         const struct remat_policy_settings s = {.recompute_granularity = "selective",
                                                 .recompute_modules = modules[m]};
         if (accepted(arena, graph, &s))
-            REMAT_PUSH(arena, out, create_selective(arena, layers, modules[m]));
+            REMAT_PUSH(arena, out, create(arena, layers, &s));
     }
     for (uint32_t k = 1; k < layers; k += 1 + layers / most)
-        REMAT_PUSH(arena, out, in_family(create_block(arena, layers, k), 1));
+        ADD(.recompute_method = "block", .has_recompute_num_layers = true,
+            .recompute_num_layers = k);
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        REMAT_PUSH(arena, out, in_family(create_uniform(arena, layers, k), 2));
+        ADD(.recompute_method = "uniform", .has_recompute_num_layers = true,
+            .recompute_num_layers = k);
     size_t begin = out->count;
     for (uint32_t k = 2; k <= layers; k = next_group(k, most))
-        REMAT_PUSH(arena, out, in_family(create_every(arena, layers, k), 3));
+        ADD(.ac_option = REMAT_FORMAT(arena, "%u", k));
     for (size_t i = begin, j = out->count; i + 1 < j; i++) {
         struct remat_policy policy = out->items[i];
         out->items[i] = out->items[--j];
         out->items[j] = policy;
     }
-    REMAT_PUSH(arena, out, create_full(arena, layers));
-    REMAT_PUSH(arena, out, create_ops(arena, layers, NULL));
+    ADD(.ac_mode = "full");
+    ADD(.ac_option = "op");
     for (uint64_t l = 0; l < lists.count; l++)
-        REMAT_PUSH(arena, out, create_list(arena, layers, &lists, lists.first - l));
+        ADD(.ac_option = "op", .save_ops = list_text(arena, &lists, lists.first - l));
 }

@@ -218,27 +218,6 @@ static bool pin_matches_nothing(struct remat_rule_case *c)
     return false;
 }
 
-static const struct remat_pin_match *find_idle_pin(const struct remat_pins *pins,
-                                                   const char *setting)
-{
-    for (uint32_t i = 0; i < pins->match_count; i++)
-        if (pins->matches[i].matched > 0 && pins->matches[i].applied == 0 &&
-            strcmp(pins->matches[i].setting, setting) == 0)
-            return &pins->matches[i];
-    return NULL;
-}
-
-static bool pin_cannot_save(struct remat_rule_case *c)
-{
-    const struct remat_pin_match *match = find_idle_pin(c->pins, "--save");
-    if (!match)
-        return false;
-    c->setting = match->setting;
-    c->value = match->glob;
-    c->other = c->graph->values[match->example].name;
-    return true;
-}
-
 static const char *why_not_recomputable(const struct remat_graph *graph, uint32_t value)
 {
     uint32_t node = graph->values[value].node;
@@ -251,16 +230,20 @@ static const char *why_not_recomputable(const struct remat_graph *graph, uint32_
     return "its op may run only once in a step";
 }
 
-static bool pin_cannot_recompute(struct remat_rule_case *c)
+/* It matches values, but none that it could decide. */
+static bool pin_is_idle(struct remat_rule_case *c, const char *setting)
 {
-    const struct remat_pin_match *match = find_idle_pin(c->pins, "--recompute");
-    if (!match)
-        return false;
-    c->setting = match->setting;
-    c->value = match->glob;
-    c->other = c->graph->values[match->example].name;
-    c->accepted = why_not_recomputable(c->graph, match->example);
-    return true;
+    for (uint32_t i = 0; i < c->pins->match_count; i++) {
+        const struct remat_pin_match *match = &c->pins->matches[i];
+        if (match->matched == 0 || match->applied > 0 || strcmp(match->setting, setting) != 0)
+            continue;
+        c->setting = setting;
+        c->value = match->glob;
+        c->other = c->graph->values[match->example].name;
+        c->accepted = why_not_recomputable(c->graph, match->example);
+        return true;
+    }
+    return false;
 }
 
 static bool pin_conflict(struct remat_rule_case *c)
