@@ -4,8 +4,7 @@
 #include "ops.h"
 #include "reader.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include <math.h>
 
 #define SCOPES_MAX     16384u
 #define ATTRIBUTES_MAX 32u
@@ -17,6 +16,13 @@ struct ingest {
     uint16_t *ops;    /* by the file's opcode index */
     uint32_t *scopes; /* by the file's scope index */
 };
+
+/* Where a message is about: `FILE: values[17] "NAME": `, `FILE: nodes[17] "NAME" (op): `. */
+#define INVALID(in, ...)        remat_error((in)->reader.ctx, REMAT_ERROR_INVALID, __VA_ARGS__)
+#define VALUE                   "%s: values[%u] \"%.200s\": "
+#define AT_VALUE(in, i, called) (in)->reader.name, i, called
+#define NODE                    "%s: nodes[%u] \"%.200s\" (%s): "
+#define AT_NODE(in, i, node)    (in)->reader.name, i, node_name(in, node), op_name(in, node)
 
 /* --- tables that nodes refer to --- */
 
@@ -31,12 +37,10 @@ static remat_status read_opcodes(struct ingest *in)
         remat_fb_read_graph_OpCode(in->root.opcodes, i, &from);
         REMAT_CHECK(remat_reader_text(r, from.name, "opcodes", i, &name));
         if (!remat_op_find(name, strlen(name), &in->ops[i]))
-            return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                               "%s: opcodes[%u]: unknown op \"%.200s\"", r->name, i, name);
+            return INVALID(in, "%s: opcodes[%u]: unknown op \"%.200s\"", r->name, i, name);
         if (from.version != 1)
-            return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                               "%s: opcodes[%u] \"%s\": version %u; this compiler knows version 1",
-                               r->name, i, name, from.version);
+            return INVALID(in, "%s: opcodes[%u] \"%s\": version %u; this compiler knows version 1",
+                           r->name, i, name, from.version);
     }
     return REMAT_OK;
 }
@@ -46,8 +50,7 @@ static remat_status read_scopes(struct ingest *in)
     struct remat_reader *r = &in->reader;
     uint32_t count = in->root.scopes.count;
     if (count > SCOPES_MAX)
-        return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: %u scopes, the limit is %u", r->name,
-                           count, SCOPES_MAX);
+        return INVALID(in, "%s: %u scopes, the limit is %u", r->name, count, SCOPES_MAX);
     REMAT_CHECK(remat_reader_claim(r, count, REMAT_READER_TABLE_BYTES));
     REMAT_NEW(r->arena, in->scopes, count);
     for (uint32_t i = 0; i < count; i++) {
@@ -88,42 +91,28 @@ static remat_status read_shape(struct ingest *in, uint32_t value, const char *na
     struct remat_reader *r = &in->reader;
     uint64_t bytes = element_bytes;
     if (dims.count > REMAT_RANK_MAX)
-        return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                           "%s: values[%u] \"%.200s\": %u axes, the limit is %d", r->name, value,
-                           name, dims.count, REMAT_RANK_MAX);
+        return INVALID(in, VALUE "%u axes, the limit is %d", AT_VALUE(in, value, name), dims.count,
+                       REMAT_RANK_MAX);
     out->rank = dims.count;
     for (uint32_t d = 0; d < dims.count; d++) {
         int64_t dim = out->dims[d] = remat_fb_i64(dims, d);
         if (is_no_symbol(in, dim))
-            return remat_error(
-                r->ctx, REMAT_ERROR_INVALID,
-                "%s: values[%u] \"%.200s\": axis %u: symbol %u is out of range (%u symbols)",
-                r->name, value, name, d, remat_symbol_index(dim), in->graph->symbol_count);
+            return INVALID(in, VALUE "axis %u: symbol %u is out of range (%u symbols)",
+                           AT_VALUE(in, value, name), d, remat_symbol_index(dim),
+                           in->graph->symbol_count);
         if (remat_is_symbol(dim))
             continue;
         if (dim <= 0)
-            return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                               "%s: values[%u] \"%.200s\": axis %u has length %lld", r->name, value,
-                               name, d, (long long)dim);
+            return INVALID(in, VALUE "axis %u has length %lld", AT_VALUE(in, value, name), d,
+                           (long long)dim);
         if (!remat_mul_u64(bytes, (uint64_t)dim, &bytes) || bytes > INT64_MAX)
-            return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                               "%s: values[%u] \"%.200s\": its shape has more than 2^63 bytes",
-                               r->name, value, name);
+            return INVALID(in, VALUE "its shape has more than 2^63 bytes",
+                           AT_VALUE(in, value, name));
     }
     return remat_reader_claim(r, dims.count, sizeof(int64_t));
 }
 
 /* --- values --- */
-
-static remat_status check_enum(struct ingest *in, uint32_t value, const char *name,
-                               const char *field, uint32_t number, uint32_t limit)
-{
-    if (number < limit)
-        return REMAT_OK;
-    return remat_error(in->reader.ctx, REMAT_ERROR_INVALID,
-                       "%s: values[%u] \"%.200s\": unknown %s %u", in->reader.name, value, name,
-                       field, number);
-}
 
 static remat_status read_value(struct ingest *in, uint32_t i)
 {
@@ -140,20 +129,21 @@ static remat_status read_value(struct ingest *in, uint32_t i)
                                     .node = REMAT_NONE};
     REMAT_CHECK(remat_reader_text(r, from.name, "values", i, &info.name));
     if (!*info.name)
-        return remat_error(r->ctx, REMAT_ERROR_INVALID, "%s: values[%u]: it has no name", r->name,
-                           i);
-    if (!remat_dtype_name(info.dtype))
-        return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                           "%s: values[%u] \"%.200s\": unknown dtype %u", r->name, i, info.name,
-                           from.dtype);
-    REMAT_CHECK(check_enum(in, i, info.name, "role", from.role, REMAT_ROLE_COUNT));
-    REMAT_CHECK(check_enum(in, i, info.name, "pin", from.pin, REMAT_PIN_RECOMPUTE + 1));
-    REMAT_CHECK(
-        check_enum(in, i, info.name, "initializer", from.initializer, REMAT_INIT_NORMAL + 1));
-    if (!(from.init_mean - from.init_mean == 0) || !(from.init_std - from.init_std == 0))
-        return remat_error(r->ctx, REMAT_ERROR_INVALID,
-                           "%s: values[%u] \"%.200s\": an initial value is not finite", r->name, i,
-                           info.name);
+        return INVALID(in, "%s: values[%u]: it has no name", r->name, i);
+    const struct {
+        const char *what;
+        uint32_t number;
+        bool known;
+    } fields[] = {{"dtype", from.dtype, remat_dtype_name(info.dtype)},
+                  {"role", from.role, from.role < REMAT_ROLE_COUNT},
+                  {"pin", from.pin, from.pin <= REMAT_PIN_RECOMPUTE},
+                  {"initializer", from.initializer, from.initializer <= REMAT_INIT_NORMAL}};
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+        if (!fields[f].known)
+            return INVALID(in, VALUE "unknown %s %u", AT_VALUE(in, i, info.name), fields[f].what,
+                           fields[f].number);
+    if (!isfinite(from.init_mean) || !isfinite(from.init_std))
+        return INVALID(in, VALUE "an initial value is not finite", AT_VALUE(in, i, info.name));
     REMAT_CHECK(
         read_shape(in, i, info.name, from.shape, remat_dtype_bytes(info.dtype), &info.shape));
     remat_graph_add_value(r->arena, in->graph, &info);
@@ -174,40 +164,31 @@ static remat_status check_inputs_given(struct ingest *in)
     for (uint32_t i = 0; i < in->graph->value_count; i++)
         if (in->graph->values[i].node == REMAT_NONE &&
             in->graph->values[i].role == REMAT_ROLE_ACTIVATION)
-            return remat_error(in->reader.ctx, REMAT_ERROR_INVALID,
-                               "%s: values[%u] \"%.200s\": an activation that no node computes",
-                               in->reader.name, i, in->graph->values[i].name);
+            return INVALID(in, VALUE "an activation that no node computes",
+                           AT_VALUE(in, i, in->graph->values[i].name));
     return REMAT_OK;
 }
 
 /* --- nodes --- */
 
-/* `nodes[17] "NAME" (op)`, the name being that of the first output where it has a valid one. */
-static remat_status node_error(struct ingest *in, uint32_t i,
-                               const struct remat_fb_graph_Node *node, const char *format, ...)
-    REMAT_PRINTF(4, 5);
-
-static remat_status node_error(struct ingest *in, uint32_t i,
-                               const struct remat_fb_graph_Node *node, const char *format, ...)
+/* The first output, where it is a valid one. */
+static const char *node_name(const struct ingest *in, const struct remat_fb_graph_Node *node)
 {
-    char what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
     uint32_t output = node->outputs.count ? (uint32_t)remat_fb_i32(node->outputs, 0) : REMAT_NONE;
+    return output < in->graph->value_count ? in->graph->values[output].name : "";
+}
+
+static const char *op_name(const struct ingest *in, const struct remat_fb_graph_Node *node)
+{
     bool known = node->op >= 0 && (uint32_t)node->op < in->root.opcodes.count;
-    return remat_error(in->reader.ctx, REMAT_ERROR_INVALID, "%s: nodes[%u] \"%.200s\" (%s): %s",
-                       in->reader.name, i,
-                       output < in->graph->value_count ? in->graph->values[output].name : "",
-                       known ? remat_op_info(in->ops[node->op])->name : "?", what);
+    return known ? remat_op_info(in->ops[node->op])->name : "?";
 }
 
 static remat_status no_symbol(struct ingest *in, uint32_t n, const struct remat_fb_graph_Node *node,
                               const char *key, int64_t number)
 {
-    return node_error(in, n, node, "attribute \"%.100s\": symbol %u is out of range (%u symbols)",
-                      key, remat_symbol_index(number), in->graph->symbol_count);
+    return INVALID(in, NODE "attribute \"%.100s\": symbol %u is out of range (%u symbols)",
+                   AT_NODE(in, n, node), key, remat_symbol_index(number), in->graph->symbol_count);
 }
 
 static remat_status read_attributes(struct ingest *in, uint32_t n,
@@ -224,11 +205,12 @@ static remat_status read_attributes(struct ingest *in, uint32_t n,
         remat_fb_read_graph_Attribute(node->attributes, a, &from);
         REMAT_CHECK(remat_reader_text(r, from.key, "nodes", n, &to->key));
         if (from.kind > REMAT_ATTRIBUTE_INTS)
-            return node_error(in, n, node, "attribute \"%.100s\": unknown kind %u", to->key,
-                              from.kind);
+            return INVALID(in, NODE "attribute \"%.100s\": unknown kind %u", AT_NODE(in, n, node),
+                           to->key, from.kind);
         for (uint32_t b = 0; b < a; b++)
             if (strcmp((*out)[b].key, to->key) == 0)
-                return node_error(in, n, node, "attribute \"%.100s\" is given twice", to->key);
+                return INVALID(in, NODE "attribute \"%.100s\" is given twice", AT_NODE(in, n, node),
+                               to->key);
         to->kind = from.kind;
         to->i = from.kind == REMAT_ATTRIBUTE_INT ? from.i : 0;
         to->f = from.kind == REMAT_ATTRIBUTE_FLOAT ? from.f : 0;
@@ -257,8 +239,8 @@ static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_f
     for (uint32_t k = 0; k < ids.count; k++) {
         int32_t id = remat_fb_i32(ids, k);
         if (id < 0 || (uint32_t)id >= in->graph->value_count)
-            return node_error(in, n, node, "%s value %d is out of range (%u values)", what, id,
-                              in->graph->value_count);
+            return INVALID(in, NODE "%s value %d is out of range (%u values)", AT_NODE(in, n, node),
+                           what, id, in->graph->value_count);
         (*out)[k].i = (uint32_t)id;
     }
     return REMAT_OK;
@@ -273,19 +255,19 @@ static remat_status check_order(struct ingest *in, uint32_t n,
     for (uint32_t k = 0; k < info->input_count; k++) {
         uint32_t v = info->inputs[k].i;
         if (!given[v] && g->values[v].node == REMAT_NONE)
-            return node_error(in, n, node, "input %u: \"%.200s\" (values[%u]) is computed later", k,
-                              g->values[v].name, v);
+            return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
+                           AT_NODE(in, n, node), k, g->values[v].name, v);
     }
     for (uint32_t k = 0; k < info->output_count; k++) {
         uint32_t v = info->outputs[k].i;
         if (g->values[v].node != REMAT_NONE)
-            return node_error(in, n, node,
-                              "output %u: \"%.200s\" (values[%u]) is computed by nodes[%u] already",
-                              k, g->values[v].name, v, g->values[v].node);
+            return INVALID(
+                in, NODE "output %u: \"%.200s\" (values[%u]) is computed by nodes[%u] already",
+                AT_NODE(in, n, node), k, g->values[v].name, v, g->values[v].node);
         for (uint32_t j = 0; j < k; j++)
             if (info->outputs[j].i == v)
-                return node_error(in, n, node, "outputs %u and %u are both \"%.200s\"", j, k,
-                                  g->values[v].name);
+                return INVALID(in, NODE "outputs %u and %u are both \"%.200s\"",
+                               AT_NODE(in, n, node), j, k, g->values[v].name);
     }
     return REMAT_OK;
 }
@@ -297,22 +279,23 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
     uint32_t opcodes = in->root.opcodes.count, nodes = in->root.nodes.count;
     uint32_t scope = (uint32_t)from->scope;
     if (from->op < 0 || (uint32_t)from->op >= opcodes)
-        return node_error(in, n, from, "opcode %d is out of range (%u opcodes)", from->op, opcodes);
+        return INVALID(in, NODE "opcode %d is out of range (%u opcodes)", AT_NODE(in, n, from),
+                       from->op, opcodes);
     if (from->origin < -1 || (from->origin >= 0 && (uint32_t)from->origin >= opcodes))
-        return node_error(in, n, from, "origin %d is out of range (%u opcodes)", from->origin,
-                          opcodes);
+        return INVALID(in, NODE "origin %d is out of range (%u opcodes)", AT_NODE(in, n, from),
+                       from->origin, opcodes);
     if (from->origin_group < -1 ||
         (from->origin_group >= 0 && (uint32_t)from->origin_group >= nodes))
-        return node_error(in, n, from, "origin_group %d is out of range (%u nodes)",
-                          from->origin_group, nodes);
+        return INVALID(in, NODE "origin_group %d is out of range (%u nodes)", AT_NODE(in, n, from),
+                       from->origin_group, nodes);
     if (scope >= in->root.scopes.count && scope != 0)
-        return node_error(in, n, from, "scope %d is out of range (%u scopes)", from->scope,
-                          in->root.scopes.count);
+        return INVALID(in, NODE "scope %d is out of range (%u scopes)", AT_NODE(in, n, from),
+                       from->scope, in->root.scopes.count);
     if (from->attributes.count > ATTRIBUTES_MAX)
-        return node_error(in, n, from, "%u attributes, the limit is %u", from->attributes.count,
-                          ATTRIBUTES_MAX);
+        return INVALID(in, NODE "%u attributes, the limit is %u", AT_NODE(in, n, from),
+                       from->attributes.count, ATTRIBUTES_MAX);
     if (from->phase >= REMAT_PHASE_COUNT)
-        return node_error(in, n, from, "unknown phase %u", from->phase);
+        return INVALID(in, NODE "unknown phase %u", AT_NODE(in, n, from), from->phase);
     *out = (struct remat_node_info){.op = in->ops[from->op],
                                     .origin = in->ops[from->origin < 0 ? from->op : from->origin],
                                     .phase = from->phase,
@@ -325,10 +308,11 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
                                     .instance = from->instance};
     const struct remat_op_info *op = remat_op_info(out->op);
     if (out->input_count < op->inputs_min || out->input_count > op->inputs_max)
-        return node_error(in, n, from, "%u inputs, expected %u to %u", out->input_count,
-                          op->inputs_min, op->inputs_max);
+        return INVALID(in, NODE "%u inputs, expected %u to %u", AT_NODE(in, n, from),
+                       out->input_count, op->inputs_min, op->inputs_max);
     if (out->output_count != op->outputs)
-        return node_error(in, n, from, "%u outputs, expected %u", out->output_count, op->outputs);
+        return INVALID(in, NODE "%u outputs, expected %u", AT_NODE(in, n, from), out->output_count,
+                       op->outputs);
     return REMAT_OK;
 }
 
@@ -352,26 +336,27 @@ static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
 }
 
 /* given[v]: no node lists v among its outputs. */
-static void find_given(struct ingest *in, bool **out)
+static bool *find_given(struct ingest *in)
 {
-    REMAT_NEW(in->reader.arena, *out, in->graph->value_count);
-    memset(*out, 1, in->graph->value_count);
+    bool *given;
+    REMAT_NEW(in->reader.arena, given, in->graph->value_count);
+    memset(given, 1, in->graph->value_count);
     for (uint32_t n = 0; n < in->root.nodes.count; n++) {
         struct remat_fb_graph_Node node;
         remat_fb_read_graph_Node(in->root.nodes, n, &node);
         for (uint32_t k = 0; k < node.outputs.count && k < UINT8_MAX; k++) {
             uint32_t v = (uint32_t)remat_fb_i32(node.outputs, k);
             if (v < in->graph->value_count)
-                (*out)[v] = false;
+                given[v] = false;
         }
     }
+    return given;
 }
 
 static remat_status read_nodes(struct ingest *in)
 {
-    bool *given;
     REMAT_CHECK(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
-    find_given(in, &given);
+    const bool *given = find_given(in);
     for (uint32_t n = 0; n < in->root.nodes.count; n++)
         REMAT_CHECK(read_node(in, n, given));
     return REMAT_OK;
@@ -383,9 +368,8 @@ static remat_status result_index(struct ingest *in, const char *table, uint32_t 
                                  remat_value *out)
 {
     if (id < 0 || (uint32_t)id >= in->graph->value_count)
-        return remat_error(in->reader.ctx, REMAT_ERROR_INVALID,
-                           "%s: %s[%u]: value %d is out of range (%u values)", in->reader.name,
-                           table, i, id, in->graph->value_count);
+        return INVALID(in, "%s: %s[%u]: value %d is out of range (%u values)", in->reader.name,
+                       table, i, id, in->graph->value_count);
     out->i = (uint32_t)id;
     return REMAT_OK;
 }
@@ -414,21 +398,19 @@ static remat_status read_results(struct ingest *in)
 static remat_status read_optimizer(struct ingest *in)
 {
     struct remat_fb_graph_Optimizer from;
-    remat_context *ctx = in->reader.ctx;
     if (in->root.optimizers.count == 0)
         return REMAT_OK;
     if (in->root.optimizers.count > 1)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "%s: %u optimizers, at most one is possible",
-                           in->reader.name, in->root.optimizers.count);
+        return INVALID(in, "%s: %u optimizers, at most one is possible", in->reader.name,
+                       in->root.optimizers.count);
     remat_fb_read_graph_Optimizer(in->root.optimizers, 0, &from);
     if (from.kind > REMAT_OPTIMIZER_SGD)
-        return remat_error(ctx, REMAT_ERROR_INVALID, "%s: optimizers[0]: unknown kind %u",
-                           in->reader.name, from.kind);
+        return INVALID(in, "%s: optimizers[0]: unknown kind %u", in->reader.name, from.kind);
     if (!(from.beta1 >= 0 && from.beta1 < 1 && from.beta2 >= 0 && from.beta2 < 1 &&
           from.epsilon >= 0 && from.epsilon < 1 && from.weight_decay >= 0 &&
           from.weight_decay < 1e6 && from.clip_norm >= 0 && from.clip_norm <= 1e30))
-        return remat_error(
-            ctx, REMAT_ERROR_INVALID,
+        return INVALID(
+            in,
             "%s: optimizers[0]: beta1 %g, beta2 %g, epsilon %g, weight_decay %g or clip_norm %g is "
             "out of range",
             in->reader.name, from.beta1, from.beta2, from.epsilon, from.weight_decay,

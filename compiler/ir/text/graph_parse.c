@@ -1,12 +1,342 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graph text, statement by statement. */
-#include "graph_parse.h"
+#include "graph_lex.h"
 #include "graph_text.h"
 #include "ops.h"
 
 #include <math.h>
 
-#define BYTES_MAX (1 << 30) /* of the text: ids and lines stay far from 2^32 */
+#define BYTES_MAX      (1 << 30) /* of the text: ids and lines stay far from 2^32 */
+#define ATTRIBUTES_MAX 16
+#define INTS_MAX       64 /* of a list */
+#define RESULTS_MAX    32
+#define INPUTS_MAX     255
+#define SCOPES_MAX     65536
+
+struct parser {
+    remat_context *ctx;
+    struct remat_arena *arena;
+    struct remat_graph *graph;
+    struct remat_lexer lexer;
+    struct { /* value ids by name and instance: open addressing, REMAT_NONE is empty */
+        uint32_t *slots;
+        size_t capacity, count;
+    } names;
+    struct { /* by value id */
+        uint32_t *items;
+        size_t count, capacity;
+    } instances;
+    struct {
+        remat_value *items;
+        size_t count, capacity;
+    } outputs;
+    struct {
+        struct remat_update *items;
+        size_t count, capacity;
+    } updates;
+};
+
+struct attributes { /* of the node being read */
+    struct remat_attribute items[ATTRIBUTES_MAX];
+    int64_t ints[ATTRIBUTES_MAX][INTS_MAX];
+    uint32_t count;
+};
+
+struct result { /* of the node being read */
+    struct remat_value_info info;
+    uint32_t instance;
+};
+
+/* --- names --- */
+
+static uint32_t *find_slot(const struct parser *p, const char *name, uint32_t instance)
+{
+    size_t mask = p->names.capacity - 1;
+    size_t at = (size_t)remat_hash_string(name, instance) & mask;
+    for (;; at = (at + 1) & mask) {
+        uint32_t *slot = &p->names.slots[at];
+        if (remat_is_none(*slot) || (p->instances.items[*slot] == instance &&
+                                     strcmp(p->graph->values[*slot].name, name) == 0))
+            return slot;
+    }
+}
+
+static void grow_names(struct parser *p)
+{
+    size_t capacity = p->names.capacity ? p->names.capacity * 2 : 256;
+    REMAT_NEW(p->arena, p->names.slots, capacity);
+    memset(p->names.slots, 0xff, capacity * sizeof *p->names.slots);
+    p->names.capacity = capacity;
+    for (uint32_t v = 0; v < p->names.count; v++)
+        *find_slot(p, p->graph->values[v].name, p->instances.items[v]) = v;
+}
+
+/* Adds a value under its name. */
+static remat_status define(struct parser *p, const struct result *result, remat_value *out)
+{
+    if (p->names.count * 2 >= p->names.capacity)
+        grow_names(p);
+    uint32_t *slot = find_slot(p, result->info.name, result->instance);
+    if (!remat_is_none(*slot))
+        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is defined already", result->info.name);
+    *out = remat_graph_add_value(p->arena, p->graph, &result->info);
+    REMAT_PUSH(p->arena, &p->instances, result->instance);
+    *slot = out->i;
+    p->names.count++;
+    return REMAT_OK;
+}
+
+/* Reads the use of a value; `what` was expected. */
+static remat_status parse_use(struct parser *p, const char *what, remat_value *out)
+{
+    const struct remat_token *token = &p->lexer.token;
+    if (token->kind != REMAT_TOKEN_VALUE)
+        return remat_lex_expected(&p->lexer, what);
+    uint32_t *slot = p->names.capacity ? find_slot(p, token->text, token->instance) : NULL;
+    if (!slot || remat_is_none(*slot))
+        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is not defined before this use",
+                               token->text);
+    *out = (remat_value){*slot};
+    remat_lex(&p->lexer);
+    return REMAT_OK;
+}
+
+/* Reads the name of a value that is being defined. */
+static remat_status parse_name(struct parser *p, struct result *result)
+{
+    const struct remat_token *token = &p->lexer.token;
+    if (token->kind != REMAT_TOKEN_VALUE)
+        return remat_lex_expected(&p->lexer, "a value");
+    *result = (struct result){.instance = token->instance};
+    result->info.name = token->text;
+    result->info.node = REMAT_NONE;
+    remat_lex(&p->lexer);
+    return REMAT_OK;
+}
+
+/* --- integers --- */
+
+/* Reads a number or the name of a symbol. */
+static remat_status parse_int(struct parser *p, int64_t min, const char *what, int64_t *out)
+{
+    const struct remat_token *token = &p->lexer.token;
+    if (token->kind == REMAT_TOKEN_WORD)
+        for (uint32_t k = 0; k < p->graph->symbol_count; k++)
+            if (remat_lex_is(&p->lexer, p->graph->symbols[k].name)) {
+                *out = REMAT_SYMBOL(k);
+                remat_lex(&p->lexer);
+                return REMAT_OK;
+            }
+    return remat_lex_int(&p->lexer, min, INT64_MAX, what, out);
+}
+
+/* --- types --- */
+
+static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
+{
+    uint64_t bytes = remat_dtype_bytes(info->dtype);
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
+    if (remat_lex_accept(&p->lexer, "]"))
+        return REMAT_OK;
+    do {
+        if (info->shape.rank == REMAT_RANK_MAX)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
+        int64_t *dim = &info->shape.dims[info->shape.rank++];
+        REMAT_CHECK(parse_int(p, 1, "a dimension", dim));
+        if (!remat_is_symbol(*dim) &&
+            (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
+            return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes",
+                                   info->name);
+    } while (remat_lex_accept(&p->lexer, ","));
+    return remat_lex_expect_mark(&p->lexer, "]");
+}
+
+/* Reads ": DTYPE[DIM, ...]". */
+static remat_status parse_type(struct parser *p, struct remat_value_info *info)
+{
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, ":"));
+    const struct remat_token *token = &p->lexer.token;
+    if (token->kind != REMAT_TOKEN_WORD ||
+        !remat_dtype_parse(token->text, token->length, &info->dtype))
+        return remat_lex_expected(&p->lexer, "an element type");
+    remat_lex(&p->lexer);
+    return parse_dims(p, info);
+}
+
+/* Reads "pin save" or "pin recompute", if it is there. */
+static remat_status parse_pin(struct parser *p, struct remat_value_info *info)
+{
+    if (!remat_lex_accept(&p->lexer, "pin"))
+        return REMAT_OK;
+    info->pin = remat_lex_accept(&p->lexer, "save")        ? REMAT_PIN_SAVE
+                : remat_lex_accept(&p->lexer, "recompute") ? REMAT_PIN_RECOMPUTE
+                                                           : REMAT_PIN_NONE;
+    return info->pin ? REMAT_OK : remat_lex_expected(&p->lexer, "save or recompute");
+}
+
+/* Which of `count` words the token is; it is not read. */
+static bool parse_word(const struct remat_lexer *lexer, const char *(*word)(uint32_t),
+                       uint32_t count, uint8_t *out)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (remat_lex_is(lexer, word(k))) {
+            *out = (uint8_t)k;
+            return true;
+        }
+    return false;
+}
+
+/* --- nodes --- */
+
+static remat_status parse_ints(struct parser *p, struct remat_attribute *attribute,
+                               int64_t ints[INTS_MAX])
+{
+    attribute->kind = REMAT_ATTRIBUTE_INTS;
+    attribute->ints = ints;
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
+    if (remat_lex_accept(&p->lexer, "]"))
+        return REMAT_OK;
+    do {
+        if (attribute->count == INTS_MAX)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d integers in a list", INTS_MAX);
+        REMAT_CHECK(parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
+    } while (remat_lex_accept(&p->lexer, ","));
+    return remat_lex_expect_mark(&p->lexer, "]");
+}
+
+static remat_status parse_attribute(struct parser *p, struct remat_attribute *attribute,
+                                    int64_t ints[INTS_MAX])
+{
+    const struct remat_token *token = &p->lexer.token;
+    *attribute = (struct remat_attribute){0};
+    if (token->kind != REMAT_TOKEN_WORD)
+        return remat_lex_expected(&p->lexer, "an attribute");
+    attribute->key = remat_string(p->arena, token->text, token->length);
+    remat_lex(&p->lexer);
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
+    if (remat_lex_is(&p->lexer, "["))
+        return parse_ints(p, attribute, ints);
+    if (remat_lex_is_float(&p->lexer)) {
+        attribute->kind = REMAT_ATTRIBUTE_FLOAT;
+        return remat_lex_float(&p->lexer, "a number", &attribute->f);
+    }
+    attribute->kind = REMAT_ATTRIBUTE_INT;
+    return parse_int(p, REMAT_INTEGER_MIN, "a number", &attribute->i);
+}
+
+/* Reads "{KEY = VALUE, ...}", if it is there. */
+static remat_status parse_attributes(struct parser *p, struct attributes *out)
+{
+    out->count = 0;
+    if (!remat_lex_accept(&p->lexer, "{"))
+        return REMAT_OK;
+    do {
+        if (out->count == ATTRIBUTES_MAX)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d attributes", ATTRIBUTES_MAX);
+        struct remat_attribute *attribute = &out->items[out->count];
+        REMAT_CHECK(parse_attribute(p, attribute, out->ints[out->count]));
+        for (uint32_t a = 0; a < out->count; a++)
+            if (strcmp(out->items[a].key, attribute->key) == 0)
+                return REMAT_LEX_ERROR(&p->lexer, "attribute %.60s is given twice", attribute->key);
+        out->count++;
+    } while (remat_lex_accept(&p->lexer, ","));
+    return remat_lex_expect_mark(&p->lexer, "}");
+}
+
+static remat_status parse_op(struct parser *p, uint16_t *out)
+{
+    const struct remat_token *token = &p->lexer.token;
+    if (token->kind != REMAT_TOKEN_WORD)
+        return remat_lex_expected(&p->lexer, "an op");
+    if (!remat_op_find(token->text, token->length, out))
+        return REMAT_LEX_ERROR(&p->lexer, "unknown op '%.*s'",
+                               token->length > 60 ? 60 : (int)token->length, token->text);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
+}
+
+static remat_status parse_scope(struct parser *p, uint32_t *out)
+{
+    *out = 0;
+    if (!remat_lex_accept(&p->lexer, "scope"))
+        return REMAT_OK;
+    if (p->lexer.token.kind != REMAT_TOKEN_STRING)
+        return remat_lex_expected(&p->lexer, "a scope in quotes");
+    *out = remat_graph_scope(p->arena, p->graph, p->lexer.token.text);
+    if (p->graph->scope_count > SCOPES_MAX)
+        return REMAT_LEX_ERROR(&p->lexer, "more than %d scopes", SCOPES_MAX);
+    remat_lex(&p->lexer);
+    return REMAT_OK;
+}
+
+/* phase PHASE [scope "PATH"] [origin OP group N] */
+static remat_status parse_clauses(struct parser *p, struct remat_node_info *node)
+{
+    if (!remat_lex_accept(&p->lexer, "phase"))
+        return remat_lex_expected(&p->lexer, "an input, attributes or 'phase'");
+    if (!parse_word(&p->lexer, remat_phase_name, REMAT_PHASE_COUNT, &node->phase))
+        return remat_lex_expected(&p->lexer, "a phase");
+    remat_lex(&p->lexer);
+    REMAT_CHECK(parse_scope(p, &node->scope));
+    node->origin_group = REMAT_NONE;
+    if (remat_lex_accept(&p->lexer, "origin")) {
+        int64_t group;
+        REMAT_CHECK(parse_op(p, &node->origin));
+        if (!remat_lex_accept(&p->lexer, "group"))
+            return remat_lex_expected(&p->lexer, "'group'");
+        REMAT_CHECK(remat_lex_int(&p->lexer, 0, REMAT_NONE - 1, "a group", &group));
+        node->origin_group = (uint32_t)group;
+    }
+    return REMAT_OK;
+}
+
+static remat_status parse_results(struct parser *p, struct result *results, uint32_t *out_count)
+{
+    *out_count = 0;
+    do {
+        if (*out_count == RESULTS_MAX)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d results", RESULTS_MAX);
+        struct result *result = &results[(*out_count)++];
+        REMAT_CHECK(parse_name(p, result));
+        if (result->instance != results[0].instance)
+            return REMAT_LEX_ERROR(&p->lexer, "results of instances %u and %u in one node",
+                                   results[0].instance, result->instance);
+        REMAT_CHECK(parse_type(p, &result->info));
+        result->info.role = REMAT_ROLE_ACTIVATION;
+        if (parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &result->info.role))
+            remat_lex(&p->lexer);
+        REMAT_CHECK(parse_pin(p, &result->info));
+    } while (remat_lex_accept(&p->lexer, ","));
+    return REMAT_OK;
+}
+
+/* Reads a node, whose results come first, and adds it. */
+static remat_status parse_node(struct parser *p)
+{
+    struct result results[RESULTS_MAX];
+    remat_value inputs[INPUTS_MAX], outputs[RESULTS_MAX];
+    struct attributes attributes;
+    struct remat_node_info node = {.inputs = inputs, .outputs = outputs};
+
+    REMAT_CHECK(parse_results(p, results, &node.output_count));
+    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
+    REMAT_CHECK(parse_op(p, &node.op));
+    while (p->lexer.token.kind == REMAT_TOKEN_VALUE) {
+        if (node.input_count == INPUTS_MAX)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %d inputs", INPUTS_MAX);
+        REMAT_CHECK(parse_use(p, "an input", &inputs[node.input_count++]));
+    }
+    REMAT_CHECK(parse_attributes(p, &attributes));
+    node.attributes = attributes.items;
+    node.attribute_count = attributes.count;
+    REMAT_CHECK(parse_clauses(p, &node));
+    node.instance = results[0].instance;
+    for (uint32_t k = 0; k < node.output_count; k++)
+        REMAT_CHECK(define(p, &results[k], &outputs[k]));
+    remat_graph_add_node(p->arena, p->graph, &node);
+    return REMAT_OK;
+    return REMAT_OK;
+}
 
 /* --- graph inputs --- */
 
@@ -35,13 +365,13 @@ static remat_status parse_source(struct parser *p, struct result *result)
     if (result->instance)
         return REMAT_LEX_ERROR(&p->lexer, "graph input %%%.60s: only results have instances",
                                result->info.name);
-    REMAT_CHECK(remat_parse_type(p, &result->info));
+    REMAT_CHECK(parse_type(p, &result->info));
     REMAT_CHECK(parse_initializer(p, &result->info));
     result->info.trainable =
         remat_lex_accept(&p->lexer, "trainable") ||
         (!remat_lex_accept(&p->lexer, "frozen") && result->info.role == REMAT_ROLE_PARAMETER);
-    REMAT_CHECK(remat_parse_pin(p, &result->info));
-    return remat_parser_define(p, result, &value);
+    REMAT_CHECK(parse_pin(p, &result->info));
+    return define(p, result, &value);
 }
 
 /* --- the graph --- */
@@ -57,7 +387,7 @@ static remat_status parse_optimizer(struct parser *p)
                                                         : REMAT_OPTIMIZER_NONE;
     if (kind == REMAT_OPTIMIZER_NONE)
         return remat_lex_expected(&p->lexer, "adamw or sgd");
-    REMAT_CHECK(remat_parse_attributes(p, &settings));
+    REMAT_CHECK(parse_attributes(p, &settings));
     const struct remat_node_info all = {.attributes = settings.items,
                                         .attribute_count = settings.count};
     const struct {
@@ -106,9 +436,9 @@ static remat_status parse_symbol(struct parser *p)
 static remat_status parse_update(struct parser *p)
 {
     struct remat_update update;
-    REMAT_CHECK(remat_parse_use(p, "a state", &update.state));
+    REMAT_CHECK(parse_use(p, "a state", &update.state));
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
-    REMAT_CHECK(remat_parse_use(p, "a value", &update.value));
+    REMAT_CHECK(parse_use(p, "a value", &update.value));
     REMAT_PUSH(p->arena, &p->updates, update);
     return REMAT_OK;
 }
@@ -119,12 +449,12 @@ static remat_status parse_source_or_output(struct parser *p, uint8_t role)
     struct remat_lexer before = p->lexer;
     struct result result;
     remat_value output;
-    REMAT_CHECK(remat_parse_name(p, &result));
+    REMAT_CHECK(parse_name(p, &result));
     result.info.role = role;
     if (role != REMAT_ROLE_OUTPUT || remat_lex_is(&p->lexer, ":"))
         return parse_source(p, &result);
     p->lexer = before;
-    REMAT_CHECK(remat_parse_use(p, "a value", &output));
+    REMAT_CHECK(parse_use(p, "a value", &output));
     REMAT_PUSH(p->arena, &p->outputs, output);
     return REMAT_OK;
 }
@@ -133,8 +463,8 @@ static remat_status parse_statement(struct parser *p)
 {
     uint8_t role;
     if (p->lexer.token.kind == REMAT_TOKEN_VALUE)
-        return remat_parse_node(p);
-    if (remat_parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role)) {
+        return parse_node(p);
+    if (parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role)) {
         remat_lex(&p->lexer);
         return parse_source_or_output(p, role);
     }
