@@ -55,7 +55,7 @@ void cuda_text(struct cuda_source *s, const char *format, ...)
         s->indent--;
     remat_text_append(s->out, "%*s%s\n", line[0] ? (int)(4 * (s->indent + s->hanging)) : 0, "",
                       line);
-    char last = length > 0 ? line[length - 1] : 0;
+    char last = line[length > 0 ? length - 1 : 0];
     s->indent += last == '{';
     s->hanging = last == ')' ? s->hanging + 1 : 0; /* "for (...)" and "if (...)" of one line */
 }

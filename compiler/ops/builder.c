@@ -155,8 +155,7 @@ remat_value remat_build_reshape(struct remat_builder *b, remat_value x, const in
         to.dims[d] = dims[d];
     if (remat_shape_equal(&b->graph->values[x.i].shape, &to))
         return x;
-    const struct remat_attribute shape = {
-        .key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = rank, .ints = to.dims};
+    const struct remat_attribute shape = remat_attribute_ints("shape", to.dims, rank);
     if (!remat_can_reshape(b->graph, x, &to))
         x = build_copy(b, x);
     return remat_build(b, REMAT_OP_reshape, &x, 1, &shape, 1, NULL);
@@ -195,6 +194,7 @@ struct runs {
     uint32_t count;
     int64_t lengths[REMAT_RANK_MAX];
     bool summed[REMAT_RANK_MAX];
+    uint32_t run_of[REMAT_RANK_MAX]; /* by axis */
 };
 
 static struct runs find_runs(const struct remat_shape *from, const struct remat_shape *to)
@@ -202,33 +202,16 @@ static struct runs find_runs(const struct remat_shape *from, const struct remat_
     struct runs runs = {0};
     uint32_t lead = from->rank - to->rank;
     for (uint32_t d = 0; d < from->rank; d++) {
-        if (from->dims[d] == 1)
-            continue;
         bool summed = d < lead || to->dims[d - lead] == 1;
-        if (runs.count == 0 || runs.summed[runs.count - 1] != summed) {
+        if (from->dims[d] != 1 && (runs.count == 0 || runs.summed[runs.count - 1] != summed)) {
             runs.lengths[runs.count] = 1;
             runs.summed[runs.count++] = summed;
         }
-        runs.lengths[runs.count - 1] *= from->dims[d];
+        if (from->dims[d] != 1)
+            runs.lengths[runs.count - 1] *= from->dims[d];
+        runs.run_of[d] = runs.count - 1;
     }
     return runs;
-}
-
-static void remove_run(struct runs *runs, uint32_t r)
-{
-    for (runs->count--; r < runs->count; r++) {
-        runs->lengths[r] = runs->lengths[r + 1];
-        runs->summed[r] = runs->summed[r + 1];
-    }
-}
-
-static void drop_run(struct runs *runs, uint32_t r)
-{
-    remove_run(runs, r);
-    if (r > 0 && r < runs->count) { /* its neighbours were both kept */
-        runs->lengths[r - 1] *= runs->lengths[r];
-        remove_run(runs, r);
-    }
 }
 
 /* Sums run r away: leading ones by columns, trailing ones by rows, inner ones by rows of a view
@@ -249,8 +232,7 @@ static remat_value sum_run(struct remat_builder *b, remat_value x, const struct 
         return remat_build1(b, REMAT_OP_row_sum, F32(x));
     }
     static const int64_t last[] = {0, 2, 1};
-    const struct remat_attribute permutation = {
-        .key = "permutation", .kind = REMAT_ATTRIBUTE_INTS, .count = 3, .ints = last};
+    const struct remat_attribute permutation = remat_attribute_ints("permutation", last, 3);
     x = remat_build_reshape(b, x, (int64_t[]){before, runs->lengths[r], after}, 3);
     x = remat_build(b, REMAT_OP_transpose, &x, 1, &permutation, 1, NULL);
     return remat_build1(b, REMAT_OP_row_sum, F32(x));
@@ -259,16 +241,18 @@ static remat_value sum_run(struct remat_builder *b, remat_value x, const struct 
 remat_value remat_build_sum_to(struct remat_builder *b, remat_value gradient,
                                const struct remat_shape *to)
 {
-    struct runs runs = find_runs(&b->graph->values[gradient.i].shape, to);
+    struct remat_shape from = b->graph->values[gradient.i].shape; /* summed axes have length 1 */
     remat_value whole = gradient;
-    while (runs.count > 0) {
+    for (;;) {
+        struct runs runs = find_runs(&from, to);
         uint32_t r = 0;
-        if (!runs.summed[0])
+        if (runs.count && !runs.summed[0])
             r = runs.summed[runs.count - 1] ? runs.count - 1 : 1;
         if (r >= runs.count || !runs.summed[r])
             break;
         gradient = sum_run(b, gradient, &runs, r);
-        drop_run(&runs, r);
+        for (uint32_t d = 0; d < from.rank; d++)
+            from.dims[d] = runs.run_of[d] == r ? 1 : from.dims[d];
     }
     gradient = remat_build_like(b, gradient, whole);
     return remat_build_reshape(b, gradient, to->dims, to->rank);

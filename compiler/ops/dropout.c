@@ -32,7 +32,7 @@ static remat_value drop(struct remat_builder *b, const struct remat_node_info *d
     double p = remat_node_number(dropout, "p");
     const struct remat_attribute attributes[] = {
         remat_attribute_int("site", remat_node_int(dropout, "site", 0)),
-        {.key = "shape", .kind = REMAT_ATTRIBUTE_INTS, .count = shape.rank, .ints = shape.dims}};
+        remat_attribute_ints("shape", shape.dims, shape.rank)};
     remat_value number = remat_build(b, REMAT_OP_random, &rng, 1, attributes, 2, NULL);
     remat_value dropped = OP2(less, number, NUMBER(p));
     remat_value kept = OP2(mul, F32(x), NUMBER(1 / (1 - p)));

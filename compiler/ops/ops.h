@@ -185,5 +185,11 @@ static inline struct remat_attribute remat_attribute_float(const char *key, doub
 {
     return (struct remat_attribute){.key = key, .kind = REMAT_ATTRIBUTE_FLOAT, .f = f};
 }
+static inline struct remat_attribute remat_attribute_ints(const char *key, const int64_t *ints,
+                                                          uint32_t count)
+{
+    return (struct remat_attribute){
+        .key = key, .kind = REMAT_ATTRIBUTE_INTS, .count = count, .ints = ints};
+}
 
 #endif

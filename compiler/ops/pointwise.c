@@ -118,7 +118,7 @@ OP_DERIVE(zero)
 {
 }
 
-/* A row of one operand, which has the shape of the result. */
+/* A row of one operand, which has the shape of the result or is summed to it. */
 #define DERIVE_UNARY(op, formula)                                                                  \
     OP_DERIVE(op)                                                                                  \
     {                                                                                              \
@@ -126,6 +126,7 @@ OP_DERIVE(zero)
     }
 
 DERIVE_UNARY(neg, OP1(neg, G))
+DERIVE_UNARY(sum, remat_build_repeat(b, G, X))
 DERIVE_UNARY(exp, remat_build_product(b, G, Z))
 DERIVE_UNARY(log, OP2(div, G, X))
 DERIVE_UNARY(sqrt, OP2(div, remat_build_product(b, G, NUMBER(0.5)), Z))

@@ -274,10 +274,8 @@ OP_DERIVE(transpose)
     int64_t inverse[REMAT_RANK_MAX];
     for (uint32_t d = 0; d < permutation->count; d++)
         inverse[permutation->ints[d]] = d;
-    const struct remat_attribute attribute = {.key = "permutation",
-                                              .kind = REMAT_ATTRIBUTE_INTS,
-                                              .count = permutation->count,
-                                              .ints = inverse};
+    const struct remat_attribute attribute =
+        remat_attribute_ints("permutation", inverse, permutation->count);
     in_gradients[0] = remat_build(b, REMAT_OP_transpose, &gradient, 1, &attribute, 1, NULL);
 }
 
