@@ -210,8 +210,7 @@ static const char *const calls[] = {
 
 remat_status cuda_write_attention(struct cuda_source *s, const struct remat_operand *operands,
                                   uint32_t operand_count, const double *parameters,
-                                  uint32_t alignment, const struct remat_cuda_settings *settings,
-                                  uint64_t *blocks)
+                                  uint32_t alignment, const struct remat_cuda_settings *settings)
 {
     bool backward = s->shape != CUDA_FORWARD;
     struct attention a = read_attention(operands, operand_count, parameters, backward);
@@ -230,6 +229,6 @@ remat_status cuda_write_attention(struct cuda_source *s, const struct remat_oper
     write_constants(s, &a);
     write_operands(s, &a);
     cuda_text(s, "%s", calls[s->shape]);
-    *blocks = blocks_of(&a, s->shape);
+    s->blocks = blocks_of(&a, s->shape);
     return REMAT_OK;
 }

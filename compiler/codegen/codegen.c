@@ -115,12 +115,12 @@ static void add_words(struct emitter *e, const struct cuda_source *s)
 }
 
 /* The kernel whose body has just been written, and a launch of it. */
-static remat_status add_launch(struct emitter *e, struct cuda_source *s, uint64_t blocks)
+static remat_status add_launch(struct emitter *e, struct cuda_source *s)
 {
-    struct remat_cuda_launch launch = {.blocks = (uint32_t)blocks,
+    struct remat_cuda_launch launch = {.blocks = (uint32_t)s->blocks,
                                        .word_begin = (uint32_t)e->words.count};
     remat_text_complete(s->out);
-    if (blocks > INT32_MAX || (s->shape == CUDA_SORT && s->rows > INT32_MAX))
+    if (s->blocks > INT32_MAX || (s->shape == CUDA_SORT && s->rows > INT32_MAX))
         return remat_error(e->ctx, REMAT_ERROR_INVALID,
                            "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
                            "--loss-chunk) avoid that",
@@ -179,11 +179,11 @@ static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
         if (cuda_pass_is_empty(s))
             continue;
         cuda_write_partial_sums(s, pass);
-        REMAT_CHECK(add_launch(e, s, cuda_partial_sums_blocks(s)));
+        REMAT_CHECK(add_launch(e, s));
         if (!cuda_pass_reduces(s, pass))
             continue;
         cuda_write_column_totals(s, pass);
-        REMAT_CHECK(add_launch(e, s, cuda_divide_up(s->columns, CUDA_THREADS)));
+        REMAT_CHECK(add_launch(e, s));
     }
     return REMAT_OK;
 }
@@ -195,16 +195,13 @@ static remat_status emit_command(struct emitter *e, const struct remat_command *
     cuda_choose_layout(&s, e->settings);
     if (s.shape == CUDA_COLUMNS)
         return emit_columns(e, &s);
-    if (s.shape == CUDA_POINTWISE || s.shape == CUDA_TENSORS) {
-        cuda_write_pointwise(&s);
-        return add_launch(e, &s, cuda_pointwise_blocks(&s));
-    }
-    if (s.shape == CUDA_TEAM) {
+    if (s.shape == CUDA_TEAM)
         cuda_write_team(&s);
-        return add_launch(e, &s, cuda_team_blocks(&s));
-    }
-    cuda_write_block(&s);
-    return add_launch(e, &s, s.rows);
+    else if (s.shape == CUDA_BLOCK)
+        cuda_write_block(&s);
+    else
+        cuda_write_pointwise(&s);
+    return add_launch(e, &s);
 }
 
 /* --- named kernels --- */
@@ -304,10 +301,10 @@ static uint32_t embedding_width(const struct emitter *e, const struct remat_oper
 }
 
 /* A launch with these words behind those that every launch has. */
-static remat_status add_launch_with(struct emitter *e, struct cuda_source *s, uint64_t blocks,
+static remat_status add_launch_with(struct emitter *e, struct cuda_source *s,
                                     const struct remat_cuda_word *words, uint32_t count)
 {
-    REMAT_CHECK(add_launch(e, s, blocks));
+    REMAT_CHECK(add_launch(e, s));
     for (uint32_t w = 0; w < count; w++)
         REMAT_PUSH(e->arena, &e->words, words[w]);
     return REMAT_OK;
@@ -330,7 +327,8 @@ static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t 
         s.columns = d * digit_bits; /* the lowest bit */
         uint64_t values = (table_rows >> s.columns) + 1, most = UINT64_C(1) << digit_bits;
         cuda_write_sort(&s, table_rows, digit_bits);
-        REMAT_CHECK(add_launch_with(e, &s, values < most ? values : most, lists, 2));
+        s.blocks = values < most ? values : most;
+        REMAT_CHECK(add_launch_with(e, &s, lists, 2));
         *ids = lists[0];
     }
     return REMAT_OK;
@@ -360,11 +358,11 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
     s.width = embedding.width;
     s.rows = embedding.tokens;
     s.columns = embedding.columns;
-    uint64_t blocks =
+    s.blocks =
         cuda_divide_up(embedding.tokens * (embedding.columns / embedding.width), CUDA_THREADS);
     if (backward) {
-        blocks = cuda_divide_up(embedding.tokens, CUDA_RUN_ROWS) *
-                 cuda_divide_up(embedding.columns, 32 * embedding.width);
+        s.blocks = cuda_divide_up(embedding.tokens, CUDA_RUN_ROWS) *
+                   cuda_divide_up(embedding.columns, 32 * embedding.width);
         if (!embedding.accumulate)
             REMAT_CHECK(emit_fill(e, command, table, 0));
         REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &words[1]));
@@ -372,7 +370,7 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
     } else {
         cuda_write_gather(&s, &embedding);
     }
-    return add_launch_with(e, &s, blocks, words, 3);
+    return add_launch_with(e, &s, words, 3);
 }
 
 /* Words of its own behind those that every launch has. */
@@ -409,7 +407,8 @@ static remat_status emit_items(struct emitter *e, const struct remat_command *co
                           alignment_of(e, command)))
         return remat_error(e->ctx, REMAT_ERROR_INVALID, "kernel %s has no CUDA text",
                            remat_kernel_kind_name(e->program->kernels[command->kernel].kind));
-    REMAT_CHECK(add_launch(e, &s, cuda_divide_up(s.rows, CUDA_THREADS)));
+    s.blocks = cuda_divide_up(s.rows, CUDA_THREADS);
+    REMAT_CHECK(add_launch(e, &s));
     add_words_of(e, command);
     return REMAT_OK;
 }
@@ -432,14 +431,12 @@ static remat_status emit_attention(struct emitter *e, const struct remat_command
                                    enum cuda_shape shape)
 {
     struct cuda_source s = start_source(e, command, shape);
-    uint64_t blocks;
     if (e->code->prelude_count == 1)
         add_prelude(e, cuda_attention);
-    REMAT_CHECK(cuda_write_attention(&s, operand_of(e, command, 0),
-                                     command->operand_end - command->operand_begin,
-                                     &e->program->parameters[command->parameter_begin],
-                                     alignment_of(e, command), e->settings, &blocks));
-    REMAT_CHECK(add_launch(e, &s, blocks));
+    REMAT_CHECK(cuda_write_attention(
+        &s, operand_of(e, command, 0), command->operand_end - command->operand_begin,
+        &e->program->parameters[command->parameter_begin], alignment_of(e, command), e->settings));
+    REMAT_CHECK(add_launch(e, &s));
     add_words_of(e, command);
     if (shape != CUDA_FORWARD) {
         add_word(e, REMAT_CUDA_WORKSPACE, 0);
@@ -448,39 +445,32 @@ static remat_status emit_attention(struct emitter *e, const struct remat_command
     return REMAT_OK;
 }
 
-static double parameter_of(const struct emitter *e, const struct remat_command *command, uint32_t i)
-{
-    return e->program->parameters[command->parameter_begin + i];
-}
-
 static remat_status emit_kernel_of(struct emitter *e, const struct remat_command *command)
 {
     uint32_t last = command->operand_end - command->operand_begin - 1;
-    remat_status st = REMAT_OK;
+    const double *parameters = &e->program->parameters[command->parameter_begin];
     switch (e->program->kernels[command->kernel].kind) {
     case REMAT_KERNEL_program:
         return emit_command(e, command);
     case REMAT_KERNEL_copy:
         return emit_move(e, command, operand_of(e, command, 0), operand_of(e, command, 1));
     case REMAT_KERNEL_concat:
-        return emit_parts(e, command, last, (uint32_t)parameter_of(e, command, 0), 0);
+        return emit_parts(e, command, last, (uint32_t)parameters[0], 0);
     case REMAT_KERNEL_pad:
-        st = emit_fill(e, command, operand_of(e, command, 1), 0);
-        return st ? st
-                  : emit_parts(e, command, 1, (uint32_t)parameter_of(e, command, 0),
-                               (uint64_t)parameter_of(e, command, 1));
+        REMAT_CHECK(emit_fill(e, command, operand_of(e, command, 1), 0));
+        return emit_parts(e, command, 1, (uint32_t)parameters[0], (uint64_t)parameters[1]);
     case REMAT_KERNEL_embedding:
         return emit_embedding(e, command, false, (const uint32_t[]){0, 1, 2});
     case REMAT_KERNEL_embedding_backward:
         return emit_embedding(e, command, true, (const uint32_t[]){2, 1, 0});
     case REMAT_KERNEL_fill:
-        return emit_fill(e, command, operand_of(e, command, 0), parameter_of(e, command, 0));
+        return emit_fill(e, command, operand_of(e, command, 0), parameters[0]);
     case REMAT_KERNEL_attention:
         return emit_attention(e, command, CUDA_FORWARD);
     case REMAT_KERNEL_attention_backward:
-        for (enum cuda_shape shape = CUDA_DELTA; shape <= CUDA_QUERIES && !st; shape++)
-            st = emit_attention(e, command, shape);
-        return st;
+        for (enum cuda_shape shape = CUDA_DELTA; shape <= CUDA_QUERIES; shape++)
+            REMAT_CHECK(emit_attention(e, command, shape));
+        return REMAT_OK;
     case REMAT_KERNEL_matmul: /* cuBLASLt's */
         return REMAT_OK;
     default:

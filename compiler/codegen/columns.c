@@ -18,11 +18,6 @@ static uint64_t row_blocks(const struct cuda_source *s)
     return cuda_divide_up(s->rows, s->block_rows);
 }
 
-uint64_t cuda_partial_sums_blocks(const struct cuda_source *s)
-{
-    return tiles(s) * row_blocks(s);
-}
-
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s)
 {
     uint64_t values = s->most_reductions * row_blocks(s);
@@ -127,6 +122,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
     cuda_text(s, "}");
     if (reduces)
         write_sums(s, pass);
+    s->blocks = tiles(s) * row_blocks(s);
 }
 
 /* --- totals --- */
@@ -157,4 +153,5 @@ void cuda_write_column_totals(struct cuda_source *s, uint32_t pass)
         if (s->nodes[i].place != CUDA_NONE && cuda_made_after(&s->nodes[i]) == pass + 1)
             cuda_text(s, "store_f32(totals + (%uull * columns + column) * 4, r%u);",
                       s->nodes[i].place, i);
+    s->blocks = cuda_divide_up(s->columns, CUDA_THREADS);
 }

@@ -30,11 +30,6 @@ static uint32_t tile_rows(const struct cuda_source *s)
     return CUDA_THREADS / threads_across(s) * (slots_along_columns(s) ? 1 : s->slots);
 }
 
-uint64_t cuda_pointwise_blocks(const struct cuda_source *s)
-{
-    return cuda_divide_up(s->columns, tile_columns(s)) * cuda_divide_up(s->rows, tile_rows(s));
-}
-
 static void write_place(struct cuda_source *s)
 {
     uint32_t across = threads_across(s);
@@ -112,6 +107,7 @@ void cuda_write_pointwise(struct cuda_source *s)
     cuda_text(s, "}");
     if (s->slots > 1)
         cuda_text(s, "}");
+    s->blocks = cuda_divide_up(s->columns, tile_columns(s)) * cuda_divide_up(s->rows, tile_rows(s));
 }
 
 /* --- rows --- */
@@ -147,16 +143,6 @@ static void write_row_end(struct cuda_source *s, const char *condition)
     cuda_text(s, "if (%s) {", condition);
     cuda_write_stores_by(s, REMAT_CLASS_ROW, 0);
     cuda_text(s, "}");
-}
-
-static uint32_t team_size(const struct cuda_source *s)
-{
-    return s->width == 1 ? 32 : 64 / s->width;
-}
-
-uint64_t cuda_team_blocks(const struct cuda_source *s)
-{
-    return cuda_divide_up(s->rows, CUDA_THREADS / team_size(s));
 }
 
 static void reduce_to_lanes(struct cuda_source *s, uint32_t i)
@@ -195,7 +181,7 @@ static void write_team_pass(struct cuda_source *s, uint32_t pass)
 
 void cuda_write_team(struct cuda_source *s)
 {
-    uint32_t team = team_size(s);
+    uint32_t team = s->width == 1 ? 32 : 64 / s->width;
     cuda_text(s, "const u32 rows = (u32)arguments.word[0], columns = %llu;",
               (unsigned long long)s->columns);
     cuda_text(s, "const u32 thread = thread_index(), place = thread %% %u;", team);
@@ -214,6 +200,7 @@ void cuda_write_team(struct cuda_source *s)
         write_team_pass(s, pass);
     }
     write_row_end(s, team < 32 ? "place == 0 && row < rows" : "place == 0");
+    s->blocks = cuda_divide_up(s->rows, CUDA_THREADS / team);
 }
 
 /* --- blocks --- */
@@ -293,4 +280,5 @@ void cuda_write_block(struct cuda_source *s)
         write_block_pass(s, pass);
     }
     write_row_end(s, "thread == 0");
+    s->blocks = s->rows;
 }

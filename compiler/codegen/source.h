@@ -77,6 +77,7 @@ struct cuda_source {
     uint32_t steps;        /* to a row */
     uint32_t slots;        /* pointwise: vectors of a thread, all loaded first */
     uint32_t block_rows;   /* columns: rows that are added in one chain */
+    uint64_t blocks;       /* of the kernel just written */
     uint32_t threads;      /* of a block; 0: CUDA_THREADS */
     uint32_t shared_bytes; /* of a block of attention */
     bool stores_rows;      /* a value a row */
@@ -184,10 +185,6 @@ void cuda_write_block(struct cuda_source *s);
  * and what follows from it. */
 void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass);
 void cuda_write_column_totals(struct cuda_source *s, uint32_t pass);
-/* Blocks of the kernel just written. */
-uint64_t cuda_pointwise_blocks(const struct cuda_source *s);
-uint64_t cuda_team_blocks(const struct cuda_source *s);
-uint64_t cuda_partial_sums_blocks(const struct cuda_source *s);
 /* A row of a table for each id, and back (embedding.cu). */
 struct cuda_embedding {
     uint64_t tokens, table_rows, columns;
@@ -210,8 +207,7 @@ bool cuda_write_items(struct cuda_source *s, uint32_t kind, const struct remat_o
  * columns, the operands, the parameters and, in backward, the workspace. */
 remat_status cuda_write_attention(struct cuda_source *s, const struct remat_operand *operands,
                                   uint32_t operand_count, const double *parameters,
-                                  uint32_t alignment, const struct remat_cuda_settings *settings,
-                                  uint64_t *blocks);
+                                  uint32_t alignment, const struct remat_cuda_settings *settings);
 /* Bytes of the workspace of columns: partial sums, then the values that later passes read; of the
  * shared memory of a block, which grows with the width. */
 uint64_t cuda_columns_workspace_bytes(const struct cuda_source *s);
