@@ -16,7 +16,7 @@
 struct attention {
     const struct remat_operand *operands;
     const char *names;
-    uint32_t operand_count, q, k, lse;
+    uint32_t operand_count, q;
     uint64_t batch, heads, kv_heads, queries, keys, head_size;
     uint32_t bytes; /* of an element */
     double scale, p;
@@ -32,26 +32,22 @@ static bool is_heads(const struct attention *a, uint32_t o)
 static struct attention read_attention(const struct remat_operand *operands, uint32_t count,
                                        const double *parameters, bool backward)
 {
-    struct attention a = {.operands = operands,
-                          .operand_count = count,
-                          .names = remat_kernel_row(backward ? REMAT_KERNEL_attention_backward
-                                                             : REMAT_KERNEL_attention)
-                                       ->operands,
-                          .q = backward,
-                          .k = backward + 1u,
-                          .lse = backward + 4u,
-                          .scale = parameters[0],
-                          .causal = parameters[1] != 0,
-                          .p = parameters[2]};
-    const struct remat_operand *q = &operands[a.q], *k = &operands[a.k];
-    a.batch = (uint64_t)q->shape[0];
-    a.queries = (uint64_t)q->shape[1];
-    a.heads = (uint64_t)q->shape[2];
-    a.head_size = (uint64_t)q->shape[3];
-    a.keys = (uint64_t)k->shape[1];
-    a.kv_heads = (uint64_t)k->shape[2];
-    a.bytes = remat_dtype_bytes((remat_dtype)q->dtype);
-    return a;
+    const struct remat_operand *q = &operands[backward], *k = q + 1;
+    uint32_t kind = backward ? REMAT_KERNEL_attention_backward : REMAT_KERNEL_attention;
+    return (struct attention){.operands = operands,
+                              .operand_count = count,
+                              .names = remat_kernel_row(kind)->operands,
+                              .q = backward,
+                              .scale = parameters[0],
+                              .causal = parameters[1] != 0,
+                              .p = parameters[2],
+                              .batch = (uint64_t)q->shape[0],
+                              .queries = (uint64_t)q->shape[1],
+                              .heads = (uint64_t)q->shape[2],
+                              .head_size = (uint64_t)q->shape[3],
+                              .keys = (uint64_t)k->shape[1],
+                              .kv_heads = (uint64_t)k->shape[2],
+                              .bytes = remat_dtype_bytes((remat_dtype)q->dtype)};
 }
 
 static remat_status check(const struct cuda_source *s, const struct attention *a,

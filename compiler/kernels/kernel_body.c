@@ -297,53 +297,40 @@ void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph
  * stored register, and (b) nothing that depends on the load is needed per element in a later stage.
  */
 
-struct reach {
-    const struct remat_kernel_program *program;
-    uint16_t stages[REMAT_FUSED_INSTRUCTIONS_MAX]; /* of each instruction */
-    uint16_t
-        needed[REMAT_FUSED_INSTRUCTIONS_MAX]; /* latest stage in which it is computed per element */
-};
-
 static bool is_reduction(uint16_t opcode)
 {
     return remat_opcode_is_row_reduction(opcode) || remat_opcode_is_column_reduction(opcode);
 }
 
-static bool find_stages(struct reach *r)
+/* Fills, of each instruction, its stage and the latest one in which it is computed per element. */
+static void find_stages(const struct remat_kernel_program *p, uint16_t *stages, uint16_t *needed)
 {
-    const struct remat_kernel_program *p = r->program;
-    if (p->instruction_count > REMAT_FUSED_INSTRUCTIONS_MAX)
-        return false;
+    assert(p->instruction_count <= REMAT_FUSED_INSTRUCTIONS_MAX);
     for (uint32_t i = 0; i < p->instruction_count; i++) {
-        r->stages[i] = 0;
-        for (int a = 0; a < 3; a++) {
-            uint16_t arg = p->instructions[i].args[a];
-            if (arg == REMAT_NO_REGISTER)
-                continue;
-            uint16_t stage = (uint16_t)(r->stages[arg] +
+        const struct remat_instruction *in = &p->instructions[i];
+        stages[i] = 0;
+        for (uint32_t a = 0; a < remat_opcode_arity(in->opcode); a++) {
+            uint16_t arg = in->args[a];
+            uint16_t stage = (uint16_t)(stages[arg] +
                                         remat_opcode_is_row_reduction(p->instructions[arg].opcode));
-            if (stage > r->stages[i])
-                r->stages[i] = stage;
+            stages[i] = stage > stages[i] ? stage : stages[i];
         }
-        r->needed[i] = r->stages[i];
+        needed[i] = stages[i];
     }
     for (uint32_t i = p->instruction_count; i-- > 0;)
-        for (int a = 0; a < 3; a++) {
+        for (uint32_t a = 0; a < remat_opcode_arity(p->instructions[i].opcode); a++) {
             uint16_t arg = p->instructions[i].args[a];
-            if (arg != REMAT_NO_REGISTER && !is_reduction(p->instructions[arg].opcode) &&
-                r->needed[arg] < r->needed[i])
-                r->needed[arg] = r->needed[i];
+            if (!is_reduction(p->instructions[arg].opcode) && needed[arg] < needed[i])
+                needed[arg] = needed[i];
         }
-    return true;
 }
 
 static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint8_t *reached,
                     uint16_t except)
 {
-    for (int a = 0; a < 3; a++) {
+    for (uint32_t a = 0; a < remat_opcode_arity(p->instructions[i].opcode); a++) {
         uint16_t arg = p->instructions[i].args[a];
-        if (arg != REMAT_NO_REGISTER && reached[arg] && arg != except &&
-            !is_reduction(p->instructions[arg].opcode))
+        if (reached[arg] && arg != except && !is_reduction(p->instructions[arg].opcode))
             return true;
     }
     return false;
@@ -352,12 +339,10 @@ static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint
 static bool read_before_written(const struct remat_kernel_program *p, uint32_t read,
                                 uint32_t written)
 {
-    struct reach r;
+    uint16_t stages[REMAT_FUSED_INSTRUCTIONS_MAX], needed[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint8_t reached[REMAT_FUSED_INSTRUCTIONS_MAX], aside[REMAT_FUSED_INSTRUCTIONS_MAX];
     uint16_t def = REMAT_NO_REGISTER;
-    r.program = p; /* the rest is filled as far as there are instructions */
-    if (!find_stages(&r))
-        return false;
+    find_stages(p, stages, needed);
     for (uint32_t i = 0; i < p->instruction_count; i++)
         if (p->instructions[i].opcode == REMAT_INSTRUCTION_store &&
             p->instructions[i].operand == written)
@@ -371,9 +356,9 @@ static bool read_before_written(const struct remat_kernel_program *p, uint32_t r
         bool loads = opcode == REMAT_INSTRUCTION_load && p->instructions[i].operand == read;
         reached[i] = loads || depends(p, i, reached, REMAT_NO_REGISTER);
         aside[i] = loads || depends(p, i, aside, def);
-        if (reached[i] && !is_reduction(opcode) && r.needed[i] > r.stages[def])
+        if (reached[i] && !is_reduction(opcode) && needed[i] > stages[def])
             return false;
-        if (aside[i] && !loads && i > def && r.stages[i] == r.stages[def])
+        if (aside[i] && !loads && i > def && stages[i] == stages[def])
             return false;
     }
     return true;

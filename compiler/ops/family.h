@@ -6,6 +6,8 @@
 
 #include "ops.h"
 
+#define REMAT_FLOAT_MAX 1e30 /* of initial values and attributes, but for constants */
+
 #define MAYBE_UNUSED __attribute__((unused))
 #define OP_SHAPE(name)                                                                             \
     remat_status remat_shape_##name(MAYBE_UNUSED remat_context *ctx,                               \

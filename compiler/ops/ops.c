@@ -134,14 +134,17 @@ static remat_status check_attribute(remat_context *ctx, const struct remat_node_
     const struct key key = find_key(attribute->key);
     char name[KEY_BYTES];
     bool found = false, required;
+    if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && node->op != REMAT_OP_constant &&
+        !(fabs(attribute->f) <= REMAT_FLOAT_MAX))
+        return INVALID(ctx, "attribute \"%.100s\" is %g, expected a number from -1e30 to 1e30",
+                       key.name, attribute->f);
     while (!found && next_key(&list, name, &required))
         found = strcmp(name, key.name) == 0;
     if (!found)
         return INVALID(ctx, "unknown attribute \"%s\"", key.name);
     if (attribute->kind != key.kind)
         return INVALID(ctx, "attribute \"%s\" must be %s", key.name, kind_names[key.kind]);
-    bool infinite = node->op == REMAT_OP_constant && isinf(attribute->f);
-    if (key.kind == REMAT_ATTRIBUTE_FLOAT && !isfinite(attribute->f) && !infinite)
+    if (key.kind == REMAT_ATTRIBUTE_FLOAT && isnan(attribute->f))
         return INVALID(ctx, "attribute \"%s\" is not finite", key.name);
     if (key.flag && attribute->i != 0 && attribute->i != 1)
         return INVALID(ctx, "attribute \"%s\" is %lld, expected 0 or 1", key.name,

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-#define FLOAT_MAX 1e30 /* of initial values and attributes */
-
 struct verifier {
     remat_context *ctx;
     const struct remat_graph *graph;
@@ -58,7 +56,8 @@ static remat_status check_value(struct verifier *v, uint32_t i)
             fault = "an axis is empty";
         else if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
             fault = "the shape is too large";
-    if (!fault && !(fabs(value->init_mean) <= FLOAT_MAX && fabs(value->init_std) <= FLOAT_MAX))
+    if (!fault &&
+        !(fabs(value->init_mean) <= REMAT_FLOAT_MAX && fabs(value->init_std) <= REMAT_FLOAT_MAX))
         fault = "an initial value is beyond 1e30";
     if (!fault && value->trainable &&
         (value->role != REMAT_ROLE_PARAMETER ||
@@ -180,20 +179,6 @@ static remat_status check_inferred(struct verifier *v, uint32_t n)
     return REMAT_OK;
 }
 
-/* A constant may be any number. */
-static remat_status check_floats(struct verifier *v, const struct remat_node_info *node)
-{
-    for (uint32_t a = 0; a < node->attribute_count; a++) {
-        const struct remat_attribute *attribute = &node->attributes[a];
-        if (attribute->kind == REMAT_ATTRIBUTE_FLOAT && node->op != REMAT_OP_constant &&
-            !(fabs(attribute->f) <= FLOAT_MAX))
-            return INVALID(v->ctx,
-                           "attribute \"%.100s\" is %g, expected a number from -1e30 to 1e30",
-                           attribute->key, attribute->f);
-    }
-    return REMAT_OK;
-}
-
 static remat_status check_node(struct verifier *v, uint32_t n)
 {
     const struct remat_node_info *node = &v->graph->nodes[n];
@@ -203,7 +188,6 @@ static remat_status check_node(struct verifier *v, uint32_t n)
         return INVALID(v->ctx, "unknown phase");
     if (node->op >= REMAT_OP_COUNT || node->origin >= REMAT_OP_COUNT)
         return INVALID(v->ctx, "unknown op");
-    REMAT_CHECK(check_floats(v, node));
     REMAT_CHECK(check_inputs(v, n));
     REMAT_CHECK(check_flags(v, n));
     REMAT_CHECK(check_outputs(v, n));
