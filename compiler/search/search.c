@@ -145,6 +145,17 @@ static struct remat_proposal find_smallest_nested(const struct run *r)
     return remat_queue_step(0, low);
 }
 
+/* As many groups as layers in each: if all layers are equal, no other groups hold less. */
+static struct remat_proposal find_even_groups(const struct run *r)
+{
+    const struct remat_planner *p = r->search->planner;
+    uint32_t path = 0;
+    while (path + 1 < p->path_count &&
+           (uint64_t)p->paths[path].group * p->paths[path].group < p->model.region_count)
+        path++;
+    return remat_queue_step(path, remat_path_length(&p->paths[path]) - 1);
+}
+
 static bool try(const struct run *r, const struct remat_proposal *proposal,
                 struct remat_proposal *out)
 {
@@ -154,7 +165,7 @@ static bool try(const struct run *r, const struct remat_proposal *proposal,
 }
 
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
- * recomputation, the end of the first path, and the smallest of what it nests. */
+ * recomputation, the end of the first path, that of groups, and the smallest of what is nested. */
 static remat_status rescue(const struct run *r, struct remat_proposal *out)
 {
     const struct remat_proposal *full = &r->policies.items[0];
@@ -172,6 +183,10 @@ static remat_status rescue(const struct run *r, struct remat_proposal *out)
     found = found || try(r, full, out);
     if (!found && r->per_op) {
         step = remat_queue_step(0, remat_path_length(&r->search->planner->paths[0]) - 1);
+        found = try(r, &step, out);
+    }
+    if (!found && r->per_op) {
+        step = find_even_groups(r);
         found = try(r, &step, out);
     }
     if (!found && r->per_op) {
