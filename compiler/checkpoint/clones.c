@@ -13,47 +13,41 @@ struct extension {
     struct remat_arena *arena, *scratch;
     struct remat_clones *c;
     const struct remat_settled *s;
-    uint32_t *rerun_of[REMAT_ROUNDS_MAX]; /* by node of the given graph; REMAT_NONE: no clone */
+    uint32_t kernels, alone; /* how many; the first site of what is in none, then one by round */
     struct id_list {
         uint32_t *items;
         size_t count, capacity;
     } site, original, first_slot; /* by node */
-    struct own_list {
-        struct own_clone {
-            uint32_t original, clone;
+    struct clone_list {
+        struct clone {
+            uint32_t site, clone;
         } * items;
         size_t count, capacity;
-    } * own; /* by site: what it makes for itself beside a rerun's clones; few */
+    } * clones; /* by node of the given graph; few */
     struct {
         struct remat_clone_slot *items;
         size_t count, capacity;
     } slots;
 };
 
-/* --- sites --- */
-
-static uint32_t kernel_count(const struct extension *x)
-{
-    return x->s->kernels->count;
-}
-
-static uint32_t rerun_site(const struct extension *x, uint32_t kernel, uint32_t round)
-{
-    return round * kernel_count(x) + kernel;
-}
-
-static uint32_t kernel_of_site(const struct extension *x, uint32_t site)
-{
-    return site % kernel_count(x);
-}
-
-/* Of a site that is a rerun, else 0. */
-static uint32_t round_of_site(const struct extension *x, uint32_t site)
-{
-    return site / kernel_count(x);
-}
-
 /* --- clones --- */
+
+/* The site of a node's rerun. */
+static uint32_t rerun_site(const struct extension *x, uint32_t n, uint32_t round)
+{
+    uint32_t home = x->site.items[n];
+    return home == x->alone ? home + round : home + round * x->kernels;
+}
+
+/* The clone of a node in a site, REMAT_NONE: there is none. */
+static uint32_t find_clone(const struct extension *x, uint32_t n, uint32_t site)
+{
+    const struct clone_list *list = &x->clones[n];
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i].site == site)
+            return list->items[i].clone;
+    return REMAT_NONE;
+}
 
 static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32_t instance)
 {
@@ -74,23 +68,8 @@ static uint32_t add_clone(struct extension *x, uint32_t n, uint32_t site, uint32
     remat_graph_append_node(x->arena, g, &clone);
     REMAT_PUSH(x->scratch, &x->site, site);
     REMAT_PUSH(x->scratch, &x->original, n);
+    REMAT_PUSH(x->scratch, &x->clones[n], ((struct clone){site, out}));
     return out;
-}
-
-/* The clone of a forward node in a site that makes it for itself. */
-static uint32_t own_clone(struct extension *x, uint32_t site, uint32_t n)
-{
-    uint32_t round = round_of_site(x, site), last = round ? round : x->c->rounds;
-    uint32_t rerun = round ? x->rerun_of[round - 1][n] : REMAT_NONE;
-    struct own_list *own = &x->own[site];
-    if (!remat_is_none(rerun) && x->site.items[rerun] == site)
-        return rerun;
-    for (size_t i = 0; i < own->count; i++)
-        if (own->items[i].original == n)
-            return own->items[i].clone;
-    uint32_t clone = add_clone(x, n, site, 2 * last);
-    REMAT_PUSH(x->scratch, own, ((struct own_clone){n, clone}));
-    return clone;
 }
 
 /* A view may be cloned, and a cast that loads do, of what may be. */
@@ -113,57 +92,45 @@ static bool is_cloned(const struct extension *x, uint32_t n)
 /* A cast that loads do stays with what it casts, if that is in one kernel with its readers. */
 static uint32_t home_of(const struct extension *x, uint32_t n)
 {
-    const struct remat_node_info *node = &x->c->graph->nodes[n];
-    uint32_t producer;
+    const struct remat_graph *g = x->c->graph;
+    const struct remat_node_info *node = &g->nodes[n];
     if (!remat_is_none(node->kernel))
         return node->kernel;
     if (remat_op_has(node->op, REMAT_FACT_VIEW) || node->input_count == 0)
-        return REMAT_NONE;
-    producer = x->c->graph->values[node->inputs[0].i].node;
-    if (remat_is_none(producer) ||
-        remat_is_early(node->phase) != remat_is_early(x->c->graph->nodes[producer].phase))
-        return REMAT_NONE;
-    return x->site.items[producer];
+        return x->alone;
+    uint32_t producer = g->values[node->inputs[0].i].node;
+    bool near = !remat_is_none(producer) &&
+                remat_is_early(node->phase) == remat_is_early(g->nodes[producer].phase);
+    return near ? x->site.items[producer] : x->alone;
 }
 
 /* Room for all clones: what more there is of what sites make for themselves, views, is little. */
 static void reserve(struct extension *x)
 {
     const struct remat_graph *g = x->s->graph;
-    size_t values = 0, nodes = 0;
+    size_t clones = 0;
     for (uint32_t n = 0; n < g->node_count; n++)
-        if (is_cloned(x, n)) {
-            nodes += x->c->rounds;
-            values += x->c->rounds * (size_t)g->nodes[n].output_count;
-        }
-    for (uint32_t k = 0; k < kernel_count(x); k++)
+        clones += is_cloned(x, n) ? x->c->rounds * (size_t)g->nodes[n].output_count : 0;
+    for (uint32_t k = 0; k < x->kernels; k++)
         for (size_t i = 0; i < x->s->inlined[k].count; i++) {
-            uint32_t made = x->s->slices[x->s->inlined[k].items[i]].node_count;
             bool early = remat_is_early(x->s->kernels->kernels[k].phase);
-            nodes += early ? x->c->rounds * made : made;
-            values += early ? x->c->rounds * made : made;
+            clones += (early ? x->c->rounds : 1) *
+                      (size_t)x->s->slices[x->s->inlined[k].items[i]].node_count;
         }
-    remat_graph_reserve(x->arena, x->c->graph, g->value_count + values, g->node_count + nodes);
-    for (uint32_t n = 0; n < g->node_count; n++)
-        x->c->graph->nodes[n].kernel = x->s->kernels->kernel_of_node[n];
+    remat_graph_reserve(x->arena, x->c->graph, g->value_count + clones, g->node_count + clones);
 }
 
 static void add_reruns(struct extension *x)
 {
     for (uint32_t n = 0; n < x->c->node_count; n++) {
+        x->c->graph->nodes[n].kernel = x->s->kernels->kernel_of_node[n];
         REMAT_PUSH(x->scratch, &x->site, home_of(x, n));
         REMAT_PUSH(x->scratch, &x->original, n);
     }
-    for (uint32_t r = 0; r < x->c->rounds; r++) {
-        REMAT_NEW(x->scratch, x->rerun_of[r], x->c->node_count);
-        for (uint32_t n = 0; n < x->c->node_count; n++) {
-            uint32_t home = x->site.items[n];
-            x->rerun_of[r][n] = REMAT_NONE;
+    for (uint32_t r = 1; r <= x->c->rounds; r++)
+        for (uint32_t n = 0; n < x->c->node_count; n++)
             if (is_cloned(x, n))
-                x->rerun_of[r][n] = add_clone(
-                    x, n, remat_is_none(home) ? REMAT_NONE : rerun_site(x, home, r + 1), 2 * r + 1);
-        }
-    }
+                add_clone(x, n, rerun_site(x, n, r), 2 * r - 1);
 }
 
 /* --- who reads what --- */
@@ -177,12 +144,18 @@ static uint32_t output_of(const struct extension *x, uint32_t clone, uint32_t va
 
 static uint32_t in_round(const struct extension *x, uint32_t value, uint32_t round)
 {
-    return output_of(x, x->rerun_of[round - 1][x->c->graph->values[value].node], value);
+    uint32_t n = x->c->graph->values[value].node;
+    return output_of(x, find_clone(x, n, rerun_site(x, n, round)), value);
 }
 
+/* Of the clone of a forward node in a site that makes it for itself. */
 static uint32_t own_value(struct extension *x, uint32_t site, uint32_t value)
 {
-    return output_of(x, own_clone(x, site, x->c->graph->values[value].node), value);
+    uint32_t n = x->c->graph->values[value].node, clone = find_clone(x, n, site);
+    uint32_t round = site / x->kernels ? site / x->kernels : x->c->rounds;
+    if (remat_is_none(clone))
+        clone = add_clone(x, n, site, 2 * round);
+    return output_of(x, clone, value);
 }
 
 /* What an input of a node of the site reads, by decision. */
@@ -191,7 +164,7 @@ static struct remat_clone_slot resolve(struct extension *x, uint32_t site, uint3
     const struct remat_node_info *node = &x->c->graph->nodes[x->c->graph->values[v].node];
     struct remat_trace trace = remat_settled_trace(x->s, (remat_value){v});
     struct remat_clone_slot out = {.root = trace.root, .reads = {v, v, v}};
-    uint32_t round = round_of_site(x, site), kernel = kernel_of_site(x, site);
+    uint32_t round = site / x->kernels, kernel = site % x->kernels;
     if (remat_is_none(trace.root) || x->s->standing[trace.root] == REMAT_STANDING_FIXED)
         return out;
     bool candidate = remat_is_candidate(x->s, trace.root);
@@ -216,7 +189,7 @@ static struct remat_clone_slot resolve_alone(struct extension *x, uint32_t n, ui
     const struct remat_node_info *node = &x->c->graph->nodes[n];
     struct remat_clone_slot out = {.reads = {v, v, v}};
     uint32_t site = x->site.items[n];
-    if (!remat_is_none(site)) {
+    if (site < x->alone) {
         out.reads[0] = out.reads[1] = out.reads[2] = own_value(x, site, v);
         return out;
     }
@@ -249,8 +222,7 @@ static void add_slots(struct extension *x, uint32_t n)
     uint32_t site = x->site.items[n], count = remat_op_reads(&g->nodes[n]);
     bool absorbed = remat_is_none(g->nodes[n].kernel);
     REMAT_PUSH(x->scratch, &x->first_slot, (uint32_t)x->slots.count);
-    if (remat_is_early(g->nodes[n].phase) ||
-        (absorbed && !remat_is_none(site) && !g->nodes[n].instance))
+    if (remat_is_early(g->nodes[n].phase) || (absorbed && site < x->alone && !g->nodes[n].instance))
         return;
     remat_value *inputs =
         remat_copy(x->arena, g->nodes[n].inputs, g->nodes[n].input_count, sizeof *inputs);
@@ -302,7 +274,7 @@ static uint32_t find_tail(const struct extension *x)
 
 static uint32_t find_tail_kernel(const struct extension *x)
 {
-    uint32_t k = kernel_count(x);
+    uint32_t k = x->kernels;
     while (k > 0 && x->s->kernels->kernels[k - 1].nodes[0].i >= x->c->tail)
         k--;
     return k;
@@ -355,9 +327,9 @@ static void list_sites(struct extension *x)
     struct remat_clones *c = x->c;
     uint32_t count = c->graph->node_count, *order, *keys;
     c->site = remat_copy(x->arena, x->site.items, count, sizeof *c->site);
-    c->site_count = (1 + c->rounds) * kernel_count(x);
+    c->site_count = x->alone;
     for (uint32_t n = 0; n < count; n++)
-        if (remat_is_none(c->site[n]))
+        if (c->site[n] >= x->alone)
             c->site[n] = c->site_count++;
     remat_group(x->scratch, x->original.items, count, c->node_count, &order);
     REMAT_NEW(x->scratch, keys, count);
@@ -371,19 +343,21 @@ static void list_sites(struct extension *x)
 void remat_clones_create(struct remat_arena *arena, const struct remat_settled *settled,
                          uint32_t rounds, struct remat_clones *out)
 {
-    struct extension x = {
-        .arena = arena, .scratch = remat_scratch_open(arena->ctx), .c = out, .s = settled};
     const struct remat_graph *graph = settled->graph;
-    *out = (struct remat_clones){.settled = settled,
-                                 .node_count = graph->node_count,
-                                 .value_count = graph->value_count,
-                                 .rounds = rounds};
+    struct extension x = {.arena = arena,
+                          .scratch = remat_scratch_open(arena->ctx),
+                          .c = out,
+                          .s = settled,
+                          .kernels = settled->kernels->count,
+                          .alone = (1 + rounds) * settled->kernels->count};
+    *out = (struct remat_clones){
+        .settled = settled, .node_count = graph->node_count, .rounds = rounds};
     REMAT_NEW(arena, out->graph, 1);
     *out->graph = *graph;
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
     reserve(&x);
-    REMAT_NEW(x.scratch, x.own, (1 + rounds) * (size_t)kernel_count(&x));
+    REMAT_NEW(x.scratch, x.clones, graph->node_count);
     add_reruns(&x);
     for (uint32_t n = 0; n < out->graph->node_count; n++) /* which adds clones */
         add_slots(&x, n);

@@ -23,9 +23,9 @@ struct remat_clones {
     struct remat_graph *graph;
     const struct remat_settled *settled;
     uint32_t rounds;
-    uint32_t node_count, value_count; /* of the given graph */
-    uint32_t tail;                    /* nodes from here on are the same under every decision */
-    uint32_t tail_kernel;             /* and so are kernels, in order of their last nodes */
+    uint32_t node_count;  /* of the given graph */
+    uint32_t tail;        /* nodes from here on are the same under every decision */
+    uint32_t tail_kernel; /* and so are kernels, in order of their last nodes */
     /* private */
     uint32_t *site;    /* by node: its kernel, a rerun, or one of its own */
     uint32_t *node_of; /* by value: that computes it, REMAT_NONE: given */

@@ -16,6 +16,9 @@ struct need { /* a site needs `root` for the slice of `made`, where the task of 
     uint32_t root, made;
     uint32_t leaf; /* what it loads at least for the root: that, or what that is made of */
     double leaf_ps;
+    /* Of the first need with the leaf: its extra, and the least of their leaf_ps. */
+    uint32_t extra;
+    double least_ps;
 };
 
 struct builder {
@@ -220,22 +223,12 @@ static void find_leaf(const struct builder *b, uint32_t kernel, bool rerun, stru
     need->leaf_ps = fmin(most_ps, need->leaf_ps);
 }
 
-/* An extra for each leaf. */
-struct charges {
-    struct charge {
-        uint32_t leaf, node;
-        double least_ps;
-    } * items;
-    size_t count, capacity;
-};
-
-static struct charge *find_charge(struct builder *b, struct charges *list, const struct need *need)
+static struct need *first_with_leaf(const struct builder *b, const struct need *need)
 {
-    for (size_t c = 0; c < list->count; c++)
-        if (list->items[c].leaf == need->leaf)
-            return &list->items[c];
-    REMAT_PUSH(b->arena, list, ((struct charge){.leaf = need->leaf, .least_ps = need->leaf_ps}));
-    return &list->items[list->count - 1];
+    struct need *first = b->needs.items;
+    while (first->leaf != need->leaf || first->leaf_ps == 0)
+        first++;
+    return first;
 }
 
 /* What of a need is beyond the charge for its leaf: paid where the site loads the root itself. */
@@ -257,25 +250,26 @@ static void add_rest(struct builder *b, uint32_t kernel, bool rerun, const struc
  * not, the rest. */
 static void add_loads(struct builder *b, uint32_t kernel, bool rerun)
 {
-    struct charges list = {0};
     struct need *needs = b->needs.items;
     for (size_t n = 0; n < b->needs.count; n++) {
         find_leaf(b, kernel, rerun, &needs[n]);
+        needs[n].least_ps = needs[n].leaf_ps;
         if (needs[n].leaf_ps > 0) {
-            struct charge *charge = find_charge(b, &list, &needs[n]);
-            charge->least_ps = fmin(charge->least_ps, needs[n].leaf_ps);
+            struct need *first = first_with_leaf(b, &needs[n]);
+            first->least_ps = fmin(first->least_ps, needs[n].leaf_ps);
         }
     }
-    for (size_t c = 0; c < list.count; c++)
-        list.items[c].node = add_extra(b, list.items[c].least_ps);
+    for (size_t n = 0; n < b->needs.count; n++)
+        if (needs[n].leaf_ps > 0 && first_with_leaf(b, &needs[n]) == &needs[n])
+            needs[n].extra = add_extra(b, needs[n].least_ps);
     for (size_t n = 0; n < b->needs.count; n++) {
         uint32_t root = needs[n].root;
         double charged = 0, all = INFINITY;
         bool first = true;
         if (needs[n].leaf_ps > 0) {
-            const struct charge *charge = find_charge(b, &list, &needs[n]);
+            const struct need *charge = first_with_leaf(b, &needs[n]);
             charged = charge->least_ps;
-            add_arc(b, task_node(b, needs[n].made), charge->node, REMAT_BORDER_RULE);
+            add_arc(b, task_node(b, needs[n].made), charge->extra, REMAT_BORDER_RULE);
         }
         for (size_t m = 0; m < b->needs.count; m++)
             if (needs[m].root == root) {
@@ -293,7 +287,8 @@ static void need_slice(struct builder *b, uint32_t root)
 {
     const struct remat_slice *slice = &b->s->slices[root];
     for (uint32_t r = 0; r < slice->read_count; r++)
-        REMAT_PUSH(b->arena, &b->needs, ((struct need){slice->reads[r].root, root, 0, 0}));
+        REMAT_PUSH(b->arena, &b->needs,
+                   ((struct need){.root = slice->reads[r].root, .made = root}));
 }
 
 /* --- sites --- */
