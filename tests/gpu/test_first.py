@@ -59,6 +59,11 @@ def typed():
     commands = re.findall(r"^\$ (.*?)(?:  +#.*)?$", text[text.index("## Half an hour"):], re.M)
     check(all(len(command) < 2000 for command in commands), "a command is too long for the device machine")
     check(len(commands) == 4, f"docs/cuda.md has {commands}")
+    sentences = re.findall(r'"([^"]+)" \((\w+\.md)\)', " ".join(text.split()))
+    for said, name in sentences:  # what is to be corrected afterwards
+        path = ROOT / (name if name == "README.md" else f"docs/{name}")
+        check(said in " ".join(path.read_text().split()), f'{name} does not say "{said}"')
+    check(len(sentences) == 3, f"docs/cuda.md has {sentences}")
     return commands
 
 
@@ -275,6 +280,14 @@ def check_ids(work):
     check("--ids zipf" in " ".join(map(str, called[0])), f"remat-run is called with {called}")
 
 
+def check_order():
+    """What was cut off, by a GPU that hangs perhaps, comes after what was never begun."""
+    about = {"commit": "here", "gpu": "this"}
+    rows = {"hangs": stages.begun({}, about), "failed": {"status": "failed"} | about}
+    left = stages.items_left(["hangs", "failed", "new", "newer"], rows, about, once=True)
+    check(left == ["new", "newer", "hangs"], f"left are {left}")
+
+
 def check_libraries(work):
     """Found in wheels and toolkits, the driver where containers mount it unless the loader finds it."""
     root = work / "system"
@@ -335,6 +348,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_reserve(work, libraries)
     check_one_process(work, libraries)
     check_ids(work)
+    check_order()
     check_libraries(work)
     check_missing(work, libraries)
     check_torch()
