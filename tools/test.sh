@@ -25,6 +25,10 @@ run_tests() { # directory, setup of tests/meson.build, options; failures are cou
     meson test -C "$directory" --setup "$setup" --print-errorlogs "${@:3}" || true
 }
 
+sanitized() { # directory, options; the tests' run builds what they need
+    [ -f "$1/build.ninja" ] || CC=clang CXX=clang++ meson setup "$@" -Db_lundef=false
+}
+
 if $quick; then
     tools/setup.sh
     tools/build.sh build
@@ -33,12 +37,10 @@ else
     tools/setup.sh --with-torch
     tools/build.sh build
     run_tests build full
-    CC=clang CXX=clang++ tools/build.sh build-sanitize --buildtype=debugoptimized \
-        -Db_sanitize=address,undefined -Db_lundef=false
+    sanitized build-sanitize --buildtype=debugoptimized -Db_sanitize=address,undefined
     run_tests build-sanitize sanitize
-    [ -f build-thread/build.ninja ] || CC=clang CXX=clang++ meson setup build-thread --buildtype=plain \
-        -Doptimization=1 -Ddebug=true -Db_sanitize=thread -Db_lundef=false
-    run_tests build-thread thread --suite thread # builds what these tests need
+    sanitized build-thread --buildtype=plain -Doptimization=1 -Ddebug=true -Db_sanitize=thread
+    run_tests build-thread thread --suite thread
 fi
 
 # The last line is 'N passed, N failed, N skipped', summed over the runs.
