@@ -19,14 +19,6 @@ static const char *suffixed(struct divider *d, const char *name, const char *suf
     return REMAT_FORMAT(d->r.arena, "%s.%s", name, suffix);
 }
 
-static remat_value add_state(struct divider *d, const char *name, uint8_t role, remat_dtype dtype,
-                             struct remat_shape shape)
-{
-    const struct remat_value_info info = {
-        .name = name, .shape = shape, .dtype = dtype, .role = role, .node = REMAT_NONE};
-    return remat_graph_add_value(d->r.arena, d->r.to, &info);
-}
-
 static void add_update(struct divider *d, remat_value state, remat_value value)
 {
     d->r.to->updates[d->r.to->update_count++] = (struct remat_update){state, value};
@@ -37,9 +29,8 @@ static void add_update(struct divider *d, remat_value state, remat_value value)
 static void add_index(struct divider *d)
 {
     struct remat_builder *b = &d->b;
-    d->index = add_state(d, "microbatch", REMAT_ROLE_OPTIMIZER_STATE, REMAT_I32,
-                         (struct remat_shape){1, {1}});
-    d->r.to->values[d->index.i].initializer = REMAT_INIT_CONSTANT;
+    d->index = remat_add_input(b, "microbatch", REMAT_I32, (struct remat_shape){1, {1}},
+                               REMAT_ROLE_OPTIMIZER_STATE);
     b->prefix = "microbatch";
     b->name = "microbatch.first";
     d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
@@ -115,7 +106,7 @@ static void accumulate(struct divider *d, remat_value old)
     b->phase = d->r.from->nodes[info.node].phase;
     b->prefix = suffixed(d, info.name, "mean");
     b->counter = 0;
-    remat_value state = add_state(d, info.name, info.role, REMAT_F32, info.shape);
+    remat_value state = remat_add_input(b, info.name, REMAT_F32, info.shape, info.role);
     d->r.to->values[part.i].name = suffixed(d, info.name, "part");
     d->r.to->values[part.i].role = REMAT_ROLE_ACTIVATION;
     part = remat_build_cast(b, part, REMAT_F32);

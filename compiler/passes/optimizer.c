@@ -3,7 +3,7 @@
  * in which the gradients are computed, and what all of them share. Updates are f32: a bf16
  * parameter is the rounded copy of a master, which is a state. Every update flags a gradient that
  * is not finite, in the output "not_finite". */
-#include "passes.h"
+#include "rebuild.h"
 
 struct gradient {
     remat_value value, parameter;
@@ -65,20 +65,6 @@ static remat_status find_gradients(struct appender *a, const struct remat_graph 
     return REMAT_OK;
 }
 
-static remat_value add_input(struct appender *a, const char *name, remat_dtype dtype,
-                             struct remat_shape shape, uint8_t role)
-{
-    const struct remat_value_info info = {
-        .name = name,
-        .shape = shape,
-        .dtype = dtype,
-        .role = role,
-        .initializer = role == REMAT_ROLE_OPTIMIZER_STATE ? REMAT_INIT_CONSTANT : REMAT_INIT_NONE,
-        .node = REMAT_NONE,
-    };
-    return remat_graph_add_value(a->arena, a->graph, &info);
-}
-
 static void add_coefficients(struct appender *a)
 {
     const struct remat_optimizer *optimizer = &a->graph->optimizer;
@@ -89,11 +75,11 @@ static void add_coefficients(struct appender *a)
         remat_attribute_float("weight_decay", optimizer->weight_decay),
     };
     remat_value inputs[2];
-    inputs[0] = add_input(a, "lr", REMAT_F32, one, REMAT_ROLE_INPUT);
+    inputs[0] = remat_add_input(&a->b, "lr", REMAT_F32, one, REMAT_ROLE_INPUT);
     a->coefficients = inputs[0];
     if (optimizer->kind == REMAT_OPTIMIZER_SGD)
         return;
-    inputs[1] = add_input(a, "step", REMAT_I32, one, REMAT_ROLE_INPUT);
+    inputs[1] = remat_add_input(&a->b, "step", REMAT_I32, one, REMAT_ROLE_INPUT);
     a->b.name = "adamw.coefficients";
     a->coefficients =
         remat_build(&a->b, REMAT_OP_adamw_coefficients, inputs, 2, attributes, 3, NULL);
@@ -114,7 +100,7 @@ static void add_flag(struct appender *a)
 {
     const struct remat_shape one = {1, {1}};
     const struct remat_attribute count = remat_attribute_int("count", 1);
-    remat_value state = add_input(a, REMAT_NOT_FINITE, REMAT_I32, one, REMAT_ROLE_OUTPUT);
+    remat_value state = remat_add_input(&a->b, REMAT_NOT_FINITE, REMAT_I32, one, REMAT_ROLE_OUTPUT);
     a->b.scope = 0;
     a->flag = remat_build(&a->b, REMAT_OP_advance, &state, 1, &count, 1, NULL);
 }
@@ -123,7 +109,7 @@ static remat_value add_state(struct appender *a, remat_value parameter, const ch
 {
     const struct remat_value_info *of = &a->graph->values[parameter.i];
     const char *name = REMAT_FORMAT(a->arena, "%s.%s", of->name, suffix);
-    return add_input(a, name, REMAT_F32, of->shape, REMAT_ROLE_OPTIMIZER_STATE);
+    return remat_add_input(&a->b, name, REMAT_F32, of->shape, REMAT_ROLE_OPTIMIZER_STATE);
 }
 
 /* What is updated in f32: the parameter itself, or its master copy, which starts with the values

@@ -131,3 +131,17 @@ uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *
     }
     return uses;
 }
+
+remat_value remat_add_input(struct remat_builder *b, const char *name, remat_dtype dtype,
+                            struct remat_shape shape, uint8_t role)
+{
+    const struct remat_value_info info = {
+        .name = name,
+        .shape = shape,
+        .dtype = dtype,
+        .role = role,
+        .initializer = role == REMAT_ROLE_OPTIMIZER_STATE ? REMAT_INIT_CONSTANT : REMAT_INIT_NONE,
+        .node = REMAT_NONE,
+    };
+    return remat_graph_add_value(b->arena, b->graph, &info);
+}

@@ -27,6 +27,10 @@ void remat_rebuild_live(struct remat_rebuild *r);
 /* Outputs and updates. */
 struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r);
 
+/* A graph input that a pass adds; a state starts with 0. */
+remat_value remat_add_input(struct remat_builder *builder, const char *name, remat_dtype dtype,
+                            struct remat_shape shape, uint8_t role);
+
 /* Of each value of a graph: how many nodes' inputs, graph outputs and updates name it. */
 uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
 

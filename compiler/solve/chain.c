@@ -32,7 +32,6 @@ struct remat_chain {
     uint32_t count;        /* of forward nodes */
     uint32_t points_max;
     uint32_t *group_begin, *group;          /* CSR: backward nodes by group */
-    uint64_t *peaks;                        /* by group: see group_peak */
     bool *reads_before;                     /* by group: it reads the value before its own */
     uint64_t *held;                         /* backward bytes live before a group runs */
     uint64_t *around;                       /* backward bytes and workspace during a run, by node */
@@ -65,11 +64,10 @@ static uint64_t base_bytes(const struct remat_chain *c, uint32_t a)
 }
 
 /* Bytes while group b runs, its own forward value live, without the one before it when `alone`. */
-static uint64_t weigh_group(const struct remat_chain *c, uint32_t b, bool base, bool alone)
+static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, bool alone)
 {
     const struct remat_problem *p = c->problem;
-    uint64_t peak = 0, before = alone ? 0 : base_bytes(c, b), own = 0;
-    before = base ? before : 0;
+    uint64_t peak = 0, before = base && !alone ? base_bytes(c, b) : 0, own = 0;
     for (uint32_t i = c->group_begin[b + 1]; i-- > c->group_begin[b];) {
         uint32_t v = c->group[i];
         if (remat_problem_reads(p, v, b))
@@ -80,21 +78,6 @@ static uint64_t weigh_group(const struct remat_chain *c, uint32_t b, bool base, 
             peak = c->around[v] + own + before;
     }
     return peak;
-}
-
-static uint64_t group_peak(const struct remat_chain *c, uint32_t b, bool base, bool alone)
-{
-    return c->peaks[4 * b + 2 * base + alone];
-}
-
-static void weigh_groups(struct remat_chain *c)
-{
-    for (uint32_t b = 0; b < c->count; b++) {
-        for (uint32_t kind = 0; kind < 4; kind++)
-            c->peaks[4 * b + kind] = weigh_group(c, b, kind >> 1, kind & 1);
-        for (uint32_t i = c->group_begin[b]; b > 0 && i < c->group_begin[b + 1]; i++)
-            c->reads_before[b] |= remat_problem_reads(c->problem, c->group[i], b - 1);
-    }
 }
 
 /* --- lists of points --- */
@@ -352,29 +335,18 @@ static bool look_at_reads(const struct remat_problem *p, uint32_t v, uint32_t fo
 }
 
 /* Assigns backward nodes to groups, as if the first `forward` nodes were the forward ones. */
-static bool divide(struct remat_chain *c, uint32_t forward)
+static bool divide(struct remat_chain *c, uint32_t forward, uint32_t *group_of)
 {
     const struct remat_problem *p = c->problem;
     uint32_t group = forward - 1, largest;
-    memset(c->group_begin, 0, ((size_t)p->node_count + 1) * sizeof *c->group_begin);
     c->work += p->node_count / 16;
     for (uint32_t v = forward; v < p->node_count; v++) {
         c->work += 1 + remat_problem_input_count(p, v);
         if (!look_at_reads(p, v, forward, &largest) || (largest != UINT32_MAX && largest > group))
             return false;
         group = largest == UINT32_MAX ? group : largest;
-        c->group_begin[group]++;
+        group_of[v] = group;
     }
-    /* Groups descend while their nodes ascend: fill them from the last one on. */
-    for (uint32_t i = forward, at = forward; i-- > 0;) {
-        uint32_t size = c->group_begin[i];
-        for (uint32_t k = 0; k < size; k++)
-            c->group[p->node_count - forward - (at - forward) - size + k] = at + k;
-        at += size;
-        c->group_begin[i] = p->node_count - at;
-    }
-    c->group_begin[forward] = p->node_count - forward;
-    c->count = forward;
     return true;
 }
 
@@ -386,6 +358,7 @@ static void weigh_backward(struct remat_chain *c)
         c->held[b] = live;
         for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++) {
             uint32_t v = c->group[i];
+            c->reads_before[b] |= b > 0 && remat_problem_reads(p, v, b - 1);
             live += p->bytes[v] + p->lasting[v];
             c->around[v] = live + p->workspace[v];
             if (p->user_begin[v] == p->user_begin[v + 1])
@@ -403,7 +376,7 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
                                      uint64_t budget_max, struct remat_deadline *deadline)
 {
     struct remat_chain *c, *fine;
-    uint32_t forward = 1;
+    uint32_t forward = 1, *group_of; /* by node */
     if (p->way_count > p->node_count)
         return NULL;
     while (forward < p->node_count && !p->once[forward - 1] && p->lasting[forward - 1] == 0 &&
@@ -415,18 +388,20 @@ struct remat_chain *remat_chain_find(struct remat_arena *arena, const struct rem
     REMAT_NEW(arena, c, 1);
     *c = (struct remat_chain){
         .problem = p, .arena = arena, .budget_max = budget_max, .deadline = deadline};
-    REMAT_NEW(arena, c->group_begin, (size_t)p->node_count + 1);
-    REMAT_NEW(arena, c->group, p->node_count);
-    while (forward > 2 && !is_over(c) && !divide(c, forward))
+    REMAT_NEW(arena, group_of, p->node_count);
+    while (forward > 2 && !is_over(c) && !divide(c, forward, group_of))
         forward--;
     if (forward <= 2 || forward > FORWARD_MAX || is_over(c) || remat_deadline_expired(deadline))
         return NULL;
+    c->count = forward;
+    c->group_begin =
+        remat_group(arena, group_of + forward, p->node_count - forward, forward, &c->group);
+    for (uint32_t i = 0; i < p->node_count - forward; i++)
+        c->group[i] += forward;
     REMAT_NEW(arena, c->held, c->count);
     REMAT_NEW(arena, c->around, p->node_count);
-    REMAT_NEW(arena, c->peaks, 4 * (size_t)c->count);
     REMAT_NEW(arena, c->reads_before, c->count);
     weigh_backward(c);
-    weigh_groups(c);
     /* A coarse table first, then as fine a one as the work allows. */
     make_table(c, POINTS_MIN);
     if (c->over)

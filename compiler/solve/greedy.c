@@ -55,27 +55,40 @@ struct greedy {
     struct remat_sequence out;
 };
 
-/* Time to make v again from what is live, as far as a short look back sees. */
-static double restore_cost(struct greedy *g, uint32_t v)
+/* v, and breadth first what is missing of its inputs, and of theirs; or what has been made of it,
+ * up to what is live. Returns how many; not more than LOOK_BACK. */
+static inline uint32_t look_around(struct greedy *g, uint32_t v, bool users, uint32_t *found)
 {
     const struct remat_problem *p = g->problem;
-    uint32_t found[LOOK_BACK], count = 0;
-    double cost = 0;
+    const uint32_t *begin = users ? p->user_begin : p->input_begin;
+    const uint32_t *items = users ? p->users : p->inputs;
+    uint32_t count = 0;
     g->stamp++;
     found[count++] = v;
     for (uint32_t i = 0; i < count; i++) {
-        cost += p->time[found[i]];
-        g->work++;
-        uint32_t end = p->input_begin[found[i] + 1];
-        for (uint32_t e = p->input_begin[found[i]]; e < end && count < LOOK_BACK; e++) {
-            uint32_t u = p->inputs[e];
+        if (users && i > 0 && g->live[found[i]])
+            continue;
+        uint32_t end = begin[found[i] + 1];
+        for (uint32_t e = begin[found[i]]; e < end && count < LOOK_BACK; e++) {
+            uint32_t u = items[e];
             g->work++;
-            if (g->live[u] || g->mark[u] == g->stamp)
+            if ((users ? !g->ran[u] : g->live[u]) || g->mark[u] == g->stamp)
                 continue;
             g->mark[u] = g->stamp;
             found[count++] = u;
         }
     }
+    return count;
+}
+
+/* Time to make v again from what is live, as far as a short look back sees. */
+static double restore_cost(struct greedy *g, uint32_t v)
+{
+    uint32_t found[LOOK_BACK], count = look_around(g, v, false, found);
+    double cost = 0;
+    g->work += count;
+    for (uint32_t i = 0; i < count; i++)
+        cost += g->problem->time[found[i]];
     return cost;
 }
 
@@ -117,23 +130,7 @@ static void update(struct greedy *g, uint32_t v)
 /* v is there again: what is made from it, as far as `restore_cost` sees, is worth less. */
 static void update_users(struct greedy *g, uint32_t v)
 {
-    const struct remat_problem *p = g->problem;
-    uint32_t found[LOOK_BACK], count = 0;
-    g->stamp++;
-    found[count++] = v;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i > 0 && g->live[found[i]])
-            continue;
-        uint32_t end = p->user_begin[found[i] + 1];
-        for (uint32_t e = p->user_begin[found[i]]; e < end && count < LOOK_BACK; e++) {
-            uint32_t u = p->users[e];
-            g->work++;
-            if (!g->ran[u] || g->mark[u] == g->stamp)
-                continue;
-            g->mark[u] = g->stamp;
-            found[count++] = u;
-        }
-    }
+    uint32_t found[LOOK_BACK], count = look_around(g, v, true, found);
     for (uint32_t i = 1; i < count; i++)
         update(g, found[i]);
 }
