@@ -7,7 +7,7 @@
  * value has to be there. */
 #include "settle.h"
 
-#include "fuse_facts.h"
+#include "fuse.h"
 #include "ops.h"
 
 #include <math.h>

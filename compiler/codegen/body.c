@@ -7,38 +7,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* "$a", "$b", "$c" are the arguments. NULL: not an expression. */
-#define EXPRESSION_load       NULL
-#define EXPRESSION_load_row   NULL
-#define EXPRESSION_store      NULL
-#define EXPRESSION_constant   NULL
-#define EXPRESSION_column     NULL
-#define EXPRESSION_random     NULL
-#define EXPRESSION_row_sum    NULL
-#define EXPRESSION_row_max    NULL
-#define EXPRESSION_column_sum NULL
-#define EXPRESSION_flag       NULL
-#define EXPRESSION_add        "$a + $b"
-#define EXPRESSION_sub        "$a - $b"
-#define EXPRESSION_mul        "$a * $b"
-#define EXPRESSION_div        "$a / $b"
-#define EXPRESSION_maximum    "$a > $b ? $a : $b"
-#define EXPRESSION_minimum    "$a < $b ? $a : $b"
-#define EXPRESSION_equal      "$a == $b ? 1.0f : 0.0f"
-#define EXPRESSION_less       "$a < $b ? 1.0f : 0.0f"
-#define EXPRESSION_select     "$a != 0.0f ? $b : $c"
-#define EXPRESSION_neg        "-$a"
-#define EXPRESSION_exp        "exponential($a)"
-#define EXPRESSION_log        "logarithm($a)"
-#define EXPRESSION_sqrt       "square_root($a)"
-#define EXPRESSION_rsqrt      "1.0f / square_root($a)"
-#define EXPRESSION_tanh       "hyperbolic_tangent($a)"
-#define EXPRESSION_erf        "error_function($a)"
-#define EXPRESSION_sigmoid    "sigmoid($a)"
-#define EXPRESSION_round_bf16 "round_bf16($a)"
-
 static const char *const expressions[REMAT_INSTRUCTION_COUNT] = {
-#define INSTRUCTION(name, arity, flops, text) EXPRESSION_##name,
+#define INSTRUCTION(name, arity, flops, text) text,
 #include "instructions.def"
 #undef INSTRUCTION
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes of a sequence run in one kernel. Private to fuse*.c. */
+/* Which nodes of a sequence run in one kernel, and what it is. Private to fuse*.c and
+ * kernel_body.c. */
 #ifndef REMAT_FUSE_GROUPS_H
 #define REMAT_FUSE_GROUPS_H
 
 #include "fuse.h"
-#include "fuse_facts.h"
 
 enum remat_group_kind {
     REMAT_GROUP_POINTWISE,
@@ -57,5 +57,18 @@ static inline uint32_t remat_fuse_input(const struct remat_fuser *f,
  * others. Groups come in order of their last nodes, which is that of kernels; the nodes of each in
  * graph order. Of a graph that has kernels these are the groups. */
 void remat_fuse_collect(struct remat_fuser *f);
+
+/* --- kernel_body.c: from the nodes of one kernel to its operands and instructions --- */
+
+/* `stored[v]` tells whether value v is read outside its kernel and so must be written. Fills
+ * operands, program and parameters of a kernel whose nodes, kind and space are set. */
+void remat_program_body(struct remat_arena *arena, const struct remat_graph *graph,
+                        const uint8_t *stored, struct remat_fused_kernel *kernel);
+void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph,
+                      struct remat_fused_kernel *kernel);
+
+/* Fills `shared`. */
+void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
+                              struct remat_fused_kernel *kernel);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "clones.h"
 #include "device_description.h"
-#include "fuse_facts.h"
+#include "fuse.h"
 #include "kernel_memo.h"
 #include "place.h"
 #include "price.h"

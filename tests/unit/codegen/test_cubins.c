@@ -4,7 +4,6 @@
  *     test_cubins FOLDER_OF_DOUBLE */
 #include "check.h"
 
-#include <cubin_cache.h>
 #include <cubins.h>
 #include <dirent.h>
 #include <stdlib.h>
