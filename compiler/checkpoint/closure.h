@@ -32,12 +32,6 @@ remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
                                 const struct remat_device_description *device,
                                 const struct remat_decision *pinned, struct remat_model *out);
 
-static inline const struct remat_border_task *remat_model_task(const struct remat_model *model,
-                                                               uint32_t item)
-{
-    return &model->border.tasks[model->border.items[item].task];
-}
-
 /* The problem as it looks from the first run of a kernel, a program point: only what is read after
  * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
 struct remat_program_point {
@@ -45,8 +39,6 @@ struct remat_program_point {
     struct remat_border border;
     uint64_t other_bytes; /* beside statics and the kept items, live during the run in every plan */
 };
-void remat_model_point(struct remat_arena *arena, const struct remat_model *model, uint32_t kernel,
-                       struct remat_program_point *out);
 
 /* Kernels whose program points are worth a cut: all of the loss, and the named ones of the head's
  * and the last layer's backward pass. */

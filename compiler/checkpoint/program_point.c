@@ -8,7 +8,7 @@
 #include "ops.h"
 
 struct walker {
-    struct remat_arena *arena;
+    struct remat_arena *scratch;
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels;
     const struct remat_model *model;
@@ -110,15 +110,6 @@ static void mark_wanted(struct walker *w)
     }
 }
 
-/* New versions of states lie where the old ones do. */
-static void mark_updates(const struct walker *w, bool *seen)
-{
-    for (uint32_t u = 0; u < w->graph->update_count; u++)
-        seen[w->graph->updates[u].value.i] = true;
-    for (uint32_t o = 0; o < w->graph->output_count; o++)
-        seen[w->graph->outputs[o].i] = true;
-}
-
 /* A value that lies in memory during the run, once. */
 static void count_live(struct walker *w, uint32_t root, bool *seen)
 {
@@ -132,13 +123,17 @@ static void count_live(struct walker *w, uint32_t root, bool *seen)
 }
 
 /* What the kernel reads and, where it cannot write in place, what it writes; and what was written
- * before, is read after, and cannot be recomputed. */
+ * before, is read after, and cannot be recomputed. New versions of states lie where the old ones
+ * do. */
 static void count_others(struct walker *w)
 {
     const struct remat_fused_kernel *kernel = &w->kernels->kernels[w->out->kernel];
     bool *seen;
-    REMAT_NEW(w->arena, seen, w->graph->value_count);
-    mark_updates(w, seen);
+    REMAT_NEW(w->scratch, seen, w->graph->value_count);
+    for (uint32_t u = 0; u < w->graph->update_count; u++)
+        seen[w->graph->updates[u].value.i] = true;
+    for (uint32_t o = 0; o < w->graph->output_count; o++)
+        seen[w->graph->outputs[o].i] = true;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         uint32_t root = read_root(&kernel->operands[o]);
         if (remat_is_none(root) && kernel->kind != REMAT_KERNEL_program)
@@ -168,28 +163,30 @@ static void grant_before(struct walker *w)
             b->arcs[a].ps = 0;
 }
 
-void remat_model_point(struct remat_arena *arena, const struct remat_model *model, uint32_t kernel,
-                       struct remat_program_point *out)
+static struct remat_program_point describe(struct remat_arena *arena,
+                                           const struct remat_model *model, uint32_t kernel)
 {
     const struct remat_border *border = &model->border;
-    struct walker w = {.arena = arena,
+    struct remat_program_point out = {.kernel = kernel, .border = *border};
+    struct walker w = {.scratch = remat_scratch_open(arena->ctx),
                        .graph = model->settled->graph,
                        .kernels = model->settled->kernels,
                        .model = model,
-                       .out = out};
-    *out = (struct remat_program_point){.kernel = kernel, .border = *border};
-    out->border.items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
-    out->border.tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
-    out->border.arcs = remat_copy(arena, border->arcs, border->arc_count, sizeof *border->arcs);
-    REMAT_NEW(arena, w.before, w.graph->node_count);
-    REMAT_NEW(arena, w.after, w.graph->node_count);
-    REMAT_NEW(arena, w.read, w.graph->value_count);
+                       .out = &out};
+    out.border.items = remat_copy(arena, border->items, border->item_count, sizeof *border->items);
+    out.border.tasks = remat_copy(arena, border->tasks, border->task_count, sizeof *border->tasks);
+    out.border.arcs = remat_copy(arena, border->arcs, border->arc_count, sizeof *border->arcs);
+    REMAT_NEW(w.scratch, w.before, w.graph->node_count);
+    REMAT_NEW(w.scratch, w.after, w.graph->node_count);
+    REMAT_NEW(w.scratch, w.read, w.graph->value_count);
     find_relatives(&w);
     find_read(&w);
     mark_wanted(&w);
     count_others(&w);
     if (!remat_is_early(w.kernels->kernels[kernel].phase))
         grant_before(&w);
+    remat_scratch_close(w.scratch);
+    return out;
 }
 
 /* A layer from which the kernel reads what no other one does, REMAT_NONE: there is none. */
@@ -221,10 +218,8 @@ void remat_model_points(struct remat_arena *arena, const struct remat_model *mod
         if (!remat_is_none(layer) && !remat_is_none(last) && layer != last)
             break;
         last = remat_is_none(layer) ? last : layer;
-        if (kernel->phase != REMAT_PHASE_LOSS && !(late && kernel->kind != REMAT_KERNEL_program))
-            continue;
-        REMAT_PUSH(arena, &list, (struct remat_program_point){0});
-        remat_model_point(arena, model, k, &list.items[list.count - 1]);
+        if (kernel->phase == REMAT_PHASE_LOSS || (late && kernel->kind != REMAT_KERNEL_program))
+            REMAT_PUSH(arena, &list, describe(arena, model, k));
     }
     *out_count = (uint32_t)list.count;
     *out = list.items;
