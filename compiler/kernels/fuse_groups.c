@@ -168,17 +168,12 @@ static bool has_room(const struct remat_fuser *f, const struct remat_fuse_group 
            group->node_count + nodes <= GROUP_NODES_MAX;
 }
 
-static bool may_meet(const struct remat_fuser *f, const struct remat_fuse_group *group,
-                     const struct remat_fuse_node *node)
-{
-    return !f->within || f->within[group->first] == f->within[node - f->facts->nodes];
-}
-
 static bool can_join(const struct remat_fuser *f, uint32_t id, const struct remat_fuse_node *node)
 {
     const struct remat_fuse_group *group = &f->groups.items[id];
+    bool apart = f->within && f->within[group->first] != f->within[node - f->facts->nodes];
     if (group->kind == REMAT_GROUP_NAMED || group->consumed || group->bucket != node->bucket ||
-        !may_meet(f, group, node))
+        apart)
         return false;
     if (rounds_columns(f, id, node))
         return true;

@@ -309,31 +309,35 @@ static double compute_ns(const struct remat_graph *graph, const struct remat_fus
     }
 }
 
+/* Fills flops and moved bytes. */
 static struct remat_load load_of(const struct remat_graph *graph,
-                                 const struct remat_fused_kernel *kernel, uint64_t flops,
-                                 uint64_t bytes, const struct remat_device_description *device)
+                                 const struct remat_fused_kernel *kernel,
+                                 const struct remat_device_description *device,
+                                 struct remat_price *out)
 {
     struct again again = done_again(graph, kernel);
-    return (struct remat_load){compute_ns(graph, kernel, flops, bytes, device) +
+    out->flops = kernel_flops(graph, kernel);
+    out->moved_bytes = remat_price_value_bytes(graph, kernel, REMAT_NONE);
+    return (struct remat_load){compute_ns(graph, kernel, out->flops, out->moved_bytes, device) +
                                    (double)again.flops / device->pointwise_flops_per_ns,
-                               ((double)bytes + (double)again.bytes) / device->memory_bytes_per_ns};
+                               ((double)out->moved_bytes + (double)again.bytes) /
+                                   device->memory_bytes_per_ns};
 }
 
 struct remat_load remat_price_load(const struct remat_graph *graph,
                                    const struct remat_fused_kernel *kernel,
                                    const struct remat_device_description *device)
 {
-    return load_of(graph, kernel, kernel_flops(graph, kernel),
-                   remat_price_value_bytes(graph, kernel, REMAT_NONE), device);
+    struct remat_price price;
+    return load_of(graph, kernel, device, &price);
 }
 
 struct remat_price remat_price_kernel(const struct remat_graph *graph,
                                       const struct remat_fused_kernel *kernel,
                                       const struct remat_device_description *device)
 {
-    struct remat_price price = {.flops = kernel_flops(graph, kernel),
-                                .moved_bytes = remat_price_value_bytes(graph, kernel, REMAT_NONE)};
-    struct remat_load load = load_of(graph, kernel, price.flops, price.moved_bytes, device);
+    struct remat_price price = {0};
+    struct remat_load load = load_of(graph, kernel, device, &price);
     double ns = device->launch_ns + fmax(load.compute_ns, load.memory_ns);
     if (device->profile)
         price.source = remat_profile_time(device->profile, device, graph, kernel, price.flops,

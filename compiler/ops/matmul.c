@@ -3,21 +3,6 @@
  * length 1 is repeated, so that heads that share keys need no copy of them. */
 #include "family.h"
 
-struct extents {
-    int64_t m, n, k, batch;
-};
-
-static struct extents extents_of(const struct remat_graph *graph,
-                                 const struct remat_node_info *node)
-{
-    bool accumulates = node->op == REMAT_OP_matmul_accumulate;
-    const struct remat_shape *a = remat_input_shape(graph, node, accumulates);
-    const struct remat_shape *c = &graph->values[node->outputs[0].i].shape;
-    int64_t k = a->dims[a->rank - (remat_node_int(node, "transpose_a", 0) ? 2 : 1)];
-    int64_t m = c->rank > 1 ? c->dims[c->rank - 2] : 1, n = c->dims[c->rank - 1];
-    return (struct extents){m, n, k, remat_shape_elements(c) / (m * n)};
-}
-
 OP_SHAPE(matmul)
 {
     const struct remat_shape *x = remat_input_shape(graph, node, 0);
@@ -68,18 +53,15 @@ OP_SHAPE(linear)
     return REMAT_OK;
 }
 
+/* 2 k for each result, and a bias. */
 OP_FLOPS(matmul)
 {
-    struct extents e = extents_of(graph, node);
-    uint64_t results = (uint64_t)e.batch * (uint64_t)e.m * (uint64_t)e.n;
-    return remat_mul_saturated(results, 2 * (uint64_t)e.k);
-}
-
-OP_FLOPS(linear)
-{
-    struct extents e = extents_of(graph, node);
-    uint64_t results = (uint64_t)e.batch * (uint64_t)e.m * (uint64_t)e.n;
-    return remat_mul_saturated(results, 2 * (uint64_t)e.k + (node->input_count > 2));
+    const struct remat_shape *a =
+        remat_input_shape(graph, node, node->op == REMAT_OP_matmul_accumulate);
+    int64_t k = a->dims[a->rank - (remat_node_int(node, "transpose_a", 0) ? 2 : 1)];
+    bool biased = node->op == REMAT_OP_linear && node->input_count > 2;
+    int64_t results = remat_shape_elements(&graph->values[node->outputs[0].i].shape);
+    return remat_mul_saturated((uint64_t)results, 2 * (uint64_t)k + biased);
 }
 
 /* The gradient of b comes first: where b is a weight, it can be used up before a's is made. */

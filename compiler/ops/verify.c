@@ -78,23 +78,18 @@ static remat_status check_names(struct verifier *v)
 {
     const struct remat_value_info *values = v->graph->values;
     size_t slot_count = 16;
-    struct {
-        uint32_t hash, value; /* value + 1; 0: empty */
-    } * slots;
+    uint32_t *slots; /* value + 1; 0: empty */
     while (slot_count < 2 * (size_t)v->graph->value_count)
         slot_count *= 2;
     REMAT_NEW(v->scratch, slots, slot_count);
     for (uint32_t i = 0; i < v->graph->value_count; i++) {
         if (is_clone(v->graph, &values[i]))
             continue;
-        uint64_t hash = remat_hash_string(values[i].name, 0);
-        size_t s = hash & (slot_count - 1);
-        for (; slots[s].value; s = (s + 1) & (slot_count - 1))
-            if (slots[s].hash == (uint32_t)(hash >> 32) &&
-                strcmp(values[slots[s].value - 1].name, values[i].name) == 0)
+        size_t s = remat_hash_string(values[i].name, 0) & (slot_count - 1);
+        for (; slots[s]; s = (s + 1) & (slot_count - 1))
+            if (strcmp(values[slots[s] - 1].name, values[i].name) == 0)
                 return INVALID(v->ctx, "two values are named \"%.200s\"", values[i].name);
-        slots[s].hash = (uint32_t)(hash >> 32);
-        slots[s].value = i + 1;
+        slots[s] = i + 1;
     }
     return REMAT_OK;
 }
