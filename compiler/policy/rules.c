@@ -76,47 +76,45 @@ static const char *layer_setting(struct remat_rule_case *c)
 
 /* --- SETTINGS --- */
 
-static bool module_unknown(struct remat_rule_case *c)
+/* The first word of the list that is none of these fills the hole {value}. */
+static bool has_other_word(struct remat_rule_case *c, const char *list,
+                           bool (*is_known)(struct remat_word))
 {
     struct remat_word word;
-    const char *rest = c->settings->recompute_modules;
-    while (remat_list_next(&rest, &word)) {
-        bool known = false;
-        for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
-            known |= remat_word_is(word, remat_modules[m].name);
-        if (!known) {
+    while (remat_list_next(&list, &word))
+        if (!is_known(word)) {
             c->value = copy_word(c, word);
             return true;
         }
-    }
     return false;
+}
+
+static bool is_module(struct remat_word word)
+{
+    for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
+        if (remat_word_is(word, remat_modules[m].name))
+            return true;
+    return false;
+}
+
+static bool is_op(struct remat_word word)
+{
+    uint16_t op;
+    return remat_op_find(word.text, (size_t)word.length, &op);
 }
 
 static bool module_twice(struct remat_rule_case *c)
 {
-    struct remat_word word, other;
-    const char *rest = c->settings->recompute_modules;
-    while (remat_list_next(&rest, &word)) {
-        const char *later = rest;
-        while (remat_list_next(&later, &other))
-            if (word.length == other.length &&
-                memcmp(word.text, other.text, (size_t)word.length) == 0) {
-                c->value = copy_word(c, word);
-                return true;
-            }
-    }
-    return false;
-}
-
-static bool save_op_unknown(struct remat_rule_case *c)
-{
+    uint32_t seen = 0;
     struct remat_word word;
-    uint16_t op;
-    const char *rest = c->settings->save_ops;
-    while (remat_list_next(&rest, &word))
-        if (!remat_op_find(word.text, (size_t)word.length, &op)) {
-            c->value = copy_word(c, word);
-            return true;
+    for (const char *rest = c->settings->recompute_modules; remat_list_next(&rest, &word);)
+        for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++) {
+            if (!remat_word_is(word, remat_modules[m].name))
+                continue;
+            c->value = remat_modules[m].name;
+            if (seen >> m & 1)
+                return true;
+            seen |= 1u << m;
         }
     return false;
 }

@@ -107,15 +107,13 @@ static void print_source(struct remat_text *text, const struct remat_graph *grap
     remat_text_append(text, "%s ", remat_lex_role(info->role));
     print_name(text, graph, value);
     print_type(text, graph, info);
-    if (info->initializer == REMAT_INIT_CONSTANT) {
-        remat_text_append(text, " = constant(");
+    if (info->initializer) {
+        bool normal = info->initializer == REMAT_INIT_NORMAL;
+        remat_text_append(text, normal ? " = normal(" : " = constant(");
         print_float(text, info->init_mean);
-        remat_text_append(text, ")");
-    } else if (info->initializer == REMAT_INIT_NORMAL) {
-        remat_text_append(text, " = normal(");
-        print_float(text, info->init_mean);
-        remat_text_append(text, ", ");
-        print_float(text, info->init_std);
+        remat_text_append(text, normal ? ", " : "");
+        if (normal)
+            print_float(text, info->init_std);
         remat_text_append(text, ")");
     }
     if (info->trainable != (info->role == REMAT_ROLE_PARAMETER))
@@ -179,23 +177,21 @@ static void print_node(struct remat_text *text, const struct remat_graph *graph,
 
 static void print_optimizer(struct remat_text *text, const struct remat_optimizer *optimizer)
 {
+    const struct {
+        const char *key;
+        double value;
+    } settings[] = {{"beta1", optimizer->beta1},
+                    {"beta2", optimizer->beta2},
+                    {"epsilon", optimizer->epsilon},
+                    {"weight_decay", optimizer->weight_decay},
+                    {"clip_norm", optimizer->clip_norm}};
+    uint32_t first = optimizer->kind == REMAT_OPTIMIZER_ADAMW ? 0 : 3;
     if (optimizer->kind == REMAT_OPTIMIZER_NONE)
         return;
-    remat_text_append(text, "optimizer %s { ", remat_optimizer_name(optimizer->kind));
-    if (optimizer->kind == REMAT_OPTIMIZER_ADAMW) {
-        remat_text_append(text, "beta1 = ");
-        print_float(text, optimizer->beta1);
-        remat_text_append(text, ", beta2 = ");
-        print_float(text, optimizer->beta2);
-        remat_text_append(text, ", epsilon = ");
-        print_float(text, optimizer->epsilon);
-        remat_text_append(text, ", ");
-    }
-    remat_text_append(text, "weight_decay = ");
-    print_float(text, optimizer->weight_decay);
-    if (optimizer->clip_norm > 0) {
-        remat_text_append(text, ", clip_norm = ");
-        print_float(text, optimizer->clip_norm);
+    remat_text_append(text, "optimizer %s", remat_optimizer_name(optimizer->kind));
+    for (uint32_t k = first; k < 4 + (optimizer->clip_norm > 0); k++) {
+        remat_text_append(text, "%s %s = ", k == first ? " {" : ",", settings[k].key);
+        print_float(text, settings[k].value);
     }
     remat_text_append(text, " }\n");
 }
