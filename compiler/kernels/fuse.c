@@ -4,7 +4,6 @@
 #include "fuse.h"
 
 #include "fuse_groups.h"
-#include "kernel_memo.h"
 
 /* --- what is asked of every node --- */
 
@@ -61,6 +60,63 @@ struct remat_fuse_facts remat_fuse_facts_create(struct remat_arena *arena,
         if (graph->values[v].role == REMAT_ROLE_GRADIENT)
             REMAT_PUSH(arena, &out.lasting, v);
     return out;
+}
+
+/* --- kernels written before: those of one first node are a list, the latest found first --- */
+
+void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
+                            uint32_t node_count)
+{
+    *memo = (struct remat_kernel_memo){.arena = arena};
+    REMAT_NEW(arena, memo->first, node_count);
+}
+
+static const struct remat_fused_kernel *find_written(struct remat_kernel_memo *memo, uint32_t first,
+                                                     const uint32_t *words, uint32_t count)
+{
+    struct remat_memo_entry *entry, **link = &memo->first[first];
+    for (; (entry = *link); link = &entry->next) {
+        if (entry->word_count != count || memcmp(entry->words, words, count * sizeof *words) != 0)
+            continue;
+        *link = entry->next;
+        entry->next = memo->first[first];
+        memo->first[first] = entry;
+        return &entry->kernel;
+    }
+    return NULL;
+}
+
+static void copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *kernel)
+{
+    struct remat_view *views;
+    REMAT_NEW(arena, views, kernel->operand_count);
+    kernel->nodes = remat_copy(arena, kernel->nodes, kernel->node_count, sizeof *kernel->nodes);
+    kernel->operands =
+        remat_copy(arena, kernel->operands, kernel->operand_count, sizeof *kernel->operands);
+    for (uint32_t o = 0; o < kernel->operand_count; o++) {
+        views[o] = *kernel->operands[o].view;
+        kernel->operands[o].view = &views[o];
+    }
+    kernel->parameters =
+        remat_copy(arena, kernel->parameters, kernel->parameter_count, sizeof *kernel->parameters);
+    kernel->shared =
+        remat_copy(arena, kernel->shared, kernel->shared_count, sizeof *kernel->shared);
+    kernel->program.instructions =
+        remat_copy(arena, kernel->program.instructions, kernel->program.instruction_count,
+                   sizeof *kernel->program.instructions);
+}
+
+/* Copies the kernel and all it points to, and gives it the next id. */
+static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
+                         struct remat_fused_kernel *kernel)
+{
+    struct remat_memo_entry *entry, **first = &memo->first[kernel->nodes[0].i];
+    REMAT_NEW(memo->arena, entry, 1);
+    kernel->id = memo->count++;
+    copy_kernel(memo->arena, kernel);
+    *entry = (struct remat_memo_entry){
+        *first, count, remat_copy(memo->arena, words, count, sizeof *words), *kernel};
+    *first = entry;
 }
 
 /* --- kernels --- */
@@ -145,11 +201,11 @@ static struct remat_fused_kernel find_kernel(struct writer *w, const struct rema
         return write_kernel(w, group, nodes);
     write_key(w, nodes, group->node_count);
     const struct remat_fused_kernel *found =
-        remat_kernel_memo_find(memo, group->first, w->key.items, (uint32_t)w->key.count);
+        find_written(memo, group->first, w->key.items, (uint32_t)w->key.count);
     if (found)
         return *found;
     struct remat_fused_kernel kernel = write_kernel(w, group, nodes);
-    remat_kernel_memo_add(memo, w->key.items, (uint32_t)w->key.count, &kernel);
+    keep_written(memo, w->key.items, (uint32_t)w->key.count, &kernel);
     return kernel;
 }
 

@@ -50,7 +50,22 @@ struct remat_kernel_list {
     uint32_t *kernel_of_node;           /* by node id; REMAT_NONE for views, constants, columns */
 };
 
-struct remat_kernel_memo; /* kernel_memo.h */
+/* --- kernels that were written before: a decision changes few of them --- */
+
+struct remat_kernel_memo {
+    struct remat_arena *arena; /* outlives the memo */
+    struct remat_memo_entry {
+        struct remat_memo_entry *next; /* with the same first node */
+        uint32_t word_count;
+        const uint32_t *words;            /* its key: all that its body depends on */
+        struct remat_fused_kernel kernel; /* its id is the number of the entry */
+    } * *first;                           /* by first node: what was last found or added */
+    uint32_t count;
+};
+
+/* Of one graph. Thread-compatible. */
+void remat_kernel_memo_init(struct remat_kernel_memo *memo, struct remat_arena *arena,
+                            uint32_t node_count);
 
 /* --- what fuse asks of every node of a graph, in few bytes: many sequences of one are fused --- */
 

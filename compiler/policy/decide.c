@@ -5,7 +5,6 @@
  * module of one layer. What a group computes is recomputed, except what nodes outside it read. */
 #include "facts.h"
 #include "ops.h"
-#include "pins.h"
 #include "policy.h"
 #include "region.h"
 #include "rules.h"

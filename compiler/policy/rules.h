@@ -3,8 +3,32 @@
 #ifndef REMAT_POLICY_RULES_H
 #define REMAT_POLICY_RULES_H
 
-#include "pins.h"
+#include "facts.h"
 #include "policy.h"
+
+/* --- pins: what --save GLOB and --recompute GLOB say of each value --- */
+
+/* What a glob matched. */
+struct remat_pin_match {
+    const char *setting; /* "--save" */
+    const char *glob;
+    uint32_t matched; /* scopes or values of whatever kind */
+    uint32_t applied; /* values that it decides */
+    uint32_t example; /* a matched value that it cannot decide, REMAT_NONE: none */
+};
+
+struct remat_pins {
+    uint32_t match_count;
+    struct remat_pin_match *matches; /* --save pins first, in the order given */
+    uint32_t *save,
+        *recompute; /* by value: index into matches, REMAT_NONE. The value owns its bytes */
+};
+
+void remat_pins_match(struct remat_arena *arena, const struct remat_graph *graph,
+                      const struct remat_facts *facts, const struct remat_policy_settings *settings,
+                      struct remat_pins *out);
+
+/* --- rules --- */
 
 enum remat_rule_stage { REMAT_STAGE_SETTINGS, REMAT_STAGE_GRAPH, REMAT_STAGE_PINS };
 

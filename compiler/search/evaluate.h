@@ -8,7 +8,6 @@
 #include "clones.h"
 #include "device_description.h"
 #include "fuse.h"
-#include "kernel_memo.h"
 #include "place.h"
 #include "price.h"
 #include "sensitivity.h"
