@@ -81,22 +81,11 @@ static uint32_t find_or_add(const struct remat_rebuild *r, struct remat_index *i
     return REMAT_NONE;
 }
 
-static bool *find_named(struct remat_arena *arena, const struct remat_graph *graph)
-{
-    bool *named;
-    REMAT_NEW(arena, named, graph->value_count);
-    for (uint32_t k = 0; k < graph->output_count; k++)
-        named[graph->outputs[k].i] = true;
-    for (uint32_t k = 0; k < graph->update_count; k++)
-        named[graph->updates[k].value.i] = true;
-    return named;
-}
-
 REMAT_PASS(eliminate_common)
 {
     struct remat_index index = {0};
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    const bool *named = find_named(arena, graph);
+    const bool *named = remat_find_kept(arena, graph);
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const struct remat_node_info *node = &graph->nodes[n];
         uint32_t equal = REMAT_NONE;

@@ -28,27 +28,19 @@ static void copy_attention(struct remat_rebuild *r, uint32_t n)
             kept[node->attribute_count++] = all[a];
 }
 
-static void copy_node(struct remat_rebuild *r, uint32_t n)
-{
-    const struct remat_node_info *node = &r->from->nodes[n];
-    if (node->op == REMAT_OP_attention) {
-        copy_attention(r, n);
-        return;
-    }
-    if (node->op != REMAT_OP_dropout || is_output(r->from, node->outputs[0])) {
-        remat_rebuild_copy(r, n);
-        return;
-    }
-    r->values[node->outputs[0].i] = r->values[node->inputs[0].i];
-}
-
 REMAT_PASS(forward_only)
 {
-    struct remat_graph *all;
     struct remat_rebuild r = remat_rebuild_begin(arena, graph);
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        copy_node(&r, n);
-    all = remat_rebuild_finish(&r);
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        if (node->op == REMAT_OP_attention)
+            copy_attention(&r, n);
+        else if (node->op == REMAT_OP_dropout && !is_output(graph, node->outputs[0]))
+            r.values[node->outputs[0].i] = r.values[node->inputs[0].i];
+        else
+            remat_rebuild_copy(&r, n);
+    }
+    struct remat_graph *all = remat_rebuild_finish(&r);
     all->update_count = 0;
     all->optimizer = (struct remat_optimizer){0};
     for (uint32_t v = 0; v < all->value_count; v++)

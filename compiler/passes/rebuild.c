@@ -67,6 +67,17 @@ void remat_rebuild_replace(struct remat_rebuild *r, remat_value old, remat_value
     r->values[old.i] = value;
 }
 
+bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph)
+{
+    bool *kept;
+    REMAT_NEW(arena, kept, graph->value_count);
+    for (uint32_t k = 0; k < graph->output_count; k++)
+        kept[graph->outputs[k].i] = true;
+    for (uint32_t k = 0; k < graph->update_count; k++)
+        kept[graph->updates[k].value.i] = true;
+    return kept;
+}
+
 static bool is_needed(const struct remat_rebuild *r, const struct remat_node_info *node,
                       const bool *needed)
 {
@@ -83,13 +94,8 @@ static bool is_needed(const struct remat_rebuild *r, const struct remat_node_inf
 void remat_rebuild_live(struct remat_rebuild *r)
 {
     const struct remat_graph *from = r->from;
-    bool *needed, *live;
-    REMAT_NEW(r->arena, needed, from->value_count);
+    bool *needed = remat_find_kept(r->arena, from), *live;
     REMAT_NEW(r->arena, live, from->node_count);
-    for (uint32_t k = 0; k < from->output_count; k++)
-        needed[from->outputs[k].i] = true;
-    for (uint32_t k = 0; k < from->update_count; k++)
-        needed[from->updates[k].value.i] = true;
     for (uint32_t n = from->node_count; n-- > 0;) {
         const struct remat_node_info *node = &from->nodes[n];
         live[n] = is_needed(r, node, needed);

@@ -31,6 +31,8 @@ struct remat_graph *remat_rebuild_finish(struct remat_rebuild *r);
 remat_value remat_add_input(struct remat_builder *builder, const char *name, remat_dtype dtype,
                             struct remat_shape shape, uint8_t role);
 
+/* Of each value of a graph: whether it is an output or the new version of a state. */
+bool *remat_find_kept(struct remat_arena *arena, const struct remat_graph *graph);
 /* Of each value of a graph: how many nodes' inputs, graph outputs and updates name it. */
 uint32_t *remat_count_uses(struct remat_arena *arena, const struct remat_graph *graph);
 

@@ -33,6 +33,8 @@ static remat_status refuse(const struct builder *b, uint32_t node, const char *w
     return remat_error(b->ctx, REMAT_ERROR_INVALID, "node %u: %s", node, what);
 }
 
+#define REFUSE(b, node, ...) refuse((b), (node), REMAT_FORMAT((b)->arena, __VA_ARGS__))
+
 uint64_t remat_problem_working_set_of_way(const struct remat_problem *p, uint32_t way)
 {
     uint64_t bytes = p->bytes[p->node_of[way]] + p->workspace[way];
@@ -67,21 +69,16 @@ static remat_status check_nodes(struct builder *b)
         uint32_t u = parts->alias ? parts->alias[v] : NO_ALIAS;
         for (uint32_t e = parts->input_begin[v]; e < parts->input_begin[v + 1]; e++)
             if (parts->inputs[e] >= v)
-                return refuse(b, v,
-                              REMAT_FORMAT(b->arena,
-                                           "input %u is not an earlier node (inputs are numbers "
-                                           "below %u)",
-                                           parts->inputs[e], v));
+                return REFUSE(b, v, "input %u is not an earlier node (inputs are numbers below %u)",
+                              parts->inputs[e], v);
         b->storage[v] = v;
         if (u == NO_ALIAS)
             continue;
         if (u >= v)
-            return refuse(b, v, REMAT_FORMAT(b->arena, "alias %u is not an earlier node", u));
+            return REFUSE(b, v, "alias %u is not an earlier node", u);
         if (parts->bytes[v])
-            return refuse(b, v,
-                          REMAT_FORMAT(b->arena,
-                                       "an alias has no bytes of its own, but these are %llu",
-                                       (unsigned long long)parts->bytes[v]));
+            return REFUSE(b, v, "an alias has no bytes of its own, but these are %llu",
+                          (unsigned long long)parts->bytes[v]);
         b->storage[v] = b->storage[u];
         b->is_storage[b->storage[u]] = true;
     }
@@ -129,7 +126,7 @@ static remat_status push_fused(struct builder *b, const struct remat_way *way)
         else if (b->parts->once && b->parts->once[u])
             wrong = "may not be recomputed";
         if (wrong)
-            return refuse(b, way->node, REMAT_FORMAT(b->arena, "fused %u %s", u, wrong));
+            return REFUSE(b, way->node, "fused %u %s", u, wrong);
         b->fusing[u] = true;
         REMAT_PUSH(b->arena, &b->fused, u);
     }
@@ -142,15 +139,12 @@ static remat_status push_fused(struct builder *b, const struct remat_way *way)
 static remat_status push_way(struct builder *b, const struct remat_way *way)
 {
     size_t first = b->inputs.count, kept = first;
-    remat_status st = push_fused(b, way);
-    if (st != REMAT_OK)
-        return st;
+    REMAT_CHECK(push_fused(b, way));
     push_reads(b, way->node);
     for (uint32_t i = way->fused_count; i-- > 0;) {
         uint32_t u = b->fused.items[b->fused.count - way->fused_count + i];
         if (!b->mark[u])
-            return refuse(b, way->node,
-                          REMAT_FORMAT(b->arena, "fused %u is read by nothing in the way", u));
+            return REFUSE(b, way->node, "fused %u is read by nothing in the way", u);
         push_reads(b, u);
     }
     for (size_t i = first; i < b->inputs.count; i++) {
@@ -164,9 +158,7 @@ static remat_status push_way(struct builder *b, const struct remat_way *way)
     b->inputs.count = kept;
     sort(b->inputs.items, first, kept);
     if (kept > REMAT_PROBLEM_EDGES_MAX || b->fused.count > REMAT_PROBLEM_EDGES_MAX)
-        return refuse(
-            b, way->node,
-            REMAT_FORMAT(b->arena, "more than %u inputs up to here", REMAT_PROBLEM_EDGES_MAX));
+        return REFUSE(b, way->node, "more than %u inputs up to here", REMAT_PROBLEM_EDGES_MAX);
     return REMAT_OK;
 }
 
@@ -231,8 +223,7 @@ static remat_status add_bytes(struct builder *b, uint32_t node, uint64_t bytes)
 static remat_status add_time(struct builder *b, uint32_t node, double time)
 {
     if (!isfinite(time) || time < 0)
-        return refuse(b, node,
-                      REMAT_FORMAT(b->arena, "time %g is not a finite number from 0 on", time));
+        return REFUSE(b, node, "time %g is not a finite number from 0 on", time);
     b->time += time;
     return b->time <= 1e300 ? REMAT_OK : refuse(b, node, "times add up to more than 1e300");
 }
