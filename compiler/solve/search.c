@@ -67,19 +67,6 @@ static bool draw_chance(struct search *s, uint32_t percent)
 
 /* --- moves: true when the timeline holds a valid sequence again --- */
 
-static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int depth);
-
-static bool provide_input(struct search *s, uint32_t u, uint32_t slot, uint32_t end, int depth)
-{
-    if (end >= slot)
-        return true;
-    /* The use at `slot` is in place and counted: keeping it is what the timeline says now. */
-    bool keep = remat_timeline_max(&s->timeline, end + 1, slot) <= s->budget;
-    if (draw_chance(s, 10))
-        keep = !keep;
-    return keep || s->problem->once[u] || recompute_before(s, u, slot, depth + 1);
-}
-
 static uint32_t draw_way(struct search *s, uint32_t v)
 {
     const struct remat_problem *p = s->problem;
@@ -87,7 +74,8 @@ static uint32_t draw_way(struct search *s, uint32_t v)
     return count == 1 ? v : p->ways[first + draw_below(s, count)];
 }
 
-/* Puts a run of v just before `slot`, where a run reads v. */
+/* Puts a run of v just before `slot`, where a run reads v, and before it runs of what it reads and
+ * what there is no room to keep. */
 static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int depth)
 {
     struct remat_timeline *t = &s->timeline;
@@ -106,9 +94,17 @@ static bool recompute_before(struct search *s, uint32_t v, uint32_t slot, int de
         ends[k] = remat_timeline_live_end(t, u, remat_events_below(&t->runs[u], at) - 1);
     }
     remat_timeline_insert(t, way, at);
-    for (uint32_t k = 0; k < count && k < 64; k++)
-        if (!provide_input(s, p->inputs[first + k], at, ends[k], depth))
+    for (uint32_t k = 0; k < count && k < 64; k++) {
+        uint32_t u = p->inputs[first + k];
+        if (ends[k] >= at)
+            continue;
+        /* The use at `at` is in place and counted: keeping u is what the timeline says now. */
+        bool keep = remat_timeline_max(t, ends[k] + 1, at) <= s->budget;
+        if (draw_chance(s, 10))
+            keep = !keep;
+        if (!keep && !p->once[u] && !recompute_before(s, u, at, depth + 1))
             return false;
+    }
     return true;
 }
 
@@ -172,29 +168,23 @@ static bool drop_somewhere(struct search *s)
     return recompute_before(s, v, use, 0);
 }
 
-static void remove_unread_inputs(struct search *s, uint32_t way, uint32_t slot);
-
-/* Removes the run of u before `slot` if nothing reads it and there is another, and runs before it
- * that served only it. */
-static void remove_unread(struct search *s, uint32_t u, uint32_t slot)
-{
-    struct remat_timeline *t = &s->timeline;
-    const struct remat_events *runs = &t->runs[u];
-    size_t run = remat_events_below(runs, slot);
-    if (runs->count < 2 || run == 0)
-        return;
-    uint32_t begin = runs->items[run - 1], way = t->at[begin];
-    if (remat_timeline_live_end(t, u, run - 1) != begin)
-        return;
-    remat_timeline_remove(t, begin);
-    remove_unread_inputs(s, way, begin);
-}
-
+/* Of each input of a run at `slot` that is gone: removes the run before it if nothing reads that
+ * and there is another, and runs before that which served only it. */
 static void remove_unread_inputs(struct search *s, uint32_t way, uint32_t slot)
 {
+    struct remat_timeline *t = &s->timeline;
     const struct remat_problem *p = s->problem;
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
-        remove_unread(s, p->inputs[e], slot);
+    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
+        uint32_t u = p->inputs[e];
+        size_t run = remat_events_below(&t->runs[u], slot);
+        if (t->runs[u].count < 2 || run == 0)
+            continue;
+        uint32_t begin = t->runs[u].items[run - 1], unread = t->at[begin];
+        if (remat_timeline_live_end(t, u, run - 1) != begin)
+            continue;
+        remat_timeline_remove(t, begin);
+        remove_unread_inputs(s, unread, begin);
+    }
 }
 
 /* Another way for one run; the runs that served only the old one go. */
