@@ -255,7 +255,7 @@ def plan_table(rows):
     tau = kendall_tau([(row["predicted_ns"], row["measured_ns"]) for row in plans]) if len(plans) > 1 else None
     lines = [[row["policy"], f"{row['arena_bytes'] / 1e9:.2f}", f"{row['predicted_ns'] / 1e6:.2f}",
               f"{row['measured_ns'] / 1e6:.2f}"] for row in plans]
-    said = f"\nKendall's tau: {tau:.2f}.\n" if tau is not None else ""
+    said = f"\nKendall's tau: {'–' if tau is None else f'{tau:.2f}'}.\n"  # – where all predictions or times are equal
     return table(["plan", "arena, GB", "predicted, ms", "measured, ms"], lines) + (said if lines else "")
 
 
