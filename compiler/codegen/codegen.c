@@ -342,27 +342,19 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
                                *ids = operand_of(e, command, operands[1]),
                                *rows = operand_of(e, command, operands[2]);
     struct cuda_embedding embedding = {
-        1,
-        table->shape[0] < IDS_MAX ? (uint64_t)table->shape[0] : IDS_MAX,
-        (uint64_t)table->shape[1],
-        embedding_width(e, table, rows, backward ? 4 / cuda_dtype_bytes(rows->dtype) : 4),
-        table->dtype,
-        rows->dtype,
+        table->shape[0] < IDS_MAX ? (uint64_t)table->shape[0] : IDS_MAX, table->dtype, rows->dtype,
         backward && e->program->parameters[command->parameter_begin] != 0};
+    struct cuda_source s = start_source(e, command, backward ? CUDA_SCATTER : CUDA_GATHER);
+    s.width = embedding_width(e, table, rows, backward ? 4 / cuda_dtype_bytes(rows->dtype) : 4);
+    s.columns = (uint64_t)table->shape[1];
+    for (uint32_t k = 0; k < ids->rank; k++)
+        s.rows *= (uint64_t)ids->shape[k];
     struct remat_cuda_word words[3] = {{REMAT_CUDA_ARENA, bytes_at(e, table)},
                                        {REMAT_CUDA_ARENA, bytes_at(e, ids)},
                                        {REMAT_CUDA_ARENA, bytes_at(e, rows)}};
-    for (uint32_t k = 0; k < ids->rank; k++)
-        embedding.tokens *= (uint64_t)ids->shape[k];
-    struct cuda_source s = start_source(e, command, backward ? CUDA_SCATTER : CUDA_GATHER);
-    s.width = embedding.width;
-    s.rows = embedding.tokens;
-    s.columns = embedding.columns;
-    s.blocks =
-        cuda_divide_up(embedding.tokens * (embedding.columns / embedding.width), CUDA_THREADS);
+    s.blocks = cuda_divide_up(s.rows * (s.columns / s.width), CUDA_THREADS);
     if (backward) {
-        s.blocks = cuda_divide_up(embedding.tokens, CUDA_RUN_ROWS) *
-                   cuda_divide_up(embedding.columns, 32 * embedding.width);
+        s.blocks = cuda_divide_up(s.rows, CUDA_RUN_ROWS) * cuda_divide_up(s.columns, 32 * s.width);
         if (!embedding.accumulate)
             REMAT_CHECK(emit_fill(e, command, table, 0));
         REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &words[1]));

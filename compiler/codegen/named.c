@@ -81,8 +81,8 @@ static void write_constants(struct cuda_source *s, const struct cuda_embedding *
     cuda_text(s, "struct embedding a;");
     cuda_text(s, "a.table_rows = %lluu;", (unsigned long long)embedding->table_rows);
     cuda_text(s, "a.tokens = (u32)arguments.word[0];");
-    cuda_text(s, "a.columns = %llu;", (unsigned long long)embedding->columns);
-    cuda_text(s, "a.width = %u;", embedding->width);
+    cuda_text(s, "a.columns = %llu;", (unsigned long long)s->columns);
+    cuda_text(s, "a.width = %u;", s->width);
     cuda_text(s, "a.table = DTYPE_%s;", cuda_dtype_name(table));
     cuda_text(s, "a.rows = DTYPE_%s;", cuda_dtype_name(rows));
     cuda_text(s, "a.accumulate = %d;", embedding->accumulate);
@@ -112,7 +112,7 @@ void cuda_write_sort(struct cuda_source *s, uint64_t table_rows, uint32_t digit_
 
 void cuda_write_scatter_add(struct cuda_source *s, const struct cuda_embedding *embedding)
 {
-    cuda_text(s, "SHARED_MEMORY(shared, RUN_ROWS * (32 * %u + 1));", embedding->width);
+    cuda_text(s, "SHARED_MEMORY(shared, RUN_ROWS * (32 * %u + 1));", s->width);
     write_constants(s, embedding, embedding->table, embedding->rows);
     cuda_text(s, "add_runs(&a, table, ids, rows, shared);");
 }

@@ -186,9 +186,8 @@ void cuda_write_block(struct cuda_source *s);
 void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass);
 void cuda_write_column_totals(struct cuda_source *s, uint32_t pass);
 /* A row of a table for each id, and back (embedding.cu). */
-struct cuda_embedding {
-    uint64_t tokens, table_rows, columns;
-    uint32_t width;      /* columns that a thread has */
+struct cuda_embedding { /* s->rows tokens, s->columns; a thread has s->width of these */
+    uint64_t table_rows;
     uint8_t table, rows; /* dtypes; of what the ids are of, and of the rows */
     bool accumulate;
 };

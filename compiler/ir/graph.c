@@ -5,18 +5,22 @@
 #define LAYER_DIGITS_MAX 5
 #define SYMBOL_NAME_MAX  31
 
-/* The array with room for one more item. */
+/* The array with room for `wanted` items; where it has to grow, by as many again at least. */
 static void *reserve(struct remat_arena *arena, void *items, uint32_t count, size_t *capacity,
-                     size_t size)
+                     size_t wanted, size_t size)
 {
-    if (count < *capacity)
+    if (wanted <= *capacity)
         return items;
-    if (count >= REMAT_NONE - 1) {
+    if (wanted >= REMAT_NONE) {
         (void)remat_error(arena->ctx, REMAT_ERROR_MEMORY, "out of memory: more than %u items",
                           count);
         remat_unwind(arena->ctx);
     }
-    return remat_have(arena->ctx, remat_arena_grow(arena, items, count, capacity, size));
+    *capacity = wanted > 2 * (size_t)count + 8 ? wanted : 2 * (size_t)count + 8;
+    void *grown = remat_have(arena->ctx, remat_arena_room(arena, *capacity, size));
+    if (count)
+        memcpy(grown, items, count * size);
+    return grown;
 }
 
 #define DUPLICATE(arena, pointer, count)                                                           \
@@ -95,7 +99,7 @@ uint32_t remat_graph_scope(struct remat_arena *arena, struct remat_graph *graph,
         if (strcmp(graph->scopes[s].path, path) == 0)
             return s;
     graph->scopes = reserve(arena, graph->scopes, graph->scope_count, &graph->scope_capacity,
-                            sizeof *graph->scopes);
+                            graph->scope_count + (size_t)1, sizeof *graph->scopes);
     scope_init(arena, path, &graph->scopes[graph->scope_count]);
     return graph->scope_count++;
 }
@@ -181,25 +185,12 @@ struct remat_graph *remat_graph_create(struct remat_arena *arena, const char *na
     return graph;
 }
 
-/* The array with room for `wanted` items. */
-static void *enlarge(struct remat_arena *arena, void *items, size_t count, size_t *capacity,
-                     size_t wanted, size_t size)
-{
-    if (wanted <= *capacity)
-        return items;
-    void *grown = remat_have(arena->ctx, remat_arena_room(arena, wanted, size));
-    if (count)
-        memcpy(grown, items, count * size);
-    *capacity = wanted;
-    return grown;
-}
-
 void remat_graph_reserve(struct remat_arena *arena, struct remat_graph *graph, size_t value_count,
                          size_t node_count)
 {
-    graph->values = enlarge(arena, graph->values, graph->value_count, &graph->value_capacity,
+    graph->values = reserve(arena, graph->values, graph->value_count, &graph->value_capacity,
                             value_count, sizeof *graph->values);
-    graph->nodes = enlarge(arena, graph->nodes, graph->node_count, &graph->node_capacity,
+    graph->nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
                            node_count, sizeof *graph->nodes);
 }
 
@@ -207,7 +198,7 @@ remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph 
                                   const struct remat_value_info *info)
 {
     graph->values = reserve(arena, graph->values, graph->value_count, &graph->value_capacity,
-                            sizeof *graph->values);
+                            graph->value_count + (size_t)1, sizeof *graph->values);
     graph->values[graph->value_count] = *info;
     return (remat_value){graph->value_count++};
 }
@@ -227,7 +218,7 @@ remat_node remat_graph_append_node(struct remat_arena *arena, struct remat_graph
                                    const struct remat_node_info *info)
 {
     graph->nodes = reserve(arena, graph->nodes, graph->node_count, &graph->node_capacity,
-                           sizeof *graph->nodes);
+                           graph->node_count + (size_t)1, sizeof *graph->nodes);
 
     uint32_t id = graph->node_count++;
     struct remat_node_info *node = &graph->nodes[id];
