@@ -200,10 +200,16 @@ void cuda_write_values(struct cuda_source *s, enum cuda_variation variation, uin
 static struct cuda_name column_of_element(const struct cuda_source *s)
 {
     struct cuda_name name;
-    if (s->spacing == 1)
-        snprintf(name.text, sizeof name.text, "column + e");
-    else
-        snprintf(name.text, sizeof name.text, "column + e * %u", s->spacing);
+    snprintf(name.text, sizeof name.text, s->spacing == 1 ? "column + e" : "column + e * %u",
+             s->spacing);
+    return name;
+}
+
+/* Elements of a vector that exist. */
+static struct cuda_name count_of(const struct cuda_source *s)
+{
+    struct cuda_name name;
+    snprintf(name.text, sizeof name.text, s->tail ? "count" : "%u", s->width);
     return name;
 }
 
@@ -222,12 +228,9 @@ static void write_random(struct cuda_source *s, uint32_t i, const char *slot)
 static void write_load(struct cuda_source *s, uint32_t i, const char *slot)
 {
     const struct cuda_node *node = &s->nodes[i];
-    bool unit = s->accesses[node->access].column_stride == 1;
-    char count[16];
-    snprintf(count, sizeof count, s->tail ? "count" : "%u", s->width);
-    if (unit && s->width > 1) {
+    if (s->accesses[node->access].column_stride == 1 && s->width > 1) {
         cuda_text(s, "load_vector_%s(x%u%s, %s, %u, %s);", dtype_of(s, node), i, slot,
-                  address_of(s, node->access, "column").text, s->width, count);
+                  address_of(s, node->access, "column").text, s->width, count_of(s).text);
         return;
     }
     struct cuda_name column = column_of_element(s);
@@ -281,12 +284,9 @@ static void write_element_store(struct cuda_source *s, uint32_t i)
         cuda_text(s, "if (f%u) set_flag(p%u);", i, s->accesses[node->access].operand);
         return;
     }
-    bool unit = s->accesses[node->access].column_stride == 1;
-    char count[16];
-    snprintf(count, sizeof count, s->tail ? "count" : "%u", s->width);
-    if (unit && s->width > 1) {
+    if (s->accesses[node->access].column_stride == 1 && s->width > 1) {
         cuda_text(s, "store_vector_%s(%s, y%u, %u, %s);", dtype_of(s, node),
-                  address_of(s, node->access, "column").text, i, s->width, count);
+                  address_of(s, node->access, "column").text, i, s->width, count_of(s).text);
         return;
     }
     struct cuda_name column = column_of_element(s);

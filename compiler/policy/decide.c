@@ -28,10 +28,9 @@ struct decider {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const struct remat_policy *policy;
-    struct remat_facts facts; /* those of the ground */
-    uint32_t *group;          /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
-    bool *discard;            /* by scope: what leaves the group is recomputed as well */
-    bool *outside;            /* by root: read by a forward or loss node of another group */
+    uint32_t *group; /* by scope: of the policy, REMAT_NONE: nothing is recomputed there */
+    bool *discard;   /* by scope: what leaves the group is recomputed as well */
+    bool *outside;   /* by root: read by a forward or loss node of another group */
 };
 
 /* --- groups --- */
@@ -101,7 +100,7 @@ static void find_outside(struct decider *d)
     for (uint32_t k = 0; k < d->ground->forward_count; k++) {
         const struct remat_node_info *node = &graph->nodes[d->ground->forward[k]];
         for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t root = d->facts.root[node->inputs[i].i];
+            uint32_t root = d->ground->facts.root[node->inputs[i].i];
             const struct remat_node_info *source = producer(graph, root);
             if (source && d->group[source->scope] != d->group[node->scope])
                 d->outside[root] = true;
@@ -117,11 +116,11 @@ static void recompute_groups(struct decider *d, struct remat_decision *out)
         const struct remat_node_info *node = &d->graph->nodes[d->ground->forward[k]];
         for (uint32_t o = 0; d->group[node->scope] != REMAT_NONE && o < node->output_count; o++) {
             uint32_t v = node->outputs[o].i;
-            if (!d->facts.forward[v])
+            if (!d->ground->facts.forward[v])
                 continue;
-            bool kept = d->facts.output[v] || (d->outside[v] && !d->discard[node->scope]);
-            out->actions[v] =
-                d->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE : REMAT_ACTION_SAVE;
+            bool kept = d->ground->facts.output[v] || (d->outside[v] && !d->discard[node->scope]);
+            out->actions[v] = d->ground->facts.recomputable[v] && !kept ? REMAT_ACTION_RECOMPUTE
+                                                                        : REMAT_ACTION_SAVE;
             out->reasons[v] = "policy";
         }
     }
@@ -199,11 +198,11 @@ static void apply_pins(struct decider *d, struct remat_decision *out)
 {
     const struct remat_pins *pins = &d->ground->pins;
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
-        uint32_t v = d->ground->pinned[k], root = d->facts.root[v];
+        uint32_t v = d->ground->pinned[k], root = d->ground->facts.root[v];
         uint8_t pin = d->graph->values[v].pin;
-        if (pin == REMAT_PIN_SAVE && d->facts.forward[root])
+        if (pin == REMAT_PIN_SAVE && d->ground->facts.forward[root])
             apply_pin(d, NULL, root, REMAT_ACTION_SAVE, out);
-        else if (pin == REMAT_PIN_RECOMPUTE && d->facts.recomputable[root])
+        else if (pin == REMAT_PIN_RECOMPUTE && d->ground->facts.recomputable[root])
             apply_pin(d, NULL, root, REMAT_ACTION_RECOMPUTE, out);
     }
     for (uint32_t k = 0; k < d->ground->pinned_count; k++) {
@@ -228,7 +227,7 @@ static struct savings measure_core_attn(const struct decider *d,
 {
     struct savings s = {0};
     for (uint32_t v = 0; v < d->graph->value_count; v++) {
-        if (!d->facts.forward[v] || !d->facts.needed[v])
+        if (!d->ground->facts.forward[v] || !d->ground->facts.needed[v])
             continue;
         const struct remat_node_info *node = producer(d->graph, v);
         const struct remat_scope *scope = &d->graph->scopes[node->scope];
@@ -331,11 +330,7 @@ void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_
                          const struct remat_policy *policy, struct remat_decision *out,
                          struct remat_notes *notes)
 {
-    struct decider d = {.ground = ground,
-                        .arena = arena,
-                        .graph = ground->graph,
-                        .policy = policy,
-                        .facts = ground->facts};
+    struct decider d = {.ground = ground, .arena = arena, .graph = ground->graph, .policy = policy};
     remat_decision_create(arena, d.graph->value_count, out);
     if (policy->granularity != REMAT_POLICY_NONE) {
         find_groups(&d);
