@@ -319,30 +319,6 @@ static void change_run(struct remat_timeline *t, uint32_t way, uint32_t slot, bo
     t->steps += 1 + remat_problem_input_count(p, way);
 }
 
-/* The events of a run that goes to the slot beside its own. */
-static void relocate(struct remat_timeline *t, uint32_t from, uint32_t to)
-{
-    const struct remat_problem *p = t->problem;
-    uint32_t way = t->at[from], node = p->node_of[way], low = from < to ? from : to;
-    struct remat_events *runs = &t->runs[node];
-    runs->items[remat_events_below(runs, low)] = to;
-    for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++) {
-        struct remat_events *uses = &t->uses[p->inputs[e]];
-        uses->items[remat_events_below(uses, low)] = to;
-        note_span(t, p->inputs[e]);
-    }
-    note_span(t, node);
-    t->steps += 1 + remat_problem_input_count(p, way);
-    runs->count--; /* it becomes the last of those repeated */
-    note_repeated(t, node);
-    runs->count++;
-    note_repeated(t, node);
-    t->at[to] = way;
-    t->at[from] = REMAT_SLOT_NONE;
-    t->occupied[to / 64] |= UINT64_C(1) << to % 64;
-    t->occupied[from / 64] &= ~(UINT64_C(1) << from % 64);
-}
-
 static void record(struct remat_timeline *t, uint32_t way, uint32_t slot, bool inserted)
 {
     struct remat_timeline_change change = {way, slot, inserted};
@@ -371,15 +347,8 @@ void remat_timeline_commit(struct remat_timeline *t)
 void remat_timeline_rollback(struct remat_timeline *t)
 {
     while (t->log.count) {
-        struct remat_timeline_change c = t->log.items[--t->log.count], before = c;
-        if (t->log.count)
-            before = t->log.items[t->log.count - 1];
-        if (c.inserted && !before.inserted && before.way == c.way && before.slot == c.slot + 1) {
-            relocate(t, c.slot, before.slot);
-            t->log.count--;
-        } else {
-            change_run(t, c.way, c.slot, !c.inserted, false);
-        }
+        struct remat_timeline_change c = t->log.items[--t->log.count];
+        change_run(t, c.way, c.slot, !c.inserted, false);
     }
     while (t->undo.count) {
         struct remat_timeline_word word = t->undo.items[--t->undo.count];
@@ -431,7 +400,8 @@ static void shift(struct remat_timeline *t, uint32_t slot)
     record(t, way, slot + 1, false);
     record(t, way, slot, true);
     account_shift(t, way, slot);
-    relocate(t, slot + 1, slot);
+    change_run(t, way, slot + 1, false, false);
+    change_run(t, way, slot, true, false);
 }
 
 uint32_t remat_timeline_make_room(struct remat_timeline *t, uint32_t slot)
