@@ -8,7 +8,6 @@
 #include "amounts.h"
 #include "codegen.h"
 #include "explain.h"
-#include "front.h"
 #include "lower.h"
 #include "prepare.h"
 
@@ -99,25 +98,22 @@ static bool has_pins(const struct remat_decision *decision)
 static void describe_manual(struct pipeline *p, const struct remat_chosen *c,
                             struct remat_program *out)
 {
-    const char *flags = !c->manual || has_pins(&c->decision)
-                            ? NULL
-                            : remat_policy_megatron_flags(p->search.arena, c->manual);
+    const char *flags = NULL;
+    if (c->manual && !has_pins(&c->decision))
+        flags = remat_policy_megatron_flags(p->search.arena, c->manual);
     out->manual_policy = flags ? c->manual->name : "";
     out->manual_flags = flags ? flags : "";
-    if (flags)
-        out->manual_step_ns =
-            c->manual_ns * remat_microbatches(p->search.settings) + p->update.step_ns;
+    out->manual_step_ns = flags ? remat_search_step_ns(&p->search, c->manual_ns) : 0;
 }
 
 /* Text for CUDA, whatever the target: a plan can be executed elsewhere. Where the text cannot
  * express a command, a note says so, and no GPU can run the plan, or it is an error. */
 static remat_status emit(struct pipeline *p, struct remat_program *out)
 {
-    remat_status st = REMAT_OK;
     struct remat_cuda_settings settings = REMAT_CUDA_DEFAULTS;
     settings.workspace_bytes = out->workspace_bytes;
     remat_stopwatch_start(&p->watch);
-    st = remat_cuda_emit(p->search.ctx, p->search.arena, out, &settings, &out->cuda);
+    remat_status st = remat_cuda_emit(p->search.ctx, p->search.arena, out, &settings, &out->cuda);
     remat_stopwatch_lap(&p->watch, REMAT_LAP_EMIT);
     if (st != REMAT_ERROR_INVALID)
         return st;
@@ -128,9 +124,8 @@ static remat_status emit(struct pipeline *p, struct remat_program *out)
         return remat_error(
             p->search.ctx, REMAT_ERROR_INVALID,
             "%s: without --arch and --emit-cuda there is a plan, which no GPU can run", note);
-    st = REMAT_OK;
     REMAT_PUSH(p->search.arena, &p->search.notes, note);
-    return st;
+    return REMAT_OK;
 }
 
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
@@ -149,9 +144,8 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
     out->arena_bytes = remat_align_up(c->arena_bytes, REMAT_ALIGNMENT);
     out->settings = remat_copy(p->search.arena, s->settings, s->setting_count, sizeof *s->settings);
     out->setting_count = s->setting_count;
-    out->base_step_ns = p->evaluator.base_ns * microbatches + p->update.step_ns;
-    if (c->bound_ns)
-        out->bound_step_ns = c->bound_ns * microbatches + p->update.step_ns;
+    out->base_step_ns = remat_search_step_ns(&p->search, p->evaluator.base_ns);
+    out->bound_step_ns = remat_search_step_ns(&p->search, c->bound_ns);
     out->floor_slack_ns = c->floor_slack_ns * microbatches;
     out->floor_bytes = c->floor_bytes;
     if (out->workspace_bytes) /* GEMMs are chosen within it */
@@ -267,7 +261,6 @@ static remat_status start(struct pipeline *p)
 
 static remat_status make_plan(void *user)
 {
-    remat_status st = REMAT_OK;
     struct pipeline *p = user;
     const struct remat_compile_settings *settings = p->search.settings;
     struct remat_chosen best;
@@ -286,13 +279,11 @@ static remat_status make_plan(void *user)
     program->exact_extras = explanation.exact;
     REMAT_CHECK(describe(p, &best, program));
     REMAT_CHECK(remat_program_verify(p->search.ctx, program));
-    st = remat_program_simulate(p->search.ctx, program);
-    if (st == REMAT_ERROR_INVALID)
-        st = REMAT_ERROR_INTERNAL; /* it is our own */
-    REMAT_CHECK(st);
+    remat_status st = remat_program_simulate(p->search.ctx, program);
+    REMAT_CHECK(st == REMAT_ERROR_INVALID ? REMAT_ERROR_INTERNAL : st); /* it is our own */
     *p->program = program;
     report_laps(p);
-    return st;
+    return REMAT_OK;
 }
 
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
@@ -309,13 +300,9 @@ remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
 static remat_status find_bound(void *user)
 {
     struct pipeline *p = user;
-    *p->bound_ns = 0;
     REMAT_CHECK(start(p));
     REMAT_CHECK(remat_search_plan(&p->search));
-    if (p->search.limit_bytes >= p->search.planner->floor_bytes)
-        *p->bound_ns = remat_planner_bound(p->search.planner, p->search.limit_bytes) *
-                           remat_microbatches(p->search.settings) +
-                       p->update.step_ns;
+    *p->bound_ns = remat_search_step_ns(&p->search, p->search.state.bound_ns);
     end_planning(p);
     return REMAT_OK;
 }
@@ -331,32 +318,11 @@ remat_status remat_compile_bound(remat_context *ctx, struct remat_arena *arena,
     return remat_guard(ctx, find_bound, &p);
 }
 
-/* From the decided segment to the whole step. */
-static void complete_frontier(const struct pipeline *p, struct remat_frontier *f)
-{
-    uint64_t times = remat_microbatches(p->search.settings);
-    for (uint32_t i = 0; i < f->count; i++) {
-        f->points[i].step_ns = f->points[i].step_ns * times + p->update.step_ns;
-        if (f->bounded)
-            f->points[i].bound_ns = f->points[i].bound_ns * times + p->update.step_ns;
-    }
-    f->base_ns = f->base_ns * times + p->update.step_ns;
-    f->reserve_bytes = p->search.reserve_bytes;
-}
-
 static remat_status find_frontier(void *user)
 {
     struct pipeline *p = user;
-    const struct remat_program *plan = p->compared;
-    struct remat_frontier_point point;
     REMAT_CHECK(start(p));
-    if (plan)
-        point = (struct remat_frontier_point){.policy = plan->policy,
-                                              .live_peak_bytes = plan->peak_bytes,
-                                              .step_ns = (plan->step_ns - p->update.step_ns) /
-                                                         remat_microbatches(p->search.settings)};
-    REMAT_CHECK(remat_search_front(&p->search, plan ? &point : NULL, p->frontier));
-    complete_frontier(p, p->frontier);
+    REMAT_CHECK(remat_search_front(&p->search, p->compared, p->frontier));
     report_laps(p);
     end_planning(p);
     return REMAT_OK;

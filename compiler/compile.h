@@ -132,7 +132,7 @@ struct remat_frontier {
     uint64_t reserve_bytes; /* beside the live peak in a budget */
 };
 
-/* What remat_compile would choose from at any budget, by live peak (search/front.h); budget
+/* What remat_compile would choose from at any budget, by live peak (search/front.c); budget
  * and policies of `settings` are not looked at, pins are. `plan`, which may be NULL, is one more
  * candidate. The points lie in `arena`; there is one at least, however early the search is ended.
  * Thread-compatible; deterministic unless it is ended. */

@@ -582,7 +582,7 @@ fail:
 /* --- from a choice to a decision --- */
 
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                        const bool *keep, const struct remat_decision *pinned,
+                        const uint8_t *actions, const struct remat_decision *pinned,
                         struct remat_decision *out)
 {
     const struct remat_settled *s = model->settled;
@@ -592,9 +592,8 @@ void remat_model_decide(struct remat_arena *arena, const struct remat_model *mod
             out->actions[v] = REMAT_ACTION_RECOMPUTE;
     for (uint32_t i = 0; i < model->item_count; i++) {
         uint32_t v = model->item_value[i].i;
-        out->actions[v] = keep[i] || s->standing[v] != REMAT_STANDING_CANDIDATE
-                              ? REMAT_ACTION_SAVE
-                              : REMAT_ACTION_RECOMPUTE;
+        if (s->standing[v] == REMAT_STANDING_CANDIDATE)
+            out->actions[v] = actions[i];
         out->reasons[v] = "planner";
     }
     for (uint32_t v = 0; v < s->graph->value_count; v++)

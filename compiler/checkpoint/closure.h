@@ -45,9 +45,10 @@ struct remat_program_point {
 void remat_model_points(struct remat_arena *arena, const struct remat_model *model,
                         uint32_t *out_count, struct remat_program_point **out);
 
-/* The decision that keeps the items of `keep` and no others, on top of `pinned`. */
+/* The decision with these actions, by item, on top of `pinned`. What is kernel-internal is
+ * recomputed along with what is made of it. */
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                        const bool *keep, const struct remat_decision *pinned,
+                        const uint8_t *actions, const struct remat_decision *pinned,
                         struct remat_decision *out);
 
 #endif

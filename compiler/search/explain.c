@@ -53,7 +53,7 @@ static void find_choice(struct remat_arena *arena, const struct remat_model *mod
     find_again(arena, model, out);
     for (uint32_t i = 0; i < model->item_count; i++) {
         point.keep[i] |= border->items[i].kept || border->tasks[border->items[i].task].forbidden;
-        if (out->actions[i] == REMAT_ACTION_SAVE && !point.keep[i])
+        if (times[i] == 0 && !point.keep[i])
             out->actions[i] = out->again[i];
     }
     out->kept = point.keep;

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proposals are taken by time. Each that is priced lowers the limit for those behind it, which are
  * slower: in small graphs to just below its live peak, else to the next of evenly spaced rooms. */
-#include "front.h"
-
-#include "amounts.h"
-
 #include <stdlib.h>
 
+#include "amounts.h"
 #include "queue.h"
 
 enum {
@@ -38,8 +35,7 @@ static int compare_points(const void *a, const void *b)
     return strcmp(x->policy, y->policy);
 }
 
-/* Sorts, and drops points that another one is as small and as fast as. Times saturate, and what
- * takes that long is no plan: remat_arrange refuses it. */
+/* Sorts, and drops points that another one is as small and as fast as. */
 static void sort_points(struct points *points)
 {
     struct remat_frontier_point *items = points->items;
@@ -48,8 +44,7 @@ static void sort_points(struct points *points)
         qsort(items, points->count, sizeof *items, compare_points);
     for (size_t i = 0; i < points->count; i++) {
         const struct remat_frontier_point point = items[i];
-        if (point.step_ns >= REMAT_SEGMENT_NS_MAX ||
-            (kept > 0 && items[kept - 1].live_peak_bytes == point.live_peak_bytes))
+        if (kept > 0 && items[kept - 1].live_peak_bytes == point.live_peak_bytes)
             continue;
         while (kept > 0 && items[kept - 1].step_ns >= point.step_ns)
             kept--;
@@ -58,22 +53,22 @@ static void sort_points(struct points *points)
     points->count = kept;
 }
 
-/* Of a proposal that has been evaluated. */
-static void add_point(struct walk *w, struct remat_proposal *proposal)
+/* Of a proposal that has been evaluated. Times saturate, and what takes that long is no plan:
+ * remat_arrange refuses it. */
+static void add_point(struct walk *w, const struct remat_proposal *proposal)
 {
     struct remat_search *s = w->search;
-    struct remat_evaluation *cost = &proposal->cost;
-    if (cost->live_peak_bytes < s->fixed_live_bytes)
-        cost->live_peak_bytes = s->fixed_live_bytes;
-    REMAT_PUSH(s->arena, &w->points,
-               ((struct remat_frontier_point){.policy = proposal->name,
-                                              .live_peak_bytes = cost->live_peak_bytes,
-                                              .step_ns = cost->step_ns}));
+    uint64_t step_ns = proposal->cost.step_ns, bytes = proposal->cost.live_peak_bytes;
+    bytes = bytes < s->fixed_live_bytes ? s->fixed_live_bytes : bytes;
+    if (step_ns < REMAT_SEGMENT_NS_MAX)
+        REMAT_PUSH(s->arena, &w->points,
+                   ((struct remat_frontier_point){proposal->name, bytes,
+                                                  remat_search_step_ns(s, step_ns), 0}));
     s->state.seen_count++;
-    if (!s->state.best_ns || cost->step_ns < s->state.best_ns)
-        s->state.best_ns = cost->step_ns;
-    if (!s->state.least_bytes || cost->live_peak_bytes < s->state.least_bytes)
-        s->state.least_bytes = cost->live_peak_bytes;
+    if (!s->state.best_ns || step_ns < s->state.best_ns)
+        s->state.best_ns = step_ns;
+    if (!s->state.least_bytes || bytes < s->state.least_bytes)
+        s->state.least_bytes = bytes;
 }
 
 /* Everything saved is priced first: it says how far apart rooms are. */
@@ -87,11 +82,8 @@ static remat_status begin(struct walk *w)
                                     .order = REMAT_FASTEST_FIRST,
                                     .curve = true};
     REMAT_CHECK(remat_search_policies(s, true, &policies));
-    for (size_t i = 0; i < policies.count; i++)
-        if (policies.items[i].policy->granularity == REMAT_POLICY_NONE) {
-            remat_proposal_evaluate(s, &policies.items[i], 0);
-            add_point(w, &policies.items[i]);
-        }
+    remat_proposal_evaluate(s, &policies.items[0], 0);
+    add_point(w, &policies.items[0]);
     s->state.to_see_count = (uint32_t)policies.count;
     remat_queue_add_policies(&w->queue, &policies);
     uint32_t added = w->queue.added_count;
@@ -128,33 +120,37 @@ static void walk(struct walk *w)
     remat_queue_show(&w->queue);
 }
 
-remat_status remat_search_front(struct remat_search *s, const struct remat_frontier_point *plan,
+remat_status remat_search_front(struct remat_search *s, const struct remat_program *plan,
                                 struct remat_frontier *out)
 {
     remat_status st = REMAT_OK;
     struct walk w = {.search = s};
+    bool bounded = s->settings->solver == REMAT_SOLVER_PER_OP;
     s->scratch = remat_scratch_open(s->ctx);
     REMAT_TRY(begin(&w));
     walk(&w);
     if (plan)
-        REMAT_PUSH(s->arena, &w.points, *plan);
+        REMAT_PUSH(
+            s->arena, &w.points,
+            ((struct remat_frontier_point){plan->policy, plan->peak_bytes, plan->step_ns, 0}));
     sort_points(&w.points);
-    *out = (struct remat_frontier){.base_ns = s->evaluator->base_ns,
-                                   .points = w.points.items,
+    for (uint32_t i = 0; i < w.points.count && bounded; i++) {
+        struct remat_frontier_point *point = &w.points.items[i];
+        uint64_t bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
+        point->bound_ns = remat_search_step_ns(s, bound_ns);
+        REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
+    }
+    *out = (struct remat_frontier){.points = w.points.items,
                                    .count = (uint32_t)w.points.count,
                                    .decision_count = s->state.to_see_count,
                                    .seen_count = s->over || w.queue.rough ? s->state.seen_count
                                                                           : s->state.to_see_count,
                                    .evaluated_count = s->state.seen_count,
                                    .cut_short = s->over,
-                                   .bounded = s->settings->solver == REMAT_SOLVER_PER_OP};
-    if (out->bounded)
-        out->floor_bytes = s->planner->floor_bytes;
-    for (uint32_t i = 0; i < out->count && out->bounded; i++) {
-        struct remat_frontier_point *point = &out->points[i];
-        point->bound_ns = remat_planner_bound(s->planner, point->live_peak_bytes);
-        REMAT_TRY(remat_search_check_bound(s, point->bound_ns, point->step_ns));
-    }
+                                   .bounded = bounded,
+                                   .base_ns = remat_search_step_ns(s, s->evaluator->base_ns),
+                                   .floor_bytes = bounded ? s->planner->floor_bytes : 0,
+                                   .reserve_bytes = s->reserve_bytes};
 fail:
     remat_scratch_close(s->scratch);
     return st;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "explain.h"
-#include "infeasible.h"
 #include "prepare.h"
+#include "proposal.h"
 
 #define RESIDENTS_NAMED 5
 
@@ -130,43 +130,40 @@ static remat_status append_residents(struct remat_search *p, const struct remat_
 
 remat_status remat_infeasible(struct remat_search *p, const struct remat_proposal *proposal)
 {
-    remat_status st = REMAT_OK;
     struct remat_chosen smallest;
     struct remat_notes ignored = {0};
     uint64_t arena_bytes = proposal->cost.arena_bytes;
-    bool per_op =
-        !remat_policy_given(&p->settings->policy) && p->settings->solver == REMAT_SOLVER_PER_OP;
+    bool per_op = remat_search_per_op(p);
     uint64_t floor_bytes = per_op ? p->planner->floor_bytes : 0;
     const struct remat_arrangement *c = &smallest.arranged;
     struct remat_text residents = {.arena = p->arena};
-    const char *what = p->over ? "the smallest policy that was tried before the search was ended"
-                               : "the smallest manual policy";
-    struct remat_text proven = {.arena = p->arena};
+    const char *what = remat_policy_given(&p->settings->policy) ? "this policy"
+                       : per_op                                 ? "the smallest plan that was found"
+                       : p->over ? "the smallest policy that was tried"
+                                 : "the smallest manual policy";
+    const char *when =
+        p->over && !remat_policy_given(&p->settings->policy) ? " before the search was ended" : "";
+    const char *proven = "";
     REMAT_CHECK(remat_proposal_carry(p, proposal, &ignored, &smallest));
-    if (remat_policy_given(&p->settings->policy))
-        what = "this policy";
-    else if (per_op)
-        what = p->over ? "the smallest plan that was found before the search was ended"
-                       : "the smallest plan that was found";
     if (floor_bytes)
-        remat_text_append(&proven,
-                          ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",
-                          floor_bytes + p->reserve_bytes);
+        proven = REMAT_FORMAT(
+            p->arena, ". Proven: no choice of what to recompute needs less than %" PRIu64 " B",
+            floor_bytes + p->reserve_bytes);
     if (p->update->graph && c->lifespans.live_peak_bytes < p->update->lifespans.live_peak_bytes)
         c = p->update;
     const struct remat_lifespans *l = &c->lifespans;
     uint32_t k = c->order[l->peak_position];
     REMAT_CHECK(append_residents(p, c, &smallest.decision, &residents));
-    st = remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
-                     "budget %" PRIu64 " B is too small: %s needs %" PRIu64 " B = arena %" PRIu64
-                     " B + reserve %" PRIu64 " B (live peak %" PRIu64 " B, of it %" PRIu64
-                     " B static). Binding command: \"%s\" (%s). Largest residents: %s%s",
-                     p->settings->budget_bytes, what, arena_bytes + p->reserve_bytes, arena_bytes,
-                     p->reserve_bytes, l->live_peak_bytes, p->statics->total_bytes,
-                     c->graph->values[c->kernels.kernels[k].name.i].name,
-                     remat_phase_name(c->kernels.kernels[k].phase),
-                     residents.items ? residents.items : "none", proven.items ? proven.items : "");
-    return st;
+    return remat_error(p->ctx, REMAT_ERROR_INFEASIBLE,
+                       "budget %" PRIu64 " B is too small: %s%s needs %" PRIu64
+                       " B = arena %" PRIu64 " B + reserve %" PRIu64 " B (live peak %" PRIu64
+                       " B, of it %" PRIu64
+                       " B static). Binding command: \"%s\" (%s). Largest residents: %s%s",
+                       p->settings->budget_bytes, what, when, arena_bytes + p->reserve_bytes,
+                       arena_bytes, p->reserve_bytes, l->live_peak_bytes, p->statics->total_bytes,
+                       c->graph->values[c->kernels.kernels[k].name.i].name,
+                       remat_phase_name(c->kernels.kernels[k].phase),
+                       residents.items ? residents.items : "none", proven);
 }
 
 remat_status remat_infeasible_cut_short(const struct remat_search *p)

@@ -85,35 +85,30 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
     find_hull(p, arena, REMAT_CROSSING_BETWEEN, &p->single, &p->single_steps);
 }
 
-/* The path of groups of so many layers, 1: each by itself; `held` of the last ones stay as they
- * are. */
-static void add_path(struct remat_planner *p, uint32_t group, uint32_t held, uint32_t first)
-{
-    bool single = group == 1;
-    p->paths[p->path_count++] =
-        (struct remat_path){.hull = single ? &p->single : &p->grouped,
-                            .steps = single ? &p->single_steps : &p->grouped_steps,
-                            .item_count = p->model.item_count,
-                            .item_region = p->model.item_region,
-                            .region_count = p->model.region_count,
-                            .item_between = p->item_between,
-                            .item_far = p->item_far,
-                            .held = held,
-                            .tail = p->tail,
-                            .group = group,
-                            .first = first};
-}
-
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 {
     uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4, fork = find_fork(p);
+    struct remat_path path = {.hull = &p->single,
+                              .steps = &p->single_steps,
+                              .item_count = p->model.item_count,
+                              .item_region = p->model.item_region,
+                              .region_count = p->model.region_count,
+                              .item_between = p->item_between,
+                              .item_far = p->item_far,
+                              .tail = p->tail,
+                              .group = 1};
     p->single_count = 1 + (p->model.region_count > HELD_MAX ? HELD_MAX : 0);
     REMAT_NEW(arena, p->paths, p->single_count + p->model.region_count);
-    for (uint32_t held = 0; held < p->single_count; held++)
-        add_path(p, 1, held, 0);
+    for (; path.held < p->single_count; path.held++)
+        p->paths[p->path_count++] = path;
+    path.hull = &p->grouped;
+    path.steps = &p->grouped_steps;
+    path.held = 0;
+    path.first = fork;
     if (fork < p->grouped_steps.count)
-        for (uint32_t size = 2; size <= p->model.region_count; size += 1 + size / all)
-            add_path(p, size, 0, fork);
+        for (path.group = 2; path.group <= p->model.region_count;
+             path.group += 1 + path.group / all)
+            p->paths[p->path_count++] = path;
 }
 
 static void find_free(struct remat_planner *p, struct remat_arena *arena)
@@ -130,24 +125,24 @@ static void find_free(struct remat_planner *p, struct remat_arena *arena)
 static void find_near(struct remat_planner *p, struct remat_arena *arena)
 {
     const struct remat_border_hull *hulls[] = {&p->single, &p->grouped};
-    uint8_t *starts, *next;
-    REMAT_NEW(arena, starts, (size_t)(p->single.count + p->grouped.count) * p->free_count);
-    next = starts;
+    uint32_t count = p->single.count + p->grouped.count, next = 0;
+    uint8_t *starts;
+    REMAT_NEW(arena, starts, (size_t)count * p->free_count);
     for (uint32_t h = 0; h < 2; h++)
         for (uint32_t c = 0; c < hulls[h]->count; c++)
             for (uint32_t f = 0; f < p->free_count; f++)
-                *next++ = hulls[h]->points[c].keep[p->free_items[f]] ? REMAT_ACTION_SAVE
-                                                                     : REMAT_ACTION_RECOMPUTE;
-    p->near =
-        remat_neighbours_find(arena, p->free_count, starts, p->single.count + p->grouped.count,
-                              NODES_NEAR / (p->graph->node_count + 1));
+                starts[next++] = hulls[h]->points[c].keep[p->free_items[f]]
+                                     ? REMAT_ACTION_SAVE
+                                     : REMAT_ACTION_RECOMPUTE;
+    p->near = remat_neighbours_find(arena, p->free_count, starts, count,
+                                    NODES_NEAR / (p->graph->node_count + 1));
 }
 
-/* What a kernel reads and writes beside statics, without what may lie in one place. */
+/* What a built-in kernel reads and writes beside statics. */
 static uint64_t working_set(const struct remat_graph *graph,
                             const struct remat_fused_kernel *kernel)
 {
-    uint64_t read = 0, written = 0;
+    uint64_t bytes = 0;
     for (uint32_t o = 0; o < kernel->operand_count; o++) {
         const struct remat_kernel_operand *operand = &kernel->operands[o];
         const struct remat_value_info *info = &graph->values[operand->value.i];
@@ -155,13 +150,9 @@ static uint64_t working_set(const struct remat_graph *graph,
                     info->role == REMAT_ROLE_OUTPUT;
         for (uint32_t before = 0; before < o && !seen; before++)
             seen = kernel->operands[before].value.i == operand->value.i;
-        if (!seen)
-            *(operand->access & REMAT_ACCESS_WRITE ? &written : &read) +=
-                remat_align_up(remat_storage_bytes(info), REMAT_ALIGNMENT);
+        bytes += seen ? 0 : remat_align_up(remat_storage_bytes(info), REMAT_ALIGNMENT);
     }
-    if (kernel->kind == REMAT_KERNEL_program)
-        return read > written ? read : written;
-    return read + written;
+    return bytes;
 }
 
 static void find_floor(struct remat_planner *p, const struct remat_kernel_list *kernels)
@@ -228,12 +219,10 @@ static void nest(const struct remat_planner *p, const struct remat_path *path, c
     for (uint32_t v = 0; v < out->value_count; v++) {
         uint32_t node = p->graph->values[v].node, item = p->model.item_of[v];
         uint32_t region = remat_is_none(node) ? REMAT_NONE : p->model.region_of_node[node];
-        if (out->actions[v] == REMAT_ACTION_SAVE || remat_is_none(region) || !nested[region])
-            continue;
-        if (!remat_is_none(item) && remat_path_ends_group(path, item))
-            out->actions[v] = REMAT_ACTION_RECOMPUTE;
-        else
-            out->actions[v] = REMAT_ACTION_NESTED;
+        if (remat_action_times(out->actions[v]) > 0 && !remat_is_none(region) && nested[region])
+            out->actions[v] = !remat_is_none(item) && remat_path_ends_group(path, item)
+                                  ? REMAT_ACTION_RECOMPUTE
+                                  : REMAT_ACTION_NESTED;
     }
 }
 
@@ -241,12 +230,13 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
                           uint32_t index, struct remat_decision *out)
 {
     const struct remat_path *walked = &p->paths[path];
-    bool *keep, *nested;
-    REMAT_NEW(arena, keep, p->model.item_count);
+    uint8_t *actions; /* by item */
+    bool *nested;     /* by region */
+    REMAT_NEW(arena, actions, p->model.item_count);
     REMAT_NEW(arena, nested, p->model.region_count);
     remat_path_nested(walked, index, nested);
-    remat_path_choice(walked, index, nested, keep);
-    remat_model_decide(arena, &p->model, keep, p->pinned, out);
+    remat_path_choice(walked, index, nested, actions);
+    remat_model_decide(arena, &p->model, actions, p->pinned, out);
     if (index >= remat_path_length(walked))
         nest(p, walked, nested, out);
 }
@@ -254,13 +244,11 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
 void remat_planner_near(const struct remat_planner *p, struct remat_arena *arena, uint32_t index,
                         struct remat_decision *out)
 {
-    bool *keep;
-    const uint8_t *actions = p->near.actions + (size_t)index * p->near.item_count;
-    REMAT_NEW(arena, keep, p->model.item_count);
-    memset(keep, true, p->model.item_count * sizeof *keep);
-    remat_model_decide(arena, &p->model, keep, p->pinned, out);
+    uint8_t *actions; /* by item: SAVE where it is not free */
+    REMAT_NEW(arena, actions, p->model.item_count);
     for (uint32_t f = 0; f < p->free_count; f++)
-        out->actions[p->model.item_value[p->free_items[f]].i] = actions[f];
+        actions[p->free_items[f]] = p->near.actions[(size_t)index * p->near.item_count + f];
+    remat_model_decide(arena, &p->model, actions, p->pinned, out);
 }
 
 /* Of a step, from the least that choices cost. */
@@ -299,33 +287,33 @@ static int compare_kept(const void *a, const void *b)
     return strcmp(x->value, y->value);
 }
 
-void remat_planner_binding(const struct remat_planner *p, struct remat_arena *arena,
-                           uint64_t live_bytes, struct remat_binding *out)
+struct remat_binding remat_planner_binding(const struct remat_planner *p, struct remat_arena *arena,
+                                           uint64_t live_bytes)
 {
-    const struct bounded_point *at;
-    const struct remat_fused_kernel *kernel;
-    struct remat_kept *kept;
-    *out = (struct remat_binding){0};
     if (p->point_count == 0)
-        return;
-    at = &p->points[p->binding];
-    kernel = &p->evaluator->settled->kernels->kernels[at->at.kernel];
-    *out = (struct remat_binding){.kernel = p->graph->values[kernel->name.i].name,
-                                  .phase = remat_phase_name(kernel->phase),
-                                  .static_bytes = p->static_bytes,
-                                  .other_bytes = at->at.other_bytes,
-                                  .room_bytes = live_bytes - p->static_bytes - at->at.other_bytes};
-    struct remat_border_cut cut = remat_border_binding_cut(at->network, out->room_bytes);
-    out->price_ps = cut.price;
-    out->kept_bytes = cut.point.bytes;
+        return (struct remat_binding){0};
+    const struct bounded_point *at = &p->points[p->binding];
+    const struct remat_fused_kernel *kernel =
+        &p->evaluator->settled->kernels->kernels[at->at.kernel];
+    uint64_t room_bytes = live_bytes - p->static_bytes - at->at.other_bytes;
+    struct remat_border_cut cut = remat_border_binding_cut(at->network, room_bytes);
+    struct remat_binding out = {.kernel = p->graph->values[kernel->name.i].name,
+                                .phase = remat_phase_name(kernel->phase),
+                                .static_bytes = p->static_bytes,
+                                .other_bytes = at->at.other_bytes,
+                                .room_bytes = room_bytes,
+                                .kept_bytes = cut.point.bytes,
+                                .price_ps = cut.price};
+    struct remat_kept *kept;
     REMAT_NEW(arena, kept, p->model.item_count);
     for (uint32_t i = 0; i < p->model.item_count; i++)
         if (cut.point.keep[i] && at->at.border.items[i].bytes)
-            kept[out->kept_count++] =
+            kept[out.kept_count++] =
                 (struct remat_kept){p->graph->values[p->model.item_value[i].i].name,
                                     p->model.item_region[i], at->at.border.items[i].bytes};
-    qsort(kept, out->kept_count, sizeof *kept, compare_kept);
-    out->kept = kept;
+    qsort(kept, out.kept_count, sizeof *kept, compare_kept);
+    out.kept = kept;
+    return out;
 }
 
 struct remat_least remat_planner_least(const struct remat_planner *p, struct remat_arena *scratch,

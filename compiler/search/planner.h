@@ -13,13 +13,11 @@
 
 /* Where decisions come from, and bounds. Thread-compatible; lies in the arena it was made in. */
 struct remat_planner {
-    /* Paths, each a sequence of decisions that get smaller and, as far as the problem's costs are
-     * exact, slower; they depend on no budget. The single ones recompute each layer from its own
-     * input; those behind recompute groups of layers from one input, of 2 layers, of 3 and so on:
-     * they begin where the first layer's input is no longer saved. Behind the last decision of a
-     * path come nested ones of its groups: one input after the other is computed again too, and
-     * what leads to it a second time. They get slower, and smaller up to where what is held at once
-     * within groups is more than what is saved between them. */
+    /* Decisions that get smaller and, from corner to corner, slower; they depend on no budget. The
+     * single paths recompute each layer from its own input; those behind, groups of 2 layers, of 3
+     * and so on from one input: they begin where the first layer's input is no longer saved. At
+     * the end of a path come nested decisions: one group's input after the other is recomputed
+     * too. */
     uint32_t path_count, single_count;
     struct remat_path *paths;
     /* Further decisions, by free items: the corners of the hulls, and in small graphs what differs
@@ -69,9 +67,9 @@ void remat_planner_near(const struct remat_planner *planner, struct remat_arena 
 uint64_t remat_planner_bound(struct remat_planner *planner, uint64_t live_bytes);
 
 /* Where the bound that was asked for last is found, `live_bytes` as then, but for bound_ns. There
- * is a program point wherever there is a loss: else out->kernel is NULL. */
-void remat_planner_binding(const struct remat_planner *planner, struct remat_arena *arena,
-                           uint64_t live_bytes, struct remat_binding *out);
+ * is a program point wherever there is a loss: else its kernel is NULL. */
+struct remat_binding remat_planner_binding(const struct remat_planner *planner,
+                                           struct remat_arena *arena, uint64_t live_bytes);
 
 /* What one decision takes at least, by the costs of the problem, and the fewest bytes live at its
  * peak: what the loss finds saved. */

@@ -224,37 +224,23 @@ static bool is_better(const struct remat_evaluation *a, const struct remat_evalu
                                     : a->live_peak_bytes < b->live_peak_bytes;
 }
 
-void remat_queue_fastest(struct remat_queue *q, uint64_t limit_bytes, struct remat_proposal *best,
-                         bool *found)
+bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
+                      struct remat_proposal *best)
 {
+    bool by_time = q->order == REMAT_FASTEST_FIRST;
     struct remat_proposal proposal;
-    for (;;) {
-        q->last_key = *found ? best->cost.step_ns : 0;
-        if (!remat_queue_take(q, limit_bytes, &proposal))
-            break;
-        remat_queue_evaluate(q, &proposal, limit_bytes);
-        if (proposal.cost.arena_bytes > limit_bytes ||
-            (*found && !is_better(&proposal.cost, &best->cost)))
-            continue;
-        *best = proposal;
-        *found = true;
-        q->search->state.best_ns = proposal.cost.step_ns;
-    }
-    remat_queue_show(q);
-}
-
-bool remat_queue_smallest(struct remat_queue *q, struct remat_proposal *out)
-{
-    bool found = false;
-    struct remat_proposal proposal;
-    uint64_t limit_bytes = UINT64_MAX - 1;
+    q->last_key = by_time && found ? best->cost.step_ns : 0;
     while (remat_queue_take(q, limit_bytes, &proposal)) {
         remat_queue_evaluate(q, &proposal, limit_bytes);
-        if (proposal.cost.arena_bytes <= limit_bytes) {
-            *out = proposal;
-            found = true;
+        if (proposal.cost.arena_bytes > limit_bytes ||
+            (by_time && found && !is_better(&proposal.cost, &best->cost)))
+            continue;
+        *best = proposal;
+        found = true;
+        if (by_time)
+            q->last_key = q->search->state.best_ns = proposal.cost.step_ns;
+        else
             limit_bytes = proposal.cost.arena_bytes - 1;
-        }
     }
     remat_queue_show(q);
     return found;

@@ -67,12 +67,10 @@ void remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *prop
 /* Has settings->tried see what was evaluated. */
 void remat_queue_show(const struct remat_queue *queue);
 
-/* The fastest whose packed arena fits limit_bytes, of a queue by time. With *found there is one to
- * be beaten, in *best, which stays as it is where nothing is. */
-void remat_queue_fastest(struct remat_queue *queue, uint64_t limit_bytes,
-                         struct remat_proposal *best, bool *found);
-
-/* The one with the smallest packed arena, of a queue by bytes. False: there is none. */
-bool remat_queue_smallest(struct remat_queue *queue, struct remat_proposal *out);
+/* Of a queue by time the fastest whose packed arena fits limit_bytes, else the one with the
+ * smallest packed arena that does. With `found` there is one to be beaten in *best, which stays as
+ * it is where nothing is better. False: there is none. */
+bool remat_queue_best(struct remat_queue *queue, uint64_t limit_bytes, bool found,
+                      struct remat_proposal *best);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-#include "infeasible.h"
 #include "prepare.h"
 #include "queue.h"
 #include "sensitivity.h"
@@ -26,11 +25,10 @@ bool remat_search_is_over(struct remat_search *s)
     return s->over;
 }
 
-static void note_end(struct remat_search *s)
+bool remat_search_per_op(const struct remat_search *s)
 {
-    if (s->over)
-        REMAT_PUSH(s->arena, &s->notes,
-                   "the search was cut short: what was found by then depends on the machine");
+    return s->settings->has_budget && s->settings->solver == REMAT_SOLVER_PER_OP &&
+           !remat_policy_given(&s->settings->policy);
 }
 
 remat_status remat_search_policies(struct remat_search *s, bool manual, struct remat_proposals *out)
@@ -44,13 +42,12 @@ remat_status remat_search_policies(struct remat_search *s, bool manual, struct r
         REMAT_CHECK(remat_policy_resolve(s->ctx, s->arena, s->graph, given, &policy));
         REMAT_PUSH(s->arena, &policies, policy);
     }
-    for (uint32_t i = 0; i < policies.count; i++) {
-        struct remat_proposal proposal = {.name = policies.items[i].name,
-                                          .policy = &policies.items[i],
-                                          .path = REMAT_NONE,
-                                          .step = i};
-        REMAT_PUSH(s->arena, out, proposal);
-    }
+    for (uint32_t i = 0; i < policies.count; i++)
+        REMAT_PUSH(s->arena, out,
+                   ((struct remat_proposal){.name = policies.items[i].name,
+                                            .policy = &policies.items[i],
+                                            .path = REMAT_NONE,
+                                            .step = i}));
     return REMAT_OK;
 }
 
@@ -58,8 +55,12 @@ remat_status remat_search_plan(struct remat_search *s)
 {
     remat_status st = remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
                                              s->evaluator->prices, &s->settings->device);
-    return st ? st
-              : remat_planner_create(s->ctx, s->planning, s->evaluator, s->pinned, &s->planner);
+    if (st)
+        return st;
+    REMAT_CHECK(remat_planner_create(s->ctx, s->planning, s->evaluator, s->pinned, &s->planner));
+    if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
+        s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
+    return REMAT_OK;
 }
 
 remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns, uint64_t step_ns)
@@ -73,71 +74,65 @@ remat_status remat_search_check_bound(struct remat_search *s, uint64_t bound_ns,
 
 /* --- one budget --- */
 
-struct run {
-    struct remat_search *search;
-    struct remat_proposals policies;
-    bool per_op; /* the planner's decisions are proposals */
-};
-
-static struct remat_queue queue_of(const struct run *r, const char *name,
+static struct remat_queue queue_of(struct remat_search *s, const char *name,
                                    enum remat_queue_order order)
 {
-    return (struct remat_queue){.search = r->search, .name = name, .order = order};
+    return (struct remat_queue){.search = s, .name = name, .order = order};
 }
 
-static void show_bound(const struct run *r)
+static void show_bound(struct remat_search *s)
 {
-    struct remat_search *s = r->search;
-    struct remat_binding binding;
     if (!s->settings->bounded || !s->state.bound_ns)
         return;
-    remat_planner_binding(r->search->planner, s->planning, s->limit_bytes, &binding);
+    struct remat_binding binding = remat_planner_binding(s->planner, s->planning, s->limit_bytes);
     binding.bound_ns = remat_search_step_ns(s, s->state.bound_ns);
     if (binding.kernel)
         s->settings->bounded(s->settings->search_user, &binding);
 }
 
 /* The fastest policy that fits; `with_flags`: of those that Megatron has flags for. */
-static bool find_manual(const struct run *r, bool with_flags, struct remat_proposal *out)
+static bool find_manual(struct remat_search *s, const struct remat_proposals *policies,
+                        bool with_flags, struct remat_proposal *out)
 {
-    bool found = false;
     struct remat_queue queue = queue_of(
-        r, with_flags ? "manual policies with Megatron flags" : "manual policies, fastest first",
+        s, with_flags ? "manual policies with Megatron flags" : "manual policies, fastest first",
         REMAT_FASTEST_FIRST);
     struct remat_proposals with = {0};
-    for (size_t i = 0; i < r->policies.count; i++)
-        if (!with_flags ||
-            remat_policy_megatron_flags(r->search->arena, r->policies.items[i].policy))
-            REMAT_PUSH(r->search->arena, &with, r->policies.items[i]);
+    for (size_t i = 0; i < policies->count; i++)
+        if (!with_flags || remat_policy_megatron_flags(s->arena, policies->items[i].policy))
+            REMAT_PUSH(s->arena, &with, policies->items[i]);
     remat_queue_add_policies(&queue, &with);
-    remat_queue_fastest(&queue, r->search->limit_bytes, out, &found);
-    return found;
+    return remat_queue_best(&queue, s->limit_bytes, false, out);
 }
 
-static remat_status refuse(const struct run *r)
+static remat_status refuse(struct remat_search *s, const struct remat_proposals *policies)
 {
     struct remat_queue queue =
-        queue_of(r, "nothing fits: all, smallest bound first", REMAT_SMALLEST_FIRST);
+        queue_of(s, "nothing fits: all, smallest bound first", REMAT_SMALLEST_FIRST);
     struct remat_proposal smallest;
-    remat_queue_add_policies(&queue, &r->policies);
-    if (r->per_op)
+    remat_queue_add_policies(&queue, policies);
+    if (remat_search_per_op(s))
         remat_queue_add_planned(&queue);
-    return remat_queue_smallest(&queue, &smallest) ? remat_infeasible(r->search, &smallest)
-                                                   : remat_infeasible_cut_short(r->search);
+    return remat_queue_best(&queue, UINT64_MAX - 1, false, &smallest)
+               ? remat_infeasible(s, &smallest)
+               : remat_infeasible_cut_short(s);
+}
+
+static uint64_t live_peak(struct remat_search *s, uint32_t step)
+{
+    struct remat_proposal proposal = remat_queue_step(0, step);
+    remat_proposal_evaluate(s, &proposal, 0);
+    return proposal.cost.live_peak_bytes;
 }
 
 /* Live peaks of what the first path nests fall and then rise: bisection finds the smallest. */
-static struct remat_proposal find_smallest_nested(const struct run *r)
+static struct remat_proposal find_smallest_nested(struct remat_search *s)
 {
-    uint32_t low = remat_path_length(&r->search->planner->paths[0]) - 1;
-    uint32_t high = low + remat_path_nested_count(&r->search->planner->paths[0]);
+    uint32_t low = remat_path_length(&s->planner->paths[0]) - 1;
+    uint32_t high = low + remat_path_nested_count(&s->planner->paths[0]);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        struct remat_proposal here = remat_queue_step(0, middle);
-        struct remat_proposal next = remat_queue_step(0, middle + 1);
-        remat_proposal_evaluate(r->search, &here, 0);
-        remat_proposal_evaluate(r->search, &next, 0);
-        if (next.cost.live_peak_bytes < here.cost.live_peak_bytes)
+        if (live_peak(s, middle + 1) < live_peak(s, middle))
             low = middle + 1;
         else
             high = middle;
@@ -146,9 +141,9 @@ static struct remat_proposal find_smallest_nested(const struct run *r)
 }
 
 /* As many groups as layers in each: if all layers are equal, no other groups hold less. */
-static struct remat_proposal find_even_groups(const struct run *r)
+static struct remat_proposal find_even_groups(const struct remat_search *s)
 {
-    const struct remat_planner *p = r->search->planner;
+    const struct remat_planner *p = s->planner;
     uint32_t path = 0;
     while (path + 1 < p->path_count &&
            (uint64_t)p->paths[path].group * p->paths[path].group < p->model.region_count)
@@ -156,44 +151,29 @@ static struct remat_proposal find_even_groups(const struct run *r)
     return remat_queue_step(path, remat_path_length(&p->paths[path]) - 1);
 }
 
-static bool try(const struct run *r, const struct remat_proposal *proposal,
-                struct remat_proposal *out)
+static bool fits(struct remat_search *s, struct remat_proposal proposal, struct remat_proposal *out)
 {
-    *out = *proposal;
-    remat_proposal_evaluate(r->search, out, r->search->limit_bytes);
-    return out->cost.arena_bytes <= r->search->limit_bytes;
+    *out = proposal;
+    remat_proposal_evaluate(s, out, s->limit_bytes);
+    return out->cost.arena_bytes <= s->limit_bytes;
 }
 
 /* When the search was ended with nothing found, without a look at the clock: everything saved, full
  * recomputation, the end of the first path, that of groups, and the smallest of what is nested. */
-static remat_status rescue(const struct run *r, struct remat_proposal *out)
+static remat_status rescue(struct remat_search *s, const struct remat_proposals *policies,
+                           struct remat_proposal *out)
 {
-    const struct remat_proposal *full = &r->policies.items[0];
-    struct remat_proposal step;
-    bool found = false;
-    if (r->search->limit_bytes < r->search->planner->floor_bytes)
-        return remat_infeasible_cut_short(r->search);
-    for (size_t i = 0; i < r->policies.count && !found; i++) {
-        const struct remat_proposal *policy = &r->policies.items[i];
-        if (policy->policy->granularity == REMAT_POLICY_NONE)
-            found = try(r, policy, out);
-        if (policy->policy->granularity == REMAT_POLICY_LAYERS && policy->policy->group == 1)
-            full = policy; /* the slowest comes last */
-    }
-    found = found || try(r, full, out);
-    if (!found && r->per_op) {
-        step = remat_queue_step(0, remat_path_length(&r->search->planner->paths[0]) - 1);
-        found = try(r, &step, out);
-    }
-    if (!found && r->per_op) {
-        step = find_even_groups(r);
-        found = try(r, &step, out);
-    }
-    if (!found && r->per_op) {
-        step = find_smallest_nested(r);
-        found = try(r, &step, out);
-    }
-    return found ? REMAT_OK : remat_infeasible_cut_short(r->search);
+    const struct remat_proposal *full = policies->items; /* the last one of whole layers */
+    for (size_t i = 0; i < policies->count; i++)
+        if (policies->items[i].policy->granularity == REMAT_POLICY_LAYERS)
+            full = &policies->items[i];
+    if (s->limit_bytes >= s->planner->floor_bytes &&
+        (fits(s, policies->items[0], out) || fits(s, *full, out) ||
+         (remat_search_per_op(s) &&
+          (fits(s, remat_queue_step(0, remat_path_length(&s->planner->paths[0]) - 1), out) ||
+           fits(s, find_even_groups(s), out) || fits(s, find_smallest_nested(s), out)))))
+        return REMAT_OK;
+    return remat_infeasible_cut_short(s);
 }
 
 /* Of a whole step, by class. */
@@ -258,59 +238,54 @@ static void compare_manual(struct remat_search *s, struct remat_proposals *polic
 
 /* The fastest of all proposals. *manual: the fastest policy that fits, if possible of those that
  * Megatron has flags for; policy NULL where none does. */
-static remat_status choose_freely(struct run *r, struct remat_proposal *best,
-                                  struct remat_proposal *manual)
+static remat_status choose_freely(struct remat_search *s, struct remat_proposals *policies,
+                                  struct remat_proposal *best, struct remat_proposal *manual)
 {
-    struct remat_search *s = r->search;
     struct remat_queue queue =
-        queue_of(r, "paths and neighbours, fastest first", REMAT_FASTEST_FIRST);
-    bool by_hand = find_manual(r, false, manual), found = by_hand;
+        queue_of(s, "paths and neighbours, fastest first", REMAT_FASTEST_FIRST);
+    bool by_hand = find_manual(s, policies, false, manual), found = by_hand;
     *best = *manual;
-    if (r->per_op) {
+    if (remat_search_per_op(s)) {
         remat_queue_add_planned(&queue);
-        remat_queue_fastest(&queue, s->limit_bytes, best, &found);
+        found = remat_queue_best(&queue, s->limit_bytes, found, best);
     }
     if (!found)
-        return s->over ? rescue(r, best) : refuse(r);
+        return s->over ? rescue(s, policies, best) : refuse(s, policies);
     if (by_hand && !s->over) {
-        compare_manual(s, &r->policies, best, manual);
+        compare_manual(s, policies, best, manual);
         if (!remat_policy_megatron_flags(s->arena, manual->policy))
-            find_manual(r, true, manual);
+            find_manual(s, policies, true, manual);
     }
     return REMAT_OK;
 }
 
-static remat_status choose_given(const struct run *r, struct remat_proposal *best)
+static remat_status choose_given(struct remat_search *s, struct remat_proposal *policy)
 {
-    *best = r->policies.items[0];
-    remat_proposal_evaluate(r->search, best, UINT64_MAX);
-    return best->cost.arena_bytes > r->search->limit_bytes ? remat_infeasible(r->search, best)
-                                                           : REMAT_OK;
+    remat_proposal_evaluate(s, policy, UINT64_MAX);
+    return policy->cost.arena_bytes > s->limit_bytes ? remat_infeasible(s, policy) : REMAT_OK;
 }
 
 remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
 {
     remat_status st = REMAT_OK;
-    struct run r = {.search = s};
+    struct remat_proposals policies = {0};
     struct remat_proposal best, manual = {0};
     bool free = s->settings->has_budget && !remat_policy_given(&s->settings->policy);
     s->scratch = remat_scratch_open(s->ctx);
-    r.per_op = free && s->settings->solver == REMAT_SOLVER_PER_OP;
-    if (s->settings->has_budget) {
+    if (s->settings->has_budget)
         REMAT_TRY(remat_search_plan(s));
-        if (s->limit_bytes >= s->planner->floor_bytes)
-            s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
-    }
-    REMAT_TRY(remat_search_policies(s, free, &r.policies));
+    REMAT_TRY(remat_search_policies(s, free, &policies));
     if (free) {
-        REMAT_TRY(choose_freely(&r, &best, &manual));
+        REMAT_TRY(choose_freely(s, &policies, &best, &manual));
     } else {
-        REMAT_TRY(choose_given(&r, &best));
-        manual = best;
+        REMAT_TRY(choose_given(s, &policies.items[0]));
+        best = manual = policies.items[0];
     }
-    note_end(s);
+    if (s->over)
+        REMAT_PUSH(s->arena, &s->notes,
+                   "the search was cut short: what was found by then depends on the machine");
     REMAT_TRY(remat_search_check_bound(s, s->state.bound_ns, best.cost.step_ns));
-    show_bound(&r);
+    show_bound(s);
     remat_proposals_show(s, "the plan", 1, &best, 1);
     remat_evaluator_forget(s->evaluator);
     REMAT_TRY(remat_proposal_carry(s, &best, &s->notes, out));
@@ -318,7 +293,7 @@ remat_status remat_choose(struct remat_search *s, struct remat_chosen *out)
     out->manual_ns = manual.cost.step_ns;
     out->bound_ns = s->state.bound_ns;
     out->floor_slack_ns = out->bound_ns ? s->planner->floor_slack_ns : 0;
-    out->floor_bytes = r.per_op ? s->planner->floor_bytes : 0;
+    out->floor_bytes = remat_search_per_op(s) ? s->planner->floor_bytes : 0;
 fail:
     remat_scratch_close(s->scratch);
     return st;

@@ -52,15 +52,25 @@ struct remat_chosen {
  * found, and neither what is likely smallest fits. */
 remat_status remat_choose(struct remat_search *search, struct remat_chosen *out);
 
+/* Step time against memory: what the planner and the manual policies offer. Keeps what nothing else
+ * is as small and as fast as; in large graphs points lie some way apart. `plan`, which may be NULL,
+ * is one more point. Times are of a step, bytes are live peaks of all segments; the points lie in
+ * the search's arena. */
+remat_status remat_search_front(struct remat_search *search, const struct remat_program *plan,
+                                struct remat_frontier *out);
+
 /* REMAT_ERROR_INTERNAL where a bound says that what has been found cannot be: no such bound is ever
  * shown. Both of the decided segment. */
 remat_status remat_search_check_bound(struct remat_search *search, uint64_t bound_ns,
                                       uint64_t step_ns);
 
+/* With a budget, and neither a policy nor the manual solver: the planner's decisions count. */
+bool remat_search_per_op(const struct remat_search *search);
+
 /* Whether a search is to end; asks settings->is_over. */
 bool remat_search_is_over(struct remat_search *search);
 
-/* Makes the planner for the search's graph and pins. */
+/* Makes the planner for the search's graph and pins, and finds the bound for its budget. */
 remat_status remat_search_plan(struct remat_search *search);
 
 /* Of a whole step, when the decided segment takes `ns`; 0: not known. */

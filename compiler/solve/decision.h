@@ -21,10 +21,10 @@ enum { REMAT_ROUNDS_MAX = 2 };
 /* Rounds of clones (clones.h) that the decision takes: 1, or with nested values 2. */
 static inline uint32_t remat_decision_rounds(const struct remat_decision *decision)
 {
-    uint8_t most = REMAT_ACTION_RECOMPUTE; /* nested ones come last */
-    for (uint32_t v = 0; v < decision->value_count; v++)
-        most = decision->actions[v] > most ? decision->actions[v] : most;
-    return remat_action_times(most);
+    uint32_t most = 1;
+    for (uint32_t v = 0; v < decision->value_count && most < REMAT_ROUNDS_MAX; v++)
+        most = remat_action_times(decision->actions[v]) > most ? REMAT_ROUNDS_MAX : most;
+    return most;
 }
 
 /* The round that makes a clone; its instance is not 0. */

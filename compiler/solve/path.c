@@ -110,7 +110,7 @@ bool remat_path_ends_group(const struct remat_path *path, uint32_t i)
     return path->item_between[i] && (path->item_region[i] + 1) % path->group == 0;
 }
 
-static void choose_plain(const struct remat_path *path, uint32_t index, bool *keep)
+static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t *actions)
 {
     const struct remat_path_steps *steps = path->steps;
     uint32_t done = path->first + index;
@@ -121,8 +121,9 @@ static void choose_plain(const struct remat_path *path, uint32_t index, bool *ke
         bool is_held = region == REMAT_NONE ? path->held > 0 && i >= path->tail
                                             : region >= path->region_count - path->held;
         bool next = last && is_changed(path, last, i);
-        keep[i] = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
-        keep[i] |= remat_path_ends_group(path, i);
+        bool kept = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
+        actions[i] =
+            kept || remat_path_ends_group(path, i) ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
     }
 }
 
@@ -152,11 +153,11 @@ void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nest
 }
 
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
-                       bool *keep)
+                       uint8_t *actions)
 {
     uint32_t last = remat_path_length(path) - 1;
-    choose_plain(path, index < last ? index : last, keep);
+    choose_plain(path, index < last ? index : last, actions);
     for (uint32_t i = 0; i < path->item_count; i++)
         if (remat_path_ends_group(path, i) && nested[path->item_region[i]])
-            keep[i] = false;
+            actions[i] = REMAT_ACTION_RECOMPUTE;
 }

@@ -10,6 +10,7 @@
 #define REMAT_PATH_H
 
 #include "border.h"
+#include "decision.h"
 
 /* What lies between corners: step s changes the items of `region` whose part is `part` from what
  * corner `corner` has to what the next one has. */
@@ -59,9 +60,9 @@ void remat_path_nested(const struct remat_path *path, uint32_t index, bool *nest
 /* The first choice from `index` on that is a corner of the hull. */
 uint32_t remat_path_corner(const struct remat_path *path, uint32_t index);
 
-/* keep[item] of choice `index`, which has these regions nested. */
+/* actions[item], SAVE or RECOMPUTE, of choice `index`, which has these regions nested. */
 void remat_path_choice(const struct remat_path *path, uint32_t index, const bool *nested,
-                       bool *keep);
+                       uint8_t *actions);
 
 /* Whether the item is what a group of regions hands on. */
 bool remat_path_ends_group(const struct remat_path *path, uint32_t item);

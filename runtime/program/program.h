@@ -148,10 +148,8 @@ struct remat_tensor {
 };
 #define REMAT_INDEX_BOUND_MAX (UINT32_C(1) << 31) /* as many as i32 can tell apart */
 
-/* In the order of how often a value is recomputed, which remat_action_times relies on. A decision
- * may hold any; whether a value is recomputed in its readers' kernels alone is known after
- * lowering.
- */
+/* A decision may hold any; whether a value is recomputed in its readers' kernels alone is known
+ * after lowering. Numbers are those of plan files; their order says nothing. */
 enum remat_action {
     REMAT_ACTION_SAVE = 0,
     REMAT_ACTION_RECOMPUTE = 1, /* recomputed and written */
@@ -165,7 +163,11 @@ enum { REMAT_ACTION_COUNT = REMAT_ACTION_NESTED_FUSED + 1 };
 /* How often it has a value recomputed. */
 static inline uint32_t remat_action_times(uint32_t action)
 {
-    return action == REMAT_ACTION_SAVE ? 0 : action < REMAT_ACTION_NESTED ? 1 : 2;
+    static const uint8_t times[REMAT_ACTION_COUNT] = {[REMAT_ACTION_RECOMPUTE] = 1,
+                                                      [REMAT_ACTION_FUSED] = 1,
+                                                      [REMAT_ACTION_NESTED] = 2,
+                                                      [REMAT_ACTION_NESTED_FUSED] = 2};
+    return times[action];
 }
 const char *remat_action_name(uint32_t action); /* "recompute fused"; NULL when out of range */
 uint32_t remat_action_nested(uint32_t action);  /* RECOMPUTE and FUSED: the same nested */

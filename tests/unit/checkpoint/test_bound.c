@@ -140,7 +140,7 @@ static remat_status plan(struct graph *g)
 {
     remat_status st = REMAT_OK;
     struct subject *s = &g->subject;
-    bool *keep;
+    uint8_t *actions;
     if (g->profile)
         REMAT_TRY(noisy_profile(s, g->seed));
     REMAT_TRY(subject_plan(s, &g->base, &g->none, &g->planner));
@@ -148,8 +148,9 @@ static remat_status plan(struct graph *g)
     g->facts = g->model.settled->facts;
     REMAT_TRY(pin(g));
     REMAT_TRY(subject_extract(s, &g->base, &g->none, &g->model));
-    REMAT_TRY_NEW(&s->arena, keep, g->model.item_count);
-    remat_model_decide(&s->arena, &g->model, keep, &g->none, &g->decision);
+    REMAT_TRY_NEW(&s->arena, actions, g->model.item_count);
+    memset(actions, REMAT_ACTION_RECOMPUTE, g->model.item_count);
+    remat_model_decide(&s->arena, &g->model, actions, &g->none, &g->decision);
     for (uint32_t i = 0; i < g->model.item_count; i++)
         if (g->facts.recomputable[g->model.item_value[i].i] &&
             !g->none.reasons[g->model.item_value[i].i]) {

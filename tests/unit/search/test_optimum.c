@@ -323,12 +323,13 @@ static remat_status find_items(struct oracle *o)
     remat_status st = REMAT_OK;
     struct subject *s = &o->subject;
     struct remat_facts facts;
-    bool *keep;
+    uint8_t *actions;
     REMAT_TRY(subject_plan(s, &o->base, &o->none, &o->planner));
     remat_facts_create(&s->arena, s->graph, &facts);
     REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->model));
-    REMAT_TRY_NEW(&s->arena, keep, o->model.item_count);
-    remat_model_decide(&s->arena, &o->model, keep, &o->none, &o->decision);
+    REMAT_TRY_NEW(&s->arena, actions, o->model.item_count);
+    memset(actions, REMAT_ACTION_RECOMPUTE, o->model.item_count);
+    remat_model_decide(&s->arena, &o->model, actions, &o->none, &o->decision);
     for (uint32_t i = 0; i < o->model.item_count; i++)
         if (facts.recomputable[o->model.item_value[i].i]) {
             if (o->free_count < ITEMS_MAX)

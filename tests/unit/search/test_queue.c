@@ -73,9 +73,8 @@ static void check_fastest(struct fixture *f, const struct remat_proposal *of)
 {
     struct remat_queue queue;
     struct remat_proposal best = {0};
-    bool found = false;
     fill(f, REMAT_FASTEST_FIRST, &queue);
-    remat_queue_fastest(&queue, of->cost.arena_bytes, &best, &found);
+    bool found = remat_queue_best(&queue, of->cost.arena_bytes, false, &best);
     CHECK(found, "path %u, step %u: nothing fits", of->path, of->step);
     for (size_t i = 0; i < f->all.count; i++) {
         const struct remat_proposal *other = &f->all.items[i];
@@ -93,7 +92,7 @@ static void check_smallest(struct fixture *f)
     struct remat_queue queue;
     struct remat_proposal smallest = {0};
     fill(f, REMAT_SMALLEST_FIRST, &queue);
-    CHECK(remat_queue_smallest(&queue, &smallest), "nothing is smallest");
+    CHECK(remat_queue_best(&queue, UINT64_MAX - 1, false, &smallest), "nothing is smallest");
     for (size_t i = 0; i < f->all.count; i++)
         CHECK(smallest.cost.arena_bytes <= f->all.items[i].cost.arena_bytes,
               "step %u of path %u is smaller: %" PRIu64 " B, live %" PRIu64
