@@ -123,6 +123,10 @@ static void need(struct remat_times *t, uint32_t v)
         t->sites[t->home[v].kernel].stored |= UINT64_C(1) << t->home[v].place;
 }
 
+/* Kernels of the graph are round 0. What they read from a rerun is that of the last round; a rerun
+ * reads reruns of its own round, or of round 1 where the value is recomputed once. Example: a
+ * gradient reads y, recomputed twice, which is made of x, recomputed once: rerun 2 of y, rerun 1 of
+ * x. */
 static void meet(struct remat_times *t, const uint8_t *actions, struct remat_times_demand demand)
 {
     uint32_t v = demand.value, site = demand.site, count = kernel_count(t);

@@ -14,8 +14,8 @@ struct remat_placed_buffer {
 
 struct remat_lifespans {
     uint32_t buffer_count;
-    uint32_t *buffer_of; /* by value id: buffer of a storage root, REMAT_NONE for views and values
-                            that never leave their kernel */
+    uint32_t *buffer_of; /* by value id: the one buffer of a storage root, REMAT_NONE for views and
+                            values that never leave their kernel */
     struct remat_placed_buffer *buffers;
     uint64_t live_peak_bytes; /* static ones included */
     uint32_t peak_position;

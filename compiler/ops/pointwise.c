@@ -5,6 +5,7 @@
  * residuals are one node in any dtype. */
 #include "family.h"
 
+#include <assert.h>
 #include <math.h>
 
 static remat_status broadcast(remat_context *ctx, const struct remat_shape *a,
@@ -66,6 +67,7 @@ OP_FLOPS(pointwise)
     }
     bool instruction = remat_op_has(node->op, REMAT_FACT_POINTWISE | REMAT_FACT_ROW_REDUCE |
                                                   REMAT_FACT_COLUMN_REDUCE);
+    assert(instruction || flops_each[node->op] > 0);
     uint64_t each =
         instruction ? remat_opcode_flops(remat_op_info(node->op)->executor) : flops_each[node->op];
     return remat_mul_saturated(elements, each);
