@@ -334,6 +334,11 @@ static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t 
     return REMAT_OK;
 }
 
+static double parameter_of(const struct emitter *e, const struct remat_command *command, uint32_t p)
+{
+    return e->program->parameters[command->parameter_begin + p];
+}
+
 /* `operands`: of table, ids and rows. */
 static remat_status emit_embedding(struct emitter *e, const struct remat_command *command,
                                    bool backward, const uint32_t operands[3])
@@ -343,7 +348,7 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
                                *rows = operand_of(e, command, operands[2]);
     struct cuda_embedding embedding = {
         table->shape[0] < IDS_MAX ? (uint64_t)table->shape[0] : IDS_MAX, table->dtype, rows->dtype,
-        backward && e->program->parameters[command->parameter_begin] != 0};
+        backward && parameter_of(e, command, 0) != 0};
     struct cuda_source s = start_source(e, command, backward ? CUDA_SCATTER : CUDA_GATHER);
     s.width = embedding_width(e, table, rows, backward ? 4 / cuda_dtype_bytes(rows->dtype) : 4);
     s.columns = (uint64_t)table->shape[1];
@@ -440,23 +445,23 @@ static remat_status emit_attention(struct emitter *e, const struct remat_command
 static remat_status emit_kernel_of(struct emitter *e, const struct remat_command *command)
 {
     uint32_t last = command->operand_end - command->operand_begin - 1;
-    const double *parameters = &e->program->parameters[command->parameter_begin];
     switch (e->program->kernels[command->kernel].kind) {
     case REMAT_KERNEL_program:
         return emit_command(e, command);
     case REMAT_KERNEL_copy:
         return emit_move(e, command, operand_of(e, command, 0), operand_of(e, command, 1));
     case REMAT_KERNEL_concat:
-        return emit_parts(e, command, last, (uint32_t)parameters[0], 0);
+        return emit_parts(e, command, last, (uint32_t)parameter_of(e, command, 0), 0);
     case REMAT_KERNEL_pad:
         REMAT_CHECK(emit_fill(e, command, operand_of(e, command, 1), 0));
-        return emit_parts(e, command, 1, (uint32_t)parameters[0], (uint64_t)parameters[1]);
+        return emit_parts(e, command, 1, (uint32_t)parameter_of(e, command, 0),
+                          (uint64_t)parameter_of(e, command, 1));
     case REMAT_KERNEL_embedding:
         return emit_embedding(e, command, false, (const uint32_t[]){0, 1, 2});
     case REMAT_KERNEL_embedding_backward:
         return emit_embedding(e, command, true, (const uint32_t[]){2, 1, 0});
     case REMAT_KERNEL_fill:
-        return emit_fill(e, command, operand_of(e, command, 0), parameters[0]);
+        return emit_fill(e, command, operand_of(e, command, 0), parameter_of(e, command, 0));
     case REMAT_KERNEL_attention:
         return emit_attention(e, command, CUDA_FORWARD);
     case REMAT_KERNEL_attention_backward:
