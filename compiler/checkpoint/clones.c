@@ -9,25 +9,18 @@
 #include "ops.h"
 #include "rebuild.h"
 
+struct clone {
+    uint32_t site, clone;
+};
+
 struct extension {
     struct remat_arena *arena, *scratch;
     struct remat_clones *c;
     const struct remat_settled *s;
     uint32_t kernels, alone; /* how many; the first site of what is in none, then one by round */
-    struct id_list {
-        uint32_t *items;
-        size_t count, capacity;
-    } site, original, first_slot; /* by node */
-    struct clone_list {
-        struct clone {
-            uint32_t site, clone;
-        } * items;
-        size_t count, capacity;
-    } * clones; /* by node of the given graph; few */
-    struct {
-        struct remat_clone_slot *items;
-        size_t count, capacity;
-    } slots;
+    struct id_list REMAT_LIST(uint32_t) site, original, first_slot; /* by node */
+    struct clone_list REMAT_LIST(struct clone) * clones; /* by node of the given graph; few */
+    struct REMAT_LIST(struct remat_clone_slot) slots;
 };
 
 /* --- clones --- */
@@ -375,19 +368,18 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
 
 /* --- choosing --- */
 
+struct frame { /* a site to be placed, after what its nodes read */
+    uint32_t site;
+    uint32_t at, input; /* of the site's nodes, of that one's inputs: the next */
+};
+
 struct chooser {
     const struct remat_clones *c;
     struct remat_arena *arena;
     bool *needed, *placed;   /* by node */
     uint32_t *nodes, *stack; /* of results; of nodes that are needed */
     uint32_t count, stack_count;
-    struct {
-        struct frame { /* a site to be placed, after what its nodes read */
-            uint32_t site;
-            uint32_t at, input; /* of the site's nodes, of that one's inputs: the next */
-        } * items;
-        size_t count, capacity;
-    } frames;
+    struct REMAT_LIST(struct frame) frames;
 };
 
 static void push_needed(struct chooser *w, uint32_t node)

@@ -32,23 +32,11 @@ struct builder {
     const struct remat_decision *pinned;
     struct remat_model *out;
     uint32_t *task_of_kernel; /* of named kernels */
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } inputs;
-    struct {
-        int64_t *items;
-        size_t count, capacity;
-    } extras;
-    struct {
-        struct remat_border_arc *items;
-        size_t count, capacity;
-    } arcs;
-    struct {
-        struct need *items;
-        size_t count, capacity;
-    } needs;                      /* of the site at hand */
-    double constant_ps, saved_ps; /* of sites; saved_ps: with everything saved */
+    struct REMAT_LIST(uint32_t) inputs;
+    struct REMAT_LIST(int64_t) extras;
+    struct REMAT_LIST(struct remat_border_arc) arcs;
+    struct REMAT_LIST(struct need) needs; /* of the site at hand */
+    double constant_ps, saved_ps;         /* of sites; saved_ps: with everything saved */
 };
 
 static const struct remat_fused_kernel *kernel_at(const struct builder *b, uint32_t k)

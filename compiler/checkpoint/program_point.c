@@ -206,10 +206,7 @@ void remat_model_points(struct remat_arena *arena, const struct remat_model *mod
                         uint32_t *out_count, struct remat_program_point **out)
 {
     const struct remat_kernel_list *kernels = model->settled->kernels;
-    struct {
-        struct remat_program_point *items;
-        size_t count, capacity;
-    } list = {0};
+    struct REMAT_LIST(struct remat_program_point) list = {0};
     uint32_t last = REMAT_NONE; /* the layer that the backward pass reaches first */
     for (uint32_t k = 0; k < kernels->count; k++) {
         const struct remat_fused_kernel *kernel = &kernels->kernels[k];

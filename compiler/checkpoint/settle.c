@@ -19,10 +19,7 @@ struct reader {
     bool direct; /* all of its reads are */
     bool own;    /* nodes of the kernel itself read it, not only what it inlines */
 };
-struct readers {
-    struct reader *items;
-    size_t count, capacity;
-};
+struct readers REMAT_LIST(struct reader);
 
 struct settler {
     struct remat_arena *arena, *scratch, *once; /* of the result; until the end; of one price */
@@ -127,10 +124,7 @@ static struct remat_slice find_slice(const struct remat_settled *settled, struct
     const struct remat_graph *g = settled->graph;
     uint32_t writer = remat_settled_writer(settled, roots[0]);
     const struct remat_fused_kernel *kernel = &settled->kernels->kernels[writer];
-    struct {
-        struct remat_slice_read *items;
-        size_t count, capacity;
-    } reads = {0};
+    struct REMAT_LIST(struct remat_slice_read) reads = {0};
     bool *needed; /* by node of the kernel */
     remat_node *nodes;
     uint32_t begin = kernel->node_count;

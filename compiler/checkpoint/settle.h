@@ -49,10 +49,7 @@ enum remat_reading {
     REMAT_READ_LOADED = 4, /* such a kernel loads it, a candidate, whatever is decided */
 };
 
-struct remat_roots {
-    uint32_t *items;
-    size_t count, capacity;
-};
+struct remat_roots REMAT_LIST(uint32_t);
 
 struct remat_settled {
     const struct remat_graph *graph;

@@ -25,6 +25,10 @@ struct span {
     uint64_t hash;
 };
 
+struct run {
+    uint32_t begin, period, length, nodes;
+};
+
 struct finder {
     struct remat_arena *arena, *scratch;
     const struct remat_graph *graph;
@@ -42,17 +46,9 @@ struct finder {
     uint32_t *home;      /* by node: where all that reads it is */
     uint64_t *hash;      /* by node */
     uint32_t *readers;   /* by node: in its span, of what the last bottleneck is made of */
-    struct {
-        struct run {
-            uint32_t begin, period, length, nodes;
-        } * items;
-        size_t count, capacity;
-    } runs;
+    struct REMAT_LIST(struct run) runs;
     struct remat_stacks *out;
-    struct {
-        struct remat_stack *items;
-        size_t count, capacity;
-    } stacks;
+    struct REMAT_LIST(struct remat_stack) stacks;
 };
 
 static const struct remat_node_info *node_at(const struct finder *f, uint32_t n)

@@ -63,10 +63,7 @@ static void place_candidates(struct remat_times *t)
 
 static void list_reads(struct remat_times *t)
 {
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } list = {0};
+    struct REMAT_LIST(uint32_t) list = {0};
     REMAT_NEW(t->arena, t->lasting, kernel_count(t));
     REMAT_NEW(t->arena, t->read_begin, kernel_count(t) + 1);
     for (uint32_t k = 0; k < kernel_count(t); k++) {

@@ -20,6 +20,17 @@ struct remat_times_sum {
     bool known;      /* of all contents the price is */
 };
 
+struct remat_times_entry {
+    struct remat_site_content content;
+    uint64_t ns;
+    uint32_t load_begin, load_end; /* of a forward kernel: candidates that it loads */
+    uint32_t next;                 /* of the same kernel; REMAT_NONE: no other */
+};
+
+struct remat_times_demand {
+    uint32_t site, value;
+};
+
 struct remat_times {
     struct remat_arena *arena;
     const struct remat_settled *settled;
@@ -32,29 +43,13 @@ struct remat_times {
     bool *lasting;                /* by kernel: it writes what is no candidate */
     uint32_t *read_begin, *reads; /* by kernel of the backward pass: candidates that it reads */
     bool too_many;                /* candidates in one kernel: there is no sum */
-    struct {
-        struct remat_times_entry {
-            struct remat_site_content content;
-            uint64_t ns;
-            uint32_t load_begin, load_end; /* of a forward kernel: candidates that it loads */
-            uint32_t next;                 /* of the same kernel; REMAT_NONE: no other */
-        } * items;
-        size_t count, capacity;
-    } entries;
+    struct REMAT_LIST(struct remat_times_entry) entries;
     uint32_t *first_entry; /* by kernel, then by the kernel of a rerun */
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } loads;
+    struct REMAT_LIST(uint32_t) loads;
     /* Of the decision that was looked up last. */
     uint32_t last_round;
-    struct remat_site_content *sites; /* by round * kernels + kernel */
-    struct {
-        struct remat_times_demand {
-            uint32_t site, value;
-        } * items;
-        size_t count, capacity;
-    } demands; /* of sites for candidates, to be looked at */
+    struct remat_site_content *sites;                     /* by round * kernels + kernel */
+    struct REMAT_LIST(struct remat_times_demand) demands; /* to be looked at */
 };
 
 /* `prices`: by kernel, everything saved. */

@@ -16,22 +16,10 @@ struct emitter {
     const struct remat_cuda_settings *settings;
     struct remat_cuda_code *code;
     struct remat_text text; /* of the kernel being written */
-    struct {
-        struct remat_cuda_kernel *items;
-        size_t count, capacity;
-    } kernels;
-    struct {
-        uint64_t *items; /* hashes of the kernels' bodies */
-        size_t count, capacity;
-    } hashes;
-    struct {
-        struct remat_cuda_launch *items;
-        size_t count, capacity;
-    } launches;
-    struct {
-        struct remat_cuda_word *items;
-        size_t count, capacity;
-    } words;
+    struct REMAT_LIST(struct remat_cuda_kernel) kernels;
+    struct REMAT_LIST(uint64_t) hashes; /* hashes of the kernels' bodies */
+    struct REMAT_LIST(struct remat_cuda_launch) launches;
+    struct REMAT_LIST(struct remat_cuda_word) words;
 };
 
 static const char *const shape_names[] = {

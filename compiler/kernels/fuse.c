@@ -124,10 +124,7 @@ static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, 
 struct writer {
     struct remat_arena *arena; /* of kernels; what is not needed later lies in that of the groups */
     struct remat_fuser groups;
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } key;
+    struct REMAT_LIST(uint32_t) key;
 };
 
 /* Its first node that is not there for others to read within the kernel alone. */

@@ -91,10 +91,8 @@ struct remat_fuse_node {
 
 struct remat_fuse_facts {
     struct remat_fuse_node *nodes;
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } lasting; /* values that outlive the step's commands: outputs, states, gradients */
+    /* Values that outlive the step's commands: outputs, states, gradients. */
+    struct REMAT_LIST(uint32_t) lasting;
 };
 
 /* The index space that a node needs. */

@@ -36,10 +36,7 @@ struct remat_fuser {
     const struct remat_sequence *sequence;
     const struct remat_fuse_facts *facts;
     struct remat_fuse_value *values;
-    struct remat_fuse_groups {
-        struct remat_fuse_group *items;
-        size_t count, capacity;
-    } groups;
+    struct remat_fuse_groups REMAT_LIST(struct remat_fuse_group) groups;
     uint8_t *stored;    /* by value: another kernel reads it, or it is lasting */
     uint32_t *group_of; /* by node; REMAT_NONE of what is in no group */
     uint32_t *next;     /* by node: the one behind it in its group */

@@ -7,26 +7,19 @@
 
 #include <assert.h>
 
+struct binding { /* value -> register */
+    uint32_t value;
+    uint16_t reg;
+};
+
 struct body {
     struct remat_arena *arena;
     const struct remat_graph *graph;
     const uint8_t *stored;
     const struct remat_fused_kernel *kernel;
-    struct {
-        struct remat_instruction *items;
-        size_t count, capacity;
-    } instructions;
-    struct {
-        struct remat_kernel_operand *items;
-        size_t count, capacity;
-    } operands;
-    struct {
-        struct binding { /* value -> register */
-            uint32_t value;
-            uint16_t reg;
-        } * items;
-        size_t count, capacity;
-    } bindings; /* few: searched linearly */
+    struct REMAT_LIST(struct remat_instruction) instructions;
+    struct REMAT_LIST(struct remat_kernel_operand) operands;
+    struct REMAT_LIST(struct binding) bindings; /* few: searched linearly */
 };
 
 static void bind(struct body *b, remat_value v, uint16_t reg)
@@ -398,10 +391,7 @@ static bool may_share(const struct remat_graph *graph, const struct remat_fused_
 void remat_kernel_list_shared(struct remat_arena *arena, const struct remat_graph *graph,
                               struct remat_fused_kernel *kernel)
 {
-    struct {
-        struct remat_shared_operands *items;
-        size_t count, capacity;
-    } list = {0};
+    struct REMAT_LIST(struct remat_shared_operands) list = {0};
     for (uint16_t w = 0; w < kernel->operand_count; w++)
         for (uint16_t r = 0; r < kernel->operand_count; r++)
             if (may_share(graph, kernel, r, w))

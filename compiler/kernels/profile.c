@@ -87,12 +87,10 @@ static double roofline_ns(double busy, const struct remat_device_description *de
 
 /* --- lines through the measured programs --- */
 
-struct samples { /* measured kernel programs */
-    struct sample {
-        double busy_ns, measured_ns, count;
-    } * items;
-    size_t count, capacity;
+struct sample {
+    double busy_ns, measured_ns, count;
 };
+struct samples REMAT_LIST(struct sample); /* measured kernel programs */
 
 static struct remat_profile_line find_typical(const struct samples *s,
                                               const struct remat_device_description *device)

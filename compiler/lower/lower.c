@@ -11,14 +11,8 @@ struct lowerer {
     const struct remat_lowering *in;
     struct remat_program *out;
     uint64_t *kernel_hashes; /* by program kernel */
-    struct {
-        struct remat_operand *items;
-        size_t count, capacity;
-    } operands;
-    struct {
-        double *items;
-        size_t count, capacity;
-    } parameters;
+    struct REMAT_LIST(struct remat_operand) operands;
+    struct REMAT_LIST(double) parameters;
     /* of the part in hand */
     const struct remat_part *part;
     uint32_t *value_of;     /* graph value -> program value */

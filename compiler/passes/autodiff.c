@@ -12,13 +12,10 @@
 
 struct autodiff {
     struct remat_arena *arena;
-    struct remat_graph *graph; /* a copy that grows */
-    bool *needed;              /* of each old value: depends on a trainable parameter */
-    remat_value *gradients;    /* of each old value */
-    struct {
-        bool *items;
-        size_t count, capacity;
-    } named; /* of each value so far: it is some value's gradient already */
+    struct remat_graph *graph;     /* a copy that grows */
+    bool *needed;                  /* of each old value: depends on a trainable parameter */
+    remat_value *gradients;        /* of each old value */
+    struct REMAT_LIST(bool) named; /* of each value so far: it is some value's gradient already */
     struct remat_builder b;
 };
 

@@ -13,10 +13,7 @@ struct gradient {
 struct appender {
     struct remat_arena *arena;
     struct remat_graph *graph; /* a copy that grows */
-    struct {
-        struct gradient *items;
-        size_t count, capacity;
-    } gradients;
+    struct REMAT_LIST(struct gradient) gradients;
     remat_value coefficients; /* of AdamW; the learning rate of SGD */
     remat_value factor;       /* of all gradients, REMAT_NO_VALUE without a limit to their norm */
     remat_value flag;         /* 1 after a step with a gradient that is not finite, else 0 */

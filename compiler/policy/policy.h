@@ -70,10 +70,7 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
 
 /* The decision of a policy with the pins on top. A note is a sentence for the report ("selective
  * saves nothing here: attention is fused ..."). */
-struct remat_notes {
-    const char **items;
-    size_t count, capacity;
-};
+struct remat_notes REMAT_LIST(const char *);
 void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,
                          const struct remat_policy *policy, struct remat_decision *out,
                          struct remat_notes *notes);
@@ -89,10 +86,7 @@ const char *remat_policy_megatron_flags(struct remat_arena *arena,
  * one kind times nodes are above 50,000,000, of block, uniform and every some numbers, and fewer
  * lists. Lists may decide the same, as each other and as other policies. Block L, uniform 1 and
  * every 1 are full. Without layers: none alone. */
-struct remat_policies {
-    struct remat_policy *items;
-    size_t count, capacity;
-};
+struct remat_policies REMAT_LIST(struct remat_policy);
 void remat_manual_policies(struct remat_arena *arena, const struct remat_graph *graph,
                            struct remat_policies *out);
 

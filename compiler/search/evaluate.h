@@ -52,10 +52,7 @@ struct remat_evaluator {
     struct remat_evaluation tail_cost; /* its times */
     struct remat_fuse_facts facts;
     struct remat_kernel_memo memo;
-    struct remat_kernel_times { /* ns by the memo's kernels */
-        uint64_t *items;
-        size_t count, capacity;
-    } times;
+    struct remat_kernel_times REMAT_LIST(uint64_t) times; /* ns by the memo's kernels */
     const struct remat_statics *statics;
     struct remat_static_inputs inputs;
     const struct remat_device_description *device;

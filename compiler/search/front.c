@@ -12,10 +12,7 @@ enum {
     LAST_ROOMS = 20,        /* that the last one is divided into */
 };
 
-struct points {
-    struct remat_frontier_point *items;
-    size_t count, capacity;
-};
+struct points REMAT_LIST(struct remat_frontier_point);
 
 struct walk {
     struct remat_search *search;

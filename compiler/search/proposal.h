@@ -16,10 +16,7 @@ struct remat_proposal {
     struct remat_evaluation cost;
 };
 
-struct remat_proposals {
-    struct remat_proposal *items;
-    size_t count, capacity;
-};
+struct remat_proposals REMAT_LIST(struct remat_proposal);
 
 /* The policy that was given; `manual`: all manual policies. They lie in the search's arena. */
 remat_status remat_search_policies(struct remat_search *search, bool manual,

@@ -16,6 +16,11 @@
 #define HULL_POINTS_MAX 256u
 #define NEWTON_STEPS    24
 
+struct arc_capacity {
+    uint32_t arc;
+    double ps; /* infinite: unbounded */
+};
+
 struct remat_border_network {
     struct remat_arena *arena;
     const struct remat_border *border;
@@ -24,17 +29,9 @@ struct remat_border_network {
     uint32_t *keep_arc;              /* by item: available -> runs, the price of keeping it */
     double total_ps;                 /* more than all costs together */
     double total_bytes, least_bytes; /* of an item that has some */
-    struct {
-        struct arc_capacity {
-            uint32_t arc;
-            double ps; /* infinite: unbounded */
-        } * items;
-        size_t count, capacity;
-    } arcs; /* with capacities that do not depend on the price */
-    struct {
-        struct remat_border_cut *items;
-        size_t count, capacity;
-    } cuts; /* that were asked for: searches for several rooms go the same ways */
+    struct REMAT_LIST(struct arc_capacity) arcs; /* that do not depend on the price */
+    /* That were asked for: searches for several rooms go the same ways. */
+    struct REMAT_LIST(struct remat_border_cut) cuts;
 };
 
 static void sum_up(struct remat_border_network *n)
@@ -219,10 +216,7 @@ static bool is_below(const struct remat_border_point *from, const struct remat_b
                (double)from->cost_ps + price * (double)from->bytes - 1;
 }
 
-struct points {
-    struct remat_border_point *items;
-    size_t count, capacity;
-};
+struct points REMAT_LIST(struct remat_border_point);
 
 /* Appends the corners after `from`, up to and with `to`. */
 static void between(struct remat_border_network *n, struct points *points,

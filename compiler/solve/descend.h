@@ -12,10 +12,8 @@ struct remat_rung {
     struct remat_simulation result;
 };
 
-struct remat_descent {
-    struct remat_rung *items; /* in the order found; the first is the given order */
-    size_t count, capacity;
-};
+/* In the order found; the first is the given order. */
+struct remat_descent REMAT_LIST(struct remat_rung);
 
 /* `moves`: of annealing, in all, about. Deadline: what was found so far. In the arena. */
 remat_status remat_descend(struct remat_arena *arena, const struct remat_problem *problem,

@@ -35,11 +35,8 @@ struct walk {
     uint64_t steps, steps_max; /* of the state at hand: items looked at */
     struct remat_arena *arena; /* of one node's search */
     struct set_queue queue;
-    struct { /* sets looked at */
-        struct live_set *items;
-        size_t count, capacity;
-    } seen;
-    struct remat_index index; /* of them */
+    struct REMAT_LIST(struct live_set) seen; /* sets looked at */
+    struct remat_index index;                /* of them */
     uint32_t *scratch;
 };
 

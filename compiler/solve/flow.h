@@ -18,10 +18,7 @@ struct remat_flow_arc {
 struct remat_flow {
     struct remat_arena *arena;
     uint32_t node_count;
-    struct {
-        struct remat_flow_arc *items;
-        size_t count, capacity;
-    } arcs;
+    struct REMAT_LIST(struct remat_flow_arc) arcs;
     uint32_t *begin, *order; /* arcs by source node */
     uint32_t *level, *next, *queue, *path;
     struct remat_deadline *deadline; /* may be NULL */

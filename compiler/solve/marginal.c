@@ -14,10 +14,7 @@ struct remat_border_point remat_border_follow(struct remat_arena *arena,
         uint32_t item;
         uint8_t round;
     };
-    struct {
-        struct demand *items;
-        size_t count, capacity;
-    } queue = {0};
+    struct REMAT_LIST(struct demand) queue = {0};
     bool *run[REMAT_ROUNDS_MAX]; /* by task */
     for (uint32_t r = 0; r < REMAT_ROUNDS_MAX; r++)
         REMAT_NEW(arena, run[r], border->task_count);
@@ -57,10 +54,7 @@ struct counts {
     uint32_t *holders;                   /* by node: what makes it hold */
     uint32_t *end_begin, *ends; /* by node: ends of arcs there; 2a starts arc a, 2a + 1 ends it */
     int64_t cost_ps;
-    struct {
-        struct change *items;
-        size_t count, capacity;
-    } pending;
+    struct REMAT_LIST(struct change) pending;
 };
 
 static void push(struct counts *c, uint32_t node, uint32_t round, bool more)

@@ -10,10 +10,7 @@ struct builder {
     const struct remat_border_hull *hull;
     uint32_t *begin, *items; /* by region, those in none last */
     uint8_t *part;
-    struct {
-        struct remat_path_step *items;
-        size_t count, capacity;
-    } steps;
+    struct REMAT_LIST(struct remat_path_step) steps;
 };
 
 static bool changes(const struct builder *b, uint32_t corner, uint32_t i)

@@ -15,10 +15,7 @@ struct builder {
     uint32_t *storage;   /* by node: whose storage its value lies in */
     bool *is_storage;    /* of another node's value */
     bool *mark, *fusing; /* by node, all false between uses */
-    struct {
-        uint32_t *items;
-        size_t count, capacity;
-    } inputs, fused;
+    struct REMAT_LIST(uint32_t) inputs, fused;
     uint64_t bytes; /* of everything so far */
     double time;
 };

@@ -103,9 +103,6 @@ uint64_t remat_problem_working_set(const struct remat_problem *problem, uint32_t
 uint64_t remat_problem_working_set_of_way(const struct remat_problem *problem, uint32_t way);
 
 /* Sequences: ways in the order of execution. */
-struct remat_sequence {
-    uint32_t *items;
-    size_t count, capacity;
-};
+struct remat_sequence REMAT_LIST(uint32_t);
 
 #endif

@@ -14,10 +14,7 @@
 #define REMAT_STALE_MAX   32
 #define REMAT_EVENT_STEPS 8
 
-struct remat_events { /* ascending slots */
-    uint32_t *items;
-    size_t count, capacity;
-};
+struct remat_events REMAT_LIST(uint32_t); /* ascending slots */
 
 struct remat_timeline_change {
     uint32_t way, slot;
@@ -25,6 +22,10 @@ struct remat_timeline_change {
 };
 
 /* Belongs to one thread. Readable everywhere, changed by the functions below only. */
+struct remat_timeline_word {
+    int64_t *at, before;
+};
+
 struct remat_timeline {
     const struct remat_problem *problem;
     struct remat_arena *arena;
@@ -44,16 +45,8 @@ struct remat_timeline {
     } * tree;             /* its leaves are blocks of 64 slots */
     uint64_t ticks;
     uint32_t *repeated, *repeated_at, repeated_count; /* nodes that run more than once */
-    struct {
-        struct remat_timeline_change *items;
-        size_t count, capacity;
-    } log;
-    struct {
-        struct remat_timeline_word {
-            int64_t *at, before;
-        } * items;
-        size_t count, capacity;
-    } undo;                                       /* words of the three arrays of live bytes */
+    struct REMAT_LIST(struct remat_timeline_change) log;
+    struct REMAT_LIST(struct remat_timeline_word) undo; /* of the three arrays of live bytes */
     uint32_t stale[REMAT_STALE_MAX], stale_count; /* leaves that are not up to date, ascending */
 };
 

@@ -85,7 +85,7 @@ static inline void *remat_copy(struct remat_arena *arena, const void *items, siz
 uint32_t *remat_group(struct remat_arena *arena, const uint32_t *keys, uint32_t count,
                       uint32_t key_count, uint32_t **indices);
 
-/* Appends to {items, count, capacity}, any struct with those three members. */
+/* Appends to a list (base.h), or any struct with its three members. */
 #define REMAT_PUSH(arena, list, item)                                                              \
     do {                                                                                           \
         if ((list)->count == (list)->capacity)                                                     \

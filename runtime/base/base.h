@@ -83,6 +83,13 @@ char *remat_arena_format(struct remat_arena *arena, const char *format, ...) REM
 void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_t *capacity,
                        size_t size);
 
+/* A growing list: struct REMAT_LIST(uint32_t) ids = {0}; REMAT_TRY_PUSH(arena, &ids, 7); */
+#define REMAT_LIST(type)                                                                           \
+    {                                                                                              \
+        type *items; /* NOLINT(bugprone-macro-parentheses) */                                      \
+        size_t count, capacity;                                                                    \
+    }
+
 #define REMAT_TRY_NEW(arena, pointer, count)                                                       \
     do {                                                                                           \
         if (!((pointer) = remat_arena_array((arena), (count), sizeof *(pointer)))) {               \
@@ -90,7 +97,7 @@ void *remat_arena_grow(struct remat_arena *arena, void *old, size_t count, size_
             goto fail;                                                                             \
         }                                                                                          \
     } while (0)
-/* Appends to {items, count, capacity}, any struct with those three members. */
+/* Appends to a list, or any struct with its three members. */
 #define REMAT_TRY_PUSH(arena, list, item)                                                          \
     do {                                                                                           \
         if ((list)->count == (list)->capacity) {                                                   \

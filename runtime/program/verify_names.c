@@ -37,10 +37,7 @@ static remat_status verify_gradients(struct remat_verifier *v, const struct name
 {
     remat_status st = REMAT_OK;
     const struct remat_program *p = v->program;
-    struct {
-        struct named *items;
-        size_t count, capacity;
-    } list = {0};
+    struct REMAT_LIST(struct named) list = {0};
     for (uint32_t i = 0; i < p->command_count; i++)
         for (uint32_t k = p->commands[i].operand_begin; k < p->commands[i].operand_end; k++) {
             const struct remat_program_value *value = &p->values[p->operands[k].value];

@@ -21,10 +21,7 @@ struct size_range {
     uint32_t low, high; /* values, both included */
 };
 
-struct size_ranges {
-    struct size_range *items;
-    size_t count, capacity;
-};
+struct size_ranges REMAT_LIST(struct size_range);
 
 struct sizes {
     const char *symbol;                /* NULL: none is to be chosen */

@@ -13,10 +13,7 @@ struct group {
     uint32_t *items;    /* layers, ascending where the records are */
     const char *layers; /* as text */
 };
-struct groups {
-    struct group *items;
-    size_t count, capacity;
-};
+struct groups REMAT_LIST(struct group);
 
 /* Appends `path` with its first element ".LAYER" as ".*". */
 static void append_pattern(struct remat_text *out, const char *path, int32_t layer)

@@ -23,10 +23,7 @@ struct reader {
     uint64_t *bytes, *workspace, *lasting;
     bool *once;
     uint32_t *begin, *inputs, *alias;
-    struct {
-        struct remat_way *items;
-        size_t count, capacity;
-    } ways;
+    struct REMAT_LIST(struct remat_way) ways;
 };
 
 /* A node or one of its ways. */

@@ -22,18 +22,9 @@ struct parser {
         uint32_t *slots;
         size_t capacity, count;
     } names;
-    struct { /* by value id */
-        uint32_t *items;
-        size_t count, capacity;
-    } instances;
-    struct {
-        remat_value *items;
-        size_t count, capacity;
-    } outputs;
-    struct {
-        struct remat_update *items;
-        size_t count, capacity;
-    } updates;
+    struct REMAT_LIST(uint32_t) instances; /* by value id */
+    struct REMAT_LIST(remat_value) outputs;
+    struct REMAT_LIST(struct remat_update) updates;
 };
 
 struct attributes { /* of the node being read */

@@ -39,10 +39,7 @@ struct step {
     } u;
 };
 
-struct steps {
-    struct step *items;
-    size_t count, capacity;
-};
+struct steps REMAT_LIST(struct step);
 
 struct reduction {
     cpu_tile_op *combine; /* of two lanes; NULL for column sums */
@@ -51,10 +48,7 @@ struct reduction {
     bool spread;
 };
 
-struct reductions {
-    struct reduction *items;
-    size_t count, capacity;
-};
+struct reductions REMAT_LIST(struct reduction);
 
 struct stage {
     struct steps row;     /* once a row, before its tiles */

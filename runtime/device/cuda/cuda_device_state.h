@@ -35,10 +35,7 @@ struct cuda_device {
     struct cuda_entry *entries;
     struct cuda_entry *warming, *capturing; /* since begin; NULL without */
     bool failed;                            /* a command since begin did */
-    struct {
-        void **items;
-        size_t count, capacity;
-    } events; /* by slot */
+    struct REMAT_LIST(void *) events;       /* by slot */
 };
 
 /* cuda_run.c */

@@ -47,10 +47,7 @@ struct cuda_gemms {
     struct cublaslt library;
     void *handle;
     uint64_t workspace_bytes;
-    struct {
-        struct gemm *items;
-        size_t count, capacity;
-    } gemms;
+    struct REMAT_LIST(struct gemm) gemms;
     struct product *products; /* by command */
 };
 

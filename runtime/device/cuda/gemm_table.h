@@ -10,12 +10,9 @@
 struct gemm_table {
     remat_context *ctx;
     struct remat_arena *arena;
-    const char *path;      /* NULL: no file */
-    const char *row_begin; /* of our rows, up to the shape */
-    struct {
-        const char **items; /* lines without comma and newline */
-        size_t count, capacity;
-    } rows;
+    const char *path;                     /* NULL: no file */
+    const char *row_begin;                /* of our rows, up to the shape */
+    struct REMAT_LIST(const char *) rows; /* lines without comma and newline */
     bool changed;
 };
 
