@@ -16,9 +16,9 @@
 #define HULL_POINTS_MAX 256u
 #define NEWTON_STEPS    24
 
-struct arc_capacity {
-    uint32_t arc;
-    double ps; /* infinite: unbounded */
+struct capacity {
+    double ps;    /* infinite: unbounded */
+    double bytes; /* at the price that is asked for */
 };
 
 struct remat_border_network {
@@ -26,10 +26,9 @@ struct remat_border_network {
     const struct remat_border *border;
     struct remat_flow flow;
     uint32_t source, sink;
-    uint32_t *keep_arc;              /* by item: available -> runs, the price of keeping it */
-    double total_ps;                 /* more than all costs together */
-    double total_bytes, least_bytes; /* of an item that has some */
-    struct REMAT_LIST(struct arc_capacity) arcs; /* that do not depend on the price */
+    double total_ps;                               /* more than all costs together */
+    double total_bytes, least_bytes;               /* of an item that has some */
+    struct REMAT_LIST(struct capacity) capacities; /* by arc of the flow; its reverse has none */
     /* That were asked for: searches for several rooms go the same ways. */
     struct REMAT_LIST(struct remat_border_cut) cuts;
 };
@@ -66,8 +65,8 @@ static double rounding_ps(const struct remat_border_network *n, double price)
 
 static void add_arc(struct remat_border_network *n, uint32_t from, uint32_t to, double ps)
 {
-    struct arc_capacity arc = {remat_flow_add(&n->flow, from, to), ps};
-    REMAT_PUSH(n->arena, &n->arcs, arc);
+    remat_flow_add(&n->flow, from, to);
+    REMAT_PUSH(n->arena, &n->capacities, ((struct capacity){.ps = ps}));
 }
 
 static void add_item(struct remat_border_network *n, uint32_t i)
@@ -80,7 +79,8 @@ static void add_item(struct remat_border_network *n, uint32_t i)
         add_arc(n, task, n->sink, INFINITY);
     if (item->recomputed && !item->kept)
         add_arc(n, i, task, INFINITY);
-    n->keep_arc[i] = remat_flow_add(&n->flow, i, task);
+    add_arc(n, i, task, 0); /* the price of keeping it */
+    n->capacities.items[n->capacities.count - 1].bytes = (double)item->bytes;
 }
 
 static void add_task(struct remat_border_network *n, uint32_t t)
@@ -112,7 +112,6 @@ struct remat_border_network *remat_border_network(struct remat_arena *arena,
                                        .source = nodes,
                                        .sink = nodes + 1};
     sum_up(n);
-    REMAT_NEW(arena, n->keep_arc, b->item_count);
     for (uint32_t i = 0; i < b->item_count; i++)
         add_item(n, i);
     for (uint32_t t = 0; t < b->task_count; t++)
@@ -165,14 +164,10 @@ static struct remat_border_cut find_cut(struct remat_border_network *n, double p
     struct remat_border_cut cut = {.price = price};
     int64_t negative_ps = b->constant_ps;
     double units = fmin(UNITS_PER_PS, UNITS_MAX / (n->total_ps + price * n->total_bytes));
-    for (size_t a = 0; a < n->arcs.count; a++) {
-        double ps = n->arcs.items[a].ps;
-        remat_flow_set(&n->flow, n->arcs.items[a].arc,
-                       isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units));
+    for (uint32_t a = 0; a < n->capacities.count; a++) {
+        double ps = n->capacities.items[a].ps + price * n->capacities.items[a].bytes;
+        remat_flow_set(&n->flow, 2 * a, isinf(ps) ? REMAT_FLOW_UNBOUNDED : (int64_t)(ps * units));
     }
-    for (uint32_t i = 0; i < b->item_count; i++)
-        remat_flow_set(&n->flow, n->keep_arc[i],
-                       (int64_t)(price * (double)b->items[i].bytes * units));
     for (uint32_t t = 0; t < b->task_count; t++)
         if (b->tasks[t].cost_ps < 0 && !b->tasks[t].forbidden)
             negative_ps += b->tasks[t].cost_ps;

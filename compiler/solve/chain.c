@@ -7,14 +7,19 @@
  * After Griewank (1992) and Beaumont et al., "Optimal checkpointing for heterogeneous chains". */
 #include "chain.h"
 
-#include <assert.h>
-
 enum { FORWARD_MAX = 320, POINTS_MIN = 16, POINTS_MAX = 2048, POLL = 1 << 16 };
 #define WORK_MAX UINT64_C(100000000) /* points merged for one table: some tenths of a second */
 #define NONE     UINT64_MAX
 
+/* How a segment (a, b] begins. */
+struct step {
+    uint16_t end; /* the nodes a .. end - 1 run. Then, with end in (a, b], comes (end, b], and then
+                     (a, end - 1]; else group b, and then (a, b - 1] */
+    bool keep;    /* value end - 1 stays for its own group */
+};
 struct point {
     uint64_t bytes, ticks;
+    struct step step;
 };
 struct frontier { /* bytes ascend, ticks descend */
     struct point *items;
@@ -37,14 +42,6 @@ struct remat_chain {
     uint64_t *around;                       /* backward bytes and workspace during a run, by node */
     struct frontier *segments;              /* by times_of */
     struct frontier best, merged, combined; /* while computing; room for all */
-};
-
-/* How a segment begins. */
-enum choice { IMPOSSIBLE, SINGLE, DIRECT, SPLIT };
-struct step {
-    enum choice choice;
-    uint32_t at; /* where it is split */
-    bool keep;   /* its value stays for its own group */
 };
 
 /* Segments begin after a - 1: index 0 stands for the begin of the chain. */
@@ -96,10 +93,10 @@ static const struct point *point_at(const struct frontier *f, uint64_t bytes)
     return low ? &f->items[low - 1] : NULL;
 }
 
-static void append(struct frontier *f, uint64_t bytes, uint64_t ticks)
+static void append(struct frontier *f, struct point point)
 {
-    if (f->count == 0 || ticks < f->items[f->count - 1].ticks)
-        f->items[f->count++] = (struct point){bytes, ticks};
+    if (f->count == 0 || point.ticks < f->items[f->count - 1].ticks)
+        f->items[f->count++] = point;
 }
 
 /* Makes `best` the lower envelope of itself and `other`. */
@@ -115,7 +112,7 @@ static void take_better(struct remat_chain *c, const struct frontier *other)
         if (out->count && out->items[out->count - 1].bytes == next.bytes &&
             next.ticks < out->items[out->count - 1].ticks)
             out->count--;
-        append(out, next.bytes, next.ticks);
+        append(out, next);
     }
     c->work += (uint64_t)a->count + other->count + 1;
     struct frontier swap = *a;
@@ -124,8 +121,8 @@ static void take_better(struct remat_chain *c, const struct frontier *other)
 }
 
 /* First `right` beside `extra` bytes, then `left`; at least `bytes` and `ticks` in any case. */
-static void take_pair(struct remat_chain *c, const struct frontier *right, uint64_t extra,
-                      const struct frontier *left, uint64_t bytes, uint64_t ticks)
+static void take_pair(struct remat_chain *c, struct step step, const struct frontier *right,
+                      uint64_t extra, const struct frontier *left, uint64_t bytes, uint64_t ticks)
 {
     uint32_t r = 0, l = 0;
     if (right->count == 0 || left->count == 0)
@@ -140,7 +137,8 @@ static void take_pair(struct remat_chain *c, const struct frontier *right, uint6
             r++;
         while (l + 1 < left->count && left->items[l + 1].bytes <= bytes)
             l++;
-        append(&c->combined, bytes, ticks + right->items[r].ticks + left->items[l].ticks);
+        uint64_t all = ticks + right->items[r].ticks + left->items[l].ticks;
+        append(&c->combined, (struct point){bytes, all, step});
         uint64_t next = NONE;
         if (r + 1 < right->count)
             next = right->items[r + 1].bytes + extra;
@@ -168,26 +166,7 @@ static void store(struct remat_chain *c, struct frontier *out)
     *out = (struct frontier){remat_copy(c->arena, f->items, kept, sizeof *f->items), kept};
 }
 
-/* --- segments: what a segment can begin with, in one place for both table and plan --- */
-
-/* The first step that takes exactly `ticks` within `bytes`; with `wanted` NULL all go into best. */
-struct wanted {
-    uint64_t bytes, ticks;
-    struct step step;
-};
-
-static void offer_pair(struct remat_chain *c, struct wanted *w, struct step step,
-                       const struct frontier *right, uint64_t extra, const struct frontier *left,
-                       uint64_t bytes, uint64_t ticks)
-{
-    if (!w) {
-        take_pair(c, right, extra, left, bytes, ticks);
-    } else if (w->step.choice == IMPOSSIBLE && bytes <= w->bytes && extra <= w->bytes) {
-        const struct point *r = point_at(right, w->bytes - extra), *l = point_at(left, w->bytes);
-        if (r && l && ticks + r->ticks + l->ticks == w->ticks)
-            w->step = step;
-    }
-}
+/* --- segments --- */
 
 static bool is_over(struct remat_chain *c)
 {
@@ -198,48 +177,50 @@ static bool is_over(struct remat_chain *c)
     return c->over;
 }
 
-static void offer_splits(struct remat_chain *c, struct segment s, struct wanted *w)
+static void take_splits(struct remat_chain *c, struct segment s)
 {
     const struct remat_problem *p = c->problem;
     uint64_t extra = base_bytes(c, s.a), ticks = 0, peak = 0;
     uint64_t beside = extra + c->held[s.b] + (s.top ? p->bytes[s.b] : 0);
-    for (uint32_t j = s.a; j < s.b && (w || !is_over(c)); j++) {
+    for (uint32_t j = s.a; j < s.b && !is_over(c); j++) {
         uint64_t run = p->bytes[j] + p->workspace[j] + (j > s.a ? p->bytes[j - 1] : 0);
         peak = run > peak ? run : peak;
         ticks += p->ticks[j];
         if (peak + beside > c->budget_max)
             return;
         for (int keep = 0; keep < 2; keep++)
-            offer_pair(c, w, (struct step){SPLIT, j, keep},
-                       times_of(c, (struct segment){j + 1, s.b, s.top, keep}), extra,
-                       times_of(c, (struct segment){s.a, j, keep, s.base}), peak + beside, ticks);
+            take_pair(c, (struct step){(uint16_t)(j + 1), keep},
+                      times_of(c, (struct segment){j + 1, s.b, s.top, keep}), extra,
+                      times_of(c, (struct segment){s.a, j, keep, s.base}), peak + beside, ticks);
     }
 }
 
-static void offer_steps(struct remat_chain *c, struct segment s, struct wanted *w)
+/* Everything that the segment can begin with goes into `best`. */
+static void take_steps(struct remat_chain *c, struct segment s)
 {
     const struct remat_problem *p = c->problem;
     const struct frontier nothing = {&(struct point){0}, 1};
     const struct frontier *rest =
         s.b == s.a ? &nothing : times_of(c, (struct segment){s.a, s.b - 1, false, s.base});
-    const struct step direct = {.choice = DIRECT};
+    const struct step direct = {.end = (uint16_t)s.a};
     if (c->group_begin[s.b] == c->group_begin[s.b + 1] && s.b + 1 < c->count) { /* no group */
-        offer_pair(c, w, direct, &nothing, 0, rest, 0, 0);
+        take_pair(c, direct, &nothing, 0, rest, 0, 0);
         return;
     }
     if (s.b == s.a) {
         uint64_t run = base_bytes(c, s.a) + p->bytes[s.b] + p->workspace[s.b] + c->held[s.b];
         uint64_t peak = group_peak(c, s.b, s.base, false);
+        const struct step forward = {.end = (uint16_t)(s.b + 1)};
         if (!s.top && run > peak)
             peak = run;
-        offer_pair(c, w, (struct step){.choice = SINGLE}, &nothing, 0, &nothing, peak,
-                   s.top ? 0 : p->ticks[s.b]);
+        take_pair(c, s.top ? direct : forward, &nothing, 0, &nothing, peak,
+                  s.top ? 0 : p->ticks[s.b]);
         return;
     }
     if (s.top && !c->reads_before[s.b])
-        offer_pair(c, w, direct, &nothing, 0, rest,
-                   base_bytes(c, s.a) + group_peak(c, s.b, false, true), 0);
-    offer_splits(c, s, w);
+        take_pair(c, direct, &nothing, 0, rest,
+                  base_bytes(c, s.a) + group_peak(c, s.b, false, true), 0);
+    take_splits(c, s);
 }
 
 /* `over` if it is not finished. */
@@ -258,60 +239,40 @@ static void make_table(struct remat_chain *c, uint64_t points_max)
             for (int kind = 0; kind < 4; kind++) {
                 struct segment s = {a, a + length, kind >> 1, kind & 1};
                 c->best.count = 0;
-                offer_steps(c, s, NULL);
+                take_steps(c, s);
                 store(c, times_of(c, s));
             }
 }
 
 /* --- plans --- */
 
-static void run_group(const struct remat_chain *c, struct remat_arena *arena, uint32_t b,
-                      struct remat_sequence *out)
-{
-    for (uint32_t i = c->group_begin[b]; i < c->group_begin[b + 1]; i++)
-        REMAT_PUSH(arena, out, c->group[i]);
-}
-
-static void emit(struct remat_chain *c, struct remat_arena *arena, struct segment s, uint64_t bytes,
-                 struct remat_sequence *out)
+static void emit(const struct remat_chain *c, struct remat_arena *arena, struct segment s,
+                 uint64_t bytes, struct remat_sequence *out)
 {
     const struct point *point = point_at(times_of(c, s), bytes);
-    struct wanted w = {.bytes = point->bytes, .ticks = point->ticks};
-    uint64_t extra = base_bytes(c, s.a);
+    const struct step step = point->step;
     bytes = point->bytes; /* what it was made from, were lists thinned or not */
-    offer_steps(c, s, &w);
-    switch (w.step.choice) {
-    case IMPOSSIBLE:
-        assert(false); /* point_at has promised a plan */
-        break;
-    case SINGLE:
-        if (!s.top)
-            REMAT_PUSH(arena, out, s.b);
-        run_group(c, arena, s.b, out);
-        break;
-    case DIRECT:
-        run_group(c, arena, s.b, out);
-        if (s.b > s.a)
-            emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
-        break;
-    case SPLIT:
-        for (uint32_t i = s.a; i <= w.step.at; i++)
-            REMAT_PUSH(arena, out, i);
-        emit(c, arena, (struct segment){w.step.at + 1, s.b, s.top, w.step.keep}, bytes - extra,
-             out);
-        emit(c, arena, (struct segment){s.a, w.step.at, w.step.keep, s.base}, bytes, out);
-        break;
+    for (uint32_t i = s.a; i < step.end; i++)
+        REMAT_PUSH(arena, out, i);
+    if (step.end > s.a && step.end <= s.b) {
+        emit(c, arena, (struct segment){step.end, s.b, s.top, step.keep},
+             bytes - base_bytes(c, s.a), out);
+        emit(c, arena, (struct segment){s.a, step.end - 1u, step.keep, s.base}, bytes, out);
+        return;
     }
+    for (uint32_t i = c->group_begin[s.b]; i < c->group_begin[s.b + 1]; i++)
+        REMAT_PUSH(arena, out, c->group[i]);
+    if (s.b > s.a)
+        emit(c, arena, (struct segment){s.a, s.b - 1, false, s.base}, bytes, out);
 }
 
 struct remat_sequence remat_chain_plan(struct remat_arena *arena, const struct remat_chain *chain,
                                        uint64_t budget)
 {
-    struct remat_chain c = *chain; /* emit only reads the lists */
-    struct segment whole = {0, c.count - 1, false, false};
+    const struct segment whole = {0, chain->count - 1, false, false};
     struct remat_sequence out = {0};
-    if (point_at(times_of(&c, whole), budget))
-        emit(&c, arena, whole, budget, &out);
+    if (point_at(times_of(chain, whole), budget))
+        emit(chain, arena, whole, budget, &out);
     return out;
 }
 

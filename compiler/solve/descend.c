@@ -45,14 +45,9 @@ static void keep(struct descent *d, const struct remat_sequence *sequence)
 const struct remat_rung *remat_descent_within(const struct remat_descent *d, uint64_t budget)
 {
     const struct remat_rung *best = &d->items[0];
-    for (size_t i = 1; i < d->count; i++) {
-        const struct remat_simulation *new = &d->items[i].result, *old = &best->result;
-        bool fits = new->peak <= budget, better = fits && old->peak > budget;
-        if (fits == (old->peak <= budget))
-            better = fits ? new->time < old->time : new->peak < old->peak;
-        if (better)
+    for (size_t i = 1; i < d->count; i++)
+        if (remat_is_better(&d->items[i].result, &best->result, budget))
             best = &d->items[i];
-    }
     return best;
 }
 

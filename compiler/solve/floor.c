@@ -57,12 +57,6 @@ static bool see(struct walk *w, const struct live_set *set)
 
 /* --- sets --- */
 
-static bool contains(const uint32_t *items, uint32_t count, uint32_t v)
-{
-    size_t at = remat_count_below(items, count, v);
-    return at < count && items[at] == v;
-}
-
 /* `set` without its item `drop`, with that way's inputs, into scratch; returns the count. */
 static uint32_t replace(struct walk *w, const struct live_set *set, uint32_t drop, uint32_t way)
 {
@@ -93,7 +87,7 @@ static uint32_t undo_what_is_free(struct walk *w, uint32_t count)
         bool all = p->workspace[items[i]] == p->static_bytes; /* a run needs no more than the set */
         uint32_t e = p->input_begin[items[i]];
         for (; all && e < p->input_begin[items[i] + 1]; e++)
-            all = contains(items, i, p->inputs[e]);
+            all = remat_contains(items, i, p->inputs[e]);
         w->steps += 1 + e - p->input_begin[items[i]];
         if (all) {
             memmove(items + i, items + i + 1, (count - i - 1) * sizeof *items);
@@ -124,7 +118,7 @@ static bool expand(struct walk *w, const struct live_set *set)
             uint32_t way = p->ways[k];
             uint64_t bytes = set->bytes + p->workspace[way], before = w->steps;
             for (uint32_t e = p->input_begin[way]; e < p->input_begin[way + 1]; e++)
-                if (!contains(set->items, set->count, p->inputs[e]))
+                if (!remat_contains(set->items, set->count, p->inputs[e]))
                     bytes += p->bytes[p->inputs[e]];
             queue_set(w, replace(w, set, i, way),
                       bytes > set->bottleneck ? bytes : set->bottleneck);

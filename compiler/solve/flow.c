@@ -4,12 +4,11 @@
 
 enum { POLL = 4096 };
 
-uint32_t remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to)
+void remat_flow_add(struct remat_flow *f, uint32_t from, uint32_t to)
 {
     struct remat_flow_arc forward = {.to = to}, backward = {.to = from};
     REMAT_PUSH(f->arena, &f->arcs, forward);
     REMAT_PUSH(f->arena, &f->arcs, backward);
-    return (uint32_t)f->arcs.count - 2;
 }
 
 static uint32_t tail_of(const struct remat_flow *f, uint32_t arc)

@@ -25,8 +25,8 @@ struct remat_flow {
     uint64_t steps;                  /* nodes and arcs looked at so far */
 };
 
-/* The arc's index. It has no capacity yet. */
-uint32_t remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to);
+/* Arc 2i is the i-th that is added. It has no capacity yet. */
+void remat_flow_add(struct remat_flow *flow, uint32_t from, uint32_t to);
 /* Capacity of an arc, with no flow on it. After a run all arcs of the network need this. */
 static inline void remat_flow_set(struct remat_flow *flow, uint32_t arc, int64_t capacity)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "path.h"
 
-#include "nest.h"
 #include "program.h" /* REMAT_NONE */
 
 struct builder {
@@ -121,6 +120,39 @@ static void choose_plain(const struct remat_path *path, uint32_t index, uint8_t 
         bool kept = is_held ? path->hull->points[0].keep[i] : now[next].keep[i];
         actions[i] =
             kept || remat_path_ends_group(path, i) ? REMAT_ACTION_SAVE : REMAT_ACTION_RECOMPUTE;
+    }
+}
+
+/* --- groups of regions that are recomputed twice --- */
+
+/* When the backward pass comes to group j of those whose inputs are saved, counted from 1, what the
+ * groups behind it held is gone, and its own inner inputs are there: j + size - 1 inputs in all. So
+ * the first groups may be the largest. With at most `most` inputs at once, m groups cover the sum
+ * of max(1, most - j + 1); the arrangement is that of Griewank and Walther's revolve for two
+ * sweeps. */
+static uint32_t size_of(uint32_t group, uint32_t most)
+{
+    return group + 1 < most ? most - group : 1;
+}
+
+static uint32_t covered(uint32_t groups, uint32_t most)
+{
+    uint32_t stages = 0;
+    for (uint32_t group = 0; group < groups; group++)
+        stages += size_of(group, most);
+    return stages;
+}
+
+void remat_nest(uint32_t stage_count, uint32_t dropped, bool *out)
+{
+    uint32_t groups = stage_count - dropped, most = 1, stage = 0;
+    while (covered(groups, most) < stage_count)
+        most++;
+    for (uint32_t group = 0; group < groups; group++) {
+        uint32_t left = stage_count - stage - (groups - group - 1);
+        uint32_t size = size_of(group, most) < left ? size_of(group, most) : left;
+        for (uint32_t s = 0; s < size; s++)
+            out[stage++] = s + 1 < size;
     }
 }
 

@@ -52,10 +52,7 @@ uint64_t remat_problem_working_set(const struct remat_problem *p, uint32_t node)
 
 bool remat_problem_reads(const struct remat_problem *p, uint32_t way, uint32_t node)
 {
-    const uint32_t *inputs = p->inputs + p->input_begin[way];
-    size_t count = remat_problem_input_count(p, way);
-    size_t at = remat_count_below(inputs, count, node);
-    return at < count && inputs[at] == node;
+    return remat_contains(p->inputs + p->input_begin[way], remat_problem_input_count(p, way), node);
 }
 
 /* Inputs and aliases; whose storage each value lies in. */

@@ -92,6 +92,12 @@ static inline size_t remat_count_below(const uint32_t *items, size_t count, uint
     return low + (count && items[low] < v);
 }
 
+static inline bool remat_contains(const uint32_t *items, size_t count, uint32_t v)
+{
+    size_t at = remat_count_below(items, count, v);
+    return at < count && items[at] == v;
+}
+
 static inline uint32_t remat_problem_input_count(const struct remat_problem *p, uint32_t way)
 {
     return p->input_begin[way + 1] - p->input_begin[way];

@@ -11,6 +11,17 @@ struct remat_simulation {
     uint64_t peak;
 };
 
+/* The faster of two that fit is better, one that fits than one that does not, and of those the one
+ * with the lower peak. */
+static inline bool remat_is_better(const struct remat_simulation *a,
+                                   const struct remat_simulation *b, uint64_t budget)
+{
+    bool fits = a->peak <= budget;
+    if (fits != (b->peak <= budget))
+        return fits;
+    return fits ? a->time < b->time : a->peak < b->peak;
+}
+
 /* Fails with REMAT_ERROR_INVALID, naming position and node, when an entry is no node, an input is
  * not live at a run, or a node never runs. */
 remat_status remat_simulate(remat_context *ctx, const struct remat_problem *problem,

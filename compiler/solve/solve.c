@@ -57,11 +57,8 @@ static struct remat_simulation keep_if_better(struct solver *s,
             remat_simulate(s->arena->ctx, s->problem, sequence->items, sequence->count, &result);
     if (s->st != REMAT_OK)
         return result;
-    bool fits = result.peak <= s->budget, better = fits && !best->fits;
-    if (fits == best->fits)
-        better = fits ? result.time < best->result.time : result.peak < best->result.peak;
-    if (best->sequence.count == 0 || better) {
-        best->fits = fits;
+    if (best->sequence.count == 0 || remat_is_better(&result, &best->result, s->budget)) {
+        best->fits = result.peak <= s->budget;
         best->result = result;
         best->sequence = *sequence;
     }

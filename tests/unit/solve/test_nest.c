@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stages in a row against every set of those that hand on what is not saved: the arrangement has
  * the fewest inputs at once, counted by walking back over the stages. */
-#include "nest.h"
+#include "path.h"
 #include "support.h"
 
 enum { STAGES = 14 };
