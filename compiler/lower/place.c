@@ -13,11 +13,10 @@ struct placer {
     const struct remat_kernel_list *kernels;
     const uint32_t *order;
     const struct remat_statics *statics;
-    const struct remat_static_inputs *inputs;
     struct remat_lifespans *out;
-    uint32_t *output_static; /* by value: the static that a root is as an output, or REMAT_NONE */
-    uint32_t *moved;         /* by buffer: the one that it shares, itself otherwise */
-    bool *pinned;            /* by buffer: may not be overwritten */
+    uint32_t *static_of; /* by value: of a given one, or of a root that is an output; REMAT_NONE */
+    uint32_t *moved;     /* by buffer: the one that it shares, itself otherwise */
+    bool *pinned;        /* by buffer: may not be overwritten */
 };
 
 static uint64_t slot_bytes(const struct remat_placed_buffer *b)
@@ -25,10 +24,9 @@ static uint64_t slot_bytes(const struct remat_placed_buffer *b)
     return remat_align_up(b->bytes, REMAT_ALIGNMENT);
 }
 
-static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t begin,
-                       uint32_t persistent)
+static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t begin)
 {
-    uint32_t id = p->out->buffer_count++;
+    uint32_t id = p->out->buffer_count++, persistent = p->static_of[v];
     p->out->buffers[id] = (struct remat_placed_buffer){
         .bytes = bytes,
         .begin = begin,
@@ -38,22 +36,24 @@ static void add_buffer(struct placer *p, uint32_t v, uint64_t bytes, uint32_t be
     p->out->buffer_of[v] = p->moved[id] = id;
 }
 
-/* Room for a buffer of each input and of each value that a kernel writes. */
-static void reserve_buffers(struct placer *p)
+/* A buffer for each input, room for one of each value that a kernel writes. */
+static void begin_buffers(struct placer *p, const uint32_t *inputs)
 {
-    uint32_t count = p->inputs->count;
+    uint32_t count = p->statics->count;
     for (uint32_t k = 0; k < p->kernels->count; k++)
         count += p->kernels->kernels[k].operand_count;
     REMAT_NEW(p->arena, p->out->buffers, count);
     REMAT_NEW(p->arena, p->pinned, count);
     REMAT_NEW(p->arena, p->moved, count);
-    REMAT_NEW(p->arena, p->output_static, p->graph->value_count);
     REMAT_NEW(p->arena, p->out->buffer_of, p->graph->value_count);
     memset(p->out->buffer_of, 0xff, p->graph->value_count * sizeof *p->out->buffer_of);
-    memset(p->output_static, 0xff, p->graph->value_count * sizeof *p->output_static);
+    p->static_of = remat_copy(p->arena, inputs, p->graph->value_count, sizeof *inputs);
+    for (uint32_t v = 0; v < p->graph->value_count; v++)
+        if (!remat_is_none(inputs[v]))
+            add_buffer(p, v, p->statics->items[inputs[v]].bytes, 0);
     for (uint32_t o = p->graph->output_count; o-- > 0;) { /* of several the first */
         remat_value output = p->graph->outputs[o];
-        p->output_static[remat_storage_root(p->graph, output).i] =
+        p->static_of[remat_storage_root(p->graph, output).i] =
             remat_statics_find(p->statics, p->graph->values[output.i].name);
     }
 }
@@ -61,16 +61,13 @@ static void reserve_buffers(struct placer *p)
 /* Buffers by definition, versions sharing theirs; `end` by last use. */
 static void find_uses(struct placer *p)
 {
-    for (uint32_t i = 0; i < p->inputs->count; i++)
-        add_buffer(p, p->inputs->values[i], p->statics->items[p->inputs->statics[i]].bytes, 0,
-                   p->inputs->statics[i]);
     for (uint32_t at = 0; at < p->kernels->count; at++) {
         const struct remat_fused_kernel *kernel = &p->kernels->kernels[p->order[at]];
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             uint32_t v = operand->value.i;
             if (operand->access == REMAT_ACCESS_WRITE)
-                add_buffer(p, v, operand->bytes, at, p->output_static[v]);
+                add_buffer(p, v, operand->bytes, at);
             else if (operand->access == REMAT_ACCESS_UPDATE)
                 p->out->buffer_of[v] = p->out->buffer_of[operand->previous.i];
             struct remat_placed_buffer *b = &p->out->buffers[p->out->buffer_of[v]];
@@ -169,7 +166,7 @@ static void profile(struct placer *p)
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
                                        const uint32_t *order, const struct remat_statics *statics,
-                                       const struct remat_static_inputs *inputs)
+                                       const uint32_t *inputs)
 {
     struct remat_lifespans lifespans = {0};
     struct placer p = {.arena = arena,
@@ -177,9 +174,8 @@ struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct r
                        .kernels = kernels,
                        .order = order,
                        .statics = statics,
-                       .inputs = inputs,
                        .out = &lifespans};
-    reserve_buffers(&p);
+    begin_buffers(&p, inputs);
     find_uses(&p);
     keep_gradients(&p);
     share_in_place(&p);

@@ -22,14 +22,14 @@ struct remat_lifespans {
     uint64_t *live_bytes; /* by position, static ones included */
 };
 
-/* Buffers and lifespans of a scheduled kernel list, without offsets. `inputs` are those of the
- * graph among `statics`; a new version lies where the old one does; the result of a kernel program
- * takes the place of an operand that dies there where the kernel allows it. Outputs, and
- * gradients that nobody reads, live to the end. */
+/* Buffers and lifespans of a scheduled kernel list, without offsets. `inputs` says which of
+ * `statics` the graph's inputs are; a new version lies where the old one does; the result of a
+ * kernel program takes the place of an operand that dies there where the kernel allows it. Outputs,
+ * and gradients that nobody reads, live to the end. */
 struct remat_lifespans remat_lifespans(struct remat_arena *arena, const struct remat_graph *graph,
                                        const struct remat_kernel_list *kernels,
                                        const uint32_t *order, const struct remat_statics *statics,
-                                       const struct remat_static_inputs *inputs);
+                                       const uint32_t *inputs);
 
 /* Packs: buffers of statics lie where those do, the others above them; checks the result with the
  * independent checker. *out_arena_bytes does not depend on any budget. `guard_bytes` stay unused

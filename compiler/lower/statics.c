@@ -47,23 +47,15 @@ struct remat_statics remat_statics_collect(struct remat_arena *arena,
     return out;
 }
 
-struct remat_static_inputs remat_statics_inputs(struct remat_arena *arena,
-                                                const struct remat_statics *statics,
-                                                const struct remat_graph *graph)
+uint32_t *remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
+                               const struct remat_graph *graph)
 {
-    struct remat_static_inputs out = {0};
-    uint32_t count = 0;
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        count += remat_is_none(graph->values[v].node);
-    REMAT_NEW(arena, out.values, count);
-    REMAT_NEW(arena, out.statics, count);
+    uint32_t *out;
+    REMAT_NEW(arena, out, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++) {
-        if (!remat_is_none(graph->values[v].node))
-            continue;
-        uint32_t found = remat_statics_find(statics, graph->values[v].name);
-        assert(!remat_is_none(found));
-        out.values[out.count] = v;
-        out.statics[out.count++] = found;
+        bool input = remat_is_none(graph->values[v].node);
+        out[v] = input ? remat_statics_find(statics, graph->values[v].name) : REMAT_NONE;
+        assert(!input || !remat_is_none(out[v]));
     }
     return out;
 }

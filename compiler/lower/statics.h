@@ -30,14 +30,9 @@ struct remat_statics remat_statics_collect(struct remat_arena *arena,
 /* The index of the tensor of that name, REMAT_NONE when there is none. */
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name);
 
-/* Which tensor each graph input is: of one graph, as often as it is scheduled. */
-struct remat_static_inputs {
-    uint32_t count;
-    uint32_t *values, *statics; /* value id and index of its tensor */
-};
-/* Every input of the graph is one of the statics. */
-struct remat_static_inputs remat_statics_inputs(struct remat_arena *arena,
-                                                const struct remat_statics *statics,
-                                                const struct remat_graph *graph);
+/* By value of the graph: which tensor an input is, REMAT_NONE for what a node computes. Every input
+ * of the graph is one of the statics. */
+uint32_t *remat_statics_inputs(struct remat_arena *arena, const struct remat_statics *statics,
+                               const struct remat_graph *graph);
 
 #endif

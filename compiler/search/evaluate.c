@@ -30,15 +30,14 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_device_description *device,
                            struct remat_stopwatch *watch, struct remat_arrangement *out)
 {
-    struct remat_static_inputs inputs;
     *out = (struct remat_arrangement){.graph = graph};
     remat_stopwatch_start(watch);
     out->kernels = remat_fuse(arena, graph);
     remat_stopwatch_lap(watch, REMAT_LAP_FUSE);
     out->order = remat_schedule(arena, graph, &out->kernels);
     remat_stopwatch_lap(watch, REMAT_LAP_SCHEDULE);
-    inputs = remat_statics_inputs(arena, statics, graph);
-    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, &inputs);
+    const uint32_t *inputs = remat_statics_inputs(arena, statics, graph);
+    out->lifespans = remat_lifespans(arena, graph, &out->kernels, out->order, statics, inputs);
     remat_stopwatch_lap(watch, REMAT_LAP_LIFESPANS);
     out->prices = price_list(arena, graph, &out->kernels, device);
     for (uint32_t k = 0; k < out->kernels.count; k++)
@@ -84,7 +83,7 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     find_tail(e);
-    e->inputs = remat_statics_inputs(arena, e->statics, e->graph);
+    e->inputs = remat_statics_inputs(arena, e->statics, e->clones.graph);
 }
 
 void remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx, struct remat_arena *arena,
@@ -213,7 +212,7 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     uint32_t *order = remat_schedule(e->scratch, graph, &kernels);
     remat_stopwatch_lap(e->watch, REMAT_LAP_SCHEDULE);
     struct remat_lifespans lifespans =
-        remat_lifespans(e->scratch, graph, &kernels, order, e->statics, &e->inputs);
+        remat_lifespans(e->scratch, graph, &kernels, order, e->statics, e->inputs);
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
     struct remat_evaluation cost = price_kernels(e, decision, &kernels);
     cost.live_peak_bytes = lifespans.live_peak_bytes;

@@ -54,7 +54,7 @@ struct remat_evaluator {
     struct remat_kernel_memo memo;
     struct remat_kernel_times REMAT_LIST(uint64_t) times; /* ns by the memo's kernels */
     const struct remat_statics *statics;
-    struct remat_static_inputs inputs;
+    const uint32_t *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
     struct remat_arena *known;   /* of the memo and its times */
