@@ -197,7 +197,6 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
         .part_count = count,
         .parts = parts,
         .statics = &p->statics,
-        .decided = p->search.graph,
         .decision = &decided->decision,
         .alternatives = explanation->alternatives,
     };

@@ -350,6 +350,8 @@ void remat_clones_create(struct remat_arena *arena, const struct remat_settled *
     out->graph->value_capacity = out->graph->node_capacity = 0;
     out->graph->has_kernels = true;
     reserve(&x);
+    for (uint32_t v = 0; v < graph->value_count; v++) /* which clones take over */
+        out->graph->values[v].original = v;
     REMAT_NEW(x.scratch, x.clones, graph->node_count);
     add_reruns(&x);
     for (uint32_t n = 0; n < out->graph->node_count; n++) /* which adds clones */

@@ -87,6 +87,8 @@ struct remat_value_info {
     int64_t pitch;   /* elements from one row of the last axis to the next; 0: as many as it has */
     uint32_t node;   /* producer, REMAT_NONE for graph inputs */
     uint32_t result; /* which output of the producer */
+    uint32_t original; /* after the rewrite: the value of the graph before that this is, or is a
+                          clone of */
 };
 
 /* Shapes and dtypes are equal. */

@@ -1,27 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clones and decided values have the names of their originals, so the three are joined by name. */
+/* A value of the rewritten graph says which one of the decided graph it is, or is a clone of. */
 #include "decisions.h"
 
-#include "index.h"
 #include "ops.h"
-
-static void add_named(struct remat_arena *arena, struct remat_index *index,
-                      const struct remat_graph *g, uint32_t v)
-{
-    remat_index_add(arena, index, remat_hash_string(g->values[v].name, 0), v);
-}
-
-/* The value of that name, REMAT_NONE when there is none in the index. */
-static uint32_t find_named(const struct remat_index *index, const struct remat_graph *g,
-                           const char *name)
-{
-    uint32_t v;
-    for (size_t at = 0;
-         (v = remat_index_find(index, remat_hash_string(name, 0), &at)) != REMAT_NONE;)
-        if (strcmp(g->values[v].name, name) == 0)
-            break;
-    return v;
-}
 
 static bool is_clone(const struct remat_graph *g, uint32_t v)
 {
@@ -30,10 +11,8 @@ static bool is_clone(const struct remat_graph *g, uint32_t v)
 
 static bool is_forward(const struct remat_graph *g, uint32_t v)
 {
-    if (remat_is_none(g->values[v].node) || is_clone(g, v))
-        return false;
-    uint8_t phase = g->nodes[g->values[v].node].phase;
-    return phase == REMAT_PHASE_FORWARD || phase == REMAT_PHASE_LOSS;
+    return !remat_is_none(g->values[v].node) && !is_clone(g, v) &&
+           remat_is_early(g->nodes[g->values[v].node].phase);
 }
 
 /* What the rewritten graph does with a forward value: its own, and its clones. */
@@ -48,10 +27,8 @@ struct fate {
 struct joiner {
     const struct remat_lowering *in;
     const struct remat_part *part;
-    struct remat_index originals; /* forward roots by name */
-    struct remat_index decided;   /* values of the decided graph by name */
-    uint32_t *position;           /* by kernel */
-    struct fate *fates;           /* by value */
+    uint32_t *position; /* by kernel */
+    struct fate *fates; /* by value of the decided graph */
 };
 
 /* The time of the clone's kernel, shared among the clones that it writes. */
@@ -65,15 +42,6 @@ static uint64_t clone_ns(const struct remat_part *in, uint32_t clone)
     return in->prices[k].ns / (written ? written : 1);
 }
 
-/* The forward value that root `v` is or is a clone of; REMAT_NONE when it is neither. */
-static uint32_t original_of(const struct joiner *j, uint32_t v)
-{
-    const struct remat_graph *g = j->part->graph;
-    if (is_clone(g, v))
-        return find_named(&j->originals, g, g->values[v].name);
-    return is_forward(g, v) ? v : REMAT_NONE;
-}
-
 static uint32_t later(uint32_t a, uint32_t b)
 {
     return a > b ? a : b;
@@ -83,10 +51,9 @@ static void follow_clones(struct joiner *j)
 {
     const struct remat_graph *g = j->part->graph;
     for (uint32_t v = 0; v < g->value_count; v++) {
-        uint32_t original = is_clone(g, v) ? original_of(j, v) : REMAT_NONE;
-        if (remat_is_none(original))
+        if (!is_clone(g, v))
             continue;
-        struct fate *fate = &j->fates[original];
+        struct fate *fate = &j->fates[g->values[v].original];
         uint32_t round = remat_clone_round(g->nodes[g->values[v].node].instance);
         bool written = !remat_is_none(j->part->lifespans->buffer_of[v]);
         if (round >= fate->rounds)
@@ -114,39 +81,35 @@ static void follow_reads(struct joiner *j, uint32_t *read_end)
         for (uint32_t i = 0; i < node->input_count; i++) {
             uint32_t root = remat_storage_root(g, node->inputs[i]).i;
             read_end[root] = later(read_end[root], end);
-            j->fates[root].read_late |= !early;
+            j->fates[g->values[root].original].read_late |= !early && !is_clone(g, root);
         }
     }
     for (uint32_t v = 0; v < g->value_count; v++) {
-        uint32_t original = read_end[v] ? original_of(j, v) : REMAT_NONE;
-        if (!remat_is_none(original))
-            j->fates[original].read_end = later(j->fates[original].read_end, read_end[v]);
+        struct fate *fate = &j->fates[g->values[v].original];
+        fate->read_end = later(fate->read_end, read_end[v]);
     }
 }
 
 static void join(struct remat_arena *arena, struct joiner *j)
 {
-    const struct remat_graph *g = j->part->graph, *decided = j->in->decided;
+    const struct remat_graph *g = j->part->graph;
     uint32_t *read_end;
-    REMAT_NEW(arena, j->fates, g->value_count);
+    REMAT_NEW(arena, j->fates, j->in->decision->value_count);
     REMAT_NEW(arena, read_end, g->value_count);
     REMAT_NEW(arena, j->position, j->part->kernels->count);
     for (uint32_t at = 0; at < j->part->kernels->count; at++)
         j->position[j->part->order[at]] = at;
-    for (uint32_t v = 0; v < g->value_count; v++)
-        if (is_forward(g, v) && remat_storage_root(g, (remat_value){v}).i == v)
-            add_named(arena, &j->originals, g, v);
-    for (uint32_t v = 0; v < decided->value_count; v++)
-        add_named(arena, &j->decided, decided, v);
     follow_clones(j);
     follow_reads(j, read_end);
 }
 
-static bool is_decided(const struct joiner *j, uint32_t v, const struct remat_alternative *other)
+static bool is_decided(const struct joiner *j, uint32_t v)
 {
-    const struct fate *fate = &j->fates[v];
+    uint32_t original = j->part->graph->values[v].original;
+    const struct fate *fate = &j->fates[original];
     bool saved = fate->read_late && !remat_is_none(j->part->lifespans->buffer_of[v]);
-    return saved || fate->clones_ns || fate->rewritten || (fate->rounds && other && other->written);
+    return saved || fate->clones_ns || fate->rewritten ||
+           (fate->rounds && j->in->alternatives[original].written);
 }
 
 static uint8_t action_of(const struct fate *fate)
@@ -157,19 +120,24 @@ static uint8_t action_of(const struct fate *fate)
     return (uint8_t)(fate->rounds > 1 ? remat_action_nested(action) : action);
 }
 
-static struct remat_decision_record record(const struct joiner *j, uint32_t v, uint32_t decided,
-                                           const char *name, uint32_t first_command)
+static struct remat_decision_record record(const struct joiner *j, uint32_t v, const char *name,
+                                           uint32_t first_command)
 {
     const struct remat_graph *g = j->part->graph;
+    uint32_t original = g->values[v].original;
     const struct remat_scope *scope = &g->scopes[g->nodes[g->values[v].node].scope];
-    const struct fate *fate = &j->fates[v];
+    const struct fate *fate = &j->fates[original];
+    const struct remat_alternative *other = &j->in->alternatives[original];
+    const char *reason = j->in->decision->reasons[original];
     uint32_t written_by = j->part->kernels->kernel_of_node[g->values[v].node];
     struct remat_decision_record record = {
         .name = name,
         .scope = scope->path,
         .layer = scope->layer,
         .action = action_of(fate),
-        .reason = "default",
+        .reason = reason ? reason : "default",
+        .recomputable = other->recomputable,
+        .recompute_extra_ns = other->recompute_extra_ns * j->part->times,
         .bytes = remat_storage_bytes(&g->values[v]),
         .recompute_ns = fate->clones_ns * j->part->times,
     };
@@ -177,13 +145,6 @@ static struct remat_decision_record record(const struct joiner *j, uint32_t v, u
         record.saved_begin = first_command + j->position[written_by];
         record.saved_end = later(record.saved_begin, first_command + fate->read_end);
     }
-    if (remat_is_none(decided))
-        return record;
-    const struct remat_alternative *other = &j->in->alternatives[decided];
-    if (j->in->decision->reasons[decided])
-        record.reason = j->in->decision->reasons[decided];
-    record.recomputable = other->recomputable;
-    record.recompute_extra_ns = other->recompute_extra_ns * j->part->times;
     return record;
 }
 
@@ -207,14 +168,9 @@ void remat_lower_decisions(struct remat_arena *arena, const struct remat_lowerin
     struct joiner j = {.in = lowering, .part = &lowering->parts[0]};
     join(arena, &j);
     REMAT_NEW(arena, out->decisions, g->value_count);
-    for (uint32_t v = 0; v < g->value_count; v++) {
-        if (!is_forward(g, v) || remat_storage_root(g, (remat_value){v}).i != v)
-            continue;
-        uint32_t decided = find_named(&j.decided, lowering->decided, g->values[v].name);
-        if (!is_decided(&j, v, remat_is_none(decided) ? NULL : &lowering->alternatives[decided]))
-            continue;
-        out->decisions[out->decision_count++] = record(&j, v, decided, root_name[v], first_command);
-    }
+    for (uint32_t v = 0; v < g->value_count; v++)
+        if (is_forward(g, v) && remat_storage_root(g, (remat_value){v}).i == v && is_decided(&j, v))
+            out->decisions[out->decision_count++] = record(&j, v, root_name[v], first_command);
     out->layer_count = remat_graph_layers(g);
     add_layers(arena, out);
 }

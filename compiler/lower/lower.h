@@ -30,9 +30,8 @@ struct remat_lowering {
     uint32_t part_count;
     const struct remat_part *parts; /* the first one is what was decided about */
     const struct remat_statics *statics;
-    const struct remat_graph *decided; /* the graph that the decision is about */
     const struct remat_decision *decision;
-    const struct remat_alternative *alternatives; /* by value of `decided` */
+    const struct remat_alternative *alternatives; /* by value of the decided graph */
 };
 
 /* Fills buffers, values, operands, kernels, commands, segments, entries, tensors, decisions, the

@@ -192,7 +192,6 @@ static remat_status lower(struct bench *b, const struct remat_decision *decision
     struct remat_lowering lowering = {.part_count = 1,
                                       .parts = &part,
                                       .statics = &b->subject.statics,
-                                      .decided = b->subject.graph,
                                       .decision = decision,
                                       .alternatives = alternatives};
     remat_lower(&b->scratch, &lowering, *out);
