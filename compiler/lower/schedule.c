@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where kernels cannot run as they are listed: edges, grouped by either end, then a depth-first
- * walk in graph order; optimizer kernels are held back from the walk and emitted when the last
+/* Edges, grouped by either end, then a depth-first walk in graph order; optimizer kernels are held back from the walk and emitted when the last
  * kernel they wait for is. */
 #include "schedule.h"
 
@@ -93,36 +92,11 @@ static void visit(struct scheduler *s, uint32_t k)
         emit(s, k);
 }
 
-/* Whether kernels can run as they are listed: none is of the optimizer, and none reads a version
- * that an earlier one replaces. */
-static bool is_in_order(struct scheduler *s)
-{
-    uint8_t *replaced; /* by value */
-    REMAT_NEW(s->arena, replaced, s->graph->value_count);
-    for (uint32_t k = 0; k < s->kernels->count; k++) {
-        const struct remat_fused_kernel *kernel = &s->kernels->kernels[k];
-        if (kernel->phase == REMAT_PHASE_OPTIMIZER)
-            return false;
-        for (uint32_t o = 0; o < kernel->operand_count; o++)
-            if (replaced[version_read(&kernel->operands[o])])
-                return false;
-        for (uint32_t o = 0; o < kernel->operand_count; o++)
-            if (kernel->operands[o].access == REMAT_ACCESS_UPDATE)
-                replaced[kernel->operands[o].previous.i] = 1;
-    }
-    return true;
-}
-
 uint32_t *remat_schedule(struct remat_arena *arena, const struct remat_graph *graph,
                          const struct remat_kernel_list *kernels)
 {
     struct scheduler s = {.arena = arena, .graph = graph, .kernels = kernels};
     REMAT_NEW(arena, s.order, kernels->count);
-    if (is_in_order(&s)) {
-        for (uint32_t k = 0; k < kernels->count; k++)
-            s.order[k] = k;
-        return s.order;
-    }
     collect_edges(&s);
     REMAT_NEW(arena, s.waiting, kernels->count);
     REMAT_NEW(arena, s.state, kernels->count);
