@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edges, grouped by either end, then a depth-first walk in graph order; optimizer kernels are held back from the walk and emitted when the last
- * kernel they wait for is. */
+/* Edges, grouped by either end, then a depth-first walk in graph order; optimizer kernels are held
+ * back from the walk and emitted when the last kernel they wait for is. */
 #include "schedule.h"
 
 #include <assert.h>

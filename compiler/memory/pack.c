@@ -3,20 +3,13 @@
 #include "packers.h"
 
 enum {
-    SEARCH_SLOTS_MAX = 20000, /* more get the skyline keys only */
+    PERTURBED_MAX = 20000,    /* more slots get the keys only */
     PERTURBED_SLOTS = 500000, /* slots packed by all perturbations together */
     PERTURBATIONS_MAX = 1000,
 };
 
-enum packer { SKYLINE, FIRST_FIT, BEST_FIT };
-
-static const struct attempt {
-    enum packer packer;
-    const char *key;
-} attempts[] = {{SKYLINE, "OZ"},   {SKYLINE, "TAW"},  {SKYLINE, "TWA"},   {SKYLINE, "L"},
-                {SKYLINE, "WAT"},  {SKYLINE, "AT"},   {SKYLINE, "TZW"},   {SKYLINE, "ZAT"},
-                {BEST_FIT, "ZAT"}, {BEST_FIT, "TAW"}, {FIRST_FIT, "ZAT"}, {FIRST_FIT, "TAW"}};
-enum { ATTEMPT_COUNT = sizeof attempts / sizeof attempts[0] };
+static const char *const keys[] = {"OZ", "TAW", "TWA", "L", "WAT", "AT", "TZW", "ZAT"};
+enum { KEY_COUNT = sizeof keys / sizeof *keys };
 
 /* What the attempts on one instance share. All memory is of the scratch arena; offsets are indexed
  * by slot of the instance. */
@@ -25,11 +18,9 @@ struct packer_state {
     struct remat_traits *traits;
     struct remat_skyline *skyline;
     struct remat_ranked *ranked;
-    struct remat_fit_block *blocks;
     uint32_t *order, *last_order;                    /* to try; of the last attempt that was kept */
     uint64_t *offsets, *last_offsets, *best_offsets; /* best: the first of least height */
     uint64_t best_bytes;                             /* UINT64_MAX at first */
-    enum packer best;                                /* whose that is */
 };
 
 static struct packer_state prepare(struct remat_arena *scratch, const struct remat_slot *slots,
@@ -40,7 +31,6 @@ static struct packer_state prepare(struct remat_arena *scratch, const struct rem
     s.traits = remat_traits_create(scratch, &s.in);
     s.skyline = remat_skyline_create(scratch, &s.in);
     REMAT_NEW(scratch, s.ranked, s.in.count);
-    REMAT_NEW(scratch, s.blocks, s.in.count);
     REMAT_NEW(scratch, s.order, s.in.count);
     REMAT_NEW(scratch, s.last_order, s.in.count);
     REMAT_NEW(scratch, s.offsets, s.in.count);
@@ -50,12 +40,9 @@ static struct packer_state prepare(struct remat_arena *scratch, const struct rem
 }
 
 /* Packs in s->order; a height below bound_bytes is kept as the last, one below the best as that. */
-static void attempt(struct packer_state *s, enum packer packer, uint64_t bound_bytes)
+static void attempt(struct packer_state *s, uint64_t bound_bytes)
 {
-    uint64_t bytes = packer == SKYLINE
-                         ? remat_skyline_pack(s->skyline, s->order, bound_bytes, s->offsets)
-                         : remat_fit_pack(&s->in, s->order, packer == BEST_FIT, bound_bytes,
-                                          s->blocks, s->offsets);
+    uint64_t bytes = remat_skyline_pack(s->skyline, s->order, bound_bytes, s->offsets);
     if (bytes >= bound_bytes)
         return;
     uint32_t *order = s->last_order;
@@ -65,17 +52,14 @@ static void attempt(struct packer_state *s, enum packer packer, uint64_t bound_b
     if (bytes < s->best_bytes) {
         memcpy(s->best_offsets, s->last_offsets, s->in.count * sizeof *offsets);
         s->best_bytes = bytes;
-        s->best = packer;
     }
 }
 
-static void run_attempts(struct packer_state *s)
+static void try_keys(struct packer_state *s)
 {
-    for (int k = 0; k < ATTEMPT_COUNT && s->best_bytes > s->in.live_peak_bytes; k++) {
-        if (attempts[k].packer != SKYLINE && s->in.count > SEARCH_SLOTS_MAX)
-            continue;
-        remat_order_by_key(s->traits, s->in.count, attempts[k].key, s->ranked, s->order);
-        attempt(s, attempts[k].packer, s->best_bytes);
+    for (int k = 0; k < KEY_COUNT && s->best_bytes > s->in.live_peak_bytes; k++) {
+        remat_order_by_key(s->traits, s->in.count, keys[k], s->ranked, s->order);
+        attempt(s, s->best_bytes);
     }
 }
 
@@ -110,16 +94,15 @@ static void perturb_order(struct packer_state *s, uint64_t *seed)
 /* Climbs from the best attempt; a change that keeps the height is taken as well. */
 static void run_perturbations(struct packer_state *s)
 {
-    if (s->in.count == 0 || s->in.count > SEARCH_SLOTS_MAX)
+    if (s->in.count == 0 || s->in.count > PERTURBED_MAX)
         return;
-    enum packer best = s->best;
     uint64_t seed = 1;
     uint32_t rounds = PERTURBED_SLOTS / s->in.count;
     if (rounds > PERTURBATIONS_MAX)
         rounds = PERTURBATIONS_MAX;
     for (uint32_t k = 0; k < rounds && s->best_bytes > s->in.live_peak_bytes; k++) {
         perturb_order(s, &seed);
-        attempt(s, best, s->best_bytes + 1);
+        attempt(s, s->best_bytes + 1);
     }
 }
 
@@ -128,7 +111,7 @@ struct remat_packing remat_pack(struct remat_arena *arena, const struct remat_sl
 {
     struct remat_arena *scratch = remat_scratch_open(arena->ctx);
     struct packer_state s = prepare(scratch, slots, count);
-    run_attempts(&s);
+    try_keys(&s);
     run_perturbations(&s);
     struct remat_packing out = {.arena_bytes = s.best_bytes,
                                 .live_peak_bytes = s.in.live_peak_bytes};

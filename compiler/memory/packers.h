@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slots of one packing, the orders in which packers take them, and the packers; internal to
+/* The slots of one packing, the orders in which the packer takes them, and the packer; internal to
  * memory/. */
 #ifndef REMAT_MEMORY_PACKERS_H
 #define REMAT_MEMORY_PACKERS_H
@@ -62,17 +62,5 @@ struct remat_skyline *remat_skyline_create(struct remat_arena *arena,
  * reaches bound_bytes. */
 uint64_t remat_skyline_pack(struct remat_skyline *skyline, const uint32_t *order,
                             uint64_t bound_bytes, uint64_t *offsets);
-
-/* --- fit.c: first fit and best fit --- */
-
-struct remat_fit_block { /* a placed slot */
-    uint32_t begin, end;
-    uint64_t offset, top; /* bytes */
-};
-
-/* Places the slots in `order`, each at the lowest gap that holds it or (best) at the tightest.
- * Returns as remat_skyline_pack does. `scratch` has room for all slots. O(N^2). */
-uint64_t remat_fit_pack(const struct remat_instance *in, const uint32_t *order, bool best,
-                        uint64_t bound_bytes, struct remat_fit_block *scratch, uint64_t *offsets);
 
 #endif
