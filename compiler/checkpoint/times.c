@@ -7,7 +7,7 @@
 
 #include "amounts.h"
 
-enum { PLACES_MAX = 64 };
+#include <assert.h>
 
 static uint32_t kernel_count(const struct remat_times *t)
 {
@@ -57,7 +57,7 @@ static void place_candidates(struct remat_times *t)
         const struct remat_roots *own = &t->settled->own[k];
         for (uint32_t i = 0; i < own->count; i++)
             t->home[own->items[i]] = (struct remat_times_home){k, i};
-        t->too_many |= own->count + t->settled->inlined[k].count > PLACES_MAX;
+        assert(own->count + t->settled->inlined[k].count <= 64); /* of nodes there are fewer */
     }
 }
 
@@ -80,12 +80,15 @@ static void list_reads(struct remat_times *t)
     t->reads = list.items;
 }
 
-void remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
-                        const struct remat_price *prices, struct remat_times *out)
+struct remat_times remat_times_create(struct remat_arena *arena,
+                                      const struct remat_settled *settled,
+                                      const struct remat_price *prices,
+                                      const struct remat_device_description *device)
 {
-    struct remat_times *t = out;
     uint32_t count = settled->kernels->count;
-    *t = (struct remat_times){.arena = arena, .settled = settled, .prices = prices};
+    struct remat_times out = {
+        .arena = arena, .settled = settled, .prices = prices, .device = device};
+    struct remat_times *t = &out;
     REMAT_NEW(arena, t->sites, (1 + REMAT_ROUNDS_MAX) * (size_t)count);
     REMAT_NEW(arena, t->first_entry, 2 * (size_t)count);
     memset(t->first_entry, 0xff, 2 * (size_t)count * sizeof *t->first_entry);
@@ -97,6 +100,7 @@ void remat_times_create(struct remat_arena *arena, const struct remat_settled *s
     }
     place_candidates(t);
     list_reads(t);
+    return out;
 }
 
 /* --- contents --- */
@@ -220,10 +224,8 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     const struct remat_graph *g = t->settled->graph;
     uint32_t count = kernel_count(t);
     struct remat_times_sum sum = t->same;
-    sum.known = !t->too_many;
+    sum.known = true;
     t->last_round = rounds;
-    if (t->too_many)
-        return sum;
     memset(t->sites, 0, (1 + rounds) * (size_t)count * sizeof *t->sites);
     for (uint32_t o = 0; o < g->output_count; o++)
         need(t, t->settled->facts.root[g->outputs[o].i]);
@@ -240,13 +242,13 @@ struct remat_times_sum remat_times_find(struct remat_times *t,
     return sum;
 }
 
-void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
-                       const struct remat_fused_kernel *kernel, uint64_t ns)
+static void learn(struct remat_times *t, const struct remat_graph *graph,
+                  const struct remat_fused_kernel *kernel)
 {
     uint32_t site = graph->nodes[kernel->nodes[0].i].kernel;
     bool forward = site < kernel_count(t) && is_early(t, site);
-    struct remat_times_entry entry = {.ns = ns, .load_begin = (uint32_t)t->loads.count};
-    if (t->too_many || kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site].made))
+    struct remat_times_entry entry = {.load_begin = (uint32_t)t->loads.count};
+    if (kernel->kind != REMAT_KERNEL_program || (!forward && !t->sites[site].made))
         return;
     if (!forward)
         entry.content = t->sites[site];
@@ -262,7 +264,15 @@ void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
             is_candidate(t, kernel->operands[o].value.i))
             REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value.i);
     entry.load_end = (uint32_t)t->loads.count;
+    entry.ns = remat_price_kernel(graph, kernel, t->device).ns;
     entry.next = *first_entry(t, site);
     *first_entry(t, site) = (uint32_t)t->entries.count;
     REMAT_PUSH(t->arena, &t->entries, entry);
+}
+
+void remat_times_learn(struct remat_times *t, const struct remat_graph *graph,
+                       const struct remat_kernel_list *kernels)
+{
+    for (uint32_t k = 0; k < kernels->count; k++)
+        learn(t, graph, &kernels->kernels[k]);
 }

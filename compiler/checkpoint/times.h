@@ -35,14 +35,14 @@ struct remat_times {
     struct remat_arena *arena;
     const struct remat_settled *settled;
     const struct remat_price *prices; /* by kernel: with everything saved */
-    uint8_t *classes;                 /* by kernel: enum remat_cost_class */
-    struct remat_times_sum same;      /* of kernels of the backward pass that are so in all plans */
-    struct remat_times_home { /* by value: where it is made, kernel REMAT_NONE: no candidate */
+    const struct remat_device_description *device;
+    uint8_t *classes;            /* by kernel: enum remat_cost_class */
+    struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */
+    struct remat_times_home {    /* by value: where it is made, kernel REMAT_NONE: no candidate */
         uint32_t kernel, place;
     } * home;
     bool *lasting;                /* by kernel: it writes what is no candidate */
     uint32_t *read_begin, *reads; /* by kernel of the backward pass: candidates that it reads */
-    bool too_many;                /* candidates in one kernel: there is no sum */
     struct REMAT_LIST(struct remat_times_entry) entries;
     uint32_t *first_entry; /* by kernel, then by the kernel of a rerun */
     struct REMAT_LIST(uint32_t) loads;
@@ -53,16 +53,19 @@ struct remat_times {
 };
 
 /* `prices`: by kernel, everything saved. */
-void remat_times_create(struct remat_arena *arena, const struct remat_settled *settled,
-                        const struct remat_price *prices, struct remat_times *out);
+struct remat_times remat_times_create(struct remat_arena *arena,
+                                      const struct remat_settled *settled,
+                                      const struct remat_price *prices,
+                                      const struct remat_device_description *device);
 
 /* `rounds`: of clones, 1 or 2. */
 struct remat_times_sum remat_times_find(struct remat_times *times,
                                         const struct remat_decision *decision, uint32_t rounds);
 
-/* The kernels of that decision, in a graph whose nodes say which site they run in, and the values
- * of the given graph that operands of forward kernels stand for are their own. */
+/* Prices the kernels of that decision which are new, in a graph whose nodes say which site they run
+ * in, and the values of the given graph that operands of forward kernels stand for are their own.
+ */
 void remat_times_learn(struct remat_times *times, const struct remat_graph *graph,
-                       const struct remat_fused_kernel *kernel, uint64_t ns);
+                       const struct remat_kernel_list *kernels);
 
 #endif

@@ -106,13 +106,12 @@ static void copy_kernel(struct remat_arena *arena, struct remat_fused_kernel *ke
                    sizeof *kernel->program.instructions);
 }
 
-/* Copies the kernel and all it points to, and gives it the next id. */
+/* Copies the kernel and all it points to. */
 static void keep_written(struct remat_kernel_memo *memo, const uint32_t *words, uint32_t count,
                          struct remat_fused_kernel *kernel)
 {
     struct remat_memo_entry *entry, **first = &memo->first[kernel->nodes[0].i];
     REMAT_NEW(memo->arena, entry, 1);
-    kernel->id = memo->count++;
     copy_kernel(memo->arena, kernel);
     *entry = (struct remat_memo_entry){
         *first, count, remat_copy(memo->arena, words, count, sizeof *words), *kernel};
@@ -145,7 +144,6 @@ write_kernel(struct writer *w, const struct remat_fuse_group *group, remat_node 
     const struct remat_node_info *first = name_of(f, group);
     bool named = group->kind == REMAT_GROUP_NAMED;
     struct remat_fused_kernel kernel = {
-        .id = REMAT_NONE,
         .kind = named ? remat_op_info(first->op)->executor : (uint32_t)REMAT_KERNEL_program,
         .phase = first->phase,
         .instance = first->instance,

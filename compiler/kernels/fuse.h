@@ -29,7 +29,6 @@ struct remat_shared_operands {
 };
 
 struct remat_fused_kernel {
-    uint32_t id;   /* in the memo that it is from, where equal kernels have one; REMAT_NONE: none */
     uint32_t kind; /* enum remat_kernel_kind */
     uint8_t phase;
     uint32_t instance, scope;
@@ -57,10 +56,9 @@ struct remat_kernel_memo {
     struct remat_memo_entry {
         struct remat_memo_entry *next; /* with the same first node */
         uint32_t word_count;
-        const uint32_t *words;            /* its key: all that its body depends on */
-        struct remat_fused_kernel kernel; /* its id is the number of the entry */
-    } * *first;                           /* by first node: what was last found or added */
-    uint32_t count;
+        const uint32_t *words; /* its key: all that its body depends on */
+        struct remat_fused_kernel kernel;
+    } * *first; /* by first node: what was last found or added */
 };
 
 /* Of one graph. Thread-compatible. */

@@ -48,41 +48,15 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
 
 /* --- decisions --- */
 
-static uint64_t price(const struct remat_evaluator *e, const struct remat_fused_kernel *kernel)
-{
-    return remat_price_kernel(e->clones.graph, kernel, e->device).ns;
-}
-
-/* Kernels that are new in the memo have the next ids, in their order. */
-static void add_kernels(struct remat_evaluator *e, const struct remat_fused_kernel *kernels,
-                        uint32_t count, struct remat_evaluation *cost)
-{
-    for (uint32_t k = 0; k < count; k++) {
-        uint32_t id = kernels[k].id;
-        if (id == e->times.count)
-            REMAT_PUSH(e->known, &e->times, price(e, &kernels[k]));
-        add_time(&kernels[k], remat_is_none(id) ? price(e, &kernels[k]) : e->times.items[id],
-                 &cost->step_ns, &cost->times);
-    }
-}
-
-/* The kernels of the tail are those of the graph that saves everything. */
-static void find_tail(struct remat_evaluator *e)
-{
-    const struct remat_kernel_list *all = e->settled->kernels;
-    uint32_t first = e->clones.tail_kernel;
-    e->tail =
-        (struct remat_kernel_list){.count = all->count - first, .kernels = all->kernels + first};
-    for (uint32_t k = first; k < all->count; k++)
-        add_time(&all->kernels[k], e->prices[k].ns, &e->tail_cost.step_ns, &e->tail_cost.times);
-}
-
 static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
     e->known = remat_scratch_open(e->ctx);
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
-    find_tail(e);
+    /* The kernels of the tail are those of the graph that saves everything. */
+    e->tail =
+        (struct remat_kernel_list){.count = e->settled->kernels->count - e->clones.tail_kernel,
+                                   .kernels = e->settled->kernels->kernels + e->clones.tail_kernel};
     e->inputs = remat_statics_inputs(arena, e->statics, e->clones.graph);
 }
 
@@ -107,7 +81,7 @@ void remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx, struct 
     for (uint32_t k = 0; k < kernels->count; k++)
         e->base_ns = remat_ns_add(e->base_ns, e->prices[k].ns);
     REMAT_NEW(arena, e->sums, 1);
-    remat_times_create(arena, settled, e->prices, e->sums);
+    *e->sums = remat_times_create(arena, settled, e->prices, device);
     init(e, arena, 1);
     remat_stopwatch_lap(watch, REMAT_LAP_CLONE);
 }
@@ -119,7 +93,6 @@ void remat_evaluator_forget(struct remat_evaluator *e)
     remat_arena_release(e->scratch);
     remat_arena_release(e->known);
     e->memo = (struct remat_kernel_memo){0};
-    e->times = (struct remat_kernel_times){0};
 }
 
 void remat_evaluator_release(struct remat_evaluator *e)
@@ -183,25 +156,6 @@ struct remat_evaluation remat_evaluate_time(struct remat_evaluator *e,
     return cost;
 }
 
-/* The time from the kernels themselves; their prices are known from now on. */
-static struct remat_evaluation price_kernels(struct remat_evaluator *e,
-                                             const struct remat_decision *decision,
-                                             const struct remat_kernel_list *kernels)
-{
-    uint32_t count = kernels->count - e->tail.count;
-    struct remat_evaluation cost = remat_evaluate_time(e, decision);
-    bool known = cost.step_ns > 0;
-    cost.step_ns = e->tail_cost.step_ns;
-    cost.times = e->tail_cost.times;
-    add_kernels(e, kernels->kernels, count, &cost);
-    for (uint32_t k = 0; k < count && !known; k++)
-        remat_times_learn(e->sums, e->clones.graph, &kernels->kernels[k],
-                          e->times.items[kernels->kernels[k].id]);
-    if (!known)
-        cost.effect = remat_times_find(e->sums, decision, e->clones.rounds).effect;
-    return cost;
-}
-
 struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
                                               const struct remat_decision *decision,
                                               uint64_t limit_bytes, uint64_t guard_bytes)
@@ -214,7 +168,11 @@ struct remat_evaluation remat_evaluate_packed(struct remat_evaluator *e,
     struct remat_lifespans lifespans =
         remat_lifespans(e->scratch, graph, &kernels, order, e->statics, e->inputs);
     remat_stopwatch_lap(e->watch, REMAT_LAP_LIFESPANS);
-    struct remat_evaluation cost = price_kernels(e, decision, &kernels);
+    struct remat_evaluation cost = remat_evaluate_time(e, decision);
+    if (!cost.step_ns) {
+        remat_times_learn(e->sums, e->clones.graph, &kernels);
+        cost = remat_evaluate_time(e, decision);
+    }
     cost.live_peak_bytes = lifespans.live_peak_bytes;
     remat_stopwatch_lap(e->watch, REMAT_LAP_PRICE);
     if (cost.live_peak_bytes <= limit_bytes) {

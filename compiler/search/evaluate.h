@@ -49,15 +49,13 @@ struct remat_evaluator {
     struct remat_clones clones;
     struct remat_evaluator *nested; /* with two rounds of clones; NULL until it is needed */
     struct remat_kernel_list tail;
-    struct remat_evaluation tail_cost; /* its times */
     struct remat_fuse_facts facts;
     struct remat_kernel_memo memo;
-    struct remat_kernel_times REMAT_LIST(uint64_t) times; /* ns by the memo's kernels */
     const struct remat_statics *statics;
     const uint32_t *inputs; /* by value of the clones' graph: which static it is */
     const struct remat_device_description *device;
     struct remat_stopwatch *watch;
-    struct remat_arena *known;   /* of the memo and its times */
+    struct remat_arena *known;   /* of the memo */
     struct remat_arena *scratch; /* of one evaluation */
 };
 
