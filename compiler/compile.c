@@ -28,27 +28,6 @@ struct pipeline {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Of a device that has one: no less than the deltas of attention and two lists of sorted tokens
- * need, before any decision. */
-static uint64_t workspace_bytes(const struct pipeline *p)
-{
-    const struct remat_graph *graph = p->search.graph;
-    uint64_t bytes = p->search.settings->device.workspace_bytes;
-    for (uint32_t n = 0; bytes && n < graph->node_count; n++) {
-        const struct remat_node_info *node = &graph->nodes[n];
-        uint64_t needed = 0;
-        if (node->op == REMAT_OP_attention_backward)
-            needed = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
-        if (node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate) {
-            remat_value ids = node->inputs[node->input_count - 1];
-            needed =
-                2 * remat_align_up(2 * remat_value_bytes(&graph->values[ids.i]), REMAT_ALIGNMENT);
-        }
-        bytes = needed > bytes ? needed : bytes;
-    }
-    return bytes;
-}
-
 /* Segments that no decision is about; and where every tensor that outlives a segment lies. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
@@ -63,7 +42,8 @@ static remat_status arrange_fixed(struct pipeline *p)
             graphs[count++] = fixed[i]->graph;
     for (uint32_t i = 0; i < count; i++)
         REMAT_CHECK(remat_price_check_values(p->search.ctx, graphs[i]));
-    p->statics = remat_statics_collect(p->search.arena, graphs, count, workspace_bytes(p));
+    p->statics = remat_statics_collect(p->search.arena, graphs, count,
+                                       p->search.settings->device.workspace_bytes);
     for (size_t i = 0; i < COUNT(fixed); i++) {
         uint64_t bytes = 0;
         if (!fixed[i]->graph)
@@ -218,21 +198,6 @@ static void end_planning(struct pipeline *p)
     remat_scratch_close(p->search.planning);
 }
 
-static remat_status find_pinned(struct remat_search *s)
-{
-    static const struct remat_policy none = {.name = "none", .granularity = REMAT_POLICY_NONE};
-    struct remat_notes ignored = {0};
-    struct remat_decision *pinned;
-    remat_status st =
-        remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground);
-    if (st)
-        return st;
-    REMAT_NEW(s->arena, pinned, 1);
-    remat_policy_decide(s->ground, s->arena, &none, pinned, &ignored);
-    s->pinned = pinned;
-    return REMAT_OK;
-}
-
 /* Everything before the decision. */
 static remat_status start(struct pipeline *p)
 {
@@ -250,7 +215,8 @@ static remat_status start(struct pipeline *p)
     REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
     REMAT_CHECK(arrange_fixed(p));
     set_limit(p);
-    REMAT_CHECK(find_pinned(s));
+    REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
+    s->pinned = remat_policy_pinned(s->ground, s->arena);
     remat_evaluator_init(&p->evaluator, s->ctx, s->planning, s->graph, &p->statics,
                          &s->settings->device, s->pinned, &p->watch);
     return REMAT_OK;

@@ -234,17 +234,12 @@ static void add_slots(struct extension *x, uint32_t n)
 
 /* --- the tail --- */
 
-/* Whether tail nodes may read it: what is given, or a gradient, which is stored whoever reads it
- * unless it is a constant. */
+/* Whether tail nodes may read it: what is given, or stored whoever reads it. */
 static bool is_settled(const struct extension *x, remat_value v)
 {
-    const struct remat_graph *g = x->s->graph;
-    uint32_t root = remat_storage_root(g, v).i, node = g->values[root].node;
-    if (remat_is_none(node))
-        return true;
-    uint16_t op = g->nodes[node].op;
-    return g->values[v.i].role == REMAT_ROLE_GRADIENT && !remat_is_early(g->nodes[node].phase) &&
-           !remat_is_widening(g, v) && op != REMAT_OP_constant && op != REMAT_OP_column;
+    uint32_t root = remat_settled_trace(x->s, v).root;
+    return remat_is_none(root) || remat_is_none(x->s->graph->values[root].node) ||
+           (x->s->standing[root] == REMAT_STANDING_FIXED && x->s->written[root]);
 }
 
 static uint32_t find_tail(const struct extension *x)

@@ -13,11 +13,96 @@
 #include "stacks.h"
 
 #include "ops.h"
-#include "post_dominators.h"
 
 #define BASE UINT64_C(0x9e3779b97f4a7c15)
 
 enum { UNREAD = REMAT_NONE - 1 };
+
+/* --- post-dominators: which values everything goes through on the way to the loss --- */
+
+/* Over the values that graph inputs and the nodes of the forward pass and the loss give; of the
+ * results of one node the first stands for all. */
+struct tree {
+    uint32_t exit;   /* the root: what the last such node gives that the backward pass reads from;
+                        REMAT_NONE: there is none */
+    uint32_t *next;  /* by value: the nearest other one that every way from it to the exit goes
+                        through; REMAT_NONE: the exit, and what does not lead there */
+    uint32_t *depth; /* by value: how many others that is until the exit */
+    uint32_t *jump;  /* by value: one of those */
+};
+
+static uint32_t representative(const struct remat_graph *g, uint32_t value)
+{
+    uint32_t node = g->values[value].node;
+    return remat_is_none(node) ? value : g->nodes[node].outputs[0].i;
+}
+
+/* Views read nothing. */
+static uint32_t find_exit(const struct remat_graph *g)
+{
+    uint32_t last = REMAT_NONE;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t i = 0; !remat_is_early(g->nodes[n].phase) && i < g->nodes[n].input_count;
+             i++) {
+            uint32_t from = g->values[remat_storage_root(g, g->nodes[n].inputs[i]).i].node;
+            if (!remat_is_none(from) && remat_is_early(g->nodes[from].phase) &&
+                (remat_is_none(last) || from > last))
+                last = from;
+        }
+    return remat_is_none(last) ? REMAT_NONE : g->nodes[last].outputs[0].i;
+}
+
+/* Its next is known. */
+static void place_in(struct tree *t, uint32_t v)
+{
+    uint32_t next = t->next[v], far = t->jump[next];
+    bool even = t->depth[next] - t->depth[far] == t->depth[far] - t->depth[t->jump[far]];
+    t->depth[v] = t->depth[next] + 1;
+    t->jump[v] = even ? t->jump[far] : next;
+}
+
+static uint32_t common(const struct tree *t, uint32_t a, uint32_t b)
+{
+    if (t->depth[a] < t->depth[b])
+        return common(t, b, a);
+    while (t->depth[a] > t->depth[b])
+        a = t->depth[t->jump[a]] >= t->depth[b] ? t->jump[a] : t->next[a];
+    while (a != b) {
+        bool far = t->jump[a] != t->jump[b];
+        a = far ? t->jump[a] : t->next[a];
+        b = far ? t->jump[b] : t->next[b];
+    }
+    return a;
+}
+
+/* From the last node to the first: when a node's turn comes, all its readers are in the tree, and
+ * its next is their lowest common ancestor. Jump pointers find that in O(log n) steps (E. W. Myers,
+ * "An applicative random-access stack", 1983). */
+static void find_tree(struct remat_arena *arena, const struct remat_graph *g, struct tree *out)
+{
+    REMAT_NEW(arena, out->next, g->value_count);
+    REMAT_NEW(arena, out->depth, g->value_count);
+    REMAT_NEW(arena, out->jump, g->value_count);
+    memset(out->next, 0xff, g->value_count * sizeof *out->next);
+    out->exit = find_exit(g);
+    if (remat_is_none(out->exit))
+        return;
+    out->jump[out->exit] = out->exit;
+    for (uint32_t n = g->values[out->exit].node + 1; n-- > 0;) {
+        const struct remat_node_info *node = &g->nodes[n];
+        uint32_t v = node->outputs[0].i;
+        if (!remat_is_early(node->phase) || (v != out->exit && remat_is_none(out->next[v])))
+            continue;
+        if (v != out->exit)
+            place_in(out, v);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t *next = &out->next[representative(g, node->inputs[i].i)];
+            *next = remat_is_none(*next) ? v : common(out, *next, v);
+        }
+    }
+}
+
+/* --- the search --- */
 
 struct span {
     uint32_t end; /* the bottleneck that it leads to; the one before begins it */
@@ -33,7 +118,7 @@ struct finder {
     struct remat_arena *arena, *scratch;
     const struct remat_graph *graph;
     const bool *written;
-    struct remat_post_dominators tree;
+    struct tree tree;
     bool *flows; /* by value in the tree */
     /* The way of the source that was followed last. */
     uint32_t source, span_count;
@@ -73,7 +158,7 @@ static void find_flow(struct finder *f)
     for (uint32_t n = 0; n < g->node_count; n++) {
         uint32_t v = node_at(f, n)->outputs[0].i;
         for (uint32_t i = 0; i < node_at(f, n)->input_count; i++) {
-            uint32_t from = remat_representative(g, node_at(f, n)->inputs[i].i);
+            uint32_t from = representative(g, node_at(f, n)->inputs[i].i);
             data[v] |= data[from];
             parameter[v] |= parameter[from];
             f->flows[v] |= f->flows[from];
@@ -92,7 +177,7 @@ static bool is_source(const struct finder *f, uint32_t v)
     if (remat_is_none(node))
         return true;
     for (uint32_t i = 0; i < node_at(f, node)->input_count; i++)
-        if (f->flows[remat_representative(f->graph, node_at(f, node)->inputs[i].i)])
+        if (f->flows[representative(f->graph, node_at(f, node)->inputs[i].i)])
             return false;
     return remat_is_none(f->out->stack_of[node]);
 }
@@ -144,7 +229,7 @@ static void divide(struct finder *f)
         f->in[n] = REMAT_NONE;
         for (uint32_t i = 0; remat_is_early(node_at(f, n)->phase) && i < node_at(f, n)->input_count;
              i++) {
-            uint32_t from = remat_representative(g, node_at(f, n)->inputs[i].i);
+            uint32_t from = representative(g, node_at(f, n)->inputs[i].i);
             uint32_t s = f->place[from];
             if (remat_is_none(s) && !remat_is_none(g->values[from].node))
                 s = f->in[g->values[from].node];
@@ -169,7 +254,7 @@ enum operand { FIRST_BOTTLENECK, INSIDE, PARAMETER, OUTSIDE };
 static enum operand operand_kind(const struct finder *f, uint32_t s, uint32_t v)
 {
     const struct remat_value_info *value = &f->graph->values[v];
-    if (f->place[remat_representative(f->graph, v)] == s)
+    if (f->place[representative(f->graph, v)] == s)
         return FIRST_BOTTLENECK;
     if (!remat_is_none(value->node) && f->in[value->node] == s)
         return INSIDE;
@@ -363,7 +448,7 @@ void remat_stacks_find(struct remat_arena *arena, const struct remat_graph *grap
     REMAT_NEW(arena, out->span_of, graph->node_count);
     memset(out->stack_of, 0xff, graph->node_count * sizeof *out->stack_of);
     memset(out->span_of, 0xff, graph->node_count * sizeof *out->span_of);
-    remat_post_dominators_find(f.scratch, graph, &f.tree);
+    find_tree(f.scratch, graph, &f.tree);
     uint32_t most = 0;
     for (uint32_t v = 0; v < graph->value_count; v++)
         most = f.tree.depth[v] > most ? f.tree.depth[v] : most;

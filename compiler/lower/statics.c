@@ -2,6 +2,8 @@
 /* The first appearance of a name stands for all. */
 #include "statics.h"
 
+#include "ops.h"
+
 #include <assert.h>
 
 uint32_t remat_statics_find(const struct remat_statics *statics, const char *name)
@@ -29,20 +31,42 @@ static void add(struct remat_arena *arena, struct remat_statics *out,
     out->total_bytes += remat_align_up(bytes, REMAT_ALIGNMENT);
 }
 
+/* No less than the deltas of attention and two lists of sorted tokens. */
+static uint64_t workspace_needed(const struct remat_graph *graph)
+{
+    uint64_t most = 0;
+    for (uint32_t n = 0; n < graph->node_count; n++) {
+        const struct remat_node_info *node = &graph->nodes[n];
+        uint64_t bytes = 0;
+        if (node->op == REMAT_OP_attention_backward)
+            bytes = remat_value_bytes(&graph->values[node->inputs[5].i]); /* as lse */
+        if (node->op == REMAT_OP_embedding_backward || node->op == REMAT_OP_embedding_accumulate) {
+            remat_value ids = node->inputs[node->input_count - 1];
+            bytes =
+                2 * remat_align_up(2 * remat_value_bytes(&graph->values[ids.i]), REMAT_ALIGNMENT);
+        }
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 struct remat_statics remat_statics_collect(struct remat_arena *arena,
                                            const struct remat_graph *const *graphs,
                                            uint32_t graph_count, uint64_t workspace_bytes)
 {
-    struct remat_statics out = {.workspace_bytes =
-                                    remat_align_up(workspace_bytes, REMAT_ALIGNMENT)};
+    struct remat_statics out = {.workspace_bytes = workspace_bytes};
     for (uint32_t g = 0; g < graph_count; g++) {
         const struct remat_graph *graph = graphs[g];
+        uint64_t needed_bytes = workspace_bytes ? workspace_needed(graph) : 0;
+        if (needed_bytes > out.workspace_bytes)
+            out.workspace_bytes = needed_bytes;
         for (uint32_t v = 0; v < graph->value_count; v++)
             if (remat_is_none(graph->values[v].node))
                 add(arena, &out, &graph->values[v]);
         for (uint32_t o = 0; o < graph->output_count; o++)
             add(arena, &out, &graph->values[graph->outputs[o].i]);
     }
+    out.workspace_bytes = remat_align_up(out.workspace_bytes, REMAT_ALIGNMENT);
     out.total_bytes += out.workspace_bytes;
     return out;
 }

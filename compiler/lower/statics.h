@@ -22,7 +22,8 @@ struct remat_statics {
 
 /* Collects the inputs and outputs of the graphs; those of equal name are one tensor and must agree
  * in dtype and shape. `graphs`, whose values have passed remat_price_check_values, outlive the
- * result. */
+ * result. `workspace_bytes` is a device's, 0: it has none; the result's is what the graphs need at
+ * least. */
 struct remat_statics remat_statics_collect(struct remat_arena *arena,
                                            const struct remat_graph *const *graphs,
                                            uint32_t graph_count, uint64_t workspace_bytes);

@@ -326,6 +326,17 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
     return REMAT_OK;
 }
 
+const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
+                                                 struct remat_arena *arena)
+{
+    struct decider d = {.ground = ground, .arena = arena, .graph = ground->graph};
+    struct remat_decision *out;
+    REMAT_NEW(arena, out, 1);
+    remat_decision_create(arena, ground->graph->value_count, out);
+    apply_pins(&d, out);
+    return out;
+}
+
 void remat_policy_decide(const struct remat_policy_ground *ground, struct remat_arena *arena,
                          const struct remat_policy *policy, struct remat_decision *out,
                          struct remat_notes *notes)

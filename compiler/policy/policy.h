@@ -68,6 +68,10 @@ remat_status remat_policy_prepare(remat_context *ctx, struct remat_arena *arena,
                                   const struct remat_policy_settings *pins,
                                   struct remat_policy_ground **out);
 
+/* What the pins alone decide: a reason marks each value that they are about. In `arena`. */
+const struct remat_decision *remat_policy_pinned(const struct remat_policy_ground *ground,
+                                                 struct remat_arena *arena);
+
 /* The decision of a policy with the pins on top. A note is a sentence for the report ("selective
  * saves nothing here: attention is fused ..."). */
 struct remat_notes REMAT_LIST(const char *);
