@@ -216,9 +216,8 @@ static remat_status start(struct pipeline *p)
     REMAT_CHECK(arrange_fixed(p));
     set_limit(p);
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));
-    s->pinned = remat_policy_pinned(s->ground, s->arena);
-    remat_evaluator_init(&p->evaluator, s->ctx, s->planning, s->graph, &p->statics,
-                         &s->settings->device, s->pinned, &p->watch);
+    remat_evaluator_init(&p->evaluator, s->planning, s->graph, &p->statics, &s->settings->device,
+                         remat_policy_pinned(s->ground, s->arena), &p->watch);
     return REMAT_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "closure.h"
 
 #include "amounts.h"
-#include "layers.h"
 #include "ops.h"
 
 #include <math.h>
@@ -22,7 +21,6 @@ struct need { /* a site needs `root` for the slice of `made`, where the task of 
 };
 
 struct builder {
-    remat_context *ctx;
     struct remat_arena *arena, *scratch;
     const struct remat_settled *s;
     const struct remat_graph *graph;
@@ -51,7 +49,7 @@ static bool is_program(const struct builder *b, uint32_t kernel)
 
 static bool is_pinned(const struct builder *b, uint32_t v, enum remat_action action)
 {
-    return b->pinned->reasons[v] && b->pinned->actions[v] == action;
+    return b->pinned && b->pinned->reasons[v] && b->pinned->actions[v] == action;
 }
 
 /* --- items and tasks --- */
@@ -531,22 +529,20 @@ static remat_status check_costs(const struct builder *b, const char *device)
     for (uint32_t a = 0; a < border->arc_count; a++)
         ps += fmax(0, (double)border->arcs[a].ps);
     if (ps > REMAT_BORDER_PS_MAX)
-        return remat_error(b->ctx, REMAT_ERROR_USAGE,
+        return remat_error(b->arena->ctx, REMAT_ERROR_USAGE,
                            "device \"%s\": recomputing every value of the graph takes more than "
                            "2^60 ps: planning ends there",
                            device);
     return REMAT_OK;
 }
 
-remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_settled *settled,
+remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
                                 const struct remat_decision *pinned, struct remat_model *out)
 {
     remat_status st = REMAT_OK;
-    struct builder b = {.ctx = ctx,
-                        .arena = arena,
+    struct builder b = {.arena = arena,
                         .s = settled,
                         .graph = settled->graph,
                         .kernels = settled->kernels,
@@ -555,7 +551,7 @@ remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
                         .pinned = pinned,
                         .out = out};
     *out = (struct remat_model){.settled = settled};
-    b.scratch = remat_scratch_open(ctx);
+    b.scratch = remat_scratch_open(arena->ctx);
     REMAT_NEW(arena, out->item_of, settled->graph->value_count);
     find_items(&b);
     add_tasks(&b);
@@ -570,8 +566,7 @@ fail:
 /* --- from a choice to a decision --- */
 
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                        const uint8_t *actions, const struct remat_decision *pinned,
-                        struct remat_decision *out)
+                        const uint8_t *actions, struct remat_decision *out)
 {
     const struct remat_settled *s = model->settled;
     remat_decision_create(arena, s->graph->value_count, out);
@@ -584,9 +579,9 @@ void remat_model_decide(struct remat_arena *arena, const struct remat_model *mod
             out->actions[v] = actions[i];
         out->reasons[v] = "planner";
     }
-    for (uint32_t v = 0; v < s->graph->value_count; v++)
-        if (pinned->reasons[v]) {
-            out->actions[v] = pinned->actions[v];
-            out->reasons[v] = pinned->reasons[v];
+    for (uint32_t v = 0; s->pinned && v < s->graph->value_count; v++)
+        if (s->pinned->reasons[v]) {
+            out->actions[v] = s->pinned->actions[v];
+            out->reasons[v] = s->pinned->reasons[v];
         }
 }

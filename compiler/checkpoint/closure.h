@@ -9,6 +9,14 @@
 #include "border.h"
 #include "settle.h"
 
+/* How the forward pass and the loss read a value. */
+enum remat_crossing {
+    REMAT_CROSSING_NONE,    /* no layer takes part in it, or it is read where it is computed: in
+                               one layer, or outside of all */
+    REMAT_CROSSING_BETWEEN, /* from one layer into others */
+    REMAT_CROSSING_BEYOND,  /* from a layer to outside of all, or the other way */
+};
+
 struct remat_model {
     uint32_t item_count, region_count;
     const struct remat_settled *settled;
@@ -17,20 +25,24 @@ struct remat_model {
     uint32_t *item_region;    /* by item: number of its layer in order of the forward pass,
                                  REMAT_NONE outside layers */
     uint32_t *region_of_node; /* as item_region; REMAT_NONE behind the loss */
-    uint8_t *item_crossing;   /* by item: enum remat_crossing (layers.h) */
+    uint8_t *item_crossing;   /* by item: enum remat_crossing */
     struct remat_border border;
     uint64_t least_ns; /* of the kernels that no decision changes; the problem has the others */
     uint64_t saved_ns; /* with everything saved, as the problem counts */
 };
 
 /* `prices` are those of the kernels that `settled` is about. Where the device has a profile,
- * kernels that decisions change count at remat_price_floor. `pinned`: the decision of the pins
- * alone; a reason marks what they decide. */
-remat_status remat_model_create(remat_context *ctx, struct remat_arena *arena,
-                                const struct remat_settled *settled,
+ * kernels that decisions change count at remat_price_floor. `pinned`: settled->pinned, or NULL
+ * to look at what they decide as well. */
+remat_status remat_model_create(struct remat_arena *arena, const struct remat_settled *settled,
                                 const struct remat_price *prices,
                                 const struct remat_device_description *device,
                                 const struct remat_decision *pinned, struct remat_model *out);
+
+/* Layers are the periods of stacks (stacks.h), of all stacks together. Fills region_count,
+ * region_of_node, item_region and item_crossing of a model that has everything else. */
+void remat_model_layers(struct remat_arena *arena, const struct remat_graph *graph,
+                        struct remat_model *model);
 
 /* The problem as it looks from the first run of a kernel, a program point: only what is read after
  * it is wanted, what it reads or writes itself is live in any case and counts in other_bytes. */
@@ -45,10 +57,9 @@ struct remat_program_point {
 void remat_model_points(struct remat_arena *arena, const struct remat_model *model,
                         uint32_t *out_count, struct remat_program_point **out);
 
-/* The decision with these actions, by item, on top of `pinned`. What is kernel-internal is
+/* The decision with these actions, by item, where no pins decide. What is kernel-internal is
  * recomputed along with what is made of it. */
 void remat_model_decide(struct remat_arena *arena, const struct remat_model *model,
-                        const uint8_t *actions, const struct remat_decision *pinned,
-                        struct remat_decision *out);
+                        const uint8_t *actions, struct remat_decision *out);
 
 #endif

@@ -3,7 +3,7 @@
  * are smallest, and of these the ones to compute the stack again from at least cost. So a layer
  * with its norm behind the sum begins before the norm: what that needs is the sum, and who has it
  * need not compute the product before it again. */
-#include "layers.h"
+#include "closure.h"
 
 #include "marginal.h"
 #include "ops.h"

@@ -4,7 +4,6 @@
  * others whether they have. */
 #include "closure.h"
 
-#include "layers.h"
 #include "ops.h"
 
 struct walker {

@@ -61,8 +61,9 @@ struct remat_trace remat_settled_trace(const struct remat_settled *settled, rema
 
 /* In graph order, so that what a value is made of is known. A value that is made of one which its
  * kernel keeps to itself and which may not run again may not either. */
-static void find_standing(struct settler *s, const struct remat_decision *pinned)
+static void find_standing(struct settler *s)
 {
+    const struct remat_decision *pinned = s->out->pinned;
     struct remat_settled *out = s->out;
     const struct remat_graph *g = out->graph;
     for (uint32_t k = 0; k < out->kernels->count; k++)
@@ -382,7 +383,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
                         .once = remat_scratch_open(arena->ctx),
                         .out = out,
                         .device = remat_price_typical(device)};
-    *out = (struct remat_settled){.graph = graph, .kernels = kernels};
+    *out = (struct remat_settled){.graph = graph, .kernels = kernels, .pinned = pinned};
     remat_facts_create(arena, graph, &out->facts);
     REMAT_NEW(arena, out->stored, graph->value_count);
     REMAT_NEW(arena, out->standing, graph->value_count);
@@ -397,7 +398,7 @@ void remat_settle(struct remat_arena *arena, const struct remat_graph *graph,
     REMAT_NEW(s.scratch, s.node_count, kernels->count);
     REMAT_NEW(s.scratch, s.loads, kernels->count);
     REMAT_NEW(s.scratch, s.runs_again, kernels->count);
-    find_standing(&s, pinned);
+    find_standing(&s);
     find_lasting(&s);
     for (uint32_t v = 0; v < graph->value_count; v++)
         if (remat_is_candidate(out, v))

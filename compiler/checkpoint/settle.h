@@ -54,6 +54,7 @@ struct remat_roots REMAT_LIST(uint32_t);
 struct remat_settled {
     const struct remat_graph *graph;
     const struct remat_kernel_list *kernels; /* the graph's own: everything is saved */
+    const struct remat_decision *pinned;     /* of the pins alone; NULL: there are none */
     struct remat_facts facts;
     uint8_t *stored;      /* by value: scratch of remat_settled_load, all 0 */
     uint8_t *standing;    /* by value: enum remat_standing; a view is FIXED */

@@ -43,16 +43,9 @@ static void add(const struct remat_times *t, uint32_t site, struct remat_site_co
 
 /* --- what no decision changes --- */
 
-static bool is_candidate(const struct remat_times *t, uint32_t v)
-{
-    return !remat_is_none(t->home[v].kernel);
-}
-
 static void place_candidates(struct remat_times *t)
 {
-    uint32_t value_count = t->settled->graph->value_count;
-    REMAT_NEW(t->arena, t->home, value_count);
-    memset(t->home, 0xff, value_count * sizeof *t->home);
+    REMAT_NEW(t->arena, t->home, t->settled->graph->value_count);
     for (uint32_t k = 0; k < kernel_count(t); k++) {
         const struct remat_roots *own = &t->settled->own[k];
         for (uint32_t i = 0; i < own->count; i++)
@@ -71,8 +64,8 @@ static void list_reads(struct remat_times *t)
         for (uint32_t o = 0; o < kernel->operand_count; o++) {
             const struct remat_kernel_operand *operand = &kernel->operands[o];
             bool written = operand->access & REMAT_ACCESS_WRITE;
-            t->lasting[k] |= written && !is_candidate(t, operand->value.i);
-            if (!written && is_candidate(t, operand->value.i) && !is_early(t, k))
+            t->lasting[k] |= written && !remat_is_candidate(t->settled, operand->value.i);
+            if (!written && remat_is_candidate(t->settled, operand->value.i) && !is_early(t, k))
                 REMAT_PUSH(t->arena, &list, operand->value.i);
         }
         t->read_begin[k + 1] = (uint32_t)list.count;
@@ -120,7 +113,7 @@ static uint64_t own_bit(const struct remat_times *t, uint32_t kernel, uint32_t v
 /* What is saved the forward kernel stores. */
 static void need(struct remat_times *t, uint32_t v)
 {
-    if (is_candidate(t, v))
+    if (remat_is_candidate(t->settled, v))
         t->sites[t->home[v].kernel].stored |= UINT64_C(1) << t->home[v].place;
 }
 
@@ -148,7 +141,7 @@ static void meet(struct remat_times *t, const uint8_t *actions, struct remat_tim
         return;
     t->sites[site].made |= bit;
     for (uint32_t r = 0; r < slice->read_count; r++)
-        if (is_candidate(t, slice->reads[r].root))
+        if (remat_is_candidate(t->settled, slice->reads[r].root))
             REMAT_PUSH(t->arena, &t->demands,
                        ((struct remat_times_demand){site, slice->reads[r].root}));
 }
@@ -254,14 +247,14 @@ static void learn(struct remat_times *t, const struct remat_graph *graph,
         entry.content = t->sites[site];
     for (uint32_t o = 0; forward && o < kernel->operand_count; o++) {
         uint32_t v = kernel->operands[o].value.i;
-        if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) && is_candidate(t, v))
+        if ((kernel->operands[o].access & REMAT_ACCESS_WRITE) && remat_is_candidate(t->settled, v))
             entry.content.stored |= UINT64_C(1) << t->home[v].place;
     }
     if (find_entry(t, site, entry.content))
         return;
     for (uint32_t o = 0; forward && o < kernel->operand_count; o++)
         if (!(kernel->operands[o].access & REMAT_ACCESS_WRITE) &&
-            is_candidate(t, kernel->operands[o].value.i))
+            remat_is_candidate(t->settled, kernel->operands[o].value.i))
             REMAT_PUSH(t->arena, &t->loads, kernel->operands[o].value.i);
     entry.load_end = (uint32_t)t->loads.count;
     entry.ns = remat_price_kernel(graph, kernel, t->device).ns;

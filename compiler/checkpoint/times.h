@@ -38,7 +38,7 @@ struct remat_times {
     const struct remat_device_description *device;
     uint8_t *classes;            /* by kernel: enum remat_cost_class */
     struct remat_times_sum same; /* of kernels of the backward pass that are so in all plans */
-    struct remat_times_home {    /* by value: where it is made, kernel REMAT_NONE: no candidate */
+    struct remat_times_home {    /* by candidate: where it is made */
         uint32_t kernel, place;
     } * home;
     bool *lasting;                /* by kernel: it writes what is no candidate */

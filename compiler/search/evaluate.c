@@ -50,7 +50,8 @@ remat_status remat_arrange(remat_context *ctx, struct remat_arena *arena,
 
 static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t rounds)
 {
-    e->known = remat_scratch_open(e->ctx);
+    e->known = remat_scratch_open(arena->ctx);
+    e->memo = (struct remat_kernel_memo){0};
     remat_clones_create(arena, e->settled, rounds, &e->clones);
     e->facts = remat_fuse_facts_create(arena, e->clones.graph);
     /* The kernels of the tail are those of the graph that saves everything. */
@@ -60,16 +61,15 @@ static void init(struct remat_evaluator *e, struct remat_arena *arena, uint32_t 
     e->inputs = remat_statics_inputs(arena, e->statics, e->clones.graph);
 }
 
-void remat_evaluator_init(struct remat_evaluator *e, remat_context *ctx, struct remat_arena *arena,
+void remat_evaluator_init(struct remat_evaluator *e, struct remat_arena *arena,
                           const struct remat_graph *graph, const struct remat_statics *statics,
                           const struct remat_device_description *device,
                           const struct remat_decision *pinned, struct remat_stopwatch *watch)
 {
     struct remat_kernel_list *kernels;
     struct remat_settled *settled;
-    *e = (struct remat_evaluator){
-        .ctx = ctx, .graph = graph, .statics = statics, .device = device, .watch = watch};
-    e->scratch = remat_scratch_open(ctx);
+    *e = (struct remat_evaluator){.statics = statics, .device = device, .watch = watch};
+    e->scratch = remat_scratch_open(arena->ctx);
     REMAT_NEW(arena, kernels, 1);
     REMAT_NEW(arena, settled, 1);
     e->settled = settled;
@@ -109,16 +109,7 @@ struct remat_evaluator *remat_evaluator_for(struct remat_evaluator *e,
     if (remat_decision_rounds(decision) <= e->clones.rounds)
         return e;
     if (!e->nested) {
-        REMAT_NEW(e->sums->arena, e->nested, 1);
-        *e->nested = (struct remat_evaluator){.ctx = e->ctx,
-                                              .graph = e->graph,
-                                              .settled = e->settled,
-                                              .prices = e->prices,
-                                              .sums = e->sums,
-                                              .statics = e->statics,
-                                              .device = e->device,
-                                              .watch = e->watch,
-                                              .scratch = e->scratch};
+        e->nested = remat_copy(e->sums->arena, e, 1, sizeof *e);
         init(e->nested, e->sums->arena, REMAT_ROUNDS_MAX);
     }
     return e->nested;

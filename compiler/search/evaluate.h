@@ -40,8 +40,6 @@ struct remat_evaluation {
 };
 
 struct remat_evaluator {
-    remat_context *ctx;
-    const struct remat_graph *graph;
     const struct remat_settled *settled;
     struct remat_price *prices; /* of settled->kernels: everything is saved */
     uint64_t base_ns;           /* their sum */
@@ -63,9 +61,8 @@ struct remat_evaluator {
  * evaluator, whose tables lie in `arena`. Thread-compatible.
  * Decisions with nested values are evaluated on clones of their own, so that all others have half
  * as many to look at. */
-void remat_evaluator_init(struct remat_evaluator *evaluator, remat_context *ctx,
-                          struct remat_arena *arena, const struct remat_graph *graph,
-                          const struct remat_statics *statics,
+void remat_evaluator_init(struct remat_evaluator *evaluator, struct remat_arena *arena,
+                          const struct remat_graph *graph, const struct remat_statics *statics,
                           const struct remat_device_description *device,
                           const struct remat_decision *pinned, struct remat_stopwatch *watch);
 /* Gives back the memory of evaluations, and what is known from them; more can follow. */

@@ -100,14 +100,12 @@ remat_status remat_explain(struct remat_search *c, const struct remat_decision *
                            struct remat_explanation *out)
 {
     struct remat_model model;
-    struct remat_decision none;
     int64_t *extra_ps;
     struct choice choice;
     remat_stopwatch_start(c->watch);
     REMAT_NEW(c->arena, out->alternatives, c->graph->value_count);
-    remat_decision_create(c->arena, c->graph->value_count, &none);
-    REMAT_CHECK(remat_model_create(c->ctx, c->arena, c->evaluator->settled, c->evaluator->prices,
-                                   &c->settings->device, &none, &model));
+    REMAT_CHECK(remat_model_create(c->arena, c->evaluator->settled, c->evaluator->prices,
+                                   &c->settings->device, NULL, &model));
     REMAT_NEW(c->arena, extra_ps, model.item_count);
     find_choice(c->arena, &model, decision, &choice);
     out->exact = (uint64_t)model.item_count * c->evaluator->clones.tail <= NODES_EVALUATED;

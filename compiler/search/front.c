@@ -114,7 +114,8 @@ static void walk(struct walk *w)
         if (proposal.cost.live_peak_bytes <= limit_bytes)
             limit_bytes = lower(w, proposal.cost.live_peak_bytes);
     }
-    remat_queue_show(&w->queue);
+    remat_proposals_show(w->search, w->queue.name, w->queue.added_count, w->queue.taken.items,
+                         w->queue.taken.count);
 }
 
 remat_status remat_search_front(struct remat_search *s, const struct remat_program *plan,

@@ -5,7 +5,6 @@
  * several program points. */
 #include "planner.h"
 
-#include "layers.h"
 #include "marginal.h"
 #include "neighbours.h"
 #include "ops.h"
@@ -183,21 +182,18 @@ static void find_points(struct remat_planner *p, struct remat_arena *arena)
     }
 }
 
-remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
-                                  struct remat_evaluator *evaluator,
-                                  const struct remat_decision *pinned, struct remat_planner **out)
+remat_status remat_planner_create(struct remat_arena *arena, struct remat_evaluator *evaluator,
+                                  struct remat_planner **out)
 {
     struct remat_planner *p;
     const struct remat_kernel_list *kernels = evaluator->settled->kernels;
     remat_stopwatch_start(evaluator->watch);
     REMAT_NEW(arena, p, 1);
-    p->ctx = ctx;
-    p->graph = evaluator->graph;
+    p->graph = evaluator->settled->graph;
     p->evaluator = evaluator;
-    p->pinned = pinned;
     p->static_bytes = evaluator->statics->total_bytes;
-    REMAT_CHECK(remat_model_create(ctx, arena, evaluator->settled, evaluator->prices,
-                                   evaluator->device, pinned, &p->model));
+    REMAT_CHECK(remat_model_create(arena, evaluator->settled, evaluator->prices, evaluator->device,
+                                   evaluator->settled->pinned, &p->model));
     find_points(p, arena);
     find_floor(p, kernels);
     if (evaluator->device->profile && evaluator->base_ns > p->model.saved_ns)
@@ -236,7 +232,7 @@ void remat_planner_decide(const struct remat_planner *p, struct remat_arena *are
     REMAT_NEW(arena, nested, p->model.region_count);
     remat_path_nested(walked, index, nested);
     remat_path_choice(walked, index, nested, actions);
-    remat_model_decide(arena, &p->model, actions, p->pinned, out);
+    remat_model_decide(arena, &p->model, actions, out);
     if (index >= remat_path_length(walked))
         nest(p, walked, nested, out);
 }
@@ -248,7 +244,7 @@ void remat_planner_near(const struct remat_planner *p, struct remat_arena *arena
     REMAT_NEW(arena, actions, p->model.item_count);
     for (uint32_t f = 0; f < p->free_count; f++)
         actions[p->free_items[f]] = p->near.actions[(size_t)index * p->near.item_count + f];
-    remat_model_decide(arena, &p->model, actions, p->pinned, out);
+    remat_model_decide(arena, &p->model, actions, out);
 }
 
 /* Of a step, from the least that choices cost. */

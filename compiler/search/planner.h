@@ -28,9 +28,7 @@ struct remat_planner {
      * those that not every plan runs as they are; 0 without a profile. */
     uint64_t floor_slack_ns;
     /* private */
-    remat_context *ctx;
     const struct remat_graph *graph;
-    const struct remat_decision *pinned;
     struct remat_evaluator *evaluator;
     struct remat_model model;
     struct remat_border_hull single, grouped;
@@ -48,11 +46,9 @@ struct remat_planner {
     uint32_t binding; /* the one that bounded last: others need not be looked at as closely */
 };
 
-/* `evaluator` is of the graph that decisions are made on; `pinned` holds what the pins decide. Both
- * outlive the planner. */
-remat_status remat_planner_create(remat_context *ctx, struct remat_arena *arena,
-                                  struct remat_evaluator *evaluator,
-                                  const struct remat_decision *pinned, struct remat_planner **out);
+/* `evaluator` is of the graph that decisions are made on, and outlives the planner. */
+remat_status remat_planner_create(struct remat_arena *arena, struct remat_evaluator *evaluator,
+                                  struct remat_planner **out);
 
 /* Decision `index` of a path, of the nested ones too. */
 void remat_planner_decide(const struct remat_planner *planner, struct remat_arena *arena,

@@ -212,11 +212,6 @@ void remat_queue_evaluate(struct remat_queue *q, struct remat_proposal *proposal
         *find_beyond(q, proposal) = proposal->cost.live_peak_bytes - proposal->least.live_bytes;
 }
 
-void remat_queue_show(const struct remat_queue *q)
-{
-    remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
-}
-
 /* Faster, or as fast and smaller. */
 static bool is_better(const struct remat_evaluation *a, const struct remat_evaluation *b)
 {
@@ -242,6 +237,6 @@ bool remat_queue_best(struct remat_queue *q, uint64_t limit_bytes, bool found,
         else
             limit_bytes = proposal.cost.arena_bytes - 1;
     }
-    remat_queue_show(q);
+    remat_proposals_show(q->search, q->name, q->added_count, q->taken.items, q->taken.count);
     return found;
 }

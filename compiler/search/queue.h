@@ -64,9 +64,6 @@ bool remat_queue_take(struct remat_queue *queue, uint64_t limit_bytes, struct re
 void remat_queue_evaluate(struct remat_queue *queue, struct remat_proposal *proposal,
                           uint64_t limit_bytes);
 
-/* Has settings->tried see what was evaluated. */
-void remat_queue_show(const struct remat_queue *queue);
-
 /* Of a queue by time the fastest whose packed arena fits limit_bytes, else the one with the
  * smallest packed arena that does. With `found` there is one to be beaten in *best, which stays as
  * it is where nothing is better. False: there is none. */

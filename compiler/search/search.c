@@ -53,11 +53,9 @@ remat_status remat_search_policies(struct remat_search *s, bool manual, struct r
 
 remat_status remat_search_plan(struct remat_search *s)
 {
-    remat_status st = remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
-                                             s->evaluator->prices, &s->settings->device);
-    if (st)
-        return st;
-    REMAT_CHECK(remat_planner_create(s->ctx, s->planning, s->evaluator, s->pinned, &s->planner));
+    REMAT_CHECK(remat_price_check_list(s->ctx, s->graph, s->evaluator->settled->kernels,
+                                       s->evaluator->prices, &s->settings->device));
+    REMAT_CHECK(remat_planner_create(s->planning, s->evaluator, &s->planner));
     if (s->settings->has_budget && s->limit_bytes >= s->planner->floor_bytes)
         s->state.bound_ns = remat_planner_bound(s->planner, s->limit_bytes);
     return REMAT_OK;

@@ -85,9 +85,9 @@ static remat_status pin(struct graph *g)
             random_draw(&g->random, 3) == 0)
             g->none.reasons[v] = "pin";
     remat_evaluator_release(&s->evaluator);
-    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device,
-                         &g->none, &s->watch);
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, &s->evaluator, &g->none, &g->planner));
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, &g->none,
+                         &s->watch);
+    REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, &g->planner));
 fail:
     return st;
 }
@@ -150,7 +150,7 @@ static remat_status plan(struct graph *g)
     REMAT_TRY(subject_extract(s, &g->base, &g->none, &g->model));
     REMAT_TRY_NEW(&s->arena, actions, g->model.item_count);
     memset(actions, REMAT_ACTION_RECOMPUTE, g->model.item_count);
-    remat_model_decide(&s->arena, &g->model, actions, &g->none, &g->decision);
+    remat_model_decide(&s->arena, &g->model, actions, &g->decision);
     for (uint32_t i = 0; i < g->model.item_count; i++)
         if (g->facts.recomputable[g->model.item_value[i].i] &&
             !g->none.reasons[g->model.item_value[i].i]) {

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 #include "check.h"
+#include "closure.h"
 #include "graph_text.h"
-#include "layers.h"
 #include "stacks.h"
 #include "subject.h"
 

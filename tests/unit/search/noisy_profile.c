@@ -107,7 +107,7 @@ static remat_status read_back(struct subject *s, const char *rows, const char *p
     fclose(file);
     REMAT_TRY(remat_profile_read(s->ctx, &s->arena, path, "p", &s->device, &s->device.profile));
     remat_evaluator_release(&s->evaluator);
-    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, NULL,
                          &s->watch);
 fail:
     remove(path);

@@ -29,7 +29,7 @@ remat_status subject_prepare_graph(struct subject *s, const struct remat_graph *
     REMAT_TRY(remat_prepare(s->ctx, &s->arena, source, &compile, &prepared));
     s->graph = prepared.decided;
     s->statics = remat_statics_collect(&s->arena, &s->graph, 1, 0);
-    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, NULL,
                          &s->watch);
 fail:
     return st;
@@ -38,7 +38,7 @@ fail:
 void subject_reprice(struct subject *s)
 {
     remat_evaluator_release(&s->evaluator);
-    remat_evaluator_init(&s->evaluator, s->ctx, &s->arena, s->graph, &s->statics, &s->device, NULL,
+    remat_evaluator_init(&s->evaluator, &s->arena, s->graph, &s->statics, &s->device, NULL,
                          &s->watch);
 }
 
@@ -61,10 +61,8 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
     const struct remat_arrangement nothing = {0};
     const struct remat_policy_settings no_pins = {0};
     remat_status st = REMAT_OK;
-    struct remat_decision none;
     struct remat_policy_ground *ground;
     REMAT_TRY(remat_policy_prepare(s->ctx, arena, s->graph, &no_pins, &ground));
-    remat_decision_create(arena, s->graph->value_count, &none);
     struct remat_search search = {.ctx = s->ctx,
                                   .arena = arena,
                                   .planning = arena,
@@ -75,7 +73,6 @@ remat_status subject_choose(struct subject *s, struct remat_arena *arena, uint64
                                   .watch = &s->watch,
                                   .update = &nothing,
                                   .ground = ground,
-                                  .pinned = &none,
                                   .limit_bytes = limit_bytes};
     return remat_choose(&search, out);
 fail:
@@ -98,7 +95,7 @@ remat_status subject_plan(struct subject *s, struct remat_arrangement *base,
     remat_status st = REMAT_OK;
     REMAT_TRY(remat_arrange(s->ctx, &s->arena, s->graph, &s->statics, &s->device, &s->watch, base));
     remat_decision_create(&s->arena, s->graph->value_count, none);
-    REMAT_TRY(remat_planner_create(s->ctx, &s->arena, &s->evaluator, none, planner));
+    REMAT_TRY(remat_planner_create(&s->arena, &s->evaluator, planner));
 fail:
     return st;
 }
@@ -106,8 +103,8 @@ fail:
 remat_status subject_extract(struct subject *s, const struct remat_arrangement *base,
                              const struct remat_decision *none, struct remat_model *model)
 {
-    return remat_model_create(s->ctx, &s->arena, s->evaluator.settled, base->prices, &s->device,
-                              none, model);
+    return remat_model_create(&s->arena, s->evaluator.settled, base->prices, &s->device, none,
+                              model);
 }
 
 remat_status subject_charged(struct remat_arena *scratch, const struct remat_model *model,

@@ -329,7 +329,7 @@ static remat_status find_items(struct oracle *o)
     REMAT_TRY(subject_extract(s, &o->base, &o->none, &o->model));
     REMAT_TRY_NEW(&s->arena, actions, o->model.item_count);
     memset(actions, REMAT_ACTION_RECOMPUTE, o->model.item_count);
-    remat_model_decide(&s->arena, &o->model, actions, &o->none, &o->decision);
+    remat_model_decide(&s->arena, &o->model, actions, &o->decision);
     for (uint32_t i = 0; i < o->model.item_count; i++)
         if (facts.recomputable[o->model.item_value[i].i]) {
             if (o->free_count < ITEMS_MAX)
