@@ -93,6 +93,7 @@ void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out)
         .numerics_hash = p->numerics_hash,
         .command_count = p->command_count,
         .recomputed_count = remat_program_recomputed(p),
+        .rank_count = remat_program_ranks(p),
     };
     hand_out(out, out->struct_size, &info, sizeof info);
 }

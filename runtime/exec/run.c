@@ -168,12 +168,14 @@ static remat_status run_command(struct run *run, const struct remat_segment *seg
     remat_status st = REMAT_OK;
     struct remat_session *session = run->session;
     const struct remat_device_vtable *vtable = session->device->vtable;
-    bool checked = session->poison || session->shadow;
+    bool checked = session->poison || session->shadow, transferred;
     if (checked)
         remat_session_before(session, command);
     if (run->traced && !run->at_end)
         REMAT_TRY(vtable->mark(session->device, 1));
-    REMAT_TRY(vtable->execute(session->device, command));
+    REMAT_TRY(remat_session_transfer(session, command, &transferred));
+    if (!transferred)
+        REMAT_TRY(vtable->execute(session->device, command));
     run->executed++;
     if (run->traced)
         REMAT_TRY(vtable->mark(session->device, run->at_end ? run->executed : 2));
@@ -269,8 +271,12 @@ remat_status remat_session_run(remat_session *session, const char *entry_name)
     st = execute(&run);
     remat_status ended = vtable->end(session->device);
     st = st ? st : ended;
+    if (!st && strcmp(entry_name, "init") == 0)
+        st = remat_session_write_coordinates(session);
     if (!st)
         st = check_budget(&run);
 fail:
+    if (st)
+        remat_session_fail(session);
     return st;
 }

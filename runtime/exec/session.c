@@ -15,12 +15,13 @@ static remat_status read_params(remat_context *ctx, const remat_session_params *
 {
     remat_session_params_init(out);
     if (params) {
-        if (params->struct_size < sizeof *params)
+        size_t bytes = params->struct_size < sizeof *out ? params->struct_size : sizeof *out;
+        if (bytes < offsetof(remat_session_params, engine)) /* as of version 3 */
             return remat_error(ctx, REMAT_ERROR_USAGE,
                                "session parameters of %zu bytes, expected %zu: call "
                                "remat_session_params_init first",
                                params->struct_size, sizeof *params);
-        *out = *params;
+        memcpy(out, params, bytes);
     }
     return REMAT_OK;
 }
@@ -207,6 +208,7 @@ remat_status remat_session_create(remat_context *ctx, const remat_plan *plan,
         .ctx = ctx, .plan = plan, .program = plan->program, .trace_data = true};
     REMAT_TRY(read_params(ctx, params, &p));
     session->trace_copies = p.trace_copies;
+    REMAT_TRY(remat_session_set_engine(session, &p));
     REMAT_TRY(make_device(ctx, plan->program, &p, &session->device, &session->threads));
     REMAT_TRY(check_memory(ctx, &p, session->device->memory_bytes));
     REMAT_TRY(allocate_runs(session));

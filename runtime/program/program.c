@@ -94,15 +94,22 @@ size_t remat_operand_print(const struct remat_operand *operand, char *out, size_
     return length;
 }
 
-void remat_program_cost_shares(const struct remat_program *program,
-                               double shares[REMAT_COST_SOURCES])
+/* Entry point "train", or "eval", or NULL. */
+static const struct remat_entry *find_step(const struct remat_program *program)
 {
     const struct remat_entry *entry = NULL;
-    double total = 0;
     for (uint32_t e = 0; e < program->entry_count; e++)
         if (strcmp(program->entries[e].name, "train") == 0 ||
             (!entry && strcmp(program->entries[e].name, "eval") == 0))
             entry = &program->entries[e];
+    return entry;
+}
+
+void remat_program_cost_shares(const struct remat_program *program,
+                               double shares[REMAT_COST_SOURCES])
+{
+    const struct remat_entry *entry = find_step(program);
+    double total = 0;
     memset(shares, 0, REMAT_COST_SOURCES * sizeof *shares);
     for (uint32_t i = entry ? entry->call_begin : 0; i < (entry ? entry->call_end : 0); i++) {
         const struct remat_segment *segment = &program->segments[program->calls[i].segment];
@@ -115,4 +122,83 @@ void remat_program_cost_shares(const struct remat_program *program,
     }
     for (uint32_t s = 0; s < REMAT_COST_SOURCES && total > 0; s++)
         shares[s] /= total;
+}
+
+/* --- ranks --- */
+
+static uint64_t operand_bytes(const struct remat_operand *o)
+{
+    uint64_t bytes = remat_dtype_bytes((remat_dtype)o->dtype);
+    for (uint32_t axis = 0; axis < o->rank; axis++)
+        bytes *= (uint64_t)o->shape[axis];
+    return bytes;
+}
+
+bool remat_command_transfer(const struct remat_program *program, uint32_t index,
+                            struct remat_transfer_shape *out)
+{
+    const struct remat_command *command = &program->commands[index];
+    uint32_t kind = program->kernels[command->kernel].kind;
+    if (kind != REMAT_KERNEL_exchange && kind != REMAT_KERNEL_gather)
+        return false;
+    const struct remat_operand *from = &program->operands[command->operand_begin], *to = from + 1;
+    uint32_t group = (uint32_t)program->parameters[command->parameter_begin];
+    uint32_t ranks = program->mesh[group].size;
+    bool exchange = kind == REMAT_KERNEL_exchange;
+    *out = (struct remat_transfer_shape){
+        .kind = kind,
+        .group = group,
+        .ranks = ranks,
+        .part_bytes = exchange ? operand_bytes(to) / ranks : operand_bytes(from),
+        .whole_bytes = operand_bytes(exchange ? from : to),
+        .from = from,
+        .to = to,
+    };
+    return true;
+}
+
+uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank)
+{
+    uint64_t begin = rank * transfer->part_bytes;
+    uint64_t rest = transfer->whole_bytes > begin ? transfer->whole_bytes - begin : 0;
+    return rest < transfer->part_bytes ? rest : transfer->part_bytes;
+}
+
+uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32_t rank)
+{
+    uint64_t part = remat_transfer_part(transfer, rank);
+    return transfer->kind == REMAT_KERNEL_exchange ? transfer->whole_bytes - part
+                                                   : (transfer->ranks - 1) * part;
+}
+
+uint32_t remat_program_ranks(const struct remat_program *program)
+{
+    uint32_t ranks = 1;
+    for (uint32_t axis = 0; axis < program->mesh_count; axis++)
+        ranks *= program->mesh[axis].size;
+    return ranks;
+}
+
+uint64_t remat_program_sent(const struct remat_program *program)
+{
+    uint64_t bytes = 0;
+    struct remat_transfer_shape transfer;
+    const struct remat_entry *entry = find_step(program);
+    for (uint32_t k = entry ? entry->call_begin : 0; k < (entry ? entry->call_end : 0); k++) {
+        const struct remat_segment *segment = &program->segments[program->calls[k].segment];
+        for (uint32_t c = segment->command_begin; c < segment->command_end; c++)
+            if (remat_command_transfer(program, c, &transfer))
+                bytes += program->calls[k].times * remat_transfer_sent(&transfer, 0);
+    }
+    return bytes;
+}
+
+void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES])
+{
+    size_t length = 0;
+    *out = 0;
+    for (uint32_t axis = 0; axis < program->mesh_count && length < REMAT_MESH_TEXT_BYTES; axis++)
+        length +=
+            (size_t)snprintf(out + length, REMAT_MESH_TEXT_BYTES - length, "%s%.40s=%" PRIu32,
+                             axis ? "," : "", program->mesh[axis].name, program->mesh[axis].size);
 }

@@ -187,6 +187,16 @@ struct remat_decision_record {
                                         all else as decided; 0 when not recomputable */
 };
 
+/* An axis of the mesh of ranks that run the plan together. The session writes this rank's
+ * coordinate into the tensor, i32 [1], at the end of "init". */
+struct remat_mesh_axis {
+    const char *name;
+    uint32_t size;   /* 2 ... REMAT_RANKS_MAX */
+    uint32_t tensor; /* index of the one with the coordinate */
+};
+#define REMAT_MESH_AXES_MAX 1
+#define REMAT_RANKS_MAX     256
+
 struct remat_setting { /* the command line as it was understood */
     const char *name, *value;
 };
@@ -217,7 +227,7 @@ struct remat_program {
 
     uint32_t buffer_count, value_count, operand_count, kernel_count, command_count, segment_count,
         entry_count, call_count, tensor_count, decision_count, parameter_count, setting_count,
-        recomputed_layer_count;
+        recomputed_layer_count, mesh_count;
     struct remat_buffer *buffers;
     struct remat_program_value *values;
     struct remat_operand *operands;
@@ -231,7 +241,8 @@ struct remat_program {
     double *parameters;
     struct remat_setting *settings;
     uint32_t *recomputed_layers;
-    const char **notes; /* what the report says to the user besides numbers */
+    struct remat_mesh_axis *mesh; /* none: the plan of one rank */
+    const char **notes;           /* what the report says to the user besides numbers */
     uint32_t note_count;
     struct remat_cuda_code cuda; /* empty in a plan without CUDA code */
 };
@@ -251,6 +262,30 @@ void remat_program_cost_shares(const struct remat_program *program,
 uint32_t remat_program_recomputed(const struct remat_program *program);
 uint32_t remat_program_fused(const struct remat_program *program);
 uint32_t remat_program_nested(const struct remat_program *program);
+
+/* What a command that is a transfer moves (named_kernels.def says how), of a verified program. */
+struct remat_transfer_shape {
+    uint32_t kind;  /* REMAT_KERNEL_exchange or REMAT_KERNEL_gather */
+    uint32_t group; /* axis of the mesh */
+    uint32_t ranks; /* along it */
+    uint64_t part_bytes, whole_bytes;
+    const struct remat_operand *from, *to;
+};
+/* False: the command is none. */
+bool remat_command_transfer(const struct remat_program *program, uint32_t command,
+                            struct remat_transfer_shape *out);
+/* The bytes of a part: part_bytes, less at the end. */
+uint64_t remat_transfer_part(const struct remat_transfer_shape *transfer, uint32_t rank);
+/* What a rank of that position sends to others. */
+uint64_t remat_transfer_sent(const struct remat_transfer_shape *transfer, uint32_t rank);
+
+/* Ranks of the mesh; 1 without one. */
+uint32_t remat_program_ranks(const struct remat_program *program);
+/* What rank 0 sends in a run of entry point "train", or "eval" where there is none. */
+uint64_t remat_program_sent(const struct remat_program *program);
+/* "dp=4", "" without a mesh. */
+#define REMAT_MESH_TEXT_BYTES 64
+void remat_program_mesh_print(const struct remat_program *program, char out[REMAT_MESH_TEXT_BYTES]);
 
 /* All that must hold of a program whatever wrote it: indices, sizes, overflow, operands inside
  * their buffers, buffers inside the arena, kernels well-formed, no operand over one that is written

@@ -215,7 +215,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
         remat_reader_result(&reader, remat_fb_open_program(reader.data, reader.bytes, &root)));
     REMAT_TRY(remat_reader_versions(&reader, root.producer, root.format_version,
                                     root.min_reader_version, root.required_features,
-                                    REMAT_FEATURE_TENSORS));
+                                    REMAT_FEATURE_TENSORS | REMAT_FEATURE_MESH));
     REMAT_TRY_NEW(arena, program, 1);
     REMAT_TRY(read_head(&reader, &root, program));
     REMAT_TRY(read_buffers(&reader, &root, program));
@@ -229,6 +229,7 @@ remat_status remat_program_read(remat_context *ctx, const char *name, const void
     REMAT_TRY(read_tensors(&reader, &root, program));
     REMAT_TRY(read_decisions(&reader, &root, program));
     REMAT_TRY(read_settings(&reader, &root, program));
+    REMAT_TRY(read_mesh(&reader, &root, program));
     REMAT_TRY(read_notes(&reader, &root, program));
     REMAT_TRY(read_numbers(&reader, &root, program));
     REMAT_TRY(remat_cuda_read(&reader, root.cuda, program->command_count, &program->cuda));

@@ -281,6 +281,36 @@ static remat_status verify_tensors(struct remat_verifier *v)
     return REMAT_OK;
 }
 
+static bool is_coordinate(const struct remat_program *p, uint32_t tensor)
+{
+    if (tensor >= p->tensor_count || p->tensors[tensor].value >= p->value_count)
+        return false;
+    const struct remat_program_value *value = &p->values[p->tensors[tensor].value];
+    return value->dtype == REMAT_I32 && value->bytes == sizeof(int32_t) &&
+           p->buffers[value->buffer].persistent;
+}
+
+static remat_status verify_mesh(struct remat_verifier *v)
+{
+    const struct remat_program *p = v->program;
+    if (p->mesh_count > REMAT_MESH_AXES_MAX)
+        return remat_error(v->ctx, REMAT_ERROR_INVALID, "a mesh of %u axes, the limit is %d",
+                           p->mesh_count, REMAT_MESH_AXES_MAX);
+    for (uint32_t i = 0; i < p->mesh_count; i++) {
+        const struct remat_mesh_axis *axis = &p->mesh[i];
+        if (!axis->name || !*axis->name)
+            return remat_verify_error(v, "mesh", i, NULL, "no name");
+        if (axis->size < 2 || axis->size > REMAT_RANKS_MAX)
+            return remat_verify_error(v, "mesh", i, axis->name, "%u ranks, accepted: 2 to %d",
+                                      axis->size, REMAT_RANKS_MAX);
+        if (!is_coordinate(p, axis->tensor))
+            return remat_verify_error(v, "mesh", i, axis->name,
+                                      "tensor %u is no persistent i32 [1] for the coordinate",
+                                      axis->tensor);
+    }
+    return REMAT_OK;
+}
+
 static remat_status verify_report(struct remat_verifier *v)
 {
     const struct remat_program *p = v->program;
@@ -327,6 +357,7 @@ remat_status remat_program_verify(remat_context *ctx, const struct remat_program
     REMAT_TRY(verify_buffers(&verifier));
     for (uint32_t i = 0; i < program->value_count; i++)
         REMAT_TRY(verify_value(&verifier, i));
+    REMAT_TRY(verify_mesh(&verifier));
     REMAT_TRY(remat_verify_kernels(&verifier));
     for (uint32_t i = 0; i < program->command_count; i++)
         REMAT_TRY(remat_verify_command(&verifier, i));

@@ -65,7 +65,8 @@ static remat_status write_head(struct remat_writer *w, const struct remat_progra
     *root = (struct remat_fb_program_Plan){
         .format_version = REMAT_FORMAT_VERSION,
         .min_reader_version = REMAT_FORMAT_VERSION,
-        .required_features = remat_cuda_features(&program->cuda),
+        .required_features =
+            remat_cuda_features(&program->cuda) | (program->mesh_count ? REMAT_FEATURE_MESH : 0),
         .graph_hash = program->graph_hash,
         .numerics_hash = program->numerics_hash,
         .budget_bytes = program->budget_bytes,
@@ -116,6 +117,7 @@ static remat_status write_plan(struct remat_writer *w, const void *what,
     REMAT_TRY(write_tensors(w, program, &root.tensors));
     REMAT_TRY(write_decisions(w, program, &root.decisions));
     REMAT_TRY(write_settings(w, program, &root.settings));
+    REMAT_TRY(write_mesh(w, program, &root.mesh));
     REMAT_TRY(remat_writer_texts(w, program->notes, program->note_count, false, &root.notes));
     REMAT_TRY(remat_cuda_write(w, &program->cuda, program->command_count, &root.cuda));
     *result = remat_fb_finish_program(w->builder, remat_fb_write_program_Plan(w->builder, &root),

@@ -294,6 +294,48 @@ static remat_status check_advance(const struct call *call)
     return REMAT_OK;
 }
 
+static remat_status check_part_number(const struct call *call)
+{
+    const struct remat_operand *o = call->o;
+    if (!is_one(&o[0]) || !is_one(&o[1]) || !is_one(&o[2]) || call->parameters[0] < 1 ||
+        !is_whole(call->parameters[0], REMAT_CALL_TIMES_MAX + 1.0))
+        return mismatch(call, "rank [1], microbatch [1], out [1] and a count are expected");
+    return REMAT_OK;
+}
+
+/* `whole` in as many parts as the group has ranks, each of the length of a row of `parts`. */
+static remat_status check_transfer(const struct call *call, const struct remat_operand *whole,
+                                   const struct remat_operand *parts)
+{
+    const struct remat_program *p = call->v->program;
+    uint64_t elements = 0;
+    if (!is_whole(call->parameters[0], p->mesh_count))
+        return mismatch(call, "the group is no axis of the plan's mesh");
+    uint64_t ranks = p->mesh[(uint32_t)call->parameters[0]].size;
+    (void)remat_dims_elements(whole->shape, whole->rank, &elements);
+    if ((uint64_t)parts->shape[parts->rank - 1] != (elements + ranks - 1) / ranks)
+        return mismatch(call, "a part is not the whole divided by the ranks of its group");
+    if (parts->rank == 2 && (uint64_t)parts->shape[0] != ranks)
+        return mismatch(call, "out has not as many rows as its group has ranks");
+    if (!contiguous(whole) || !contiguous(parts))
+        return mismatch(call, "in or out is not contiguous");
+    return REMAT_OK;
+}
+
+static remat_status check_exchange(const struct call *call)
+{
+    if (call->o[1].rank != 2)
+        return mismatch(call, "out [ranks, part] is expected");
+    return check_transfer(call, &call->o[0], &call->o[1]);
+}
+
+static remat_status check_gather(const struct call *call)
+{
+    if (call->o[0].rank != 1)
+        return mismatch(call, "in [part] is expected");
+    return check_transfer(call, &call->o[1], &call->o[0]);
+}
+
 static remat_status check_fill(const struct call *call)
 {
     if (!contiguous(&call->o[0]))

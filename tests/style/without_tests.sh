@@ -22,6 +22,7 @@ bin/remat-dump
 bin/remat-graph
 bin/remat-run
 bin/remat-solve
+include/remat/engine.h
 include/remat/remat.h
 include/remat/status.h
 lib/libremat.a

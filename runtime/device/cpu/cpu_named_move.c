@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What moves elements and computes nothing: copy, pad, concat, microbatches. */
+/* What moves elements and computes nothing: copy, pad, concat, parts of a batch. */
 #include "cpu_named.h"
 
 /* out = in, both as views of the same shape. */
@@ -224,6 +224,48 @@ static remat_status run_advance(struct cpu_device *device, const struct remat_co
     return REMAT_OK;
 }
 
+static remat_status prepare_part_number(struct cpu_device *device,
+                                        const struct remat_command *command, struct cpu_tile **tile)
+{
+    (void)tile;
+    bool good = true;
+    for (uint32_t k = 0; k < 3; k++) {
+        struct cpu_view view = cpu_view_of(device, command, k);
+        good = good && cpu_view_is(&view, REMAT_I32) && cpu_view_count(&view) == 1;
+    }
+    return cpu_expect(device, command, good, "the operands are not i32 [1]");
+}
+
+static remat_status run_part_number(struct cpu_device *device, const struct remat_command *command,
+                                    const struct cpu_tile *tile)
+{
+    (void)tile;
+    const int32_t *rank = cpu_view_of(device, command, 0).data;
+    const int32_t *microbatch = cpu_view_of(device, command, 1).data;
+    int64_t number = *rank * (int64_t)cpu_parameter(device, command, 0) + *microbatch;
+    *(int32_t *)cpu_view_of(device, command, 2).data = (int32_t)number;
+    return REMAT_OK;
+}
+
+/* --- transfers, which sessions leave to their engines --- */
+
+static remat_status prepare_transfer(struct cpu_device *device, const struct remat_command *command,
+                                     struct cpu_tile **tile)
+{
+    (void)tile;
+    struct cpu_view in = cpu_view_of(device, command, 0), out = cpu_view_of(device, command, 1);
+    return cpu_expect(device, command, cpu_view_dense(&in) && cpu_view_dense(&out),
+                      "in or out is not contiguous");
+}
+
+static remat_status run_transfer(struct cpu_device *device, const struct remat_command *command,
+                                 const struct cpu_tile *tile)
+{
+    (void)tile;
+    return remat_error(device->base.ctx, REMAT_ERROR_INTERNAL,
+                       "command \"%s\": a transfer without an engine", command->name);
+}
+
 const struct cpu_named_kernel cpu_named_copy = {prepare_copy, run_copy, 0};
 
 const struct cpu_named_kernel cpu_named_pad = {prepare_pad, run_pad, 0};
@@ -233,3 +275,9 @@ const struct cpu_named_kernel cpu_named_concat = {prepare_concat, run_concat, 0}
 const struct cpu_named_kernel cpu_named_batch_slice = {prepare_batch_slice, run_batch_slice, 0};
 
 const struct cpu_named_kernel cpu_named_advance = {prepare_advance, run_advance, 0};
+
+const struct cpu_named_kernel cpu_named_part_number = {prepare_part_number, run_part_number, 0};
+
+const struct cpu_named_kernel cpu_named_exchange = {prepare_transfer, run_transfer, 0};
+
+const struct cpu_named_kernel cpu_named_gather = {prepare_transfer, run_transfer, 0};

@@ -20,7 +20,7 @@
 #ifndef REMAT_REMAT_H
 #define REMAT_REMAT_H
 
-#include <remat/status.h>
+#include <remat/engine.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,6 +52,7 @@ typedef struct remat_plan_info {
     uint64_t predicted_step_ns, predicted_base_step_ns; /* base: nothing recomputed */
     uint64_t numerics_hash; /* plans with equal hashes give equal bits on one device */
     uint32_t command_count, recomputed_count; /* values that are recomputed */
+    uint32_t rank_count; /* that run the plan together; bytes and times are one rank's */
 } remat_plan_info;
 REMAT_API void remat_plan_get_info(const remat_plan *plan, remat_plan_info *out);
 
@@ -180,6 +181,11 @@ typedef struct remat_session_params {
      * while the host captures the stream, or, with the legacy stream, while it captures any
      * blocking one: the session captures graphs itself (REMAT_ERROR_USAGE). */
     void *stream;
+    /* Of this rank, for a plan of several ranks, which needs one of as many; copied, and its `user`
+     * outlives the session. "init", run by every rank with one seed, makes parameters equal. NULL:
+     * none. */
+    const remat_engine *engine;
+    uint64_t transfer_timeout_ns; /* for each transfer; 0: 10 minutes */
 } remat_session_params;
 REMAT_API void remat_session_params_init(remat_session_params *params);
 
@@ -226,11 +232,12 @@ REMAT_API remat_status remat_session_write_part(remat_session *session, const ch
 REMAT_API remat_status remat_session_read_part(remat_session *session, const char *tensor,
                                                uint64_t begin, void *data, uint64_t bytes);
 
-/* Runs an entry point and returns when it is done, unless the session has its host's `stream`.
- * The caller's floating-point state is changed during the call (subnormals are flushed to zero) and
- * restored. After a failure tensors have unspecified contents. REMAT_ERROR_INFEASIBLE after one of
- * the first two runs: with what the GPU's libraries have loaded by then, the plan's budget is
- * exceeded. */
+/* Runs an entry point and returns when it is done, unless the session has its host's `stream`. Of a
+ * plan of several ranks all run the same entry points in the same order; where one fails, its
+ * engine tells the others. The caller's floating-point state is changed during the call (subnormals
+ * are flushed to zero) and restored. After a failure tensors have unspecified contents.
+ * REMAT_ERROR_INFEASIBLE after one of the first two runs: with what the GPU's libraries have loaded
+ * by then, the plan's budget is exceeded. */
 REMAT_API remat_status remat_session_run(remat_session *session, const char *entry);
 
 #ifdef __cplusplus

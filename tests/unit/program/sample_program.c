@@ -167,6 +167,7 @@ static void fill_report(struct sample *s)
         "q", "layers.1/mlp", 1, REMAT_ACTION_FUSED, "planner", 32, 0, 3, 6, false, 0};
     s->settings[0] = (struct remat_setting){"budget", "2.2GB"};
     s->settings[1] = (struct remat_setting){"policy", ""};
+    s->mesh[0] = s->mesh[1] = (struct remat_mesh_axis){"dp", 4, 0};
     s->recomputed_layers[0] = 1;
     s->notes[0] = "a note";
     s->notes[1] = "größer als erwartet";
@@ -276,6 +277,7 @@ void sample_program(struct sample *s)
                                         .decisions = s->decisions,
                                         .parameters = s->parameters,
                                         .settings = s->settings,
+                                        .mesh = s->mesh,
                                         .recomputed_layers = s->recomputed_layers,
                                         .notes = s->notes,
                                         .note_count = 2,

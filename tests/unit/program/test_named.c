@@ -17,6 +17,8 @@ struct named {
     struct remat_kernel kernel;
     struct remat_command command;
     struct remat_segment segment;
+    struct remat_tensor tensor;
+    struct remat_mesh_axis mesh;
     double parameters[8];
 };
 
@@ -42,6 +44,9 @@ static const struct sample {
     {REMAT_KERNEL_pad, {"r2,3", "w2,5"}, {1, 2}},
     {REMAT_KERNEL_batch_slice, {"r4,3", "ri1", "w2,3"}, {0}},
     {REMAT_KERNEL_advance, {"ui1"}, {4}},
+    {REMAT_KERNEL_part_number, {"ri1", "ri1", "wi1"}, {4}},
+    {REMAT_KERNEL_exchange, {"r3,5", "w4,4"}, {0}},
+    {REMAT_KERNEL_gather, {"r4", "w3,5"}, {0}},
     {REMAT_KERNEL_fill, {"w2,3"}, {0.5}},
     {REMAT_KERNEL_rope_table, {"w3,2,2,4"}, {10000, 1, 1, 4, 8}},
     {REMAT_KERNEL_fill_normal, {"w2,3"}, {0, 1, 2, 3}},
@@ -85,6 +90,32 @@ static void add_operand(struct named *n, uint32_t k, const char *text)
     n->program.touched_bytes = n->buffers[k].offset_bytes + n->buffers[k].bytes;
 }
 
+/* Four ranks, whose coordinate lies before the operands. */
+static void add_mesh(struct named *n, uint32_t operands)
+{
+    struct remat_program *p = &n->program;
+    for (uint32_t k = 0; k < operands; k++)
+        n->buffers[k].offset_bytes += 1024;
+    n->buffers[operands] = (struct remat_buffer){0, 1024, 0, 1, true};
+    n->values[operands] = (struct remat_program_value){.name = "rank",
+                                                       .scope = "",
+                                                       .layer = -1,
+                                                       .dtype = REMAT_I32,
+                                                       .rank = 1,
+                                                       .shape = {1},
+                                                       .bytes = 4,
+                                                       .buffer = operands};
+    n->tensor = (struct remat_tensor){.name = "rank", .value = operands};
+    n->mesh = (struct remat_mesh_axis){"dp", 4, 0};
+    p->buffer_count++;
+    p->value_count++;
+    p->tensor_count = p->mesh_count = 1;
+    p->tensors = &n->tensor;
+    p->mesh = &n->mesh;
+    p->static_bytes = 1024;
+    p->touched_bytes += 1024;
+}
+
 static void make(struct named *n, const struct sample *sample)
 {
     uint32_t least, most, parameters, count = 0;
@@ -111,6 +142,8 @@ static void make(struct named *n, const struct sample *sample)
     p->commands = &n->command;
     p->segments = &n->segment;
     p->parameters = n->parameters;
+    if (sample->kind == REMAT_KERNEL_exchange || sample->kind == REMAT_KERNEL_gather)
+        add_mesh(n, count);
 }
 
 static void dtype(struct named *n, uint32_t operand, remat_dtype dtype)

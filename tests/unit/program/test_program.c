@@ -3,6 +3,7 @@
  * planted faults. */
 #include "check.h"
 #include "reader.h"
+#include "sample_microbatches.h"
 #include "sample_program.h"
 
 static remat_context *ctx;
@@ -300,6 +301,33 @@ static void test_features(struct remat_arena *arena)
     }
 }
 
+/* A mesh is read as it was written, and refused by readers that know none. */
+static void test_mesh(struct remat_arena *arena)
+{
+    struct sample_microbatches s;
+    struct remat_mesh_axis mesh = {"dp", 4, 1};
+    struct remat_program *q = NULL;
+    struct remat_fb_program_Plan root;
+    const void *data = NULL;
+    size_t bytes = 0;
+    sample_microbatches(&s);
+    CHECK(remat_program_ranks(&s.program) == 1, "ranks without a mesh");
+    s.program.mesh = &mesh;
+    s.program.mesh_count = 1;
+    remat_status st = remat_program_write(ctx, &s.program, arena, &data, &bytes);
+    if (st == REMAT_OK)
+        st = remat_program_read(ctx, "p", data, bytes, arena, &q);
+    if (!CHECK_OK(ctx, st))
+        return;
+    CHECK(q->mesh_count == 1 && strcmp(q->mesh[0].name, "dp") == 0 && q->mesh[0].size == 4 &&
+              q->mesh[0].tensor == 1 && remat_program_ranks(q) == 4,
+          "the mesh that was read");
+    CHECK(remat_fb_open_program((const char *)data + REMAT_CONTAINER_BYTES,
+                                bytes - REMAT_CONTAINER_BYTES, &root) == REMAT_FB_OK &&
+              root.required_features == REMAT_FEATURE_MESH,
+          "features");
+}
+
 /* Larger than the writer's first block many times over. */
 static void test_large(struct remat_arena *arena)
 {
@@ -488,6 +516,7 @@ int main(int argc, char **argv)
     remat_arena_init(&arena, ctx);
     test_round_trip(&arena);
     test_indices(&arena);
+    test_mesh(&arena);
     test_features(&arena);
     test_large(&arena);
     test_container(&arena);

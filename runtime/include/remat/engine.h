@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Engines: what moves bytes between the ranks that run one plan together (docs/ranks.md).
+ *
+ * An engine copies and computes nothing; sums over ranks are kernels of the plan. It is a table of
+ * functions, one table for each rank: this file's own for ranks that are threads of one process, or
+ * the host's. A session is given its rank's at creation. */
+#ifndef REMAT_ENGINE_H
+#define REMAT_ENGINE_H
+
+#include <remat/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define REMAT_ENGINE_MESSAGE_BYTES 512
+
+/* A transfer among the ranks of a group, in which a tensor of `whole_bytes` is divided into parts:
+ * that of position q is the bytes [q * part_bytes, (q + 1) * part_bytes) as far as they are below
+ * whole_bytes. All ranks of a group make the same transfers in the same order. */
+typedef struct remat_transfer {
+    size_t struct_size;
+    const char *name;  /* of the command in the plan, for messages */
+    uint64_t sequence; /* how many transfers this session began before */
+    uint32_t group;    /* axis of the plan's mesh along which the group lies */
+    uint32_t size;     /* ranks of the group */
+    uint32_t position; /* of this rank among them */
+    uint64_t part_bytes, whole_bytes;
+    const void *from;
+    void *to;
+    uint64_t timeout_ns; /* the engine gives up when it has waited for so long */
+} remat_transfer;
+
+/* Thread-compatible, as a session is. */
+typedef struct remat_engine {
+    size_t struct_size;
+    const char *name;     /* "local" */
+    void *user;           /* first argument of the functions */
+    uint32_t rank, ranks; /* this rank, and how many there are in all */
+    /* `from`: whole_bytes. `to`: `size` rows of part_bytes; the beginning of row q becomes this
+     * position's part of what position q has, and the rest stays as it is. */
+    remat_status (*exchange)(void *user, const remat_transfer *transfer,
+                             char message[REMAT_ENGINE_MESSAGE_BYTES]);
+    /* `from`: this position's part. `to`: whole_bytes, of which part q becomes what position q has.
+     */
+    remat_status (*gather)(void *user, const remat_transfer *transfer,
+                           char message[REMAT_ENGINE_MESSAGE_BYTES]);
+    /* This rank takes part in nothing any more, because of `message`: what the others wait for now
+     * or later fails at once with a message that names the rank and says why. NULL: they wait. */
+    void (*fail)(void *user, const char *message);
+} remat_engine;
+
+/* Ranks that are threads of this process. Thread-safe, and outlives their sessions. */
+typedef struct remat_local_ranks remat_local_ranks;
+
+/* At least 1 rank. `ctx` is used here and by destroy only. */
+REMAT_API remat_status remat_local_create(remat_context *ctx, uint32_t ranks,
+                                          remat_local_ranks **out);
+REMAT_API void remat_local_destroy(remat_local_ranks **local);
+/* The engine of a rank, which is below the number of ranks. A transfer returns when all ranks have
+ * what they are to get. REMAT_ERROR_OTHER, with one message for all ranks: some did not come in
+ * time, or came with another transfer, or one has failed. All later transfers then fail too. */
+REMAT_API void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine of ranks in one process: what arrives is what the header says, for tensors of every
+ * length among 1 to 5 ranks; what is late, different or failed ends all of them with one message.
+ */
+#include "check.h"
+
+#include <remat/engine.h>
+
+#include <pthread.h>
+#include <time.h>
+
+enum { RANKS = 5, LONGEST = 17 };
+
+static remat_context *ctx;
+
+struct rank {
+    pthread_t thread;
+    remat_engine engine;
+    uint64_t timeout_ns;
+    remat_status status;
+    char message[REMAT_ENGINE_MESSAGE_BYTES];
+};
+
+/* Byte i of what rank r has in a tensor of `length` bytes. */
+static unsigned char byte_of(uint32_t r, uint32_t length, uint32_t i)
+{
+    return (unsigned char)(37 * r + 11 * length + i + 1);
+}
+
+static remat_transfer describe(const struct rank *rank, uint32_t length, uint64_t sequence)
+{
+    uint32_t ranks = rank->engine.ranks;
+    return (remat_transfer){.struct_size = sizeof(remat_transfer),
+                            .name = "tensor",
+                            .sequence = sequence,
+                            .size = ranks,
+                            .position = rank->engine.rank,
+                            .part_bytes = (length + ranks - 1) / ranks,
+                            .whole_bytes = length,
+                            .timeout_ns = rank->timeout_ns};
+}
+
+static uint32_t part_length(const remat_transfer *t, uint32_t q)
+{
+    uint64_t begin = q * t->part_bytes, end = begin + t->part_bytes;
+    end = end < t->whole_bytes ? end : t->whole_bytes;
+    return end > begin ? (uint32_t)(end - begin) : 0;
+}
+
+/* Bytes behind a short part stay as they are. */
+static void check_exchange(struct rank *rank, uint32_t length, uint64_t sequence)
+{
+    unsigned char from[LONGEST], to[RANKS * LONGEST];
+    remat_transfer t = describe(rank, length, sequence);
+    for (uint32_t i = 0; i < length; i++)
+        from[i] = byte_of(t.position, length, i);
+    memset(to, 0, sizeof to);
+    t.from = from;
+    t.to = to;
+    rank->status = rank->engine.exchange(rank->engine.user, &t, rank->message);
+    for (uint32_t q = 0; q < t.size && rank->status == REMAT_OK; q++)
+        for (uint32_t i = 0; i < t.part_bytes; i++) {
+            uint32_t at = t.position * (uint32_t)t.part_bytes + i;
+            unsigned char expected = i < part_length(&t, t.position) ? byte_of(q, length, at) : 0;
+            CHECK(to[q * t.part_bytes + i] == expected, "rank %u, %u bytes: row %u, byte %u",
+                  t.position, length, q, i);
+        }
+    memset(from, 0xff, sizeof from); /* the others have read it */
+}
+
+static void check_gather(struct rank *rank, uint32_t length, uint64_t sequence)
+{
+    unsigned char from[LONGEST], to[LONGEST];
+    remat_transfer t = describe(rank, length, sequence);
+    uint32_t before = t.position * (uint32_t)t.part_bytes;
+    for (uint32_t i = 0; i < t.part_bytes; i++)
+        from[i] = byte_of(7, length, before + i);
+    t.from = from;
+    t.to = to;
+    rank->status = rank->engine.gather(rank->engine.user, &t, rank->message);
+    for (uint32_t i = 0; i < length && rank->status == REMAT_OK; i++)
+        CHECK(to[i] == byte_of(7, length, i), "rank %u: byte %u of %u", t.position, i, length);
+    memset(from, 0xff, sizeof from);
+}
+
+static void *transfer_all(void *user)
+{
+    struct rank *rank = user;
+    uint64_t sequence = 0;
+    for (uint32_t round = 0; round < 20; round++)
+        for (uint32_t length = 1; length <= LONGEST && rank->status == REMAT_OK; length++) {
+            check_exchange(rank, length, sequence++);
+            check_gather(rank, length, sequence++);
+        }
+    return NULL;
+}
+
+static void open_ranks(uint32_t count, uint64_t timeout_ns, remat_local_ranks **local,
+                       struct rank *ranks)
+{
+    MUST_OK(ctx, remat_local_create(ctx, count, local));
+    for (uint32_t r = 0; r < count; r++) {
+        ranks[r] = (struct rank){.timeout_ns = timeout_ns};
+        remat_local_engine(*local, r, &ranks[r].engine);
+        CHECK(ranks[r].engine.rank == r && ranks[r].engine.ranks == count, "rank %u", r);
+    }
+}
+
+static void start(struct rank *rank, void *(*run)(void *))
+{
+    MUST(pthread_create(&rank->thread, NULL, run, rank) == 0);
+}
+
+static void test_transfers(void)
+{
+    for (uint32_t count = 1; count <= RANKS; count++) {
+        remat_local_ranks *local;
+        struct rank ranks[RANKS];
+        open_ranks(count, UINT64_C(60000000000), &local, ranks);
+        for (uint32_t r = 0; r < count; r++)
+            start(&ranks[r], transfer_all);
+        for (uint32_t r = 0; r < count; r++) {
+            pthread_join(ranks[r].thread, NULL);
+            CHECK(ranks[r].status == REMAT_OK, "rank %u: %s", r, ranks[r].message);
+        }
+        remat_local_destroy(&local);
+    }
+}
+
+/* --- failure --- */
+
+static void *exchange_once(void *user)
+{
+    check_exchange(user, 8, 0);
+    return NULL;
+}
+
+static void *exchange_other(void *user)
+{
+    check_exchange(user, 9, 0);
+    return NULL;
+}
+
+static void *gather_once(void *user)
+{
+    check_gather(user, 8, 0);
+    return NULL;
+}
+
+static void *fail_early(void *user)
+{
+    struct rank *rank = user;
+    rank->engine.fail(rank->engine.user, "no disk");
+    rank->status = REMAT_ERROR_OTHER;
+    snprintf(rank->message, sizeof rank->message, "rank 2 failed: no disk");
+    return NULL;
+}
+
+/* Rank 2 of 3 does something else, or never comes (NULL). */
+static void expect_failure(void *(*odd)(void *), const char *message)
+{
+    remat_local_ranks *local;
+    struct rank ranks[RANKS];
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    open_ranks(3, odd ? UINT64_C(60000000000) : 100000000, &local, ranks);
+    for (uint32_t r = 0; r < 2; r++)
+        start(&ranks[r], exchange_once);
+    if (odd)
+        start(&ranks[2], odd);
+    for (uint32_t r = 0; r < (odd ? 3u : 2u); r++) {
+        pthread_join(ranks[r].thread, NULL);
+        CHECK(ranks[r].status == REMAT_ERROR_OTHER && strstr(ranks[r].message, message),
+              "rank %u: %d %s, expected %s", r, (int)ranks[r].status, ranks[r].message, message);
+        CHECK(strcmp(ranks[r].message, ranks[0].message) == 0, "messages differ");
+    }
+    check_gather(&ranks[0], 8, 1); /* so does what comes later, at once */
+    CHECK(ranks[0].status == REMAT_ERROR_OTHER && strstr(ranks[0].message, message), "later: %s",
+          ranks[0].message);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    CHECK(end.tv_sec - begin.tv_sec < 30, "%s: %d s", message, (int)(end.tv_sec - begin.tv_sec));
+    remat_local_destroy(&local);
+}
+
+int main(void)
+{
+    remat_local_ranks *local;
+    MUST(ctx = remat_context_create(NULL, NULL));
+    test_transfers();
+    expect_failure(NULL, " waited 0.1 s at transfer 0 \"tensor\" of 8 bytes; missing: rank 2");
+    expect_failure(exchange_other, "ranks differ: exchange 0 \"tensor\" of 8 bytes on rank 0, "
+                                   "exchange 0 \"tensor\" of 9 bytes on rank 2");
+    expect_failure(gather_once, "8 bytes on rank 0, gather 0 \"tensor\" of 8 bytes on rank 2");
+    expect_failure(fail_early, "rank 2 failed: no disk");
+    CHECK_STATUS(ctx, remat_local_create(ctx, 0, &local), REMAT_ERROR_USAGE, "0 ranks");
+    remat_local_destroy(&local);
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
