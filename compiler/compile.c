@@ -21,7 +21,7 @@ struct pipeline {
     struct remat_prepared prepared;
     struct remat_statics statics;
     /* Segments without a decision; graph NULL: there is none. */
-    struct remat_arrangement update, forward;
+    struct remat_arrangement update, forward, mean;
     struct remat_stopwatch watch;
     struct remat_evaluator evaluator;
 };
@@ -31,11 +31,12 @@ struct pipeline {
 /* Segments that no decision is about; and where every tensor that outlives a segment lies. */
 static remat_status arrange_fixed(struct pipeline *p)
 {
-    struct remat_arrangement *const fixed[] = {&p->update, &p->forward};
+    struct remat_arrangement *const fixed[] = {&p->update, &p->forward, &p->mean};
     p->search.graph = p->prepared.decided;
     p->update.graph = p->prepared.update;
     p->forward.graph = p->prepared.forward;
-    const struct remat_graph *graphs[3] = {p->search.graph};
+    p->mean.graph = p->prepared.mean;
+    const struct remat_graph *graphs[1 + COUNT(fixed)] = {p->search.graph};
     uint32_t count = 1;
     for (size_t i = 0; i < COUNT(fixed); i++)
         if (fixed[i]->graph)
@@ -108,6 +109,18 @@ static remat_status emit(struct pipeline *p, struct remat_program *out)
     return REMAT_OK;
 }
 
+static void describe_mesh(struct pipeline *p, struct remat_program *out)
+{
+    const struct remat_mesh *mesh = &p->search.settings->mesh;
+    REMAT_NEW(p->search.arena, out->mesh, mesh->axis_count);
+    for (uint32_t k = 0; k < mesh->axis_count; k++) {
+        const char *name =
+            REMAT_FORMAT(p->search.arena, REMAT_COORDINATE_PREFIX "%s", mesh->axes[k].name);
+        out->mesh[out->mesh_count++] = (struct remat_mesh_axis){
+            mesh->axes[k].name, mesh->axes[k].size, remat_statics_find(&p->statics, name)};
+    }
+}
+
 static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
                              struct remat_program *out)
 {
@@ -132,6 +145,7 @@ static remat_status describe(struct pipeline *p, const struct remat_chosen *c,
         out->numerics_hash =
             remat_hash(&out->workspace_bytes, sizeof out->workspace_bytes, out->numerics_hash);
     describe_manual(p, c, out);
+    describe_mesh(p, out);
     REMAT_CHECK(emit(p, out));
     out->notes = p->search.notes.items;
     out->note_count = (uint32_t)p->search.notes.count;
@@ -161,7 +175,7 @@ static struct remat_part part_of(const struct remat_arrangement *c, const char *
 static void lower(struct pipeline *p, const struct remat_chosen *decided,
                   const struct remat_explanation *explanation, struct remat_program *out)
 {
-    struct remat_part parts[3];
+    struct remat_part parts[4];
     uint32_t count = 0;
     uint64_t times = remat_microbatches(p->search.settings);
     if (!p->prepared.trains)
@@ -173,6 +187,8 @@ static void lower(struct pipeline *p, const struct remat_chosen *decided,
         parts[count++] = part_of(&p->update, "update", "train", 1);
     if (p->forward.graph)
         parts[count++] = part_of(&p->forward, "forward", "eval", times);
+    if (p->mean.graph)
+        parts[count++] = part_of(&p->mean, "mean", "eval", 1);
     struct remat_lowering lowering = {
         .part_count = count,
         .parts = parts,

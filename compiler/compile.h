@@ -83,21 +83,23 @@ struct remat_compile_settings {
     void (*bounded)(void *user, const struct remat_binding *binding);
     void (*tried)(void *user, const struct remat_tried_list *list);
     void *search_user;
-    bool needs_cuda;       /* a command without CUDA text is an error, not a note */
-    uint32_t microbatches; /* of a step, each with the batch of the graph; 0 as 1 */
-    uint32_t loss_chunk;   /* rows of logits at once, as in struct remat_graph; 0: all */
-    uint64_t guard_bytes;  /* tests only: unused bytes after each buffer */
+    bool needs_cuda;        /* a command without CUDA text is an error, not a note */
+    struct remat_mesh mesh; /* of the ranks that run the plan */
+    uint32_t microbatches;  /* of a rank's step, each with the batch of the graph; 0 as 1 */
+    uint32_t loss_chunk;    /* rows of logits at once, as in struct remat_graph; 0: all */
+    uint64_t guard_bytes;   /* tests only: unused bytes after each buffer */
 };
 
 /* Compiles a verified graph. With neither policy nor budget nothing is recomputed; with a policy it
  * is applied; with a budget alone the solver decides (search/search.h). Entry
  * points: init; train, which is absent where nothing is trained; eval, without dropout. With
  * several microbatches the decision is about one of them, and train and eval read inputs of the
- * whole batch and average over it (passes.h). The result lies in `arena` and has passed the
- * placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names the
- * smallest feasible budget, the binding command and its largest residents. REMAT_ERROR_CUT_SHORT:
- * the search was ended with nothing found, though what is likely smallest was tried nevertheless.
- * Thread-compatible; deterministic unless a search is ended. */
+ * whole batch and average over it (passes.h). With several ranks the plan is that of each; budget,
+ * bytes and times are one rank's, inputs those of all. The result lies in `arena` and has passed
+ * the placement checker and the simulator. REMAT_ERROR_INFEASIBLE: nothing fits; the message names
+ * the smallest feasible budget, the binding command and its largest residents.
+ * REMAT_ERROR_CUT_SHORT: the search was ended with nothing found, though what is likely smallest
+ * was tried nevertheless. Thread-compatible; deterministic unless a search is ended. */
 remat_status remat_compile(remat_context *ctx, struct remat_arena *arena,
                            const struct remat_graph *graph,
                            const struct remat_compile_settings *settings,

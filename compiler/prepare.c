@@ -112,19 +112,26 @@ static bool trains(const struct remat_graph *graph)
     return graph->update_count > 0;
 }
 
-/* A step in microbatches is cut where its accumulators are complete. */
-static remat_status split(const struct preparation *p, struct remat_prepared *out)
+/* A step or an evaluation in microbatches is cut where its accumulators are complete; *update is
+ * NULL where nothing comes after. */
+static remat_status split(const struct preparation *p, const struct remat_graph **graph,
+                          const struct remat_graph **update)
 {
-    uint64_t start = start_clock(p);
-    struct remat_graph *microbatch = remat_split(p->arena, out->decided, false);
-    struct remat_graph *update = remat_split(p->arena, out->decided, true);
-    stop_clock(p, "split", start);
-    show(p, "split", microbatch);
+    struct remat_graph *microbatch = remat_split(p->arena, *graph, false);
+    struct remat_graph *rest = remat_split(p->arena, *graph, true);
     REMAT_CHECK(remat_graph_verify(p->ctx, microbatch));
-    REMAT_CHECK(remat_graph_verify(p->ctx, update));
-    out->decided = microbatch;
-    out->update = update->node_count ? update : NULL;
+    REMAT_CHECK(remat_graph_verify(p->ctx, rest));
+    *graph = microbatch;
+    *update = rest->node_count ? rest : NULL;
     return REMAT_OK;
+}
+
+/* With one rank nothing comes after the microbatches. */
+static remat_status split_evaluation(const struct preparation *p, const struct remat_graph **graph,
+                                     const struct remat_graph **mean)
+{
+    bool whole = (*graph)->microbatches < 2 || (*graph)->mesh.axis_count == 0;
+    return whole ? REMAT_OK : split(p, graph, mean);
 }
 
 static remat_status prepare_training(const struct preparation *p, const struct remat_graph *source,
@@ -134,10 +141,15 @@ static remat_status prepare_training(const struct preparation *p, const struct r
     out->decided = out->forward = source;
     REMAT_CHECK(run_passes(p, true, true, &out->decided));
     out->numerics_hash = remat_graph_hash(out->decided);
-    if (source->microbatches > 1)
-        REMAT_CHECK(split(p, out));
+    if (source->microbatches > 1) {
+        start = start_clock(p);
+        REMAT_CHECK(split(p, &out->decided, &out->update));
+        stop_clock(p, "split", start);
+        show(p, "split", out->decided);
+    }
     start = start_clock(p);
     REMAT_CHECK(run_passes(p, false, false, &out->forward));
+    REMAT_CHECK(split_evaluation(p, &out->forward, &out->mean));
     stop_clock(p, "evaluation", start);
     return REMAT_OK;
 }
@@ -149,6 +161,7 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
 {
     const struct preparation p = {ctx, arena, settings};
     struct remat_graph source = *input;
+    source.mesh = settings->mesh;
     source.microbatches = remat_microbatches(settings);
     source.loss_chunk = settings->loss_chunk;
     *out = (struct remat_prepared){.trains = trains(input), .decided = &source};
@@ -156,5 +169,6 @@ remat_status remat_prepare(remat_context *ctx, struct remat_arena *arena,
         return prepare_training(&p, &source, out);
     REMAT_CHECK(run_passes(&p, false, true, &out->decided));
     out->numerics_hash = remat_graph_hash(out->decided);
+    REMAT_CHECK(split_evaluation(&p, &out->decided, &out->mean));
     return REMAT_OK;
 }

@@ -11,7 +11,9 @@ struct remat_prepared {
                                           the forward pass where nothing is trained */
     const struct remat_graph *update;  /* after the last microbatch; NULL: part of the step */
     const struct remat_graph *forward; /* of an evaluation; NULL where it is `decided` */
-    uint64_t numerics_hash;            /* of the graph before any decision */
+    const struct remat_graph *mean; /* after the last microbatch of an evaluation, over the ranks;
+                                       NULL: there is none */
+    uint64_t numerics_hash;         /* of the graph before any decision */
 };
 
 /* Hands out graphs and times as `settings` ask for it; the graphs lie in `arena`, are verified, and

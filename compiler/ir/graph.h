@@ -149,12 +149,29 @@ struct remat_optimizer { /* what the optimizer pass appends */
 #define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
 #define REMAT_LOSS_CHUNKS_MAX 16         /* as many as concat joins */
 
+/* The ranks that run a step together: axes, the last one of nearest neighbours. */
+struct remat_mesh {
+    uint32_t axis_count;
+    struct remat_mesh_size {
+        const char *name; /* "dp": parts of the batch */
+        uint32_t size;    /* 2 ... REMAT_RANKS_MAX */
+    } axes[REMAT_MESH_AXES_MAX];
+};
+/* "dp=4"; axes of size 1 are left out. REMAT_ERROR_USAGE: malformed, an axis that is unknown or
+ * there twice, a size out of range. */
+remat_status remat_mesh_parse(remat_context *ctx, const char *text, struct remat_mesh *out);
+/* 1 where the mesh lacks the axis. */
+uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis);
+/* The state with this rank's coordinate along an axis: "mesh.dp". */
+#define REMAT_COORDINATE_PREFIX "mesh."
+
 struct remat_graph {
     const char *name;
     struct remat_optimizer optimizer;
-    uint32_t microbatches; /* what the pass of that name divides a step into; 0 as 1 */
-    uint32_t loss_chunk;   /* rows of the logits that the pass chunk_loss has exist at once; 0: all
-                              of them; REMAT_LOSS_CHUNK_AUTO */
+    struct remat_mesh mesh; /* that the pass microbatches divides a step among */
+    uint32_t microbatches;  /* what the pass of that name divides a step into; 0 as 1 */
+    uint32_t loss_chunk;    /* rows of the logits that the pass chunk_loss has exist at once; 0: all
+                               of them; REMAT_LOSS_CHUNK_AUTO */
     uint32_t value_count, node_count, scope_count, output_count, update_count, symbol_count;
     size_t value_capacity, node_capacity, scope_capacity;
     struct remat_value_info *values;

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One step as several microbatches, whose gradients are averaged.
+/* One step in parts of its batch: microbatches one after the other, ranks at the same time. Rank r
+ * has the parts r M to r M + M - 1, one for each of its M microbatches. Gradients and outputs are
+ * averaged over the parts: added up in a state over the microbatches, then over the ranks.
  *
- * The index of the microbatch is a state that the graph counts itself, so its commands never
- * change. Parts of the batch come first and stand for the inputs; each gradient and each output is
- * followed by its accumulation. Microbatch 0 sets an accumulator, so nothing has to clear it. */
+ * The index of the microbatch is a state that the graph counts itself, the rank's coordinate one
+ * that the session writes, so commands never change. Parts of the batch come first and stand for
+ * the inputs; each gradient and each output is followed by its average. Microbatch 0 sets an
+ * accumulator, so nothing has to clear it.
+ *
+ * Over ranks a tensor is exchanged, so that each rank has its part of all ranks' tensors, added by
+ * a kernel in rank order, and gathered; an output of one element is gathered first. */
 #include "rebuild.h"
 
 struct divider {
     struct remat_rebuild r;
     struct remat_builder b;
-    int64_t count;
-    remat_value index, first; /* first: 1 in microbatch 0, else 0 */
-    bool *accumulated;        /* by old value: a gradient or an output */
+    int64_t microbatches, ranks, parts; /* of a rank, and their product */
+    remat_value index, first;           /* of the microbatch; first: 1 in microbatch 0, else 0 */
+    remat_value part;                   /* its number */
+    bool *averaged;                     /* by old value: a gradient or an output */
+    remat_value *means;                 /* by old value, where there is one microbatch */
 };
 
 static const char *suffixed(struct divider *d, const char *name, const char *suffix)
@@ -26,27 +34,48 @@ static void add_update(struct divider *d, remat_value state, remat_value value)
 
 /* --- before the nodes --- */
 
+static remat_value add_number(struct divider *d, const char *name)
+{
+    return remat_add_input(&d->b, name, REMAT_I32, (struct remat_shape){1, {1}},
+                           REMAT_ROLE_OPTIMIZER_STATE);
+}
+
 static void add_index(struct divider *d)
 {
     struct remat_builder *b = &d->b;
-    d->index = remat_add_input(b, "microbatch", REMAT_I32, (struct remat_shape){1, {1}},
-                               REMAT_ROLE_OPTIMIZER_STATE);
+    d->index = add_number(d, "microbatch");
     b->prefix = "microbatch";
     b->name = "microbatch.first";
     d->first = remat_build2(b, REMAT_OP_equal, d->index, remat_build_constant(b, 0));
+}
+
+static void add_part(struct divider *d)
+{
+    const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
+    if (d->microbatches > 1)
+        add_index(d);
+    d->part = d->index;
+    if (d->ranks == 1)
+        return;
+    d->part = add_number(d, REMAT_COORDINATE_PREFIX "dp");
+    if (d->microbatches == 1)
+        return;
+    const remat_value inputs[] = {d->part, d->index};
+    d->b.name = "microbatch.part";
+    d->part = remat_build(&d->b, REMAT_OP_part_number, inputs, 2, &count, 1, NULL);
 }
 
 /* The input gets the whole batch; what reads it reads its part. */
 static remat_status divide(struct divider *d, uint32_t v)
 {
     struct remat_value_info *whole = &d->r.to->values[d->r.values[v].i];
-    const struct remat_attribute count = remat_attribute_int("count", d->count);
-    const remat_value inputs[] = {d->r.values[v], d->index};
+    const struct remat_attribute count = remat_attribute_int("count", d->parts);
+    const remat_value inputs[] = {d->r.values[v], d->part};
     int64_t *batch = &whole->shape.dims[0];
-    if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->count, batch))
+    if (whole->shape.rank == 0 || __builtin_mul_overflow(*batch, d->parts, batch))
         return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                            "input \"%s\": no batch of %lld microbatches", whole->name,
-                           (long long)d->count);
+                           (long long)d->parts);
     d->b.name = suffixed(d, whole->name, "part");
     d->r.values[v] = remat_build(&d->b, REMAT_OP_batch_slice, inputs, 2, &count, 1, NULL);
     return REMAT_OK;
@@ -61,7 +90,7 @@ static void count_random(struct divider *d, uint32_t v)
     const struct remat_attribute axis = remat_attribute_int("axis", 0);
     const char *name = d->r.from->values[v].name;
     remat_value parts[] = {remat_build(&d->b, REMAT_OP_slice, &d->r.values[v], 1, box, 3, NULL),
-                           d->index};
+                           d->part};
     d->b.name = suffixed(d, name, "part");
     d->r.values[v] = remat_build(&d->b, REMAT_OP_concat, parts, 2, &axis, 1, NULL);
 }
@@ -96,29 +125,131 @@ static remat_status divide_inputs(struct divider *d)
 
 /* --- after a node --- */
 
-/* The accumulator takes over name and role of what it averages. */
-static void accumulate(struct divider *d, remat_value old)
+/* A part's share of the average. */
+static remat_value scale(struct divider *d, remat_value part)
 {
     struct remat_builder *b = &d->b;
-    const struct remat_value_info info = d->r.from->values[old.i];
-    remat_value part = d->r.values[old.i], first = d->first;
-    b->scope = d->r.from->nodes[info.node].scope;
-    b->phase = d->r.from->nodes[info.node].phase;
-    b->prefix = suffixed(d, info.name, "mean");
-    b->counter = 0;
-    remat_value state = remat_add_input(b, info.name, REMAT_F32, info.shape, info.role);
-    d->r.to->values[part.i].name = suffixed(d, info.name, "part");
-    d->r.to->values[part.i].role = REMAT_ROLE_ACTIVATION;
     part = remat_build_cast(b, part, REMAT_F32);
-    part = remat_build2(b, REMAT_OP_mul, part, remat_build_constant(b, 1.0 / (double)d->count));
-    if (info.shape.rank == 0)
+    return remat_build2(b, REMAT_OP_mul, part, remat_build_constant(b, 1.0 / (double)d->parts));
+}
+
+static remat_value assign(struct divider *d, remat_value state, remat_value value, const char *name)
+{
+    uint8_t role = d->r.to->values[state.i].role;
+    d->b.name = suffixed(d, name, "next");
+    remat_value next = remat_build2(&d->b, REMAT_OP_assign, state, value);
+    d->r.to->values[next.i].role = role;
+    add_update(d, state, next);
+    return next;
+}
+
+/* The average over the microbatches, in a state. */
+static remat_value accumulate(struct divider *d, remat_value state, remat_value part,
+                              const char *name)
+{
+    struct remat_builder *b = &d->b;
+    remat_value first = d->first;
+    part = scale(d, part);
+    if (d->r.to->values[state.i].shape.rank == 0)
         first = remat_build_reshape(b, first, NULL, 0);
     remat_value sum = remat_build2(b, REMAT_OP_add, state, part);
-    sum = remat_build3(b, REMAT_OP_select, first, part, sum);
-    b->name = suffixed(d, info.name, "next");
-    remat_value next = remat_build2(b, REMAT_OP_assign, state, sum);
-    d->r.to->values[next.i].role = info.role;
-    add_update(d, state, next);
+    return assign(d, state, remat_build3(b, REMAT_OP_select, first, part, sum), name);
+}
+
+static remat_value transfer(struct divider *d, uint16_t op, remat_value x,
+                            const struct remat_shape *whole)
+{
+    const struct remat_attribute attributes[] = {
+        remat_attribute_int("group", 0), remat_attribute_int("ranks", d->ranks),
+        remat_attribute_ints("shape", whole ? whole->dims : NULL, whole ? whole->rank : 0)};
+    return remat_build(&d->b, op, &x, 1, attributes, whole ? 3 : 2, NULL);
+}
+
+/* Adds the rows of [ranks, ..], each in `shape`, in their order. */
+static remat_value add_rows(struct divider *d, remat_value rows, const struct remat_shape *shape)
+{
+    struct remat_builder *b = &d->b;
+    remat_value sum = REMAT_NO_VALUE;
+    for (int64_t q = 0; q < d->ranks; q++) {
+        const struct remat_attribute box[] = {remat_attribute_int("axis", 0),
+                                              remat_attribute_int("begin", q),
+                                              remat_attribute_int("end", q + 1)};
+        remat_value row = remat_build(b, REMAT_OP_slice, &rows, 1, box, 3, NULL);
+        row = remat_build_reshape(b, row, shape->dims, shape->rank);
+        row = d->microbatches > 1 ? row : scale(d, row); /* else they are scaled */
+        sum = q == 0 ? row : remat_build2(b, REMAT_OP_add, sum, row);
+    }
+    return sum;
+}
+
+/* Over the ranks, of one element. */
+static remat_value average_output(struct divider *d, remat_value part,
+                                  const struct remat_shape *shape)
+{
+    const struct remat_shape all = {1, {d->ranks}};
+    part = remat_build_reshape(&d->b, part, (int64_t[]){1}, 1);
+    return add_rows(d, transfer(d, REMAT_OP_gather, part, &all), shape);
+}
+
+static remat_value average_gradient(struct divider *d, remat_value part, const char *name,
+                                    const struct remat_shape *shape)
+{
+    int64_t elements = remat_shape_elements(shape);
+    const struct remat_shape share = {1, {(elements - 1) / d->ranks + 1}};
+    part = remat_build_reshape(&d->b, part, &elements, 1);
+    remat_value rows = transfer(d, REMAT_OP_exchange, part, NULL);
+    remat_value sum = add_rows(d, rows, &share);
+    d->b.name = name;
+    return transfer(d, REMAT_OP_gather, sum, shape);
+}
+
+static remat_value add_state(struct divider *d, const struct remat_value_info *of, const char *name,
+                             uint8_t role)
+{
+    return remat_add_input(&d->b, name, REMAT_F32, of->shape, role);
+}
+
+/* With several ranks accumulators are a rank's own, and only the average has name and role. */
+static remat_value average_microbatches(struct divider *d, remat_value part,
+                                        const struct remat_value_info *of)
+{
+    const char *name = d->ranks > 1 ? suffixed(d, of->name, "local") : of->name;
+    uint8_t role = d->ranks > 1 ? REMAT_ROLE_OPTIMIZER_STATE : of->role;
+    return accumulate(d, add_state(d, of, name, role), part, name);
+}
+
+/* After the last microbatch. */
+static remat_value average_ranks(struct divider *d, remat_value part,
+                                 const struct remat_value_info *of)
+{
+    if (of->role == REMAT_ROLE_GRADIENT || d->microbatches > 1)
+        d->b.phase = REMAT_PHASE_OPTIMIZER;
+    remat_value mean = of->role == REMAT_ROLE_GRADIENT
+                           ? average_gradient(d, part, of->name, &of->shape)
+                           : average_output(d, part, &of->shape);
+    if (of->role != REMAT_ROLE_GRADIENT && d->microbatches > 1)
+        return assign(d, add_state(d, of, of->name, of->role), mean, of->name);
+    d->r.to->values[mean.i].name = of->name;
+    d->r.to->values[mean.i].role = of->role;
+    return mean;
+}
+
+/* The average takes over name and role of what it is of. */
+static void average(struct divider *d, remat_value old)
+{
+    const struct remat_value_info info = d->r.from->values[old.i];
+    remat_value mean = d->r.values[old.i];
+    d->b.scope = d->r.from->nodes[info.node].scope;
+    d->b.phase = d->r.from->nodes[info.node].phase;
+    d->b.prefix = suffixed(d, info.name, "mean");
+    d->b.counter = 0;
+    d->r.to->values[mean.i].name = suffixed(d, info.name, "part");
+    d->r.to->values[mean.i].role = REMAT_ROLE_ACTIVATION;
+    if (d->microbatches > 1)
+        mean = average_microbatches(d, mean, &info);
+    if (d->ranks > 1)
+        mean = average_ranks(d, mean, &info);
+    d->means[old.i] = mean;
 }
 
 static void divide_nodes(struct divider *d)
@@ -128,23 +259,24 @@ static void divide_nodes(struct divider *d)
         const struct remat_node_info *node = &from->nodes[n];
         remat_rebuild_copy(&d->r, n);
         for (uint32_t k = 0; k < node->output_count; k++)
-            if (d->accumulated[node->outputs[k].i])
-                accumulate(d, node->outputs[k]);
+            if (d->averaged[node->outputs[k].i])
+                average(d, node->outputs[k]);
     }
 }
 
 /* --- the whole --- */
 
-static remat_status find_accumulated(struct divider *d)
+static remat_status find_averaged(struct divider *d)
 {
     const struct remat_graph *from = d->r.from;
     uint32_t count = 1; /* the index */
+    REMAT_NEW(d->r.arena, d->means, from->value_count);
     if (from->update_count)
         return remat_error(
             d->r.arena->ctx, REMAT_ERROR_INVALID,
             "the graph updates \"%s\": a step that updates by itself has no microbatches",
             from->values[from->updates[0].state.i].name);
-    REMAT_NEW(d->r.arena, d->accumulated, from->value_count);
+    REMAT_NEW(d->r.arena, d->averaged, from->value_count);
     for (uint32_t o = 0; o < from->output_count; o++) {
         const struct remat_value_info *info = &from->values[from->outputs[o].i];
         if (info->dtype != REMAT_F32 || remat_shape_elements(&info->shape) != 1 ||
@@ -153,12 +285,12 @@ static remat_status find_accumulated(struct divider *d)
                 d->r.arena->ctx, REMAT_ERROR_INVALID,
                 "output \"%s\" is not one computed f32 element, which microbatches average",
                 info->name);
-        d->accumulated[from->outputs[o].i] = true;
+        d->averaged[from->outputs[o].i] = true;
     }
     for (uint32_t v = 0; v < from->value_count; v++) {
-        d->accumulated[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
-        count += d->accumulated[v];
-        if (d->accumulated[v] && from->values[v].dtype == REMAT_I32)
+        d->averaged[v] |= from->values[v].role == REMAT_ROLE_GRADIENT;
+        count += d->averaged[v];
+        if (d->averaged[v] && from->values[v].dtype == REMAT_I32)
             return remat_error(d->r.arena->ctx, REMAT_ERROR_INVALID,
                                "gradient \"%s\" is i32, which has no average",
                                from->values[v].name);
@@ -170,7 +302,7 @@ static remat_status find_accumulated(struct divider *d)
 static void advance(struct divider *d)
 {
     const struct remat_graph *from = d->r.from;
-    const struct remat_attribute count = remat_attribute_int("count", d->count);
+    const struct remat_attribute count = remat_attribute_int("count", d->microbatches);
     d->b.scope = 0;
     d->b.phase = from->nodes[from->node_count - 1].phase;
     d->b.name = "microbatch.next";
@@ -179,20 +311,35 @@ static void advance(struct divider *d)
     add_update(d, d->index, next);
 }
 
+/* With one microbatch outputs stay outputs. */
+static void set_outputs(struct divider *d)
+{
+    const struct remat_graph *from = d->r.from;
+    d->r.to->output_count = from->output_count;
+    REMAT_NEW(d->r.arena, d->r.to->outputs, from->output_count);
+    for (uint32_t o = 0; o < from->output_count; o++)
+        d->r.to->outputs[o] = d->means[from->outputs[o].i];
+}
+
 REMAT_PASS(microbatches)
 {
-    struct divider d = {.count = graph->microbatches};
-    if (graph->microbatches < 2 || graph->node_count == 0) {
+    struct divider d = {.microbatches = graph->microbatches > 1 ? graph->microbatches : 1,
+                        .ranks = remat_mesh_size(&graph->mesh, "dp")};
+    d.parts = d.microbatches * d.ranks;
+    if (d.parts < 2 || graph->node_count == 0) {
         *out = remat_graph_copy(arena, graph);
         return REMAT_OK;
     }
     d.r = remat_rebuild_begin(arena, graph);
     d.b = (struct remat_builder){.arena = arena, .graph = d.r.to, .phase = REMAT_PHASE_FORWARD};
-    REMAT_CHECK(find_accumulated(&d));
-    add_index(&d);
+    REMAT_CHECK(find_averaged(&d));
+    add_part(&d);
     REMAT_CHECK(divide_inputs(&d));
     divide_nodes(&d);
-    advance(&d);
+    if (d.microbatches > 1)
+        advance(&d);
+    else
+        set_outputs(&d);
     *out = d.r.to;
     return REMAT_OK;
 }

@@ -27,14 +27,14 @@ REMAT_PASS(chunk_loss);
  * GRADIENT already (a graph that arrives joint). */
 REMAT_PASS(autodiff);
 
-/* Makes the graph of a microbatch from one whose batch is that of a microbatch; no-op unless
- * graph->microbatches is more than 1. Batched inputs get the whole batch, of which the nodes read
- * part number "microbatch" (state i32 [1], counted by the graph itself). Random numbers are those
- * of the part's place in the whole batch. Every gradient "P.grad" is averaged over the microbatches
- * in an f32 accumulator of that name (graph input of role GRADIENT), every output in a tensor of
- * its name (role OUTPUT): the first microbatch sets them, the others add to them; the graph has
- * updates in place of outputs. INVALID where an output is not one f32 element, or the graph has
- * updates. */
+/* Makes the graph of a microbatch of each rank from one whose batch is that of a microbatch; no-op
+ * unless graph->microbatches or axis "dp" of graph->mesh is more than 1. Batched inputs get the
+ * whole batch, of which the nodes read part number "microbatch" (state i32 [1], counted by the
+ * graph itself). Random numbers are those of the part's place in the whole batch. Every gradient
+ * "P.grad" is averaged over the microbatches in an f32 accumulator of that name (graph input of
+ * role GRADIENT), every output in a tensor of its name (role OUTPUT): the first microbatch sets
+ * them, the others add to them; the graph has updates in place of outputs. INVALID where an output
+ * is not one f32 element, or the graph has updates. */
 REMAT_PASS(microbatches);
 
 /* Appends the optimizer of graph->optimizer: for every parameter "P" with a gradient the states

@@ -8,6 +8,7 @@ struct remat_rebuild remat_rebuild_begin(struct remat_arena *arena, const struct
     struct remat_rebuild r = {
         .arena = arena, .from = from, .to = remat_graph_create(arena, from->name)};
     r.to->optimizer = from->optimizer;
+    r.to->mesh = from->mesh;
     r.to->microbatches = from->microbatches;
     r.to->loss_chunk = from->loss_chunk;
     r.to->scopes = remat_copy(arena, from->scopes, from->scope_count, sizeof *from->scopes);

@@ -45,6 +45,7 @@ remat_status harness_compile(remat_context *ctx, struct remat_arena *arena,
     struct remat_compile_settings settings = {.policy = *policy, .guard_bytes = guard_bytes};
     MUST_OK(ctx, remat_device_description_read(ctx, arena, "cpu", &settings.device));
     settings.has_budget = budget_bytes != 0;
+    settings.mesh = graph->mesh;
     settings.microbatches = graph->microbatches;
     settings.loss_chunk = graph->loss_chunk;
     settings.budget_bytes = budget_bytes;

@@ -212,8 +212,7 @@ static remat_status make_report(remat_context *ctx, struct remat_arena *arena,
     REMAT_TRY(
         model_choose_bindings(ctx, arena, args, parsed, settings, progress, sizes, &bindings));
     REMAT_TRY(settings_record(arena, args, bindings, settings));
-    REMAT_TRY(model_bind(ctx, arena, args->operands[0], parsed, bindings, settings->microbatches,
-                         &graph));
+    REMAT_TRY(model_bind(ctx, arena, args->operands[0], parsed, bindings, settings, &graph));
     struct remat_compile_settings in_full = *settings;
     if (sizes->cut_short)
         in_full.is_over = NULL;

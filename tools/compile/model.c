@@ -6,21 +6,33 @@
 
 #include <inttypes.h>
 
-/* The symbol batch becomes that of a microbatch. */
+uint32_t model_parts(const struct remat_compile_settings *settings)
+{
+    return settings->microbatches * remat_mesh_size(&settings->mesh, "dp");
+}
+
+/* The symbol batch becomes that of a microbatch of a rank. */
 static remat_status divide_batch(remat_context *ctx, const char *path, struct remat_graph *graph,
-                                 uint32_t microbatches)
+                                 const struct remat_compile_settings *settings)
 {
     struct remat_symbol *batch = remat_graph_symbol(graph, "batch");
-    if (microbatches == 1)
+    uint32_t parts = model_parts(settings), ranks = remat_mesh_size(&settings->mesh, "dp");
+    if (parts == 1)
         return REMAT_OK;
     if (!batch)
         return remat_error(ctx, REMAT_ERROR_USAGE,
-                           "%s: --microbatches needs a graph with the symbol \"batch\"", path);
-    if (batch->value % microbatches)
+                           "%s: --%s needs a graph with the symbol \"batch\"", path,
+                           ranks > 1 ? "mesh" : "microbatches");
+    if (batch->value % parts && ranks > 1)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "%s: batch %lld is not divisible by %" PRIu32
+                           " ranks along dp times %" PRIu32 " microbatches",
+                           path, (long long)batch->value, ranks, settings->microbatches);
+    if (batch->value % parts)
         return remat_error(ctx, REMAT_ERROR_USAGE,
                            "%s: batch %lld is not divisible by %" PRIu32 " microbatches", path,
-                           (long long)batch->value, microbatches);
-    batch->value /= microbatches; /* 0, without a value, is refused where the symbol is used */
+                           (long long)batch->value, parts);
+    batch->value /= parts; /* 0, without a value, is refused where the symbol is used */
     return REMAT_OK;
 }
 
@@ -38,13 +50,13 @@ fail:
 
 remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const char *path,
                         const struct remat_graph *parsed, const char *bindings,
-                        uint32_t microbatches, struct remat_graph **out)
+                        const struct remat_compile_settings *settings, struct remat_graph **out)
 {
     remat_status st = REMAT_OK;
     struct remat_graph *graph;
     graph = remat_graph_copy(arena, parsed);
     REMAT_TRY(graph_file_set_symbols(ctx, path, bindings, graph));
-    REMAT_TRY(divide_batch(ctx, path, graph, microbatches));
+    REMAT_TRY(divide_batch(ctx, path, graph, settings));
     REMAT_TRY(graph_file_bind(ctx, path, arena, graph, out));
 fail:
     return st;
@@ -133,8 +145,7 @@ static remat_status attempt(void *user, double rate_to_beat, struct size_trial *
         REMAT_FAIL(a->ctx, REMAT_ERROR_MEMORY, "out of memory");
     symbols = remat_graph_copy(scratch, a->parsed);
     REMAT_TRY(graph_file_set_symbols(a->ctx, a->path, bindings, symbols));
-    REMAT_TRY(model_bind(a->ctx, scratch, a->path, a->parsed, bindings, a->settings->microbatches,
-                         &graph));
+    REMAT_TRY(model_bind(a->ctx, scratch, a->path, a->parsed, bindings, a->settings, &graph));
     REMAT_TRY(
         plan(a, scratch, graph, work_of(symbols, a->sizes, trial->value), rate_to_beat, trial));
 fail:
@@ -153,7 +164,7 @@ remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena
     remat_status st = REMAT_OK;
     struct attempts attempts = {ctx, arena, args->operands[0], parsed, settings, sizes, progress};
     *out = cli_text(args, OPTION_bind, "");
-    REMAT_TRY(sizes_parse(ctx, arena, *out, settings->microbatches, sizes));
+    REMAT_TRY(sizes_parse(ctx, arena, *out, model_parts(settings), sizes));
     if (!sizes->symbol)
         return REMAT_OK;
     if (!settings->has_budget)

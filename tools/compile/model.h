@@ -11,10 +11,13 @@
 remat_status model_read(remat_context *ctx, struct remat_arena *arena, const char *path,
                         struct remat_graph **out);
 
-/* A graph without symbols, its batch that of a microbatch. `parsed` stays as it is. */
+/* How many parts the batch has: a microbatch of a rank each. */
+uint32_t model_parts(const struct remat_compile_settings *settings);
+
+/* A graph without symbols, its batch that of such a part. `parsed` stays as it is. */
 remat_status model_bind(remat_context *ctx, struct remat_arena *arena, const char *path,
                         const struct remat_graph *parsed, const char *bindings,
-                        uint32_t microbatches, struct remat_graph **out);
+                        const struct remat_compile_settings *settings, struct remat_graph **out);
 
 /* The bindings to compile with: those given, with the best size in place of auto. */
 remat_status model_choose_bindings(remat_context *ctx, struct remat_arena *arena,

@@ -122,6 +122,16 @@ static void print_costs(const struct remat_program *p)
                100 * shares[REMAT_COST_MODELLED]);
 }
 
+static void print_mesh(const struct remat_program *p)
+{
+    char mesh[REMAT_MESH_TEXT_BYTES];
+    if (p->mesh_count == 0)
+        return;
+    remat_program_mesh_print(p, mesh);
+    printf("mesh         %s: %" PRIu32 " ranks, rank 0 sends %s a step\n", mesh,
+           remat_program_ranks(p), cli_short(remat_program_sent(p)).text);
+}
+
 static void print_text(const char *label, const char *text)
 {
     fputs(label, stdout);
@@ -168,6 +178,7 @@ static void print_plan(const struct report *report)
     if (microbatches_of(p) > 1)
         printf(", %" PRIu32 " microbatches", microbatches_of(p));
     printf("\n");
+    print_mesh(p);
     print_costs(p);
     if (*report->certificate)
         printf("certificate  %s\n", report->certificate);
@@ -345,6 +356,20 @@ static void print_json_sizes(const struct sizes *s)
     printf("]},\n");
 }
 
+/* What a plan of one rank lacks. */
+static void print_json_mesh(const struct remat_program *p)
+{
+    if (p->mesh_count == 0)
+        return;
+    printf("  \"mesh\": [");
+    for (uint32_t k = 0; k < p->mesh_count; k++)
+        printf("%s{\"axis\": \"%s\", \"size\": %" PRIu32 "}", k ? ", " : "", p->mesh[k].name,
+               p->mesh[k].size);
+    printf("],\n");
+    print_json_number("ranks", remat_program_ranks(p));
+    print_json_number("sent_bytes", remat_program_sent(p));
+}
+
 static void print_json_plan(const struct report *report)
 {
     const struct remat_program *p = report->program;
@@ -365,6 +390,7 @@ static void print_json_plan(const struct report *report)
     print_json_text("manual_flags", p->manual_flags);
     print_json_number("manual_step_ns", p->manual_step_ns);
     print_json_number("microbatches", microbatches_of(p));
+    print_json_mesh(p);
     print_json_number("budget_bytes", p->budget_bytes);
     print_json_number("reserve_bytes", p->reserve_bytes);
     print_json_number("arena_bytes", p->arena_bytes);

@@ -41,7 +41,8 @@ remat_status settings_record(struct remat_arena *arena, const struct cli_argumen
         if (option == OPTION_output || option == OPTION_format || option == OPTION_verbose ||
             option == OPTION_print_after || option == OPTION_print_plan ||
             option == OPTION_emit_cuda || option == OPTION_arch || option == OPTION_nvrtc ||
-            option == OPTION_cache || option == OPTION_curve)
+            option == OPTION_cache || option == OPTION_curve ||
+            (option == OPTION_mesh && out->mesh.axis_count == 0))
             continue;
         settings[out->setting_count++] =
             (struct remat_setting){args->tool->options[option].name,
@@ -86,6 +87,8 @@ remat_status settings_read(remat_context *ctx, struct remat_arena *arena,
     out->needs_cuda = cubins_asked(args) || cli_has(args, OPTION_emit_cuda);
     uint64_t capacity = out->device.capacity_bytes;
     out->microbatches = (uint32_t)cli_integer(args, OPTION_microbatches, 1);
+    if (cli_has(args, OPTION_mesh))
+        REMAT_TRY(remat_mesh_parse(ctx, cli_text(args, OPTION_mesh, ""), &out->mesh));
     REMAT_TRY(read_loss_chunk(ctx, args, &out->loss_chunk));
     out->has_budget = cli_has(args, OPTION_budget);
     out->has_reserve = cli_has(args, OPTION_reserve);

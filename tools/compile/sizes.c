@@ -30,7 +30,7 @@ static const char *parse_range(const char *text, long long *low, long long *high
 }
 
 remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const char *bindings,
-                         uint32_t microbatches, struct sizes *out)
+                         uint32_t parts, struct sizes *out)
 {
     remat_status st = REMAT_OK;
     long long low, high;
@@ -55,14 +55,17 @@ remat_status sizes_parse(remat_context *ctx, struct remat_arena *arena, const ch
     if (!out->symbol || !out->before)
         return REMAT_ERROR_MEMORY;
     if (strcmp(out->symbol, "batch") == 0)
-        out->multiple = microbatches;
+        out->multiple = parts;
     out->low = (uint32_t)low;
     out->high = (uint32_t)high;
     out->value_count = low > high ? 0 : out->high / out->multiple - (out->low - 1) / out->multiple;
+    if (out->value_count == 0 && low <= high)
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind '%.*s': the range has no multiple of %u",
+                   (int)length, begin, out->multiple);
     if (out->value_count == 0)
-        REMAT_FAIL(ctx, REMAT_ERROR_USAGE, "--bind '%.*s': the range has no %s%s", (int)length,
-                   begin, out->multiple > 1 ? "multiple of the microbatches" : "value",
-                   low > high ? " (LOW..HIGH, the smaller one first)" : "");
+        REMAT_FAIL(ctx, REMAT_ERROR_USAGE,
+                   "--bind '%.*s': the range has no value (LOW..HIGH, the smaller one first)",
+                   (int)length, begin);
     out->smallest = ((out->low - 1) / out->multiple + 1) * out->multiple;
 fail:
     return st;

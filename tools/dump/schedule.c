@@ -5,6 +5,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Behind a command that is a transfer. */
+static void print_transfer(const struct remat_program *program, uint32_t index,
+                           struct remat_text *out)
+{
+    struct remat_transfer_shape transfer;
+    if (remat_command_transfer(program, index, &transfer))
+        remat_text_append(out, " (%s, rank 0 sends %s)", program->mesh[transfer.group].name,
+                          cli_short(remat_transfer_sent(&transfer, 0)).text);
+}
+
 static void print_command(const struct remat_program *program, uint32_t index,
                           struct remat_text *out)
 {
@@ -13,10 +23,12 @@ static void print_command(const struct remat_program *program, uint32_t index,
     char again[16] = "";
     if (command->instance)
         snprintf(again, sizeof again, " #%" PRIu32, command->instance);
-    remat_text_append(out, "%5" PRIu32 "  %-9s %-18s %10s %10s  %s%s\n", index,
+    remat_text_append(out, "%5" PRIu32 "  %-9s %-18s %10s %10s  %s%s", index,
                       remat_phase_name(command->phase), remat_kernel_kind_name(kernel->kind),
                       cli_time(command->estimated_ns).text, cli_short(command->live_bytes).text,
                       command->name, again);
+    print_transfer(program, index, out);
+    remat_text_append(out, "\n");
 }
 
 remat_status dump_schedule_text(remat_context *ctx, struct remat_arena *arena,
@@ -57,7 +69,7 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
 {
     const struct remat_command *c = &program->commands[index];
     uint32_t segment = dump_segment_of(program, index);
-    return json_pack(
+    json_t *command = json_pack(
         "{s:I,s:s,s:s,s:s,s:s,s:I,s:I,s:s,s:s,s:I,s:I,s:I,s:I,s:o}", "index", (json_int_t)index,
         "segment", segment == REMAT_NONE ? "" : program->segments[segment].name, "phase",
         remat_phase_name(c->phase), "name", c->name, "scope", c->scope, "layer",
@@ -66,6 +78,16 @@ static json_t *make_command(const struct remat_program *program, uint32_t index,
         program->kernels[c->kernel].key, "estimated_ns", (json_int_t)c->estimated_ns, "live_bytes",
         (json_int_t)c->live_bytes, "flops", (json_int_t)c->flops, "moved_bytes",
         (json_int_t)c->moved_bytes, "operands", make_operands(program, c, out));
+    struct remat_transfer_shape transfer;
+    if (remat_command_transfer(program, index, &transfer) &&
+        json_object_set_new(command, "transfer",
+                            json_pack("{s:s,s:I,s:I,s:I}", "axis",
+                                      program->mesh[transfer.group].name, "whole_bytes",
+                                      (json_int_t)transfer.whole_bytes, "part_bytes",
+                                      (json_int_t)transfer.part_bytes, "sent_bytes",
+                                      (json_int_t)remat_transfer_sent(&transfer, 0))) != 0)
+        out->failed = true;
+    return command;
 }
 
 remat_status dump_schedule_json(remat_context *ctx, struct remat_arena *arena,

@@ -124,6 +124,16 @@ static void print_scripts(const struct remat_program *p, struct remat_text *out)
     remat_text_append(out, "\n");
 }
 
+static void print_mesh(const struct remat_program *p, struct remat_text *out)
+{
+    char mesh[REMAT_MESH_TEXT_BYTES];
+    if (p->mesh_count == 0)
+        return;
+    remat_program_mesh_print(p, mesh);
+    remat_text_append(out, "mesh        %s: %" PRIu32 " ranks, rank 0 sends %s a step\n", mesh,
+                      remat_program_ranks(p), cli_short(remat_program_sent(p)).text);
+}
+
 static void print_record(const struct remat_program *p, struct remat_text *out)
 {
     remat_text_append(out, "hashes      graph %016" PRIx64 ", numerics %016" PRIx64 "\n",
@@ -178,6 +188,7 @@ remat_status dump_summary_text(remat_context *ctx, struct remat_arena *arena,
     print_budget(program, out);
     print_step(arena, program, out);
     print_scripts(program, out);
+    print_mesh(program, out);
     print_record(program, out);
     print_shares(program, out);
     return print_classes(arena, program, out);
@@ -233,6 +244,19 @@ static json_t *make_cost_shares(const struct remat_program *p, struct dump_json 
     return object;
 }
 
+/* What a plan of one rank lacks. */
+static void set_mesh(const struct remat_program *p, struct dump_json *out)
+{
+    json_t *mesh = json_array();
+    for (uint32_t k = 0; k < p->mesh_count; k++)
+        dump_push(
+            out, mesh,
+            json_pack("{s:s,s:I}", "axis", p->mesh[k].name, "size", (json_int_t)p->mesh[k].size));
+    dump_set(out, "mesh", mesh);
+    dump_set(out, "ranks", dump_bytes(remat_program_ranks(p)));
+    dump_set(out, "sent_bytes", dump_bytes(remat_program_sent(p)));
+}
+
 static void set_bytes_and_times(const struct remat_program *p, struct dump_json *out)
 {
     dump_set(out, "budget_bytes", dump_bytes(p->budget_bytes));
@@ -276,6 +300,8 @@ remat_status dump_summary_json(remat_context *ctx, struct remat_arena *arena,
     dump_set(out, "manual_flags", json_string(p->manual_flags ? p->manual_flags : ""));
     dump_set(out, "manual_step_ns", dump_bytes(p->manual_step_ns));
     set_bytes_and_times(p, out);
+    if (p->mesh_count)
+        set_mesh(p, out);
     dump_set(out, "commands", dump_bytes(p->command_count));
     dump_set(out, "segments", make_segments(p, out));
     dump_set(out, "entries", make_scripts(p, out));

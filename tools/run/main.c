@@ -4,6 +4,7 @@
 #include "train.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define CLI_OPTIONS "run.def"
 #include "option_table.h"
@@ -84,9 +85,16 @@ static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *
                : cli_error(ctx, REMAT_ERROR_USAGE, "%s: the name is too long", plan);
 }
 
+/* Of each rank, where it is not given: its share of the cores. */
+static uint32_t share_of_cores(uint32_t ranks)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > (long)ranks ? (uint32_t)cores / ranks : 1;
+}
+
 static remat_status create_session(remat_context *ctx, const struct cli_arguments *args,
                                    const struct train_settings *settings, const remat_plan *plan,
-                                   remat_session **out)
+                                   uint32_t rank, remat_session **out)
 {
     remat_status st = REMAT_OK;
     remat_session_params params;
@@ -98,10 +106,51 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     params.gemm_table = table;
     params.threads = (uint32_t)cli_integer(args, OPTION_threads, 0);
     params.seed = settings->seed;
-    if (settings->hash || settings->json || settings->gradients_path)
+    params.engine = ranks_engine(settings->ranks, rank);
+    if (settings->ranks && !params.device)
+        params.device = "cpu";
+    if (settings->ranks && !params.threads)
+        params.threads = share_of_cores(ranks_count(settings->ranks));
+    if (rank == 0 && (settings->hash || settings->json || settings->gradients_path))
         params.trace_copies = 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT;
     RUN_TRY(remat_session_create(ctx, plan, &params, out));
 fail:
+    return st;
+}
+
+/* Sessions of the other ranks, with the same parameters, and their threads. */
+static remat_status start_ranks(const struct cli_arguments *args,
+                                const struct train_settings *settings,
+                                const struct train_model *model,
+                                const struct initial_weights *weights, const struct text *text)
+{
+    remat_status st = REMAT_OK;
+    struct ranks *ranks = settings->ranks;
+    for (uint32_t r = 1; r < ranks_count(ranks); r++) {
+        remat_context *ctx = ranks_context(ranks, r);
+        remat_session **session = ranks_session(ranks, r);
+        st = create_session(ctx, args, settings, model->plan, r, session);
+        st = st ? st : remat_session_run(*session, "init");
+        if (cli_has(args, OPTION_init))
+            st = st ? st : initial_weights_write(ctx, weights, *session);
+        if (st)
+            return cli_error(ranks_context(ranks, 0), st, "rank %u: %s", r,
+                             remat_context_message(ctx));
+    }
+    return ranks ? ranks_start(ranks, model, settings, text) : REMAT_OK;
+}
+
+/* The steps on all ranks. */
+static remat_status train_ranks(remat_context *ctx, const struct train_model *model,
+                                const struct train_settings *settings, const struct text *text,
+                                remat_session *session, struct measured *measured)
+{
+    uint64_t total_ns = 0;
+    remat_status st = train(ctx, model, settings, text, session, measured);
+    if (settings->ranks)
+        st = ranks_finish(settings->ranks, st, &total_ns);
+    if (measured->steps && total_ns / measured->steps > measured->step_ns)
+        measured->step_ns = total_ns / measured->steps; /* of the slowest rank */
     return st;
 }
 
@@ -183,7 +232,7 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     remat_session *session = NULL;
     struct chrome_trace trace = {0};
     struct profiler profiler = {0};
-    struct train_settings settings;
+    struct train_settings settings = {0};
     struct train_model model;
     struct text text = {0};
     struct measured measured = {0};
@@ -204,17 +253,19 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         RUN_TRY(profiler_open(ctx, plan, &profiler));
         settings.profiler = &profiler;
     }
-    RUN_TRY(create_session(ctx, args, &settings, plan, &session));
+    RUN_TRY(ranks_open(ctx, plan, &settings.ranks));
+    RUN_TRY(create_session(ctx, args, &settings, plan, 0, &session));
     measured.threads = remat_session_threads(session);
     measured.device = remat_session_device(session);
     RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_write(ctx, &weights, session));
-    initial_weights_release(&weights);
     if (cli_has(args, OPTION_save_initial_weights))
         RUN_TRY(safetensors_save_weights(
             ctx, args->outputs, cli_text(args, OPTION_save_initial_weights, NULL), plan, session));
-    RUN_TRY(train(ctx, &model, &settings, &text, session, &measured));
+    RUN_TRY(start_ranks(args, &settings, &model, &weights, &text));
+    initial_weights_release(&weights);
+    RUN_TRY(train_ranks(ctx, &model, &settings, &text, session, &measured));
     if (cli_has(args, OPTION_save_weights) && !measured.not_finite)
         RUN_TRY(save_weights(ctx, args, plan, session, &measured));
     if (settings.trace)
@@ -231,6 +282,7 @@ fail:
     profiler_release(&profiler);
     initial_weights_release(&weights);
     text_release(&text);
+    ranks_close(&settings.ranks);
     remat_session_destroy(&session);
     remat_plan_destroy(&plan);
     return st;

@@ -12,13 +12,24 @@ static void add_hash(struct recorder *recorder, const remat_trace_value *value)
 {
     if (value->role == REMAT_TENSOR_OUTPUT && strcmp(value->name, "loss") == 0)
         recorder->hashes.loss = XXH64(value->data, value->bytes, 0);
-    if (value->role == REMAT_TENSOR_GRADIENT)
-        recorder->hashes.grad +=
-            XXH64(value->data, value->bytes, XXH64(value->name, strlen(value->name), 0));
+    if (value->role != REMAT_TENSOR_GRADIENT)
+        return;
+    uint64_t hash = XXH64(value->data, value->bytes, XXH64(value->name, strlen(value->name), 0));
+    uint32_t tensor = remat_plan_find_tensor(recorder->plan, value->name);
+    recorder->hashes.grad += hash;
+    if (tensor == UINT32_MAX)
+        return;
+    recorder->hashes.grad -= recorder->earlier[tensor]; /* it accumulates: the last one counts */
+    recorder->earlier[tensor] = hash;
 }
 
-/* Under the name of its parameter, which has its shape. One that is a tensor of the plan is not
- * complete yet, and there after the step. */
+static uint64_t element_bytes(remat_element element)
+{
+    return element == REMAT_ELEMENT_BF16 || element == REMAT_ELEMENT_F16 ? 2 : 4;
+}
+
+/* Under the name of its parameter, which has its shape; of several ranks it is f32. One that is a
+ * tensor of the plan is not complete yet, and there after the step. */
 static remat_status save_gradient(struct recorder *recorder, const remat_trace_value *value)
 {
     static const char suffix[] = ".grad";
@@ -34,10 +45,13 @@ static remat_status save_gradient(struct recorder *recorder, const remat_trace_v
         RUN_FAIL(recorder->ctx, REMAT_ERROR_MEMORY, "out of memory");
     if (!remat_plan_get_tensor(recorder->plan, remat_plan_find_tensor(recorder->plan, name),
                                &tensor) ||
-        tensor.bytes != value->bytes || tensor.element != value->element)
+        tensor.bytes / element_bytes(tensor.element) !=
+            value->bytes / element_bytes(value->element))
         RUN_FAIL(recorder->ctx, REMAT_ERROR_INVALID,
                  "gradient \"%s\": the plan has no parameter \"%s\" of its size", value->name,
                  name);
+    tensor.element = value->element;
+    tensor.bytes = value->bytes;
     RUN_TRY(safetensors_add(recorder->ctx, recorder->gradients, &tensor, value->data));
 fail:
     free(name);
@@ -79,9 +93,24 @@ int recorder_trace(void *user, const remat_trace_event *event)
     return recorder->status != REMAT_OK;
 }
 
+remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct recorder *out)
+{
+    *out = (struct recorder){.ctx = ctx, .plan = plan};
+    out->earlier = calloc(remat_plan_tensor_count(plan) + 1, sizeof *out->earlier);
+    return out->earlier ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+}
+
+void recorder_release(struct recorder *recorder)
+{
+    free(recorder->earlier);
+    *recorder = (struct recorder){0};
+}
+
 remat_status recorder_run(struct recorder *recorder, remat_session *session, const char *entry)
 {
     recorder->hashes = (struct step_hashes){0};
+    memset(recorder->earlier, 0,
+           remat_plan_tensor_count(recorder->plan) * sizeof *recorder->earlier);
     recorder->spent_ns = 0;
     recorder->status = REMAT_OK;
     remat_session_set_trace(session, recorder_is_needed(recorder) ? recorder_trace : NULL,

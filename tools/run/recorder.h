@@ -8,7 +8,8 @@
 #include "profiler.h"
 #include "safetensors.h"
 
-/* The hashes of one step, taken when the values are written. XXH64 is the 64-bit xxHash:
+/* The hashes of one step, taken when the values are written; of one that accumulates over
+ * microbatches the last version counts. XXH64 is the 64-bit xxHash:
  *     loss  XXH64(bytes of "loss", seed 0)
  *     grad  the sum modulo 2^64, over all values with role gradient, of
  *           XXH64(bytes of the value, seed XXH64(name, seed 0)),
@@ -18,11 +19,12 @@ struct step_hashes {
     uint64_t loss, grad;
 };
 
-struct recorder {
+struct recorder { /* zero-initialise */
     remat_context *ctx;
     const remat_plan *plan;
     bool hashing;
     struct step_hashes hashes;     /* of the entry point that runs or ran last */
+    uint64_t *earlier;             /* by tensor: hash of a gradient's version before */
     struct safetensors *gradients; /* where its gradients go, NULL: nowhere */
     struct chrome_trace *trace;    /* NULL: none */
     struct profiler *profiler;     /* NULL: none */
@@ -33,6 +35,8 @@ struct recorder {
     char message[1024];
 };
 
+remat_status recorder_open(remat_context *ctx, const remat_plan *plan, struct recorder *out);
+void recorder_release(struct recorder *recorder); /* harmless when released */
 /* True when there is anything to do for the entry point that comes next. */
 bool recorder_is_needed(const struct recorder *recorder);
 /* A remat_trace_function over a struct recorder. */

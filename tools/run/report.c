@@ -35,10 +35,14 @@ static void print_memory(FILE *out, const char *what, const char *predicted, uin
 
 void report_print(FILE *out, const remat_plan_info *plan, const struct measured *measured)
 {
-    char parts[160];
+    char parts[192];
     bool on_gpu = strcmp(measured->device, "cpu") != 0;
-    snprintf(parts, sizeof parts, "  arena %s + reserve %s", cli_short(plan->arena_bytes).text,
-             cli_short(plan->reserve_bytes).text);
+    uint64_t ranks = plan->rank_count; /* one process holds all */
+    char times[24] = "";
+    if (ranks > 1)
+        snprintf(times, sizeof times, "%" PRIu64 " x ", ranks);
+    snprintf(parts, sizeof parts, "  %sarena %s + reserve %s", times,
+             cli_short(plan->arena_bytes).text, cli_short(plan->reserve_bytes).text);
     fprintf(out, "\n%-20s %12s %12s\n", "", "predicted", "measured");
     fprintf(out, "%-20s %12s %12s", "step time", cli_time(plan->predicted_step_ns).text,
             cli_time(measured->step_ns).text);
@@ -48,16 +52,16 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
         if (on_gpu)
             cli_show(out, measured->device);
         else
-            fprintf(out, "%" PRIu32 " %s", measured->threads,
+            fprintf(out, "%s%" PRIu32 " %s", times, measured->threads,
                     measured->threads == 1 ? "thread" : "threads");
     }
     fputc('\n', out);
     print_memory(out, on_gpu ? "device memory" : "resident memory",
-                 cli_short(plan->arena_bytes + plan->reserve_bytes).text,
+                 cli_short(ranks * plan->arena_bytes + plan->reserve_bytes).text,
                  on_gpu ? measured->device_bytes : measured->resident_bytes, parts);
     if (!on_gpu)
         print_memory(out, "address space",
-                     plan->budget_bytes ? cli_short(plan->budget_bytes).text : "no budget",
+                     plan->budget_bytes ? cli_short(ranks * plan->budget_bytes).text : "no budget",
                      measured->address_bytes, "");
 }
 
@@ -74,5 +78,10 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
         (json_int_t)measured->step_ns, "resident_bytes", (json_int_t)measured->resident_bytes,
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
         (json_int_t)measured->device_bytes);
+    if (plan->rank_count > 1 &&
+        json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0) {
+        json_decref(report);
+        report = NULL;
+    }
     return json_file_write(ctx, outputs, path, report, 2);
 }

@@ -268,6 +268,14 @@ remat_status train_check_text(remat_context *ctx, const struct train_model *mode
     return text_check(ctx, text, end + longest_row(model));
 }
 
+static remat_status feed_open(remat_context *ctx, const struct train_model *model,
+                              const struct text *text, remat_session *session, struct feed *out)
+{
+    *out = (struct feed){ctx, model, text, session,
+                         calloc(model->batch * longest_row(model) + 1, sizeof *out->ids)};
+    return out->ids ? REMAT_OK : cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
+}
+
 static const char a_gradient[] = "a gradient";
 
 /* NULL: all is finite. */
@@ -288,26 +296,26 @@ remat_status train(remat_context *ctx, const struct train_model *model,
                    remat_session *session, struct measured *measured)
 {
     remat_status st = REMAT_OK;
-    struct recorder recorder = {.ctx = ctx,
-                                .plan = model->plan,
-                                .hashing = settings->hash || settings->json,
-                                .trace = settings->trace,
-                                .profiler = settings->profiler};
-    struct feed feed = {ctx, model, text, session,
-                        calloc(model->batch * longest_row(model) + 1, sizeof *feed.ids)};
+    struct recorder recorder = {0};
+    struct feed feed = {0};
     struct progress progress;
     uint64_t total_ns = 0;
     double total_loss = 0;
-    if (!feed.ids)
-        return cli_error(ctx, REMAT_ERROR_MEMORY, "out of memory");
     cli_catch_interrupts();
     signal(SIGPIPE, SIG_IGN); /* what was trained is worth more than the lines about it */
     progress_start(&progress, settings->steps);
+    RUN_TRY(feed_open(ctx, model, text, session, &feed));
+    RUN_TRY(recorder_open(ctx, model->plan, &recorder));
+    recorder.hashing = settings->hash || settings->json;
+    recorder.trace = settings->trace;
+    recorder.profiler = settings->profiler;
     recorder.origin_ns = progress.start_ns;
     for (uint64_t step = 1;
          step <= settings->steps && !cli_interrupted() && !output_failed() && !measured->not_finite;
          step++) {
         struct step_result result = {.step = step};
+        if (settings->ranks)
+            ranks_begin_step(settings->ranks, step);
         RUN_TRY(write_inputs(&feed, settings, step));
         RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
@@ -336,6 +344,26 @@ remat_status train(remat_context *ctx, const struct train_model *model,
                 measured->steps, settings->steps);
 fail:
     progress_clear(&progress);
+    recorder_release(&recorder);
+    free(feed.ids);
+    return st;
+}
+
+remat_status train_follow(remat_context *ctx, const struct train_model *model,
+                          const struct train_settings *settings, const struct text *text,
+                          remat_session *session, uint64_t *total_ns)
+{
+    remat_status st = REMAT_OK;
+    struct feed feed = {0};
+    *total_ns = 0;
+    RUN_TRY(feed_open(ctx, model, text, session, &feed));
+    for (uint64_t step = 1; ranks_wait_for_step(settings->ranks, step); step++) {
+        RUN_TRY(write_inputs(&feed, settings, step));
+        uint64_t begin = clock_ns();
+        RUN_TRY(remat_session_run(session, settings->eval ? "eval" : "train"));
+        *total_ns += clock_ns() - begin;
+    }
+fail:
     free(feed.ids);
     return st;
 }

@@ -4,6 +4,7 @@
 #define REMAT_TOOLS_RUN_TRAIN_H
 
 #include "families.h"
+#include "ranks.h"
 #include "recorder.h"
 #include "report.h"
 #include "text.h"
@@ -18,6 +19,7 @@ struct train_settings {
     struct remat_outputs *outputs;
     struct chrome_trace *trace; /* NULL: none */
     struct profiler *profiler;  /* NULL: none */
+    struct ranks *ranks;        /* which wait for each step of rank 0; NULL: there is one rank */
 };
 
 /* What the tool needs of a plan, found by name. */
@@ -43,5 +45,11 @@ remat_status train_check_text(remat_context *ctx, const struct train_model *mode
 remat_status train(remat_context *ctx, const struct train_model *model,
                    const struct train_settings *settings, const struct text *text,
                    remat_session *session, struct measured *measured);
+
+/* The same steps on another rank, as long as rank 0 begins them; nothing is printed or recorded.
+ * *total_ns is the time in entry points. */
+remat_status train_follow(remat_context *ctx, const struct train_model *model,
+                          const struct train_settings *settings, const struct text *text,
+                          remat_session *session, uint64_t *total_ns);
 
 #endif

@@ -100,6 +100,13 @@ static const struct {
     {"batch_slice", "6,2 i2<2", "count=2", "input 1 has shape [2], expected [1]"},
     {"advance", "i2<2", "count=2", "input 0 has shape [2], expected [1]"},
     {"advance", "i1<2", "count=4294967296", "a count of 4294967296"},
+    {"part_number", "i1<2 i1<2", "count=0", "a count of 0"},
+    {"part_number", "i1<2 i1<2", "count=65537", "a count of 65537"},
+    {"exchange", "6,2", "group=0 ranks=1", "1 ranks, accepted: 2 to 256"},
+    {"exchange", "6,2", "group=0 ranks=257", "257 ranks, accepted: 2 to 256"},
+    {"exchange", "6,2", "group=1 ranks=4", "group 1 of a mesh of at most 1 axes"},
+    {"gather", "4", "group=0 ranks=4 shape=2,5", "a part of 4 elements of shape [2, 5] on 4 ranks"},
+    {"gather", "2", "group=0 ranks=4 shape=2,5", "a part of 2 elements of shape [2, 5] on 4 ranks"},
     {"column", "-", "", "input 0 has shape [], expected rank at least 1"},
 };
 

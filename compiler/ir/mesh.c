@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "graph.h"
+
+#include <stdlib.h>
+
+static const char *const axes[] = {"dp"};
+
+/* The name of the axis at the beginning of `text`, NULL: there is none of it. */
+static const char *find_axis(const char *text, size_t length)
+{
+    for (size_t k = 0; k < sizeof axes / sizeof *axes; k++)
+        if (strlen(axes[k]) == length && memcmp(axes[k], text, length) == 0)
+            return axes[k];
+    return NULL;
+}
+
+static remat_status malformed(remat_context *ctx, const char *text)
+{
+    return remat_error(ctx, REMAT_ERROR_USAGE, "mesh \"%.100s\" is malformed (accepted: dp=N)",
+                       text);
+}
+
+/* One "AXIS=SIZE" of the list; *text then begins the next one. */
+static remat_status parse_axis(remat_context *ctx, const char *mesh, const char **text,
+                               struct remat_mesh_size *out)
+{
+    size_t length = strcspn(*text, "=,");
+    const char *digits = *text + length + 1;
+    char *end;
+    if ((*text)[length] != '=' || *digits < '0' || *digits > '9')
+        return malformed(ctx, mesh);
+    out->name = find_axis(*text, length);
+    if (!out->name)
+        return remat_error(ctx, REMAT_ERROR_USAGE,
+                           "mesh \"%.100s\": axis \"%.*s\" is unknown (accepted: dp)", mesh,
+                           (int)(length < 100 ? length : 100), *text);
+    unsigned long long size = strtoull(digits, &end, 10);
+    if (*end && *end != ',')
+        return malformed(ctx, mesh);
+    if (size < 1 || size > REMAT_RANKS_MAX)
+        return remat_error(ctx, REMAT_ERROR_USAGE, "mesh \"%.100s\": %s is %.*s, accepted: 1 to %d",
+                           mesh, out->name, (int)(end - digits < 40 ? end - digits : 40), digits,
+                           REMAT_RANKS_MAX);
+    out->size = (uint32_t)size;
+    *text = *end ? end + 1 : end;
+    return *end && !**text ? malformed(ctx, mesh) : REMAT_OK;
+}
+
+remat_status remat_mesh_parse(remat_context *ctx, const char *mesh, struct remat_mesh *out)
+{
+    bool seen[sizeof axes / sizeof *axes] = {false};
+    const char *text = mesh;
+    *out = (struct remat_mesh){0};
+    do {
+        struct remat_mesh_size axis;
+        remat_status st = parse_axis(ctx, mesh, &text, &axis);
+        if (st)
+            return st;
+        size_t k = 0;
+        while (axes[k] != axis.name)
+            k++;
+        if (seen[k])
+            return remat_error(ctx, REMAT_ERROR_USAGE, "mesh \"%.100s\": axis %s is given twice",
+                               mesh, axis.name);
+        seen[k] = true;
+        if (axis.size > 1)
+            out->axes[out->axis_count++] = axis;
+    } while (*text);
+    return REMAT_OK;
+}
+
+uint32_t remat_mesh_size(const struct remat_mesh *mesh, const char *axis)
+{
+    for (uint32_t k = 0; k < mesh->axis_count; k++)
+        if (strcmp(mesh->axes[k].name, axis) == 0)
+            return mesh->axes[k].size;
+    return 1;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ranks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct rank {
+    pthread_t thread;
+    uint32_t number;
+    struct remat_plan plan;
+    const struct ranks_settings *settings;
+    struct ranks_result *result;
+    remat_engine engine, inner; /* inner: the one that is tapped */
+    bool has_engine, first_step;
+    uint32_t commands;
+    struct {
+        const char *name;
+        uint64_t hash;
+    } gradients[256]; /* the last version of each */
+    uint32_t gradient_count;
+};
+
+/* --- the tap --- */
+
+static uint64_t part_bytes(const remat_transfer *t)
+{
+    uint64_t begin = t->position * t->part_bytes, end = begin + t->part_bytes;
+    end = end < t->whole_bytes ? end : t->whole_bytes;
+    return end > begin ? end - begin : 0;
+}
+
+static remat_status tapped(struct rank *rank, const remat_transfer *t, bool exchange, char *message)
+{
+    remat_status st =
+        (exchange ? rank->inner.exchange : rank->inner.gather)(rank->inner.user, t, message);
+    const struct ranks_tap *tap = rank->settings->tap;
+    if (rank->first_step)
+        rank->result->sent_bytes +=
+            exchange ? t->whole_bytes - part_bytes(t) : (t->size - 1) * part_bytes(t);
+    if (st == REMAT_OK && tap)
+        tap->after(tap->user, t, exchange, rank->number);
+    return st;
+}
+
+static remat_status tapped_exchange(void *user, const remat_transfer *t, char *message)
+{
+    return tapped(user, t, true, message);
+}
+
+static remat_status tapped_gather(void *user, const remat_transfer *t, char *message)
+{
+    return tapped(user, t, false, message);
+}
+
+static void tapped_fail(void *user, const char *message)
+{
+    struct rank *rank = user;
+    rank->inner.fail(rank->inner.user, message);
+}
+
+static void set_engine(struct rank *rank, remat_local_ranks *local)
+{
+    remat_local_engine(local, rank->number, &rank->inner);
+    rank->engine = rank->inner;
+    rank->engine.user = rank;
+    rank->engine.exchange = tapped_exchange;
+    rank->engine.gather = tapped_gather;
+    rank->engine.fail = tapped_fail;
+    rank->has_engine = true;
+}
+
+/* --- what is recorded --- */
+
+static void keep_gradient(struct rank *rank, const remat_trace_value *v)
+{
+    uint64_t hash = remat_hash(v->data, v->bytes, remat_hash_string(v->name, 0));
+    uint32_t k = 0;
+    while (k < rank->gradient_count && strcmp(rank->gradients[k].name, v->name) != 0)
+        k++;
+    MUST(k < 256);
+    rank->gradients[k].name = v->name;
+    rank->gradients[k].hash = hash;
+    rank->gradient_count += k == rank->gradient_count;
+}
+
+static int record(void *user, const remat_trace_event *event)
+{
+    struct rank *rank = user;
+    for (uint32_t i = 0; i < event->value_count; i++)
+        if (event->values[i].role == REMAT_TENSOR_GRADIENT)
+            keep_gradient(rank, &event->values[i]);
+    uint32_t limit = rank->number == 1 ? rank->settings->stopped_after : 0;
+    return limit && ++rank->commands > limit;
+}
+
+static uint64_t hash_gradients(const struct rank *rank)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < rank->gradient_count; k++)
+        sum += rank->gradients[k].hash;
+    return sum;
+}
+
+/* Parameters, and states that a plan of one rank has too. */
+static bool is_compared(const remat_tensor_info *t)
+{
+    size_t length = strlen(t->name);
+    bool local = length > 6 && strcmp(t->name + length - 6, ".local") == 0;
+    return t->role == REMAT_TENSOR_PARAMETER ||
+           (t->role == REMAT_TENSOR_OPTIMIZER_STATE && t->element != REMAT_ELEMENT_I32 && !local);
+}
+
+static uint64_t hash_states(remat_context *ctx, remat_session *session, const remat_plan *plan)
+{
+    uint64_t sum = 0;
+    remat_tensor_info t = {.struct_size = sizeof t};
+    for (uint32_t i = 0; remat_plan_get_tensor(plan, i, &t); i++) {
+        if (!is_compared(&t))
+            continue;
+        char *data = malloc(t.bytes);
+        MUST(data);
+        MUST_OK(ctx, remat_session_read(session, t.name, data, t.bytes));
+        sum += remat_hash(data, t.bytes, remat_hash_string(t.name, 0));
+        free(data);
+    }
+    return sum;
+}
+
+/* --- a rank --- */
+
+static remat_status step(remat_context *ctx, struct rank *rank, remat_session *session, uint32_t n)
+{
+    remat_status st = REMAT_OK;
+    struct ranks_result *result = rank->result;
+    rank->first_step = n == 0;
+    harness_write_inputs(ctx, session, &rank->plan, n, 1e-3f);
+    REMAT_TRY(remat_session_run(session, "train"));
+    MUST_OK(ctx, remat_session_read(session, "loss", &result->loss[n], sizeof(float)));
+    result->gradients[n] = hash_gradients(rank);
+    result->gradient_count = rank->gradient_count;
+    rank->first_step = false;
+fail:
+    return st;
+}
+
+static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *session)
+{
+    remat_status st = REMAT_OK;
+    const struct ranks_settings *settings = rank->settings;
+    REMAT_TRY(remat_session_run(session, "init"));
+    if (settings->shift) {
+        int32_t wrong = (int32_t)((rank->number + settings->shift) % rank->engine.ranks);
+        MUST_OK(ctx, remat_session_write(session, "mesh.dp", &wrong, sizeof wrong));
+    }
+    if (settings->paint)
+        remat_session_paint(session, rank->plan.program->static_bytes);
+    for (uint32_t n = 0; n < settings->steps; n++)
+        REMAT_TRY(step(ctx, rank, session, n));
+    rank->result->states = hash_states(ctx, session, &rank->plan);
+    rank->result->touched_bytes = settings->paint ? remat_session_touched_bytes(session) : 0;
+    remat_session_set_trace(session, NULL, NULL);
+    REMAT_TRY(remat_session_run(session, "eval"));
+    MUST_OK(ctx, remat_session_read(session, "loss", &rank->result->evaluated, sizeof(float)));
+fail:
+    return st;
+}
+
+static void *run(void *user)
+{
+    struct rank *rank = user;
+    remat_session_params params;
+    remat_session *session;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    MUST(ctx);
+    remat_session_params_init(&params);
+    params.threads = 1;
+    params.seed = 1;
+    params.trace_copies = UINT32_MAX;
+    params.trace = record;
+    params.trace_user = rank;
+    params.engine = rank->has_engine ? &rank->engine : NULL;
+    params.transfer_timeout_ns = rank->settings->timeout_ns;
+    MUST_OK(ctx, remat_session_create(ctx, &rank->plan, &params, &session));
+    rank->result->status = steps(ctx, rank, session);
+    if (rank->result->status)
+        snprintf(rank->result->message, sizeof rank->result->message, "%s",
+                 remat_context_message(ctx));
+    remat_session_destroy(&session);
+    remat_context_destroy(&ctx);
+    return NULL;
+}
+
+void ranks_run(remat_context *ctx, struct remat_program *program,
+               const struct ranks_settings *settings, struct ranks_result *results)
+{
+    uint32_t count = remat_program_ranks(program);
+    struct rank *ranks = calloc(count, sizeof *ranks);
+    remat_local_ranks *local = NULL;
+    MUST(ranks && count <= RANKS_MAX);
+    MUST_OK(ctx, remat_local_create(ctx, count, &local));
+    for (uint32_t r = 0; r < count; r++) {
+        bool odd = r == 1 && settings->odd;
+        results[r] = (struct ranks_result){0};
+        ranks[r].number = r;
+        ranks[r].plan = remat_plan_borrow(odd ? (struct remat_program *)settings->odd : program);
+        ranks[r].settings = settings;
+        ranks[r].result = &results[r];
+        if (count > 1)
+            set_engine(&ranks[r], local);
+    }
+    for (uint32_t r = 0; r < count - settings->absent; r++)
+        MUST(pthread_create(&ranks[r].thread, NULL, run, &ranks[r]) == 0);
+    for (uint32_t r = 0; r < count - settings->absent; r++)
+        pthread_join(ranks[r].thread, NULL);
+    remat_local_destroy(&local);
+    free(ranks);
+}
+
+bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uint32_t count)
+{
+    return memcmp(a->loss, b->loss, count * sizeof *a->loss) == 0 &&
+           memcmp(&a->evaluated, &b->evaluated, sizeof a->evaluated) == 0 &&
+           memcmp(a->gradients, b->gradients, count * sizeof *a->gradients) == 0 &&
+           a->gradient_count == b->gradient_count && a->states == b->states &&
+           a->status == REMAT_OK && b->status == REMAT_OK;
+}

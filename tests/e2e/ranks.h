@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan on its ranks, each a thread of this process with a context and a session of its own. */
+#ifndef TESTS_E2E_RANKS_H
+#define TESTS_E2E_RANKS_H
+
+#include "harness.h"
+
+#define RANKS_MAX       8
+#define RANKS_STEPS_MAX 10
+
+/* What a rank's step gave, in bits that do not depend on how the step was divided. */
+struct ranks_result {
+    remat_status status;
+    char message[1024]; /* of a failure */
+    float loss[RANKS_STEPS_MAX], evaluated;
+    uint64_t gradients[RANKS_STEPS_MAX]; /* of the last version of each, by name */
+    uint32_t gradient_count;
+    uint64_t states; /* parameters and the optimizer's states after the last step */
+    uint64_t touched_bytes;
+    uint64_t sent_bytes; /* in the first step, as the engine was told */
+};
+
+/* Stands between a session and the ranks' engine: counts, and may do wrong. */
+struct ranks_tap {
+    void (*after)(void *user, const remat_transfer *transfer, bool exchange, uint32_t rank);
+    void *user;
+};
+
+struct ranks_settings {
+    uint32_t steps;
+    bool paint;
+    const struct ranks_tap *tap;     /* called after each transfer; NULL: none */
+    uint32_t shift;                  /* added to each coordinate: a planted fault */
+    uint32_t absent;                 /* how many ranks, the last ones, never come */
+    uint32_t stopped_after;          /* commands, after which rank 1's trace stops it; 0: never */
+    uint64_t timeout_ns;             /* 0: as the session has it */
+    const struct remat_program *odd; /* the plan of rank 1; NULL: that of all */
+};
+
+/* Runs init, the steps on harness_write_inputs, and eval once; one result for each rank. A plan of
+ * one rank runs alone. Whether a step is expected to fail is the caller's. */
+void ranks_run(remat_context *ctx, struct remat_program *program,
+               const struct ranks_settings *settings, struct ranks_result *results);
+
+/* The same bits in all that was trained. */
+bool ranks_equal(const struct ranks_result *a, const struct ranks_result *b, uint32_t steps);
+
+#endif

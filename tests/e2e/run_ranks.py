@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--mesh on the command line: the hashes, gradients and weights of dp=N are those of N microbatches, dp=1
+is no mesh, reports and dumps name the mesh, unfit settings are refused, and a rank that fails or an
+interrupted run ends all.
+
+    run_ranks.py TOOLS_DIRECTORY"""
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+TOOLS = pathlib.Path(sys.argv[1]).resolve()
+TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+USAGE, INFEASIBLE, INVALID, IO, NOT_FINITE = 2, 3, 4, 5, 8
+faults = []
+
+
+def tool(work, name, *arguments):
+    return subprocess.run([TOOLS / name, *map(str, arguments)], cwd=work, encoding="utf-8", capture_output=True)
+
+
+def must(done):
+    if done.returncode != 0:
+        sys.exit(f"{done.args}: {done.stderr}")
+    return done
+
+
+def check(good, what):
+    if not good:
+        faults.append(f"FAILED: {what}")
+
+
+def refused(done, code, message):
+    check(done.returncode == code and message in done.stderr, f"{done.args}: {done.returncode} {done.stderr}")
+
+
+def run(work, plan, *options):
+    return tool(work, "remat-run", plan, "--text", TEXT, "--steps", 3, *options)
+
+
+def hashes(done):
+    return [{key: value for key, value in json.loads(line).items() if "hash" in key or key == "loss"}
+            for line in must(done).stdout.splitlines()]
+
+
+def tensors(path):
+    """Name: (dtype, bytes)."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    return {name: (entry["dtype"], data[8 + length:][slice(*entry["data_offsets"])])
+            for name, entry in header.items() if name != "__metadata__"}
+
+
+def same_as_microbatches(work, family, dtype):
+    must(tool(work, "remat-graph", f"{family}-tiny", "--batch", 6, "--seq", 16, "--dtype", dtype, "--clip-norm", 1,
+              *(() if family == "llama" else ("--dropout", 0.1)), "-o", "model.fbs"))
+    found = {}
+    for name, option in (("ranks", ("--mesh", "dp=3")), ("parts", ("--microbatches", 3))):
+        must(tool(work, "remat-compile", "model.fbs", *option, "-o", f"{name}.plan"))
+        done = run(work, f"{name}.plan", "--json", "--save-gradients", f"{name}.g", "--save-weights", f"{name}.w",
+                   "--threads", 1, "--gradients-step", 2, "--report", f"{name}.json")
+        found[name] = (hashes(done), tensors(work / f"{name}.g"), tensors(work / f"{name}.w"),
+                       hashes(run(work, f"{name}.plan", "--eval", "--json")))
+    for a, b, what in zip(found["ranks"], found["parts"], ("hashes", "gradients", "weights", "evaluation")):
+        check(a == b and len(a) >= 3, f"{family} {dtype}: {what} differ")
+    ranks, parts = (json.loads((work / f"{name}.json").read_text()) for name in ("ranks", "parts"))
+    check(ranks["ranks"] == 3 and "ranks" not in parts, f"reports: {ranks}, {parts}")
+
+
+def shown(work):
+    """In the plan's report and in dumps; nothing of it where there is one rank."""
+    must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=1", "-o", "one.plan"))
+    must(tool(work, "remat-compile", "model.fbs", "-o", "none.plan"))
+    check((work / "one.plan").read_bytes() == (work / "none.plan").read_bytes(), "dp=1 is no mesh")
+    report = json.loads(must(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--format", "json", "-o",
+                                  "ranks.plan")).stdout)
+    dump = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--format", "json")).stdout)
+    schedule = json.loads(must(tool(work, "remat-dump", "ranks.plan", "--schedule", "--format", "json")).stdout)
+    for where in report, dump:
+        check(where["mesh"] == [{"axis": "dp", "size": 3}] and where["ranks"] == 3, f"mesh: {where.get('mesh')}")
+    step = [command for command in schedule["schedule"] if command["segment"] == "step" and "transfer" in command]
+    sent = sum(command["transfer"]["sent_bytes"] for command in step)
+    check(report["sent_bytes"] == dump["sent_bytes"] == sent > 0, f"sent: {report['sent_bytes']}, {sent}")
+    check(re.search(r"^mesh +dp=3: 3 ranks, rank 0 sends ", must(tool(work, "remat-dump", "ranks.plan")).stdout, re.M),
+          "the summary names the mesh")
+    check(any("no CUDA text" in note for note in report["notes"]), "no GPU can run it")
+    plain = json.loads(must(tool(work, "remat-compile", "model.fbs", "--format", "json", "-o", "x.plan")).stdout)
+    check(not {"mesh", "ranks", "sent_bytes"} & plain.keys(), "fields of a mesh in a plan of one rank")
+
+
+def refusals(work):
+    for mesh, message in (("dp=0", "dp is 0, accepted: 1 to 256"), ("dp=257", "dp is 257, accepted: 1 to 256"),
+                          ("tp=2", 'axis "tp" is unknown (accepted: dp)'), ("dp=2,dp=3", "axis dp is given twice"),
+                          ("dp", "is malformed"), ("dp=2,", "is malformed"), ("dp=99999999999999999999", "accepted: 1 to"),
+                          ("dp=4", "batch 6 is not divisible by 4 ranks along dp times 1 microbatches")):
+        refused(tool(work, "remat-compile", "model.fbs", "--mesh", mesh, "-o", "x.plan"), USAGE, message)
+    refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 4, "-o", "x.plan"), USAGE,
+            "batch 6 is not divisible by 3 ranks along dp times 4 microbatches")
+    refused(tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--emit-cuda", "cuda", "-o", "x.plan"), INVALID,
+            "has no CUDA text")
+    refused(run(work, "ranks.plan", "--device", "cuda"), IO if not (work / "/dev/nvidia0").exists() else INVALID, "")
+    auto = tool(work, "remat-compile", "model.fbs", "--mesh", "dp=3", "--microbatches", 2, "--bind", "batch=auto:1..20",
+                "--budget", "400MB", "--format", "json", "-o", "auto.plan")
+    tried = [trial["value"] for trial in json.loads(must(auto).stdout)["sizes"]["tried"]]
+    check(sorted(tried) == [6, 12, 18], f"whole batches: {tried}")
+
+
+def failures(work):
+    """One message, the code of the rank's own failure, and no output."""
+    (work / "short.txt").write_bytes(b"\xff" * 100)
+    done = tool(work, "remat-run", "ranks.plan", "--text", "short.txt", "--steps", 2, "--lr", 1e30, "--save-weights", "w")
+    refused(done, NOT_FINITE, "step 2: ")
+    check(not (work / "w").exists(), "weights that are not finite are not saved")
+    process = subprocess.Popen([TOOLS / "remat-run", "ranks.plan", "--text", TEXT, "--steps", "1000000",
+                                "--save-weights", "w"], cwd=work, encoding="utf-8", stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    error = process.communicate(timeout=60)[1]
+    check(process.returncode == 0 and "interrupted after step " in error and (work / "w").exists(),
+          f"interrupted: {process.returncode} {error}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        for family, dtype in ("gpt2", "fp32"), ("encdec", "bf16"), ("llama", "bf16"), ("bert", "fp32"):
+            same_as_microbatches(work, family, dtype)
+        shown(work)
+        refusals(work)
+        failures(work)
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+sys.exit(main())

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data parallel in one process: dp=N has the bits of N microbatches on one rank, whatever is
+ * recomputed; with microbatches of its own it sums on two levels; planned memory is used memory and
+ * planned bytes are sent bytes; what goes wrong in a rank ends all.
+ *     e2e-ranks [small] */
+#include "plans.h"
+#include "ranks.h"
+
+#include <float.h>
+#include <math.h>
+
+#define STEPS 10
+
+struct model {
+    const char *preset;
+    remat_dtype dtype;
+    double clip_norm;
+};
+
+/* No tensor of width 12 or of 259 rows divides among 8 ranks: the last parts are short or empty. */
+static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
+                                const struct model *model, uint32_t ranks, uint32_t microbatches,
+                                uint32_t batch)
+{
+    struct remat_model_settings sizes = {.layers = 2,
+                                         .width = 12,
+                                         .heads = 2,
+                                         .kv_heads = strcmp(model->preset, "llama-tiny") ? 0 : 1,
+                                         .vocab = 259,
+                                         .seq = 8,
+                                         .batch = batch / (ranks * microbatches),
+                                         .dropout = 0.1,
+                                         .dtype = model->dtype,
+                                         .optimizer = {.clip_norm = model->clip_norm}};
+    if (strcmp(model->preset, "llama-tiny") == 0)
+        sizes.dropout = 0;
+    struct remat_graph *graph = harness_model(ctx, arena, model->preset, sizes);
+    graph->microbatches = microbatches;
+    if (ranks > 1)
+        graph->mesh = (struct remat_mesh){1, {{"dp", ranks}}};
+    return graph;
+}
+
+static struct remat_program *compile(remat_context *ctx, struct remat_arena *arena,
+                                     const struct model *model, uint32_t ranks,
+                                     uint32_t microbatches, uint32_t batch)
+{
+    const struct remat_policy_settings none = {0};
+    struct remat_program *program;
+    struct remat_graph *graph = make(ctx, arena, model, ranks, microbatches, batch);
+    MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
+    return program;
+}
+
+static void describe(char out[80], const struct model *model, uint32_t ranks)
+{
+    snprintf(out, 80, "%s %s dp=%u", model->preset, remat_dtype_name(model->dtype), ranks);
+}
+
+/* --- bytes --- */
+
+/* A gradient travels in its own dtype, and back in f32; the loss is one element. */
+static uint64_t formula(const struct remat_program *program, uint32_t ranks, uint32_t rank)
+{
+    uint64_t bytes = 4 * (ranks - 1); /* the loss */
+    for (uint32_t t = 0; t < program->tensor_count; t++) {
+        const struct remat_program_value *v = &program->values[program->tensors[t].value];
+        if (v->role != REMAT_ROLE_PARAMETER)
+            continue;
+        uint64_t width = remat_dtype_bytes((remat_dtype)v->dtype), count = v->bytes / width;
+        uint64_t share = (count + ranks - 1) / ranks, before = rank * share;
+        uint64_t mine = before >= count ? 0 : count - before < share ? count - before : share;
+        bytes += (count - mine) * width + (ranks - 1) * mine * 4;
+    }
+    return bytes;
+}
+
+static void check_bytes(const char *name, const struct remat_program *program,
+                        const struct ranks_result *results, uint32_t ranks)
+{
+    for (uint32_t r = 0; r < ranks; r++)
+        CHECK(results[r].sent_bytes == formula(program, ranks, r), "%s: rank %u sends %llu of %llu",
+              name, r, (unsigned long long)results[r].sent_bytes,
+              (unsigned long long)formula(program, ranks, r));
+    CHECK(remat_program_sent(program) == results[0].sent_bytes, "%s: the plan says %llu", name,
+          (unsigned long long)remat_program_sent(program));
+}
+
+/* --- one level --- */
+
+static void test_model(remat_context *ctx, const struct model *model, uint32_t ranks)
+{
+    const struct ranks_settings settings = {.steps = STEPS};
+    struct ranks_result one, results[RANKS_MAX];
+    struct remat_arena arena;
+    char name[80];
+    describe(name, model, ranks);
+    remat_arena_init(&arena, ctx);
+    struct remat_program *whole = compile(ctx, &arena, model, 1, ranks, 8);
+    struct remat_program *parted = compile(ctx, &arena, model, ranks, 1, 8);
+    ranks_run(ctx, whole, &settings, &one);
+    ranks_run(ctx, parted, &settings, results);
+    CHECK(one.gradient_count > 4 && isfinite(one.loss[STEPS - 1]) && one.loss[1] != one.loss[0],
+          "%s: %u gradients", name, one.gradient_count);
+    for (uint32_t r = 0; r < ranks; r++)
+        CHECK(ranks_equal(&one, &results[r], STEPS),
+              "%s: rank %u: loss %.9g, of %u microbatches %.9g; %s", name, r,
+              (double)results[r].loss[0], ranks, (double)one.loss[0], results[r].message);
+    check_bytes(name, parted, results, ranks);
+    remat_arena_release(&arena);
+}
+
+/* --- every plan of a mesh --- */
+
+static bool is_chosen(const struct plan_request *request, uint32_t *budgets)
+{
+    static const char *const names[] = {"none", "uniform 1", "block 1", "selective core_attn"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strcmp(request->name, names[k]) == 0)
+            return true;
+    return request->budget_bytes && ++*budgets % 2;
+}
+
+static void test_plans(remat_context *ctx, const struct model *model, uint32_t ranks)
+{
+    const struct ranks_settings settings = {.steps = 2, .paint = true};
+    struct ranks_result first, results[RANKS_MAX];
+    struct plan_request requests[PLAN_REQUESTS_MAX];
+    struct remat_arena arena;
+    uint32_t compared = 0, budgets = 0, recomputing = 0;
+    remat_arena_init(&arena, ctx);
+    struct remat_graph *graph = make(ctx, &arena, model, ranks, 1, 8);
+    uint32_t count = plan_requests(ctx, &arena, graph, requests);
+    for (uint32_t k = 0; k < count; k++) {
+        if (!is_chosen(&requests[k], &budgets))
+            continue;
+        struct remat_program *program = plan_compile(ctx, &arena, graph, &requests[k], 0);
+        ranks_run(ctx, program, &settings, results);
+        first = compared++ ? first : results[0];
+        recomputing += remat_program_recomputed(program) > 0;
+        for (uint32_t r = 0; r < ranks; r++) {
+            CHECK(ranks_equal(&first, &results[r], 2), "%s: %s: rank %u has other bits",
+                  model->preset, requests[k].name, r);
+            CHECK(results[r].touched_bytes == program->touched_bytes,
+                  "%s: %s: rank %u touched %llu bytes of %llu", model->preset, requests[k].name, r,
+                  (unsigned long long)results[r].touched_bytes,
+                  (unsigned long long)program->touched_bytes);
+        }
+    }
+    CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
+    remat_arena_release(&arena);
+}
+
+/* --- two levels --- */
+
+#define TRANSFERS_MAX 512
+
+/* What the exchanges of a first step were given, and what was gathered. */
+struct captured {
+    uint32_t count[RANKS_MAX];
+    struct {
+        char name[96]; /* of the tensor that is averaged */
+        bool exchange;
+        uint64_t bytes;
+        void *data;
+    } items[RANKS_MAX][TRANSFERS_MAX];
+};
+
+static float widen(uint16_t bits)
+{
+    uint32_t word = (uint32_t)bits << 16;
+    float out;
+    memcpy(&out, &word, sizeof out);
+    return out;
+}
+
+static void capture(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
+{
+    struct captured *c = user;
+    const char *name = t->name, *end = strstr(name, ".mean");
+    if (c->count[rank] == TRANSFERS_MAX)
+        return;
+    uint32_t k = c->count[rank]++;
+    size_t length = end ? (size_t)(end - name) : strlen(name);
+    snprintf(c->items[rank][k].name, sizeof c->items[rank][k].name, "%.*s", (int)length, name);
+    c->items[rank][k].exchange = exchange;
+    c->items[rank][k].bytes = t->whole_bytes;
+    c->items[rank][k].data = malloc(t->whole_bytes);
+    memcpy(c->items[rank][k].data, exchange ? t->from : t->to, t->whole_bytes);
+}
+
+static const void *find_captured(const struct captured *c, uint32_t rank, const char *name,
+                                 bool exchange, uint64_t *bytes)
+{
+    for (uint32_t k = 0; k < c->count[rank]; k++)
+        if (c->items[rank][k].exchange == exchange && strcmp(c->items[rank][k].name, name) == 0) {
+            *bytes = c->items[rank][k].bytes;
+            return c->items[rank][k].data;
+        }
+    return NULL;
+}
+
+static void release_captured(struct captured *c)
+{
+    for (uint32_t r = 0; r < RANKS_MAX; r++)
+        for (uint32_t k = 0; k < c->count[r]; k++)
+            free(c->items[r][k].data);
+    free(c);
+}
+
+/* Steps run with subnormals flushed to zero. */
+static float flush(float x)
+{
+    return fabsf(x) < FLT_MIN ? copysignf(0, x) : x;
+}
+
+/* By the parts of 4 ranks: (p0 + p1) + (p2 + p3) to the bit; and how far from one chain. */
+static void check_gradient(const struct captured *parts, const struct captured *twice,
+                           const char *name, bool narrow)
+{
+    uint64_t bytes = 0, elements, wrong = 0, far = 0;
+    const void *given[4];
+    for (uint32_t q = 0; q < 4; q++) {
+        given[q] = find_captured(parts, q, name, true, &bytes);
+        MUST(given[q], "%s is not exchanged", name);
+    }
+    const float *got = find_captured(twice, 0, name, false, &bytes);
+    MUST(got, "%s is not gathered", name);
+    elements = bytes / sizeof *got;
+    for (uint64_t i = 0; i < elements; i++) {
+        float p[4], size = 0;
+        for (uint32_t q = 0; q < 4; q++) {
+            float part =
+                narrow ? widen(((const uint16_t *)given[q])[i]) : ((const float *)given[q])[i];
+            p[q] = flush(flush(part) * 0.25f);
+            size += fabsf(p[q]);
+        }
+        float levels = flush(flush(p[0] + p[1]) + flush(p[2] + p[3]));
+        float chain = flush(flush(flush(p[0] + p[1]) + p[2]) + p[3]);
+        wrong += memcmp(&levels, &got[i], sizeof levels) != 0;
+        far += fabsf(chain - got[i]) > 6 * FLT_EPSILON / 2 * size; /* three roundings each */
+    }
+    CHECK(wrong == 0 && far == 0, "%s: of %llu elements %llu have other bits, %llu are far", name,
+          (unsigned long long)elements, (unsigned long long)wrong, (unsigned long long)far);
+}
+
+static void test_levels(remat_context *ctx, const struct model *model)
+{
+    struct captured *parts = calloc(1, sizeof *parts), *twice = calloc(1, sizeof *twice);
+    const struct ranks_tap parts_tap = {capture, parts}, twice_tap = {capture, twice};
+    struct ranks_result results[RANKS_MAX], again[RANKS_MAX], one;
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    struct remat_program *four = compile(ctx, &arena, model, 4, 1, 8);
+    struct remat_program *two = compile(ctx, &arena, model, 2, 2, 8);
+    struct remat_program *whole = compile(ctx, &arena, model, 1, 4, 8);
+    ranks_run(ctx, four, &(struct ranks_settings){.steps = 1, .tap = &parts_tap}, results);
+    ranks_run(ctx, two, &(struct ranks_settings){.steps = 1, .tap = &twice_tap}, results);
+    uint32_t checked = 0;
+    for (uint32_t k = 0; k < twice->count[0]; k++) {
+        const char *name = twice->items[0][k].name;
+        if (!twice->items[0][k].exchange && strstr(name, ".grad")) {
+            check_gradient(parts, twice, name, model->dtype == REMAT_BF16);
+            checked++;
+        }
+    }
+    CHECK(checked > 4 && checked == results[0].gradient_count, "%u gradients of %u", checked,
+          results[0].gradient_count);
+    ranks_run(ctx, two, &(struct ranks_settings){.steps = 4}, results);
+    ranks_run(ctx, two, &(struct ranks_settings){.steps = 4}, again);
+    ranks_run(ctx, whole, &(struct ranks_settings){.steps = 4}, &one);
+    for (uint32_t r = 0; r < 2; r++)
+        CHECK(ranks_equal(&results[0], &again[r], 4),
+              "%s: rank %u of the second run has other bits", model->preset, r);
+    CHECK(fabsf(one.loss[0] - results[0].loss[0]) <= 3 * FLT_EPSILON * one.loss[0] &&
+              fabsf(one.evaluated - results[0].evaluated) <= 1e-3f * one.evaluated,
+          "%s: loss %.9g and %.9g, then %.9g and %.9g", model->preset, (double)one.loss[0],
+          (double)results[0].loss[0], (double)one.evaluated, (double)results[0].evaluated);
+    release_captured(parts);
+    release_captured(twice);
+    remat_arena_release(&arena);
+}
+
+/* --- planted faults --- */
+
+/* Rows of a receive buffer in the other order: the sum has another one. */
+static void reverse_rows(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
+{
+    (void)user, (void)rank;
+    char *row = malloc(t->part_bytes), *to = t->to;
+    for (uint32_t q = 0; exchange && q < t->size / 2; q++) {
+        char *a = to + q * t->part_bytes, *b = to + (t->size - 1 - q) * t->part_bytes;
+        memcpy(row, a, t->part_bytes);
+        memcpy(a, b, t->part_bytes);
+        memcpy(b, row, t->part_bytes);
+    }
+    free(row);
+}
+
+/* As if parts were one element shorter. */
+static void shift_parts(void *user, const remat_transfer *t, bool exchange, uint32_t rank)
+{
+    (void)user, (void)rank;
+    if (!exchange && t->whole_bytes > t->part_bytes + 4 && t->part_bytes > 4)
+        memmove((char *)t->to + t->part_bytes - 4, (char *)t->to + t->part_bytes,
+                t->whole_bytes - t->part_bytes);
+}
+
+static void test_faults(remat_context *ctx)
+{
+    const struct model model = {"gpt2-tiny", REMAT_F32, 0};
+    const struct ranks_tap reversed = {reverse_rows, NULL}, shifted = {shift_parts, NULL};
+    const struct {
+        const char *name;
+        struct ranks_settings settings;
+    } faults[] = {
+        {"the sum in another order", {.steps = 2, .tap = &reversed}},
+        {"parts of another length", {.steps = 2, .tap = &shifted}},
+        {"the part's number off by one", {.steps = 2, .shift = 1}},
+    };
+    struct ranks_result good[RANKS_MAX], bad[RANKS_MAX];
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    struct remat_program *program = compile(ctx, &arena, &model, 4, 1, 8);
+    ranks_run(ctx, program, &(struct ranks_settings){.steps = 2}, good);
+    for (size_t k = 0; k < sizeof faults / sizeof *faults; k++) {
+        ranks_run(ctx, program, &faults[k].settings, bad);
+        CHECK(!ranks_equal(&good[0], &bad[0], 2), "not noticed: %s", faults[k].name);
+    }
+    remat_arena_release(&arena);
+}
+
+/* --- failure --- */
+
+static void expect_failure(remat_context *ctx, struct remat_program *program,
+                           const struct ranks_settings *settings, const char *what,
+                           const char *message)
+{
+    struct ranks_result results[RANKS_MAX];
+    ranks_run(ctx, program, settings, results);
+    for (uint32_t r = 0; r < remat_program_ranks(program) - settings->absent; r++) {
+        bool first = r == 1 && settings->stopped_after; /* it has a message of its own */
+        CHECK(results[r].status == REMAT_ERROR_OTHER &&
+                  strstr(results[r].message, first ? "stopped by the trace callback" : message),
+              "%s: rank %u: %d %s", what, r, (int)results[r].status, results[r].message);
+    }
+}
+
+static void test_failure(remat_context *ctx)
+{
+    const struct model model = {"gpt2-tiny", REMAT_F32, 0}, other = {"gpt2-tiny", REMAT_BF16, 0};
+    const struct ranks_settings absent = {.steps = 1, .absent = 1, .timeout_ns = 200000000},
+                                stopped = {.steps = 1, .stopped_after = 100};
+    struct remat_arena arena;
+    remat_arena_init(&arena, ctx);
+    struct remat_program *program = compile(ctx, &arena, &model, 4, 1, 8);
+    const struct ranks_settings odd = {.steps = 1, .odd = compile(ctx, &arena, &other, 4, 1, 8)};
+    expect_failure(ctx, program, &absent, "a rank never comes", "missing: rank 3");
+    expect_failure(ctx, program, &stopped, "a rank stops",
+                   "rank 1 failed: stopped by the trace callback at command \"");
+    expect_failure(ctx, program, &odd, "a rank has another plan", "ranks differ: ");
+    remat_arena_release(&arena);
+}
+
+static void refuse(remat_context *ctx, const struct remat_plan *plan, const remat_engine *engine,
+                   const char *message)
+{
+    remat_session_params params;
+    remat_session *session;
+    remat_session_params_init(&params);
+    params.threads = 1;
+    params.engine = engine;
+    CHECK_STATUS(ctx, remat_session_create(ctx, plan, &params, &session), REMAT_ERROR_USAGE,
+                 message);
+}
+
+static void test_refusals(remat_context *ctx)
+{
+    const struct model model = {"gpt2-tiny", REMAT_F32, 0};
+    struct remat_arena arena;
+    remat_engine engine;
+    remat_local_ranks *local;
+    remat_arena_init(&arena, ctx);
+    struct remat_plan plan = remat_plan_borrow(compile(ctx, &arena, &model, 4, 1, 8));
+    remat_plan_info info = {.struct_size = sizeof info};
+    remat_plan_get_info(&plan, &info);
+    CHECK(info.rank_count == 4, "%u ranks", info.rank_count);
+    refuse(ctx, &plan, NULL, "the plan is for 4 ranks: a session of it needs an engine");
+    MUST_OK(ctx, remat_local_create(ctx, 3, &local));
+    remat_local_engine(local, 2, &engine);
+    refuse(ctx, &plan, &engine, "the plan is for 4 ranks, the engine is of rank 2 of 3");
+    engine.ranks = 4;
+    engine.rank = 4;
+    refuse(ctx, &plan, &engine, "the plan is for 4 ranks, the engine is of rank 4 of 4");
+    engine.struct_size = 8;
+    refuse(ctx, &plan, &engine, "an engine of 8 bytes");
+    remat_local_destroy(&local);
+    remat_arena_release(&arena);
+}
+
+/* --- */
+
+static void test_all(remat_context *ctx)
+{
+    static const char *const presets[] = {"gpt2-tiny", "llama-tiny", "bert-tiny", "encdec-tiny"};
+    for (uint32_t p = 0; p < 4; p++)
+        for (uint32_t k = 0; k < 2; k++) {
+            const struct model model = {presets[p], k ? REMAT_BF16 : REMAT_F32, 0};
+            for (uint32_t ranks = 2; ranks <= 8; ranks *= 2)
+                test_model(ctx, &model, ranks);
+            test_levels(ctx, &model);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    const struct model f32 = {"gpt2-tiny", REMAT_F32, 0}, bf16 = {"encdec-tiny", REMAT_BF16, 0};
+    const struct model clipped = {"bert-tiny", REMAT_BF16, 0.5};
+    bool small = argc > 1 && strcmp(argv[1], "small") == 0;
+    remat_context *ctx = remat_context_create(NULL, NULL);
+    MUST(ctx);
+    if (small) {
+        test_model(ctx, &bf16, 4);
+    } else {
+        test_all(ctx);
+        test_plans(ctx, &f32, 4);
+        test_plans(ctx, &bf16, 2);
+        test_faults(ctx);
+    }
+    test_model(ctx, &clipped, 2);
+    test_failure(ctx);
+    test_refusals(ctx);
+    remat_context_destroy(&ctx);
+    return check_exit();
+}
