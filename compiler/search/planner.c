@@ -34,17 +34,20 @@ static void keep_anchors(struct remat_planner *p, enum remat_crossing least)
 }
 
 /* The first step of the grouped hull that drops a value between layers. */
-static uint32_t find_fork(const struct remat_planner *p)
+static uint32_t find_fork(const struct remat_planner *p, struct remat_arena *arena)
 {
     const struct remat_border_point *points = p->grouped.points;
-    uint32_t step = 0;
-    for (; step < p->grouped_steps.count; step++) {
-        const struct remat_path_step *s = &p->grouped_steps.steps[step];
+    const struct remat_path_step *steps = p->grouped_steps.steps;
+    uint32_t step = 0, *first; /* by region: corner behind which it drops some */
+    REMAT_NEW(arena, first, p->model.region_count);
+    memset(first, 0xff, p->model.region_count * sizeof *first);
+    for (uint32_t c = p->grouped.count; c-- > 1;)
         for (uint32_t i = 0; i < p->model.item_count; i++)
-            if (p->item_between[i] && p->model.item_region[i] == s->region &&
-                points[s->corner].keep[i] && !points[s->corner + 1].keep[i])
-                return step;
-    }
+            if (p->item_between[i] && points[c - 1].keep[i] && !points[c].keep[i])
+                first[p->model.item_region[i]] = c - 1;
+    while (step < p->grouped_steps.count &&
+           (remat_is_none(steps[step].region) || first[steps[step].region] != steps[step].corner))
+        step++;
     return step;
 }
 
@@ -86,7 +89,7 @@ static void find_hulls(struct remat_planner *p, struct remat_arena *arena)
 
 static void find_paths(struct remat_planner *p, struct remat_arena *arena)
 {
-    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4, fork = find_fork(p);
+    uint32_t all = NODES_GROUPED / (p->graph->node_count + 1) + 4, fork = find_fork(p, arena);
     struct remat_path path = {.hull = &p->single,
                               .steps = &p->single_steps,
                               .item_count = p->model.item_count,

@@ -44,9 +44,14 @@ remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct 
     return time_limit ? read_limit(ctx, time_limit, &w->limit) : REMAT_OK;
 }
 
+double cli_watch_elapsed(const struct cli_watch *w)
+{
+    return now() - w->begin;
+}
+
 bool cli_watch_over(struct cli_watch *w)
 {
-    double elapsed = now() - w->begin;
+    double elapsed = cli_watch_elapsed(w);
     if (elapsed >= w->next) {
         w->tell(w->user, floor(elapsed));
         w->next = floor(elapsed) + 1;

@@ -16,6 +16,8 @@ struct cli_watch {
 /* Catches interrupts, of which the first ends the search. `time_limit`: "500ms", "10s", "2min",
  * "10" (seconds), NULL: none. REMAT_ERROR_USAGE: it is not a time. */
 remat_status cli_watch_start(remat_context *ctx, const char *time_limit, struct cli_watch *watch);
+/* Seconds since the start. */
+double cli_watch_elapsed(const struct cli_watch *watch);
 /* True from the interrupt or the limit on. Tells if a second has passed. */
 bool cli_watch_over(struct cli_watch *watch);
 
