@@ -221,7 +221,6 @@ static remat_status start(struct pipeline *p)
     s->statics = &p->statics;
     s->evaluator = &p->evaluator;
     s->watch = &p->watch;
-    s->update = &p->update;
     s->planning = remat_scratch_open(s->ctx);
     p->watch.running = s->settings->pass_time != NULL;
     REMAT_CHECK(remat_price_check(s->ctx, p->input, &s->settings->device));
@@ -229,6 +228,7 @@ static remat_status start(struct pipeline *p)
         return remat_error(s->ctx, REMAT_ERROR_USAGE, "%" PRIu32 " microbatches, the limit is %u",
                            s->settings->microbatches, REMAT_MICROBATCHES_MAX);
     REMAT_CHECK(remat_prepare(s->ctx, s->arena, p->input, s->settings, &p->prepared));
+    s->update = p->prepared.trains ? &p->update : &p->mean;
     REMAT_CHECK(arrange_fixed(p));
     set_limit(p);
     REMAT_CHECK(remat_policy_prepare(s->ctx, s->arena, s->graph, &s->settings->policy, &s->ground));

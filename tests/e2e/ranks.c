@@ -154,11 +154,15 @@ static remat_status steps(remat_context *ctx, struct rank *rank, remat_session *
     }
     if (settings->paint)
         remat_session_paint(session, rank->plan.program->static_bytes);
+    if (settings->guard)
+        MUST_OK(ctx, remat_session_guard(session));
+    remat_session_poison(session, settings->guard);
     for (uint32_t n = 0; n < settings->steps; n++)
         REMAT_TRY(step(ctx, rank, session, n));
     rank->result->states = hash_states(ctx, session, &rank->plan);
     rank->result->touched_bytes = settings->paint ? remat_session_touched_bytes(session) : 0;
     remat_session_set_trace(session, NULL, NULL);
+    harness_write_inputs(ctx, session, &rank->plan, settings->steps, 0);
     REMAT_TRY(remat_session_run(session, "eval"));
     MUST_OK(ctx, remat_session_read(session, "loss", &rank->result->evaluated, sizeof(float)));
 fail:

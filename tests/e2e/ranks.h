@@ -28,7 +28,7 @@ struct ranks_tap {
 
 struct ranks_settings {
     uint32_t steps;
-    bool paint;
+    bool paint, guard;
     const struct ranks_tap *tap;     /* called after each transfer; NULL: none */
     uint32_t shift;                  /* added to each coordinate: a planted fault */
     uint32_t absent;                 /* how many ranks, the last ones, never come */

@@ -20,7 +20,7 @@ struct model {
 /* No tensor of width 12 or of 259 rows divides among 8 ranks: the last parts are short or empty. */
 static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
                                 const struct model *model, uint32_t ranks, uint32_t microbatches,
-                                uint32_t batch)
+                                uint32_t batch, bool forward_only)
 {
     struct remat_model_settings sizes = {.layers = 2,
                                          .width = 12,
@@ -31,6 +31,7 @@ static struct remat_graph *make(remat_context *ctx, struct remat_arena *arena,
                                          .batch = batch / (ranks * microbatches),
                                          .dropout = 0.1,
                                          .dtype = model->dtype,
+                                         .forward_only = forward_only,
                                          .optimizer = {.clip_norm = model->clip_norm}};
     if (strcmp(model->preset, "llama-tiny") == 0)
         sizes.dropout = 0;
@@ -47,7 +48,7 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
 {
     const struct remat_policy_settings none = {0};
     struct remat_program *program;
-    struct remat_graph *graph = make(ctx, arena, model, ranks, microbatches, batch);
+    struct remat_graph *graph = make(ctx, arena, model, ranks, microbatches, batch, false);
     MUST_OK(ctx, harness_compile(ctx, arena, graph, &none, 0, 0, &program));
     return program;
 }
@@ -129,7 +130,7 @@ static void test_plans(remat_context *ctx, const struct model *model, uint32_t r
     struct remat_arena arena;
     uint32_t compared = 0, budgets = 0, recomputing = 0;
     remat_arena_init(&arena, ctx);
-    struct remat_graph *graph = make(ctx, &arena, model, ranks, 1, 8);
+    struct remat_graph *graph = make(ctx, &arena, model, ranks, 1, 8, false);
     uint32_t count = plan_requests(ctx, &arena, graph, requests);
     for (uint32_t k = 0; k < count; k++) {
         if (!is_chosen(&requests[k], &budgets))
@@ -148,6 +149,12 @@ static void test_plans(remat_context *ctx, const struct model *model, uint32_t r
         }
     }
     CHECK(compared == 9 && recomputing >= 5, "%u plans, %u recompute", compared, recomputing);
+    struct remat_program *program =
+        plan_compile(ctx, &arena, graph, &requests[1 + PLAN_BUDGETS], 64);
+    ranks_run(ctx, program, &(struct ranks_settings){.steps = 2, .guard = true}, results);
+    for (uint32_t r = 0; r < ranks; r++)
+        CHECK(ranks_equal(&first, &results[r], 2), "%s: rank %u with guards: %s", model->preset, r,
+              results[r].message);
     remat_arena_release(&arena);
 }
 
@@ -279,6 +286,36 @@ static void test_levels(remat_context *ctx, const struct model *model)
     release_captured(parts);
     release_captured(twice);
     remat_arena_release(&arena);
+}
+
+/* --- evaluation alone --- */
+
+static void test_evaluation(remat_context *ctx)
+{
+    static const struct {
+        uint32_t ranks, microbatches;
+    } ways[] = {{1, 4}, {4, 1}, {2, 2}};
+    const struct model model = {"gpt2-tiny", REMAT_F32, 0};
+    const struct remat_policy_settings none = {0};
+    struct ranks_result results[3][RANKS_MAX];
+    for (uint32_t k = 0; k < 3; k++) {
+        struct remat_arena arena;
+        struct remat_program *program;
+        remat_arena_init(&arena, ctx);
+        struct remat_graph *graph =
+            make(ctx, &arena, &model, ways[k].ranks, ways[k].microbatches, 8, true);
+        MUST_OK(ctx, harness_compile(ctx, &arena, graph, &none, 0, 0, &program));
+        ranks_run(ctx, program, &(struct ranks_settings){0}, results[k]);
+        CHECK(program->base_step_ns == program->step_ns, "nothing is recomputed");
+        for (uint32_t r = 1; r < ways[k].ranks; r++)
+            CHECK(results[k][r].evaluated == results[k][0].evaluated, "rank %u", r);
+        remat_arena_release(&arena);
+    }
+    float one = results[0][0].evaluated;
+    CHECK(isfinite(one) && one > 1 && results[1][0].evaluated == one &&
+              fabsf(results[2][0].evaluated - one) <= 3 * FLT_EPSILON * one,
+          "%.9g, %.9g, %.9g", (double)one, (double)results[1][0].evaluated,
+          (double)results[2][0].evaluated);
 }
 
 /* --- planted faults --- */
@@ -425,6 +462,7 @@ int main(int argc, char **argv)
         test_all(ctx);
         test_plans(ctx, &f32, 4);
         test_plans(ctx, &bf16, 2);
+        test_evaluation(ctx);
         test_faults(ctx);
     }
     test_model(ctx, &clipped, 2);

@@ -68,6 +68,8 @@ COMMANDS = [
              outputs={"m.plan": "same", "cuda": "folder"}),
     compile_("profile", "--profile", "profile.json", "--bind", "batch=auto:1..2", "--budget", "140MB", "-o", "m.plan",
              outputs={"m.plan": "same"}),
+    compile_("ranks", "--mesh", "dp=2", "--bind", "batch=4", "--microbatches", "2", "-o", "m.plan",
+             outputs={"m.plan": "same"}),
     compile_("passes", "--print-after", "autodiff", "-o", "m.plan", outputs={"m.plan": "same"}),
     Command("dump", "dump", ["in.plan"]),
     Command("dump json", "dump", ["in.plan", "--format", "json", "-o", "d.json"], {"d.json": "same"}),
@@ -95,6 +97,9 @@ COMMANDS = [
                  "g.safetensors": "same"}),
     Command("run threads", "run", ["in.plan", "--text", "text.txt", "-j", "3", "--device", "cpu", "--steps", "2"]),
     run("eval", "--steps", "2", "--eval", "--trace", "t.json", outputs={"t.json": "json"}),
+    Command("run ranks", "run", ["ranks.plan", "--text", "text.txt", "-j", "1", "--steps", "2", "--hash", "--init",
+                                 "in.safetensors", "--report", "r.json", "--save-weights", "w.safetensors"],
+            {"r.json": "json", "w.safetensors": "same"}),
 ]
 
 
@@ -166,6 +171,7 @@ class Workplace:
             json.dump({"schema": "remat-problem/1", "nodes": nodes}, file)
         self.must("graph", "mlp-tiny", "-o", "m.fbs")
         self.must("compile", "m.fbs", "-o", "in.plan")
+        self.must("compile", "m.fbs", "--mesh", "dp=3", "--bind", "batch=3", "-o", "ranks.plan")
         self.must("run", "in.plan", "--text", "text.txt", "-j", "1", "--steps", "3", "--profile", "profile.json",
                   "--save-weights", "in.safetensors")
 

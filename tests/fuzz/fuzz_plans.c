@@ -35,22 +35,33 @@
 static const struct seed {
     const char *preset;
     struct remat_model_settings sizes;
-    uint32_t microbatches;
+    uint32_t ranks, microbatches;
     const char *policy; /* of named_policies */
 } seeds[] = {
-    {"gpt2-tiny", {SIZES}, 1, "none"},
-    {"gpt2-tiny", {SIZES, .dropout = 0.1, .optimizer.clip_norm = 1}, 2, "block 1"},
-    {"gpt2-tiny", {SIZES, .dtype = REMAT_BF16, .written_out = true, .dropout = 0.1}, 1, "block 1"},
-    {"llama-tiny", {SIZES, .kv_heads = 1, .hidden = 12}, 1, "block 1"},
+    {"gpt2-tiny", {SIZES}, 1, 1, "none"},
+    {"gpt2-tiny", {SIZES, .dropout = 0.1, .optimizer.clip_norm = 1}, 1, 2, "block 1"},
+    {"gpt2-tiny",
+     {SIZES, .dtype = REMAT_BF16, .written_out = true, .dropout = 0.1},
+     1,
+     1,
+     "block 1"},
+    {"llama-tiny", {SIZES, .kv_heads = 1, .hidden = 12}, 1, 1, "block 1"},
     {"llama-tiny",
      {SIZES, .kv_heads = 1, .hidden = 12, .dtype = REMAT_BF16,
       .optimizer.kind = REMAT_OPTIMIZER_SGD},
+     1,
      2,
      "none"},
-    {"bert-tiny", {SIZES, .written_out = true}, 1, "none"},
-    {"bert-tiny", {SIZES, .dtype = REMAT_BF16, .dropout = 0.1}, 1, "block 1"},
-    {"encdec-tiny", {SIZES, .source_seq = 4, .optimizer.clip_norm = 1}, 1, "block 1"},
-    {"encdec-tiny", {SIZES, .source_seq = 4, .dtype = REMAT_BF16, .forward_only = true}, 1, "none"},
+    {"bert-tiny", {SIZES, .written_out = true}, 1, 1, "none"},
+    {"bert-tiny", {SIZES, .dtype = REMAT_BF16, .dropout = 0.1}, 1, 1, "block 1"},
+    {"encdec-tiny", {SIZES, .source_seq = 4, .optimizer.clip_norm = 1}, 1, 1, "block 1"},
+    {"encdec-tiny",
+     {SIZES, .source_seq = 4, .dtype = REMAT_BF16, .forward_only = true},
+     1,
+     1,
+     "none"},
+    {"gpt2-tiny", {SIZES, .dtype = REMAT_BF16, .dropout = 0.1}, 3, 1, "block 1"},
+    {"bert-tiny", {SIZES, .dropout = 0.1, .optimizer.clip_norm = 1}, 4, 2, "none"},
     /* The wide one, last: rows of logits and of the table that the CPU device divides. */
     {"gpt2-tiny",
      {.layers = 1,
@@ -62,6 +73,7 @@ static const struct seed {
       .seq = 2,
       .dtype = REMAT_BF16,
       .optimizer.kind = REMAT_OPTIMIZER_SGD},
+     1,
      1,
      "none"},
 };
@@ -175,6 +187,8 @@ static const struct field {
     OF(entries, entry_count, struct remat_entry, call_begin, 1, INDEX),
     OF(entries, entry_count, struct remat_entry, call_end, 1, INDEX),
     OF(tensors, tensor_count, struct remat_tensor, value, 1, INDEX),
+    OF(mesh, mesh_count, struct remat_mesh_axis, size, 1, INDEX),
+    OF(mesh, mesh_count, struct remat_mesh_axis, tensor, 1, INDEX),
     {offsetof(struct remat_program, parameters), offsetof(struct remat_program, parameter_count),
      sizeof(double), 0, sizeof(double), 1, REAL},
     HEAD(arena_bytes),
@@ -544,6 +558,31 @@ static void write_inputs(struct mutant *m, char *arena)
     }
 }
 
+static uint64_t part_length(const remat_transfer *t, uint32_t position)
+{
+    uint64_t begin = position * t->part_bytes, end = begin + t->part_bytes;
+    end = end < t->whole_bytes ? end : t->whole_bytes;
+    return end > begin ? end - begin : 0;
+}
+
+/* As if all ranks had what this one has. */
+static remat_status echo_exchange(void *user, const remat_transfer *t, char *message)
+{
+    (void)user, (void)message;
+    const char *part = (const char *)t->from + t->position * t->part_bytes;
+    for (uint32_t q = 0; q < t->size && part_length(t, t->position); q++)
+        memcpy((char *)t->to + q * t->part_bytes, part, part_length(t, t->position));
+    return REMAT_OK;
+}
+
+static remat_status echo_gather(void *user, const remat_transfer *t, char *message)
+{
+    (void)user, (void)message;
+    for (uint32_t q = 0; q < t->size && part_length(t, q); q++)
+        memcpy((char *)t->to + q * t->part_bytes, t->from, part_length(t, q));
+    return REMAT_OK;
+}
+
 struct tally {
     uint64_t mutations, accepted, run, wide, refused, failed;
 };
@@ -556,6 +595,13 @@ static void execute(remat_context *ctx, struct mutant *m, struct tally *tally)
     remat_session_params_init(&params);
     params.threads = below(m, 64) ? 1 : 2;
     bool guarded = below(m, GUARD_EVERY) == 0, at_end = below(m, 2);
+    uint32_t ranks = remat_program_ranks(m->program);
+    const remat_engine engine = {.struct_size = sizeof engine,
+                                 .rank = (uint32_t)below(m, ranks),
+                                 .ranks = ranks,
+                                 .exchange = echo_exchange,
+                                 .gather = echo_gather};
+    params.engine = &engine;
     remat_status st = REMAT_OK;
     params.memory = room;
     params.memory_bytes = ROOM;
@@ -626,6 +672,8 @@ static struct remat_program *compile(remat_context *ctx, struct remat_arena *are
     while (strcmp(named_policies[policy].name, seed->policy) != 0)
         policy++;
     graph->microbatches = seed->microbatches;
+    if (seed->ranks > 1)
+        graph->mesh = (struct remat_mesh){1, {{"dp", seed->ranks}}};
     MUST_OK(ctx,
             harness_compile(ctx, arena, graph, &named_policies[policy].settings, 0, 0, &program));
     program->cuda = (struct remat_cuda_code){0};

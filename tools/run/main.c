@@ -3,8 +3,8 @@
 #include "init.h"
 #include "train.h"
 
+#include <sched.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define CLI_OPTIONS "run.def"
 #include "option_table.h"
@@ -88,8 +88,10 @@ static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *
 /* Of each rank, where it is not given: its share of the cores. */
 static uint32_t share_of_cores(uint32_t ranks)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores > (long)ranks ? (uint32_t)cores / ranks : 1;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    uint32_t cores = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
+    return cores > ranks ? cores / ranks : 1;
 }
 
 static remat_status create_session(remat_context *ctx, const struct cli_arguments *args,

@@ -149,11 +149,10 @@ remat_status ranks_start(struct ranks *ranks, const struct train_model *model,
     ranks->model = model;
     ranks->settings = settings;
     ranks->text = text;
-    for (uint32_t r = 1; r < ranks->count; r++) {
+    for (uint32_t r = 1; r < ranks->count; r++)
         if (!start_thread(&ranks->ranks[r]))
             return cli_error(ranks->ctx, REMAT_ERROR_MEMORY,
-                             "rank %" PRIu32 ": no more threads can be started", r);
-    }
+                             "out of memory, or of threads: cannot start rank %" PRIu32, r);
     return REMAT_OK;
 }
 

@@ -98,7 +98,7 @@ static const struct rule_test cases[] = {
      {.recompute_granularity = "full", .distribute_saved_activations = true}},
     {"distribute_on_one_rank",
      NULL,
-     "there is one rank",
+     "of which there is one",
      {.recompute_granularity = "full",
       .recompute_method = "block",
       .distribute_saved_activations = true}},

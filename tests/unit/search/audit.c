@@ -221,6 +221,9 @@ static bool count_flops(const struct auditor *a, uint64_t *out)
     case REMAT_KERNEL_pad:
     case REMAT_KERNEL_batch_slice:
     case REMAT_KERNEL_advance:
+    case REMAT_KERNEL_part_number:
+    case REMAT_KERNEL_exchange:
+    case REMAT_KERNEL_gather:
     case REMAT_KERNEL_fill:
     case REMAT_KERNEL_rope_table:
     case REMAT_KERNEL_fill_normal:
