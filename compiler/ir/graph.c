@@ -203,9 +203,11 @@ remat_value remat_graph_add_value(struct remat_arena *arena, struct remat_graph 
     return (remat_value){graph->value_count++};
 }
 
-static void copy_attributes(struct remat_arena *arena, struct remat_node_info *node)
+static void copy_lists(struct remat_arena *arena, struct remat_node_info *node)
 {
     struct remat_attribute *copy = NULL;
+    DUPLICATE(arena, node->inputs, node->input_count);
+    DUPLICATE(arena, node->outputs, node->output_count);
     if (node->attribute_count)
         copy = remat_copy(arena, node->attributes, node->attribute_count, sizeof *copy);
     for (uint32_t a = 0; a < node->attribute_count; a++)
@@ -238,9 +240,7 @@ remat_node remat_graph_add_node(struct remat_arena *arena, struct remat_graph *g
                                 const struct remat_node_info *info)
 {
     struct remat_node_info node = *info;
-    DUPLICATE(arena, node.inputs, node.input_count);
-    DUPLICATE(arena, node.outputs, node.output_count);
-    copy_attributes(arena, &node);
+    copy_lists(arena, &node);
     return remat_graph_append_node(arena, graph, &node);
 }
 
@@ -259,58 +259,21 @@ struct remat_graph *remat_graph_copy(struct remat_arena *arena, const struct rem
     return copy;
 }
 
-static void copy_strings(struct remat_arena *arena, struct remat_graph *graph)
-{
-    size_t bytes = 0;
-    char *text;
-    for (uint32_t v = 0; v < graph->value_count; v++)
-        bytes += strlen(graph->values[v].name) + 1;
-    REMAT_NEW(arena, text, bytes);
-    for (uint32_t v = 0; v < graph->value_count; v++) {
-        size_t length = strlen(graph->values[v].name) + 1;
-        graph->values[v].name = memcpy(text, graph->values[v].name, length);
-        text += length;
-    }
-    for (uint32_t s = 0; s < graph->scope_count; s++) {
-        struct remat_scope *scope = &graph->scopes[s];
-        DUPLICATE(arena, scope->path, strlen(scope->path) + 1);
-        if (scope->stack)
-            DUPLICATE(arena, scope->stack, strlen(scope->stack) + 1);
-    }
-    DUPLICATE(arena, graph->name, strlen(graph->name) + 1);
-}
-
-/* A copy at *to, which moves on. */
-static const remat_value *copy_ids(remat_value **to, const remat_value *from, uint32_t count)
-{
-    remat_value *copy = *to;
-    if (count)
-        memcpy(copy, from, count * sizeof *copy);
-    *to += count;
-    return copy;
-}
-
-static void copy_lists(struct remat_arena *arena, struct remat_graph *graph)
-{
-    size_t count = 0;
-    remat_value *ids;
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        count += (size_t)graph->nodes[n].input_count + graph->nodes[n].output_count;
-    REMAT_NEW(arena, ids, count);
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        struct remat_node_info *node = &graph->nodes[n];
-        node->inputs = copy_ids(&ids, node->inputs, node->input_count);
-        node->outputs = copy_ids(&ids, node->outputs, node->output_count);
-        copy_attributes(arena, node);
-    }
-}
-
 struct remat_graph *remat_graph_deep_copy(struct remat_arena *arena,
                                           const struct remat_graph *graph)
 {
     struct remat_graph *out = remat_graph_copy(arena, graph);
-    copy_strings(arena, out);
-    copy_lists(arena, out);
+    DUPLICATE(arena, out->name, strlen(out->name) + 1);
+    for (uint32_t v = 0; v < out->value_count; v++)
+        DUPLICATE(arena, out->values[v].name, strlen(out->values[v].name) + 1);
+    for (uint32_t s = 0; s < out->scope_count; s++) {
+        struct remat_scope *scope = &out->scopes[s];
+        DUPLICATE(arena, scope->path, strlen(scope->path) + 1);
+        if (scope->stack)
+            DUPLICATE(arena, scope->stack, strlen(scope->stack) + 1);
+    }
+    for (uint32_t n = 0; n < out->node_count; n++)
+        copy_lists(arena, &out->nodes[n]);
     return out;
 }
 

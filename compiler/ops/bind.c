@@ -49,47 +49,22 @@ static remat_status bind_value(remat_context *ctx, const struct remat_graph *gra
     return REMAT_OK;
 }
 
-static bool has_symbols(const struct remat_attribute *attribute)
-{
-    for (uint32_t k = 0; k < attribute->count; k++)
-        if (remat_is_symbol(attribute->ints[k]))
-            return true;
-    return remat_is_symbol(attribute->i);
-}
-
-static remat_status bind_attribute(remat_context *ctx, struct remat_arena *arena,
-                                   const struct remat_graph *graph, const char *node,
-                                   struct remat_attribute *attribute)
-{
-    static const char where[] = "node \"%.200s\": element %u of attribute \"%.60s\"";
-    int64_t *ints;
-    if (!bind_number(graph, &attribute->i))
-        return fail_unbound(ctx, graph, attribute->i, where, node, 0, attribute->key);
-    REMAT_NEW(arena, ints, attribute->count);
-    for (uint32_t k = 0; k < attribute->count; k++) {
-        ints[k] = attribute->ints[k];
-        if (!bind_number(graph, &ints[k]))
-            return fail_unbound(ctx, graph, ints[k], where, node, k, attribute->key);
-    }
-    attribute->ints = ints;
-    return REMAT_OK;
-}
-
-/* Attributes are shared with the unbound graph as long as they have no symbols. */
 static remat_status bind_node(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_node_info *node)
 {
-    struct remat_attribute *bound = NULL;
+    static const char where[] = "node \"%.200s\": element %u of attribute \"%.60s\"";
     const char *name = node->output_count ? graph->values[node->outputs[0].i].name : "";
+    struct remat_attribute *bound =
+        remat_copy(arena, node->attributes, node->attribute_count, sizeof *bound);
+    node->attributes = bound;
     for (uint32_t a = 0; a < node->attribute_count; a++) {
-        if (!has_symbols(&node->attributes[a]))
-            continue;
-        if (!bound) {
-            REMAT_NEW(arena, bound, node->attribute_count);
-            memcpy(bound, node->attributes, node->attribute_count * sizeof *bound);
-            node->attributes = bound;
-        }
-        REMAT_CHECK(bind_attribute(ctx, arena, graph, name, &bound[a]));
+        int64_t *ints = remat_copy(arena, bound[a].ints, bound[a].count, sizeof *ints);
+        if (!bind_number(graph, &bound[a].i))
+            return fail_unbound(ctx, graph, bound[a].i, where, name, 0, bound[a].key);
+        for (uint32_t k = 0; k < bound[a].count; k++)
+            if (!bind_number(graph, &ints[k]))
+                return fail_unbound(ctx, graph, ints[k], where, name, k, bound[a].key);
+        bound[a].ints = ints;
     }
     return REMAT_OK;
 }

@@ -3,6 +3,7 @@
  * it follows versions: once a node has updated a value in place, nobody may read the old one. A
  * flag has no versions, so nobody may read it but those that set it. */
 #include "family.h"
+#include "index.h"
 
 #include <math.h>
 
@@ -73,23 +74,18 @@ static bool is_clone(const struct remat_graph *graph, const struct remat_value_i
     return value->node != REMAT_NONE && graph->nodes[value->node].instance > 0;
 }
 
-/* By a hash table with linear probing, at most half full. */
 static remat_status check_names(struct verifier *v)
 {
     const struct remat_value_info *values = v->graph->values;
-    size_t slot_count = 16;
-    uint32_t *slots; /* value + 1; 0: empty */
-    while (slot_count < 2 * (size_t)v->graph->value_count)
-        slot_count *= 2;
-    REMAT_NEW(v->scratch, slots, slot_count);
-    for (uint32_t i = 0; i < v->graph->value_count; i++) {
+    struct remat_index names = {0};
+    for (uint32_t i = 0, other; i < v->graph->value_count; i++) {
         if (is_clone(v->graph, &values[i]))
             continue;
-        size_t s = remat_hash_string(values[i].name, 0) & (slot_count - 1);
-        for (; slots[s]; s = (s + 1) & (slot_count - 1))
-            if (strcmp(values[slots[s] - 1].name, values[i].name) == 0)
+        uint64_t hash = remat_hash_string(values[i].name, 0);
+        for (size_t at = 0; (other = remat_index_find(&names, hash, &at)) != REMAT_NONE;)
+            if (strcmp(values[other].name, values[i].name) == 0)
                 return INVALID(v->ctx, "two values are named \"%.200s\"", values[i].name);
-        slots[s] = i + 1;
+        remat_index_add(v->scratch, &names, hash, i);
     }
     return REMAT_OK;
 }

@@ -230,69 +230,53 @@ remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark)
     return remat_lex_accept(lexer, mark) ? REMAT_OK : remat_lex_expected(lexer, what);
 }
 
-/* The token as a terminated string for strtoll and strtod; false when it is no plain number. */
-static bool number_text(const struct remat_token *token, const char *accepted,
-                        char out[NUMBER_BYTES])
+enum number { NO_NUMBER, INTEGER, FLOAT };
+
+/* How the token is written, and its text for strtoll and strtod. */
+static enum number number_of(const struct remat_token *token, char out[NUMBER_BYTES])
 {
-    if (token->kind != REMAT_TOKEN_NUMBER || token->length >= NUMBER_BYTES)
-        return false;
+    if ((token->kind != REMAT_TOKEN_NUMBER && token->kind != REMAT_TOKEN_WORD) ||
+        token->length >= NUMBER_BYTES)
+        return NO_NUMBER;
     memcpy(out, token->text, token->length);
     out[token->length] = 0;
-    return strspn(out, accepted) == token->length;
+    if (strcmp(out, "inf") == 0 || strcmp(out, "-inf") == 0 || strcmp(out, "nan") == 0)
+        return FLOAT;
+    if (token->kind == REMAT_TOKEN_WORD || out[strspn(out, "0123456789+-.eE")])
+        return NO_NUMBER;
+    return out[strspn(out, "0123456789-")] ? FLOAT : INTEGER;
 }
 
 remat_status remat_lex_int(struct remat_lexer *lexer, int64_t min, int64_t max, const char *what,
                            int64_t *out)
 {
-    char text[NUMBER_BYTES], *rest;
-    if (!number_text(&lexer->token, "0123456789-", text))
-        return remat_lex_expected(lexer, what);
+    char text[NUMBER_BYTES], *rest = NULL;
     errno = 0;
-    long long number = strtoll(text, &rest, 10);
-    if (*rest)
+    if (number_of(&lexer->token, text) == INTEGER)
+        *out = strtoll(text, &rest, 10);
+    if (!rest || *rest)
         return remat_lex_expected(lexer, what);
-    if (errno == ERANGE || number < min || number > max)
+    if (errno == ERANGE || *out < min || *out > max)
         return REMAT_LEX_ERROR(lexer, "%s: %s is out of range; accepted: %lld to %lld", what, text,
                                (long long)min, (long long)max);
-    *out = number;
     remat_lex(lexer);
     return REMAT_OK;
 }
 
-static bool special_float(const struct remat_lexer *lexer, double *out)
-{
-    if (remat_lex_is(lexer, "inf"))
-        *out = INFINITY;
-    else if (remat_lex_is(lexer, "-inf"))
-        *out = -INFINITY;
-    else if (remat_lex_is(lexer, "nan"))
-        *out = NAN;
-    else
-        return false;
-    return true;
-}
-
 bool remat_lex_is_float(const struct remat_lexer *lexer)
 {
-    double special;
     char text[NUMBER_BYTES];
-    return special_float(lexer, &special) ||
-           (number_text(&lexer->token, "0123456789+-.eE", text) && strpbrk(text, ".eE"));
+    return number_of(&lexer->token, text) == FLOAT;
 }
 
 remat_status remat_lex_float(struct remat_lexer *lexer, const char *what, double *out)
 {
-    char text[NUMBER_BYTES], *rest;
-    if (special_float(lexer, out)) {
-        remat_lex(lexer);
-        return REMAT_OK;
-    }
-    if (!number_text(&lexer->token, "0123456789+-.eE", text))
+    char text[NUMBER_BYTES], *rest = NULL;
+    if (number_of(&lexer->token, text) != NO_NUMBER)
+        *out = strtod(text, &rest);
+    if (!rest || *rest)
         return remat_lex_expected(lexer, what);
-    *out = strtod(text, &rest);
-    if (*rest)
-        return remat_lex_expected(lexer, what);
-    if (isinf(*out))
+    if (isinf(*out) && !strchr(text, 'i'))
         return REMAT_LEX_ERROR(lexer, "%s: %s is out of range of a double", what, text);
     remat_lex(lexer);
     return REMAT_OK;

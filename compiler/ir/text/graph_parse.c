@@ -2,6 +2,7 @@
 /* Graph text, statement by statement. */
 #include "graph_lex.h"
 #include "graph_text.h"
+#include "index.h"
 #include "ops.h"
 
 #include <math.h>
@@ -18,10 +19,7 @@ struct parser {
     struct remat_arena *arena;
     struct remat_graph *graph;
     struct remat_lexer lexer;
-    struct { /* value ids by name and instance: open addressing, REMAT_NONE is empty */
-        uint32_t *slots;
-        size_t capacity, count;
-    } names;
+    struct remat_index names;              /* value ids by name and instance */
     struct REMAT_LIST(uint32_t) instances; /* by value id */
     struct REMAT_LIST(remat_value) outputs;
     struct REMAT_LIST(struct remat_update) updates;
@@ -40,40 +38,26 @@ struct result { /* of the node being read */
 
 /* --- names --- */
 
-static uint32_t *find_slot(const struct parser *p, const char *name, uint32_t instance)
+/* REMAT_NO_VALUE where none has the name. */
+static remat_value find(const struct parser *p, const char *name, uint32_t instance)
 {
-    size_t mask = p->names.capacity - 1;
-    size_t at = (size_t)remat_hash_string(name, instance) & mask;
-    for (;; at = (at + 1) & mask) {
-        uint32_t *slot = &p->names.slots[at];
-        if (remat_is_none(*slot) || (p->instances.items[*slot] == instance &&
-                                     strcmp(p->graph->values[*slot].name, name) == 0))
-            return slot;
-    }
-}
-
-static void grow_names(struct parser *p)
-{
-    size_t capacity = p->names.capacity ? p->names.capacity * 2 : 256;
-    REMAT_NEW(p->arena, p->names.slots, capacity);
-    memset(p->names.slots, 0xff, capacity * sizeof *p->names.slots);
-    p->names.capacity = capacity;
-    for (uint32_t v = 0; v < p->names.count; v++)
-        *find_slot(p, p->graph->values[v].name, p->instances.items[v]) = v;
+    remat_value v;
+    uint64_t hash = remat_hash_string(name, instance);
+    for (size_t at = 0; (v.i = remat_index_find(&p->names, hash, &at)) != REMAT_NONE;)
+        if (p->instances.items[v.i] == instance && strcmp(p->graph->values[v.i].name, name) == 0)
+            break;
+    return v;
 }
 
 /* Adds a value under its name. */
 static remat_status define(struct parser *p, const struct result *result, remat_value *out)
 {
-    if (p->names.count * 2 >= p->names.capacity)
-        grow_names(p);
-    uint32_t *slot = find_slot(p, result->info.name, result->instance);
-    if (!remat_is_none(*slot))
-        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is defined already", result->info.name);
+    const char *name = result->info.name;
+    if (!remat_is_none(find(p, name, result->instance).i))
+        return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is defined already", name);
     *out = remat_graph_add_value(p->arena, p->graph, &result->info);
     REMAT_PUSH(p->arena, &p->instances, result->instance);
-    *slot = out->i;
-    p->names.count++;
+    remat_index_add(p->arena, &p->names, remat_hash_string(name, result->instance), out->i);
     return REMAT_OK;
 }
 
@@ -83,11 +67,10 @@ static remat_status parse_use(struct parser *p, const char *what, remat_value *o
     const struct remat_token *token = &p->lexer.token;
     if (token->kind != REMAT_TOKEN_VALUE)
         return remat_lex_expected(&p->lexer, what);
-    uint32_t *slot = p->names.capacity ? find_slot(p, token->text, token->instance) : NULL;
-    if (!slot || remat_is_none(*slot))
+    *out = find(p, token->text, token->instance);
+    if (remat_is_none(out->i))
         return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is not defined before this use",
                                token->text);
-    *out = (remat_value){*slot};
     remat_lex(&p->lexer);
     return REMAT_OK;
 }
@@ -123,21 +106,18 @@ static remat_status parse_int(struct parser *p, int64_t min, const char *what, i
 
 /* --- types --- */
 
-static remat_status parse_dims(struct parser *p, struct remat_value_info *info)
+/* Reads "[N, ...]", at most `most` of them, which are `items` and each `what`. */
+static remat_status parse_ints(struct parser *p, int64_t min, uint32_t most, const char *items,
+                               const char *what, int64_t *out, uint32_t *out_count)
 {
-    uint64_t bytes = remat_dtype_bytes(info->dtype);
+    *out_count = 0;
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
     if (remat_lex_accept(&p->lexer, "]"))
         return REMAT_OK;
     do {
-        if (info->shape.rank == REMAT_RANK_MAX)
-            return REMAT_LEX_ERROR(&p->lexer, "more than %d axes", REMAT_RANK_MAX);
-        int64_t *dim = &info->shape.dims[info->shape.rank++];
-        REMAT_CHECK(parse_int(p, 1, "a dimension", dim));
-        if (!remat_is_symbol(*dim) &&
-            (!remat_mul_u64(bytes, (uint64_t)*dim, &bytes) || bytes > INT64_MAX))
-            return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes",
-                                   info->name);
+        if (*out_count == most)
+            return REMAT_LEX_ERROR(&p->lexer, "more than %u %s", most, items);
+        REMAT_CHECK(parse_int(p, min, what, &out[(*out_count)++]));
     } while (remat_lex_accept(&p->lexer, ","));
     return remat_lex_expect_mark(&p->lexer, "]");
 }
@@ -151,7 +131,15 @@ static remat_status parse_type(struct parser *p, struct remat_value_info *info)
         !remat_dtype_parse(token->text, token->length, &info->dtype))
         return remat_lex_expected(&p->lexer, "an element type");
     remat_lex(&p->lexer);
-    return parse_dims(p, info);
+    REMAT_CHECK(parse_ints(p, 1, REMAT_RANK_MAX, "axes", "a dimension", info->shape.dims,
+                           &info->shape.rank));
+    uint64_t bytes = remat_dtype_bytes(info->dtype);
+    for (uint32_t d = 0; d < info->shape.rank; d++)
+        if (!remat_is_symbol(info->shape.dims[d]) &&
+            (!remat_mul_u64(bytes, (uint64_t)info->shape.dims[d], &bytes) || bytes > INT64_MAX))
+            return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes",
+                                   info->name);
+    return REMAT_OK;
 }
 
 /* Reads "pin save" or "pin recompute", if it is there. */
@@ -179,22 +167,6 @@ static bool parse_word(const struct remat_lexer *lexer, const char *(*word)(uint
 
 /* --- nodes --- */
 
-static remat_status parse_ints(struct parser *p, struct remat_attribute *attribute,
-                               int64_t ints[INTS_MAX])
-{
-    attribute->kind = REMAT_ATTRIBUTE_INTS;
-    attribute->ints = ints;
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
-    if (remat_lex_accept(&p->lexer, "]"))
-        return REMAT_OK;
-    do {
-        if (attribute->count == INTS_MAX)
-            return REMAT_LEX_ERROR(&p->lexer, "more than %d integers in a list", INTS_MAX);
-        REMAT_CHECK(parse_int(p, REMAT_INTEGER_MIN, "an integer", &ints[attribute->count++]));
-    } while (remat_lex_accept(&p->lexer, ","));
-    return remat_lex_expect_mark(&p->lexer, "]");
-}
-
 static remat_status parse_attribute(struct parser *p, struct remat_attribute *attribute,
                                     int64_t ints[INTS_MAX])
 {
@@ -205,8 +177,12 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
     attribute->key = remat_string(p->arena, token->text, token->length);
     remat_lex(&p->lexer);
     REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
-    if (remat_lex_is(&p->lexer, "["))
-        return parse_ints(p, attribute, ints);
+    if (remat_lex_is(&p->lexer, "[")) {
+        attribute->kind = REMAT_ATTRIBUTE_INTS;
+        attribute->ints = ints;
+        return parse_ints(p, REMAT_INTEGER_MIN, INTS_MAX, "integers in a list", "an integer", ints,
+                          &attribute->count);
+    }
     if (remat_lex_is_float(&p->lexer)) {
         attribute->kind = REMAT_ATTRIBUTE_FLOAT;
         return remat_lex_float(&p->lexer, "a number", &attribute->f);
@@ -325,7 +301,6 @@ static remat_status parse_node(struct parser *p)
     for (uint32_t k = 0; k < node.output_count; k++)
         REMAT_CHECK(define(p, &results[k], &outputs[k]));
     remat_graph_add_node(p->arena, p->graph, &node);
-    return REMAT_OK;
     return REMAT_OK;
 }
 
