@@ -54,25 +54,19 @@ static remat_status check(const struct cuda_source *s, const struct attention *a
                           uint32_t alignment)
 {
     if (a->head_size > HEAD_SIZE_MAX)
-        return remat_error(
-            s->ctx, REMAT_ERROR_INVALID,
-            "command \"%s\": CUDA text has attention with heads of at most %d elements, not "
-            "of %llu",
-            s->command->name, HEAD_SIZE_MAX, (unsigned long long)a->head_size);
+        return CUDA_INVALID(
+            s, "CUDA text has attention with heads of at most %d elements, not of %llu",
+            HEAD_SIZE_MAX, (unsigned long long)a->head_size);
     if (alignment < 4)
-        return remat_error(
-            s->ctx, REMAT_ERROR_INVALID,
-            "command \"%s\": CUDA text has no attention with rows of %llu elements of %u "
-            "bytes that are not aligned to 4 bytes",
-            s->command->name, (unsigned long long)a->head_size, a->bytes);
+        return CUDA_INVALID(s,
+                            "CUDA text has no attention with rows of %llu elements of %u bytes "
+                            "that are not aligned to 4 bytes",
+                            (unsigned long long)a->head_size, a->bytes);
     if (!(a->scale > 0) || (float)a->p >= 1.0f)
-        return remat_error(
-            s->ctx, REMAT_ERROR_INVALID,
-            "command \"%s\": CUDA text has no attention with scale %g and dropout %g",
-            s->command->name, a->scale, a->p);
+        return CUDA_INVALID(s, "CUDA text has no attention with scale %g and dropout %g", a->scale,
+                            a->p);
     if (a->queries > UINT32_MAX / 4 || a->keys > UINT32_MAX / 4 || a->heads > UINT16_MAX)
-        return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": too large for CUDA text",
-                           s->command->name);
+        return CUDA_INVALID(s, "%s", "too large for CUDA text");
     return REMAT_OK;
 }
 

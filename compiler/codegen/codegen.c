@@ -109,10 +109,9 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s)
                                        .word_begin = (uint32_t)e->words.count};
     remat_text_complete(s->out);
     if (s->blocks > INT32_MAX || (s->shape == CUDA_SORT && s->rows > INT32_MAX))
-        return remat_error(e->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": too large for CUDA text: fewer rows (--microbatches, "
-                           "--loss-chunk) avoid that",
-                           s->command->name);
+        return CUDA_INVALID(s, "%s",
+                            "too large for CUDA text: fewer rows (--microbatches, "
+                            "--loss-chunk) avoid that");
     uint64_t hash = remat_hash(s->out->items, s->out->count, 0);
     while (launch.kernel < e->hashes.count && e->hashes.items[launch.kernel] != hash)
         launch.kernel++;
@@ -125,16 +124,14 @@ static remat_status add_launch(struct emitter *e, struct cuda_source *s)
 }
 
 /* The command uses so much of the workspace, a multiple of REMAT_ALIGNMENT. */
-static remat_status use_workspace(struct emitter *e, const struct remat_command *command,
-                                  uint64_t bytes)
+static remat_status use_workspace(struct emitter *e, const struct cuda_source *s, uint64_t bytes)
 {
     uint64_t limit = e->settings->workspace_bytes;
     if (limit && bytes > limit)
-        return remat_error(
-            e->ctx, REMAT_ERROR_INVALID,
-            "command \"%s\": its sums need a workspace of %llu B, and the "
-            "target's has %llu B: a larger workspace_bytes in its description avoids that",
-            command->name, (unsigned long long)bytes, (unsigned long long)limit);
+        return CUDA_INVALID(s,
+                            "its sums need a workspace of %llu B, and the target's has %llu B: "
+                            "a larger workspace_bytes in its description avoids that",
+                            (unsigned long long)bytes, (unsigned long long)limit);
     if (bytes > e->code->workspace_bytes)
         e->code->workspace_bytes = bytes;
     return REMAT_OK;
@@ -156,12 +153,9 @@ static struct cuda_source start_source(struct emitter *e, const struct remat_com
 
 static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
 {
-    uint64_t bytes = cuda_columns_workspace_bytes(s);
     if (cuda_columns_shared_bytes(s) > REMAT_CUDA_STATIC_MAX)
-        return remat_error(e->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": too many sums of columns in one kernel of CUDA text",
-                           s->command->name);
-    REMAT_CHECK(use_workspace(e, s->command, bytes));
+        return CUDA_INVALID(s, "%s", "too many sums of columns in one kernel of CUDA text");
+    REMAT_CHECK(use_workspace(e, s, cuda_columns_workspace_bytes(s)));
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         cuda_begin_pass(s, pass);
         if (cuda_pass_is_empty(s))
@@ -309,7 +303,7 @@ static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t 
     s.shape = CUDA_SORT;
     s.width = 1;
     s.threads = REMAT_CUDA_THREADS_MAX;
-    REMAT_CHECK(use_workspace(e, s.command, (digits > 1 ? 2 : 1) * list_bytes));
+    REMAT_CHECK(use_workspace(e, &s, (digits > 1 ? 2 : 1) * list_bytes));
     for (uint32_t d = 0; d < digits; d++) {
         struct remat_cuda_word lists[] = {{REMAT_CUDA_WORKSPACE, d % 2 * list_bytes}, *ids};
         s.columns = d * digit_bits; /* the lowest bit */
@@ -425,7 +419,7 @@ static remat_status emit_attention(struct emitter *e, const struct remat_command
     add_words_of(e, command);
     if (shape != CUDA_FORWARD) {
         add_word(e, REMAT_CUDA_WORKSPACE, 0);
-        REMAT_CHECK(use_workspace(e, command, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
+        REMAT_CHECK(use_workspace(e, &s, remat_align_up(s.columns * 4, REMAT_ALIGNMENT)));
     }
     return REMAT_OK;
 }

@@ -20,24 +20,20 @@ struct header { /* then the warnings, terminated, then the cubin */
 };
 static const char magic[8] = "RMTCUB2";
 
-static uint64_t hash_content(const char *text, const struct remat_nvrtc_options *options,
-                             uint64_t seed)
-{
-    for (uint32_t o = 0; o < options->count; o++)
-        seed = remat_hash_string(options->items[o], seed);
-    return remat_hash_string(text, seed);
-}
-
 const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
                                    const char *folder, const char *text,
                                    const struct remat_nvrtc_options *options)
 {
     int major, minor;
     remat_nvrtc_version(nvrtc, &major, &minor);
-    uint64_t seed = (uint64_t)major << 32 | (uint32_t)minor;
-    return REMAT_FORMAT(arena, "%s/%016llx%016llx.cubin", folder,
-                        (unsigned long long)hash_content(text, options, seed),
-                        (unsigned long long)hash_content(text, options, ~seed));
+    unsigned long long seed = (unsigned long long)major << 32 | (uint32_t)minor;
+    unsigned long long hashes[] = {seed, ~seed};
+    for (uint32_t h = 0; h < 2; h++) {
+        for (uint32_t o = 0; o < options->count; o++)
+            hashes[h] = remat_hash_string(options->items[o], hashes[h]);
+        hashes[h] = remat_hash_string(text, hashes[h]);
+    }
+    return REMAT_FORMAT(arena, "%s/%016llx%016llx.cubin", folder, hashes[0], hashes[1]);
 }
 
 static uint64_t hash_entry(const char *data, size_t bytes)
@@ -46,7 +42,9 @@ static uint64_t hash_entry(const char *data, size_t bytes)
     return remat_hash(data + begin, bytes - begin, 0);
 }
 
-bool remat_cubin_cache_read(struct remat_arena *arena, const char *path, struct remat_cubin *out)
+/* False when it is not there or damaged, which its checksum shows. What `out` points to lies in
+ * `arena`; `kernel` and `arch` are the caller's. */
+static bool read_cached(struct remat_arena *arena, const char *path, struct remat_cubin *out)
 {
     struct header header;
     char *data;
@@ -69,8 +67,9 @@ bool remat_cubin_cache_read(struct remat_arena *arena, const char *path, struct 
     return out->warnings[header.warnings_bytes - 1] == 0;
 }
 
-remat_status remat_cubin_cache_write(struct remat_arena *arena, const char *path,
-                                     const struct remat_cubin *cubin)
+/* By way of a temporary file, so that who reads sees a whole one. */
+static remat_status write_cached(struct remat_arena *arena, const char *path,
+                                 const struct remat_cubin *cubin)
 {
     struct header header = {.warnings_bytes = strlen(cubin->warnings) + 1,
                             .cubin_bytes = cubin->bytes,
@@ -141,7 +140,7 @@ static remat_status make(void *user)
     REMAT_CHECK(remat_cuda_source(&w->arena, queue->code, cubin->kernel, &text));
     if (cache)
         path = remat_cubin_cache_path(&w->arena, queue->nvrtc, cache, text, &options);
-    if (path && remat_cubin_cache_read(&w->arena, path, cubin)) {
+    if (path && read_cached(&w->arena, path, cubin)) {
         w->counts.cached++;
         return REMAT_OK;
     }
@@ -149,7 +148,7 @@ static remat_status make(void *user)
                                     queue->code->kernels[cubin->kernel].key, text, cubin->arch,
                                     cubin));
     w->counts.compiled++;
-    if (path && !w->counts.unwritten && remat_cubin_cache_write(&w->arena, path, cubin) != REMAT_OK)
+    if (path && !w->counts.unwritten && write_cached(&w->arena, path, cubin) != REMAT_OK)
         w->counts.unwritten = REMAT_FORMAT(&w->arena, "%s", remat_context_message(w->ctx));
     return REMAT_OK;
 }

@@ -28,19 +28,10 @@ remat_status remat_cubins_make(remat_context *ctx, struct remat_arena *arena,
                                const struct remat_cubin_settings *settings,
                                struct remat_cuda_code *code, struct remat_cubin_counts *out);
 
-/* --- cubins on disk, one file each, known by the content that they were made of --- */
 /* The file of what this NVRTC makes of the text with the options: `folder`/HASH.cubin, the 128
  * bits being of text, options and version. */
 const char *remat_cubin_cache_path(struct remat_arena *arena, const struct remat_nvrtc *nvrtc,
                                    const char *folder, const char *text,
                                    const struct remat_nvrtc_options *options);
-
-/* False when it is not there or damaged, which its checksum shows. What `out` points to lies in
- * `arena`; `kernel` and `arch` are the caller's. */
-bool remat_cubin_cache_read(struct remat_arena *arena, const char *path, struct remat_cubin *out);
-
-/* By way of a temporary file, so that who reads sees a whole one. */
-remat_status remat_cubin_cache_write(struct remat_arena *arena, const char *path,
-                                     const struct remat_cubin *cubin);
 
 #endif

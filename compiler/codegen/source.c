@@ -24,13 +24,11 @@ static remat_status check_operand(const struct cuda_source *s, const struct rema
                  operand->dtype == REMAT_F16 || operand->dtype == CUDA_WORD16 ||
                  (operand->dtype == REMAT_I32 && !cuda_is_store(node));
     if (fixed ? operand->dtype != REMAT_I32 : !known)
-        return remat_error(s->ctx, REMAT_ERROR_INVALID, "command \"%s\": CUDA text does not %s %s",
-                           s->command->name, remat_opcode_name(node->opcode),
-                           remat_dtype_name((remat_dtype)operand->dtype));
+        return CUDA_INVALID(s, "CUDA text does not %s %s", remat_opcode_name(node->opcode),
+                            remat_dtype_name((remat_dtype)operand->dtype));
     if (!fixed && operand->rank != s->command->rank)
-        return remat_error(s->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": operand of rank %u in an index space of rank %u",
-                           s->command->name, operand->rank, s->command->rank);
+        return CUDA_INVALID(s, "operand of rank %u in an index space of rank %u", operand->rank,
+                            s->command->rank);
     return REMAT_OK;
 }
 
@@ -291,14 +289,11 @@ remat_status cuda_source_read(struct cuda_source *out, const struct remat_progra
     REMAT_CHECK(read_instructions(out, program));
     /* Up to here at most CUDA_THREADS * 8 beyond an end is computed with in 32 bits. */
     if (out->rows > UINT32_MAX - 65536 || out->columns > UINT32_MAX - 65536)
-        return remat_error(out->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": %llu rows of %llu elements are too many for CUDA text",
-                           out->command->name, (unsigned long long)out->rows,
-                           (unsigned long long)out->columns);
+        return CUDA_INVALID(out, "%llu rows of %llu elements are too many for CUDA text",
+                            (unsigned long long)out->rows, (unsigned long long)out->columns);
     if (2 + out->operand_count + out->site_count + 1 > REMAT_CUDA_WORDS_MAX)
-        return remat_error(out->ctx, REMAT_ERROR_INVALID,
-                           "command \"%s\": %u operands and %u sites are too many for CUDA text",
-                           out->command->name, out->operand_count, out->site_count);
+        return CUDA_INVALID(out, "%u operands and %u sites are too many for CUDA text",
+                            out->operand_count, out->site_count);
     assign_passes(out);
     return REMAT_OK;
 }

@@ -92,6 +92,11 @@ struct cuda_source {
     struct remat_text *out;
 };
 
+/* What CUDA text cannot express, of the command. */
+#define CUDA_INVALID(s, format, ...)                                                               \
+    remat_error((s)->ctx, REMAT_ERROR_INVALID, "command \"%s\": " format, (s)->command->name,      \
+                __VA_ARGS__)
+
 static inline uint64_t cuda_divide_up(uint64_t a, uint64_t b)
 {
     return (a + b - 1) / b;

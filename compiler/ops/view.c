@@ -125,30 +125,21 @@ bool remat_can_reshape(const struct remat_graph *graph, remat_value x, const str
 
 /* --- shapes --- */
 
-static remat_status check_dims(remat_context *ctx, const struct remat_attribute *attribute)
-{
-    if (attribute->count > REMAT_RANK_MAX)
-        return INVALID(ctx, "%u axes, at most %d are supported", attribute->count, REMAT_RANK_MAX);
-    int64_t elements = 1;
-    for (uint32_t d = 0; d < attribute->count; d++) {
-        if (attribute->ints[d] <= 0)
-            return INVALID(ctx, "axis %u has length %lld", d, (long long)attribute->ints[d]);
-        if (__builtin_mul_overflow(elements, attribute->ints[d], &elements))
-            return INVALID(ctx, "the shape is too large");
-    }
-    return REMAT_OK;
-}
-
 remat_status remat_shape_of_attribute(remat_context *ctx, const struct remat_node_info *node,
                                       struct remat_shape *out)
 {
     const struct remat_attribute *dims = remat_node_attribute(node, "shape");
-    remat_status st = check_dims(ctx, dims);
-    if (st)
-        return st;
+    int64_t elements = 1;
+    if (dims->count > REMAT_RANK_MAX)
+        return INVALID(ctx, "%u axes, at most %d are supported", dims->count, REMAT_RANK_MAX);
     *out = (struct remat_shape){dims->count, {0}};
-    for (uint32_t d = 0; d < dims->count; d++)
+    for (uint32_t d = 0; d < dims->count; d++) {
         out->dims[d] = dims->ints[d];
+        if (out->dims[d] <= 0)
+            return INVALID(ctx, "axis %u has length %lld", d, (long long)out->dims[d]);
+        if (__builtin_mul_overflow(elements, out->dims[d], &elements))
+            return INVALID(ctx, "the shape is too large");
+    }
     return REMAT_OK;
 }
 

@@ -224,10 +224,11 @@ remat_status remat_lex_expected(const struct remat_lexer *lexer, const char *wha
     return REMAT_OK;
 }
 
-remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark)
+remat_status remat_lex_expect(struct remat_lexer *lexer, const char *text)
 {
-    char what[] = {'\'', mark[0], '\'', 0};
-    return remat_lex_accept(lexer, mark) ? REMAT_OK : remat_lex_expected(lexer, what);
+    char what[16];
+    snprintf(what, sizeof what, "'%s'", text);
+    return remat_lex_accept(lexer, text) ? REMAT_OK : remat_lex_expected(lexer, what);
 }
 
 enum number { NO_NUMBER, INTEGER, FLOAT };

@@ -49,7 +49,8 @@ void remat_lex(struct remat_lexer *lexer);
 bool remat_lex_is(const struct remat_lexer *lexer, const char *text);
 /* Moves past it if it is. */
 bool remat_lex_accept(struct remat_lexer *lexer, const char *text);
-remat_status remat_lex_expect_mark(struct remat_lexer *lexer, const char *mark);
+/* The same, or fails; `text` has a few characters. */
+remat_status remat_lex_expect(struct remat_lexer *lexer, const char *text);
 /* Fails with "expected WHAT, found TOKEN". */
 remat_status remat_lex_expected(const struct remat_lexer *lexer, const char *what);
 

@@ -111,7 +111,7 @@ static remat_status parse_ints(struct parser *p, int64_t min, uint32_t most, con
                                const char *what, int64_t *out, uint32_t *out_count)
 {
     *out_count = 0;
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "["));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "["));
     if (remat_lex_accept(&p->lexer, "]"))
         return REMAT_OK;
     do {
@@ -119,13 +119,13 @@ static remat_status parse_ints(struct parser *p, int64_t min, uint32_t most, con
             return REMAT_LEX_ERROR(&p->lexer, "more than %u %s", most, items);
         REMAT_CHECK(parse_int(p, min, what, &out[(*out_count)++]));
     } while (remat_lex_accept(&p->lexer, ","));
-    return remat_lex_expect_mark(&p->lexer, "]");
+    return remat_lex_expect(&p->lexer, "]");
 }
 
 /* Reads ": DTYPE[DIM, ...]". */
 static remat_status parse_type(struct parser *p, struct remat_value_info *info)
 {
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, ":"));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, ":"));
     const struct remat_token *token = &p->lexer.token;
     if (token->kind != REMAT_TOKEN_WORD ||
         !remat_dtype_parse(token->text, token->length, &info->dtype))
@@ -153,12 +153,12 @@ static remat_status parse_pin(struct parser *p, struct remat_value_info *info)
     return info->pin ? REMAT_OK : remat_lex_expected(&p->lexer, "save or recompute");
 }
 
-/* Which of `count` words the token is; it is not read. */
-static bool parse_word(const struct remat_lexer *lexer, const char *(*word)(uint32_t),
-                       uint32_t count, uint8_t *out)
+/* Which of `count` words the token is; moves past it if it is one. */
+static bool parse_word(struct remat_lexer *lexer, const char *(*word)(uint32_t), uint32_t count,
+                       uint8_t *out)
 {
     for (uint32_t k = 0; k < count; k++)
-        if (remat_lex_is(lexer, word(k))) {
+        if (remat_lex_accept(lexer, word(k))) {
             *out = (uint8_t)k;
             return true;
         }
@@ -176,7 +176,7 @@ static remat_status parse_attribute(struct parser *p, struct remat_attribute *at
         return remat_lex_expected(&p->lexer, "an attribute");
     attribute->key = remat_string(p->arena, token->text, token->length);
     remat_lex(&p->lexer);
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "="));
     if (remat_lex_is(&p->lexer, "[")) {
         attribute->kind = REMAT_ATTRIBUTE_INTS;
         attribute->ints = ints;
@@ -207,7 +207,7 @@ static remat_status parse_attributes(struct parser *p, struct attributes *out)
                 return REMAT_LEX_ERROR(&p->lexer, "attribute %.60s is given twice", attribute->key);
         out->count++;
     } while (remat_lex_accept(&p->lexer, ","));
-    return remat_lex_expect_mark(&p->lexer, "}");
+    return remat_lex_expect(&p->lexer, "}");
 }
 
 static remat_status parse_op(struct parser *p, uint16_t *out)
@@ -243,14 +243,12 @@ static remat_status parse_clauses(struct parser *p, struct remat_node_info *node
         return remat_lex_expected(&p->lexer, "an input, attributes or 'phase'");
     if (!parse_word(&p->lexer, remat_phase_name, REMAT_PHASE_COUNT, &node->phase))
         return remat_lex_expected(&p->lexer, "a phase");
-    remat_lex(&p->lexer);
     REMAT_CHECK(parse_scope(p, &node->scope));
     node->origin_group = REMAT_NONE;
     if (remat_lex_accept(&p->lexer, "origin")) {
         int64_t group;
         REMAT_CHECK(parse_op(p, &node->origin));
-        if (!remat_lex_accept(&p->lexer, "group"))
-            return remat_lex_expected(&p->lexer, "'group'");
+        REMAT_CHECK(remat_lex_expect(&p->lexer, "group"));
         REMAT_CHECK(remat_lex_int(&p->lexer, 0, REMAT_NONE - 1, "a group", &group));
         node->origin_group = (uint32_t)group;
     }
@@ -270,8 +268,7 @@ static remat_status parse_results(struct parser *p, struct result *results, uint
                                    results[0].instance, result->instance);
         REMAT_CHECK(parse_type(p, &result->info));
         result->info.role = REMAT_ROLE_ACTIVATION;
-        if (parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &result->info.role))
-            remat_lex(&p->lexer);
+        (void)parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &result->info.role);
         REMAT_CHECK(parse_pin(p, &result->info));
     } while (remat_lex_accept(&p->lexer, ","));
     return REMAT_OK;
@@ -286,7 +283,7 @@ static remat_status parse_node(struct parser *p)
     struct remat_node_info node = {.inputs = inputs, .outputs = outputs};
 
     REMAT_CHECK(parse_results(p, results, &node.output_count));
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "="));
     REMAT_CHECK(parse_op(p, &node.op));
     while (p->lexer.token.kind == REMAT_TOKEN_VALUE) {
         if (node.input_count == INPUTS_MAX)
@@ -315,13 +312,13 @@ static remat_status parse_initializer(struct parser *p, struct remat_value_info 
     if (constant == normal)
         return remat_lex_expected(&p->lexer, "constant or normal");
     info->initializer = constant ? REMAT_INIT_CONSTANT : REMAT_INIT_NORMAL;
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "("));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "("));
     REMAT_CHECK(remat_lex_float(&p->lexer, "a number", &info->init_mean));
     if (normal) {
-        REMAT_CHECK(remat_lex_expect_mark(&p->lexer, ","));
+        REMAT_CHECK(remat_lex_expect(&p->lexer, ","));
         REMAT_CHECK(remat_lex_float(&p->lexer, "a number", &info->init_std));
     }
-    return remat_lex_expect_mark(&p->lexer, ")");
+    return remat_lex_expect(&p->lexer, ")");
 }
 
 /* After ROLE NAME. */
@@ -403,7 +400,7 @@ static remat_status parse_update(struct parser *p)
 {
     struct remat_update update;
     REMAT_CHECK(parse_use(p, "a state", &update.state));
-    REMAT_CHECK(remat_lex_expect_mark(&p->lexer, "="));
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "="));
     REMAT_CHECK(parse_use(p, "a value", &update.value));
     REMAT_PUSH(p->arena, &p->updates, update);
     return REMAT_OK;
@@ -430,10 +427,8 @@ static remat_status parse_statement(struct parser *p)
     uint8_t role;
     if (p->lexer.token.kind == REMAT_TOKEN_VALUE)
         return parse_node(p);
-    if (parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role)) {
-        remat_lex(&p->lexer);
+    if (parse_word(&p->lexer, remat_lex_role, REMAT_ROLE_COUNT, &role))
         return parse_source_or_output(p, role);
-    }
     if (remat_lex_accept(&p->lexer, "update"))
         return parse_update(p);
     if (remat_lex_accept(&p->lexer, "optimizer"))
@@ -459,8 +454,7 @@ static remat_status parse_heading(struct parser *p)
     remat_lex(&p->lexer);
     if (p->lexer.token.kind == REMAT_TOKEN_NEWLINE)
         remat_lex(&p->lexer);
-    if (!remat_lex_accept(&p->lexer, "graph"))
-        return remat_lex_expected(&p->lexer, "'graph'");
+    REMAT_CHECK(remat_lex_expect(&p->lexer, "graph"));
     if (p->lexer.token.kind != REMAT_TOKEN_STRING)
         return remat_lex_expected(&p->lexer, "a name in quotes");
     p->graph = remat_graph_create(p->arena, p->lexer.token.text);
