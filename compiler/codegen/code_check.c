@@ -129,22 +129,6 @@ static remat_status compare_cubins(remat_context *ctx, const struct remat_cuda_c
     return REMAT_OK;
 }
 
-static const char **list_architectures(struct remat_arena *arena,
-                                       const struct remat_cuda_code *code)
-{
-    uint32_t count = 0;
-    const char **out;
-    REMAT_NEW(arena, out, (size_t)code->cubin_count + 1);
-    for (uint32_t c = 0; c < code->cubin_count; c++) {
-        uint32_t a = 0;
-        while (a < count && strcmp(out[a], code->cubins[c].arch) != 0)
-            a++;
-        if (a == count)
-            out[count++] = code->cubins[c].arch;
-    }
-    return out;
-}
-
 static const char *explain_version(struct remat_arena *arena, uint32_t have, uint32_t this)
 {
     return have ? REMAT_FORMAT(arena, "NVRTC %u.%u made them, and this one is %u.%u", have / 1000,
@@ -159,15 +143,18 @@ remat_status remat_cuda_check_cubins(remat_context *ctx, struct remat_arena *are
     const struct remat_cuda_code *have = &program->cuda;
     struct remat_cuda_code want = *have;
     struct remat_cubin_counts counts;
-    const char **architectures = list_architectures(arena, have);
+    const char **architectures; /* those given twice are one */
     *incomparable = NULL;
     if (have->nvrtc_version != remat_nvrtc_number(nvrtc)) {
         *incomparable = explain_version(arena, have->nvrtc_version, remat_nvrtc_number(nvrtc));
         return REMAT_OK;
     }
-    for (const char **arch = architectures; *arch && !*incomparable; arch++)
-        if (remat_nvrtc_check(nvrtc, *arch) != REMAT_OK)
+    REMAT_NEW(arena, architectures, (size_t)have->cubin_count + 1);
+    for (uint32_t c = 0; c < have->cubin_count && !*incomparable; c++) {
+        architectures[c] = have->cubins[c].arch;
+        if (remat_nvrtc_check(nvrtc, architectures[c]) != REMAT_OK)
             *incomparable = REMAT_FORMAT(arena, "%s", remat_context_message(ctx));
+    }
     if (*incomparable)
         return REMAT_OK;
     struct remat_cubin_settings settings = {.architectures = architectures, .threads = threads};

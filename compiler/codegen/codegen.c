@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands to kernels and launches. Texts are compared, so commands that differ in counts,
  * addresses and sites only share a kernel. */
-#include "prelude.h"
 #include "source.h"
 #include "unwind.h"
 
@@ -282,16 +281,6 @@ static uint32_t embedding_width(const struct emitter *e, const struct remat_oper
     return width;
 }
 
-/* A launch with these words behind those that every launch has. */
-static remat_status add_launch_with(struct emitter *e, struct cuda_source *s,
-                                    const struct remat_cuda_word *words, uint32_t count)
-{
-    REMAT_CHECK(add_launch(e, s));
-    for (uint32_t w = 0; w < count; w++)
-        REMAT_PUSH(e->arena, &e->words, words[w]);
-    return REMAT_OK;
-}
-
 /* Sorts the tokens, s->rows, by `ids`, which become the list: two in the workspace take turns. */
 static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t table_rows,
                               struct remat_cuda_word *ids)
@@ -305,13 +294,14 @@ static remat_status emit_sort(struct emitter *e, struct cuda_source s, uint64_t 
     s.threads = REMAT_CUDA_THREADS_MAX;
     REMAT_CHECK(use_workspace(e, &s, (digits > 1 ? 2 : 1) * list_bytes));
     for (uint32_t d = 0; d < digits; d++) {
-        struct remat_cuda_word lists[] = {{REMAT_CUDA_WORKSPACE, d % 2 * list_bytes}, *ids};
         s.columns = d * digit_bits; /* the lowest bit */
         uint64_t values = (table_rows >> s.columns) + 1, most = UINT64_C(1) << digit_bits;
         cuda_write_sort(&s, table_rows, digit_bits);
         s.blocks = values < most ? values : most;
-        REMAT_CHECK(add_launch_with(e, &s, lists, 2));
-        *ids = lists[0];
+        REMAT_CHECK(add_launch(e, &s));
+        add_word(e, REMAT_CUDA_WORKSPACE, d % 2 * list_bytes);
+        add_word(e, ids->kind, ids->value);
+        *ids = (struct remat_cuda_word){REMAT_CUDA_WORKSPACE, d % 2 * list_bytes};
     }
     return REMAT_OK;
 }
@@ -336,20 +326,22 @@ static remat_status emit_embedding(struct emitter *e, const struct remat_command
     s.columns = (uint64_t)table->shape[1];
     for (uint32_t k = 0; k < ids->rank; k++)
         s.rows *= (uint64_t)ids->shape[k];
-    struct remat_cuda_word words[3] = {{REMAT_CUDA_ARENA, bytes_at(e, table)},
-                                       {REMAT_CUDA_ARENA, bytes_at(e, ids)},
-                                       {REMAT_CUDA_ARENA, bytes_at(e, rows)}};
+    struct remat_cuda_word list = {REMAT_CUDA_ARENA, bytes_at(e, ids)};
     s.blocks = cuda_divide_up(s.rows * (s.columns / s.width), CUDA_THREADS);
     if (backward) {
         s.blocks = cuda_divide_up(s.rows, CUDA_RUN_ROWS) * cuda_divide_up(s.columns, 32 * s.width);
         if (!embedding.accumulate)
             REMAT_CHECK(emit_fill(e, command, table, 0));
-        REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &words[1]));
+        REMAT_CHECK(emit_sort(e, s, embedding.table_rows, &list));
         cuda_write_scatter_add(&s, &embedding);
     } else {
         cuda_write_gather(&s, &embedding);
     }
-    return add_launch_with(e, &s, words, 3);
+    REMAT_CHECK(add_launch(e, &s));
+    add_word(e, REMAT_CUDA_ARENA, bytes_at(e, table));
+    add_word(e, list.kind, list.value);
+    add_word(e, REMAT_CUDA_ARENA, bytes_at(e, rows));
+    return REMAT_OK;
 }
 
 /* Words of its own behind those that every launch has. */

@@ -13,7 +13,7 @@ def main():
              if "SPDX-License-Identifier" not in line]
     pathlib.Path(output).write_text(
         "/* Made by compiler/codegen/embed.py. */\n"
-        '#include "prelude.h"\n\n'
+        '#include "source.h"\n\n'
         f"const char *const {name}[] = {{\n    " + ",\n    ".join(lines) + ",\n    0};\n",
         encoding="ascii")
 

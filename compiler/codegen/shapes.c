@@ -33,28 +33,25 @@ static uint32_t tile_rows(const struct cuda_source *s)
 static void write_place(struct cuda_source *s)
 {
     uint32_t across = threads_across(s);
-    bool along = s->slots > 1 && slots_along_columns(s), down = s->slots > 1 && !along;
-    char slot[32] = "";
-    if (along)
-        snprintf(slot, sizeof slot, " + u * %u", across * s->width);
-    if (s->shape == CUDA_TENSORS) {
+    bool along = slots_along_columns(s), tensors = s->shape == CUDA_TENSORS;
+    char slot[32] = "", *right = along ? slot : "", *down = along ? "" : slot;
+    if (s->slots > 1)
+        snprintf(slot, sizeof slot, " + u * %u", along ? across * s->width : CUDA_THREADS / across);
+    if (tensors) {
         cuda_text(s, "const u32 column = tile * %u + thread * %u%s;", tile_columns(s), s->width,
-                  slot);
+                  right);
         cuda_text(s, "if (column < columns) {");
-        if (s->tail)
-            cuda_text(s, "const u32 end = columns, count = end - column;");
-        return;
+    } else {
+        cuda_text(s, "const u32 column = tile %% tiles * %u + thread %% %u * %u%s;",
+                  tile_columns(s), across, s->width, right);
+        cuda_text(s, "const u32 row = tile / tiles * %u + thread / %u%s;", tile_rows(s), across,
+                  down);
+        cuda_text(s, "if (row < rows && column < columns) {");
     }
-    cuda_text(s, "const u32 column = tile %% tiles * %u + thread %% %u * %u%s;", tile_columns(s),
-              across, s->width, slot);
-    slot[0] = 0;
-    if (down)
-        snprintf(slot, sizeof slot, " + u * %u", CUDA_THREADS / across);
-    cuda_text(s, "const u32 row = tile / tiles * %u + thread / %u%s;", tile_rows(s), across, slot);
-    cuda_text(s, "if (row < rows && column < columns) {");
     if (s->tail)
         cuda_text(s, "const u32 end = columns, count = end - column;");
-    cuda_write_offsets(s);
+    if (!tensors)
+        cuda_write_offsets(s);
 }
 
 /* The block's tensor is the last that does not begin after it. */

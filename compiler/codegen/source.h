@@ -15,6 +15,10 @@
 #define CUDA_NONE     UINT16_MAX
 #define CUDA_WORD16   REMAT_DTYPE_COUNT /* beside the dtypes: 16 bits of any, moved as they are */
 
+/* The .cu files as text, made by embed.py, in pieces, NULL at the end: what every kernel begins
+ * with, and what those of attention go on with. */
+extern const char *const cuda_prelude[], *const cuda_attention[];
+
 /* How often a value changes while the space is walked; follows from strides too. */
 enum cuda_variation { CUDA_UNIFORM, CUDA_BY_ROW, CUDA_BY_COLUMN, CUDA_BY_ELEMENT };
 

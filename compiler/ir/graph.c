@@ -41,6 +41,16 @@ bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b)
     return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
 }
 
+bool remat_shape_fits(const struct remat_shape *shape, remat_dtype dtype)
+{
+    uint64_t bytes = remat_dtype_bytes(dtype);
+    for (uint32_t d = 0; d < shape->rank; d++)
+        if (!remat_is_symbol(shape->dims[d]) &&
+            (!remat_mul_u64(bytes, (uint64_t)shape->dims[d], &bytes) || bytes > INT64_MAX))
+            return false;
+    return true;
+}
+
 bool remat_type_equal(const struct remat_value_info *a, const struct remat_value_info *b)
 {
     return a->dtype == b->dtype && remat_shape_equal(&a->shape, &b->shape);

@@ -57,6 +57,8 @@ struct remat_shape {
 /* Product of the dims; the ingest has checked that it and the bytes fit 63 bits. */
 int64_t remat_shape_elements(const struct remat_shape *shape);
 bool remat_shape_equal(const struct remat_shape *a, const struct remat_shape *b);
+/* Its bytes fit 63 bits. Of dims > 0; symbols count as 1. */
+bool remat_shape_fits(const struct remat_shape *shape, remat_dtype dtype);
 
 /* i32 elements that are indices: in [0, bound), or `ignored`, which is below the bound where none
  * is ignored. Bound 0: they are not known to be indices. */

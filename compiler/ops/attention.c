@@ -21,9 +21,8 @@ OP_SHAPE(attention)
         return INVALID(
             ctx, "causal attention of %lld queries to %lld keys: the first queries see no key",
             (long long)q->dims[1], (long long)k->dims[1]);
-    if (node->input_count == remat_op_info(node->op)->inputs_max)
-        return remat_shape_dropout(ctx, graph, node, outputs);
-    if (remat_node_number(node, "p") != 0)
+    if (node->input_count < remat_op_info(node->op)->inputs_max &&
+        remat_node_number(node, "p") != 0)
         return INVALID(ctx, "dropout needs the state of the random generator");
     return REMAT_OK;
 }

@@ -3,23 +3,8 @@
  * so it is never stored. */
 #include "family.h"
 
-#define SITES (1 << 24)
-
-OP_SHAPE(dropout)
-{
-    double p = remat_node_number(node, "p");
-    int64_t site = remat_node_int(node, "site", 0);
-    if (!(p >= 0 && p < 1))
-        return INVALID(ctx, "attribute \"p\" is %g, expected in [0, 1)", p);
-    if (site < 0 || site >= SITES)
-        return INVALID(ctx, "attribute \"site\" is %lld, expected in [0, %d)", (long long)site,
-                       SITES);
-    return REMAT_OK;
-}
-
 OP_SHAPE(random)
 {
-    REMAT_CHECK(remat_shape_dropout(ctx, graph, node, outputs));
     outputs[0].dtype = REMAT_F32;
     return remat_shape_of_attribute(ctx, node, &outputs[0].shape);
 }

@@ -4,28 +4,21 @@
  * kernel. */
 #include "family.h"
 
-OP_SHAPE(norm)
-{
-    return remat_node_number(node, "epsilon") < 0
-               ? INVALID(ctx, "attribute \"epsilon\" is negative")
-               : REMAT_OK;
-}
-
-/* 1 / length of the last axis. */
-static double share_of(const struct remat_builder *b, remat_value x)
+/* Of each row. */
+static remat_value mean_of(struct remat_builder *b, remat_value x)
 {
     const struct remat_shape *shape = &b->graph->values[x.i].shape;
-    return 1.0 / (double)shape->dims[shape->rank - 1];
+    double share = 1.0 / (double)shape->dims[shape->rank - 1];
+    return OP2(mul, OP1(row_sum, x), NUMBER(share));
 }
 
 OP_EXPAND(layer_norm)
 {
-    double share = share_of(b, inputs[0]);
     double epsilon = remat_node_number(node, "epsilon");
     remat_value x = F32(inputs[0]), gamma = F32(inputs[1]), beta = F32(inputs[2]);
-    remat_value mean = OP2(mul, OP1(row_sum, x), NUMBER(share));
+    remat_value mean = mean_of(b, x);
     remat_value d = OP2(sub, x, mean);
-    remat_value variance = OP2(mul, OP1(row_sum, OP2(mul, d, d)), NUMBER(share));
+    remat_value variance = mean_of(b, OP2(mul, d, d));
     remat_value rstd = OP1(rsqrt, OP2(add, variance, NUMBER(epsilon)));
     outputs[0] = LIKE(OP2(add, OP2(mul, OP2(mul, d, rstd), gamma), beta), inputs[0]);
     outputs[1] = mean;
@@ -40,7 +33,6 @@ static remat_value normalised(struct remat_builder *b, const struct remat_node_i
 /* With h = (x - mean) rstd and g = dy gamma: dx = rstd (g - mean of g - h (mean of g h)). */
 OP_DERIVE(layer_norm)
 {
-    double share = share_of(b, node->inputs[0]);
     remat_value dy = F32(gradient);
     remat_value d_gamma = OP1(column_sum, OP2(mul, dy, normalised(b, node)));
     in_gradients[1] = LIKE(d_gamma, node->inputs[1]);
@@ -48,8 +40,7 @@ OP_DERIVE(layer_norm)
 
     remat_value h = normalised(b, node);
     remat_value g = OP2(mul, dy, F32(node->inputs[1]));
-    remat_value g_mean = OP2(mul, OP1(row_sum, g), NUMBER(share));
-    remat_value gh_mean = OP2(mul, OP1(row_sum, OP2(mul, g, h)), NUMBER(share));
+    remat_value g_mean = mean_of(b, g), gh_mean = mean_of(b, OP2(mul, g, h));
     remat_value centered = OP2(sub, OP2(sub, g, g_mean), OP2(mul, h, gh_mean));
     in_gradients[0] = LIKE(OP2(mul, centered, node->outputs[2]), node->inputs[0]);
 }
@@ -57,8 +48,7 @@ OP_DERIVE(layer_norm)
 OP_EXPAND(rms_norm)
 {
     remat_value x = F32(inputs[0]), gamma = F32(inputs[1]);
-    remat_value sum = OP1(row_sum, OP2(mul, x, x));
-    remat_value mean = OP2(mul, sum, NUMBER(share_of(b, inputs[0])));
+    remat_value mean = mean_of(b, OP2(mul, x, x));
     remat_value epsilon = NUMBER(remat_node_number(node, "epsilon"));
     remat_value rstd = OP1(rsqrt, OP2(add, mean, epsilon));
     outputs[0] = LIKE(OP2(mul, OP2(mul, x, rstd), gamma), inputs[0]);
@@ -74,7 +64,7 @@ OP_DERIVE(rms_norm)
 
     remat_value h = OP2(mul, x, rstd);
     remat_value g = OP2(mul, dy, F32(node->inputs[1]));
-    remat_value mean = OP2(mul, OP1(row_sum, OP2(mul, g, h)), NUMBER(share_of(b, node->inputs[0])));
+    remat_value mean = mean_of(b, OP2(mul, g, h));
     remat_value dx = OP2(mul, OP2(sub, g, OP2(mul, h, mean)), rstd);
     in_gradients[0] = LIKE(dx, node->inputs[0]);
 }

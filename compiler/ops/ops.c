@@ -75,29 +75,33 @@ bool remat_op_recomputable(uint16_t op)
 static const struct key {
     const char *name;
     uint8_t kind;
-    bool flag;     /* 0 or 1 */
-    double absent; /* what it is where it is left out */
+    double absent;        /* what it is where it is left out */
+    const char *expected; /* NULL: any number; else one in [0, below) */
+    double below;
 } keys[] = {
-    {"shape", REMAT_ATTRIBUTE_INTS, false, 0},
-    {"permutation", REMAT_ATTRIBUTE_INTS, false, 0},
-    {"value", REMAT_ATTRIBUTE_FLOAT, false, 0},
-    {"scale", REMAT_ATTRIBUTE_FLOAT, false, 1},
-    {"epsilon", REMAT_ATTRIBUTE_FLOAT, false, 1e-5},
-    {"beta1", REMAT_ATTRIBUTE_FLOAT, false, 0},
-    {"beta2", REMAT_ATTRIBUTE_FLOAT, false, 0},
-    {"weight_decay", REMAT_ATTRIBUTE_FLOAT, false, 0},
-    {"theta", REMAT_ATTRIBUTE_FLOAT, false, 0},
-    {"factor", REMAT_ATTRIBUTE_FLOAT, false, 1},
-    {"low", REMAT_ATTRIBUTE_FLOAT, false, 1},
-    {"high", REMAT_ATTRIBUTE_FLOAT, false, 4},
-    {"context", REMAT_ATTRIBUTE_INT, false, 1},
-    {"p", REMAT_ATTRIBUTE_FLOAT, false, 0},
-    {"transpose_a", REMAT_ATTRIBUTE_INT, true, 0},
-    {"transpose_b", REMAT_ATTRIBUTE_INT, true, 0},
-    {"transpose_weight", REMAT_ATTRIBUTE_INT, true, 0},
-    {"causal", REMAT_ATTRIBUTE_INT, true, 0},
-    {"approximate", REMAT_ATTRIBUTE_INT, true, 0},
-    {"inverse", REMAT_ATTRIBUTE_INT, true, 0},
+#define SHARE .expected = "in [0, 1)", .below = 1
+#define FLAG  REMAT_ATTRIBUTE_INT, .expected = "0 or 1", .below = 2
+    {"shape", REMAT_ATTRIBUTE_INTS, .absent = 0},
+    {"permutation", REMAT_ATTRIBUTE_INTS, .absent = 0},
+    {"value", REMAT_ATTRIBUTE_FLOAT, .absent = 0},
+    {"scale", REMAT_ATTRIBUTE_FLOAT, .absent = 1},
+    {"epsilon", REMAT_ATTRIBUTE_FLOAT, 1e-5, .expected = "0 or more", .below = INFINITY},
+    {"beta1", REMAT_ATTRIBUTE_FLOAT, SHARE},
+    {"beta2", REMAT_ATTRIBUTE_FLOAT, SHARE},
+    {"weight_decay", REMAT_ATTRIBUTE_FLOAT, .absent = 0},
+    {"theta", REMAT_ATTRIBUTE_FLOAT, .absent = 0},
+    {"factor", REMAT_ATTRIBUTE_FLOAT, .absent = 1},
+    {"low", REMAT_ATTRIBUTE_FLOAT, .absent = 1},
+    {"high", REMAT_ATTRIBUTE_FLOAT, .absent = 4},
+    {"context", REMAT_ATTRIBUTE_INT, .absent = 1},
+    {"p", REMAT_ATTRIBUTE_FLOAT, SHARE},
+    {"site", REMAT_ATTRIBUTE_INT, .expected = "in [0, 16777216)", .below = 0x1p24},
+    {"transpose_a", FLAG},
+    {"transpose_b", FLAG},
+    {"transpose_weight", FLAG},
+    {"causal", FLAG},
+    {"approximate", FLAG},
+    {"inverse", FLAG},
 };
 
 static struct key find_key(const char *name)
@@ -105,15 +109,18 @@ static struct key find_key(const char *name)
     for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
         if (strcmp(keys[k].name, name) == 0)
             return keys[k];
-    return (struct key){name, REMAT_ATTRIBUTE_INT, false, 0};
+    return (struct key){name, REMAT_ATTRIBUTE_INT, .absent = 0};
+}
+
+static double number_of(const struct remat_attribute *a)
+{
+    return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
 }
 
 double remat_node_number(const struct remat_node_info *node, const char *key)
 {
     const struct remat_attribute *a = remat_node_attribute(node, key);
-    if (!a)
-        return find_key(key).absent;
-    return a->kind == REMAT_ATTRIBUTE_INT ? (double)a->i : a->f;
+    return a ? number_of(a) : find_key(key).absent;
 }
 
 /* Takes the next key off a row's list; false at its end. */
@@ -148,9 +155,10 @@ static remat_status check_attribute(remat_context *ctx, const struct remat_node_
         return INVALID(ctx, "attribute \"%s\" must be %s", key.name, kind_names[key.kind]);
     if (key.kind == REMAT_ATTRIBUTE_FLOAT && isnan(attribute->f))
         return INVALID(ctx, "attribute \"%s\" is not finite", key.name);
-    if (key.flag && attribute->i != 0 && attribute->i != 1)
-        return INVALID(ctx, "attribute \"%s\" is %lld, expected 0 or 1", key.name,
-                       (long long)attribute->i);
+    double number = number_of(attribute);
+    if (key.expected && !(number >= 0 && number < key.below))
+        return INVALID(ctx, "attribute \"%s\" is %.15g, expected %s", key.name, number,
+                       key.expected);
     if (remat_node_attribute(node, key.name) != attribute)
         return INVALID(ctx, "attribute \"%s\" is given twice", key.name);
     return REMAT_OK;
@@ -180,16 +188,6 @@ static remat_status check_arity(remat_context *ctx, const struct remat_node_info
     }
     if (node->output_count != op->outputs)
         return INVALID(ctx, "%u outputs, expected %u", node->output_count, op->outputs);
-    return REMAT_OK;
-}
-
-/* Sizes in bytes fit 63 bits. */
-static remat_status check_size(remat_context *ctx, const struct remat_value_info *value)
-{
-    uint64_t bytes = remat_dtype_bytes(value->dtype);
-    for (uint32_t d = 0; d < value->shape.rank; d++)
-        if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
-            return INVALID(ctx, "the result's shape %s is too large", SHAPE_TEXT(&value->shape));
     return REMAT_OK;
 }
 
@@ -346,7 +344,9 @@ remat_status remat_op_infer(remat_context *ctx, const struct remat_graph *graph,
     memset(outputs, 0, node->output_count * sizeof *outputs);
     REMAT_CHECK(infer(ctx, graph, node, outputs));
     for (uint32_t k = 0; k < node->output_count; k++)
-        REMAT_CHECK(check_size(ctx, &outputs[k]));
+        if (!remat_shape_fits(&outputs[k].shape, outputs[k].dtype))
+            return INVALID(ctx, "the result's shape %s is too large",
+                           SHAPE_TEXT(&outputs[k].shape));
     return REMAT_OK;
 }
 

@@ -109,9 +109,10 @@ struct remat_view remat_view_of(const struct remat_graph *graph, remat_value val
  * `node "NAME" (op): ...`. */
 remat_status remat_graph_verify(remat_context *ctx, const struct remat_graph *graph);
 
-/* A copy of the graph in `arena`, verified, with the symbols' values for the symbols; strings and id
- * lists are shared. Graph inputs whose axis 0 is the symbol "batch" become batched.
- * REMAT_ERROR_USAGE: a symbol that is used has no value. Messages as those of remat_graph_verify. */
+/* A copy of the graph in `arena`, verified, with the symbols' values for the symbols; strings and
+ * id lists are shared. Graph inputs whose axis 0 is the symbol "batch" become batched.
+ * REMAT_ERROR_USAGE: a symbol that is used has no value. Messages as those of remat_graph_verify.
+ */
 remat_status remat_graph_bind(remat_context *ctx, struct remat_arena *arena,
                               const struct remat_graph *graph, struct remat_graph **out);
 /* What can be known of a graph with symbols: that it is right as bound to their values, if all have

@@ -4,15 +4,6 @@
  */
 #include "family.h"
 
-static remat_status check_open_unit(remat_context *ctx, const struct remat_node_info *node,
-                                    const char *key)
-{
-    double value = remat_node_number(node, key);
-    if (value >= 0 && value < 1)
-        return REMAT_OK;
-    return INVALID(ctx, "attribute \"%s\" is %g, expected in [0, 1)", key, value);
-}
-
 uint32_t remat_op_flag(const struct remat_node_info *node)
 {
     uint32_t k = node->op == REMAT_OP_adamw    ? 5
@@ -20,12 +11,6 @@ uint32_t remat_op_flag(const struct remat_node_info *node)
                  : node->op == REMAT_OP_assign ? 2
                                                : REMAT_NONE;
     return k < node->input_count ? k : REMAT_NONE;
-}
-
-OP_SHAPE(adamw)
-{
-    REMAT_CHECK(check_open_unit(ctx, node, "beta1"));
-    return check_open_unit(ctx, node, "beta2");
 }
 
 /* state := value, and the optimizer's flag, if there is one, for the gradient. */

@@ -51,12 +51,11 @@ static remat_status check_value(struct verifier *v, uint32_t i)
         fault = "unknown initializer";
     else if (value->shape.rank > REMAT_RANK_MAX)
         fault = "too many axes";
-    uint64_t bytes = fault ? 0 : remat_dtype_bytes(value->dtype);
     for (uint32_t d = 0; !fault && d < value->shape.rank; d++)
         if (value->shape.dims[d] <= 0)
             fault = "an axis is empty";
-        else if (!remat_mul_u64(bytes, (uint64_t)value->shape.dims[d], &bytes) || bytes > INT64_MAX)
-            fault = "the shape is too large";
+    if (!fault && !remat_shape_fits(&value->shape, value->dtype))
+        fault = "the shape is too large";
     if (!fault &&
         !(fabs(value->init_mean) <= REMAT_FLOAT_MAX && fabs(value->init_std) <= REMAT_FLOAT_MAX))
         fault = "an initial value is beyond 1e30";

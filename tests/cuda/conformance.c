@@ -13,7 +13,7 @@
 
 #include "cuda_code_load.h"
 #include "nvrtc.h"
-#include "prelude.h"
+#include "source.h"
 
 #include <stdio.h>
 #include <stdlib.h>

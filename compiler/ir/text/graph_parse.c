@@ -133,13 +133,9 @@ static remat_status parse_type(struct parser *p, struct remat_value_info *info)
     remat_lex(&p->lexer);
     REMAT_CHECK(parse_ints(p, 1, REMAT_RANK_MAX, "axes", "a dimension", info->shape.dims,
                            &info->shape.rank));
-    uint64_t bytes = remat_dtype_bytes(info->dtype);
-    for (uint32_t d = 0; d < info->shape.rank; d++)
-        if (!remat_is_symbol(info->shape.dims[d]) &&
-            (!remat_mul_u64(bytes, (uint64_t)info->shape.dims[d], &bytes) || bytes > INT64_MAX))
-            return REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes",
-                                   info->name);
-    return REMAT_OK;
+    return remat_shape_fits(&info->shape, info->dtype)
+               ? REMAT_OK
+               : REMAT_LEX_ERROR(&p->lexer, "value %%%.60s is larger than 2^63 bytes", info->name);
 }
 
 /* Reads "pin save" or "pin recompute", if it is there. */
