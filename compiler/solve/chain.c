@@ -278,34 +278,21 @@ struct remat_sequence remat_chain_plan(struct remat_arena *arena, const struct r
 
 /* --- recognition --- */
 
-/* Forward values a backward node reads: the largest, UINT32_MAX without any. False when two of them
- * are not neighbours. */
-static bool look_at_reads(const struct remat_problem *p, uint32_t v, uint32_t forward,
-                          uint32_t *largest)
-{
-    *largest = UINT32_MAX;
-    for (uint32_t e = p->input_begin[v + 1]; e-- > p->input_begin[v];) { /* they ascend */
-        if (p->inputs[e] >= forward)
-            continue;
-        if (*largest == UINT32_MAX)
-            *largest = p->inputs[e];
-        if (*largest - p->inputs[e] > 1)
-            return false;
-    }
-    return true;
-}
-
-/* Assigns backward nodes to groups, as if the first `forward` nodes were the forward ones. */
+/* Assigns backward nodes to groups, as if the first `forward` nodes were the forward ones: by the
+ * last of these that they read, besides which they may read the one before it. */
 static bool divide(struct remat_chain *c, uint32_t forward, uint32_t *group_of)
 {
     const struct remat_problem *p = c->problem;
-    uint32_t group = forward - 1, largest;
+    uint32_t group = forward - 1;
     c->work += p->node_count / 16;
     for (uint32_t v = forward; v < p->node_count; v++) {
-        c->work += 1 + remat_problem_input_count(p, v);
-        if (!look_at_reads(p, v, forward, &largest) || (largest != UINT32_MAX && largest > group))
+        const uint32_t *inputs = &p->inputs[p->input_begin[v]];
+        size_t count = remat_problem_input_count(p, v);
+        size_t read = remat_count_below(inputs, count, forward);
+        c->work += 1 + count;
+        if (read && (inputs[read - 1] > group || inputs[read - 1] - inputs[0] > 1))
             return false;
-        group = largest == UINT32_MAX ? group : largest;
+        group = read ? inputs[read - 1] : group;
         group_of[v] = group;
     }
     return true;

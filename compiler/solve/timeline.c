@@ -184,13 +184,18 @@ static void event_delete(struct remat_events *events, size_t at)
             (events->count - at) * sizeof *events->items);
 }
 
+/* The last of the first `count` uses, if that comes after the run at `slot`, else the run. */
+static inline uint32_t end_of(const struct remat_events *uses, size_t count, uint32_t slot)
+{
+    return count && uses->items[count - 1] > slot ? uses->items[count - 1] : slot;
+}
+
 uint32_t remat_timeline_live_end(const struct remat_timeline *t, uint32_t node, size_t index)
 {
     const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
-    uint32_t begin = runs->items[index];
     size_t below =
         index + 1 < runs->count ? remat_events_below(uses, runs->items[index + 1]) : uses->count;
-    return below && uses->items[below - 1] > begin ? uses->items[below - 1] : begin;
+    return end_of(uses, below, runs->items[index]);
 }
 
 bool remat_timeline_valid_at(const struct remat_timeline *t, uint32_t way, uint32_t slot)
@@ -218,12 +223,10 @@ static void account_use(struct remat_timeline *t, uint32_t node, uint32_t slot, 
 {
     const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
     size_t run = remat_events_below(runs, slot);
-    uint32_t next = run < runs->count ? runs->items[run] : REMAT_SLOT_NONE, end;
+    uint32_t next = run < runs->count ? runs->items[run] : REMAT_SLOT_NONE;
     if (run == 0 || (at < uses->count && uses->items[at] < next)) /* live there for another */
         return;
-    end = runs->items[run - 1];
-    if (at && uses->items[at - 1] > end)
-        end = uses->items[at - 1];
+    uint32_t end = end_of(uses, at, runs->items[run - 1]);
     range_add(t, end + 1, slot, sign * (int64_t)t->problem->bytes[node]);
 }
 
@@ -233,15 +236,12 @@ static void account_run(struct remat_timeline *t, uint32_t node, uint32_t slot, 
     const struct remat_events *runs = &t->runs[node], *uses = &t->uses[node];
     int64_t bytes = sign * (int64_t)t->problem->bytes[node];
     size_t below = at < runs->count ? remat_events_below(uses, runs->items[at]) : uses->count;
-    uint32_t end = below && uses->items[below - 1] > slot ? uses->items[below - 1] : slot;
+    uint32_t end = end_of(uses, below, slot);
     if (at == 0 || end == slot) { /* nothing of an older copy is live after `slot` */
         range_add(t, slot, end, bytes);
         return;
     }
-    size_t before = remat_events_below(uses, slot);
-    uint32_t old_end = runs->items[at - 1];
-    if (before && uses->items[before - 1] > old_end)
-        old_end = uses->items[before - 1];
+    uint32_t old_end = end_of(uses, remat_events_below(uses, slot), runs->items[at - 1]);
     if (slot > old_end + 1)
         range_add(t, old_end + 1, slot - 1, -bytes);
 }
