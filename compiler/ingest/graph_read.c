@@ -158,17 +158,6 @@ static remat_status read_values(struct ingest *in)
     return REMAT_OK;
 }
 
-/* A value that no node computes is given from outside, and its role says as what. */
-static remat_status check_inputs_given(struct ingest *in)
-{
-    for (uint32_t i = 0; i < in->graph->value_count; i++)
-        if (in->graph->values[i].node == REMAT_NONE &&
-            in->graph->values[i].role == REMAT_ROLE_ACTIVATION)
-            return INVALID(in, VALUE "an activation that no node computes",
-                           AT_VALUE(in, i, in->graph->values[i].name));
-    return REMAT_OK;
-}
-
 /* --- nodes --- */
 
 /* The first output, where it is a valid one. */
@@ -246,18 +235,12 @@ static remat_status read_ids(struct ingest *in, uint32_t n, const struct remat_f
     return REMAT_OK;
 }
 
-/* Each value is computed once; what a node reads is computed before it. */
-static remat_status check_order(struct ingest *in, uint32_t n,
-                                const struct remat_fb_graph_Node *node,
-                                const struct remat_node_info *info, const bool *given)
+/* Each value is computed once. */
+static remat_status check_outputs(struct ingest *in, uint32_t n,
+                                  const struct remat_fb_graph_Node *node,
+                                  const struct remat_node_info *info)
 {
     const struct remat_graph *g = in->graph;
-    for (uint32_t k = 0; k < info->input_count; k++) {
-        uint32_t v = info->inputs[k].i;
-        if (!given[v] && g->values[v].node == REMAT_NONE)
-            return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
-                           AT_NODE(in, n, node), k, g->values[v].name, v);
-    }
     for (uint32_t k = 0; k < info->output_count; k++) {
         uint32_t v = info->outputs[k].i;
         if (g->values[v].node != REMAT_NONE)
@@ -316,7 +299,7 @@ static remat_status read_node_head(struct ingest *in, uint32_t n,
     return REMAT_OK;
 }
 
-static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
+static remat_status read_node(struct ingest *in, uint32_t n)
 {
     struct remat_fb_graph_Node from;
     struct remat_node_info info;
@@ -330,36 +313,38 @@ static remat_status read_node(struct ingest *in, uint32_t n, const bool *given)
     info.inputs = inputs;
     info.outputs = outputs;
     info.attributes = attributes;
-    REMAT_CHECK(check_order(in, n, &from, &info, given));
-    remat_graph_add_node(in->reader.arena, in->graph, &info);
+    REMAT_CHECK(check_outputs(in, n, &from, &info));
+    remat_graph_append_node(in->reader.arena, in->graph, &info);
     return REMAT_OK;
 }
 
-/* given[v]: no node lists v among its outputs. */
-static bool *find_given(struct ingest *in)
+/* What a node reads is computed before it, or given from outside, and its role says as what. */
+static remat_status check_inputs(struct ingest *in)
 {
-    bool *given;
-    REMAT_NEW(in->reader.arena, given, in->graph->value_count);
-    memset(given, 1, in->graph->value_count);
-    for (uint32_t n = 0; n < in->root.nodes.count; n++) {
-        struct remat_fb_graph_Node node;
-        remat_fb_read_graph_Node(in->root.nodes, n, &node);
-        for (uint32_t k = 0; k < node.outputs.count && k < UINT8_MAX; k++) {
-            uint32_t v = (uint32_t)remat_fb_i32(node.outputs, k);
-            if (v < in->graph->value_count)
-                given[v] = false;
+    const struct remat_graph *g = in->graph;
+    for (uint32_t n = 0; n < g->node_count; n++)
+        for (uint32_t k = 0; k < g->nodes[n].input_count; k++) {
+            uint32_t v = g->nodes[n].inputs[k].i;
+            struct remat_fb_graph_Node node;
+            if (g->values[v].node == REMAT_NONE || g->values[v].node < n)
+                continue;
+            remat_fb_read_graph_Node(in->root.nodes, n, &node);
+            return INVALID(in, NODE "input %u: \"%.200s\" (values[%u]) is computed later",
+                           AT_NODE(in, n, &node), k, g->values[v].name, v);
         }
-    }
-    return given;
+    for (uint32_t i = 0; i < g->value_count; i++)
+        if (g->values[i].node == REMAT_NONE && g->values[i].role == REMAT_ROLE_ACTIVATION)
+            return INVALID(in, VALUE "an activation that no node computes",
+                           AT_VALUE(in, i, g->values[i].name));
+    return REMAT_OK;
 }
 
 static remat_status read_nodes(struct ingest *in)
 {
     REMAT_CHECK(remat_reader_claim(&in->reader, in->root.nodes.count, REMAT_READER_TABLE_BYTES));
-    const bool *given = find_given(in);
     for (uint32_t n = 0; n < in->root.nodes.count; n++)
-        REMAT_CHECK(read_node(in, n, given));
-    return REMAT_OK;
+        REMAT_CHECK(read_node(in, n));
+    return check_inputs(in);
 }
 
 /* --- results and optimizer --- */
@@ -443,7 +428,6 @@ remat_status remat_graph_read(remat_context *ctx, const char *name, const void *
     REMAT_CHECK(read_scopes(&in));
     REMAT_CHECK(read_values(&in));
     REMAT_CHECK(read_nodes(&in));
-    REMAT_CHECK(check_inputs_given(&in));
     REMAT_CHECK(read_results(&in));
     REMAT_CHECK(read_optimizer(&in));
     REMAT_CHECK(remat_reader_prefix(r, remat_graph_verify_symbolic(ctx, in.graph)));
