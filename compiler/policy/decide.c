@@ -55,14 +55,6 @@ static void number_stacks(struct remat_arena *arena, struct remat_policy_ground 
     ground->stack_count = count + 1;
 }
 
-static uint32_t find_module(uint32_t mask, const struct remat_scope *scope)
-{
-    for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
-        if ((mask >> m & 1) && remat_module_contains(m, scope))
-            return m;
-    return REMAT_NONE;
-}
-
 static void find_groups(struct decider *d)
 {
     const struct remat_policy *policy = d->policy;
@@ -77,12 +69,13 @@ static void find_groups(struct decider *d)
             !policy->recomputed[scope->layer])
             continue;
         uint32_t layer = stacks[s] * policy->layer_count + (uint32_t)scope->layer / policy->group;
-        uint32_t module = find_module(mask, scope);
+        uint32_t modules = mask & remat_modules_of(scope);
         if (policy->granularity != REMAT_POLICY_SELECTIVE)
             d->group[s] = layer;
-        else if (module != REMAT_NONE) {
-            d->group[s] = layer * REMAT_MODULE_COUNT + module;
-            d->discard[s] = remat_modules[module].discards_output;
+        else if (modules) {
+            uint32_t first = (uint32_t)__builtin_ctz(modules);
+            d->group[s] = layer * REMAT_MODULE_COUNT + first;
+            d->discard[s] = remat_modules[first].discards_output;
         }
     }
 }
@@ -235,7 +228,7 @@ static struct savings measure_core_attn(const struct decider *d,
         if (scope->layer < 0)
             continue;
         s.forward += bytes;
-        if (!remat_module_contains(REMAT_MODULE_CORE_ATTN, scope))
+        if (!(remat_modules_of(scope) >> REMAT_MODULE_CORE_ATTN & 1))
             continue;
         s.fused |= node->op == REMAT_OP_attention;
         if (decision->actions[v] == REMAT_ACTION_RECOMPUTE)

@@ -50,22 +50,20 @@ static bool is_norm(struct remat_word element)
            (element.length > 3 && memcmp(element.text, "ln_", 3) == 0);
 }
 
-bool remat_module_contains(enum remat_module module, const struct remat_scope *scope)
+uint32_t remat_modules_of(const struct remat_scope *scope)
 {
-    if (scope->layer < 0)
-        return false;
     struct remat_word previous = {"", 0}, element;
-    for (const char *rest = path_in_layer(scope); *rest;) {
+    uint32_t mask = 0;
+    for (const char *rest = scope->layer < 0 ? "" : path_in_layer(scope); *rest;) {
         element = (struct remat_word){rest, (int)strcspn(rest, "/")};
-        if (module == REMAT_MODULE_MLP && remat_word_is(element, "mlp"))
-            return true;
-        if (module == REMAT_MODULE_LAYERNORM && is_norm(element))
-            return true;
-        if (module == REMAT_MODULE_CORE_ATTN && remat_word_is(previous, "attn") &&
-            remat_word_is(element, "core"))
-            return true;
+        if (remat_word_is(previous, "attn") && remat_word_is(element, "core"))
+            mask |= 1u << REMAT_MODULE_CORE_ATTN;
+        if (remat_word_is(element, "mlp"))
+            mask |= 1u << REMAT_MODULE_MLP;
+        if (is_norm(element))
+            mask |= 1u << REMAT_MODULE_LAYERNORM;
         previous = element;
         rest += element.length + (rest[element.length] == '/');
     }
-    return false;
+    return mask;
 }

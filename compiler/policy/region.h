@@ -19,8 +19,8 @@ struct remat_module_info {
 };
 extern const struct remat_module_info remat_modules[REMAT_MODULE_COUNT];
 
-/* False outside layers. */
-bool remat_module_contains(enum remat_module module, const struct remat_scope *scope);
+/* Bit mask of the modules that the scope belongs to: none outside layers. */
+uint32_t remat_modules_of(const struct remat_scope *scope);
 
 /* An element of a comma-separated list; advances *rest, which starts as the list and ends as NULL.
  * False at the end. "a,,b" has an empty element. */

@@ -143,29 +143,21 @@ static bool families_mixed(struct remat_rule_case *c)
 
 /* --- GRAPH --- */
 
-static bool has_module(const struct remat_graph *graph, enum remat_module module)
-{
-    for (uint32_t n = 0; n < graph->node_count; n++)
-        if (graph->nodes[n].phase == REMAT_PHASE_FORWARD &&
-            remat_module_contains(module, &graph->scopes[graph->nodes[n].scope]))
-            return true;
-    return false;
-}
-
 static bool module_missing(struct remat_rule_case *c)
 {
     const char *list = c->settings->recompute_modules;
     if (!remat_settings_selective(c->settings))
         return false;
     c->setting = list ? "--recompute-modules" : layer_setting(c);
-    uint32_t mask = remat_module_mask(list ? list : "core_attn");
-    for (uint32_t m = 0; m < REMAT_MODULE_COUNT; m++)
-        if ((mask >> m & 1) && !has_module(c->graph, m)) {
-            c->value = remat_modules[m].name;
-            c->accepted = remat_modules[m].patterns;
-            return true;
-        }
-    return false;
+    uint32_t missing = remat_module_mask(list ? list : "core_attn");
+    for (uint32_t n = 0; n < c->graph->node_count && missing; n++)
+        if (c->graph->nodes[n].phase == REMAT_PHASE_FORWARD)
+            missing &= ~remat_modules_of(&c->graph->scopes[c->graph->nodes[n].scope]);
+    if (!missing)
+        return false;
+    c->value = remat_modules[__builtin_ctz(missing)].name;
+    c->accepted = remat_modules[__builtin_ctz(missing)].patterns;
+    return true;
 }
 
 void remat_layer_ops(const struct remat_graph *graph, bool found[])
