@@ -15,7 +15,6 @@ enum { KEY_COUNT = sizeof keys / sizeof *keys };
  * by slot of the instance. */
 struct packer_state {
     struct remat_instance in;
-    struct remat_traits *traits;
     struct remat_skyline *skyline;
     struct remat_ranked *ranked;
     uint32_t *order, *last_order;                    /* to try; of the last attempt that was kept */
@@ -28,7 +27,6 @@ static struct packer_state prepare(struct remat_arena *scratch, const struct rem
 {
     struct packer_state s = {.in = remat_instance_create(scratch, slots, count),
                              .best_bytes = UINT64_MAX};
-    s.traits = remat_traits_create(scratch, &s.in);
     s.skyline = remat_skyline_create(scratch, &s.in);
     REMAT_NEW(scratch, s.ranked, s.in.count);
     REMAT_NEW(scratch, s.order, s.in.count);
@@ -58,7 +56,7 @@ static void attempt(struct packer_state *s, uint64_t bound_bytes)
 static void try_keys(struct packer_state *s)
 {
     for (int k = 0; k < KEY_COUNT && s->best_bytes > s->in.live_peak_bytes; k++) {
-        remat_order_by_key(s->traits, s->in.count, keys[k], s->ranked, s->order);
+        remat_order_by_key(&s->in, keys[k], s->ranked, s->order);
         attempt(s, s->best_bytes);
     }
 }

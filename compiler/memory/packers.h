@@ -19,25 +19,13 @@ struct remat_instance {
     uint32_t *first_at; /* positions + 1: the number of slots with begin < position */
     uint64_t *live;     /* bytes at each position */
     uint64_t live_peak_bytes;
+    struct remat_traits {
+        uint64_t of[7]; /* in the order WZATOUL, larger comes first */
+    } * traits;         /* by slot */
 };
 
 struct remat_instance remat_instance_create(struct remat_arena *arena,
                                             const struct remat_slot *slots, uint32_t count);
-
-/* --- order.c --- */
-
-/* The letters of a key, compared lexicographically, descending except L, ties by slot:
- * W length of the lifespan in compressed time; Z bytes; A = W * Z; T the largest live bytes during
- * the lifespan; O the number of slots that overlap it in time; U end; L begin. */
-enum { REMAT_TRAIT_COUNT = 7 };
-
-struct remat_traits {
-    uint64_t of[REMAT_TRAIT_COUNT]; /* in the order WZATOUL, larger comes first */
-};
-
-/* One per slot. O((N + P) log P) for P positions. */
-struct remat_traits *remat_traits_create(struct remat_arena *arena,
-                                         const struct remat_instance *in);
 
 /* Slots ordered by up to three values, larger first, ties by slot. O(N log N). */
 struct remat_ranked {
@@ -46,8 +34,11 @@ struct remat_ranked {
 };
 void remat_sort_ranked(struct remat_ranked *ranked, uint32_t count, uint32_t *order);
 
-/* `key` is a string of at most three of the letters; `scratch` has room for all slots. */
-void remat_order_by_key(const struct remat_traits *traits, uint32_t count, const char *key,
+/* `key` is a string of at most three letters, compared lexicographically, descending except L, ties
+ * by slot: W length of the lifespan in compressed time; Z bytes; A = W * Z; T the largest live
+ * bytes during the lifespan; O the number of slots that overlap it in time; U end; L begin.
+ * `scratch` has room for all slots. */
+void remat_order_by_key(const struct remat_instance *in, const char *key,
                         struct remat_ranked *scratch, uint32_t *order);
 
 /* --- skyline.c --- */
