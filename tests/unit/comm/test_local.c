@@ -163,7 +163,7 @@ static void expect_failure(void *(*odd)(void *), const char *message)
     struct rank ranks[RANKS];
     struct timespec begin, end;
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    open_ranks(3, odd ? UINT64_C(60000000000) : 100000000, &local, ranks);
+    open_ranks(3, UINT64_C(1000000000) * (odd ? 60 : 1), &local, ranks);
     for (uint32_t r = 0; r < 2; r++)
         start(&ranks[r], exchange_once);
     if (odd)
@@ -187,7 +187,7 @@ int main(void)
     remat_local_ranks *local;
     MUST(ctx = remat_context_create(NULL, NULL));
     test_transfers();
-    expect_failure(NULL, " waited 0.1 s at transfer 0 \"tensor\" of 8 bytes; missing: rank 2");
+    expect_failure(NULL, " waited 1 s at transfer 0 \"tensor\" of 8 bytes; missing: rank 2");
     expect_failure(exchange_other, "ranks differ: exchange 0 \"tensor\" of 8 bytes on rank 0, "
                                    "exchange 0 \"tensor\" of 9 bytes on rank 2");
     expect_failure(gather_once, "8 bytes on rank 0, gather 0 \"tensor\" of 8 bytes on rank 2");
