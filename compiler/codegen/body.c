@@ -172,12 +172,9 @@ static void write_value(struct cuda_source *s, uint32_t i, const char *condition
     } else if (!cuda_is_load(node)) {
         write_expression(s, i);
     } else {
-        struct address address = address_of(s, node->access, NULL);
-        if (condition)
-            cuda_text(s, "const float r%u = %s ? load_%s(%s) : 0.0f;", i, condition,
-                      dtype_of(s, node), address.text);
-        else
-            cuda_text(s, "const float r%u = load_%s(%s);", i, dtype_of(s, node), address.text);
+        cuda_text(s, "const float r%u = %s%sload_%s(%s)%s;", i, condition ? condition : "",
+                  condition ? " ? " : "", dtype_of(s, node), address_of(s, node->access, NULL).text,
+                  condition ? " : 0.0f" : "");
     }
 }
 
@@ -235,12 +232,9 @@ static void write_load(struct cuda_source *s, uint32_t i, const char *slot)
     }
     struct cuda_name column = column_of_element(s);
     cuda_text(s, "UNROLL for (u32 e = 0; e < %u; e++)", s->elements);
-    if (s->tail)
-        cuda_text(s, "x%u%s[e] = %s < end ? load_%s(%s) : 0.0f;", i, slot, column.text,
-                  dtype_of(s, node), address_of(s, node->access, column.text).text);
-    else
-        cuda_text(s, "x%u%s[e] = load_%s(%s);", i, slot, dtype_of(s, node),
-                  address_of(s, node->access, column.text).text);
+    cuda_text(s, "x%u%s[e] = %s%sload_%s(%s)%s;", i, slot, s->tail ? column.text : "",
+              s->tail ? " < end ? " : "", dtype_of(s, node),
+              address_of(s, node->access, column.text).text, s->tail ? " : 0.0f" : "");
 }
 
 static bool is_read(const struct cuda_source *s, uint32_t reg)

@@ -156,8 +156,7 @@ static remat_status emit_columns(struct emitter *e, struct cuda_source *s)
         return CUDA_INVALID(s, "%s", "too many sums of columns in one kernel of CUDA text");
     REMAT_CHECK(use_workspace(e, s, cuda_columns_workspace_bytes(s)));
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
-        cuda_begin_pass(s, pass);
-        if (cuda_pass_is_empty(s))
+        if (!cuda_begin_pass(s, pass))
             continue;
         cuda_write_partial_sums(s, pass);
         REMAT_CHECK(add_launch(e, s));

@@ -107,7 +107,7 @@ void cuda_write_partial_sums(struct cuda_source *s, uint32_t pass)
         cuda_text(s, "const u32 buffer = step %% 2 * %u;", cuda_tile_floats(s));
     cuda_text(s, "if (row < last && column < columns) {");
     cuda_write_offsets(s);
-    cuda_begin_pass(s, pass);
+    (void)cuda_begin_pass(s, pass);
     cuda_write_loads(s);
     cuda_write_values(s, CUDA_BY_ROW, pass, NULL);
     cuda_write_elements(s, cuda_reduce_to_tile);

@@ -46,25 +46,25 @@ static uint64_t hash_entry(const char *data, size_t bytes)
  * `arena`; `kernel` and `arch` are the caller's. */
 static bool read_cached(struct remat_arena *arena, const char *path, struct remat_cubin *out)
 {
-    struct header header;
     char *data;
     size_t bytes;
     if (remat_file_read(arena->ctx, path, arena, &data, &bytes) != REMAT_OK ||
-        bytes < sizeof header)
+        bytes < sizeof(struct header))
         return false;
-    memcpy(&header, data, sizeof header);
-    if (memcmp(header.magic, magic, sizeof magic) != 0 || header.hash != hash_entry(data, bytes) ||
-        header.cubin_bytes == 0 || header.warnings_bytes == 0 || header.warnings_bytes > bytes ||
-        header.cubin_bytes > bytes ||
-        sizeof header + header.warnings_bytes + header.cubin_bytes != bytes)
+    const struct header *header = (const void *)data;
+    if (memcmp(header->magic, magic, sizeof magic) != 0 ||
+        header->hash != hash_entry(data, bytes) || header->cubin_bytes == 0 ||
+        header->warnings_bytes == 0 || header->warnings_bytes > bytes ||
+        header->cubin_bytes > bytes ||
+        sizeof *header + header->warnings_bytes + header->cubin_bytes != bytes)
         return false;
-    out->warnings = data + sizeof header;
-    out->data = data + sizeof header + header.warnings_bytes;
-    out->bytes = header.cubin_bytes;
-    out->registers = header.registers;
-    out->spill_bytes = header.spill_bytes;
-    out->shared_bytes = header.shared_bytes;
-    return out->warnings[header.warnings_bytes - 1] == 0;
+    out->warnings = data + sizeof *header;
+    out->data = out->warnings + header->warnings_bytes;
+    out->bytes = header->cubin_bytes;
+    out->registers = header->registers;
+    out->spill_bytes = header->spill_bytes;
+    out->shared_bytes = header->shared_bytes;
+    return out->warnings[header->warnings_bytes - 1] == 0;
 }
 
 /* By way of a temporary file, so that who reads sees a whole one. */

@@ -81,7 +81,7 @@ static uint32_t find_kept(struct cuda_source *s)
     for (uint32_t pass = 0; pass < s->pass_count; pass++) {
         for (uint32_t i = 0; i < s->count; i++)
             s->nodes[i].ready = lives[i].done;
-        cuda_begin_pass(s, pass);
+        (void)cuda_begin_pass(s, pass);
         for (uint32_t i = 0; i < s->count; i++)
             for (uint32_t k = 0; s->nodes[i].runs && k < cuda_arity(&s->nodes[i]); k++) {
                 uint16_t arg = s->nodes[i].args[k];

@@ -84,7 +84,7 @@ void cuda_write_pointwise(struct cuda_source *s)
     cuda_write_head(s);
     if (s->over_shared_load)
         cuda_text(s, "barrier();");
-    cuda_begin_pass(s, 0);
+    (void)cuda_begin_pass(s, 0);
     if (s->slots > 1) {
         for (uint32_t i = 0; i < s->count; i++)
             if (s->nodes[i].runs && (cuda_is_load(&s->nodes[i]) || cuda_is_random(&s->nodes[i])))
@@ -153,8 +153,7 @@ static void reduce_to_lanes(struct cuda_source *s, uint32_t i)
 
 static void write_team_pass(struct cuda_source *s, uint32_t pass)
 {
-    cuda_begin_pass(s, pass);
-    if (cuda_pass_is_empty(s))
+    if (!cuda_begin_pass(s, pass))
         return;
     for (uint32_t i = 0; i < s->count; i++) {
         if (!cuda_reduces_in(s, i, pass))
@@ -237,8 +236,7 @@ static void write_totals(struct cuda_source *s, uint32_t pass)
 static void write_block_pass(struct cuda_source *s, uint32_t pass)
 {
     bool reduces = cuda_pass_reduces(s, pass);
-    cuda_begin_pass(s, pass);
-    if (cuda_pass_is_empty(s))
+    if (!cuda_begin_pass(s, pass))
         return;
     for (uint32_t i = 0; i < s->count; i++)
         if (cuda_reduces_in(s, i, pass))

@@ -206,8 +206,7 @@ static void assign_passes(struct cuda_source *s)
         struct cuda_node *node = &s->nodes[i];
         for (uint32_t k = 0; k < cuda_arity(node); k++) {
             const struct cuda_node *arg = &s->nodes[node->args[k]];
-            uint32_t after = arg->pass + cuda_is_reduction(arg);
-            node->pass = after > node->pass ? after : node->pass;
+            node->pass = cuda_made_after(arg) > node->pass ? cuda_made_after(arg) : node->pass;
         }
         node->variation = variation_of(s, node);
         enum remat_register_class stored =
@@ -241,9 +240,9 @@ static void assign_passes(struct cuda_source *s)
     }
 }
 
-void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
+bool cuda_begin_pass(struct cuda_source *s, uint32_t pass)
 {
-    bool by_columns = s->shape == CUDA_COLUMNS;
+    bool by_columns = s->shape == CUDA_COLUMNS, any = false;
     for (uint32_t i = 0; i < s->count; i++) {
         struct cuda_node *node = &s->nodes[i];
         node->ready |= node->runs && node->kept;
@@ -251,6 +250,7 @@ void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
                      (cuda_is_store(node) || cuda_is_reduction(node));
         if (by_columns && cuda_is_store(node) && s->nodes[node->args[0]].class == REMAT_CLASS_ROW)
             node->runs = pass + 1 == s->pass_count;
+        any |= node->runs;
     }
     for (uint32_t i = s->count; i-- > 0;) {
         const struct cuda_node *node = &s->nodes[i];
@@ -261,6 +261,7 @@ void cuda_begin_pass(struct cuda_source *s, uint32_t pass)
             arg->runs |= again && !cuda_is_reduction(arg) && !arg->ready;
         }
     }
+    return any;
 }
 
 bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass)
@@ -274,14 +275,6 @@ bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass)
         if (cuda_reduces_in(s, i, pass))
             return true;
     return false;
-}
-
-bool cuda_pass_is_empty(const struct cuda_source *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        if (s->nodes[i].runs)
-            return false;
-    return true;
 }
 
 remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program)

@@ -129,8 +129,7 @@ static inline bool cuda_is_random(const struct cuda_node *node)
 }
 static inline bool cuda_is_reduction(const struct cuda_node *node)
 {
-    return remat_opcode_is_row_reduction(node->opcode) ||
-           remat_opcode_is_column_reduction(node->opcode);
+    return remat_opcode_is_reduction(node->opcode);
 }
 /* A column's value is there after so many passes. */
 static inline uint32_t cuda_made_after(const struct cuda_node *node)
@@ -143,11 +142,10 @@ static inline uint32_t cuda_made_after(const struct cuda_node *node)
 remat_status cuda_source_read(struct cuda_source *out, const struct remat_program *program);
 uint32_t cuda_dtype_bytes(uint8_t dtype);
 const char *cuda_dtype_name(uint8_t dtype);
-/* Sets `runs` of what pass `pass` computes per element. */
-void cuda_begin_pass(struct cuda_source *s, uint32_t pass);
+/* Sets `runs` of what pass `pass` computes per element; false: nothing. */
+bool cuda_begin_pass(struct cuda_source *s, uint32_t pass);
 bool cuda_reduces_in(const struct cuda_source *s, uint32_t node, uint32_t pass);
 bool cuda_pass_reduces(const struct cuda_source *s, uint32_t pass);
-bool cuda_pass_is_empty(const struct cuda_source *s); /* the one begun */
 
 /* --- layout.c: shape, width, what is kept --- */
 void cuda_choose_layout(struct cuda_source *s, const struct remat_cuda_settings *settings);

@@ -316,6 +316,12 @@ const char *remat_optimizer_name(uint8_t kind)
     return names[kind];
 }
 
+const char *remat_optimizer_setting(uint32_t k)
+{
+    static const char *const names[] = {"beta1", "beta2", "epsilon", "weight_decay", "clip_norm"};
+    return names[k];
+}
+
 uint32_t remat_graph_layers(const struct remat_graph *graph)
 {
     int32_t last = -1;

@@ -142,10 +142,16 @@ struct remat_update { /* the new version of a state at the end of the step */
 
 enum remat_optimizer_kind { REMAT_OPTIMIZER_NONE, REMAT_OPTIMIZER_ADAMW, REMAT_OPTIMIZER_SGD };
 
+#define REMAT_OPTIMIZER_SETTINGS 5
 struct remat_optimizer { /* what the optimizer pass appends */
     uint8_t kind;        /* enum remat_optimizer_kind; none: no update of the parameters */
-    double beta1, beta2, epsilon, weight_decay;
-    double clip_norm; /* most that the norm of all gradients may be; 0: no limit */
+    union {
+        struct {
+            double beta1, beta2, epsilon, weight_decay;
+            double clip_norm; /* most that the norm of all gradients may be; 0: no limit */
+        };
+        double settings[REMAT_OPTIMIZER_SETTINGS]; /* the same by number */
+    };
 };
 
 #define REMAT_LOSS_CHUNK_AUTO UINT32_MAX /* chosen from the shapes alone */
@@ -228,7 +234,8 @@ double remat_node_float(const struct remat_node_info *node, const char *key, dou
 uint64_t remat_value_bytes(const struct remat_value_info *value);
 /* Of the memory that they lie in, from the first to the last: more where the value has a pitch. */
 uint64_t remat_storage_bytes(const struct remat_value_info *value);
-const char *remat_optimizer_name(uint8_t kind); /* "none", "adamw", "sgd" */
+const char *remat_optimizer_name(uint8_t kind);  /* "none", "adamw", "sgd" */
+const char *remat_optimizer_setting(uint32_t k); /* "beta1", ... */
 /* Number of layers of the largest stack: the highest layer index of a node, plus 1; 0 when there
  * are no layer scopes. */
 uint32_t remat_graph_layers(const struct remat_graph *graph);

@@ -290,11 +290,6 @@ void remat_named_body(struct remat_arena *arena, const struct remat_graph *graph
  * stored register, and (b) nothing that depends on the load is needed per element in a later stage.
  */
 
-static bool is_reduction(uint16_t opcode)
-{
-    return remat_opcode_is_row_reduction(opcode) || remat_opcode_is_column_reduction(opcode);
-}
-
 /* Fills, of each instruction, its stage and the latest one in which it is computed per element. */
 static void find_stages(const struct remat_kernel_program *p, uint16_t *stages, uint16_t *needed)
 {
@@ -313,7 +308,7 @@ static void find_stages(const struct remat_kernel_program *p, uint16_t *stages, 
     for (uint32_t i = p->instruction_count; i-- > 0;)
         for (uint32_t a = 0; a < remat_opcode_arity(p->instructions[i].opcode); a++) {
             uint16_t arg = p->instructions[i].args[a];
-            if (!is_reduction(p->instructions[arg].opcode) && needed[arg] < needed[i])
+            if (!remat_opcode_is_reduction(p->instructions[arg].opcode) && needed[arg] < needed[i])
                 needed[arg] = needed[i];
         }
 }
@@ -323,7 +318,8 @@ static bool depends(const struct remat_kernel_program *p, uint32_t i, const uint
 {
     for (uint32_t a = 0; a < remat_opcode_arity(p->instructions[i].opcode); a++) {
         uint16_t arg = p->instructions[i].args[a];
-        if (reached[arg] && arg != except && !is_reduction(p->instructions[arg].opcode))
+        if (reached[arg] && arg != except &&
+            !remat_opcode_is_reduction(p->instructions[arg].opcode))
             return true;
     }
     return false;
@@ -349,7 +345,7 @@ static bool read_before_written(const struct remat_kernel_program *p, uint32_t r
         bool loads = opcode == REMAT_INSTRUCTION_load && p->instructions[i].operand == read;
         reached[i] = loads || depends(p, i, reached, REMAT_NO_REGISTER);
         aside[i] = loads || depends(p, i, aside, def);
-        if (reached[i] && !is_reduction(opcode) && needed[i] > stages[def])
+        if (reached[i] && !remat_opcode_is_reduction(opcode) && needed[i] > stages[def])
             return false;
         if (aside[i] && !loads && i > def && stages[i] == stages[def])
             return false;

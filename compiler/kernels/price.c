@@ -53,9 +53,8 @@ static uint64_t program_flops(const struct remat_fused_kernel *kernel)
     uint64_t flops = 0;
     for (uint32_t i = 0; i < kernel->program.instruction_count; i++) {
         const struct remat_instruction *in = &kernel->program.instructions[i];
-        bool reduces = remat_opcode_is_row_reduction(in->opcode) ||
-                       remat_opcode_is_column_reduction(in->opcode) ||
-                       in->opcode == REMAT_INSTRUCTION_flag;
+        bool reduces =
+            remat_opcode_is_reduction(in->opcode) || in->opcode == REMAT_INSTRUCTION_flag;
         classes[i] = remat_instruction_class(in, classes);
         uint64_t each = remat_opcode_flops(in->opcode);
         if (remat_opcode_is_row_reduction(in->opcode) && columns > TEAM_COLUMNS)

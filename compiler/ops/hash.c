@@ -74,13 +74,9 @@ static uint64_t hash_node(uint64_t h, const struct remat_graph *graph,
 uint64_t remat_graph_hash(const struct remat_graph *graph)
 {
     uint64_t h = hash_u64(0, graph->optimizer.kind);
-    if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE) {
-        h = hash_double(h, graph->optimizer.beta1);
-        h = hash_double(h, graph->optimizer.beta2);
-        h = hash_double(h, graph->optimizer.epsilon);
-        h = hash_double(h, graph->optimizer.weight_decay);
-        h = hash_double(h, graph->optimizer.clip_norm);
-    }
+    if (graph->optimizer.kind != REMAT_OPTIMIZER_NONE)
+        for (uint32_t k = 0; k < REMAT_OPTIMIZER_SETTINGS; k++)
+            h = hash_double(h, graph->optimizer.settings[k]);
     h = hash_u64(h, graph->value_count);
     for (uint32_t v = 0; v < graph->value_count; v++)
         h = hash_value(h, &graph->values[v]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which elements an op accepts of an operand that has indices: the rows of indices.def, and
+/* Which elements an op accepts of an operand that has indices: the rows below, and
  * "ignore_index". */
 #include "ops.h"
 
@@ -14,13 +14,18 @@ struct remat_indices remat_op_indices(const struct remat_graph *graph,
     uint32_t index = REMAT_NONE;
     int64_t bound = 0, ignored = remat_node_int(node, "ignore_index", 0);
     switch (node->op) {
+        /* Op, operand, value of the node and its axis that the elements are indices into. */
 #define INDEX(op, operand, value, axis)                                                            \
     case REMAT_OP_##op:                                                                            \
         shape = &graph->values[node->value.i].shape;                                               \
         bound = shape->dims[axis];                                                                 \
         index = operand;                                                                           \
         break;
-#include "indices.def"
+        INDEX(embedding, 1, inputs[0], FIRST)
+        INDEX(embedding_backward, 1, outputs[0], FIRST)
+        INDEX(embedding_accumulate, 2, inputs[0], FIRST)
+        INDEX(cross_entropy, 1, inputs[0], LAST)
+        INDEX(linear_cross_entropy, 2, outputs[3], FIRST)
 #undef INDEX
     }
     if (k != index)

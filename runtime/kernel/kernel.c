@@ -41,6 +41,11 @@ bool remat_opcode_is_column_reduction(uint16_t opcode)
     return opcode == REMAT_INSTRUCTION_column_sum;
 }
 
+bool remat_opcode_is_reduction(uint16_t opcode)
+{
+    return remat_opcode_is_row_reduction(opcode) || remat_opcode_is_column_reduction(opcode);
+}
+
 uint32_t remat_column_block_rows(uint64_t rows, uint64_t columns, uint64_t sums)
 {
     uint64_t shortest = (rows + 255) / 256, most = columns < sums ? sums / (columns + !columns) : 1;

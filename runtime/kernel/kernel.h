@@ -94,6 +94,7 @@ uint32_t remat_opcode_flops(uint16_t opcode);   /* per element, for pricing */
 bool remat_opcode_has_result(uint16_t opcode);  /* it defines a register: no store, no flag */
 bool remat_opcode_is_row_reduction(uint16_t opcode);
 bool remat_opcode_is_column_reduction(uint16_t opcode);
+bool remat_opcode_is_reduction(uint16_t opcode); /* one of the two */
 
 /* Rows of a block of a column reduction: 256, or the fewest 256s with which the blocks' sums of all
  * columns are at most `sums` (REMAT_COLUMN_SUMS but in tests); all rows where even two blocks are

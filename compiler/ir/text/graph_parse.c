@@ -349,19 +349,13 @@ static remat_status parse_optimizer(struct parser *p)
     REMAT_CHECK(parse_attributes(p, &settings));
     const struct remat_node_info all = {.attributes = settings.items,
                                         .attribute_count = settings.count};
-    const struct {
-        const char *key;
-        double *to;
-    } keys[] = {{"beta1", &optimizer->beta1},
-                {"beta2", &optimizer->beta2},
-                {"epsilon", &optimizer->epsilon},
-                {"weight_decay", &optimizer->weight_decay}};
     const char *name = remat_optimizer_name(kind);
     uint32_t first = kind == REMAT_OPTIMIZER_ADAMW ? 0 : 3;
     for (uint32_t k = first; k < 4; k++) {
-        *keys[k].to = remat_node_float(&all, keys[k].key, NAN);
-        if (isnan(*keys[k].to))
-            return REMAT_LEX_ERROR(&p->lexer, "%s: %s must be given as a float", name, keys[k].key);
+        optimizer->settings[k] = remat_node_float(&all, remat_optimizer_setting(k), NAN);
+        if (isnan(optimizer->settings[k]))
+            return REMAT_LEX_ERROR(&p->lexer, "%s: %s must be given as a float", name,
+                                   remat_optimizer_setting(k));
     }
     bool clips = remat_node_attribute(&all, "clip_norm");
     optimizer->clip_norm = remat_node_float(&all, "clip_norm", 0);

@@ -177,21 +177,13 @@ static void print_node(struct remat_text *text, const struct remat_graph *graph,
 
 static void print_optimizer(struct remat_text *text, const struct remat_optimizer *optimizer)
 {
-    const struct {
-        const char *key;
-        double value;
-    } settings[] = {{"beta1", optimizer->beta1},
-                    {"beta2", optimizer->beta2},
-                    {"epsilon", optimizer->epsilon},
-                    {"weight_decay", optimizer->weight_decay},
-                    {"clip_norm", optimizer->clip_norm}};
     uint32_t first = optimizer->kind == REMAT_OPTIMIZER_ADAMW ? 0 : 3;
     if (optimizer->kind == REMAT_OPTIMIZER_NONE)
         return;
     remat_text_append(text, "optimizer %s", remat_optimizer_name(optimizer->kind));
     for (uint32_t k = first; k < 4 + (optimizer->clip_norm > 0); k++) {
-        remat_text_append(text, "%s %s = ", k == first ? " {" : ",", settings[k].key);
-        print_float(text, settings[k].value);
+        remat_text_append(text, "%s %s = ", k == first ? " {" : ",", remat_optimizer_setting(k));
+        print_float(text, optimizer->settings[k]);
     }
     remat_text_append(text, " }\n");
 }

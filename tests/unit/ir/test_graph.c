@@ -80,7 +80,7 @@ static const struct small original = {
     .last_int = 4,
     .op = 7,
     .has_output = true,
-    .optimizer = {REMAT_OPTIMIZER_ADAMW, 0.9, 0.999, 1e-8, 0.01, 0},
+    .optimizer = {REMAT_OPTIMIZER_ADAMW, {{0.9, 0.999, 1e-8, 0.01, 0}}},
 };
 
 static struct remat_graph *make(struct remat_arena *arena, const struct small *s)

@@ -39,7 +39,8 @@ static void build_tied(struct workbench *w)
     w->b.scope = 0;
     h = workbench_node(w, "linear", (remat_value[]){h, table}, 2, "transpose_weight=1", NULL);
     workbench_output(w, workbench_node(w, "cross_entropy", (remat_value[]){h, ids}, 2, "", NULL));
-    w->graph->optimizer = (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, 0.9, 0.95, 1e-8, 0.1, 0};
+    w->graph->optimizer =
+        (struct remat_optimizer){REMAT_OPTIMIZER_ADAMW, {{0.9, 0.95, 1e-8, 0.1, 0}}};
 }
 
 static uint32_t node_of(const struct remat_graph *graph, const char *value)
