@@ -62,6 +62,22 @@ REMAT_API void remat_local_destroy(remat_local_ranks **local);
  * time, or came with another transfer, or one has failed. All later transfers then fail too. */
 REMAT_API void remat_local_engine(remat_local_ranks *local, uint32_t rank, remat_engine *out);
 
+/* Ranks that are processes, which Open MPI's mpirun has started. Its library, libmpi.so.40, is
+ * opened at run time. Thread-compatible, one in a process, and outlives its sessions. */
+typedef struct remat_mpi remat_mpi;
+
+/* Initializes MPI unless the host has. REMAT_ERROR_IO: there is no Open MPI, or it refused. */
+REMAT_API remat_status remat_mpi_create(remat_context *ctx, remat_mpi **out);
+/* All ranks call it, after their last transfer: MPI is finalized if remat_mpi_create initialized
+ * it, which waits for the others. After a failure it is not: the process should end, with a status
+ * other than 0, and mpirun then ends the others. */
+REMAT_API void remat_mpi_destroy(remat_mpi **mpi);
+/* The engine of this process. A transfer returns when this rank has what it is to get and its
+ * memory may change. REMAT_ERROR_OTHER: some rank did not come in time, or came with another
+ * transfer; all later transfers then fail with the same message. `fail` tells the others nothing:
+ * they wait until their deadlines or until this process ends. */
+REMAT_API void remat_mpi_engine(remat_mpi *mpi, remat_engine *out);
+
 #ifdef __cplusplus
 }
 #endif
