@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(gcc g++ clang clang-format clang-tidy libclang-rt-14-dev meson ninja-build pkg-config
-          flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev
+          flatbuffers-compiler libflatbuffers-dev libjansson-dev libxxhash-dev openmpi-bin libopenmpi-dev
           python3 python3-venv git ca-certificates)
 
 # Newest releases that were tried together; PyTorch finds the CUDA libraries of the system first.

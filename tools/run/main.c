@@ -3,7 +3,6 @@
 #include "init.h"
 #include "train.h"
 
-#include <sched.h>
 #include <sys/stat.h>
 
 #define CLI_OPTIONS "run.def"
@@ -85,15 +84,6 @@ static remat_status name_gemm_table(remat_context *ctx, const char *plan, char *
                : cli_error(ctx, REMAT_ERROR_USAGE, "%s: the name is too long", plan);
 }
 
-/* Of each rank, where it is not given: its share of the cores. */
-static uint32_t share_of_cores(uint32_t ranks)
-{
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    uint32_t cores = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
-    return cores > ranks ? cores / ranks : 1;
-}
-
 static remat_status create_session(remat_context *ctx, const struct cli_arguments *args,
                                    const struct train_settings *settings, const remat_plan *plan,
                                    uint32_t rank, remat_session **out)
@@ -112,8 +102,9 @@ static remat_status create_session(remat_context *ctx, const struct cli_argument
     if (settings->ranks && !params.device)
         params.device = "cpu";
     if (settings->ranks && !params.threads)
-        params.threads = share_of_cores(ranks_count(settings->ranks));
-    if (rank == 0 && (settings->hash || settings->json || settings->gradients_path))
+        params.threads = ranks_cores(settings->ranks);
+    if (ranks_first(settings->ranks) + rank == 0 &&
+        (settings->hash || settings->json || settings->gradients_path))
         params.trace_copies = 1u << REMAT_TENSOR_OUTPUT | 1u << REMAT_TENSOR_GRADIENT;
     RUN_TRY(remat_session_create(ctx, plan, &params, out));
 fail:
@@ -128,7 +119,7 @@ static remat_status start_ranks(const struct cli_arguments *args,
 {
     remat_status st = REMAT_OK;
     struct ranks *ranks = settings->ranks;
-    for (uint32_t r = 1; r < ranks_count(ranks); r++) {
+    for (uint32_t r = 1; r < ranks_here(ranks); r++) {
         remat_context *ctx = ranks_context(ranks, r);
         remat_session **session = ranks_session(ranks, r);
         st = create_session(ctx, args, settings, model->plan, r, session);
@@ -147,13 +138,8 @@ static remat_status train_ranks(remat_context *ctx, const struct train_model *mo
                                 const struct train_settings *settings, const struct text *text,
                                 remat_session *session, struct measured *measured)
 {
-    uint64_t total_ns = 0;
     remat_status st = train(ctx, model, settings, text, session, measured);
-    if (settings->ranks)
-        st = ranks_finish(settings->ranks, st, &total_ns);
-    if (measured->steps && total_ns / measured->steps > measured->step_ns)
-        measured->step_ns = total_ns / measured->steps; /* of the slowest rank */
-    return st;
+    return settings->ranks ? ranks_finish(settings->ranks, st) : st;
 }
 
 /* What the last update made of them no loss tells. */
@@ -190,6 +176,8 @@ static remat_status finish(remat_context *ctx, const struct cli_arguments *args,
                 (unsigned long long)measured->settled_device_bytes,
                 (unsigned long long)measured->device_bytes, (unsigned long long)measured->steps);
     report_measure_memory(measured);
+    if (settings->ranks)
+        RUN_TRY(ranks_measure(settings->ranks, measured));
     if (!settings->eval)
         report_print(settings->json ? stderr : stdout, &info, measured);
     if (cli_has(args, OPTION_report))
@@ -225,6 +213,29 @@ fail:
     return st;
 }
 
+/* A process of another rank than 0. */
+static remat_status follow(remat_context *ctx, const struct cli_arguments *args,
+                           const struct train_model *model, const struct train_settings *settings,
+                           const struct initial_weights *weights, const struct text *text,
+                           remat_session **session)
+{
+    remat_status st = REMAT_OK;
+    uint64_t total_ns;
+    struct measured measured = {0};
+    RUN_TRY(create_session(ctx, args, settings, model->plan, 0, session));
+    RUN_TRY(remat_session_run(*session, "init"));
+    if (cli_has(args, OPTION_init))
+        RUN_TRY(initial_weights_write(ctx, weights, *session));
+    RUN_TRY(train_follow(ctx, model, settings, text, *session, &measured.steps, &total_ns));
+    measured.step_ns = measured.steps ? total_ns / measured.steps : 0;
+    report_measure_memory(&measured);
+    RUN_TRY(ranks_measure(settings->ranks, &measured));
+fail:
+    return st ? cli_error(ctx, st, "rank %u: %s", ranks_first(settings->ranks),
+                          remat_context_message(ctx))
+              : REMAT_OK;
+}
+
 static remat_status run(remat_context *ctx, struct remat_arena *arena,
                         const struct cli_arguments *args)
 {
@@ -247,6 +258,11 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
     RUN_TRY(train_check_text(ctx, &model, &settings, &text));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_open(ctx, cli_text(args, OPTION_init, NULL), plan, &weights));
+    RUN_TRY(ranks_open(ctx, plan, &settings.ranks));
+    if (ranks_first(settings.ranks) > 0) {
+        st = follow(ctx, args, &model, &settings, &weights, &text, &session);
+        goto fail;
+    }
     if (cli_has(args, OPTION_trace)) {
         RUN_TRY(chrome_trace_open(args->outputs, cli_text(args, OPTION_trace, NULL), &trace));
         settings.trace = &trace;
@@ -255,10 +271,11 @@ static remat_status run(remat_context *ctx, struct remat_arena *arena,
         RUN_TRY(profiler_open(ctx, plan, &profiler));
         settings.profiler = &profiler;
     }
-    RUN_TRY(ranks_open(ctx, plan, &settings.ranks));
     RUN_TRY(create_session(ctx, args, &settings, plan, 0, &session));
     measured.threads = remat_session_threads(session);
     measured.device = remat_session_device(session);
+    measured.ranks_here = ranks_here(settings.ranks);
+    measured.engine_name = ranks_engine_name(settings.ranks);
     RUN_TRY(remat_session_run(session, "init"));
     if (cli_has(args, OPTION_init))
         RUN_TRY(initial_weights_write(ctx, &weights, session));

@@ -37,7 +37,7 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
 {
     char parts[192];
     bool on_gpu = strcmp(measured->device, "cpu") != 0;
-    uint64_t ranks = plan->rank_count; /* one process holds all */
+    uint64_t ranks = measured->ranks_here;
     char times[24] = "";
     if (ranks > 1)
         snprintf(times, sizeof times, "%" PRIu64 " x ", ranks);
@@ -56,6 +56,10 @@ void report_print(FILE *out, const remat_plan_info *plan, const struct measured 
                     measured->threads == 1 ? "thread" : "threads");
     }
     fputc('\n', out);
+    if (measured->engine_name)
+        fprintf(out, "%-20s %12s %12" PRIu32 "  engine %s, %s\n", "ranks", "", plan->rank_count,
+                measured->engine_name,
+                ranks > 1 ? "threads of this process" : "processes that mpirun started");
     print_memory(out, on_gpu ? "device memory" : "resident memory",
                  cli_short(ranks * plan->arena_bytes + plan->reserve_bytes).text,
                  on_gpu ? measured->device_bytes : measured->resident_bytes, parts);
@@ -79,7 +83,8 @@ remat_status report_write(remat_context *ctx, struct remat_outputs *outputs, con
         "address_bytes", (json_int_t)measured->address_bytes, "device_bytes",
         (json_int_t)measured->device_bytes);
     if (plan->rank_count > 1 &&
-        json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0) {
+        (json_object_set_new(report, "ranks", json_integer(plan->rank_count)) != 0 ||
+         json_object_set_new(report, "engine", json_string(measured->engine_name)) != 0)) {
         json_decref(report);
         report = NULL;
     }

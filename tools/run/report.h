@@ -17,6 +17,8 @@ struct measured {
     uint64_t settled_device_bytes; /* after step 2, when all is loaded */
     const char *device;
     uint32_t threads;
+    uint32_t ranks_here;     /* in this process */
+    const char *engine_name; /* that moves bytes between ranks; NULL: there is one rank */
 };
 
 /* Reads /proc/self/status. */

@@ -315,7 +315,7 @@ remat_status train(remat_context *ctx, const struct train_model *model,
          step++) {
         struct step_result result = {.step = step};
         if (settings->ranks)
-            ranks_begin_step(settings->ranks, step);
+            RUN_TRY(ranks_begin_step(settings->ranks, step));
         RUN_TRY(write_inputs(&feed, settings, step));
         RUN_TRY(run_step(&recorder, model, settings, session, &result));
         total_ns += result.ns;
@@ -351,17 +351,22 @@ fail:
 
 remat_status train_follow(remat_context *ctx, const struct train_model *model,
                           const struct train_settings *settings, const struct text *text,
-                          remat_session *session, uint64_t *total_ns)
+                          remat_session *session, uint64_t *steps, uint64_t *total_ns)
 {
     remat_status st = REMAT_OK;
     struct feed feed = {0};
-    *total_ns = 0;
+    *steps = *total_ns = 0;
     RUN_TRY(feed_open(ctx, model, text, session, &feed));
-    for (uint64_t step = 1; ranks_wait_for_step(settings->ranks, step); step++) {
+    for (uint64_t step = 1;; step++) {
+        bool begun;
+        RUN_TRY(ranks_wait_for_step(settings->ranks, step, &begun));
+        if (!begun)
+            break;
         RUN_TRY(write_inputs(&feed, settings, step));
         uint64_t begin = clock_ns();
         RUN_TRY(remat_session_run(session, settings->eval ? "eval" : "train"));
         *total_ns += clock_ns() - begin;
+        *steps = step;
     }
 fail:
     free(feed.ids);

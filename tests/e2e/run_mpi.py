@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of several ranks under mpirun: loss, gradients and weights have the bits of threads of one process; rank 0
+alone prints and writes; unfit numbers of processes are refused, and a process that ends or is killed ends the job.
+
+    run_mpi.py TOOLS_DIRECTORY MPIRUN"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TOOLS, MPIRUN = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+TEXT = pathlib.Path(__file__).resolve().parent.parent / "data/genesis_exodus.txt"
+USAGE = 2
+# Open MPI keeps memory of its own.
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+               "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"}
+faults = []
+
+
+def check(good, what):
+    if not good:
+        faults.append(f"FAILED: {what}")
+
+
+def run(work, *command):
+    return subprocess.run([str(part) for part in command], cwd=work, encoding="utf-8", capture_output=True, env=ENVIRONMENT)
+
+
+def must(done):
+    if done.returncode != 0:
+        sys.exit(f"{done.args}: {done.stderr}")
+    return done
+
+
+def ranks(work, count, *arguments):
+    return run(work, MPIRUN, "-n", count, TOOLS / "remat-run", *arguments, "--text", TEXT)
+
+
+def make_plan(work, family, dtype, *options):
+    dropout = () if family == "llama" else ("--dropout", 0.1)
+    must(run(work, TOOLS / "remat-graph", f"{family}-tiny", "--batch", 8, "--seq", 16, "--dtype", dtype, *dropout,
+             "-o", "model.fbs"))
+    must(run(work, TOOLS / "remat-compile", "model.fbs", *options, "-o", "model.plan"))
+
+
+def hashes(done):
+    return [{key: value for key, value in json.loads(line).items() if "hash" in key or key == "loss"}
+            for line in must(done).stdout.splitlines()]
+
+
+def same_as_threads(work, family, dtype, count, *options):
+    make_plan(work, family, dtype, "--mesh", f"dp={count}", *options)
+    say = ["--steps", 3, "--hash", "--json"]
+    threads = must(run(work, TOOLS / "remat-run", "model.plan", "--text", TEXT, *say, "--save-weights", "threads"))
+    processes = ranks(work, count, "model.plan", *say, "--save-weights", "processes", "--report", "report.json")
+    what = f"{family} {dtype} on {count} ranks {options}"
+    check(hashes(threads) == hashes(processes) and len(hashes(processes)) == 3, f"{what}: {processes.stdout}")
+    check((work / "threads").read_bytes() == (work / "processes").read_bytes(), f"{what}: weights differ")
+    report = json.loads((work / "report.json").read_text())
+    check(report["ranks"] == count and report["engine"] == "mpi", f"{what}: {report}")
+    check("processes that mpirun started" in processes.stderr and processes.stderr.count("predicted") == 1,
+          f"{what}: {processes.stderr}")
+
+
+def refused(work):
+    make_plan(work, "gpt2", "fp32", "--mesh", "dp=4")
+    done = ranks(work, 2, "model.plan", "--steps", 1)
+    check(done.returncode == USAGE and "the plan is for 4 ranks, mpirun started 2 processes" in done.stderr,
+          f"2 of 4: {done.returncode} {done.stderr}")
+    make_plan(work, "gpt2", "fp32")
+    done = ranks(work, 2, "model.plan", "--steps", 1)
+    check(done.returncode == USAGE and "the plan is for 1 ranks, mpirun started 2 processes" in done.stderr,
+          f"2 of 1: {done.returncode} {done.stderr}")
+    check("loss" in must(ranks(work, 1, "model.plan", "--steps", 1)).stdout, "one process")
+
+
+def dies(work):
+    """A rank that is killed in the middle ends all, and nothing is written."""
+    make_plan(work, "gpt2", "fp32", "--mesh", "dp=2")
+    marker = work / "pids"
+    script = f'echo $OMPI_COMM_WORLD_RANK $$ >>{marker}; exec "$@"'
+    job = subprocess.Popen([MPIRUN, "-n", "2", "sh", "-c", script, "sh", TOOLS / "remat-run", "model.plan", "--text", TEXT,
+                            "--steps", "1000000", "--save-weights", "never"],
+                           cwd=work, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+    job.stdout.readline()
+    pids = dict(line.split() for line in marker.read_text().splitlines())
+    os.kill(int(pids["1"]), signal.SIGKILL)
+    begin = time.monotonic()
+    job.stdout.read()
+    code = job.wait(timeout=60)
+    check(code not in (0, None) and time.monotonic() - begin < 30, f"killed: {code}")
+    check(not (work / "never").exists(), "killed: weights were written")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        same_as_threads(work, "gpt2", "fp32", 2)
+        same_as_threads(work, "llama", "bf16", 4)
+        same_as_threads(work, "bert", "bf16", 2, "--microbatches", 2)
+        same_as_threads(work, "encdec", "fp32", 4, "--recompute-granularity", "full", "--recompute-method", "uniform")
+        refused(work)
+        dies(work)
+    sys.exit("\n".join(faults) or 0)
+
+
+main()
